@@ -1,0 +1,2 @@
+//! The wirelane command.
+fn main() {}

@@ -1,0 +1,2 @@
+//! System calls, mappings and kernel structures.
+#![allow(unsafe_code)]

@@ -1,0 +1,1 @@
+//! Multi-queue packet I/O.
