@@ -1,1 +1,18 @@
-//! Test tools.
+//! What Wirelane's tests share: gates for tests that need privileges or tools, network namespaces
+//! that clean up after themselves, packet builders, oracles, and a second opinion from Wireshark.
+//!
+//! Everything here is for tests. Functions panic, with a message that names the command and its
+//! output, where a library would return an error: a test has nothing better to do with it.
+//!
+//! Reading order: [`privileged`] and [`tools`] (may this test run?), [`netns`] and [`veth`] and
+//! [`tap`] (where it runs), [`packets`] (what it sends), [`oracle`] and [`tshark`] (what is right).
+
+pub mod netns;
+pub mod oracle;
+pub mod privileged;
+pub mod process;
+pub mod tools;
+pub mod tshark;
+pub mod veth;
+
+mod gate;

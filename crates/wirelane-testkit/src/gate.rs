@@ -1,0 +1,45 @@
+//! What the gates share: the name of the running test, and where its fate is written down.
+
+use std::env;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::panic::Location;
+use std::thread;
+
+/// Whether the environment variable `name` is set to `1`.
+pub(crate) fn demanded(name: &str) -> bool {
+    env::var_os(name).is_some_and(|value| value == "1")
+}
+
+/// The name of the running test.
+///
+/// The test harness names each test's thread after it. With `--test-threads=1` there is no such
+/// thread: then the place that asked must do.
+pub(crate) fn test_name(caller: &Location<'_>) -> String {
+    match thread::current().name() {
+        Some(name) if name != "main" => name.to_owned(),
+        _ => format!("{}:{}", caller.file(), caller.line()),
+    }
+}
+
+/// Says that a test is skipped, and appends it to the file that `WIRELANE_SKIP_LOG` names.
+///
+/// Written to the standard error stream itself: the macros would be captured by the harness, and a
+/// skipped test would look like one that passed.
+pub(crate) fn skip(test: &str, reason: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {reason}");
+    log("WIRELANE_SKIP_LOG", test);
+}
+
+/// Appends `line` to the file that the environment variable `variable` names, when it is set.
+pub(crate) fn log(variable: &str, line: &str) {
+    let Some(path) = env::var_os(variable) else { return };
+    let mut file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .unwrap_or_else(|error| panic!("cannot open {variable}={}: {error}", path.display()));
+    // One write call per line: test processes append to the same file at the same time.
+    file.write_all(format!("{line}\n").as_bytes())
+        .unwrap_or_else(|error| panic!("cannot write {variable}={}: {error}", path.display()));
+}

@@ -1,0 +1,243 @@
+//! Network namespaces that are gone when the test is, however it ended.
+//!
+//! ```no_run
+//! # use wirelane_testkit::netns::Namespace;
+//! let ns = Namespace::new();
+//! let links = ns.run("ip", ["-br", "link"]);
+//! let socket = ns.inside(|| std::net::UdpSocket::bind("127.0.0.1:0"));
+//! ```
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::marker::PhantomData;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::process::{ChildGuard, output, run};
+use crate::tools;
+
+/// A named network namespace, deleted with everything in it when the guard is dropped.
+///
+/// Its name is `wl-<process id>-<counter>`, so that namespaces left by a killed test process can
+/// be told from living ones: the first namespace of every process removes such leftovers.
+///
+/// The loopback interface is up. IPv6 is off, because otherwise the kernel would send router
+/// solicitations and multicast reports among the packets that a test counts; see
+/// [`Self::enable_ipv6`].
+#[derive(Debug)]
+pub struct Namespace {
+    name: String,
+}
+
+impl Namespace {
+    /// Creates a namespace.
+    ///
+    /// # Panics
+    /// When it cannot be created: call [`privileged::require`](crate::privileged::require) first.
+    #[track_caller]
+    #[expect(clippy::new_without_default, reason = "creating a namespace is not a default value")]
+    pub fn new() -> Self {
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
+        static REAPER: Once = Once::new();
+        REAPER.call_once(remove_leftovers);
+
+        let counter = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{PREFIX}{}-{counter}", process::id());
+        run(ip().args(["netns", "add", &name]));
+        // From here on the guard exists, and cleans up if one of the next steps panics.
+        let namespace = Self { name };
+        namespace.set_ipv6(false);
+        run(ip().args(["-n", namespace.name(), "link", "set", "lo", "up"]));
+        namespace
+    }
+
+    /// Its name, as `ip netns` knows it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The path of the file that stands for it.
+    pub fn path(&self) -> PathBuf {
+        Path::new(DIRECTORY).join(&self.name)
+    }
+
+    /// A command that will run `program` inside.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        // `ip netns exec` becomes the program: the child's id is the program's id.
+        let mut command = ip();
+        command.args(["netns", "exec", &self.name]).arg(program);
+        command
+    }
+
+    /// Runs `program` inside, to its end, and returns what it wrote to standard output.
+    ///
+    /// # Panics
+    /// When it cannot be started or fails.
+    #[track_caller]
+    pub fn run<A: AsRef<OsStr>>(
+        &self,
+        program: impl AsRef<OsStr>,
+        args: impl IntoIterator<Item = A>,
+    ) -> String {
+        run(self.command(program).args(args))
+    }
+
+    /// Starts `program` inside; it is killed when the returned guard is dropped.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[track_caller]
+    pub fn spawn<A: AsRef<OsStr>>(
+        &self,
+        program: impl AsRef<OsStr>,
+        args: impl IntoIterator<Item = A>,
+    ) -> ChildGuard {
+        ChildGuard::spawn(self.command(program).args(args))
+    }
+
+    /// Moves the calling thread inside until the returned guard is dropped.
+    ///
+    /// Sockets, TAP devices, `/proc/net` and `/proc/sys/net` are then those of the namespace, and
+    /// sockets stay in it. `/sys/class/net` is not: it shows the namespace of whoever mounted it.
+    /// Threads started meanwhile start inside and stay there.
+    ///
+    /// # Panics
+    /// When the thread cannot be moved.
+    #[track_caller]
+    pub fn enter(&self) -> Entered {
+        let open = |path: &Path| {
+            File::open(path)
+                .unwrap_or_else(|error| panic!("cannot open {}: {error}", path.display()))
+        };
+        let outside = open(Path::new("/proc/thread-self/ns/net"));
+        move_thread(&open(&self.path()));
+        Entered { outside, _not_send: PhantomData }
+    }
+
+    /// Calls `action` with the calling thread inside.
+    #[track_caller]
+    pub fn inside<T>(&self, action: impl FnOnce() -> T) -> T {
+        let _entered = self.enter();
+        action()
+    }
+
+    /// Turns IPv6 on for all interfaces, present and future.
+    pub fn enable_ipv6(&self) {
+        self.set_ipv6(true);
+    }
+
+    #[track_caller]
+    fn set_ipv6(&self, on: bool) {
+        let value = if on { "0" } else { "1" };
+        self.inside(|| {
+            for scope in ["all", "default"] {
+                let path = format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6");
+                // A kernel without IPv6 has no such file, and is as silent.
+                if Path::new(&path).exists() {
+                    fs::write(&path, value)
+                        .unwrap_or_else(|error| panic!("cannot write {path}: {error}"));
+                }
+            }
+        });
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        if let Err(reason) = remove(&self.name) {
+            // Not a panic: it would abort a test that is panicking already.
+            eprintln!("{reason}");
+        }
+    }
+}
+
+/// Keeps the calling thread inside a namespace; see [`Namespace::enter`].
+#[derive(Debug)]
+pub struct Entered {
+    outside: File,
+    // Must be dropped by the thread that entered.
+    _not_send: PhantomData<*const ()>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        move_thread(&self.outside);
+    }
+}
+
+const PREFIX: &str = "wl-";
+/// Where iproute2 keeps named namespaces (`NETNS_RUN_DIR`).
+const DIRECTORY: &str = "/run/netns";
+
+pub(crate) fn ip() -> Command {
+    Command::new(tools::find("ip").unwrap_or_else(|| "ip".into()))
+}
+
+#[track_caller]
+fn move_thread(namespace: &File) {
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+        .unwrap_or_else(|error| panic!("cannot move the thread to a network namespace: {error}"));
+}
+
+/// Kills what still runs inside the namespace `name`, then deletes it.
+///
+/// The processes first: the kernel keeps a namespace, with its interfaces, as long as one lives.
+fn remove(name: &str) -> Result<(), String> {
+    // A thread of ours may be inside, which is no reason to kill ourselves.
+    let own = process::id().to_string();
+    let pids = output(ip().args(["netns", "pids", name])).stdout;
+    for pid in pids.lines().filter(|pid| *pid != own) {
+        if let Some(pid) = pid.parse().ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+    let deleted = output(ip().args(["netns", "del", name]));
+    if deleted.status.success() {
+        return Ok(());
+    }
+    Err(format!("cannot delete the network namespace {name}: {}", deleted.stderr.trim()))
+}
+
+/// Removes the namespaces of test processes that no longer exist.
+fn remove_leftovers() {
+    let Ok(entries) = fs::read_dir(DIRECTORY) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(owner) = owner(&name) else { continue };
+        if Path::new(&format!("/proc/{owner}")).exists() {
+            continue;
+        }
+        // Another process may be removing the same one: then it is gone, which is all we want.
+        if let Err(reason) = remove(&name)
+            && entry.path().exists()
+        {
+            eprintln!("{reason}");
+        }
+    }
+}
+
+/// The process id in the name of one of our namespaces.
+fn owner(name: &str) -> Option<u32> {
+    let (owner, counter) = name.strip_prefix(PREFIX)?.split_once('-')?;
+    counter.parse::<u32>().ok()?;
+    owner.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::owner;
+
+    #[test]
+    fn owner_is_the_process_id_in_the_name() {
+        assert_eq!(owner("wl-123-0"), Some(123));
+        for name in ["wl-123", "wl-123-x", "wl--1", "eth0", "xwl-1-2", ""] {
+            assert_eq!(owner(name), None, "{name}");
+        }
+    }
+}

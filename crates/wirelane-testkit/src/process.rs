@@ -1,0 +1,257 @@
+//! Commands that are checked, and children that do not outlive their test.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+/// What a finished program left: its status and what it wrote.
+#[derive(Debug)]
+pub struct Output {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it wrote to its standard output, as text.
+    pub stdout: String,
+    /// What it wrote to its standard error, as text.
+    pub stderr: String,
+}
+
+/// Runs `command` to its end and returns what it wrote to standard output.
+///
+/// # Panics
+/// When it cannot be started or fails; the message holds the command and its standard error.
+#[track_caller]
+pub fn run(command: &mut Command) -> String {
+    let output = output(command);
+    assert!(
+        output.status.success(),
+        "{command:?} failed with {}:\n{}{}",
+        output.status,
+        output.stdout,
+        output.stderr
+    );
+    output.stdout
+}
+
+/// Runs `command` to its end, whatever that is.
+///
+/// # Panics
+/// When it cannot be started.
+#[track_caller]
+pub fn output(command: &mut Command) -> Output {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
+    Output {
+        status: output.status,
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// A child process that is killed, with its own children, when the guard is dropped.
+#[derive(Debug)]
+pub struct ChildGuard {
+    command: String,
+    child: Child,
+    // Files, not pipes: a child that writes much must not block because nobody reads.
+    stdout: File,
+    stderr: File,
+}
+
+impl ChildGuard {
+    /// Starts `command` in a process group of its own, with its output kept for [`Self::wait`].
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[track_caller]
+    pub fn spawn(command: &mut Command) -> Self {
+        let (stdout, stderr) = (scratch_file(), scratch_file());
+        let duplicate = |file: &File| file.try_clone().expect("duplicating a file descriptor");
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(duplicate(&stdout))
+            .stderr(duplicate(&stderr))
+            .process_group(0)
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        Self { command: format!("{command:?}"), child, stdout, stderr }
+    }
+
+    /// The process id, which is also the id of its process group.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it is still running.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Sends `SIGINT` to the process, as `^C` would.
+    pub fn interrupt(&self) {
+        self.signal(Signal::INT);
+    }
+
+    /// Sends `signal` to the process. One that has ended already is left alone.
+    pub fn signal(&self, signal: Signal) {
+        let _ = kill_process(self.pid(), signal);
+    }
+
+    /// What it has written to standard output so far.
+    pub fn stdout(&self) -> String {
+        contents(&self.stdout)
+    }
+
+    /// What it has written to standard error so far.
+    pub fn stderr(&self) -> String {
+        contents(&self.stderr)
+    }
+
+    /// Waits until `ready` holds for the guard, at most `limit`.
+    ///
+    /// # Panics
+    /// When the time is over or the process has ended before.
+    #[track_caller]
+    pub fn wait_until(&mut self, limit: Duration, ready: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + limit;
+        while !ready(self) {
+            assert!(
+                self.is_running(),
+                "{} ended before it was ready:\n{}",
+                self.command,
+                self.stderr()
+            );
+            assert!(
+                Instant::now() < deadline,
+                "{} was not ready after {limit:?}:\n{}",
+                self.command,
+                self.stderr()
+            );
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Waits for its end, at most `limit`.
+    ///
+    /// # Panics
+    /// When it is still running after `limit`; it is killed then.
+    #[track_caller]
+    pub fn wait(mut self, limit: Duration) -> Output {
+        let deadline = Instant::now() + limit;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => {
+                    return Output { status, stdout: self.stdout(), stderr: self.stderr() };
+                }
+                Ok(None) => {}
+                Err(error) => panic!("cannot wait for {}: {error}", self.command),
+            }
+            assert!(
+                Instant::now() < deadline,
+                "{} still runs after {limit:?}:\n{}",
+                self.command,
+                self.stderr()
+            );
+            thread::sleep(POLL);
+        }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+}
+
+impl Drop for ChildGuard {
+    fn drop(&mut self) {
+        // Once waited for, the id may belong to another process. `try_wait` remembers.
+        if self.is_running() {
+            let _ = kill_process_group(self.pid(), Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+const POLL: Duration = Duration::from_millis(5);
+
+/// A file without a name, readable and writable.
+fn scratch_file() -> File {
+    rustix::fs::memfd_create(c"wirelane-test-output", rustix::fs::MemfdFlags::CLOEXEC)
+        .expect("creating a memory file")
+        .into()
+}
+
+/// All of `file`, through a description of its own, so that the child's offset stays where it is.
+fn contents(file: &File) -> String {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let mut text = Vec::new();
+    let mut reader = File::open(path).expect("reopening a memory file");
+    reader.read_to_end(&mut text).expect("reading a memory file");
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn run_returns_the_output() {
+        assert_eq!(run(&mut shell("echo one; echo two >&2")), "one\n");
+    }
+
+    #[test]
+    #[should_panic(expected = "the reason")]
+    fn run_panics_with_the_reason() {
+        run(&mut shell("echo the reason >&2; exit 3"));
+    }
+
+    #[test]
+    fn child_is_waited_for() {
+        let mut child = ChildGuard::spawn(&mut shell("echo ready; sleep 0.05; echo x >&2; exit 7"));
+        child.wait_until(Duration::from_secs(10), |child| child.stdout().contains("ready"));
+        let output = child.wait(Duration::from_secs(10));
+        assert_eq!(output.status.code(), Some(7));
+        assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("ready\n", "x\n"));
+    }
+
+    #[test]
+    fn child_is_interrupted() {
+        let script = "trap 'echo bye; exit 0' INT; echo up; while :; do sleep 0.05; done";
+        let mut child = ChildGuard::spawn(&mut shell(script));
+        child.wait_until(Duration::from_secs(10), |child| child.stdout().contains("up"));
+        child.interrupt();
+        assert_eq!(child.wait(Duration::from_secs(10)).stdout, "up\nbye\n");
+    }
+
+    #[test]
+    fn child_and_its_children_die_with_the_guard() {
+        let mut child = ChildGuard::spawn(&mut shell("sleep 600 & echo $!; wait"));
+        child.wait_until(Duration::from_secs(10), |child| child.stdout().ends_with('\n'));
+        let pids = [child.id().to_string(), child.stdout().trim().to_owned()];
+        assert!(pids.iter().all(|pid| is_alive(pid)));
+        drop(child);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while pids.iter().any(|pid| is_alive(pid)) {
+            assert!(Instant::now() < deadline, "{pids:?} outlived their guard");
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Whether the process exists and is more than a zombie that its new parent has yet to reap.
+    fn is_alive(pid: &str) -> bool {
+        std::fs::read_to_string(format!("/proc/{pid}/stat"))
+            .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or("").trim_start().starts_with('Z'))
+    }
+}

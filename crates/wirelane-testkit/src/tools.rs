@@ -1,0 +1,59 @@
+//! The gate of tests that need another program, such as `tshark`.
+//!
+//! `WIRELANE_REQUIRE_TOOLS=1` turns a skip into a failure.
+
+use std::env;
+use std::panic::Location;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+
+use crate::gate;
+
+/// Whether the calling test may go on: true when `tool` is on the `PATH`.
+///
+/// Without it the test is reported as skipped and should return.
+///
+/// # Panics
+/// When the tool is missing and `WIRELANE_REQUIRE_TOOLS=1`.
+#[track_caller]
+pub fn require(tool: &str) -> bool {
+    if find(tool).is_some() {
+        return true;
+    }
+    let test = gate::test_name(Location::caller());
+    assert!(
+        !gate::demanded("WIRELANE_REQUIRE_TOOLS"),
+        "{test}: needs {tool}, which is not on the PATH, and WIRELANE_REQUIRE_TOOLS=1"
+    );
+    gate::skip(&test, &format!("needs {tool}, which is not on the PATH"));
+    false
+}
+
+/// The path of the program `tool`.
+///
+/// Looks in the `sbin` directories too: `ip` and `ethtool` live there, and an ordinary user's
+/// `PATH` may lack them.
+pub fn find(tool: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|directory| directory.join(tool))
+        .find(|candidate| is_program(candidate))
+}
+
+fn is_program(path: &Path) -> bool {
+    path.is_file() && access(path, Access::EXEC_OK).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{find, require};
+
+    #[test]
+    fn tools_are_found_on_the_path() {
+        assert!(find("sh").is_some());
+        assert!(find("no-such-program-anywhere").is_none());
+        assert!(require("sh"));
+    }
+}
