@@ -1,0 +1,255 @@
+//! Interfaces and their queues as the kernel lists them, in the calling thread's network namespace.
+//!
+//! Two sources: `rtnetlink` (`RTM_GETLINK`) knows every interface and how many queues were *allocated*; the `netdev`
+//! generic-netlink family (Linux 6.8) lists the queues *in use* with the NAPI context, interrupt and thread that serve
+//! each of them, while the interface is up.
+
+use rustix::net::Protocol;
+use rustix::net::netlink::GENERIC;
+
+use crate::error::{OsError, Result};
+use crate::netlink::{Attributes, Netlink, push_attribute, text, u16_at, u32_at};
+
+/// One network interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Interface index.
+    pub index: u32,
+    /// Name, e.g. `eth0`.
+    pub name: String,
+    /// `IFF_*` flags.
+    pub flags: u32,
+    /// Largest payload of a link-layer frame, in bytes.
+    pub mtu: Option<u32>,
+    /// Link-layer address; empty when it has none.
+    pub address: Vec<u8>,
+    /// Receive queues allocated, the most that can be in use.
+    pub rx_queues: Option<u32>,
+    /// Transmit queues allocated, the most that can be in use.
+    pub tx_queues: Option<u32>,
+    /// Kind of a software device, e.g. `veth`.
+    pub kind: Option<String>,
+}
+
+impl Link {
+    /// Whether the interface is administratively up.
+    pub fn is_up(&self) -> bool {
+        self.flags & libc::IFF_UP as u32 != 0
+    }
+
+    /// Whether this is the loopback interface.
+    pub fn is_loopback(&self) -> bool {
+        self.flags & libc::IFF_LOOPBACK as u32 != 0
+    }
+}
+
+/// Which way a queue carries packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueDirection {
+    /// From the wire.
+    Rx,
+    /// To the wire.
+    Tx,
+}
+
+/// A queue in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetdevQueue {
+    /// Receive or transmit.
+    pub direction: QueueDirection,
+    /// Number of the queue within its direction.
+    pub index: u32,
+    /// Identity of the NAPI context that serves it, if the driver tells.
+    pub napi: Option<u32>,
+}
+
+/// A NAPI context: what runs the receive (and often the transmit-completion) work of one or more queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Napi {
+    /// Identity, unique in the system.
+    pub id: u32,
+    /// Its interrupt, if the driver tells.
+    pub irq: Option<u32>,
+    /// The kernel thread that runs it, in threaded mode.
+    pub thread: Option<u32>,
+}
+
+/// Every interface, in the kernel's order.
+///
+/// # Errors
+/// What the kernel says.
+pub fn links() -> Result<Vec<Link>> {
+    let mut netlink = Netlink::open(NETLINK_ROUTE)?;
+    let payload = [0; IFINFOMSG];
+    let answer = netlink.dump("netlink RTM_GETLINK", "", libc::RTM_GETLINK, &payload)?;
+    Ok(answer.iter().filter_map(|payload| parse_link(payload)).collect())
+}
+
+/// The interface `name`.
+///
+/// # Errors
+/// `ENODEV` when there is none, or what the kernel says.
+pub fn link(name: &str) -> Result<Link> {
+    const CALL: &str = "netlink RTM_GETLINK";
+    let missing = || OsError::from_errno(CALL, name, libc::ENODEV);
+    if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') {
+        return Err(missing());
+    }
+    let mut payload = vec![0; IFINFOMSG];
+    let text = [name.as_bytes(), b"\0"].concat();
+    push_attribute(&mut payload, libc::IFLA_IFNAME, &text)
+        .map_err(|errno| OsError::new(CALL, name, errno))?;
+    let answer = Netlink::open(NETLINK_ROUTE)?.get(CALL, name, libc::RTM_GETLINK, &payload)?;
+    answer.iter().find_map(|payload| parse_link(payload)).ok_or_else(missing)
+}
+
+/// The queues in use on the interface with this index; `None` on kernels before 6.8. The list is empty while the
+/// interface is down.
+///
+/// # Errors
+/// What the kernel says, except that it does not know the request.
+pub fn queues(interface: u32) -> Result<Option<Vec<NetdevQueue>>> {
+    let entries = list(
+        "netlink NETDEV_CMD_QUEUE_GET",
+        NETDEV_CMD_QUEUE_GET,
+        interface,
+        NETDEV_A_QUEUE_IFINDEX,
+    )?;
+    Ok(entries.map(|entries| entries.iter().filter_map(|entry| parse_queue(entry)).collect()))
+}
+
+/// The NAPI contexts of the interface with this index; `None` on kernels before 6.8. The list is empty while the
+/// interface is down.
+///
+/// # Errors
+/// What the kernel says, except that it does not know the request.
+pub fn napis(interface: u32) -> Result<Option<Vec<Napi>>> {
+    let entries =
+        list("netlink NETDEV_CMD_NAPI_GET", NETDEV_CMD_NAPI_GET, interface, NETDEV_A_NAPI_IFINDEX)?;
+    Ok(entries.map(|entries| entries.iter().filter_map(|entry| parse_napi(entry)).collect()))
+}
+
+/// A dump of the `netdev` family, restricted to one interface by the attribute `selector`.
+fn list(
+    call: &'static str,
+    command: u8,
+    interface: u32,
+    selector: u16,
+) -> Result<Option<Vec<Vec<u8>>>> {
+    let object = format!("interface index {interface}");
+    let wrong = |errno| OsError::new(call, object.as_str(), errno);
+    let mut netlink = match Netlink::open(Some(GENERIC)) {
+        Err(error) if error.errno() == Some(libc::EPROTONOSUPPORT) => return Ok(None),
+        opened => opened?,
+    };
+    let mut payload = generic_header(CTRL_CMD_GETFAMILY, 1);
+    push_attribute(&mut payload, CTRL_ATTR_FAMILY_NAME, b"netdev\0").map_err(wrong)?;
+    let answer = netlink.get("netlink CTRL_CMD_GETFAMILY", "netdev", GENL_ID_CTRL, &payload);
+    let answer = match answer {
+        Err(error) if error.errno() == Some(libc::ENOENT) => return Ok(None),
+        answer => answer?,
+    };
+    let Some(family) = answer.iter().find_map(|payload| parse_family(payload)) else {
+        return Ok(None);
+    };
+    let mut payload = generic_header(command, 1);
+    push_attribute(&mut payload, selector, &interface.to_ne_bytes()).map_err(wrong)?;
+    match netlink.dump(call, &object, family, &payload) {
+        // The family came with 6.7, these two commands with 6.8.
+        Err(error) if error.errno() == Some(libc::EOPNOTSUPP) => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
+/// `struct genlmsghdr`: command, version, two reserved bytes.
+fn generic_header(command: u8, version: u8) -> Vec<u8> {
+    vec![command, version, 0, 0]
+}
+
+fn parse_link(payload: &[u8]) -> Option<Link> {
+    // struct ifinfomsg: family, padding, type, index, flags, change mask.
+    let mut link =
+        Link { index: u32_at(payload, 4)?, flags: u32_at(payload, 8)?, ..Link::default() };
+    for (kind, value) in Attributes::new(payload.get(IFINFOMSG..)?) {
+        match kind {
+            libc::IFLA_IFNAME => link.name = text(value),
+            libc::IFLA_MTU => link.mtu = u32_at(value, 0),
+            libc::IFLA_ADDRESS => link.address = value.to_vec(),
+            libc::IFLA_NUM_RX_QUEUES => link.rx_queues = u32_at(value, 0),
+            libc::IFLA_NUM_TX_QUEUES => link.tx_queues = u32_at(value, 0),
+            libc::IFLA_LINKINFO => {
+                link.kind = Attributes::new(value)
+                    .find(|(kind, _)| *kind == libc::IFLA_INFO_KIND)
+                    .map(|(_, value)| text(value));
+            }
+            _ => {}
+        }
+    }
+    (!link.name.is_empty()).then_some(link)
+}
+
+fn parse_family(payload: &[u8]) -> Option<u16> {
+    let mut attributes = Attributes::new(payload.get(GENERIC_HEADER..)?);
+    attributes.find(|(kind, _)| *kind == CTRL_ATTR_FAMILY_ID).and_then(|(_, id)| u16_at(id, 0))
+}
+
+fn parse_queue(payload: &[u8]) -> Option<NetdevQueue> {
+    let (mut index, mut direction, mut napi) = (None, None, None);
+    for (kind, value) in Attributes::new(payload.get(GENERIC_HEADER..)?) {
+        match kind {
+            NETDEV_A_QUEUE_ID => index = u32_at(value, 0),
+            NETDEV_A_QUEUE_TYPE => {
+                direction = match u32_at(value, 0)? {
+                    NETDEV_QUEUE_TYPE_RX => Some(QueueDirection::Rx),
+                    NETDEV_QUEUE_TYPE_TX => Some(QueueDirection::Tx),
+                    _ => None,
+                }
+            }
+            NETDEV_A_QUEUE_NAPI_ID => napi = u32_at(value, 0),
+            _ => {}
+        }
+    }
+    Some(NetdevQueue { direction: direction?, index: index?, napi })
+}
+
+fn parse_napi(payload: &[u8]) -> Option<Napi> {
+    let (mut id, mut irq, mut thread) = (None, None, None);
+    for (kind, value) in Attributes::new(payload.get(GENERIC_HEADER..)?) {
+        match kind {
+            NETDEV_A_NAPI_ID => id = u32_at(value, 0),
+            NETDEV_A_NAPI_IRQ => irq = u32_at(value, 0),
+            NETDEV_A_NAPI_PID => thread = u32_at(value, 0),
+            _ => {}
+        }
+    }
+    Some(Napi { id: id?, irq, thread })
+}
+
+/// Protocol 0, which is the default.
+const NETLINK_ROUTE: Option<Protocol> = None;
+/// `sizeof(struct ifinfomsg)`.
+const IFINFOMSG: usize = 16;
+/// `sizeof(struct genlmsghdr)`.
+const GENERIC_HEADER: usize = 4;
+const GENL_ID_CTRL: u16 = libc::GENL_ID_CTRL as u16;
+const CTRL_CMD_GETFAMILY: u8 = libc::CTRL_CMD_GETFAMILY as u8;
+const CTRL_ATTR_FAMILY_ID: u16 = libc::CTRL_ATTR_FAMILY_ID as u16;
+const CTRL_ATTR_FAMILY_NAME: u16 = libc::CTRL_ATTR_FAMILY_NAME as u16;
+
+// include/uapi/linux/netdev.h, Linux 6.8.
+const NETDEV_CMD_QUEUE_GET: u8 = 10;
+const NETDEV_CMD_NAPI_GET: u8 = 11;
+const NETDEV_A_QUEUE_ID: u16 = 1;
+const NETDEV_A_QUEUE_IFINDEX: u16 = 2;
+const NETDEV_A_QUEUE_TYPE: u16 = 3;
+const NETDEV_A_QUEUE_NAPI_ID: u16 = 4;
+const NETDEV_QUEUE_TYPE_RX: u32 = 0;
+const NETDEV_QUEUE_TYPE_TX: u32 = 1;
+const NETDEV_A_NAPI_IFINDEX: u16 = 1;
+const NETDEV_A_NAPI_ID: u16 = 2;
+const NETDEV_A_NAPI_IRQ: u16 = 3;
+const NETDEV_A_NAPI_PID: u16 = 4;
+
+#[cfg(test)]
+#[path = "netdev_tests.rs"]
+mod tests;
