@@ -1,2 +1,33 @@
-//! Automation.
-fn main() {}
+//! One entry for automation: `cargo xtask test`.
+#![allow(clippy::print_stdout, reason = "talking to the terminal is what this program is for")]
+
+mod cargo;
+mod fuzz;
+mod libtest;
+mod setup;
+mod step;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Task::Test(arguments) => test::run(&arguments),
+    }
+}
+
+/// Automation of the Wirelane workspace.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run all tests and checks; install what they need, or say what is missing
+    Test(test::Arguments),
+}

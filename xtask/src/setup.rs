@@ -1,0 +1,104 @@
+//! What the tests need beyond the pinned Rust toolchain: found, installed, or named.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::cargo;
+use crate::step::Outcome;
+use crate::test::Context;
+
+/// Programs that tests run, and the Debian package of each.
+const PROGRAMS: [(&str, &str); 9] = [
+    ("ip", "iproute2"),
+    ("ethtool", "ethtool"),
+    ("tshark", "tshark"),
+    ("capinfos", "wireshark-common"),
+    ("tcpdump", "tcpdump"),
+    ("netsniff-ng", "netsniff-ng"),
+    ("iperf3", "iperf3"),
+    ("jq", "jq"),
+    // The fuzzing runtime is C++. Only tests need it.
+    ("c++", "g++"),
+];
+
+/// Checks what is there, and installs the rest where that is possible.
+pub(crate) fn run(context: &Context) -> Outcome {
+    let mut outcome = programs(context);
+    outcome += nightly(context);
+    outcome
+}
+
+/// Whether the nightly toolchain has what the step that asks needs.
+pub(crate) fn has_nightly(component: &str) -> bool {
+    cargo::output(Command::new("rustup").args([
+        "component",
+        "list",
+        "--toolchain",
+        "nightly",
+        "--installed",
+    ]))
+    .is_some_and(|list| list.lines().any(|line| line.starts_with(component)))
+}
+
+/// The path of `program`.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|directory| directory.join(program))
+        .find(|candidate| candidate.is_file())
+}
+
+fn programs(context: &Context) -> Outcome {
+    let missing = || -> Vec<(&str, &str)> {
+        PROGRAMS.into_iter().filter(|(program, _)| find(program).is_none()).collect()
+    };
+    let packages = |missing: &[(&'static str, &'static str)]| -> Vec<&str> {
+        missing.iter().map(|(_, package)| *package).collect()
+    };
+
+    let mut absent = missing();
+    if !absent.is_empty() && context.root && find("apt-get").is_some() {
+        let apt = || {
+            let mut command = Command::new("apt-get");
+            command.env("DEBIAN_FRONTEND", "noninteractive");
+            command
+        };
+        cargo::succeeds(apt().args(["update", "-qq"]));
+        cargo::succeeds(
+            apt().args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages(&absent)),
+        );
+        absent = missing();
+    }
+    let mut outcome = Outcome { passed: PROGRAMS.len() - absent.len(), ..Outcome::default() };
+    if !absent.is_empty() {
+        let names: Vec<&str> = absent.iter().map(|(program, _)| *program).collect();
+        let note = format!(
+            "missing: {}; on Debian or Ubuntu: sudo apt-get install {}",
+            names.join(" "),
+            packages(&absent).join(" ")
+        );
+        outcome += context.unavailable(absent.len(), note);
+    }
+    outcome
+}
+
+fn nightly(context: &Context) -> Outcome {
+    const COMPONENTS: [&str; 2] = ["miri", "rust-src"];
+    let complete = || COMPONENTS.into_iter().all(has_nightly);
+    if !complete() && find("rustup").is_some() {
+        cargo::succeeds(
+            Command::new("rustup")
+                .args(["toolchain", "install", "nightly", "--profile", "minimal"])
+                .args(["--component", "miri", "--component", "rust-src"]),
+        );
+    }
+    if complete() {
+        return Outcome::single(true);
+    }
+    let note = "missing: a nightly toolchain with miri and rust-src; \
+                install rustup (https://rustup.rs), then: \
+                rustup toolchain install nightly --component miri --component rust-src";
+    context.unavailable(1, note.to_owned())
+}

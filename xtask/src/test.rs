@@ -1,0 +1,237 @@
+//! `cargo xtask test`: everything that must hold before a change goes in.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::cargo;
+use crate::fuzz;
+use crate::setup;
+use crate::step::{Outcome, Step, run_all};
+
+const STEPS: [Step<Context>; 9] = [
+    Step { name: "setup", about: "find or install what the tests need", run: setup::run },
+    Step { name: "fmt", about: "formatting", run: format },
+    Step { name: "clippy", about: "lints, warnings denied", run: clippy },
+    Step { name: "doc", about: "documentation, warnings denied", run: document },
+    Step { name: "test", about: "unit, integration and privileged tests; examples", run: tests },
+    Step { name: "loom", about: "all interleavings of what threads share", run: loom },
+    Step { name: "miri", about: "undefined behaviour in what Miri can run", run: miri },
+    Step { name: "tsan", about: "data races, by ThreadSanitizer", run: thread_sanitizer },
+    Step { name: "fuzz", about: "every fuzz target for some seconds", run: fuzz::run },
+];
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The steps to run, in their usual order; all of them when none is named
+    #[arg(value_name = "STEP", value_parser = STEPS.map(|step| step.name))]
+    steps: Vec<String>,
+    /// Shorter: fewer interleavings, 3 s per fuzz target, no ThreadSanitizer
+    #[arg(long)]
+    quick: bool,
+    /// List the steps
+    #[arg(long)]
+    list: bool,
+    /// What cannot run is a failure, as with CI=true in the environment
+    #[arg(long)]
+    ci: bool,
+    /// Seconds for each fuzz target
+    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    fuzz_seconds: u32,
+}
+
+/// What the steps need to know.
+pub(crate) struct Context {
+    pub(crate) quick: bool,
+    pub(crate) fuzz_seconds: u32,
+    /// Whether the user is root, and may install packages.
+    pub(crate) root: bool,
+    /// Whether what cannot run is a failure.
+    ci: bool,
+    target: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    if arguments.list {
+        for step in &STEPS {
+            println!("{:<7} {}", step.name, step.about);
+        }
+        return ExitCode::SUCCESS;
+    }
+    let context = Context {
+        quick: arguments.quick,
+        fuzz_seconds: arguments.fuzz_seconds,
+        root: status_field("Uid:").is_some_and(|ids| ids.split_whitespace().nth(1) == Some("0")),
+        ci: arguments.ci || env::var_os("CI").is_some_and(|value| value == "true" || value == "1"),
+        target: env::var_os("CARGO_TARGET_DIR")
+            .map_or_else(|| root().join("target"), |path| root().join(path)),
+    };
+    let chosen = |step: &&Step<Context>| {
+        arguments.steps.is_empty() || arguments.steps.iter().any(|name| name == step.name)
+    };
+    let steps: Vec<_> = STEPS.iter().filter(chosen).collect();
+    if run_all(&steps, &context) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The root of the workspace.
+pub(crate) fn root() -> &'static Path {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask)
+}
+
+impl Context {
+    /// `count` checks that cannot be made on this machine: failures in CI, visible skips elsewhere.
+    pub(crate) fn unavailable(&self, count: usize, note: String) -> Outcome {
+        let notes = vec![note];
+        if self.ci {
+            Outcome { failed: count, notes, ..Outcome::default() }
+        } else {
+            Outcome { skipped: count, notes, ..Outcome::default() }
+        }
+    }
+
+    /// The outcome of a step that needs a component of the nightly toolchain that is not there.
+    pub(crate) fn without_nightly(&self, component: &str) -> Option<Outcome> {
+        let note = || format!("needs a nightly toolchain with {component}; see setup");
+        (!setup::has_nightly(component)).then(|| self.unavailable(1, note()))
+    }
+
+    /// The target directory of a step with compiler flags of its own, so that caches survive.
+    pub(crate) fn target(&self, step: &str) -> PathBuf {
+        self.target.join(step)
+    }
+}
+
+fn format(_context: &Context) -> Outcome {
+    let mut outcome =
+        Outcome::single(cargo::succeeds(&mut cargo::stable(&["fmt", "--check", "--all"])));
+    let mut fuzz = cargo::stable(&["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"]);
+    outcome += Outcome::single(cargo::succeeds(&mut fuzz));
+    outcome
+}
+
+fn clippy(_context: &Context) -> Outcome {
+    let arguments = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    Outcome::single(cargo::succeeds(&mut cargo::stable(&arguments)))
+}
+
+fn document(_context: &Context) -> Outcome {
+    let mut command = cargo::stable(&["doc", "--workspace", "--no-deps"]);
+    Outcome::single(cargo::succeeds(command.env("RUSTDOCFLAGS", "-D warnings")))
+}
+
+fn tests(context: &Context) -> Outcome {
+    let logs = context.target("test-logs");
+    let (privileged_log, skip_log) = (logs.join("privileged"), logs.join("skipped"));
+    if let Err(error) = fresh_logs(&logs, &[&privileged_log, &skip_log]) {
+        return Outcome::failure(format!("cannot write to {}: {error}", logs.display()));
+    }
+
+    let demanded = context.ci || is_privileged();
+    let mut command = cargo::stable(&["test", "--workspace", "--no-fail-fast"]);
+    command.env("WIRELANE_PRIVILEGED_LOG", &privileged_log).env("WIRELANE_SKIP_LOG", &skip_log);
+    if demanded {
+        command.env("WIRELANE_REQUIRE_PRIVILEGED", "1");
+    }
+    if context.ci {
+        command.env("WIRELANE_REQUIRE_TOOLS", "1");
+    }
+    let (succeeded, report) = cargo::tests(&mut command);
+
+    let lines = |path| fs::read_to_string(path).unwrap_or_default();
+    let (ran, skipped) = (lines(&privileged_log), lines(&skip_log));
+    let mut outcome = report.outcome(succeeded, skipped.lines().count());
+    outcome.notes.extend(skipped.lines().map(|name| format!("skipped: {name}")));
+    if !demanded {
+        return outcome;
+    }
+    outcome.notes.push(format!("{} privileged tests ran", ran.lines().count()));
+    let missing = report.missing_from(&ran);
+    if report.privileged() == 0 {
+        outcome += Outcome::failure("no privileged test ran");
+    } else if !missing.is_empty() {
+        outcome += Outcome::failure(format!("privileged tests did not run: {}", missing.join(" ")));
+    }
+    outcome
+}
+
+fn loom(context: &Context) -> Outcome {
+    let mut command = cargo::stable(&["test", "--release", "-p", "wirelane", "--test", "loom"]);
+    command
+        .env("RUSTFLAGS", "--cfg loom -Cdebug-assertions")
+        .env("CARGO_TARGET_DIR", context.target("loom"))
+        // The models are what takes time here, not link-time optimisation.
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+    if context.quick {
+        command.env("LOOM_MAX_PREEMPTIONS", "2");
+    }
+    let (succeeded, report) = cargo::tests(&mut command);
+    report.outcome(succeeded, 0)
+}
+
+fn miri(context: &Context) -> Outcome {
+    if let Some(outcome) = context.without_nightly("miri") {
+        return outcome;
+    }
+    /// The modules of the library that neither call the kernel nor take minutes.
+    const MODULES: [&str; 5] = ["ring::", "pool::", "frame::", "mask::", "capture::pcapng"];
+    let mut outcome = Outcome::default();
+    let wire = ["miri", "test", "-p", "wirelane-wire"];
+    let library = ["miri", "test", "-p", "wirelane", "--lib", "--"];
+    for (arguments, filter) in [(&wire[..], &[][..]), (&library[..], &MODULES[..])] {
+        let mut command = cargo::nightly(arguments);
+        command
+            .args(filter)
+            .env("CARGO_TARGET_DIR", context.target("miri"))
+            // Property tests look for a file of old failures, and take seconds per case.
+            .env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-strict-provenance")
+            .env("PROPTEST_CASES", "4");
+        let (succeeded, report) = cargo::tests(&mut command);
+        outcome += report.outcome(succeeded, 0);
+    }
+    outcome
+}
+
+fn thread_sanitizer(context: &Context) -> Outcome {
+    if context.quick {
+        return Outcome::skip("left out by --quick");
+    }
+    if let Some(outcome) = context.without_nightly("rust-src") {
+        return outcome;
+    }
+    let Some(host) = cargo::host() else {
+        return Outcome::failure("rustc does not say what machine this is");
+    };
+    // The standard library is built again: an uninstrumented one would hide its synchronisation.
+    let mut command = cargo::nightly(&["test", "-Zbuild-std", "--target", &host]);
+    command
+        .args(["-p", "wirelane", "--lib", "--", "ring::", "pool::"])
+        .env("RUSTFLAGS", "-Zsanitizer=thread")
+        .env("CARGO_TARGET_DIR", context.target("tsan"));
+    let (succeeded, report) = cargo::tests(&mut command);
+    report.outcome(succeeded, 0)
+}
+
+fn fresh_logs(directory: &Path, logs: &[&Path]) -> std::io::Result<()> {
+    fs::create_dir_all(directory)?;
+    for log in logs {
+        fs::write(log, "")?;
+    }
+    Ok(())
+}
+
+/// Whether the privileged tests can run: they need `CAP_NET_ADMIN` and `CAP_SYS_ADMIN`.
+fn is_privileged() -> bool {
+    const NEEDED: u64 = (1 << 12) | (1 << 21);
+    status_field("CapEff:")
+        .and_then(|field| u64::from_str_radix(field.trim(), 16).ok())
+        .is_some_and(|effective| effective & NEEDED == NEEDED)
+}
+
+/// A line of `/proc/self/status`, without its heading.
+fn status_field(heading: &str) -> Option<String> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix(heading)).map(str::to_owned)
+}
