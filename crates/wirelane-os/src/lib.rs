@@ -1,2 +1,33 @@
-//! System calls, mappings and kernel structures.
+//! The operating-system layer of Wirelane: system calls, mappings and the structures shared with the Linux kernel.
+//!
+//! It holds mechanisms and no policy. Every function names the call and the object in its error ([`error::OsError`]),
+//! every structure shared with the kernel has its size and offsets asserted at compile time, and every kernel constant
+//! that `libc` lacks names the kernel version that brought it.
+//!
+//! Reading order: [`error`], [`mmap`], [`packet`], then whatever is needed.
+//!
+//! Many calls act on the network namespace of the *calling thread* ([`netns`]). None reads `/sys/class/net` directly,
+//! whose view belongs to whoever mounted it; see [`sysfs`].
 #![allow(unsafe_code)]
+
+pub mod affinity;
+pub mod clock;
+pub mod error;
+pub mod ethtool;
+pub mod file;
+pub mod iface;
+pub mod mmap;
+pub mod netdev;
+pub mod netns;
+pub mod packet;
+pub mod privilege;
+pub mod sysfs;
+pub mod tun;
+
+mod netlink;
+mod socket;
+
+pub use error::{OsError, Result};
+
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,91 @@
+//! Clocks and the CPU time used.
+
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
+
+/// CPU time used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    /// In user space.
+    pub user: Duration,
+    /// In the kernel.
+    pub system: Duration,
+}
+
+impl CpuTime {
+    /// User and system together.
+    pub fn total(self) -> Duration {
+        self.user.saturating_add(self.system)
+    }
+
+    /// What was used since `earlier`.
+    pub fn since(self, earlier: CpuTime) -> CpuTime {
+        CpuTime {
+            user: self.user.saturating_sub(earlier.user),
+            system: self.system.saturating_sub(earlier.system),
+        }
+    }
+}
+
+/// Nanoseconds since the epoch, on the clock of packet time stamps; 0 when the clock stands before it.
+pub fn realtime_ns() -> u64 {
+    nanoseconds(ClockId::Realtime)
+}
+
+/// Nanoseconds on a clock that never goes back; from an arbitrary start.
+pub fn monotonic_ns() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+/// CPU time of the calling thread.
+pub fn thread_cpu() -> CpuTime {
+    usage(libc::RUSAGE_THREAD)
+}
+
+/// CPU time of all threads of this process, those that ended included.
+pub fn process_cpu() -> CpuTime {
+    usage(libc::RUSAGE_SELF)
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let fraction = u64::try_from(time.tv_nsec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(fraction)
+}
+
+fn usage(who: libc::c_int) -> CpuTime {
+    // SAFETY: `rusage` is plain data, of which all zeroes is a valid value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is writable. The call fails only for a bad `who` or address; it would leave the zeroes then.
+    unsafe { libc::getrusage(who, &mut usage) };
+    let duration = |time: libc::timeval| {
+        Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0))
+            .saturating_add(Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0)))
+    };
+    CpuTime { user: duration(usage.ru_utime), system: duration(usage.ru_stime) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_move() {
+        let (real, monotonic) = (realtime_ns(), monotonic_ns());
+        assert!(real > 1_600_000_000_000_000_000);
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(monotonic_ns() - monotonic >= 2_000_000);
+    }
+
+    #[test]
+    fn cpu_time_is_spent_by_this_thread() {
+        let (thread, process) = (thread_cpu(), process_cpu());
+        let mut sum = 0u64;
+        while thread_cpu().since(thread).total() < Duration::from_millis(10) {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+        assert!(process_cpu().since(process).total() >= Duration::from_millis(5));
+        assert_eq!(thread.since(thread_cpu()), CpuTime::default());
+    }
+}

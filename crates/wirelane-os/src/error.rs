@@ -1,0 +1,152 @@
+//! The one error of this crate: which call failed, on which object, and with which errno.
+
+use std::fmt;
+use std::io;
+
+/// A result whose error is an [`OsError`].
+pub type Result<T> = std::result::Result<T, OsError>;
+
+/// A failed system call.
+///
+/// It displays as `call(object): Permission denied (EACCES)`, so that a message can be searched by the words and by
+/// the name.
+#[derive(Debug)]
+pub struct OsError {
+    /// The system call, with the option or request when there is one, e.g. `setsockopt PACKET_RX_RING`.
+    pub call: &'static str,
+    /// What the call was applied to, e.g. an interface name; may be empty.
+    pub object: String,
+    /// What the kernel answered.
+    pub source: io::Error,
+}
+
+impl OsError {
+    /// An error from `source`, which may be an `io::Error` or a `rustix::io::Errno`.
+    pub fn new(
+        call: &'static str,
+        object: impl Into<String>,
+        source: impl Into<io::Error>,
+    ) -> OsError {
+        OsError { call, object: object.into(), source: source.into() }
+    }
+
+    /// An error from the calling thread's `errno`; call it before anything else can change that.
+    pub fn last(call: &'static str, object: impl Into<String>) -> OsError {
+        let source = io::Error::last_os_error();
+        OsError { call, object: object.into(), source }
+    }
+
+    /// An error with the given errno, for conditions found before the kernel was asked.
+    pub fn from_errno(call: &'static str, object: impl Into<String>, errno: i32) -> OsError {
+        OsError { call, object: object.into(), source: io::Error::from_raw_os_error(errno) }
+    }
+
+    /// The errno, or `None` when the error did not come from the kernel.
+    pub fn errno(&self) -> Option<i32> {
+        self.source.raw_os_error()
+    }
+
+    /// The symbolic name of the errno, e.g. `EACCES`, or `None` when it is unknown.
+    pub fn errno_name(&self) -> Option<&'static str> {
+        self.errno().map(errno_name).filter(|name| *name != UNKNOWN)
+    }
+}
+
+impl fmt::Display for OsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({}): ", self.call, self.object)?;
+        let words = self.source.to_string();
+        let Some(errno) = self.errno() else { return f.write_str(&words) };
+        // std appends the number, which says less than the name that replaces it here.
+        let words = words.split(" (os error").next().unwrap_or_default();
+        match errno_name(errno) {
+            UNKNOWN => write!(f, "{words} (errno {errno})"),
+            name => write!(f, "{words} ({name})"),
+        }
+    }
+}
+
+impl std::error::Error for OsError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+impl From<OsError> for io::Error {
+    fn from(error: OsError) -> io::Error {
+        io::Error::new(error.source.kind(), error)
+    }
+}
+
+/// What [`errno_name`] answers for a number it does not know.
+pub const UNKNOWN: &str = "unknown errno";
+
+/// The symbolic name of an errno (a positive number), e.g. `EPERM` for 1, or [`UNKNOWN`].
+pub fn errno_name(errno: i32) -> &'static str {
+    macro_rules! names {
+        ($($name:ident)*) => {
+            match errno {
+                $(libc::$name => stringify!($name),)*
+                // Internal to the kernel, yet it escapes from several driver ioctls.
+                ENOTSUPP => "ENOTSUPP",
+                _ => UNKNOWN,
+            }
+        };
+    }
+    names! {
+        EPERM ENOENT ESRCH EINTR EIO ENXIO E2BIG ENOEXEC EBADF ECHILD EAGAIN ENOMEM EACCES EFAULT ENOTBLK EBUSY EEXIST
+        EXDEV ENODEV ENOTDIR EISDIR EINVAL ENFILE EMFILE ENOTTY ETXTBSY EFBIG ENOSPC ESPIPE EROFS EMLINK EPIPE EDOM
+        ERANGE EDEADLK ENAMETOOLONG ENOLCK ENOSYS ENOTEMPTY ELOOP ENODATA ETIME EPROTO EBADMSG EOVERFLOW EILSEQ EUSERS
+        ENOTSOCK EDESTADDRREQ EMSGSIZE EPROTOTYPE ENOPROTOOPT EPROTONOSUPPORT ESOCKTNOSUPPORT EOPNOTSUPP EPFNOSUPPORT
+        EAFNOSUPPORT EADDRINUSE EADDRNOTAVAIL ENETDOWN ENETUNREACH ENETRESET ECONNABORTED ECONNRESET ENOBUFS EISCONN
+        ENOTCONN ESHUTDOWN ETIMEDOUT ECONNREFUSED EHOSTDOWN EHOSTUNREACH EALREADY EINPROGRESS ESTALE EDQUOT ENOMEDIUM
+        ECANCELED ENOKEY EOWNERDEAD ENOTRECOVERABLE ERFKILL EHWPOISON
+    }
+}
+
+/// `ENOTSUPP` of `include/linux/errno.h`, which is not part of the user-space ABI.
+const ENOTSUPP: i32 = 524;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn display_has_words_and_name() {
+        let error = OsError::from_errno("bind", "eth7", libc::EACCES);
+        assert_eq!(error.to_string(), "bind(eth7): Permission denied (EACCES)");
+        assert_eq!(error.errno(), Some(libc::EACCES));
+        assert_eq!(error.errno_name(), Some("EACCES"));
+    }
+
+    #[test]
+    fn display_of_an_unknown_errno_keeps_the_number() {
+        let error = OsError::from_errno("ioctl", "x", 4000);
+        assert!(error.to_string().ends_with("(errno 4000)"), "{error}");
+        assert_eq!(error.errno_name(), None);
+    }
+
+    #[test]
+    fn display_without_errno() {
+        let error = OsError::new("read", "/sys/x", io::Error::other("not a number"));
+        assert_eq!(error.to_string(), "read(/sys/x): not a number");
+        assert_eq!(error.errno(), None);
+    }
+
+    #[test]
+    fn last_takes_the_threads_errno() {
+        // SAFETY: closing an invalid descriptor touches nothing and sets errno.
+        unsafe { libc::close(-1) };
+        assert_eq!(OsError::last("close", "-1").errno(), Some(libc::EBADF));
+    }
+
+    #[test]
+    fn names_of_common_errnos() {
+        for (errno, name) in [(1, "EPERM"), (13, "EACCES"), (95, "EOPNOTSUPP"), (100, "ENETDOWN")] {
+            assert_eq!(errno_name(errno), name);
+        }
+        assert_eq!(errno_name(524), "ENOTSUPP");
+        assert_eq!(errno_name(0), UNKNOWN);
+        assert_eq!(errno_name(-1), UNKNOWN);
+    }
+}

@@ -1,0 +1,50 @@
+//! Files that grow by large blocks.
+
+use crate::error::{OsError, Result};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Reserves space for `len` bytes from `offset` without changing the file's size, so that a disk found full is found full now, and
+/// blocks lie together. False when the file system cannot.
+///
+/// # Errors
+/// `ENOSPC`, `EDQUOT`, `EFBIG` and what else fallocate(2) gives.
+pub fn preallocate(file: impl AsFd, offset: u64, len: u64) -> Result<bool> {
+    let fd = file.as_fd();
+    match rustix::fs::fallocate(fd, FallocateFlags::KEEP_SIZE, offset, len) {
+        Ok(()) => Ok(true),
+        // No file system support, or a pipe or device.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::SPIPE | Errno::NODEV) => Ok(false),
+        Err(errno) => {
+            let object = format!("fd {}, {len} bytes", fd.as_raw_fd());
+            Err(OsError::new("fallocate", object, errno))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn preallocate_keeps_the_size() {
+        let path = std::path::PathBuf::from(format!("/dev/shm/wirelane-os-{}", std::process::id()));
+        let file = File::create(&path).unwrap();
+        assert!(preallocate(&file, 0, 1 << 20).unwrap());
+        let metadata = file.metadata().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(metadata.len(), 0);
+        assert_eq!(metadata.blocks(), (1 << 20) / 512);
+    }
+
+    #[test]
+    fn preallocate_where_it_cannot_be() {
+        let null = File::options().write(true).open("/dev/null").unwrap();
+        assert!(!preallocate(&null, 0, 4096).unwrap());
+        let read_only = File::open("/proc/self/exe").unwrap();
+        assert_eq!(preallocate(&read_only, 0, 1).unwrap_err().errno(), Some(libc::EBADF));
+    }
+}

@@ -1,0 +1,260 @@
+//! Interfaces by name and index, in the calling thread's network namespace.
+
+use crate::error::{OsError, Result};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::ffi::CStr;
+use std::mem::zeroed;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+/// The longest interface name in bytes.
+pub const NAME_MAX: usize = libc::IFNAMSIZ - 1;
+
+/// Interface flags (`IFF_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flags(u16);
+
+impl Flags {
+    /// Administratively up.
+    pub fn is_up(self) -> bool {
+        self.has(libc::IFF_UP)
+    }
+
+    /// Operational: it has a carrier.
+    pub fn is_running(self) -> bool {
+        self.has(libc::IFF_RUNNING)
+    }
+
+    /// A loopback.
+    pub fn is_loopback(self) -> bool {
+        self.has(libc::IFF_LOOPBACK)
+    }
+
+    /// In promiscuous mode by an explicit setting. Sockets' wishes do not show here: `dev_get_flags()` masks them.
+    pub fn is_promiscuous(self) -> bool {
+        self.has(libc::IFF_PROMISC)
+    }
+
+    /// The bits.
+    pub fn bits(self) -> u16 {
+        self.0
+    }
+
+    fn has(self, flag: libc::c_int) -> bool {
+        libc::c_int::from(self.0) & flag != 0
+    }
+}
+
+/// The index of an interface.
+///
+/// # Errors
+/// `ENODEV` when there is none of this name, `EINVAL` for a name that cannot be one.
+pub fn index(name: &str) -> Result<u32> {
+    let mut request = request(name, "ioctl SIOCGIFINDEX")?;
+    ioctl(&mut request, libc::SIOCGIFINDEX, "ioctl SIOCGIFINDEX", name)?;
+    // SAFETY: SIOCGIFINDEX filled this member of the union.
+    let index = unsafe { request.ifr_ifru.ifru_ifindex };
+    u32::try_from(index).map_err(|_| OsError::from_errno("ioctl SIOCGIFINDEX", name, libc::ERANGE))
+}
+
+/// The name of an interface.
+///
+/// # Errors
+/// `ENODEV` when there is none with this index.
+pub fn name(index: u32) -> Result<String> {
+    let object = || format!("interface index {index}");
+    rustix::net::netdevice::index_to_name(control()?, index)
+        .map_err(|errno| OsError::new("ioctl SIOCGIFNAME", object(), errno))
+}
+
+/// Whether an interface of this name exists.
+///
+/// # Errors
+/// What socket(2) gives.
+pub fn exists(name: &str) -> Result<bool> {
+    match index(name) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.errno(), Some(libc::ENODEV | libc::EINVAL)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Every interface, as index and name, in order of the index.
+///
+/// # Errors
+/// What if_nameindex(3) gives. A name that is not UTF-8 is shown with replacement characters.
+pub fn list() -> Result<Vec<(u32, String)>> {
+    // SAFETY: takes nothing; what it gives is freed below.
+    let first = unsafe { libc::if_nameindex() };
+    if first.is_null() {
+        return Err(OsError::last("if_nameindex", ""));
+    }
+    let mut interfaces = Vec::new();
+    let mut next = first;
+    // SAFETY: the array ends with an entry of index 0 and null name, and entries before it have a valid C string.
+    unsafe {
+        while (*next).if_index != 0 && !(*next).if_name.is_null() {
+            let name = CStr::from_ptr((*next).if_name).to_string_lossy().into_owned();
+            interfaces.push(((*next).if_index, name));
+            next = next.add(1);
+        }
+        libc::if_freenameindex(first);
+    }
+    interfaces.sort();
+    Ok(interfaces)
+}
+
+/// The flags of an interface.
+///
+/// # Errors
+/// As [`index`].
+pub fn flags(name: &str) -> Result<Flags> {
+    let mut request = request(name, "ioctl SIOCGIFFLAGS")?;
+    ioctl(&mut request, libc::SIOCGIFFLAGS, "ioctl SIOCGIFFLAGS", name)?;
+    // SAFETY: SIOCGIFFLAGS filled this member of the union.
+    Ok(Flags(unsafe { request.ifr_ifru.ifru_flags } as u16))
+}
+
+/// Sets an interface administratively up.
+///
+/// # Errors
+/// `EPERM` without CAP_NET_ADMIN, and as [`index`].
+pub fn up(name: &str) -> Result<()> {
+    set_up(name, true)
+}
+
+/// Sets an interface administratively down.
+///
+/// # Errors
+/// As [`up`].
+pub fn down(name: &str) -> Result<()> {
+    set_up(name, false)
+}
+
+/// The largest payload of a frame in bytes, link-layer header excluded.
+///
+/// # Errors
+/// As [`index`].
+pub fn mtu(name: &str) -> Result<u32> {
+    let mut request = request(name, "ioctl SIOCGIFMTU")?;
+    ioctl(&mut request, libc::SIOCGIFMTU, "ioctl SIOCGIFMTU", name)?;
+    // SAFETY: SIOCGIFMTU filled this member of the union.
+    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+    u32::try_from(mtu).map_err(|_| OsError::from_errno("ioctl SIOCGIFMTU", name, libc::ERANGE))
+}
+
+/// The link type (`ARPHRD_*`) of an interface, e.g. 1 for Ethernet, 772 for a loopback, 65534 for none.
+///
+/// # Errors
+/// As [`index`].
+pub fn link_type(name: &str) -> Result<u16> {
+    Ok(hardware_address(name)?.0)
+}
+
+/// The link-layer address of an interface with 6-byte addresses; meaningless for other link types.
+///
+/// # Errors
+/// As [`index`].
+pub fn mac(name: &str) -> Result<[u8; 6]> {
+    Ok(hardware_address(name)?.1)
+}
+
+fn hardware_address(name: &str) -> Result<(u16, [u8; 6])> {
+    let mut request = request(name, "ioctl SIOCGIFHWADDR")?;
+    ioctl(&mut request, libc::SIOCGIFHWADDR, "ioctl SIOCGIFHWADDR", name)?;
+    // SAFETY: SIOCGIFHWADDR filled this member of the union.
+    let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+    let [a, b, c, d, e, f, ..] = address.sa_data.map(|byte| byte as u8);
+    Ok((address.sa_family, [a, b, c, d, e, f]))
+}
+
+fn set_up(name: &str, up: bool) -> Result<()> {
+    const CALL: &str = "ioctl SIOCSIFFLAGS";
+    let Flags(bits) = flags(name)?;
+    let bit = libc::IFF_UP as u16;
+    let mut request = request(name, CALL)?;
+    request.ifr_ifru.ifru_flags = (if up { bits | bit } else { bits & !bit }) as libc::c_short;
+    ioctl(&mut request, libc::SIOCSIFFLAGS, CALL, name)
+}
+
+/// An `ifreq` for the name, zeroed otherwise.
+pub(crate) fn request(name: &str, call: &'static str) -> Result<libc::ifreq> {
+    let bytes = name.as_bytes();
+    // dev_valid_name() in net/core/dev.c
+    let impossible = bytes.is_empty()
+        || bytes.len() > NAME_MAX
+        || name == "."
+        || name == ".."
+        || bytes.iter().any(|b| *b == 0 || *b == b'/' || *b == b':' || b.is_ascii_whitespace());
+    if impossible {
+        return Err(OsError::from_errno(call, name.escape_debug().to_string(), libc::EINVAL));
+    }
+    // SAFETY: `ifreq` is plain data, of which all zeroes is a valid value.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
+        *to = *from as libc::c_char;
+    }
+    Ok(request)
+}
+
+fn ioctl(
+    request: &mut libc::ifreq,
+    command: libc::Ioctl,
+    call: &'static str,
+    name: &str,
+) -> Result<()> {
+    let control = control()?;
+    // SAFETY: every command used here takes an `ifreq` and writes nothing beyond it.
+    let status = unsafe { libc::ioctl(control.as_fd().as_raw_fd(), command, request) };
+    if status == 0 { Ok(()) } else { Err(OsError::last(call, name)) }
+}
+
+/// Any socket does for interface requests; it fixes the namespace they act on to the calling thread's.
+fn control() -> Result<OwnedFd> {
+    rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+        .map_err(|errno| OsError::new("socket", "AF_INET", errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn loopback_is_there() {
+        let lo = index("lo").unwrap();
+        assert_eq!(name(lo).unwrap(), "lo");
+        assert!(exists("lo").unwrap());
+        assert!(flags("lo").unwrap().is_loopback());
+        assert!(mtu("lo").unwrap() >= 1500);
+        assert_eq!(link_type("lo").unwrap(), libc::ARPHRD_LOOPBACK);
+        assert_eq!(mac("lo").unwrap(), [0; 6]);
+        assert!(list().unwrap().contains(&(lo, "lo".to_owned())));
+    }
+
+    #[test]
+    fn unknown_interface() {
+        assert!(!exists("wl-none").unwrap());
+        let error = index("wl-none").unwrap_err();
+        assert_eq!(error.to_string(), "ioctl SIOCGIFINDEX(wl-none): No such device (ENODEV)");
+        assert_eq!(name(u32::MAX).unwrap_err().errno(), Some(libc::ENODEV));
+    }
+
+    #[test]
+    fn impossible_names() {
+        for name in ["", ".", "..", "a b", "a/b", "a:1", "sixteen-bytes-xx", "nul\0nul"] {
+            assert_eq!(index(name).unwrap_err().errno(), Some(libc::EINVAL), "{name:?}");
+            assert!(!exists(name).unwrap());
+        }
+    }
+
+    #[test]
+    fn privileged_up_and_down() {
+        testing::in_new_namespace(|| {
+            assert!(flags("lo").unwrap().is_up());
+            down("lo").unwrap();
+            assert!(!flags("lo").unwrap().is_up());
+            up("lo").unwrap();
+            assert!(flags("lo").unwrap().is_up());
+        });
+    }
+}

@@ -1,0 +1,138 @@
+//! Network namespaces of threads. Creating named ones is `ip netns add`'s business.
+
+use crate::error::{OsError, Result};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags};
+use std::fs::File;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+
+/// Moves the calling thread to a new, empty network namespace (a `lo` that is down), which ends with its last thread, socket and
+/// descriptor.
+///
+/// # Errors
+/// `EPERM` without CAP_SYS_ADMIN.
+pub fn unshare_net() -> Result<()> {
+    // SAFETY: CLONE_NEWNET unshares no file descriptors and no memory, which is what can be unsound.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
+        .map_err(|errno| OsError::new("unshare", "CLONE_NEWNET", errno))
+}
+
+/// The calling thread's network namespace.
+///
+/// # Errors
+/// What open(2) gives when /proc is not mounted.
+pub fn current() -> Result<OwnedFd> {
+    open(Path::new("/proc/thread-self/ns/net"))
+}
+
+/// The namespace that `ip netns` calls `name`.
+///
+/// # Errors
+/// `ENOENT` when there is none, `EINVAL` for a name that is not a plain file name.
+pub fn named(name: &str) -> Result<OwnedFd> {
+    if name.is_empty() || name.contains('/') || name == "." || name == ".." {
+        return Err(OsError::from_errno("open", format!("netns {name:?}"), libc::EINVAL));
+    }
+    open(&Path::new("/run/netns").join(name))
+}
+
+/// Moves the calling thread to a namespace until the guard is dropped.
+///
+/// # Errors
+/// `EPERM` without CAP_SYS_ADMIN, `EINVAL` when the descriptor is not of a network namespace.
+pub fn enter(namespace: impl AsFd) -> Result<Guard> {
+    let previous = current()?;
+    set(namespace)?;
+    Ok(Guard { previous, _not_send: PhantomData })
+}
+
+/// [`enter`]s the namespace that `ip netns` calls `name`.
+///
+/// # Errors
+/// As [`named`] and [`enter`].
+pub fn enter_named(name: &str) -> Result<Guard> {
+    enter(named(name)?)
+}
+
+/// Moves the calling thread to a namespace for good.
+///
+/// # Errors
+/// As [`enter`].
+pub fn set(namespace: impl AsFd) -> Result<()> {
+    let fd = namespace.as_fd();
+    rustix::thread::move_into_link_name_space(fd, Some(LinkNameSpaceType::Network))
+        .map_err(|errno| OsError::new("setns", format!("fd {}", fd.as_raw_fd()), errno))
+}
+
+/// Whether two descriptors are of the same namespace.
+///
+/// # Errors
+/// What fstat(2) gives.
+pub fn same(a: impl AsFd, b: impl AsFd) -> Result<bool> {
+    let identity = |fd: &dyn AsFd| {
+        let fd = fd.as_fd();
+        rustix::fs::fstat(fd)
+            .map(|stat| (stat.st_dev, stat.st_ino))
+            .map_err(|errno| OsError::new("fstat", format!("fd {}", fd.as_raw_fd()), errno))
+    };
+    Ok(identity(&a)? == identity(&b)?)
+}
+
+/// Brings the thread that [`enter`]ed a namespace back when dropped. It stays on that thread: it is neither `Send` nor `Sync`.
+#[derive(Debug)]
+#[must_use = "the thread goes back when this is dropped"]
+pub struct Guard {
+    previous: OwnedFd,
+    _not_send: PhantomData<*const ()>,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // It can fail only for a thread that gave its CAP_SYS_ADMIN away inside; such a thread stays, as it must.
+        let _ = set(&self.previous);
+    }
+}
+
+fn open(path: &Path) -> Result<OwnedFd> {
+    File::open(path)
+        .map(OwnedFd::from)
+        .map_err(|error| OsError::new("open", path.display().to_string(), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::iface;
+    use crate::testing;
+
+    #[test]
+    fn named_refuses_paths() {
+        for name in ["", ".", "..", "a/b", "/"] {
+            assert_eq!(named(name).unwrap_err().errno(), Some(libc::EINVAL), "{name:?}");
+        }
+        assert_eq!(named("wirelane-no-such").unwrap_err().errno(), Some(libc::ENOENT));
+    }
+
+    #[test]
+    fn entering_something_else_is_an_error() {
+        let error = enter(File::open("/proc/self/status").unwrap()).unwrap_err();
+        assert!(matches!(error.errno(), Some(libc::EINVAL | libc::EPERM)), "{error}");
+    }
+
+    #[test]
+    fn privileged_guard_brings_the_thread_back() {
+        testing::in_new_namespace(|| {
+            let outer = current().unwrap();
+            unshare_net().unwrap();
+            let inner = current().unwrap();
+            assert!(!same(&outer, &inner).unwrap());
+            assert_eq!(iface::list().unwrap().len(), 1, "only lo in a new namespace");
+            {
+                let _guard = enter(&outer).unwrap();
+                assert!(same(&outer, current().unwrap()).unwrap());
+            }
+            assert!(same(&inner, current().unwrap()).unwrap());
+        });
+    }
+}

@@ -1,0 +1,367 @@
+//! The structures and constants of `linux/if_packet.h`, `linux/filter.h` and `linux/virtio_net.h`.
+//!
+//! Sizes and offsets are asserted at compile time. Names are the kernel's in Rust's case, without the `tp_` prefixes.
+
+use std::mem::{offset_of, size_of};
+
+/// Asserts the size of a structure and the offset of every field.
+macro_rules! layout {
+    ($type:ty, $size:expr, { $($field:ident: $offset:expr),* $(,)? }) => {
+        const _: () = assert!(size_of::<$type>() == $size);
+        $(const _: () = assert!(offset_of!($type, $field) == $offset);)*
+    };
+}
+
+/// `struct tpacket_req`: the rings of versions 1 and 2.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TpacketReq {
+    /// Bytes per block; a multiple of the page size.
+    pub block_size: u32,
+    /// Number of blocks.
+    pub block_nr: u32,
+    /// Bytes per frame; a multiple of [`TPACKET_ALIGNMENT`].
+    pub frame_size: u32,
+    /// Number of frames in all blocks.
+    pub frame_nr: u32,
+}
+layout!(TpacketReq, 16, { block_size: 0, block_nr: 4, frame_size: 8, frame_nr: 12 });
+
+/// `struct tpacket_req3`: the rings of version 3.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TpacketReq3 {
+    /// Bytes per block; a multiple of the page size.
+    pub block_size: u32,
+    /// Number of blocks.
+    pub block_nr: u32,
+    /// Bytes per frame; version 3 packs packets and uses this only to check the request.
+    pub frame_size: u32,
+    /// Number of frames in all blocks.
+    pub frame_nr: u32,
+    /// Milliseconds after which a block that is not full is handed over; 0 lets the kernel choose.
+    pub retire_blk_tov: u32,
+    /// Bytes of private space at the head of each block.
+    pub sizeof_priv: u32,
+    /// `TP_FT_REQ_*`.
+    pub feature_req_word: u32,
+}
+layout!(TpacketReq3, 28, {
+    block_size: 0, block_nr: 4, frame_size: 8, frame_nr: 12, retire_blk_tov: 16, sizeof_priv: 20, feature_req_word: 24,
+});
+
+/// `struct tpacket_bd_ts`: a time stamp in a block descriptor; the kernel fills the fraction in nanoseconds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TpacketBdTs {
+    /// Seconds since the epoch.
+    pub sec: u32,
+    /// Nanoseconds.
+    pub nsec: u32,
+}
+layout!(TpacketBdTs, 8, { sec: 0, nsec: 4 });
+
+/// `struct tpacket_hdr_v1`: the state of one block.
+///
+/// `block_status` is the word through which ownership passes: read it with acquire and write it with release ordering, at
+/// [`BLOCK_STATUS_OFFSET`] from the start of the block. The rest belongs to user space only while it has [`TP_STATUS_USER`].
+#[repr(C, align(8))]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TpacketHdrV1 {
+    /// `TP_STATUS_*`.
+    pub block_status: u32,
+    /// Packets in this block.
+    pub num_pkts: u32,
+    /// Bytes from the start of the block to the first [`Tpacket3Hdr`].
+    pub offset_to_first_pkt: u32,
+    /// Bytes of the block that are in use, this descriptor included.
+    pub blk_len: u32,
+    /// Counts blocks from 1 across the ring.
+    pub seq_num: u64,
+    /// Time of the first packet, or of the opening of the block when it has none.
+    pub ts_first_pkt: TpacketBdTs,
+    /// Time of the last packet, or of the closing of the block.
+    pub ts_last_pkt: TpacketBdTs,
+}
+layout!(TpacketHdrV1, 40, {
+    block_status: 0, num_pkts: 4, offset_to_first_pkt: 8, blk_len: 12, seq_num: 16, ts_first_pkt: 24, ts_last_pkt: 32,
+});
+
+/// `struct tpacket_block_desc`, with which every block of a version 3 RX ring begins.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TpacketBlockDesc {
+    /// The socket's ring version as a number: 2 for `TPACKET_V3`.
+    pub version: u32,
+    /// Bytes from the start of the block to the private space.
+    pub offset_to_priv: u32,
+    /// `hdr.bh1`.
+    pub bh1: TpacketHdrV1,
+}
+layout!(TpacketBlockDesc, 48, { version: 0, offset_to_priv: 4, bh1: 8 });
+
+/// Where `bh1.block_status` stands in a block.
+pub const BLOCK_STATUS_OFFSET: usize =
+    offset_of!(TpacketBlockDesc, bh1) + offset_of!(TpacketHdrV1, block_status);
+
+/// `struct tpacket3_hdr`, before every packet of a version 3 ring, with its variant 1 in place.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tpacket3Hdr {
+    /// Bytes from this header to the next one, 0 for the last of a block. On a TX ring it must be 0.
+    pub next_offset: u32,
+    /// Seconds since the epoch.
+    pub sec: u32,
+    /// Nanoseconds.
+    pub nsec: u32,
+    /// Bytes captured.
+    pub snaplen: u32,
+    /// Bytes on the wire. On a TX ring: the bytes to send.
+    pub len: u32,
+    /// `TP_STATUS_*`.
+    pub status: u32,
+    /// Bytes from this header to the link-layer header.
+    pub mac: u16,
+    /// Bytes from this header to the network header.
+    pub net: u16,
+    /// The receive hash, when it was asked for and the device or kernel computed one.
+    pub rxhash: u32,
+    /// The VLAN tag that was taken out of the packet, valid with [`TP_STATUS_VLAN_VALID`].
+    pub vlan_tci: u32,
+    /// Its EtherType, valid with [`TP_STATUS_VLAN_TPID_VALID`].
+    pub vlan_tpid: u16,
+    /// Padding.
+    pub padding: u16,
+    /// Padding.
+    pub reserved: [u8; 8],
+}
+layout!(Tpacket3Hdr, 48, {
+    next_offset: 0, sec: 4, nsec: 8, snaplen: 12, len: 16, status: 20, mac: 24, net: 26, rxhash: 28, vlan_tci: 32,
+    vlan_tpid: 36, padding: 38, reserved: 40,
+});
+
+/// `struct tpacket2_hdr`, at the start of every frame of a version 2 ring.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tpacket2Hdr {
+    /// `TP_STATUS_*`.
+    pub status: u32,
+    /// Bytes on the wire. On a TX ring: the bytes to send.
+    pub len: u32,
+    /// Bytes captured.
+    pub snaplen: u32,
+    /// Bytes from this header to the link-layer header.
+    pub mac: u16,
+    /// Bytes from this header to the network header.
+    pub net: u16,
+    /// Seconds since the epoch.
+    pub sec: u32,
+    /// Nanoseconds.
+    pub nsec: u32,
+    /// The VLAN tag that was taken out of the packet, valid with [`TP_STATUS_VLAN_VALID`].
+    pub vlan_tci: u16,
+    /// Its EtherType, valid with [`TP_STATUS_VLAN_TPID_VALID`].
+    pub vlan_tpid: u16,
+    /// Padding.
+    pub padding: [u8; 4],
+}
+layout!(Tpacket2Hdr, 32, {
+    status: 0, len: 4, snaplen: 8, mac: 12, net: 14, sec: 16, nsec: 20, vlan_tci: 24, vlan_tpid: 26, padding: 28,
+});
+
+/// `struct sockaddr_ll`; in an RX ring it follows the aligned packet header ([`SOCKADDR_LL_OFFSET_V3`]).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SockaddrLl {
+    /// `AF_PACKET`.
+    pub family: u16,
+    /// EtherType, in network byte order.
+    pub protocol: u16,
+    /// Interface index.
+    pub ifindex: i32,
+    /// `ARPHRD_*`.
+    pub hatype: u16,
+    /// `PACKET_HOST` and its relatives, e.g. [`PACKET_OUTGOING`].
+    pub pkttype: u8,
+    /// Bytes of `addr` in use.
+    pub halen: u8,
+    /// The sender's link-layer address.
+    pub addr: [u8; 8],
+}
+layout!(SockaddrLl, 20, { family: 0, protocol: 2, ifindex: 4, hatype: 8, pkttype: 10, halen: 11, addr: 12 });
+
+/// `struct tpacket_stats_v3`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TpacketStatsV3 {
+    /// Packets that passed the filter, dropped ones included.
+    pub packets: u32,
+    /// Packets that found no room.
+    pub drops: u32,
+    /// How often the ring was found full; only version 3 fills this.
+    pub freeze_q_cnt: u32,
+}
+layout!(TpacketStatsV3, 12, { packets: 0, drops: 4, freeze_q_cnt: 8 });
+
+/// `struct packet_mreq`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PacketMreq {
+    /// Interface index.
+    pub ifindex: i32,
+    /// `PACKET_MR_*`.
+    pub kind: u16,
+    /// Bytes of `address` in use.
+    pub alen: u16,
+    /// The address, for the kinds that have one.
+    pub address: [u8; 8],
+}
+layout!(PacketMreq, 16, { ifindex: 0, kind: 4, alen: 6, address: 8 });
+
+/// `struct sock_filter`: one instruction of classic BPF.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SockFilter {
+    /// Operation.
+    pub code: u16,
+    /// Instructions to skip when true.
+    pub jt: u8,
+    /// Instructions to skip when false.
+    pub jf: u8,
+    /// Operand.
+    pub k: u32,
+}
+layout!(SockFilter, 8, { code: 0, jt: 2, jf: 3, k: 4 });
+
+/// `struct sock_fprog`. The kernel reads the two fields one by one, never the padding between them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SockFprog {
+    pub(crate) len: u16,
+    pub(crate) filter: *const SockFilter,
+}
+layout!(SockFprog, 2 * size_of::<usize>(), { len: 0, filter: size_of::<usize>() });
+
+/// `struct virtio_net_hdr` (the legacy layout of 10 bytes), before each packet with `PACKET_VNET_HDR` or `IFF_VNET_HDR`; in
+/// host byte order.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VirtioNetHdr {
+    /// `VIRTIO_NET_HDR_F_*`.
+    pub flags: u8,
+    /// `VIRTIO_NET_HDR_GSO_*`.
+    pub gso_type: u8,
+    /// Bytes of all headers, for a packet to be segmented.
+    pub hdr_len: u16,
+    /// Payload bytes per segment.
+    pub gso_size: u16,
+    /// Where the checksum starts to cover, with [`VIRTIO_NET_HDR_F_NEEDS_CSUM`].
+    pub csum_start: u16,
+    /// Where to store it, from `csum_start`.
+    pub csum_offset: u16,
+}
+layout!(VirtioNetHdr, 10, { flags: 0, gso_type: 1, hdr_len: 2, gso_size: 4, csum_start: 6, csum_offset: 8 });
+
+/// The checksum is partial: complete it from `csum_start` on.
+pub const VIRTIO_NET_HDR_F_NEEDS_CSUM: u8 = 1;
+/// The checksum was verified.
+pub const VIRTIO_NET_HDR_F_DATA_VALID: u8 = 2;
+/// Not to be segmented.
+pub const VIRTIO_NET_HDR_GSO_NONE: u8 = 0;
+/// TCP over IPv4.
+pub const VIRTIO_NET_HDR_GSO_TCPV4: u8 = 1;
+/// UDP fragmentation.
+pub const VIRTIO_NET_HDR_GSO_UDP: u8 = 3;
+/// TCP over IPv6.
+pub const VIRTIO_NET_HDR_GSO_TCPV6: u8 = 4;
+/// UDP segmentation; Linux 6.2.
+pub const VIRTIO_NET_HDR_GSO_UDP_L4: u8 = 5;
+/// Flag on the above: TCP with ECN.
+pub const VIRTIO_NET_HDR_GSO_ECN: u8 = 0x80;
+
+/// Alignment of the packet headers in a ring.
+pub const TPACKET_ALIGNMENT: usize = 16;
+/// Where the [`SockaddrLl`] of a packet stands after its [`Tpacket3Hdr`].
+pub const SOCKADDR_LL_OFFSET_V3: usize =
+    size_of::<Tpacket3Hdr>().next_multiple_of(TPACKET_ALIGNMENT);
+/// `TPACKET3_HDRLEN`.
+pub const TPACKET3_HDRLEN: usize = SOCKADDR_LL_OFFSET_V3 + size_of::<SockaddrLl>();
+/// `TPACKET2_HDRLEN`.
+pub const TPACKET2_HDRLEN: usize =
+    size_of::<Tpacket2Hdr>().next_multiple_of(TPACKET_ALIGNMENT) + size_of::<SockaddrLl>();
+
+/// The block or frame belongs to the kernel.
+pub const TP_STATUS_KERNEL: u32 = 0;
+/// The block or frame belongs to user space.
+pub const TP_STATUS_USER: u32 = 1 << 0;
+/// The packet was cut to the frame and the whole was also put on the socket's queue.
+pub const TP_STATUS_COPY: u32 = 1 << 1;
+/// Packets were dropped since the statistics were last read.
+pub const TP_STATUS_LOSING: u32 = 1 << 2;
+/// The checksum is still to be computed by the device (outgoing packets).
+pub const TP_STATUS_CSUMNOTREADY: u32 = 1 << 3;
+/// `vlan_tci` is valid.
+pub const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
+/// The block was handed over by its time-out.
+pub const TP_STATUS_BLK_TMO: u32 = 1 << 5;
+/// `vlan_tpid` is valid; Linux 3.14.
+pub const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
+/// The checksum was verified; Linux 4.0.
+pub const TP_STATUS_CSUM_VALID: u32 = 1 << 7;
+/// A TCP super-packet, of GSO or GRO; Linux 6.2.
+pub const TP_STATUS_GSO_TCP: u32 = 1 << 8;
+/// TX: the frame is free.
+pub const TP_STATUS_AVAILABLE: u32 = 0;
+/// TX: the frame is to be sent.
+pub const TP_STATUS_SEND_REQUEST: u32 = 1 << 0;
+/// TX: the frame is with the device.
+pub const TP_STATUS_SENDING: u32 = 1 << 1;
+/// TX: the frame was refused.
+pub const TP_STATUS_WRONG_FORMAT: u32 = 1 << 2;
+/// The time stamp is the kernel's; Linux 3.11.
+pub const TP_STATUS_TS_SOFTWARE: u32 = 1 << 29;
+/// The time stamp is the device's; Linux 3.11.
+pub const TP_STATUS_TS_RAW_HARDWARE: u32 = 1 << 31;
+
+/// `tpacket_req3.feature_req_word`: fill `rxhash`.
+pub const TP_FT_REQ_FILL_RXHASH: u32 = 1;
+
+/// `ETH_P_ALL` in network byte order: every protocol, both directions.
+pub const ETH_P_ALL_BE: u16 = 0x0003u16.to_be();
+
+/// `sockaddr_ll.pkttype`: to this host.
+pub const PACKET_HOST: u8 = 0;
+/// `sockaddr_ll.pkttype`: link-layer broadcast.
+pub const PACKET_BROADCAST: u8 = 1;
+/// `sockaddr_ll.pkttype`: link-layer multicast.
+pub const PACKET_MULTICAST: u8 = 2;
+/// `sockaddr_ll.pkttype`: to another host, seen in promiscuous mode.
+pub const PACKET_OTHERHOST: u8 = 3;
+/// `sockaddr_ll.pkttype`: sent by this host.
+pub const PACKET_OUTGOING: u8 = 4;
+
+/// Options at level `SOL_PACKET`, with the kernel version of those newer than 2.6.27.
+pub(crate) mod option {
+    pub(crate) const ADD_MEMBERSHIP: i32 = 1;
+    pub(crate) const DROP_MEMBERSHIP: i32 = 2;
+    pub(crate) const RX_RING: i32 = 5;
+    pub(crate) const STATISTICS: i32 = 6;
+    /// Linux 2.6.27.
+    pub(crate) const VERSION: i32 = 10;
+    /// Linux 2.6.27.
+    pub(crate) const RESERVE: i32 = 12;
+    /// Linux 2.6.31.
+    pub(crate) const TX_RING: i32 = 13;
+    /// Linux 2.6.31.
+    pub(crate) const LOSS: i32 = 14;
+    /// Linux 2.6.34.
+    pub(crate) const VNET_HDR: i32 = 15;
+    /// Linux 2.6.36.
+    pub(crate) const TIMESTAMP: i32 = 17;
+    /// Linux 3.14.
+    pub(crate) const QDISC_BYPASS: i32 = 20;
+    /// Linux 4.20.
+    pub(crate) const IGNORE_OUTGOING: i32 = 23;
+    /// `PACKET_MR_PROMISC`.
+    pub(crate) const MR_PROMISC: u16 = 1;
+}

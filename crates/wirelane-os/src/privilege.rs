@@ -1,0 +1,291 @@
+//! Capabilities: which there are, and giving them away for good.
+//!
+//! In Linux user ids and capabilities belong to each *thread*. The functions here change the calling thread alone, and the
+//! threads it starts afterwards inherit the change: call them after everything is open and **before other threads start**
+//! ([`threads`] tells).
+
+use crate::error::{OsError, Result};
+use rustix::process::{Gid, Uid};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+use std::fmt;
+
+/// A capability that this project has to do with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capability {
+    /// Raw sockets.
+    NetRaw,
+    /// Interfaces: promiscuous mode by flag, TAP devices, XDP.
+    NetAdmin,
+    /// eBPF programs and maps; Linux 5.8, [`Capability::SysAdmin`] before.
+    Bpf,
+    /// Locking memory beyond the limit.
+    IpcLock,
+    /// Network namespaces, and everything else.
+    SysAdmin,
+    /// Giving capabilities out of the bounding set away.
+    SetPcap,
+    /// Changing the user.
+    SetUid,
+    /// Changing groups.
+    SetGid,
+}
+
+impl Capability {
+    /// The name in the field, e.g. `CAP_NET_RAW`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Capability::NetRaw => "CAP_NET_RAW",
+            Capability::NetAdmin => "CAP_NET_ADMIN",
+            Capability::Bpf => "CAP_BPF",
+            Capability::IpcLock => "CAP_IPC_LOCK",
+            Capability::SysAdmin => "CAP_SYS_ADMIN",
+            Capability::SetPcap => "CAP_SETPCAP",
+            Capability::SetUid => "CAP_SETUID",
+            Capability::SetGid => "CAP_SETGID",
+        }
+    }
+
+    const fn bit(self) -> CapabilitySet {
+        match self {
+            Capability::NetRaw => CapabilitySet::NET_RAW,
+            Capability::NetAdmin => CapabilitySet::NET_ADMIN,
+            Capability::Bpf => CapabilitySet::BPF,
+            Capability::IpcLock => CapabilitySet::IPC_LOCK,
+            Capability::SysAdmin => CapabilitySet::SYS_ADMIN,
+            Capability::SetPcap => CapabilitySet::SETPCAP,
+            Capability::SetUid => CapabilitySet::SETUID,
+            Capability::SetGid => CapabilitySet::SETGID,
+        }
+    }
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A set of capabilities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Set(CapabilitySet);
+
+impl Set {
+    /// No capability.
+    pub const EMPTY: Set = Set(CapabilitySet::empty());
+
+    /// Whether the capability is in the set.
+    pub fn contains(self, capability: Capability) -> bool {
+        self.0.contains(capability.bit())
+    }
+
+    /// Whether there is no capability at all, known here or not.
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<Capability> for Set {
+    fn from_iter<I: IntoIterator<Item = Capability>>(capabilities: I) -> Set {
+        Set(capabilities.into_iter().map(Capability::bit).collect())
+    }
+}
+
+/// The calling thread's effective capabilities: what it may do now.
+///
+/// # Errors
+/// What capget(2) gives.
+pub fn effective() -> Result<Set> {
+    Ok(Set(sets()?.effective))
+}
+
+/// The calling thread's permitted capabilities: what it may make effective.
+///
+/// # Errors
+/// What capget(2) gives.
+pub fn permitted() -> Result<Set> {
+    Ok(Set(sets()?.permitted))
+}
+
+/// The number of threads of this process.
+///
+/// # Errors
+/// What reading /proc/self/task gives.
+pub fn threads() -> Result<usize> {
+    std::fs::read_dir("/proc/self/task")
+        .map(Iterator::count)
+        .map_err(|error| OsError::new("readdir", "/proc/self/task", error))
+}
+
+/// Gives every capability away but `keep`, in all sets, and the way back to them: no program started later gains privileges
+/// either (`no_new_privs`).
+///
+/// Capabilities of `keep` that the thread does not have are not gained. The bounding set is emptied where CAP_SETPCAP
+/// permits. Call it after [`switch_user`]. See the module for threads.
+///
+/// # Errors
+/// What prctl(2) and capset(2) give, and `EPERM` when the check afterwards finds more than was to be kept.
+pub fn drop_all(keep: Set) -> Result<()> {
+    rustix::thread::set_no_new_privs(true)
+        .map_err(|errno| OsError::new("prctl PR_SET_NO_NEW_PRIVS", "this thread", errno))?;
+    rustix::thread::clear_ambient_capability_set()
+        .map_err(|errno| OsError::new("prctl PR_CAP_AMBIENT_CLEAR_ALL", "this thread", errno))?;
+    let before = sets()?;
+    if before.effective.contains(CapabilitySet::SETPCAP) {
+        drop_bounding(keep.0)?;
+    }
+    let kept = before.permitted & keep.0;
+    let target =
+        CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    rustix::thread::set_capabilities(None, target)
+        .map_err(|errno| OsError::new("capset", "this thread", errno))?;
+    verify_dropped(before, target)
+}
+
+/// Becomes another user and group, without supplementary groups, and checks that there is no way back.
+///
+/// A user other than root loses every capability by this (capabilities(7)), except that the permitted set stays when
+/// `keep_permitted` is true: then [`drop_all`] must follow, which makes the kept ones effective again. See the module for threads.
+///
+/// # Errors
+/// `EPERM` without CAP_SETUID and CAP_SETGID, and when the check afterwards could become root again.
+pub fn switch_user(uid: u32, gid: u32, keep_permitted: bool) -> Result<()> {
+    let object = || format!("uid {uid}, gid {gid}");
+    let failed = |call| move |errno| OsError::new(call, format!("uid {uid}, gid {gid}"), errno);
+    // Both numbers mean "unchanged" to the kernel.
+    if uid == u32::MAX || gid == u32::MAX {
+        return Err(OsError::from_errno("setresuid", object(), libc::EINVAL));
+    }
+    let (user, group) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    rustix::thread::set_keep_capabilities(keep_permitted)
+        .map_err(failed("prctl PR_SET_KEEPCAPS"))?;
+    rustix::thread::set_thread_groups(&[]).map_err(failed("setgroups"))?;
+    rustix::thread::set_thread_res_gid(group, group, group).map_err(failed("setresgid"))?;
+    rustix::thread::set_thread_res_uid(user, user, user).map_err(failed("setresuid"))?;
+    rustix::thread::set_keep_capabilities(false).map_err(failed("prctl PR_SET_KEEPCAPS"))?;
+    verify_user(uid, gid)
+}
+
+fn sets() -> Result<CapabilitySets> {
+    rustix::thread::capabilities(None).map_err(|errno| OsError::new("capget", "this thread", errno))
+}
+
+/// Takes what is not in `keep` from the bounding set.
+fn drop_bounding(keep: CapabilitySet) -> Result<()> {
+    for number in 0..u64::BITS {
+        let bit = CapabilitySet::from_bits_retain(1 << number);
+        if keep.contains(bit) {
+            continue;
+        }
+        match rustix::thread::capability_is_in_bounding_set(bit) {
+            Ok(false) => {}
+            Ok(true) => {
+                rustix::thread::remove_capability_from_bounding_set(bit).map_err(|errno| {
+                    let object = format!("capability {number}");
+                    OsError::new("prctl PR_CAPBSET_DROP", object, errno)
+                })?;
+            }
+            // Beyond the last capability that this kernel knows.
+            Err(_) => break,
+        }
+    }
+    Ok(())
+}
+
+fn verify_dropped(before: CapabilitySets, target: CapabilitySets) -> Result<()> {
+    let refuse = |what: &str| Err(OsError::from_errno("capget", what, libc::EPERM));
+    if sets()? != target {
+        return refuse("capabilities are left after giving them away");
+    }
+    let regained = rustix::thread::set_capabilities(None, before).is_ok();
+    if regained && sets()? != target {
+        return refuse("capabilities given away could be regained");
+    }
+    Ok(())
+}
+
+fn verify_user(uid: u32, gid: u32) -> Result<()> {
+    let root = Uid::ROOT;
+    let is = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let back = uid != 0 && rustix::thread::set_thread_res_uid(root, root, root).is_ok();
+    if back || is != (uid, gid) {
+        let object = format!("uid {uid}, gid {gid}: the change did not hold");
+        return Err(OsError::from_errno("setresuid", object, libc::EPERM));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::PacketSocket;
+    use crate::testing;
+
+    #[test]
+    fn sets_of_capabilities() {
+        let set: Set = [Capability::NetRaw, Capability::Bpf].into_iter().collect();
+        assert!(set.contains(Capability::NetRaw) && set.contains(Capability::Bpf));
+        assert!(!set.contains(Capability::NetAdmin) && !set.is_empty());
+        assert!(Set::EMPTY.is_empty());
+        assert_eq!(Capability::NetAdmin.to_string(), "CAP_NET_ADMIN");
+    }
+
+    #[test]
+    fn effective_is_within_permitted() {
+        assert!(permitted().unwrap().0.contains(effective().unwrap().0));
+        assert!(threads().unwrap() >= 1);
+    }
+
+    /// Also without privileges: then there is nothing to lose, and it must not fail for that.
+    #[test]
+    fn drop_all_leaves_nothing() {
+        std::thread::spawn(|| {
+            drop_all(Set::EMPTY).unwrap();
+            assert!(effective().unwrap().is_empty() && permitted().unwrap().is_empty());
+            assert!(rustix::thread::no_new_privs().unwrap());
+            let error = PacketSocket::open().unwrap_err();
+            assert_eq!(error.to_string(), "socket(AF_PACKET): Operation not permitted (EPERM)");
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn privileged_drop_all_keeps_what_is_asked_in_this_thread_only() {
+        testing::in_new_namespace(|| {
+            std::thread::spawn(|| {
+                drop_all([Capability::NetRaw].into_iter().collect()).unwrap();
+                assert!(PacketSocket::open().is_ok());
+                assert_eq!(effective().unwrap().0, CapabilitySet::NET_RAW);
+                assert!(crate::iface::down("lo").is_err());
+                // Threads started afterwards inherit.
+                std::thread::spawn(|| assert_eq!(permitted().unwrap().0, CapabilitySet::NET_RAW))
+                    .join()
+                    .unwrap();
+            })
+            .join()
+            .unwrap();
+            assert!(
+                effective().unwrap().contains(Capability::NetAdmin),
+                "other threads keep theirs"
+            );
+        });
+    }
+
+    #[test]
+    fn privileged_switch_user_has_no_way_back() {
+        testing::in_new_namespace(|| {
+            switch_user(65534, 65534, false).unwrap();
+            assert!(permitted().unwrap().is_empty());
+            assert!(switch_user(0, 0, false).is_err());
+            assert!(PacketSocket::open().is_err());
+        });
+        testing::in_new_namespace(|| {
+            switch_user(65534, 65534, true).unwrap();
+            assert!(effective().unwrap().is_empty());
+            drop_all([Capability::NetRaw].into_iter().collect()).unwrap();
+            assert_eq!(effective().unwrap().0, CapabilitySet::NET_RAW);
+            assert!(PacketSocket::open().is_ok());
+            assert!(switch_user(0, 0, false).is_err());
+        });
+    }
+}

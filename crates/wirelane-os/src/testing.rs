@@ -1,0 +1,39 @@
+//! The little that this crate's privileged tests share; the testkit is above this crate.
+
+use crate::{iface, netns, privilege};
+
+/// Runs `body` in a thread of its own, inside a new network namespace with `lo` up. Without privileges it says so and skips,
+/// or fails when `WIRELANE_REQUIRE_PRIVILEGED=1`.
+pub(crate) fn in_new_namespace(body: impl FnOnce() + Send) {
+    if !privileged() {
+        return;
+    }
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            netns::unshare_net().unwrap();
+            iface::up("lo").unwrap();
+            body();
+        });
+        if let Err(panic) = thread.join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+/// Whether privileged tests can run here.
+pub(crate) fn privileged() -> bool {
+    let needed = [
+        privilege::Capability::NetAdmin,
+        privilege::Capability::NetRaw,
+        privilege::Capability::SysAdmin,
+    ];
+    let has = privilege::effective().unwrap();
+    let Some(missing) = needed.into_iter().find(|capability| !has.contains(*capability)) else {
+        return true;
+    };
+    let required =
+        std::env::var_os("WIRELANE_REQUIRE_PRIVILEGED").is_some_and(|value| value == "1");
+    assert!(!required, "{missing} is missing and WIRELANE_REQUIRE_PRIVILEGED=1");
+    eprintln!("SKIPPED: needs {missing}");
+    false
+}

@@ -1,0 +1,284 @@
+//! Multi-queue TAP and TUN devices: one descriptor per queue.
+//!
+//! What is written to descriptor i arrives on the device's RX queue i (`tun_get_user` records it). What the device sends on its TX
+//! queue i is read from descriptor i; the queue is chosen by flow, from what was last received of it (`tun_automq_select_queue`).
+//! Source: `drivers/net/tun.c` of Linux.
+
+use crate::error::{OsError, Result};
+use crate::iface;
+use rustix::fs::{Mode, OFlags};
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// The most queues of a device (`MAX_TAP_QUEUES`).
+pub const MAX_QUEUES: usize = 256;
+
+/// Whether packets have an Ethernet header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layer {
+    /// TAP: Ethernet frames.
+    #[default]
+    Ethernet,
+    /// TUN: IP packets.
+    Ip,
+}
+
+/// How [`Tap::open`] opens.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// TAP or TUN.
+    pub layer: Layer,
+    /// A [`crate::packet::VirtioNetHdr`] before each packet, in both directions.
+    pub vnet_hdr: bool,
+    /// The device stays when its descriptors are closed.
+    pub persist: bool,
+    /// Blocking reads and writes; otherwise they give `EAGAIN`.
+    pub blocking: bool,
+}
+
+/// What the reader of a device can take (`TUN_F_*`), see [`Tap::set_offload`]. The default is nothing: every packet comes whole,
+/// at most of the MTU, with its checksum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offload {
+    /// Packets whose checksum is still to be computed; all others need it.
+    pub checksum: bool,
+    /// TCP over IPv4 to be segmented.
+    pub tso4: bool,
+    /// TCP over IPv6 to be segmented.
+    pub tso6: bool,
+    /// TCP with ECN to be segmented.
+    pub tso_ecn: bool,
+    /// UDP over IPv4 to be segmented; Linux 6.2.
+    pub uso4: bool,
+    /// UDP over IPv6 to be segmented; Linux 6.2.
+    pub uso6: bool,
+}
+
+/// An open device; it goes when its descriptors are closed, unless it persists.
+#[derive(Debug)]
+pub struct Tap {
+    name: String,
+    queues: Vec<OwnedFd>,
+}
+
+impl Tap {
+    /// Opens `queues` queues of the device `name` in the calling thread's network namespace, and makes the device when there is
+    /// none. A name with `%d` lets the kernel number it. The device of more than one queue, and only that, is
+    /// multi-queue. It is down when new: see [`iface::up`].
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_NET_ADMIN, `EBUSY` when it is in use as a single-queue device, `EINVAL` for a bad name or count or
+    /// when a device that exists differs in kind, `ENOENT` when the kernel lacks the driver.
+    pub fn open(name: &str, queues: usize, options: Options) -> Result<Tap> {
+        if !(1..=MAX_QUEUES).contains(&queues) {
+            let object = format!("{name}, {queues} queues");
+            return Err(OsError::from_errno("ioctl TUNSETIFF", object, libc::EINVAL));
+        }
+        let mut tap = Tap { name: name.to_owned(), queues: Vec::with_capacity(queues) };
+        for _ in 0..queues {
+            let fd = attach(&mut tap.name, queues > 1, options)?;
+            tap.queues.push(fd);
+        }
+        if options.persist {
+            tap.set_persist(true)?;
+        }
+        Ok(tap)
+    }
+
+    /// The device's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number of queues open.
+    pub fn queues(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// The descriptor of queue `queue`.
+    pub fn queue(&self, queue: usize) -> Option<BorrowedFd<'_>> {
+        self.queues.get(queue).map(AsFd::as_fd)
+    }
+
+    /// The descriptors, one per queue in order, e.g. to give to threads.
+    pub fn into_queues(self) -> Vec<OwnedFd> {
+        self.queues
+    }
+
+    /// Hands a packet to the device's RX queue `queue`; see [`write`].
+    ///
+    /// # Errors
+    /// As there, and `ENXIO` when there is no such queue.
+    pub fn write(&self, queue: usize, packet: &[u8]) -> io::Result<usize> {
+        write(self.queue(queue).ok_or_else(no_such_queue)?, packet)
+    }
+
+    /// Takes a packet that the device sent on its TX queue `queue`; see [`read`].
+    ///
+    /// # Errors
+    /// As there, and `ENXIO` when there is no such queue.
+    pub fn read(&self, queue: usize, buffer: &mut [u8]) -> io::Result<usize> {
+        read(self.queue(queue).ok_or_else(no_such_queue)?, buffer)
+    }
+
+    /// Says what the reader can take. It needs `vnet_hdr`, without which the reader could not tell.
+    ///
+    /// # Errors
+    /// `EINVAL` for what this kernel does not know.
+    pub fn set_offload(&self, offload: Offload) -> Result<()> {
+        let bits = [
+            (offload.checksum, libc::TUN_F_CSUM),
+            (offload.tso4, libc::TUN_F_TSO4),
+            (offload.tso6, libc::TUN_F_TSO6),
+            (offload.tso_ecn, libc::TUN_F_TSO_ECN),
+            (offload.uso4, libc::TUN_F_USO4),
+            (offload.uso6, libc::TUN_F_USO6),
+        ];
+        let mask = bits.iter().filter(|(on, _)| *on).fold(0, |mask, (_, bit)| mask | bit);
+        self.control(libc::TUNSETOFFLOAD, mask.into(), "ioctl TUNSETOFFLOAD")
+    }
+
+    /// Whether the device stays when its descriptors are closed.
+    ///
+    /// # Errors
+    /// What ioctl(2) gives.
+    pub fn set_persist(&self, on: bool) -> Result<()> {
+        self.control(libc::TUNSETPERSIST, on.into(), "ioctl TUNSETPERSIST")
+    }
+
+    /// A request on the device that takes its argument by value.
+    fn control(
+        &self,
+        command: libc::Ioctl,
+        argument: libc::c_ulong,
+        call: &'static str,
+    ) -> Result<()> {
+        let Some(fd) = self.queue(0) else {
+            return Err(OsError::from_errno(call, &*self.name, libc::ENXIO));
+        };
+        // SAFETY: these requests take an integer; no memory is passed.
+        let status = unsafe { libc::ioctl(fd.as_raw_fd(), command, argument) };
+        if status < 0 { Err(OsError::last(call, &*self.name)) } else { Ok(()) }
+    }
+}
+
+/// Writes one packet, which the device receives. Whole or not at all.
+///
+/// # Errors
+/// The bare errno: `EIO` when the device is down, `EINVAL` for a packet shorter than its link-layer header, `EAGAIN`.
+pub fn write(queue: impl AsFd, packet: &[u8]) -> io::Result<usize> {
+    Ok(rustix::io::write(queue, packet)?)
+}
+
+/// Reads one packet, which the device sent; what is beyond the buffer is lost.
+///
+/// # Errors
+/// The bare errno: `EAGAIN` when there is none, `EBADFD` when the device is gone.
+pub fn read(queue: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::io::read(queue, buffer)?)
+}
+
+fn attach(name: &mut String, multi_queue: bool, options: Options) -> Result<OwnedFd> {
+    const CALL: &str = "ioctl TUNSETIFF";
+    let mut flags = OFlags::RDWR | OFlags::CLOEXEC;
+    if !options.blocking {
+        flags |= OFlags::NONBLOCK;
+    }
+    let fd = rustix::fs::open("/dev/net/tun", flags, Mode::empty())
+        .map_err(|errno| OsError::new("open", "/dev/net/tun", errno))?;
+    let mut bits = libc::IFF_NO_PI
+        | match options.layer {
+            Layer::Ethernet => libc::IFF_TAP,
+            Layer::Ip => libc::IFF_TUN,
+        };
+    if multi_queue {
+        bits |= libc::IFF_MULTI_QUEUE;
+    }
+    if options.vnet_hdr {
+        bits |= libc::IFF_VNET_HDR;
+    }
+    let mut request = iface::request(name, CALL)?;
+    // The kernel reads the 16 bits; IFF_NO_PI and its relatives do not fit a signed short, hence the truncation.
+    request.ifr_ifru.ifru_flags = bits as libc::c_short;
+    // SAFETY: TUNSETIFF takes an `ifreq` and writes nothing beyond it.
+    if unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &mut request) } != 0 {
+        return Err(OsError::last(CALL, &**name));
+    }
+    let chosen = request.ifr_name.map(|byte| byte as u8);
+    if let Ok(chosen) = CStr::from_bytes_until_nul(&chosen) {
+        *name = chosen.to_string_lossy().into_owned();
+    }
+    Ok(fd)
+}
+
+fn no_such_queue() -> io::Error {
+    io::Error::from_raw_os_error(libc::ENXIO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn impossible_count() {
+        for queues in [0, MAX_QUEUES + 1, usize::MAX] {
+            let error = Tap::open("wl-x", queues, Options::default()).unwrap_err();
+            assert_eq!(error.errno(), Some(libc::EINVAL));
+        }
+    }
+
+    #[test]
+    fn privileged_every_queue_writes_and_the_device_goes_with_it() {
+        testing::in_new_namespace(|| {
+            let tap = Tap::open("wl%d", 4, Options::default()).unwrap();
+            assert_eq!((tap.name(), tap.queues()), ("wl0", 4));
+            let frame = [0xff; 60];
+            assert_eq!(tap.write(0, &frame).unwrap_err().raw_os_error(), Some(libc::EIO));
+            iface::up("wl0").unwrap();
+            for queue in 0..4 {
+                assert_eq!(tap.write(queue, &frame).unwrap(), 60);
+            }
+            assert_eq!(tap.write(4, &frame).unwrap_err().raw_os_error(), Some(libc::ENXIO));
+            let fds = tap.into_queues();
+            assert!(iface::exists("wl0").unwrap());
+            drop(fds);
+            assert!(!iface::exists("wl0").unwrap());
+        });
+    }
+
+    #[test]
+    fn privileged_offload_persist_and_vnet_hdr() {
+        testing::in_new_namespace(|| {
+            let options = Options { vnet_hdr: true, persist: true, ..Options::default() };
+            let tap = Tap::open("wl-p", 2, options).unwrap();
+            let tso = Offload { checksum: true, tso4: true, tso6: true, ..Offload::default() };
+            tap.set_offload(tso).unwrap();
+            tap.set_offload(Offload::default()).unwrap();
+            iface::up("wl-p").unwrap();
+            // Shorter than virtio_net_hdr and Ethernet together.
+            assert_eq!(tap.write(1, &[0; 20]).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+            assert_eq!(tap.write(1, &[0; 70]).unwrap(), 70);
+            drop(tap);
+            assert!(iface::exists("wl-p").unwrap());
+            let tap = Tap::open("wl-p", 2, options).unwrap();
+            tap.set_persist(false).unwrap();
+            drop(tap);
+            assert!(!iface::exists("wl-p").unwrap());
+        });
+    }
+
+    #[test]
+    fn privileged_a_tun_carries_ip_packets() {
+        testing::in_new_namespace(|| {
+            let options = Options { layer: Layer::Ip, ..Options::default() };
+            let tun = Tap::open("wl-tun", 1, options).unwrap();
+            iface::up("wl-tun").unwrap();
+            assert_eq!(iface::link_type("wl-tun").unwrap(), libc::ARPHRD_NONE);
+            let error = Tap::open("wl-tun", 1, options).unwrap_err();
+            assert_eq!(error.errno(), Some(libc::EBUSY), "{error}");
+            drop(tun);
+        });
+    }
+}
