@@ -1,0 +1,222 @@
+//! The internet checksum (RFC 1071), its pseudo-headers (RFC 9293 section 3.1, RFC 8200 section 8.1)
+//! and its incremental update (RFC 1624).
+//!
+//! A [`Sum`] is a partial result. Sums of parts combine into the sum of the whole, so that a payload
+//! is read once however many headers are put in front of it:
+//!
+//! ```
+//! use core::net::Ipv4Addr;
+//! use wirelane_wire::{Protocol, checksum::{Sum, pseudo_v4}};
+//!
+//! let segment = [0x12, 0x34, 0, 53, 0, 9, 0, 0, b'x'];
+//! let pseudo = pseudo_v4(Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, Protocol::UDP, 9);
+//! let checksum = pseudo.plus(Sum::of(&segment)).checksum_nonzero();
+//! assert_eq!(checksum, 0x7770);
+//! ```
+
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::Protocol;
+
+/// A partial internet checksum: a one's complement sum of big-endian 16-bit words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum(u16);
+
+impl Sum {
+    /// The sum of nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// Sums bytes that begin at an even offset of the covered data. A last odd byte counts as if a
+    /// zero byte followed it.
+    #[inline]
+    pub fn of(bytes: &[u8]) -> Self {
+        // RFC 1071 section 2 (B): the sum may be taken in native byte order and swapped once; and as
+        // 2^16 = 1 modulo 0xffff, in wider words. Independent lanes let the compiler use vectors, and
+        // no lane overflows below 16 GiB.
+        let (blocks, rest) = bytes.as_chunks::<32>();
+        let mut lanes = [0_u64; 8];
+        for block in blocks {
+            let (words, _) = block.as_chunks::<4>();
+            for (lane, word) in lanes.iter_mut().zip(words) {
+                *lane += u64::from(u32::from_ne_bytes(*word));
+            }
+        }
+        let (words, rest) = rest.as_chunks::<4>();
+        let mut sum = lanes.iter().sum::<u64>();
+        for word in words {
+            sum += u64::from(u32::from_ne_bytes(*word));
+        }
+        let mut last = [0; 4];
+        for (to, from) in last.iter_mut().zip(rest) {
+            *to = *from;
+        }
+        sum += u64::from(u32::from_ne_bytes(last));
+        Self(u16::from_be(fold(sum)))
+    }
+
+    /// The sum of one big-endian 16-bit field.
+    #[inline]
+    pub const fn of_field(field: u16) -> Self {
+        Self(field)
+    }
+
+    /// The sum of both parts, each at an even offset of the covered data.
+    #[inline]
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        let (sum, carry) = self.0.overflowing_add(other.0);
+        Self(sum + carry as u16)
+    }
+
+    /// Takes `other` out again: the inverse of [`plus`](Self::plus), except that what is left of a
+    /// sum of non-zero data is `0xffff` and not 0.
+    #[inline]
+    #[must_use]
+    pub const fn minus(self, other: Self) -> Self {
+        self.plus(Self(!other.0))
+    }
+
+    /// The sum of `len` bytes (which is `self`) followed by the bytes that `next` was taken of. For an
+    /// odd `len`, `next` counts byte-swapped (RFC 1071 section 2 (B)).
+    #[inline]
+    #[must_use]
+    pub const fn followed_by(self, len: usize, next: Self) -> Self {
+        if len.is_multiple_of(2) { self.plus(next) } else { self.plus(Self(next.0.swap_bytes())) }
+    }
+
+    /// The sum itself, not complemented: what a checksum field holds when the rest is left to an
+    /// offload (`CHECKSUM_PARTIAL`).
+    #[inline]
+    pub const fn partial(self) -> u16 {
+        self.0
+    }
+
+    /// The value for a checksum field that was zero while it was summed.
+    #[inline]
+    pub const fn checksum(self) -> u16 {
+        !self.0
+    }
+
+    /// As [`checksum`](Self::checksum), with 0 replaced by its equal `0xffff`, as UDP demands
+    /// (RFC 768: zero means that there is no checksum).
+    #[inline]
+    pub const fn checksum_nonzero(self) -> u16 {
+        match !self.0 {
+            0 => 0xffff,
+            checksum => checksum,
+        }
+    }
+
+    /// Whether a sum that includes the checksum field says that the data are intact.
+    #[inline]
+    pub const fn is_valid(self) -> bool {
+        self.0 == 0xffff
+    }
+}
+
+/// The checksum of one contiguous piece, as of an IPv4 header with a zeroed checksum field.
+#[inline]
+pub fn checksum(bytes: &[u8]) -> u16 {
+    Sum::of(bytes).checksum()
+}
+
+/// The pseudo-header of a transport segment over IPv4; `length` is that of the segment in bytes.
+#[inline]
+pub fn pseudo_v4(source: Ipv4Addr, destination: Ipv4Addr, protocol: Protocol, length: u32) -> Sum {
+    let addresses = u64::from(source.to_bits()) + u64::from(destination.to_bits());
+    Sum(fold(addresses + u64::from(protocol.0) + u64::from(length)))
+}
+
+/// The pseudo-header of an upper-layer packet over IPv6; `length` is that of the packet in bytes,
+/// `protocol` the upper layer's, whatever extension headers come before it.
+#[inline]
+pub fn pseudo_v6(source: Ipv6Addr, destination: Ipv6Addr, protocol: Protocol, length: u32) -> Sum {
+    Sum::of(&source.octets())
+        .plus(Sum::of(&destination.octets()))
+        .plus(Sum(fold(u64::from(protocol.0) + u64::from(length))))
+}
+
+/// The checksum after one covered 16-bit field changed from `old` to `new` (RFC 1624, equation 3).
+#[inline]
+pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
+    update_sum(checksum, Sum(old), Sum(new))
+}
+
+/// The checksum after a covered part changed, given the part's sum before and after.
+#[inline]
+pub const fn update_sum(checksum: u16, old: Sum, new: Sum) -> u16 {
+    Sum(!checksum).minus(old).plus(new).checksum()
+}
+
+/// Adds the four 16-bit words of `sum` with end-around carry.
+#[inline]
+const fn fold(sum: u64) -> u16 {
+    let sum = (sum >> 32) + (sum & 0xffff_ffff);
+    let sum = (sum >> 32) + (sum & 0xffff_ffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    sum as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of RFC 1071 section 3.
+    const RFC_1071: [u8; 8] = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
+
+    #[test]
+    fn rfc_1071_example() {
+        assert_eq!(Sum::of(&RFC_1071).partial(), 0xddf2);
+        assert_eq!(checksum(&RFC_1071), 0x220d);
+    }
+
+    #[test]
+    fn nothing_and_odd_lengths() {
+        assert_eq!(checksum(&[]), 0xffff);
+        assert_eq!(Sum::of(&[0xab]).partial(), 0xab00);
+        assert_eq!(Sum::of(&[0, 0, 0, 0xab, 0xcd]).partial(), 0xcdab);
+    }
+
+    #[test]
+    fn rfc_1624_example() {
+        // Section 4: a header whose checksum is 0xdd2f, and a field that goes from 0x5555 to 0x3285.
+        assert_eq!(update(0xdd2f, 0x5555, 0x3285), 0x0000);
+    }
+
+    #[test]
+    fn parts_combine() {
+        for cut in 0..=RFC_1071.len() {
+            let (head, tail) = RFC_1071.split_at(cut);
+            assert_eq!(Sum::of(head).followed_by(cut, Sum::of(tail)), Sum::of(&RFC_1071));
+        }
+    }
+
+    #[test]
+    fn nonzero_for_udp() {
+        let sum = Sum::of(&[0xff, 0xff]);
+        assert_eq!((sum.checksum(), sum.checksum_nonzero()), (0, 0xffff));
+    }
+
+    #[test]
+    fn folding_carries_to_the_end() {
+        assert_eq!(fold(u64::MAX), 0xffff);
+        assert_eq!(fold(0xffff_ffff_0000_0001), 1);
+        assert_eq!(fold(0), 0);
+    }
+
+    #[test]
+    fn pseudo_headers_equal_their_bytes() {
+        let (a, b) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(198, 51, 100, 7));
+        let bytes = [192, 0, 2, 1, 198, 51, 100, 7, 0, 17, 0x12, 0x34];
+        assert_eq!(pseudo_v4(a, b, Protocol::UDP, 0x1234), Sum::of(&bytes));
+
+        let (a, b) = (Ipv6Addr::LOCALHOST, Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0xffff));
+        let mut bytes = [0; 40];
+        bytes[..16].copy_from_slice(&a.octets());
+        bytes[16..32].copy_from_slice(&b.octets());
+        bytes[32..36].copy_from_slice(&0x0012_3456_u32.to_be_bytes());
+        bytes[39] = 6;
+        assert_eq!(pseudo_v6(a, b, Protocol::TCP, 0x0012_3456), Sum::of(&bytes));
+    }
+}

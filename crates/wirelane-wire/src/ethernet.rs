@@ -1,0 +1,297 @@
+//! Ethernet II frames, without preamble and frame check sequence (IEEE 802.3 section 3).
+
+use core::{fmt, str::FromStr};
+
+use crate::{
+    WireError,
+    field::{array, be16, put, split, split_mut},
+};
+
+/// Length of the header in bytes.
+pub const LEN: usize = 14;
+
+/// A checked view of an Ethernet header and what follows it.
+#[derive(Clone, Copy, Debug)]
+pub struct EthernetView<'a> {
+    header: &'a [u8; LEN],
+    payload: &'a [u8],
+}
+
+impl<'a> EthernetView<'a> {
+    /// Takes the bytes of a frame.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] for fewer than [`LEN`] bytes.
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
+        let (header, payload) = split(bytes)?;
+        Ok(Self { header, payload })
+    }
+
+    /// The address of the receiver.
+    #[inline]
+    pub fn destination(&self) -> MacAddr {
+        MacAddr(array::<0, 6, LEN>(self.header))
+    }
+
+    /// The address of the sender.
+    #[inline]
+    pub fn source(&self) -> MacAddr {
+        MacAddr(array::<6, 6, LEN>(self.header))
+    }
+
+    /// What the payload is; of a tagged frame, the kind of tag.
+    #[inline]
+    pub fn ethertype(&self) -> EtherType {
+        EtherType(be16::<12, LEN>(self.header))
+    }
+
+    /// The bytes after the header, with any padding of a short frame.
+    #[inline]
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+}
+
+/// The value of an Ethernet header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ethernet {
+    /// The address of the receiver.
+    pub destination: MacAddr,
+    /// The address of the sender.
+    pub source: MacAddr,
+    /// What the payload is.
+    pub ethertype: EtherType,
+}
+
+impl Ethernet {
+    /// Reads the fields of a view.
+    #[inline]
+    pub fn parse(view: &EthernetView<'_>) -> Self {
+        Self { destination: view.destination(), source: view.source(), ethertype: view.ethertype() }
+    }
+
+    /// Bytes that [`emit`](Self::emit) writes.
+    #[inline]
+    pub const fn header_len(&self) -> usize {
+        LEN
+    }
+
+    /// Writes the header to the front of `buffer` and returns its length.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] when `buffer` is shorter than [`LEN`].
+    #[inline]
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
+        let (header, _) = split_mut::<LEN>(buffer)?;
+        put::<0, 6, LEN>(header, self.destination.0);
+        put::<6, 6, LEN>(header, self.source.0);
+        put::<12, 2, LEN>(header, self.ethertype.0.to_be_bytes());
+        Ok(LEN)
+    }
+}
+
+/// Exchanges the two addresses of a frame in place, as a reflector on one port does.
+///
+/// # Errors
+/// [`WireError::Truncated`] for fewer than 12 bytes; the bytes are then untouched.
+#[inline]
+pub fn swap_addresses(frame: &mut [u8]) -> Result<(), WireError> {
+    let (addresses, _) = split_mut::<12>(frame)?;
+    let destination = array::<0, 6, 12>(addresses);
+    let source = array::<6, 6, 12>(addresses);
+    put::<0, 6, 12>(addresses, source);
+    put::<6, 6, 12>(addresses, destination);
+    Ok(())
+}
+
+/// A 48-bit IEEE 802 address. Written `02:00:00:00:00:01`.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MacAddr(pub [u8; 6]);
+
+impl MacAddr {
+    /// All ones: every station.
+    pub const BROADCAST: Self = Self([0xff; 6]);
+    /// All zeros, as loopback uses.
+    pub const ZERO: Self = Self([0; 6]);
+
+    /// Whether this is the broadcast address.
+    #[inline]
+    pub fn is_broadcast(&self) -> bool {
+        *self == Self::BROADCAST
+    }
+
+    /// Whether this names a group; the broadcast address does.
+    #[inline]
+    pub const fn is_multicast(&self) -> bool {
+        self.0[0] & 0x01 != 0
+    }
+
+    /// Whether this was assigned locally, not by a manufacturer.
+    #[inline]
+    pub const fn is_local(&self) -> bool {
+        self.0[0] & 0x02 != 0
+    }
+}
+
+impl fmt::Display for MacAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl fmt::Debug for MacAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl FromStr for MacAddr {
+    type Err = WireError;
+
+    /// Reads six two-digit hexadecimal numbers, separated by colons.
+    fn from_str(text: &str) -> Result<Self, WireError> {
+        const ERROR: WireError = WireError::Malformed("MAC address");
+        let mut octets = [0; 6];
+        let mut parts = text.split(':');
+        for octet in &mut octets {
+            let part = parts.next().ok_or(ERROR)?;
+            // `from_str_radix` alone would also take a sign.
+            if part.len() != 2 || !part.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                return Err(ERROR);
+            }
+            *octet = u8::from_str_radix(part, 16).map_err(|_| ERROR)?;
+        }
+        match parts.next() {
+            None => Ok(Self(octets)),
+            Some(_) => Err(ERROR),
+        }
+    }
+}
+
+/// What an Ethernet payload is (the IEEE registry), or its length when below 1536.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EtherType(pub u16);
+
+impl EtherType {
+    /// IPv4.
+    pub const IPV4: Self = Self(0x0800);
+    /// ARP.
+    pub const ARP: Self = Self(0x0806);
+    /// An IEEE 802.1Q tag (C-tag) follows.
+    pub const VLAN: Self = Self(0x8100);
+    /// IPv6.
+    pub const IPV6: Self = Self(0x86dd);
+    /// An IEEE 802.1ad service tag (S-tag) follows.
+    pub const QINQ: Self = Self(0x88a8);
+    /// A service tag as sent before IEEE 802.1ad.
+    pub const QINQ_OLD: Self = Self(0x9100);
+
+    /// Whether a [`crate::vlan`] tag follows.
+    #[inline]
+    pub const fn is_vlan(self) -> bool {
+        matches!(self, Self::VLAN | Self::QINQ | Self::QINQ_OLD)
+    }
+
+    /// Whether this is an IEEE 802.3 length and not a type.
+    #[inline]
+    pub const fn is_length(self) -> bool {
+        self.0 < 0x0600
+    }
+}
+
+impl fmt::Display for EtherType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "0x{:04x}", self.0)
+    }
+}
+
+impl fmt::Debug for EtherType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    const BYTES: [u8; 18] =
+        [0x02, 0, 0, 0, 0, 0x0b, 0x52, 0x54, 0, 0x12, 0x34, 0x56, 0x08, 0x00, 0x45, 1, 2, 3];
+    const VALUE: Ethernet = Ethernet {
+        destination: MacAddr([0x02, 0, 0, 0, 0, 0x0b]),
+        source: MacAddr([0x52, 0x54, 0, 0x12, 0x34, 0x56]),
+        ethertype: EtherType::IPV4,
+    };
+
+    #[test]
+    fn deconstruct() {
+        let view = EthernetView::new(&BYTES).unwrap();
+        assert_eq!(view.destination(), MacAddr([0x02, 0, 0, 0, 0, 0x0b]));
+        assert_eq!(view.source(), MacAddr([0x52, 0x54, 0, 0x12, 0x34, 0x56]));
+        assert_eq!(view.ethertype(), EtherType::IPV4);
+        assert_eq!(view.payload(), [0x45, 1, 2, 3]);
+    }
+
+    #[test]
+    fn construct() {
+        let mut frame = [0xa5; 18];
+        assert_eq!(VALUE.emit(&mut frame), Ok(VALUE.header_len()));
+        frame[LEN..].copy_from_slice(&BYTES[LEN..]);
+        assert_eq!(frame, BYTES);
+    }
+
+    #[test]
+    fn parse() {
+        assert_eq!(Ethernet::parse(&EthernetView::new(&BYTES).unwrap()), VALUE);
+    }
+
+    #[test]
+    fn emit() {
+        let mut header = [0; LEN];
+        assert_eq!(VALUE.emit(&mut header), Ok(LEN));
+        assert_eq!(header, BYTES[..LEN]);
+    }
+
+    #[test]
+    fn impossible_len() {
+        for have in 0..LEN {
+            let error = WireError::Truncated { needed: LEN, have };
+            assert_eq!(EthernetView::new(&BYTES[..have]).unwrap_err(), error);
+            assert_eq!(VALUE.emit(&mut [0; LEN][..have]), Err(error));
+        }
+    }
+
+    #[test]
+    fn swap() {
+        let mut frame = BYTES;
+        swap_addresses(&mut frame).unwrap();
+        let view = EthernetView::new(&frame).unwrap();
+        assert_eq!((view.destination(), view.source()), (VALUE.source, VALUE.destination));
+        assert_eq!(frame[12..], BYTES[12..]);
+        swap_addresses(&mut frame).unwrap();
+        assert_eq!(frame, BYTES);
+        assert!(swap_addresses(&mut frame[..11]).is_err());
+    }
+
+    #[test]
+    fn mac_address_text() {
+        assert_eq!(VALUE.source.to_string(), "52:54:00:12:34:56");
+        assert_eq!("52:54:00:12:34:56".parse(), Ok(VALUE.source));
+        for wrong in
+            ["", "52", "52:54:00:12:34", "52:54:00:12:34:56:78", "52:54:00:12:34:+6", "é:é"]
+        {
+            assert!(wrong.parse::<MacAddr>().is_err(), "{wrong}");
+        }
+        assert!(MacAddr::BROADCAST.is_broadcast() && MacAddr::BROADCAST.is_multicast());
+        assert!(VALUE.source.is_local() && !VALUE.source.is_multicast());
+    }
+
+    #[test]
+    fn ethertype_kinds() {
+        assert!(EtherType::QINQ.is_vlan() && !EtherType::ARP.is_vlan());
+        assert!(EtherType(1500).is_length() && !EtherType::IPV4.is_length());
+    }
+}

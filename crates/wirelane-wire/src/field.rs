@@ -1,0 +1,55 @@
+//! Fields at fixed places of fixed-size headers. Every bound is checked when the crate is compiled.
+
+use crate::WireError;
+
+/// The first `N` bytes and the rest.
+#[inline]
+pub(crate) fn split<const N: usize>(bytes: &[u8]) -> Result<(&[u8; N], &[u8]), WireError> {
+    bytes.split_first_chunk().ok_or(WireError::Truncated { needed: N, have: bytes.len() })
+}
+
+/// The first `N` bytes and the rest, to write to.
+#[inline]
+pub(crate) fn split_mut<const N: usize>(
+    bytes: &mut [u8],
+) -> Result<(&mut [u8; N], &mut [u8]), WireError> {
+    let have = bytes.len();
+    bytes.split_first_chunk_mut().ok_or(WireError::Truncated { needed: N, have })
+}
+
+/// The first `len` bytes.
+#[inline]
+pub(crate) fn take(bytes: &[u8], len: usize) -> Result<&[u8], WireError> {
+    bytes.get(..len).ok_or(WireError::Truncated { needed: len, have: bytes.len() })
+}
+
+/// The `M` bytes at `AT`.
+#[inline]
+pub(crate) fn array<const AT: usize, const M: usize, const N: usize>(header: &[u8; N]) -> [u8; M] {
+    const { assert!(AT + M <= N) };
+    let mut out = [0; M];
+    out.copy_from_slice(&header[AT..AT + M]);
+    out
+}
+
+/// The big-endian 16-bit field at `AT`.
+#[inline]
+pub(crate) fn be16<const AT: usize, const N: usize>(header: &[u8; N]) -> u16 {
+    u16::from_be_bytes(array::<AT, 2, N>(header))
+}
+
+/// The big-endian 32-bit field at `AT`.
+#[inline]
+pub(crate) fn be32<const AT: usize, const N: usize>(header: &[u8; N]) -> u32 {
+    u32::from_be_bytes(array::<AT, 4, N>(header))
+}
+
+/// Writes the `M` bytes at `AT`.
+#[inline]
+pub(crate) fn put<const AT: usize, const M: usize, const N: usize>(
+    header: &mut [u8; N],
+    value: [u8; M],
+) {
+    const { assert!(AT + M <= N) };
+    header[AT..AT + M].copy_from_slice(&value);
+}

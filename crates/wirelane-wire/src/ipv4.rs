@@ -1,0 +1,426 @@
+//! IPv4 headers (RFC 791), with the differentiated-services and congestion fields of RFC 2474 and 3168.
+
+use core::net::Ipv4Addr;
+
+use crate::{
+    Protocol, WireError,
+    checksum::{Sum, update},
+    field::{array, be16, put, split, split_mut, take},
+};
+
+/// Length of a header without options in bytes.
+pub const MIN_LEN: usize = 20;
+/// Length of the longest header in bytes.
+pub const MAX_LEN: usize = 60;
+
+/// A checked view of an IPv4 header, its options and what follows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ipv4View<'a> {
+    header: &'a [u8; MIN_LEN],
+    options: &'a [u8],
+    payload: &'a [u8],
+}
+
+impl<'a> Ipv4View<'a> {
+    /// Takes a whole packet. Bytes after the stated length are Ethernet padding and left out.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] when the bytes end before the header or the stated length does;
+    /// [`WireError::Malformed`] for another version or impossible lengths.
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
+        let (view, rest) = Self::header(bytes)?;
+        let payload = take(rest, view.stated_payload()?).map_err(|_| WireError::Truncated {
+            needed: view.total_len().into(),
+            have: bytes.len(),
+        })?;
+        Ok(Self { payload, ..view })
+    }
+
+    /// Takes a packet that may have been cut short by a snap length: the payload is what there is of it.
+    /// A stated length of 0 means all that follows, as in segments above 64 KiB that were captured
+    /// before segmentation (BIG TCP).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), but only for the header.
+    #[inline]
+    pub fn new_snapped(bytes: &'a [u8]) -> Result<Self, WireError> {
+        let (view, rest) = Self::header(bytes)?;
+        if view.total_len() == 0 {
+            return Ok(Self { payload: rest, ..view });
+        }
+        let stated = view.stated_payload()?;
+        Ok(Self { payload: rest.get(..stated).unwrap_or(rest), ..view })
+    }
+
+    /// Checks the header by itself; the payload is still empty.
+    #[inline]
+    fn header(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), WireError> {
+        let (header, rest) = split::<MIN_LEN>(bytes)?;
+        if header[0] >> 4 != 4 {
+            return Err(WireError::Malformed("IPv4 version"));
+        }
+        let header_len = usize::from(header[0] & 0x0f) * 4;
+        let Some(options_len) = header_len.checked_sub(MIN_LEN) else {
+            return Err(WireError::Malformed("IPv4 header length below 20"));
+        };
+        let (options, rest) = rest
+            .split_at_checked(options_len)
+            .ok_or(WireError::Truncated { needed: header_len, have: bytes.len() })?;
+        Ok((Self { header, options, payload: &[] }, rest))
+    }
+
+    #[inline]
+    fn stated_payload(&self) -> Result<usize, WireError> {
+        usize::from(self.total_len())
+            .checked_sub(self.header_len())
+            .ok_or(WireError::Malformed("IPv4 total length below its header length"))
+    }
+
+    /// Bytes of header and options.
+    #[inline]
+    pub fn header_len(&self) -> usize {
+        MIN_LEN + self.options.len()
+    }
+
+    /// The differentiated-services code point, 0 to 63.
+    #[inline]
+    pub fn dscp(&self) -> u8 {
+        self.header[1] >> 2
+    }
+
+    /// The congestion-notification bits, 0 to 3.
+    #[inline]
+    pub fn ecn(&self) -> u8 {
+        self.header[1] & 0x03
+    }
+
+    /// The stated length of header, options and payload in bytes.
+    #[inline]
+    pub fn total_len(&self) -> u16 {
+        be16::<2, MIN_LEN>(self.header)
+    }
+
+    /// What the fragments of one packet have in common.
+    #[inline]
+    pub fn identification(&self) -> u16 {
+        be16::<4, MIN_LEN>(self.header)
+    }
+
+    /// Whether routers must not fragment the packet.
+    #[inline]
+    pub fn dont_fragment(&self) -> bool {
+        self.header[6] & 0x40 != 0
+    }
+
+    /// Whether this is a fragment and not the last one.
+    #[inline]
+    pub fn more_fragments(&self) -> bool {
+        self.header[6] & 0x20 != 0
+    }
+
+    /// Where the payload belongs in the whole packet's, in bytes; a multiple of 8.
+    #[inline]
+    pub fn fragment_offset(&self) -> u16 {
+        be16::<6, MIN_LEN>(self.header) << 3
+    }
+
+    /// Whether this is a part of a packet: only the first of its parts holds a transport header.
+    #[inline]
+    pub fn is_fragment(&self) -> bool {
+        self.more_fragments() || self.fragment_offset() != 0
+    }
+
+    /// Hops that the packet may still make.
+    #[inline]
+    pub fn ttl(&self) -> u8 {
+        self.header[8]
+    }
+
+    /// What the payload is.
+    #[inline]
+    pub fn protocol(&self) -> Protocol {
+        Protocol(self.header[9])
+    }
+
+    /// The header checksum as it stands.
+    #[inline]
+    pub fn checksum(&self) -> u16 {
+        be16::<10, MIN_LEN>(self.header)
+    }
+
+    /// Whether the header checksum is right.
+    #[inline]
+    pub fn checksum_is_valid(&self) -> bool {
+        // The fixed part has an even length, so the options begin at an even offset.
+        Sum::of(self.header).plus(Sum::of(self.options)).is_valid()
+    }
+
+    /// The address of the sender.
+    #[inline]
+    pub fn source(&self) -> Ipv4Addr {
+        array::<12, 4, MIN_LEN>(self.header).into()
+    }
+
+    /// The address of the receiver.
+    #[inline]
+    pub fn destination(&self) -> Ipv4Addr {
+        array::<16, 4, MIN_LEN>(self.header).into()
+    }
+
+    /// The options with their padding, at most 40 bytes.
+    #[inline]
+    pub fn options(&self) -> &'a [u8] {
+        self.options
+    }
+
+    /// What the header covers, without Ethernet padding.
+    #[inline]
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+}
+
+/// The value of an IPv4 header. The checksum is computed when it is emitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ipv4<'a> {
+    /// The address of the sender.
+    pub source: Ipv4Addr,
+    /// The address of the receiver.
+    pub destination: Ipv4Addr,
+    /// What the payload is.
+    pub protocol: Protocol,
+    /// Hops that the packet may still make.
+    pub ttl: u8,
+    /// The differentiated-services code point, 0 to 63.
+    pub dscp: u8,
+    /// The congestion-notification bits, 0 to 3.
+    pub ecn: u8,
+    /// What the fragments of one packet have in common.
+    pub identification: u16,
+    /// Whether routers must not fragment the packet.
+    pub dont_fragment: bool,
+    /// Whether this is a fragment and not the last one.
+    pub more_fragments: bool,
+    /// Where the payload belongs in the whole packet's, in bytes; a multiple of 8.
+    pub fragment_offset: u16,
+    /// Bytes after header and options.
+    pub payload_len: u16,
+    /// The options with their padding: a multiple of 4 bytes, at most 40.
+    pub options: &'a [u8],
+}
+
+impl<'a> Ipv4<'a> {
+    /// Reads the fields of a view. The stated payload length is taken, not that of a cut payload.
+    #[inline]
+    pub fn parse(view: &Ipv4View<'a>) -> Self {
+        Self {
+            source: view.source(),
+            destination: view.destination(),
+            protocol: view.protocol(),
+            ttl: view.ttl(),
+            dscp: view.dscp(),
+            ecn: view.ecn(),
+            identification: view.identification(),
+            dont_fragment: view.dont_fragment(),
+            more_fragments: view.more_fragments(),
+            fragment_offset: view.fragment_offset(),
+            // A header is at most 60 bytes long, so the cast keeps its value.
+            payload_len: view.total_len().saturating_sub(view.header_len() as u16),
+            options: view.options(),
+        }
+    }
+
+    /// Bytes that [`emit`](Self::emit) writes.
+    #[inline]
+    pub const fn header_len(&self) -> usize {
+        MIN_LEN + self.options.len()
+    }
+
+    /// Writes header and options with a correct checksum to the front of `buffer`, and returns their
+    /// length.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] when `buffer` is too short; [`WireError::Malformed`] for a field
+    /// outside its range.
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
+        if self.dscp > 63 || self.ecn > 3 {
+            return Err(WireError::Malformed("IPv4 DSCP above 63 or ECN above 3"));
+        }
+        if !self.fragment_offset.is_multiple_of(8) {
+            return Err(WireError::Malformed("IPv4 fragment offset not a multiple of 8"));
+        }
+        let header_len = self.header_len();
+        if header_len > MAX_LEN || !header_len.is_multiple_of(4) {
+            return Err(WireError::Malformed("IPv4 options length"));
+        }
+        let total_len = (header_len as u16)
+            .checked_add(self.payload_len)
+            .ok_or(WireError::Malformed("IPv4 total length above 65535"))?;
+        let have = buffer.len();
+        let short = WireError::Truncated { needed: header_len, have };
+        let (header, rest) = split_mut::<MIN_LEN>(buffer).map_err(|_| short)?;
+        rest.get_mut(..self.options.len()).ok_or(short)?.copy_from_slice(self.options);
+
+        let fragment = u16::from(self.dont_fragment) << 14
+            | u16::from(self.more_fragments) << 13
+            | self.fragment_offset >> 3;
+        header[0] = 0x40 | (header_len / 4) as u8;
+        header[1] = self.dscp << 2 | self.ecn;
+        put::<2, 2, MIN_LEN>(header, total_len.to_be_bytes());
+        put::<4, 2, MIN_LEN>(header, self.identification.to_be_bytes());
+        put::<6, 2, MIN_LEN>(header, fragment.to_be_bytes());
+        header[8] = self.ttl;
+        header[9] = self.protocol.0;
+        put::<10, 2, MIN_LEN>(header, [0, 0]);
+        put::<12, 4, MIN_LEN>(header, self.source.octets());
+        put::<16, 4, MIN_LEN>(header, self.destination.octets());
+        let checksum = Sum::of(header).plus(Sum::of(self.options)).checksum();
+        put::<10, 2, MIN_LEN>(header, checksum.to_be_bytes());
+        Ok(header_len)
+    }
+}
+
+/// Takes one hop off a packet in place and brings the header checksum up to date. Returns the hops
+/// that are left; at 0 already, the packet is left as it is.
+///
+/// # Errors
+/// [`WireError::Truncated`] for fewer than [`MIN_LEN`] bytes.
+#[inline]
+pub fn decrement_ttl(packet: &mut [u8]) -> Result<u8, WireError> {
+    let (header, _) = split_mut::<MIN_LEN>(packet)?;
+    let old = be16::<8, MIN_LEN>(header);
+    let Some(ttl) = header[8].checked_sub(1) else { return Ok(0) };
+    header[8] = ttl;
+    let new = be16::<8, MIN_LEN>(header);
+    let checksum = update(be16::<10, MIN_LEN>(header), old, new);
+    put::<10, 2, MIN_LEN>(header, checksum.to_be_bytes());
+    Ok(ttl)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 192.0.2.1 > 198.51.100.7, UDP, with a router-alert option, 4 bytes of payload and 2 of padding.
+    const BYTES: [u8; 30] = [
+        0x46, 0xb9, 0x00, 0x1c, 0x12, 0x34, 0x40, 0x00, 0x40, 0x11, 0xa6, 0xa3, 192, 0, 2, 1, 198,
+        51, 100, 7, 0x94, 0x04, 0x00, 0x00, 0xde, 0xad, 0xbe, 0xef, 0x00, 0x00,
+    ];
+    const VALUE: Ipv4<'_> = Ipv4 {
+        source: Ipv4Addr::new(192, 0, 2, 1),
+        destination: Ipv4Addr::new(198, 51, 100, 7),
+        protocol: Protocol::UDP,
+        ttl: 64,
+        dscp: 46,
+        ecn: 1,
+        identification: 0x1234,
+        dont_fragment: true,
+        more_fragments: false,
+        fragment_offset: 0,
+        payload_len: 4,
+        options: &[0x94, 0x04, 0x00, 0x00],
+    };
+
+    #[test]
+    fn deconstruct() {
+        let view = Ipv4View::new(&BYTES).unwrap();
+        assert_eq!(view.header_len(), 24);
+        assert_eq!((view.dscp(), view.ecn()), (46, 1));
+        assert_eq!(view.total_len(), 28);
+        assert_eq!(view.identification(), 0x1234);
+        assert!(view.dont_fragment() && !view.more_fragments() && !view.is_fragment());
+        assert_eq!(view.fragment_offset(), 0);
+        assert_eq!((view.ttl(), view.protocol()), (64, Protocol::UDP));
+        assert!(view.checksum_is_valid());
+        assert_eq!(view.source(), Ipv4Addr::new(192, 0, 2, 1));
+        assert_eq!(view.destination(), Ipv4Addr::new(198, 51, 100, 7));
+        assert_eq!(view.options(), [0x94, 0x04, 0x00, 0x00]);
+        assert_eq!(view.payload(), [0xde, 0xad, 0xbe, 0xef]);
+    }
+
+    #[test]
+    fn construct() {
+        let mut packet = [0xa5; 30];
+        assert_eq!(VALUE.emit(&mut packet), Ok(VALUE.header_len()));
+        packet[24..].copy_from_slice(&BYTES[24..]);
+        assert_eq!(packet, BYTES);
+    }
+
+    #[test]
+    fn parse() {
+        assert_eq!(Ipv4::parse(&Ipv4View::new(&BYTES).unwrap()), VALUE);
+    }
+
+    #[test]
+    fn emit() {
+        let mut header = [0; 24];
+        assert_eq!(VALUE.emit(&mut header), Ok(24));
+        assert_eq!(header, BYTES[..24]);
+        let wrong = [
+            Ipv4 { dscp: 64, ..VALUE },
+            Ipv4 { ecn: 4, ..VALUE },
+            Ipv4 { fragment_offset: 4, ..VALUE },
+            Ipv4 { payload_len: u16::MAX, ..VALUE },
+            Ipv4 { options: &[0; 3], ..VALUE },
+            Ipv4 { options: &[0; 44], ..VALUE },
+        ];
+        for value in wrong {
+            assert!(matches!(value.emit(&mut [0; 80]), Err(WireError::Malformed(_))), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn impossible_len() {
+        for have in 0..28 {
+            let needed = match have {
+                0..20 => 20,
+                20..24 => 24,
+                _ => 28,
+            };
+            let error = WireError::Truncated { needed, have };
+            assert_eq!(Ipv4View::new(&BYTES[..have]).unwrap_err(), error);
+        }
+        for have in 0..24 {
+            let error = WireError::Truncated { needed: 24, have };
+            assert_eq!(VALUE.emit(&mut [0; 24][..have]), Err(error));
+        }
+        for (at, byte) in [(0, 0x66), (0, 0x44), (3, 23)] {
+            let mut packet = BYTES;
+            packet[at] = byte;
+            assert!(matches!(Ipv4View::new(&packet), Err(WireError::Malformed(_))));
+        }
+    }
+
+    #[test]
+    fn snapped() {
+        assert_eq!(Ipv4View::new_snapped(&BYTES[..26]).unwrap().payload(), [0xde, 0xad]);
+        assert_eq!(Ipv4View::new_snapped(&BYTES).unwrap().payload(), [0xde, 0xad, 0xbe, 0xef]);
+        let mut packet = BYTES;
+        packet[2..4].copy_from_slice(&[0, 0]);
+        assert_eq!(Ipv4View::new_snapped(&packet).unwrap().payload().len(), 6);
+        assert!(Ipv4View::new(&packet).is_err());
+    }
+
+    #[test]
+    fn fragments() {
+        let value = Ipv4 { more_fragments: true, fragment_offset: 65528, ..VALUE };
+        let mut packet = BYTES;
+        value.emit(&mut packet).unwrap();
+        let view = Ipv4View::new(&packet).unwrap();
+        assert!(view.is_fragment());
+        assert_eq!(Ipv4::parse(&view), value);
+    }
+
+    #[test]
+    fn hops() {
+        let mut packet = BYTES;
+        for left in (0..64).rev() {
+            assert_eq!(decrement_ttl(&mut packet), Ok(left));
+            assert!(Ipv4View::new(&packet).unwrap().checksum_is_valid());
+        }
+        let spent = packet;
+        assert_eq!(decrement_ttl(&mut packet), Ok(0));
+        assert_eq!(packet, spent);
+    }
+}

@@ -1,0 +1,321 @@
+//! IPv6 headers (RFC 8200) and the walk over extension headers.
+
+use core::net::Ipv6Addr;
+
+use crate::{
+    Protocol, WireError,
+    field::{array, be16, be32, put, split, split_mut, take},
+};
+
+mod extension;
+
+pub use extension::{
+    Extension, Extensions, FRAGMENT_LEN, Fragment, FragmentView, Upper, extensions, walk,
+};
+
+/// Length of the fixed header in bytes.
+pub const LEN: usize = 40;
+
+/// A checked view of an IPv6 header and what follows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ipv6View<'a> {
+    header: &'a [u8; LEN],
+    payload: &'a [u8],
+}
+
+impl<'a> Ipv6View<'a> {
+    /// Takes a whole packet. Bytes after the stated length are Ethernet padding and left out. A stated
+    /// length of 0 before a hop-by-hop header announces a jumbogram (RFC 2675), whose payload is all
+    /// that follows.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] when the bytes end before the header or the stated length does;
+    /// [`WireError::Malformed`] for another version.
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
+        let (view, rest) = Self::header(bytes)?;
+        if view.payload_len() == 0 && view.next_header() == Protocol::HOP_BY_HOP {
+            return Ok(Self { payload: rest, ..view });
+        }
+        let stated = usize::from(view.payload_len());
+        let payload = take(rest, stated)
+            .map_err(|_| WireError::Truncated { needed: LEN + stated, have: bytes.len() })?;
+        Ok(Self { payload, ..view })
+    }
+
+    /// Takes a packet that may have been cut short by a snap length: the payload is what there is of it.
+    /// A stated length of 0 before anything but [`Protocol::NO_NEXT_HEADER`] means all that follows,
+    /// as in segments above 64 KiB that were captured before segmentation (BIG TCP).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), but only for the header.
+    #[inline]
+    pub fn new_snapped(bytes: &'a [u8]) -> Result<Self, WireError> {
+        let (view, rest) = Self::header(bytes)?;
+        let payload = match usize::from(view.payload_len()) {
+            0 if view.next_header() != Protocol::NO_NEXT_HEADER => rest,
+            stated => rest.get(..stated).unwrap_or(rest),
+        };
+        Ok(Self { payload, ..view })
+    }
+
+    /// Checks the header by itself; the payload is still empty.
+    #[inline]
+    fn header(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), WireError> {
+        let (header, rest) = split::<LEN>(bytes)?;
+        if header[0] >> 4 != 6 {
+            return Err(WireError::Malformed("IPv6 version"));
+        }
+        Ok((Self { header, payload: &[] }, rest))
+    }
+
+    #[inline]
+    fn traffic_class(&self) -> u8 {
+        (be16::<0, LEN>(self.header) >> 4) as u8
+    }
+
+    /// The differentiated-services code point, 0 to 63.
+    #[inline]
+    pub fn dscp(&self) -> u8 {
+        self.traffic_class() >> 2
+    }
+
+    /// The congestion-notification bits, 0 to 3.
+    #[inline]
+    pub fn ecn(&self) -> u8 {
+        self.traffic_class() & 0x03
+    }
+
+    /// The flow label, 20 bits.
+    #[inline]
+    pub fn flow_label(&self) -> u32 {
+        be32::<0, LEN>(self.header) & 0x000f_ffff
+    }
+
+    /// The stated length of extension headers and payload in bytes.
+    #[inline]
+    pub fn payload_len(&self) -> u16 {
+        be16::<4, LEN>(self.header)
+    }
+
+    /// What comes next: an extension header or the upper layer.
+    #[inline]
+    pub fn next_header(&self) -> Protocol {
+        Protocol(self.header[6])
+    }
+
+    /// Hops that the packet may still make.
+    #[inline]
+    pub fn hop_limit(&self) -> u8 {
+        self.header[7]
+    }
+
+    /// The address of the sender.
+    #[inline]
+    pub fn source(&self) -> Ipv6Addr {
+        array::<8, 16, LEN>(self.header).into()
+    }
+
+    /// The address of the receiver; with a routing header, of the next router on the way.
+    #[inline]
+    pub fn destination(&self) -> Ipv6Addr {
+        array::<24, 16, LEN>(self.header).into()
+    }
+
+    /// Extension headers and payload, without Ethernet padding.
+    #[inline]
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+
+    /// The upper-layer packet behind the extension headers; its offset counts from the payload.
+    ///
+    /// # Errors
+    /// Those of [`walk`].
+    #[inline]
+    pub fn upper(&self) -> Result<Upper<'a>, WireError> {
+        walk(self.next_header(), self.payload)
+    }
+}
+
+/// The value of an IPv6 header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ipv6 {
+    /// The address of the sender.
+    pub source: Ipv6Addr,
+    /// The address of the receiver.
+    pub destination: Ipv6Addr,
+    /// What comes next: an extension header or the upper layer.
+    pub next_header: Protocol,
+    /// Hops that the packet may still make.
+    pub hop_limit: u8,
+    /// The differentiated-services code point, 0 to 63.
+    pub dscp: u8,
+    /// The congestion-notification bits, 0 to 3.
+    pub ecn: u8,
+    /// The flow label, 20 bits.
+    pub flow_label: u32,
+    /// Bytes after the fixed header.
+    pub payload_len: u16,
+}
+
+impl Ipv6 {
+    /// Reads the fields of a view. The stated payload length is taken, not that of a cut payload.
+    #[inline]
+    pub fn parse(view: &Ipv6View<'_>) -> Self {
+        Self {
+            source: view.source(),
+            destination: view.destination(),
+            next_header: view.next_header(),
+            hop_limit: view.hop_limit(),
+            dscp: view.dscp(),
+            ecn: view.ecn(),
+            flow_label: view.flow_label(),
+            payload_len: view.payload_len(),
+        }
+    }
+
+    /// Bytes that [`emit`](Self::emit) writes.
+    #[inline]
+    pub const fn header_len(&self) -> usize {
+        LEN
+    }
+
+    /// Writes the fixed header to the front of `buffer` and returns its length.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] when `buffer` is shorter than [`LEN`]; [`WireError::Malformed`] for a
+    /// field outside its range.
+    #[inline]
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
+        if self.dscp > 63 || self.ecn > 3 {
+            return Err(WireError::Malformed("IPv6 DSCP above 63 or ECN above 3"));
+        }
+        if self.flow_label > 0x000f_ffff {
+            return Err(WireError::Malformed("IPv6 flow label above 20 bits"));
+        }
+        let (header, _) = split_mut::<LEN>(buffer)?;
+        let class = u32::from(self.dscp << 2 | self.ecn);
+        put::<0, 4, LEN>(header, (6 << 28 | class << 20 | self.flow_label).to_be_bytes());
+        put::<4, 2, LEN>(header, self.payload_len.to_be_bytes());
+        header[6] = self.next_header.0;
+        header[7] = self.hop_limit;
+        put::<8, 16, LEN>(header, self.source.octets());
+        put::<24, 16, LEN>(header, self.destination.octets());
+        Ok(LEN)
+    }
+}
+
+/// Takes one hop off a packet in place. Returns the hops that are left; at 0 already, the packet is
+/// left as it is.
+///
+/// # Errors
+/// [`WireError::Truncated`] for fewer than [`LEN`] bytes.
+#[inline]
+pub fn decrement_hop_limit(packet: &mut [u8]) -> Result<u8, WireError> {
+    let (header, _) = split_mut::<LEN>(packet)?;
+    header[7] = header[7].saturating_sub(1);
+    Ok(header[7])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2001:db8::1 > 2001:db8::2, UDP, 3 bytes of payload and 1 of padding.
+    const BYTES: [u8; 44] = [
+        0x6b, 0x9a, 0xbc, 0xde, 0x00, 0x03, 0x11, 0x40, 0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0,
+        0, 0, 0, 0, 0, 1, 0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, b'a', b'b',
+        b'c', 0,
+    ];
+    const VALUE: Ipv6 = Ipv6 {
+        source: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
+        destination: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2),
+        next_header: Protocol::UDP,
+        hop_limit: 64,
+        dscp: 46,
+        ecn: 1,
+        flow_label: 0xabcde,
+        payload_len: 3,
+    };
+
+    #[test]
+    fn deconstruct() {
+        let view = Ipv6View::new(&BYTES).unwrap();
+        assert_eq!((view.dscp(), view.ecn()), (46, 1));
+        assert_eq!(view.flow_label(), 0xabcde);
+        assert_eq!(view.payload_len(), 3);
+        assert_eq!((view.next_header(), view.hop_limit()), (Protocol::UDP, 64));
+        assert_eq!(view.source(), VALUE.source);
+        assert_eq!(view.destination(), VALUE.destination);
+        assert_eq!(view.payload(), b"abc");
+        assert_eq!(view.upper().unwrap().payload, b"abc");
+    }
+
+    #[test]
+    fn construct() {
+        let mut packet = [0xa5; 44];
+        assert_eq!(VALUE.emit(&mut packet), Ok(VALUE.header_len()));
+        packet[LEN..].copy_from_slice(&BYTES[LEN..]);
+        assert_eq!(packet, BYTES);
+    }
+
+    #[test]
+    fn parse() {
+        assert_eq!(Ipv6::parse(&Ipv6View::new(&BYTES).unwrap()), VALUE);
+    }
+
+    #[test]
+    fn emit() {
+        let mut header = [0; LEN];
+        assert_eq!(VALUE.emit(&mut header), Ok(LEN));
+        assert_eq!(header, BYTES[..LEN]);
+        let wrong = [
+            Ipv6 { dscp: 64, ..VALUE },
+            Ipv6 { ecn: 4, ..VALUE },
+            Ipv6 { flow_label: 1 << 20, ..VALUE },
+        ];
+        for value in wrong {
+            assert!(matches!(value.emit(&mut header), Err(WireError::Malformed(_))), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn impossible_len() {
+        for have in 0..43 {
+            let needed = if have < LEN { LEN } else { 43 };
+            let error = WireError::Truncated { needed, have };
+            assert_eq!(Ipv6View::new(&BYTES[..have]).unwrap_err(), error);
+        }
+        for have in 0..LEN {
+            let error = WireError::Truncated { needed: LEN, have };
+            assert_eq!(VALUE.emit(&mut [0; LEN][..have]), Err(error));
+        }
+        let mut packet = BYTES;
+        packet[0] = 0x45;
+        assert!(matches!(Ipv6View::new(&packet), Err(WireError::Malformed(_))));
+    }
+
+    #[test]
+    fn snapped_and_jumbo() {
+        assert_eq!(Ipv6View::new_snapped(&BYTES[..41]).unwrap().payload(), b"a");
+        assert_eq!(Ipv6View::new_snapped(&BYTES).unwrap().payload(), b"abc");
+        let mut packet = BYTES;
+        packet[5] = 0;
+        assert_eq!(Ipv6View::new_snapped(&packet).unwrap().payload().len(), 4);
+        assert_eq!(Ipv6View::new(&packet).unwrap().payload().len(), 0);
+        packet[6] = Protocol::HOP_BY_HOP.0;
+        assert_eq!(Ipv6View::new(&packet).unwrap().payload().len(), 4);
+        packet[6] = Protocol::NO_NEXT_HEADER.0;
+        assert_eq!(Ipv6View::new_snapped(&packet).unwrap().payload().len(), 0);
+    }
+
+    #[test]
+    fn hops() {
+        let mut packet = BYTES;
+        packet[7] = 1;
+        assert_eq!(decrement_hop_limit(&mut packet), Ok(0));
+        assert_eq!(decrement_hop_limit(&mut packet), Ok(0));
+        assert!(decrement_hop_limit(&mut packet[..39]).is_err());
+    }
+}

@@ -1,0 +1,345 @@
+//! IPv6 extension headers (RFC 8200 section 4, RFC 4302 for AH).
+
+use crate::{
+    Protocol, WireError,
+    field::{be16, be32, put, split, split_mut, take},
+};
+
+/// Length of a fragment header in bytes.
+pub const FRAGMENT_LEN: usize = 8;
+
+/// Steps over extension headers to the upper-layer packet. `next_header` is what `payload` begins with;
+/// an order that RFC 8200 advises against is accepted, as an observer has to.
+///
+/// # Errors
+/// [`WireError::Truncated`] when the bytes end within an extension header.
+#[inline]
+pub fn walk(next_header: Protocol, payload: &[u8]) -> Result<Upper<'_>, WireError> {
+    let mut walker = extensions(next_header, payload);
+    let mut fragment = None;
+    for extension in &mut walker {
+        let extension = extension?;
+        if extension.kind == Protocol::FRAGMENT {
+            fragment = Some(Fragment::parse(&FragmentView::new(extension.bytes)?));
+        }
+    }
+    Ok(Upper { protocol: walker.next, offset: walker.offset, payload: walker.rest, fragment })
+}
+
+/// Iterates over the extension headers alone. `next_header` is what `payload` begins with.
+#[inline]
+pub fn extensions(next_header: Protocol, payload: &[u8]) -> Extensions<'_> {
+    Extensions { next: next_header, rest: payload, offset: 0, finished: false }
+}
+
+/// What comes after the extension headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Upper<'a> {
+    /// The upper layer. Of a fragment that is not the first, it is what the fragment header states,
+    /// and the payload is from the midst of it.
+    pub protocol: Protocol,
+    /// Bytes of extension headers before the payload.
+    pub offset: usize,
+    /// The upper-layer packet.
+    pub payload: &'a [u8],
+    /// The last fragment header, if there was one.
+    pub fragment: Option<Fragment>,
+}
+
+impl Upper<'_> {
+    /// Whether this is a part of a packet. A fragment header around a whole one (an atomic fragment,
+    /// RFC 6946) does not make it a part.
+    #[inline]
+    pub fn is_fragment(&self) -> bool {
+        self.fragment.is_some_and(|fragment| fragment.more_fragments || fragment.offset != 0)
+    }
+}
+
+/// One extension header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extension<'a> {
+    /// Which of the headers for which [`Protocol::is_extension`] holds.
+    pub kind: Protocol,
+    /// What follows it.
+    pub next_header: Protocol,
+    /// Where it begins, in bytes after the fixed header.
+    pub offset: usize,
+    /// The whole header.
+    pub bytes: &'a [u8],
+}
+
+/// An iterator over extension headers. It ends after an error, and after the header of a fragment that
+/// is not the first, because what follows is not a header.
+#[derive(Clone, Debug)]
+pub struct Extensions<'a> {
+    next: Protocol,
+    rest: &'a [u8],
+    offset: usize,
+    finished: bool,
+}
+
+impl<'a> Extensions<'a> {
+    /// The extension header that the rest begins with.
+    #[inline]
+    fn take_header(&self) -> Result<(Extension<'a>, &'a [u8]), WireError> {
+        // Every header states its length in its second byte but the fragment header.
+        let (&[next_header, length], _) = split::<2>(self.rest)?;
+        let len = match self.next {
+            Protocol::FRAGMENT => FRAGMENT_LEN,
+            Protocol::AH => (usize::from(length) + 2) * 4,
+            _ => (usize::from(length) + 1) * 8,
+        };
+        let bytes = take(self.rest, len)?;
+        let rest = self.rest.get(len..).unwrap_or_default();
+        let next_header = Protocol(next_header);
+        Ok((Extension { kind: self.next, next_header, offset: self.offset, bytes }, rest))
+    }
+}
+
+impl<'a> Iterator for Extensions<'a> {
+    type Item = Result<Extension<'a>, WireError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.finished || !self.next.is_extension() {
+            return None;
+        }
+        let (extension, rest) = match self.take_header() {
+            Ok(taken) => taken,
+            Err(error) => {
+                self.finished = true;
+                return Some(Err(error));
+            }
+        };
+        self.next = extension.next_header;
+        self.offset += extension.bytes.len();
+        self.rest = rest;
+        self.finished = extension.kind == Protocol::FRAGMENT
+            && FragmentView::new(extension.bytes).is_ok_and(|view| view.offset() != 0);
+        Some(Ok(extension))
+    }
+}
+
+impl core::iter::FusedIterator for Extensions<'_> {}
+
+/// A checked view of a fragment header and what follows it.
+#[derive(Clone, Copy, Debug)]
+pub struct FragmentView<'a> {
+    header: &'a [u8; FRAGMENT_LEN],
+    payload: &'a [u8],
+}
+
+impl<'a> FragmentView<'a> {
+    /// Takes the bytes from the fragment header on.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] for fewer than [`FRAGMENT_LEN`] bytes.
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
+        let (header, payload) = split(bytes)?;
+        Ok(Self { header, payload })
+    }
+
+    /// What the fragmentable part begins with.
+    #[inline]
+    pub fn next_header(&self) -> Protocol {
+        Protocol(self.header[0])
+    }
+
+    /// Where the payload belongs in the fragmentable part, in bytes; a multiple of 8.
+    #[inline]
+    pub fn offset(&self) -> u16 {
+        be16::<2, FRAGMENT_LEN>(self.header) & 0xfff8
+    }
+
+    /// Whether this is not the last fragment.
+    #[inline]
+    pub fn more_fragments(&self) -> bool {
+        self.header[3] & 0x01 != 0
+    }
+
+    /// What the fragments of one packet have in common.
+    #[inline]
+    pub fn identification(&self) -> u32 {
+        be32::<4, FRAGMENT_LEN>(self.header)
+    }
+
+    /// The fragment's bytes.
+    #[inline]
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+}
+
+/// The value of a fragment header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fragment {
+    /// What the fragmentable part begins with.
+    pub next_header: Protocol,
+    /// Where the payload belongs in the fragmentable part, in bytes; a multiple of 8.
+    pub offset: u16,
+    /// Whether this is not the last fragment.
+    pub more_fragments: bool,
+    /// What the fragments of one packet have in common.
+    pub identification: u32,
+}
+
+impl Fragment {
+    /// Reads the fields of a view.
+    #[inline]
+    pub fn parse(view: &FragmentView<'_>) -> Self {
+        Self {
+            next_header: view.next_header(),
+            offset: view.offset(),
+            more_fragments: view.more_fragments(),
+            identification: view.identification(),
+        }
+    }
+
+    /// Bytes that [`emit`](Self::emit) writes.
+    #[inline]
+    pub const fn header_len(&self) -> usize {
+        FRAGMENT_LEN
+    }
+
+    /// Writes the header to the front of `buffer` and returns its length.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] when `buffer` is shorter than [`FRAGMENT_LEN`];
+    /// [`WireError::Malformed`] for an offset that is not a multiple of 8.
+    #[inline]
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
+        if !self.offset.is_multiple_of(8) {
+            return Err(WireError::Malformed("IPv6 fragment offset not a multiple of 8"));
+        }
+        let (header, _) = split_mut::<FRAGMENT_LEN>(buffer)?;
+        put::<0, 2, FRAGMENT_LEN>(header, [self.next_header.0, 0]);
+        let offset = self.offset | u16::from(self.more_fragments);
+        put::<2, 2, FRAGMENT_LEN>(header, offset.to_be_bytes());
+        put::<4, 4, FRAGMENT_LEN>(header, self.identification.to_be_bytes());
+        Ok(FRAGMENT_LEN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+
+    const BYTES: [u8; 10] = [0x11, 0, 0x05, 0xa9, 0xde, 0xad, 0xbe, 0xef, 1, 2];
+    const VALUE: Fragment = Fragment {
+        next_header: Protocol::UDP,
+        offset: 1448,
+        more_fragments: true,
+        identification: 0xdead_beef,
+    };
+
+    #[test]
+    fn deconstruct() {
+        let view = FragmentView::new(&BYTES).unwrap();
+        assert_eq!((view.next_header(), view.offset()), (Protocol::UDP, 1448));
+        assert!(view.more_fragments());
+        assert_eq!(view.identification(), 0xdead_beef);
+        assert_eq!(view.payload(), [1, 2]);
+    }
+
+    #[test]
+    fn construct() {
+        let mut bytes = [0xff; 10];
+        assert_eq!(VALUE.emit(&mut bytes), Ok(VALUE.header_len()));
+        bytes[FRAGMENT_LEN..].copy_from_slice(&[1, 2]);
+        assert_eq!(bytes, BYTES);
+    }
+
+    #[test]
+    fn parse() {
+        assert_eq!(Fragment::parse(&FragmentView::new(&BYTES).unwrap()), VALUE);
+    }
+
+    #[test]
+    fn emit() {
+        let mut header = [0; FRAGMENT_LEN];
+        assert_eq!(VALUE.emit(&mut header), Ok(FRAGMENT_LEN));
+        assert_eq!(header, BYTES[..FRAGMENT_LEN]);
+        assert!(Fragment { offset: 4, ..VALUE }.emit(&mut header).is_err());
+    }
+
+    #[test]
+    fn impossible_len() {
+        for have in 0..FRAGMENT_LEN {
+            let error = WireError::Truncated { needed: FRAGMENT_LEN, have };
+            assert_eq!(FragmentView::new(&BYTES[..have]).unwrap_err(), error);
+            assert_eq!(VALUE.emit(&mut [0; FRAGMENT_LEN][..have]), Err(error));
+        }
+    }
+
+    /// Hop-by-hop (8), routing (24), an atomic fragment (8), AH (24), destination options (16), then
+    /// two bytes of TCP.
+    fn chain() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut push = |next: Protocol, length: u8, total: usize| {
+            bytes.extend([next.0, length]);
+            bytes.resize(bytes.len() + total - 2, 0);
+        };
+        push(Protocol::ROUTING, 0, 8);
+        push(Protocol::FRAGMENT, 2, 24);
+        push(Protocol::AH, 0, 8);
+        push(Protocol::DESTINATION_OPTIONS, 4, 24);
+        push(Protocol::TCP, 1, 16);
+        bytes.extend([0xab, 0xcd]);
+        bytes
+    }
+
+    #[test]
+    fn walks_every_kind() {
+        let bytes = chain();
+        let upper = walk(Protocol::HOP_BY_HOP, &bytes).unwrap();
+        assert_eq!((upper.protocol, upper.offset), (Protocol::TCP, 80));
+        assert_eq!(upper.payload, [0xab, 0xcd]);
+        assert!(upper.fragment.is_some() && !upper.is_fragment());
+
+        let seen: Vec<_> = extensions(Protocol::HOP_BY_HOP, &bytes)
+            .map(|extension| extension.map(|it| (it.kind, it.offset, it.bytes.len())).unwrap())
+            .collect();
+        let expected = [
+            (Protocol::HOP_BY_HOP, 0, 8),
+            (Protocol::ROUTING, 8, 24),
+            (Protocol::FRAGMENT, 32, 8),
+            (Protocol::AH, 40, 24),
+            (Protocol::DESTINATION_OPTIONS, 64, 16),
+        ];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn ends_within_a_header() {
+        let bytes = chain();
+        for have in 0..80 {
+            assert!(walk(Protocol::HOP_BY_HOP, &bytes[..have]).is_err(), "{have}");
+            let mut walker = extensions(Protocol::HOP_BY_HOP, &bytes[..have]);
+            assert!(walker.by_ref().any(|extension| extension.is_err()));
+            assert!(walker.next().is_none());
+        }
+        assert!(walk(Protocol::HOP_BY_HOP, &bytes[..80]).is_ok());
+    }
+
+    #[test]
+    fn stops_at_a_later_fragment() {
+        // The 60 after this header is payload that only looks like destination options.
+        let mut bytes = [0; 10];
+        Fragment { next_header: Protocol::DESTINATION_OPTIONS, ..VALUE }.emit(&mut bytes).unwrap();
+        bytes[8..].copy_from_slice(&[60, 255]);
+        let upper = walk(Protocol::FRAGMENT, &bytes).unwrap();
+        assert_eq!((upper.protocol, upper.offset), (Protocol::DESTINATION_OPTIONS, 8));
+        assert!(upper.is_fragment());
+    }
+
+    #[test]
+    fn encrypted_and_empty() {
+        for last in [Protocol::ESP, Protocol::NO_NEXT_HEADER] {
+            let upper = walk(last, &[1, 2]).unwrap();
+            assert_eq!((upper.protocol, upper.offset, upper.fragment), (last, 0, None));
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! TCP headers (RFC 9293), with the congestion flags of RFC 3168 and RFC 9768.
+
+use core::fmt;
+
+use crate::{
+    WireError,
+    checksum::Sum,
+    field::{be16, be32, put, split, split_mut},
+};
+
+/// Length of a header without options in bytes.
+pub const MIN_LEN: usize = 20;
+/// Length of the longest header in bytes.
+pub const MAX_LEN: usize = 60;
+/// Where the checksum stands in the header, for offloads.
+pub const CHECKSUM_OFFSET: usize = 16;
+
+/// A checked view of a TCP header, its options and its payload.
+#[derive(Clone, Copy, Debug)]
+pub struct TcpView<'a> {
+    header: &'a [u8; MIN_LEN],
+    options: &'a [u8],
+    payload: &'a [u8],
+}
+
+impl<'a> TcpView<'a> {
+    /// Takes the payload of an IP packet.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] when the bytes end before the header does; [`WireError::Malformed`]
+    /// for a data offset below [`MIN_LEN`].
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
+        let (header, rest) = split::<MIN_LEN>(bytes)?;
+        let header_len = usize::from(header[12] >> 4) * 4;
+        let Some(options_len) = header_len.checked_sub(MIN_LEN) else {
+            return Err(WireError::Malformed("TCP data offset below 20"));
+        };
+        let (options, payload) = rest
+            .split_at_checked(options_len)
+            .ok_or(WireError::Truncated { needed: header_len, have: bytes.len() })?;
+        Ok(Self { header, options, payload })
+    }
+
+    /// Bytes of header and options.
+    #[inline]
+    pub fn header_len(&self) -> usize {
+        MIN_LEN + self.options.len()
+    }
+
+    /// The port of the sender.
+    #[inline]
+    pub fn source_port(&self) -> u16 {
+        be16::<0, MIN_LEN>(self.header)
+    }
+
+    /// The port of the receiver.
+    #[inline]
+    pub fn destination_port(&self) -> u16 {
+        be16::<2, MIN_LEN>(self.header)
+    }
+
+    /// The sequence number of the first payload byte.
+    #[inline]
+    pub fn sequence(&self) -> u32 {
+        be32::<4, MIN_LEN>(self.header)
+    }
+
+    /// The next sequence number expected; it counts only with [`TcpFlags::ACK`].
+    #[inline]
+    pub fn acknowledgment(&self) -> u32 {
+        be32::<8, MIN_LEN>(self.header)
+    }
+
+    /// The control bits, with the reserved ones.
+    #[inline]
+    pub fn flags(&self) -> TcpFlags {
+        TcpFlags::from_bits(be16::<12, MIN_LEN>(self.header))
+    }
+
+    /// The receive window, not scaled.
+    #[inline]
+    pub fn window(&self) -> u16 {
+        be16::<14, MIN_LEN>(self.header)
+    }
+
+    /// The checksum as it stands.
+    #[inline]
+    pub fn checksum(&self) -> u16 {
+        be16::<16, MIN_LEN>(self.header)
+    }
+
+    /// Whether the checksum is right. `pseudo` is the pseudo-header's sum
+    /// ([`crate::checksum::pseudo_v4`]) for the length of the bytes that the view was made of.
+    #[inline]
+    pub fn checksum_is_valid(&self, pseudo: Sum) -> bool {
+        // Header and options have even lengths, so every part begins at an even offset.
+        pseudo
+            .plus(Sum::of(self.header))
+            .plus(Sum::of(self.options))
+            .plus(Sum::of(self.payload))
+            .is_valid()
+    }
+
+    /// The end of urgent data; it counts only with [`TcpFlags::URG`].
+    #[inline]
+    pub fn urgent_pointer(&self) -> u16 {
+        be16::<18, MIN_LEN>(self.header)
+    }
+
+    /// The options with their padding, at most 40 bytes.
+    #[inline]
+    pub fn options(&self) -> &'a [u8] {
+        self.options
+    }
+
+    /// The segment's data.
+    #[inline]
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+}
+
+/// The value of a TCP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tcp<'a> {
+    /// The port of the sender.
+    pub source_port: u16,
+    /// The port of the receiver.
+    pub destination_port: u16,
+    /// The sequence number of the first payload byte.
+    pub sequence: u32,
+    /// The next sequence number expected.
+    pub acknowledgment: u32,
+    /// The control bits, with the reserved ones.
+    pub flags: TcpFlags,
+    /// The receive window, not scaled.
+    pub window: u16,
+    /// The checksum; anything until [`fill_checksum`] has run.
+    pub checksum: u16,
+    /// The end of urgent data.
+    pub urgent_pointer: u16,
+    /// The options with their padding: a multiple of 4 bytes, at most 40.
+    pub options: &'a [u8],
+}
+
+impl<'a> Tcp<'a> {
+    /// Reads the fields of a view.
+    #[inline]
+    pub fn parse(view: &TcpView<'a>) -> Self {
+        Self {
+            source_port: view.source_port(),
+            destination_port: view.destination_port(),
+            sequence: view.sequence(),
+            acknowledgment: view.acknowledgment(),
+            flags: view.flags(),
+            window: view.window(),
+            checksum: view.checksum(),
+            urgent_pointer: view.urgent_pointer(),
+            options: view.options(),
+        }
+    }
+
+    /// Bytes that [`emit`](Self::emit) writes.
+    #[inline]
+    pub const fn header_len(&self) -> usize {
+        MIN_LEN + self.options.len()
+    }
+
+    /// Writes header and options to the front of `buffer` and returns their length.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] when `buffer` is too short; [`WireError::Malformed`] for options that
+    /// are too long or not a multiple of 4 bytes.
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
+        let header_len = self.header_len();
+        if header_len > MAX_LEN || !header_len.is_multiple_of(4) {
+            return Err(WireError::Malformed("TCP options length"));
+        }
+        let have = buffer.len();
+        let short = WireError::Truncated { needed: header_len, have };
+        let (header, rest) = split_mut::<MIN_LEN>(buffer).map_err(|_| short)?;
+        rest.get_mut(..self.options.len()).ok_or(short)?.copy_from_slice(self.options);
+
+        let offset_and_flags = ((header_len / 4) as u16) << 12 | self.flags.bits();
+        put::<0, 2, MIN_LEN>(header, self.source_port.to_be_bytes());
+        put::<2, 2, MIN_LEN>(header, self.destination_port.to_be_bytes());
+        put::<4, 4, MIN_LEN>(header, self.sequence.to_be_bytes());
+        put::<8, 4, MIN_LEN>(header, self.acknowledgment.to_be_bytes());
+        put::<12, 2, MIN_LEN>(header, offset_and_flags.to_be_bytes());
+        put::<14, 2, MIN_LEN>(header, self.window.to_be_bytes());
+        put::<16, 2, MIN_LEN>(header, self.checksum.to_be_bytes());
+        put::<18, 2, MIN_LEN>(header, self.urgent_pointer.to_be_bytes());
+        Ok(header_len)
+    }
+}
+
+/// Computes and writes the checksum of `segment` (header, options and payload, exactly) in place.
+/// `pseudo` is the pseudo-header's sum for `segment.len()` bytes.
+///
+/// # Errors
+/// [`WireError::Truncated`] for fewer than [`MIN_LEN`] bytes.
+#[inline]
+pub fn fill_checksum(segment: &mut [u8], pseudo: Sum) -> Result<(), WireError> {
+    let (header, rest) = split_mut::<MIN_LEN>(segment)?;
+    put::<16, 2, MIN_LEN>(header, [0, 0]);
+    let checksum = pseudo.plus(Sum::of(header)).plus(Sum::of(rest)).checksum();
+    put::<16, 2, MIN_LEN>(header, checksum.to_be_bytes());
+    Ok(())
+}
+
+/// The twelve bits after the data offset: three reserved ones and nine control bits.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct TcpFlags(u16);
+
+impl TcpFlags {
+    /// No more data from the sender.
+    pub const FIN: Self = Self(0x001);
+    /// Synchronise sequence numbers.
+    pub const SYN: Self = Self(0x002);
+    /// Reset the connection.
+    pub const RST: Self = Self(0x004);
+    /// Push: hand the data to the receiver at once.
+    pub const PSH: Self = Self(0x008);
+    /// The acknowledgment number counts.
+    pub const ACK: Self = Self(0x010);
+    /// The urgent pointer counts.
+    pub const URG: Self = Self(0x020);
+    /// Congestion echo (RFC 3168).
+    pub const ECE: Self = Self(0x040);
+    /// Congestion window reduced (RFC 3168).
+    pub const CWR: Self = Self(0x080);
+    /// Accurate congestion notification (RFC 9768); NS of RFC 3540 before.
+    pub const AE: Self = Self(0x100);
+
+    const NAMES: [(Self, &'static str); 9] = [
+        (Self::FIN, "FIN"),
+        (Self::SYN, "SYN"),
+        (Self::RST, "RST"),
+        (Self::PSH, "PSH"),
+        (Self::ACK, "ACK"),
+        (Self::URG, "URG"),
+        (Self::ECE, "ECE"),
+        (Self::CWR, "CWR"),
+        (Self::AE, "AE"),
+    ];
+
+    /// The low twelve bits of `bits`.
+    #[inline]
+    pub const fn from_bits(bits: u16) -> Self {
+        Self(bits & 0x0fff)
+    }
+
+    /// The bits, as they stand on the wire.
+    #[inline]
+    pub const fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// Whether all of `flags` are set.
+    #[inline]
+    pub const fn contains(self, flags: Self) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
+    /// These flags and `flags`.
+    #[inline]
+    #[must_use]
+    pub const fn with(self, flags: Self) -> Self {
+        Self(self.0 | flags.0)
+    }
+
+    /// These flags but not `flags`.
+    #[inline]
+    #[must_use]
+    pub const fn without(self, flags: Self) -> Self {
+        Self(self.0 & !flags.0)
+    }
+}
+
+impl fmt::Debug for TcpFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut set = f.debug_set();
+        for (flag, name) in Self::NAMES {
+            if self.contains(flag) {
+                set.entry(&format_args!("{name}"));
+            }
+        }
+        if self.0 >> 9 != 0 {
+            set.entry(&format_args!("reserved {:03b}", self.0 >> 9));
+        }
+        set.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::Ipv4Addr;
+    use std::format;
+
+    use super::*;
+    use crate::{Protocol, checksum::pseudo_v4};
+
+    /// A data segment with a maximum-segment-size option and 3 bytes of payload.
+    const BYTES: [u8; 27] = [
+        0xc0, 0x00, 0x01, 0xbb, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x61, 0x98, 0x20,
+        0x00, 0xcc, 0x58, 0x00, 0x00, 0x02, 0x04, 0x05, 0xb4, b'a', b'b', b'c',
+    ];
+    const VALUE: Tcp<'_> = Tcp {
+        source_port: 49152,
+        destination_port: 443,
+        sequence: 0x0102_0304,
+        acknowledgment: 0x0506_0708,
+        flags: TcpFlags::AE.with(TcpFlags::CWR).with(TcpFlags::ACK).with(TcpFlags::PSH),
+        window: 0x2000,
+        checksum: 0xcc58,
+        urgent_pointer: 0,
+        options: &[0x02, 0x04, 0x05, 0xb4],
+    };
+
+    fn pseudo() -> Sum {
+        pseudo_v4(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2), Protocol::TCP, 27)
+    }
+
+    #[test]
+    fn deconstruct() {
+        let view = TcpView::new(&BYTES).unwrap();
+        assert_eq!((view.source_port(), view.destination_port()), (49152, 443));
+        assert_eq!((view.sequence(), view.acknowledgment()), (0x0102_0304, 0x0506_0708));
+        assert_eq!(view.header_len(), 24);
+        assert_eq!(format!("{:?}", view.flags()), "{PSH, ACK, CWR, AE}");
+        assert_eq!(view.window(), 0x2000);
+        assert_eq!(view.checksum(), 0xcc58);
+        assert_eq!(view.urgent_pointer(), 0);
+        assert_eq!(view.options(), [0x02, 0x04, 0x05, 0xb4]);
+        assert_eq!(view.payload(), b"abc");
+    }
+
+    #[test]
+    fn construct() {
+        let mut segment = [0xa5; 27];
+        assert_eq!(VALUE.emit(&mut segment), Ok(VALUE.header_len()));
+        segment[24..].copy_from_slice(b"abc");
+        fill_checksum(&mut segment, pseudo()).unwrap();
+        assert!(TcpView::new(&segment).unwrap().checksum_is_valid(pseudo()));
+        assert_eq!(segment, BYTES);
+        segment[26] ^= 1;
+        assert!(!TcpView::new(&segment).unwrap().checksum_is_valid(pseudo()));
+    }
+
+    #[test]
+    fn parse() {
+        assert_eq!(Tcp::parse(&TcpView::new(&BYTES).unwrap()), VALUE);
+    }
+
+    #[test]
+    fn emit() {
+        let mut header = [0; 24];
+        assert_eq!(VALUE.emit(&mut header), Ok(24));
+        assert_eq!(header, BYTES[..24]);
+        for options in [&[1; 3][..], &[1; 44]] {
+            let error = Tcp { options, ..VALUE }.emit(&mut [0; 80]).unwrap_err();
+            assert_eq!(error, WireError::Malformed("TCP options length"));
+        }
+    }
+
+    #[test]
+    fn impossible_len() {
+        for have in 0..24 {
+            let needed = if have < MIN_LEN { MIN_LEN } else { 24 };
+            let error = WireError::Truncated { needed, have };
+            assert_eq!(TcpView::new(&BYTES[..have]).unwrap_err(), error);
+            let error = WireError::Truncated { needed: 24, have };
+            assert_eq!(VALUE.emit(&mut [0; 24][..have]), Err(error));
+        }
+        let mut segment = BYTES;
+        segment[12] = 0x41;
+        assert!(matches!(TcpView::new(&segment), Err(WireError::Malformed(_))));
+        assert!(fill_checksum(&mut segment[..19], Sum::ZERO).is_err());
+    }
+
+    #[test]
+    fn flags() {
+        let flags = TcpFlags::from_bits(0xf202);
+        assert_eq!(flags.bits(), 0x202);
+        assert!(flags.contains(TcpFlags::SYN) && !flags.contains(TcpFlags::ACK));
+        assert_eq!(format!("{flags:?}"), "{SYN, reserved 001}");
+        assert_eq!(flags.without(TcpFlags::SYN).bits(), 0x200);
+    }
+}

@@ -1,0 +1,216 @@
+//! UDP headers (RFC 768).
+
+use crate::{
+    WireError,
+    checksum::Sum,
+    field::{be16, put, split, split_mut},
+};
+
+/// Length of the header in bytes.
+pub const LEN: usize = 8;
+/// Where the checksum stands in the header, for offloads.
+pub const CHECKSUM_OFFSET: usize = 6;
+
+/// A checked view of a UDP header and its payload.
+#[derive(Clone, Copy, Debug)]
+pub struct UdpView<'a> {
+    header: &'a [u8; LEN],
+    payload: &'a [u8],
+}
+
+impl<'a> UdpView<'a> {
+    /// Takes the payload of an IP packet. Bytes after the stated length are left out.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] when the bytes end before the stated length does;
+    /// [`WireError::Malformed`] for a stated length below [`LEN`].
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
+        let (header, rest) = split::<LEN>(bytes)?;
+        let length = usize::from(be16::<4, LEN>(header));
+        let Some(stated) = length.checked_sub(LEN) else {
+            return Err(WireError::Malformed("UDP length below 8"));
+        };
+        let payload =
+            rest.get(..stated).ok_or(WireError::Truncated { needed: length, have: bytes.len() })?;
+        Ok(Self { header, payload })
+    }
+
+    /// The port of the sender.
+    #[inline]
+    pub fn source_port(&self) -> u16 {
+        be16::<0, LEN>(self.header)
+    }
+
+    /// The port of the receiver.
+    #[inline]
+    pub fn destination_port(&self) -> u16 {
+        be16::<2, LEN>(self.header)
+    }
+
+    /// The stated length of header and payload in bytes.
+    #[inline]
+    pub fn length(&self) -> u16 {
+        be16::<4, LEN>(self.header)
+    }
+
+    /// The checksum as it stands; 0 means none.
+    #[inline]
+    pub fn checksum(&self) -> u16 {
+        be16::<6, LEN>(self.header)
+    }
+
+    /// Whether the checksum is right or, over IPv4 only, absent. `pseudo` is the pseudo-header's sum
+    /// ([`crate::checksum::pseudo_v4`]) for [`length`](Self::length) bytes.
+    #[inline]
+    pub fn checksum_is_valid(&self, pseudo: Sum) -> bool {
+        self.checksum() == 0
+            || pseudo.plus(Sum::of(self.header)).plus(Sum::of(self.payload)).is_valid()
+    }
+
+    /// The datagram's data.
+    #[inline]
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+}
+
+/// The value of a UDP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Udp {
+    /// The port of the sender.
+    pub source_port: u16,
+    /// The port of the receiver.
+    pub destination_port: u16,
+    /// Bytes after the header.
+    pub payload_len: u16,
+    /// The checksum; 0 for none, or until [`fill_checksum`] has run.
+    pub checksum: u16,
+}
+
+impl Udp {
+    /// Reads the fields of a view.
+    #[inline]
+    pub fn parse(view: &UdpView<'_>) -> Self {
+        Self {
+            source_port: view.source_port(),
+            destination_port: view.destination_port(),
+            // The view has checked that the length is at least that of the header.
+            payload_len: view.length().saturating_sub(LEN as u16),
+            checksum: view.checksum(),
+        }
+    }
+
+    /// Bytes that [`emit`](Self::emit) writes.
+    #[inline]
+    pub const fn header_len(&self) -> usize {
+        LEN
+    }
+
+    /// Writes the header to the front of `buffer` and returns its length.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] when `buffer` is shorter than [`LEN`]; [`WireError::Malformed`] when
+    /// header and payload are above 65535 bytes.
+    #[inline]
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
+        let length = (LEN as u16)
+            .checked_add(self.payload_len)
+            .ok_or(WireError::Malformed("UDP length above 65535"))?;
+        let (header, _) = split_mut::<LEN>(buffer)?;
+        put::<0, 2, LEN>(header, self.source_port.to_be_bytes());
+        put::<2, 2, LEN>(header, self.destination_port.to_be_bytes());
+        put::<4, 2, LEN>(header, length.to_be_bytes());
+        put::<6, 2, LEN>(header, self.checksum.to_be_bytes());
+        Ok(LEN)
+    }
+}
+
+/// Computes and writes the checksum of `datagram` (header and payload, exactly) in place. `pseudo` is
+/// the pseudo-header's sum for `datagram.len()` bytes.
+///
+/// # Errors
+/// [`WireError::Truncated`] for fewer than [`LEN`] bytes.
+#[inline]
+pub fn fill_checksum(datagram: &mut [u8], pseudo: Sum) -> Result<(), WireError> {
+    let (header, payload) = split_mut::<LEN>(datagram)?;
+    put::<6, 2, LEN>(header, [0, 0]);
+    let checksum = pseudo.plus(Sum::of(header)).plus(Sum::of(payload)).checksum_nonzero();
+    put::<6, 2, LEN>(header, checksum.to_be_bytes());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::Ipv4Addr;
+
+    use super::*;
+    use crate::{Protocol, checksum::pseudo_v4};
+
+    const BYTES: [u8; 13] = [0x30, 0x39, 0x00, 0x35, 0, 11, 0xf7, 0x04, b'a', b'b', b'c', 0, 0];
+    const VALUE: Udp =
+        Udp { source_port: 12345, destination_port: 53, payload_len: 3, checksum: 0xf704 };
+
+    fn pseudo() -> Sum {
+        pseudo_v4(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2), Protocol::UDP, 11)
+    }
+
+    #[test]
+    fn deconstruct() {
+        let view = UdpView::new(&BYTES).unwrap();
+        assert_eq!((view.source_port(), view.destination_port()), (12345, 53));
+        assert_eq!(view.length(), 11);
+        assert_eq!(view.checksum(), 0xf704);
+        assert_eq!(view.payload(), b"abc");
+    }
+
+    #[test]
+    fn construct() {
+        let mut datagram = [0xa5; 13];
+        assert_eq!(Udp { checksum: 0xffff, ..VALUE }.emit(&mut datagram), Ok(VALUE.header_len()));
+        datagram[LEN..].copy_from_slice(&BYTES[LEN..]);
+        fill_checksum(&mut datagram[..11], pseudo()).unwrap();
+        let view = UdpView::new(&datagram).unwrap();
+        assert!(view.checksum_is_valid(pseudo()));
+        assert_eq!(datagram, BYTES);
+    }
+
+    #[test]
+    fn parse() {
+        assert_eq!(Udp::parse(&UdpView::new(&BYTES).unwrap()), VALUE);
+    }
+
+    #[test]
+    fn emit() {
+        let mut header = [0; LEN];
+        assert_eq!(VALUE.emit(&mut header), Ok(LEN));
+        assert_eq!(header, BYTES[..LEN]);
+        assert!(Udp { payload_len: 65528, ..VALUE }.emit(&mut header).is_err());
+    }
+
+    #[test]
+    fn impossible_len() {
+        for have in 0..11 {
+            let needed = if have < LEN { LEN } else { 11 };
+            let error = WireError::Truncated { needed, have };
+            assert_eq!(UdpView::new(&BYTES[..have]).unwrap_err(), error);
+        }
+        for have in 0..LEN {
+            let error = WireError::Truncated { needed: LEN, have };
+            assert_eq!(VALUE.emit(&mut [0; LEN][..have]), Err(error));
+            assert_eq!(fill_checksum(&mut [0; LEN][..have], Sum::ZERO), Err(error));
+        }
+        let mut datagram = BYTES;
+        datagram[5] = 7;
+        assert!(matches!(UdpView::new(&datagram), Err(WireError::Malformed(_))));
+    }
+
+    #[test]
+    fn checksum_faults() {
+        let mut datagram = BYTES;
+        datagram[8] ^= 1;
+        assert!(!UdpView::new(&datagram).unwrap().checksum_is_valid(pseudo()));
+        datagram[6..8].copy_from_slice(&[0, 0]);
+        assert!(UdpView::new(&datagram).unwrap().checksum_is_valid(pseudo()));
+    }
+}

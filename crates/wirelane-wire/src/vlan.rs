@@ -1,0 +1,179 @@
+//! VLAN tags: IEEE 802.1Q customer tags and IEEE 802.1ad service tags.
+//!
+//! A tag is what follows an EtherType for which [`EtherType::is_vlan`] holds: two bytes of control
+//! information and the EtherType of what comes next, which may be another tag.
+
+use crate::{
+    EtherType, WireError,
+    field::{be16, put, split, split_mut},
+};
+
+/// Length of a tag in bytes.
+pub const LEN: usize = 4;
+
+/// A checked view of a VLAN tag and what follows it.
+#[derive(Clone, Copy, Debug)]
+pub struct VlanView<'a> {
+    header: &'a [u8; LEN],
+    payload: &'a [u8],
+}
+
+impl<'a> VlanView<'a> {
+    /// Takes the bytes that follow the EtherType which announced the tag.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] for fewer than [`LEN`] bytes.
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
+        let (header, payload) = split(bytes)?;
+        Ok(Self { header, payload })
+    }
+
+    /// The tag control information as a whole, as the kernel hands it over beside a frame.
+    #[inline]
+    pub fn control(&self) -> u16 {
+        be16::<0, LEN>(self.header)
+    }
+
+    /// The priority code point, 0 to 7.
+    #[inline]
+    pub fn priority(&self) -> u8 {
+        self.header[0] >> 5
+    }
+
+    /// Whether the frame may be dropped first.
+    #[inline]
+    pub fn drop_eligible(&self) -> bool {
+        self.header[0] & 0x10 != 0
+    }
+
+    /// The VLAN identifier, 0 to 4095; 0 means that the tag only carries a priority.
+    #[inline]
+    pub fn id(&self) -> u16 {
+        self.control() & 0x0fff
+    }
+
+    /// What the payload is.
+    #[inline]
+    pub fn ethertype(&self) -> EtherType {
+        EtherType(be16::<2, LEN>(self.header))
+    }
+
+    /// The bytes after the tag.
+    #[inline]
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+}
+
+/// The value of a VLAN tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Vlan {
+    /// The priority code point, 0 to 7.
+    pub priority: u8,
+    /// Whether the frame may be dropped first.
+    pub drop_eligible: bool,
+    /// The VLAN identifier, 0 to 4095.
+    pub id: u16,
+    /// What follows the tag.
+    pub ethertype: EtherType,
+}
+
+impl Vlan {
+    /// Reads the fields of a view.
+    #[inline]
+    pub fn parse(view: &VlanView<'_>) -> Self {
+        Self {
+            priority: view.priority(),
+            drop_eligible: view.drop_eligible(),
+            id: view.id(),
+            ethertype: view.ethertype(),
+        }
+    }
+
+    /// Bytes that [`emit`](Self::emit) writes.
+    #[inline]
+    pub const fn header_len(&self) -> usize {
+        LEN
+    }
+
+    /// The tag control information as a whole.
+    ///
+    /// # Errors
+    /// [`WireError::Malformed`] for a priority above 7 or an identifier above 4095.
+    #[inline]
+    pub fn control(&self) -> Result<u16, WireError> {
+        if self.priority > 7 {
+            return Err(WireError::Malformed("VLAN priority above 7"));
+        }
+        if self.id > 0x0fff {
+            return Err(WireError::Malformed("VLAN identifier above 4095"));
+        }
+        Ok(u16::from(self.priority) << 13 | u16::from(self.drop_eligible) << 12 | self.id)
+    }
+
+    /// Writes the tag to the front of `buffer` and returns its length.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] when `buffer` is shorter than [`LEN`], and those of
+    /// [`control`](Self::control).
+    #[inline]
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
+        let control = self.control()?;
+        let (header, _) = split_mut::<LEN>(buffer)?;
+        put::<0, 2, LEN>(header, control.to_be_bytes());
+        put::<2, 2, LEN>(header, self.ethertype.0.to_be_bytes());
+        Ok(LEN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES: [u8; 6] = [0xb0, 0x64, 0x86, 0xdd, 0x60, 0x00];
+    const VALUE: Vlan =
+        Vlan { priority: 5, drop_eligible: true, id: 100, ethertype: EtherType::IPV6 };
+
+    #[test]
+    fn deconstruct() {
+        let view = VlanView::new(&BYTES).unwrap();
+        assert_eq!(view.control(), 0xb064);
+        assert_eq!(view.priority(), 5);
+        assert!(view.drop_eligible());
+        assert_eq!(view.id(), 100);
+        assert_eq!(view.ethertype(), EtherType::IPV6);
+        assert_eq!(view.payload(), [0x60, 0x00]);
+    }
+
+    #[test]
+    fn construct() {
+        let mut bytes = [0xff; 6];
+        assert_eq!(VALUE.emit(&mut bytes), Ok(VALUE.header_len()));
+        bytes[LEN..].copy_from_slice(&[0x60, 0x00]);
+        assert_eq!(bytes, BYTES);
+    }
+
+    #[test]
+    fn parse() {
+        assert_eq!(Vlan::parse(&VlanView::new(&BYTES).unwrap()), VALUE);
+    }
+
+    #[test]
+    fn emit() {
+        let mut tag = [0; LEN];
+        assert_eq!(VALUE.emit(&mut tag), Ok(LEN));
+        assert_eq!(tag, BYTES[..LEN]);
+        assert!(Vlan { priority: 8, ..VALUE }.emit(&mut tag).is_err());
+        assert!(Vlan { id: 4096, ..VALUE }.emit(&mut tag).is_err());
+    }
+
+    #[test]
+    fn impossible_len() {
+        for have in 0..LEN {
+            let error = WireError::Truncated { needed: LEN, have };
+            assert_eq!(VlanView::new(&BYTES[..have]).unwrap_err(), error);
+            assert_eq!(VALUE.emit(&mut [0; LEN][..have]), Err(error));
+        }
+    }
+}
