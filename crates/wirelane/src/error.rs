@@ -1,0 +1,135 @@
+//! One error type: which object, what went wrong, and what to do about it.
+//!
+//! Errors belong to set-up, tear-down and I/O calls. The hot path returns counts instead.
+
+use std::borrow::Cow;
+use std::{fmt, io};
+
+use wirelane_os::error::OsError;
+
+/// Result of every fallible call of this library outside the hot path.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Who has to act on an error: it decides the exit status of the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The request itself is wrong (a malformed spec, an unknown key): exit status 2.
+    Usage,
+    /// The request was understood and could not be carried out: exit status 1.
+    Failed,
+    /// The reader of our output went away. A clean end, not a failure, for a capture.
+    BrokenPipe,
+}
+
+/// A failure in words: `object: cause; help`, always one line.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    object: String,
+    cause: Cow<'static, str>,
+    help: Option<Cow<'static, str>>,
+    source: Option<OsError>,
+}
+
+impl Error {
+    /// The request is malformed: `object` is what the user wrote.
+    pub fn usage(object: impl Into<String>, cause: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Usage, object.into(), cause.into())
+    }
+
+    /// The request could not be carried out on `object`.
+    pub fn failed(object: impl Into<String>, cause: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Failed, object.into(), cause.into())
+    }
+
+    /// A system call failed while working on `object`.
+    pub fn os(object: impl Into<String>, source: OsError) -> Self {
+        let mut error = Self::failed(object, source.to_string());
+        if source.errno() == Some(libc_epipe()) {
+            error.kind = ErrorKind::BrokenPipe;
+        }
+        error.source = Some(source);
+        error
+    }
+
+    /// An I/O operation (`call`) failed on `object`.
+    pub fn io(object: impl Into<String>, call: &'static str, source: io::Error) -> Self {
+        let object = object.into();
+        let source = OsError { call, object: object.clone(), source };
+        Self::os(object, source)
+    }
+
+    /// Adds the next step for the user.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<Cow<'static, str>>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// What kind of failure this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The errno behind it, if a system call failed.
+    pub fn errno(&self) -> Option<i32> {
+        self.source.as_ref().and_then(OsError::errno)
+    }
+
+    /// The cause without object and help.
+    pub fn cause(&self) -> &str {
+        &self.cause
+    }
+
+    /// The next step for the user, if there is one.
+    pub fn next_step(&self) -> Option<&str> {
+        self.help.as_deref()
+    }
+
+    fn new(kind: ErrorKind, object: String, cause: Cow<'static, str>) -> Self {
+        Self { kind, object, cause, help: None, source: None }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What a user wrote may hold control characters; an error stays on one line.
+        for c in self.object.chars() {
+            if c.is_control() { write!(f, "{}", c.escape_default())? } else { write!(f, "{c}")? }
+        }
+        write!(f, ": {}", self.cause)?;
+        match &self.help {
+            Some(help) => write!(f, "; {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| source as _)
+    }
+}
+
+fn libc_epipe() -> i32 {
+    rustix::io::Errno::PIPE.raw_os_error()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_with_object_cause_and_next_step() {
+        let error = Error::usage("sim:x\n", "not a number of queues").help("write sim:4");
+        assert_eq!(error.to_string(), "sim:x\\n: not a number of queues; write sim:4");
+        assert_eq!(error.kind(), ErrorKind::Usage);
+    }
+
+    #[test]
+    fn keeps_the_errno() {
+        let error = Error::io("out", "open", io::Error::from_raw_os_error(13));
+        assert_eq!(error.errno(), Some(13));
+        assert!(error.to_string().contains("EACCES"), "{error}");
+    }
+}

@@ -1,0 +1,400 @@
+//! The move-only frame: one packet, and the ownership of the memory it lies in.
+//!
+//! ```text
+//!      Frame (8 bytes)
+//!        │
+//!        ▼
+//!   ┌── Meta (one cache line) ──┐        ┌────────── chunk ──────────┐
+//!   │ owner  data  len  time …  │───────▶│ headroom │ packet │ rest  │
+//!   └───┬───────────────────────┘        └───────────────────────────┘
+//!       ▼
+//!     Owner: the pool or mapped ring that takes the memory back
+//! ```
+//!
+//! Whoever holds a [`Frame`] owns its bytes: it can be read, written, sent or dropped, once.
+//! There is no way to copy the handle or to make one up, so no packet can be sent twice and no
+//! chunk can be in two places. Dropping gives the memory back to its owner, from any thread.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+use crate::mask::Class;
+
+/// Takes back the memory of frames. The first field of every concrete owner (`repr(C)`).
+#[repr(C)]
+pub(crate) struct Owner {
+    /// Takes back `frames`, which all belong to the owner at `self`.
+    ///
+    /// Contract for callers: the pointers come from frames that are forgotten, each passed once.
+    pub(crate) release: unsafe fn(owner: NonNull<Owner>, frames: &[NonNull<Meta>]),
+}
+
+/// What is known of a packet, beside its bytes. One cache line.
+///
+/// Alignment is 8 and not 64 because a mapped kernel ring turns the kernel's packet header into
+/// this very structure, in place, and the kernel aligns those headers to 8 bytes.
+#[repr(C, align(8))]
+pub(crate) struct Meta {
+    pub(crate) owner: NonNull<Owner>,
+    /// First byte of the packet.
+    pub(crate) data: NonNull<u8>,
+    /// Nanoseconds since the Unix epoch; 0 when the port has none.
+    pub(crate) timestamp: u64,
+    /// Bytes present at `data`.
+    pub(crate) len: u32,
+    /// Bytes the packet had on the wire.
+    pub(crate) original_len: u32,
+    /// Writable bytes before `data`.
+    pub(crate) headroom: u32,
+    /// Writable bytes from `data` on, the packet included.
+    pub(crate) room: u32,
+    /// The owner's own name for the memory: a chunk or block index.
+    pub(crate) index: u32,
+    pub(crate) queue: u16,
+    pub(crate) class: Class,
+}
+
+const _: () = assert!(size_of::<Meta>() <= 64 && align_of::<Meta>() == 8);
+
+/// One received or to-be-sent packet. See the [module documentation](self).
+#[repr(transparent)]
+pub struct Frame(NonNull<Meta>);
+
+// SAFETY: a frame is the only handle to its meta and chunk, and owners take memory back from any
+// thread.
+unsafe impl Send for Frame {}
+// SAFETY: through a shared reference everything is read-only.
+unsafe impl Sync for Frame {}
+
+impl Frame {
+    /// Makes the handle for `meta`.
+    ///
+    /// # Safety
+    /// `meta` is initialised, describes memory that nobody else uses, and no other handle to it
+    /// exists until its owner has it back.
+    #[inline(always)]
+    pub(crate) unsafe fn new(meta: NonNull<Meta>) -> Self {
+        Self(meta)
+    }
+
+    #[inline(always)]
+    fn meta(&self) -> &Meta {
+        // SAFETY: valid and ours by `new`'s contract.
+        unsafe { self.0.as_ref() }
+    }
+
+    #[inline(always)]
+    fn meta_mut(&mut self) -> &mut Meta {
+        // SAFETY: valid and only ours by `new`'s contract.
+        unsafe { self.0.as_mut() }
+    }
+
+    /// The owner that would take this frame back: tells a port its own frames from foreign ones.
+    #[inline(always)]
+    pub(crate) fn owner(&self) -> NonNull<Owner> {
+        self.meta().owner
+    }
+
+    /// Gives up the handle without giving the memory back.
+    #[inline(always)]
+    pub(crate) fn into_meta(self) -> NonNull<Meta> {
+        let meta = self.0;
+        std::mem::forget(self);
+        meta
+    }
+
+    /// The bytes of the packet, from the Ethernet header on, without the frame check sequence.
+    #[inline(always)]
+    pub fn data(&self) -> &[u8] {
+        let meta = self.meta();
+        // SAFETY: `data .. data + len` lies in memory that this handle owns.
+        unsafe { std::slice::from_raw_parts(meta.data.as_ptr(), meta.len as usize) }
+    }
+
+    /// The bytes of the packet, writable.
+    #[inline(always)]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        let meta = self.meta_mut();
+        // SAFETY: `data .. data + len` lies in memory that this handle alone owns.
+        unsafe { std::slice::from_raw_parts_mut(meta.data.as_ptr(), meta.len as usize) }
+    }
+
+    /// Bytes present.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.meta().len as usize
+    }
+
+    /// Whether no byte is present.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes the packet had on the wire; more than [`Frame::len`] if the snap length cut it.
+    #[inline(always)]
+    pub fn original_len(&self) -> u32 {
+        self.meta().original_len
+    }
+
+    /// When the port saw it: nanoseconds since the Unix epoch, 0 if the port keeps no time.
+    #[inline(always)]
+    pub fn timestamp(&self) -> u64 {
+        self.meta().timestamp
+    }
+
+    /// The queue it came through. Without meaning when [`Frame::class`] is [`Class::Other`].
+    #[inline(always)]
+    pub fn queue(&self) -> u16 {
+        self.meta().queue
+    }
+
+    /// Whether it was received, transmitted by the host, or tied to no queue.
+    #[inline(always)]
+    pub fn class(&self) -> Class {
+        self.meta().class
+    }
+
+    /// Bytes that can still be prepended.
+    pub fn headroom(&self) -> usize {
+        self.meta().headroom as usize
+    }
+
+    /// Bytes that [`Frame::set_len`] can reach.
+    #[inline(always)]
+    pub fn capacity(&self) -> usize {
+        self.meta().room as usize
+    }
+
+    /// Makes the packet `len` bytes long, cutting or extending it at the end. Bytes gained have
+    /// no defined content, but are initialised. Returns false, and changes nothing, if `len`
+    /// exceeds [`Frame::capacity`].
+    #[inline]
+    #[must_use = "a frame that is too long was not changed"]
+    pub fn set_len(&mut self, len: usize) -> bool {
+        let meta = self.meta_mut();
+        let fits = len <= meta.room as usize;
+        if fits {
+            meta.len = len as u32;
+            meta.original_len = len as u32;
+        }
+        fits
+    }
+
+    /// Opens `n` bytes before the packet, for a header. False, and nothing changed, if the
+    /// headroom is smaller.
+    #[must_use = "without headroom nothing was changed"]
+    pub fn prepend(&mut self, n: usize) -> bool {
+        let meta = self.meta_mut();
+        if n > meta.headroom as usize {
+            return false;
+        }
+        let n32 = n as u32;
+        // SAFETY: `headroom` bytes before `data` belong to this frame.
+        meta.data = unsafe { meta.data.sub(n) };
+        meta.headroom -= n32;
+        meta.len += n32;
+        meta.room += n32;
+        meta.original_len += n32;
+        true
+    }
+
+    /// Takes `n` bytes off the front. False, and nothing changed, if the packet is shorter.
+    #[must_use = "a shorter packet was not changed"]
+    pub fn strip(&mut self, n: usize) -> bool {
+        let meta = self.meta_mut();
+        if n > meta.len as usize {
+            return false;
+        }
+        let n32 = n as u32;
+        // SAFETY: `n <= len` bytes from `data` on belong to this frame.
+        meta.data = unsafe { meta.data.add(n) };
+        meta.headroom += n32;
+        meta.len -= n32;
+        meta.room -= n32;
+        meta.original_len = meta.original_len.saturating_sub(n32);
+        true
+    }
+
+    /// Replaces the packet by `bytes`. False, and nothing changed, if they do not fit.
+    #[must_use = "bytes that do not fit were not copied"]
+    pub fn fill(&mut self, bytes: &[u8]) -> bool {
+        let fits = self.set_len(bytes.len());
+        if fits {
+            self.data_mut().copy_from_slice(bytes);
+        }
+        fits
+    }
+
+    /// Sets what a port or generator knows of the packet beside its bytes.
+    #[inline(always)]
+    pub(crate) fn stamp(&mut self, timestamp: u64, queue: u16, class: Class) {
+        let meta = self.meta_mut();
+        meta.timestamp = timestamp;
+        meta.queue = queue;
+        meta.class = class;
+    }
+
+    /// Keeps the wire length while the bytes are cut to a snap length.
+    pub(crate) fn truncate(&mut self, snaplen: usize) {
+        let meta = self.meta_mut();
+        meta.len = meta.len.min(u32::try_from(snaplen).unwrap_or(u32::MAX));
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        release_run(&[self.0]);
+    }
+}
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Frame")
+            .field("len", &self.len())
+            .field("class", &self.class())
+            .field("queue", &self.queue())
+            .field("timestamp", &self.timestamp())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Frames that travel together: the unit of every hot call.
+///
+/// It never grows beyond the capacity it was made with, so filling it allocates nothing, and
+/// dropping or clearing it gives all frames back in as few steps as there are runs of one owner.
+pub struct Batch {
+    frames: Vec<Frame>,
+    capacity: usize,
+}
+
+impl Batch {
+    /// The usual number of frames in a batch.
+    pub const DEFAULT: usize = 64;
+
+    /// An empty batch for up to `capacity` frames.
+    pub fn new(capacity: usize) -> Self {
+        Self { frames: Vec::with_capacity(capacity), capacity }
+    }
+
+    /// How many more frames fit.
+    #[inline(always)]
+    pub fn room(&self) -> usize {
+        self.capacity - self.frames.len().min(self.capacity)
+    }
+
+    /// Adds a frame at the end; gives it back if the batch is full.
+    #[inline]
+    pub fn push(&mut self, frame: Frame) -> Result<(), Frame> {
+        if self.room() == 0 {
+            return Err(frame);
+        }
+        self.frames.push(frame);
+        Ok(())
+    }
+
+    /// Gives every frame back to its owner.
+    #[inline]
+    pub fn clear(&mut self) {
+        let n = self.frames.len();
+        self.release_first(n);
+    }
+
+    /// Gives the first `n` frames back to their owners.
+    pub fn release_first(&mut self, n: usize) {
+        let n = n.min(self.frames.len());
+        // SAFETY: `Frame` is a transparent `NonNull<Meta>`.
+        let metas =
+            unsafe { std::slice::from_raw_parts(self.frames.as_ptr().cast::<NonNull<Meta>>(), n) };
+        let mut rest = metas;
+        while let [first, ..] = rest {
+            // SAFETY: frames in the batch are valid.
+            let owner = |meta: &NonNull<Meta>| unsafe { meta.as_ref() }.owner;
+            let run = rest.iter().position(|m| owner(m) != owner(first)).unwrap_or(rest.len());
+            release_run(&rest[..run]);
+            rest = &rest[run..];
+        }
+        let left = self.frames.len() - n;
+        // SAFETY: the first `n` handles are given back above and must not be dropped again; the
+        // others move to the front, and the length says so.
+        unsafe {
+            let base = self.frames.as_mut_ptr();
+            std::ptr::copy(base.add(n), base, left);
+            self.frames.set_len(left);
+        }
+    }
+
+    /// Keeps the frames for which `keep` is true, in order, and gives the others back.
+    pub fn retain(&mut self, keep: impl FnMut(&mut Frame) -> bool) {
+        self.frames.retain_mut(keep);
+    }
+
+    /// Moves all frames of `other` that fit to the end of this batch.
+    pub fn append(&mut self, other: &mut Batch) {
+        let n = self.room().min(other.frames.len());
+        self.frames.extend(other.frames.drain(..n));
+    }
+
+    /// Takes the last frame out.
+    pub fn pop(&mut self) -> Option<Frame> {
+        self.frames.pop()
+    }
+
+    /// Takes the first `n` frames out, in order.
+    pub fn drain(&mut self, n: usize) -> impl Iterator<Item = Frame> + '_ {
+        let n = n.min(self.frames.len());
+        self.frames.drain(..n)
+    }
+
+    /// The frames as a vector, for [`crate::ring::Sender::send`].
+    pub fn as_vec(&mut self) -> &mut Vec<Frame> {
+        &mut self.frames
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self::new(Self::DEFAULT)
+    }
+}
+
+impl Deref for Batch {
+    type Target = [Frame];
+
+    #[inline(always)]
+    fn deref(&self) -> &[Frame] {
+        &self.frames
+    }
+}
+
+impl DerefMut for Batch {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [Frame] {
+        &mut self.frames
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.frames).finish()
+    }
+}
+
+/// Gives frames of one owner back to it.
+#[inline]
+fn release_run(frames: &[NonNull<Meta>]) {
+    let Some(first) = frames.first() else { return };
+    // SAFETY: the caller gives up these handles; a frame's meta and owner are valid, and all
+    // frames of a run have the same owner.
+    unsafe {
+        let owner = first.as_ref().owner;
+        (owner.as_ref().release)(owner, frames);
+    }
+}

@@ -1,0 +1,163 @@
+//! The list of chunks that have come back to a pool.
+//!
+//! A stack of chunk indices: any thread pushes a chain in one compare-and-swap, the owner takes
+//! the whole stack in one swap. Because nobody pops single elements, a stack that changed and
+//! changed back is as good as one that never changed, so there is no ABA problem to solve.
+
+use crate::sync::{AtomicU64, CachePadded, Ordering, UnsafeCell};
+
+/// The state word: `closed:1 | count:31 | first:32`. The count lets whoever brings the last
+/// chunk of a closed pool know that it was the last, in the same atomic step.
+const CLOSED: u64 = 1 << 63;
+const ONE: u64 = 1 << 32;
+const COUNT: u64 = CLOSED - ONE;
+const FIRST: u64 = ONE - 1;
+
+pub(super) struct Returns {
+    state: CachePadded<AtomicU64>,
+    /// The chunk after this one, on whichever list the chunk is.
+    links: Box<[UnsafeCell<u32>]>,
+}
+
+// SAFETY: a link belongs to whoever owns its chunk; chunks change hands through `state`, with
+// release on the giving and acquire on the taking side.
+unsafe impl Sync for Returns {}
+// SAFETY: as above.
+unsafe impl Send for Returns {}
+
+impl Returns {
+    /// Nothing returned; the links chain all of `chunks` from 0 up: the owner's first free list.
+    pub(super) fn new(chunks: u32) -> Self {
+        let links = (0..chunks).map(|index| UnsafeCell::new(index + 1)).collect();
+        Self { state: CachePadded(AtomicU64::new(0)), links }
+    }
+
+    /// The chunk after `index`. Only whoever owns `index` may ask; the last one's is arbitrary.
+    #[inline(always)]
+    pub(super) fn next(&self, index: u32) -> u32 {
+        // SAFETY: the caller owns the chunk and so its link.
+        self.links[index as usize].with(|link| unsafe { *link })
+    }
+
+    /// Gives `chunks` back; true if the pool is closed and these were the last of its `size`.
+    /// The caller owns them, and no longer does afterwards.
+    #[inline]
+    pub(super) fn give(&self, chunks: impl Iterator<Item = u32>, size: u32) -> bool {
+        let (mut first, mut last, mut count) = (None, 0, 0u64);
+        for index in chunks {
+            match first {
+                None => first = Some(index),
+                Some(_) => self.link(last, index),
+            }
+            last = index;
+            count += 1;
+        }
+        let Some(first) = first else { return false };
+        self.push(first, last, count, 0, size)
+    }
+
+    /// Takes everything that has come back: the first chunk and how many there are.
+    pub(super) fn take_all(&self) -> (u32, u32) {
+        // Only the owner takes and only the owner closes, so the closed bit is not set here.
+        let state = if self.state.load(Ordering::Relaxed) & COUNT == 0 {
+            0
+        } else {
+            self.state.swap(0, Ordering::Acquire)
+        };
+        ((state & FIRST) as u32, (state >> 32) as u32)
+    }
+
+    /// How many chunks have come back and were not taken.
+    pub(super) fn count(&self) -> u32 {
+        ((self.state.load(Ordering::Relaxed) & COUNT) >> 32) as u32
+    }
+
+    /// The owner gives its own free list (`count` chunks from `first` on) back and is gone; true
+    /// if no chunk of the pool's `size` is in use any more.
+    pub(super) fn close(&self, first: u32, count: u32, size: u32) -> bool {
+        if count == 0 {
+            let before = self.state.fetch_or(CLOSED, Ordering::AcqRel);
+            return (before & COUNT) >> 32 == u64::from(size);
+        }
+        let mut last = first;
+        for _ in 1..count {
+            last = self.next(last);
+        }
+        self.push(first, last, u64::from(count), CLOSED, size)
+    }
+
+    /// Puts a chain in front; true if the pool is closed and complete.
+    #[inline]
+    fn push(&self, first: u32, last: u32, count: u64, close: u64, size: u32) -> bool {
+        let mut old = self.state.load(Ordering::Relaxed);
+        loop {
+            self.link(last, (old & FIRST) as u32);
+            let new = ((old & !FIRST) + count * ONE) | close | u64::from(first);
+            // Acquire as well, because the last one frees what all the others have used.
+            match self.state.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return new & !FIRST == CLOSED | (u64::from(size) * ONE),
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn link(&self, index: u32, next: u32) {
+        // SAFETY: the caller owns the chunk and so its link.
+        self.links[index as usize].with_mut(|link| unsafe { *link = next });
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::sync::Arc;
+    use loom::thread;
+
+    /// Two threads give while the owner takes: every chunk arrives exactly once.
+    #[test]
+    fn loom_give_and_take() {
+        loom::model(|| {
+            let returns = Arc::new(Returns::new(3));
+            let givers: Vec<_> = [vec![0, 1], vec![2]]
+                .into_iter()
+                .map(|chunks| {
+                    let returns = Arc::clone(&returns);
+                    thread::spawn(move || assert!(!returns.give(chunks.into_iter(), 3)))
+                })
+                .collect();
+            let mut seen = [0; 3];
+            let mut walk = |returns: &Returns| {
+                let (mut at, count) = returns.take_all();
+                for _ in 0..count {
+                    seen[at as usize] += 1;
+                    at = returns.next(at);
+                }
+            };
+            walk(&returns);
+            givers.into_iter().for_each(|giver| giver.join().unwrap());
+            walk(&returns);
+            assert_eq!(seen, [1; 3]);
+        });
+    }
+
+    /// The owner closes while two threads give their last chunks: exactly one of the three is last.
+    #[test]
+    fn loom_exactly_one_is_last() {
+        loom::model(|| {
+            let returns = Arc::new(Returns::new(3));
+            let givers: Vec<_> = [0, 1]
+                .into_iter()
+                .map(|chunk| {
+                    let returns = Arc::clone(&returns);
+                    thread::spawn(move || returns.give(std::iter::once(chunk), 3))
+                })
+                .collect();
+            let mut last = u32::from(returns.close(2, 1, 3));
+            for giver in givers {
+                last += u32::from(giver.join().unwrap());
+            }
+            assert_eq!(last, 1);
+        });
+    }
+}

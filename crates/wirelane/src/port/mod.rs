@@ -1,0 +1,370 @@
+//! Ports: one interface opened through one backend.
+//!
+//! A [`Port`] is opened from a [`Spec`], hands out one [`Rx`] per queue and class and one [`Tx`]
+//! per TX queue, and starts them together, so that no packet is taken before every queue is
+//! ready. `Rx` and `Tx` are `Send` and not `Sync`: each belongs to one thread at a time, and
+//! sharing one is a compile error instead of a data race. What several threads may use, the
+//! queue masks and the order to stop, is the port's [`Control`].
+//!
+//! ```text
+//!   Spec ──open──▶ Port ──rx()──▶ Rx, Rx, …   one per queue and class, each on some thread
+//!                    │  ──tx()──▶ Tx, Tx, …   one per TX queue
+//!                    └─control()─▶ Control    masks and stop, from any thread
+//! ```
+
+pub mod spec;
+
+use std::marker::PhantomData;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+pub use self::spec::{Backend, Options, Spec};
+use crate::error::Result;
+use crate::frame::Batch;
+use crate::mask::{Class, QueueMask};
+use crate::stats::{RxCounters, TxCounters};
+
+/// What to open of a port, beside what its spec says.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Which packets to select at first; [`Control::set_mask`] changes it later.
+    pub mask: QueueMask,
+    /// Open for receiving.
+    pub receive: bool,
+    /// Open for transmitting.
+    pub transmit: bool,
+    /// Longest part of a packet to keep, in bytes.
+    pub snaplen: u32,
+    /// Ask the interface to take packets that are not addressed to it, while the port is open.
+    pub promiscuous: bool,
+    /// Bytes of receive memory per queue; the backend's choice when `None`.
+    pub ring_bytes: Option<usize>,
+}
+
+impl OpenOptions {
+    /// The longest snap length, and the default.
+    pub const MAX_SNAPLEN: u32 = 262_144;
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            mask: QueueMask::ALL,
+            receive: true,
+            transmit: false,
+            snaplen: Self::MAX_SNAPLEN,
+            promiscuous: false,
+            ring_bytes: None,
+        }
+    }
+}
+
+/// One way to open an interface that was tried.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rung {
+    /// Its name, such as `packet` or `xdp-zerocopy`.
+    pub rung: &'static str,
+    /// `chosen` or `refused`.
+    pub outcome: &'static str,
+    /// Symbol of the errno, such as `EOPNOTSUPP`.
+    pub errno: Option<String>,
+    /// The cause in words.
+    pub cause: Option<String>,
+    /// What would make it work, if anything.
+    pub fix: Option<String>,
+}
+
+/// What a port turned out to be.
+#[derive(Clone, Debug, Serialize)]
+pub struct PortInfo {
+    /// The spec, as the user wrote it.
+    pub spec: String,
+    /// `sim`, `file`, `packet`.
+    pub backend: &'static str,
+    /// How it works underneath, such as `tpacket-v3`.
+    pub mode: String,
+    /// Name of the network interface.
+    pub interface: Option<String>,
+    /// The queues that are open.
+    pub queues: Vec<u16>,
+    /// The ways that were tried, in order.
+    pub negotiation: Vec<Rung>,
+    /// What a user should know: fallbacks, things the driver hides.
+    pub notes: Vec<String>,
+    /// Link type in the registry of capture files (1 is Ethernet).
+    pub link_type: u16,
+    /// Driver or hardware, if known.
+    pub hardware: Option<String>,
+    /// Link speed in bits per second, if known.
+    pub speed: Option<u64>,
+    /// How many nanoseconds later than its timestamp a packet can be delivered, at most.
+    pub lateness: u64,
+}
+
+/// Where the frames of a port are. `free + fill + rx + held + tx + completion = pool` at any time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FrameCounts {
+    /// All frames (for a mapped kernel ring: blocks, the unit in which it changes hands).
+    pub pool: u64,
+    /// In nobody's use.
+    pub free: u64,
+    /// Waiting for the interface to fill them.
+    pub fill: u64,
+    /// Filled and not yet received.
+    pub rx: u64,
+    /// Waiting to be transmitted, or being transmitted.
+    pub tx: u64,
+    /// Transmitted and not yet reclaimed.
+    pub completion: u64,
+}
+
+impl FrameCounts {
+    /// Frames in the hands of the program. After it has dropped all of its frames, anything left
+    /// here has leaked.
+    pub fn held(&self) -> u64 {
+        let elsewhere = self.free + self.fill + self.rx + self.tx + self.completion;
+        self.pool.saturating_sub(elsewhere)
+    }
+}
+
+impl std::ops::AddAssign for FrameCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.pool += other.pool;
+        self.free += other.free;
+        self.fill += other.fill;
+        self.rx += other.rx;
+        self.tx += other.tx;
+        self.completion += other.completion;
+    }
+}
+
+/// One interface opened through one backend.
+pub trait Port: Send {
+    /// What it turned out to be.
+    fn info(&self) -> &PortInfo;
+
+    /// Hands out the receiving ends: one per queue and class. Empty at the second call.
+    fn rx(&mut self) -> Vec<Rx>;
+
+    /// Hands out the transmitting ends, one per TX queue. Empty at the second call.
+    fn tx(&mut self) -> Vec<Tx>;
+
+    /// Lets packets in: the start barrier. Call it when every thread is ready.
+    ///
+    /// # Errors
+    /// The interface went away or refuses.
+    fn start(&mut self) -> Result<()>;
+
+    /// Masks and stop, for any thread.
+    fn control(&self) -> Arc<dyn Control>;
+
+    /// Where the frames are now.
+    fn frames(&self) -> FrameCounts;
+}
+
+/// What may be asked of an open port from any thread.
+pub trait Control: Send + Sync {
+    /// The masks in force.
+    fn mask(&self) -> QueueMask;
+
+    /// Replaces the masks. Each packet meets the old or the new ones; packets of queues that stay
+    /// selected are neither lost nor duplicated.
+    ///
+    /// # Errors
+    /// A queue that the port does not have or a class that it cannot see (a usage error, nothing
+    /// changed), or the system refuses.
+    fn set_mask(&self, mask: QueueMask) -> Result<()>;
+
+    /// Lets no more packets in. What is in the rings can still be received, then
+    /// [`Readiness::End`] follows.
+    fn stop(&self);
+}
+
+/// When an [`Rx`] is worth asking again.
+#[derive(Clone, Copy, Debug)]
+pub enum Readiness<'a> {
+    /// Now.
+    Now,
+    /// When this descriptor becomes readable, or after the time, whichever comes first.
+    Descriptor(BorrowedFd<'a>, Duration),
+    /// After this time.
+    After(Duration),
+    /// Never: everything has been received.
+    End,
+}
+
+/// What a backend implements for receiving.
+pub trait Receive: Send {
+    /// Adds received frames to `batch` while it has room; returns how many. 0 if none is ready.
+    fn receive(&mut self, batch: &mut Batch) -> usize;
+
+    /// When to ask again after a call that returned nothing. Also the place for a backend's
+    /// housekeeping, such as reading the kernel's counters.
+    ///
+    /// # Errors
+    /// The interface went away or the system refuses; what was received before stays valid.
+    fn readiness(&mut self) -> Result<Readiness<'_>>;
+
+    /// No frame older than this (nanoseconds since the Unix epoch) will be received any more.
+    fn watermark(&self) -> u64;
+}
+
+/// What a backend implements for transmitting.
+pub trait Transmit: Send {
+    /// Takes frames from the front of `batch`; returns how many. What does not fit stays.
+    /// Frames of another port's memory are copied.
+    fn transmit(&mut self, batch: &mut Batch) -> usize;
+
+    /// Adds up to `n` empty frames of the port's own memory to `batch`, which can be transmitted
+    /// without a copy; returns how many.
+    fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize;
+
+    /// Makes sure that what was taken is on its way, and reclaims what has been transmitted.
+    ///
+    /// # Errors
+    /// The interface went away or the system refuses.
+    fn flush(&mut self) -> Result<()>;
+
+    /// Frames taken and not yet transmitted.
+    fn pending(&self) -> usize;
+
+    /// Waits until there is room again, at most `timeout`.
+    ///
+    /// # Errors
+    /// As [`Transmit::flush`].
+    fn wait(&mut self, timeout: Duration) -> Result<()>;
+}
+
+/// The receiving end of one queue and class.
+pub struct Rx {
+    inner: Box<dyn Receive>,
+    counters: Arc<RxCounters>,
+    not_sync: PhantomData<std::cell::Cell<()>>,
+}
+
+impl Rx {
+    /// Wraps a backend's receiver.
+    pub fn new(inner: impl Receive + 'static, counters: Arc<RxCounters>) -> Self {
+        Self { inner: Box::new(inner), counters, not_sync: PhantomData }
+    }
+
+    /// Adds received frames to `batch` while it has room; returns how many. Never blocks.
+    #[inline]
+    pub fn receive(&mut self, batch: &mut Batch) -> usize {
+        let n = self.inner.receive(batch);
+        if n > 0 {
+            let new = &batch[batch.len() - n..];
+            let bytes: u64 = new.iter().map(|frame| u64::from(frame.original_len())).sum();
+            self.counters.packets.add(n as u64);
+            self.counters.bytes.add(bytes);
+        }
+        n
+    }
+
+    /// When to ask again after a call that returned nothing.
+    ///
+    /// # Errors
+    /// As [`Receive::readiness`].
+    pub fn readiness(&mut self) -> Result<Readiness<'_>> {
+        self.inner.readiness()
+    }
+
+    /// No frame older than this (nanoseconds since the Unix epoch) will come any more.
+    pub fn watermark(&self) -> u64 {
+        self.inner.watermark()
+    }
+
+    /// The queue's number; without meaning when the class is [`Class::Other`].
+    pub fn queue(&self) -> u16 {
+        self.counters.queue
+    }
+
+    /// What its frames have in common.
+    pub fn class(&self) -> Class {
+        self.counters.class
+    }
+
+    /// Its counters, readable from any thread.
+    pub fn counters(&self) -> &Arc<RxCounters> {
+        &self.counters
+    }
+
+    /// Puts a wrapper around the backend's receiver.
+    pub fn wrap<R: Receive + 'static>(
+        self,
+        wrapper: impl FnOnce(Box<dyn Receive>, Arc<RxCounters>) -> R,
+    ) -> Self {
+        let inner = Box::new(wrapper(self.inner, Arc::clone(&self.counters)));
+        Self { inner, counters: self.counters, not_sync: PhantomData }
+    }
+}
+
+/// The transmitting end of one queue.
+pub struct Tx {
+    inner: Box<dyn Transmit>,
+    counters: Arc<TxCounters>,
+    not_sync: PhantomData<std::cell::Cell<()>>,
+}
+
+impl Tx {
+    /// Wraps a backend's transmitter.
+    pub fn new(inner: impl Transmit + 'static, counters: Arc<TxCounters>) -> Self {
+        Self { inner: Box::new(inner), counters, not_sync: PhantomData }
+    }
+
+    /// Takes frames from the front of `batch`; returns how many. What does not fit stays. Never
+    /// blocks.
+    #[inline]
+    pub fn transmit(&mut self, batch: &mut Batch) -> usize {
+        self.inner.transmit(batch)
+    }
+
+    /// Adds up to `n` empty frames of the port's own memory to `batch`; returns how many.
+    #[inline]
+    pub fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize {
+        self.inner.allocate(batch, n)
+    }
+
+    /// Makes sure that what was taken is on its way, and reclaims what has been transmitted.
+    ///
+    /// # Errors
+    /// As [`Transmit::flush`].
+    pub fn flush(&mut self) -> Result<()> {
+        self.inner.flush()
+    }
+
+    /// Frames taken and not yet transmitted.
+    pub fn pending(&self) -> usize {
+        self.inner.pending()
+    }
+
+    /// Waits until there is room again, at most `timeout`.
+    ///
+    /// # Errors
+    /// As [`Transmit::wait`].
+    pub fn wait(&mut self, timeout: Duration) -> Result<()> {
+        self.inner.wait(timeout)
+    }
+
+    /// The queue's number.
+    pub fn queue(&self) -> u16 {
+        self.counters.queue
+    }
+
+    /// Its counters, readable from any thread.
+    pub fn counters(&self) -> &Arc<TxCounters> {
+        &self.counters
+    }
+
+    /// Puts a wrapper around the backend's transmitter.
+    pub fn wrap<T: Transmit + 'static>(
+        self,
+        wrapper: impl FnOnce(Box<dyn Transmit>, Arc<TxCounters>) -> T,
+    ) -> Self {
+        let inner = Box::new(wrapper(self.inner, Arc::clone(&self.counters)));
+        Self { inner, counters: self.counters, not_sync: PhantomData }
+    }
+}

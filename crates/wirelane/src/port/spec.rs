@@ -1,0 +1,282 @@
+//! What a user writes to name a port: `[backend:]NAME[@QUEUES][?key=value[&key=value…]]`.
+//!
+//! ```text
+//! eth0     xdp:eth0@0-3?mode=zerocopy     packet:eth0@1,3     sim:4?rate=max&size=imix
+//! ```
+//!
+//! In `file:` the name is a path: everything up to the first `?`, `@` included.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+use crate::mask::QueueSet;
+
+/// The kinds of ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// The in-process network interface.
+    Sim,
+    /// A capture file.
+    File,
+    /// AF_PACKET with a TPACKET_V3 ring per queue.
+    Packet,
+}
+
+impl Backend {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Sim, Self::File, Self::Packet];
+
+    /// The word in front of the colon.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::File => "file",
+            Self::Packet => "packet",
+        }
+    }
+}
+
+/// A port as the user named it; parsed, not yet checked against the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// The backend, or `None` for a bare interface name: the best one that works.
+    pub backend: Option<Backend>,
+    /// Interface name, number of queues (`sim`) or path (`file`).
+    pub name: String,
+    /// The queues asked for; all of them when `None`.
+    pub queues: Option<QueueSet>,
+    /// Backend options, in the order written.
+    pub options: Vec<(String, String)>,
+}
+
+impl Spec {
+    /// Hands out the options one by one; see [`Options`].
+    pub fn options(&self) -> Options<'_> {
+        Options { spec: self, known: Vec::new() }
+    }
+}
+
+/// Longest interface name, `IFNAMSIZ` without the terminating zero.
+const MAX_NAME: usize = 15;
+
+impl FromStr for Spec {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let bad = |cause: String| {
+            Error::usage(format!("port '{text}'"), cause)
+                .help("write [backend:]NAME[@QUEUES][?key=value&…], as in packet:eth0@0-3 or sim:4")
+        };
+        let (head, query) = match text.split_once('?') {
+            Some((head, query)) => (head, Some(query)),
+            None => (text, None),
+        };
+        let (backend, rest) = match head.split_once(':') {
+            None => (None, head),
+            Some((word, rest)) => {
+                let backend = Backend::ALL.into_iter().find(|backend| backend.as_str() == word);
+                let Some(backend) = backend else {
+                    let known = Backend::ALL.map(Backend::as_str).join(", ");
+                    return Err(bad(format!("there is no backend '{word}' (known: {known})")));
+                };
+                (Some(backend), rest)
+            }
+        };
+        let (name, queues) = match rest.rsplit_once('@') {
+            Some((name, queues)) if backend != Some(Backend::File) => (name, Some(queues.parse()?)),
+            _ => (rest, None),
+        };
+        if name.is_empty() {
+            return Err(bad("the name is missing".into()));
+        }
+        let on_interface = matches!(backend, None | Some(Backend::Packet));
+        let illegal = |c: char| c == '/' || c.is_whitespace() || c.is_control();
+        if on_interface && (name.len() > MAX_NAME || name.contains(illegal)) {
+            return Err(bad(format!("'{}' cannot be an interface name", name.escape_debug())));
+        }
+        if name.contains('\0') {
+            return Err(bad("a path cannot hold a zero byte".into()));
+        }
+        let mut options: Vec<(String, String)> = Vec::new();
+        for pair in query.into_iter().flat_map(|query| query.split('&')) {
+            let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
+                return Err(bad(format!("'{}' is not key=value", pair.escape_debug())));
+            };
+            if options.iter().any(|(known, _)| known == key) {
+                return Err(bad(format!("'{}' is given twice", key.escape_debug())));
+            }
+            options.push((key.into(), value.into()));
+        }
+        Ok(Self { backend, name: name.into(), queues, options })
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(backend) = self.backend {
+            write!(f, "{}:", backend.as_str())?;
+        }
+        f.write_str(&self.name)?;
+        if let Some(queues) = &self.queues {
+            write!(f, "@{queues}")?;
+        }
+        for (i, (key, value)) in self.options.iter().enumerate() {
+            write!(f, "{}{key}={value}", if i == 0 { '?' } else { '&' })?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads a spec's options and remembers which keys exist, so that unknown ones can be refused.
+pub struct Options<'a> {
+    spec: &'a Spec,
+    known: Vec<&'static str>,
+}
+
+impl<'a> Options<'a> {
+    /// The text of `key`, if it was given.
+    pub fn text(&mut self, key: &'static str) -> Option<&'a str> {
+        self.known.push(key);
+        self.spec.options.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
+    }
+
+    /// The value of `key` as `parse` reads it, or `default`. `shape` says what is accepted.
+    ///
+    /// # Errors
+    /// `parse` does not accept the text.
+    pub fn value<T>(
+        &mut self,
+        key: &'static str,
+        default: T,
+        shape: &'static str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<T> {
+        let Some(text) = self.text(key) else { return Ok(default) };
+        parse(text).ok_or_else(|| {
+            Error::usage(format!("port '{}'", self.spec), format!("{key}={text} is not {shape}"))
+        })
+    }
+
+    /// Refuses every option that was not asked for.
+    ///
+    /// # Errors
+    /// Names the first unknown key and lists those that exist.
+    pub fn finish(self) -> Result<()> {
+        let unknown = self.spec.options.iter().find(|(key, _)| !self.known.contains(&key.as_str()));
+        let Some((key, _)) = unknown else { return Ok(()) };
+        let known = if self.known.is_empty() { "none".to_owned() } else { self.known.join(", ") };
+        Err(Error::usage(
+            format!("port '{}'", self.spec),
+            format!("'{}' is not an option of this port (known: {known})", key.escape_debug()),
+        ))
+    }
+}
+
+/// A number with an optional decimal suffix: `k`, `M`, `G` (powers of 1000) or `Ki`, `Mi`, `Gi`.
+pub fn parse_number(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let scale: f64 = match &text[digits.len()..] {
+        "" => 1.0,
+        "k" | "K" => 1e3,
+        "M" | "m" => 1e6,
+        "G" | "g" => 1e9,
+        "Ki" => 1024.0,
+        "Mi" => 1_048_576.0,
+        "Gi" => 1_073_741_824.0,
+        _ => return None,
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return None;
+    }
+    if scale == 1.0 {
+        return digits.parse().ok();
+    }
+    let value = digits.parse::<f64>().ok()? * scale;
+    (value < 1e18).then_some(value.round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use proptest::prelude::*;
+
+    #[test]
+    fn examples_of_the_grammar() {
+        let spec: Spec = "packet:eth0@0-3,6?promisc=on&ring=64M".parse().unwrap();
+        assert_eq!(spec.backend, Some(Backend::Packet));
+        assert_eq!((spec.name.as_str(), spec.options.len()), ("eth0", 2));
+        assert_eq!(spec.queues.as_ref().unwrap().to_string(), "0-3,6");
+        assert_eq!("eth0".parse::<Spec>().unwrap().backend, None);
+        assert_eq!("file:a@b.pcapng".parse::<Spec>().unwrap().name, "a@b.pcapng");
+        assert_eq!("sim:4?rate=max".parse::<Spec>().unwrap().options[0].1, "max");
+    }
+
+    #[test]
+    fn malformed_specs_are_usage_errors() {
+        for text in [
+            "",
+            ":",
+            "packet:",
+            "foo:eth0",
+            "eth0@",
+            "eth0@x",
+            "eth0?",
+            "eth0?=1",
+            "eth0?a",
+            "eth0?a=1&a=2",
+            "a/b",
+            "sixteen-letters-",
+            "file:a\0b",
+            "eth 0",
+            "eth0@1@2@",
+        ] {
+            assert_eq!(text.parse::<Spec>().unwrap_err().kind(), ErrorKind::Usage, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn unknown_options_are_named() {
+        let spec: Spec = "sim:1?sped=1".parse().unwrap();
+        let mut options = spec.options();
+        assert_eq!(options.text("rate"), None);
+        let message = options.finish().unwrap_err().to_string();
+        assert!(message.contains("'sped'") && message.contains("known: rate"), "{message}");
+    }
+
+    #[test]
+    fn numbers_with_suffixes() {
+        for (text, value) in [("0", 0), ("64", 64), ("10k", 10_000), ("1.5M", 1_500_000)] {
+            assert_eq!(parse_number(text), Some(value), "{text}");
+        }
+        assert_eq!(parse_number("2Mi"), Some(2 << 20));
+        for text in ["", "k", "1x", "-1", "1e9", "999999999999999G", "1.2.3k", "0.5", "é"] {
+            assert_eq!(parse_number(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_parses_or_is_refused(text in "\\PC{0,40}") {
+            if let Ok(spec) = text.parse::<Spec>() {
+                prop_assert_eq!(&spec, &spec.to_string().parse::<Spec>().unwrap());
+            }
+        }
+
+        #[test]
+        fn text_and_back(
+            name in "[a-z][a-z0-9.]{0,14}",
+            queues in proptest::option::of(proptest::collection::vec(0usize..64, 1..5)),
+            options in proptest::collection::btree_map("[a-z]{1,6}", "[a-z0-9.]{0,6}", 0..4),
+        ) {
+            let spec = Spec {
+                backend: Some(Backend::Packet),
+                name,
+                queues: queues.map(|queues| queues.into_iter().collect()),
+                options: options.into_iter().collect(),
+            };
+            prop_assert_eq!(&spec, &spec.to_string().parse::<Spec>().unwrap());
+        }
+    }
+}

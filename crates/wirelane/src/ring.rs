@@ -1,0 +1,273 @@
+//! The only producer/consumer cursor, and a frame channel on top of it.
+//!
+//! A ring is an array of a power-of-two number of slots and two free-running `u32` indices.
+//! The producer owns the slots `consumer + size ..` ahead of it, the consumer those behind the
+//! producer's index. Each side keeps its own index in a register and a cached copy of the other
+//! side's, and reads the shared one only when the cached copy promises too little (the
+//! watermark): in steady state one cache line moves per batch, not per element.
+//!
+//! ```text
+//!      consumer                producer
+//!         │                       │
+//!   ┌───┬─▼─┬───┬───┬───┬───┬───┬─▼─┬───┐   index & (size - 1) = slot
+//!   │   │ ■ │ ■ │ ■ │ ■ │ ■ │ ■ │   │   │   ■ belongs to the consumer
+//!   └───┴───┴───┴───┴───┴───┴───┴───┴───┘
+//! ```
+//!
+//! The cursors know nothing of where indices and slots live, so the same code drives our own
+//! rings and those that a kernel maps into the process (AF_XDP's fill, completion, RX and TX).
+#![allow(unsafe_code)]
+
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+use crate::sync::{Arc, AtomicBool, AtomicU32, CachePadded, Ordering, UnsafeCell};
+
+/// The producing side of a ring's two indices.
+#[derive(Debug)]
+pub(crate) struct Producer {
+    producer: NonNull<AtomicU32>,
+    consumer: NonNull<AtomicU32>,
+    size: u32,
+    /// Our index: the shared one, or ahead of it by what is written and not yet published.
+    next: u32,
+    /// The consumer's index as last seen, plus `size`: the first index that is not ours.
+    limit: u32,
+}
+
+/// The consuming side of a ring's two indices.
+#[derive(Debug)]
+pub(crate) struct Consumer {
+    producer: NonNull<AtomicU32>,
+    consumer: NonNull<AtomicU32>,
+    size: u32,
+    next: u32,
+    /// The producer's index as last seen: the first index that is not ours.
+    limit: u32,
+}
+
+// SAFETY: a cursor is the only one of its side; the indices it points to are atomics that its
+// constructor's contract keeps alive, so it may move to another thread.
+unsafe impl Send for Producer {}
+// SAFETY: as for `Producer`.
+unsafe impl Send for Consumer {}
+
+impl Producer {
+    /// Starts at the index that stands in `producer`.
+    ///
+    /// # Safety
+    /// Both pointers stay valid while this cursor lives, no other producer exists for them, and
+    /// `size` is the power of two that both sides use.
+    pub(crate) unsafe fn new(
+        producer: NonNull<AtomicU32>,
+        consumer: NonNull<AtomicU32>,
+        size: u32,
+    ) -> Self {
+        debug_assert!(size.is_power_of_two());
+        // SAFETY: valid by contract.
+        let (next, seen) = unsafe {
+            (producer.as_ref().load(Ordering::Relaxed), consumer.as_ref().load(Ordering::Acquire))
+        };
+        Self { producer, consumer, size, next, limit: seen.wrapping_add(size) }
+    }
+
+    /// How many of `wanted` slots may be written now, from [`Producer::slot`] on.
+    #[inline]
+    pub(crate) fn reserve(&mut self, wanted: u32) -> u32 {
+        let mut free = self.limit.wrapping_sub(self.next);
+        if free < wanted {
+            // SAFETY: valid by the constructor's contract.
+            let seen = unsafe { self.consumer.as_ref() }.load(Ordering::Acquire);
+            self.limit = seen.wrapping_add(self.size);
+            free = self.limit.wrapping_sub(self.next);
+        }
+        free.min(wanted)
+    }
+
+    /// The slot of the `i`-th reserved element.
+    #[inline(always)]
+    pub(crate) fn slot(&self, i: u32) -> usize {
+        (self.next.wrapping_add(i) & (self.size - 1)) as usize
+    }
+
+    /// Hands the first `n` reserved and written slots to the consumer.
+    #[inline]
+    pub(crate) fn publish(&mut self, n: u32) {
+        debug_assert!(n <= self.limit.wrapping_sub(self.next));
+        self.next = self.next.wrapping_add(n);
+        // SAFETY: valid by the constructor's contract.
+        unsafe { self.producer.as_ref() }.store(self.next, Ordering::Release);
+    }
+}
+
+impl Consumer {
+    /// Starts at the index that stands in `consumer`.
+    ///
+    /// # Safety
+    /// Both pointers stay valid while this cursor lives, no other consumer exists for them, and
+    /// `size` is the power of two that both sides use.
+    pub(crate) unsafe fn new(
+        producer: NonNull<AtomicU32>,
+        consumer: NonNull<AtomicU32>,
+        size: u32,
+    ) -> Self {
+        debug_assert!(size.is_power_of_two());
+        // SAFETY: valid by contract.
+        let (next, limit) = unsafe {
+            (consumer.as_ref().load(Ordering::Relaxed), producer.as_ref().load(Ordering::Acquire))
+        };
+        Self { producer, consumer, size, next, limit }
+    }
+
+    /// How many of `wanted` elements may be read now, from [`Consumer::slot`] on.
+    #[inline]
+    pub(crate) fn available(&mut self, wanted: u32) -> u32 {
+        let mut ready = self.limit.wrapping_sub(self.next);
+        if ready < wanted {
+            // SAFETY: valid by the constructor's contract.
+            self.limit = unsafe { self.producer.as_ref() }.load(Ordering::Acquire);
+            ready = self.limit.wrapping_sub(self.next);
+        }
+        ready.min(wanted)
+    }
+
+    /// The slot of the `i`-th available element.
+    #[inline(always)]
+    pub(crate) fn slot(&self, i: u32) -> usize {
+        (self.next.wrapping_add(i) & (self.size - 1)) as usize
+    }
+
+    /// Gives the first `n` available slots back to the producer.
+    #[inline]
+    pub(crate) fn release(&mut self, n: u32) {
+        debug_assert!(n <= self.limit.wrapping_sub(self.next));
+        self.next = self.next.wrapping_add(n);
+        // SAFETY: valid by the constructor's contract.
+        unsafe { self.consumer.as_ref() }.store(self.next, Ordering::Release);
+    }
+}
+
+/// The ring behind a [`channel`]: indices on cache lines of their own, then the slots.
+struct Shared<T> {
+    producer: CachePadded<AtomicU32>,
+    consumer: CachePadded<AtomicU32>,
+    closed: CachePadded<AtomicBool>,
+    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+}
+
+// SAFETY: a slot is touched only by the side whose index range covers it, and changes sides
+// through a release store that the other side reads with acquire.
+unsafe impl<T: Send> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Shared<T> {}
+
+/// The sending end of a bounded single-producer single-consumer [`channel`].
+pub struct Sender<T> {
+    cursor: Producer,
+    shared: Arc<Shared<T>>,
+}
+
+/// The receiving end of a bounded single-producer single-consumer [`channel`].
+pub struct Receiver<T> {
+    cursor: Consumer,
+    shared: Arc<Shared<T>>,
+}
+
+/// A lock-free channel of at least `capacity` elements (rounded up to a power of two, at most 2³⁰).
+pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    channel_at(capacity, 0)
+}
+
+/// A channel whose indices start at `start`: tests start just before the wrap.
+pub fn channel_at<T: Send>(capacity: usize, start: u32) -> (Sender<T>, Receiver<T>) {
+    let size = capacity.clamp(1, 1 << 30).next_power_of_two() as u32;
+    let shared = Arc::new(Shared {
+        producer: CachePadded(AtomicU32::new(start)),
+        consumer: CachePadded(AtomicU32::new(start)),
+        closed: CachePadded(AtomicBool::new(false)),
+        slots: (0..size).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
+    });
+    let (producer, consumer) =
+        (NonNull::from(&shared.producer.0), NonNull::from(&shared.consumer.0));
+    // SAFETY: both ends hold the `Arc` that owns the indices, and there is one end of each kind.
+    let (tx, rx) = unsafe {
+        (Producer::new(producer, consumer, size), Consumer::new(producer, consumer, size))
+    };
+    (Sender { cursor: tx, shared: Arc::clone(&shared) }, Receiver { cursor: rx, shared })
+}
+
+impl<T: Send> Sender<T> {
+    /// Moves elements from the front of `items` into the ring while there is room.
+    /// Returns how many were moved; the rest stays in `items`.
+    pub fn send(&mut self, items: &mut Vec<T>) -> usize {
+        let n = self.cursor.reserve(u32::try_from(items.len()).unwrap_or(u32::MAX));
+        for (i, item) in items.drain(..n as usize).enumerate() {
+            // SAFETY: the slot is reserved, so the consumer does not touch it.
+            self.shared.slots[self.cursor.slot(i as u32)]
+                .with_mut(|slot| unsafe { slot.write(MaybeUninit::new(item)) });
+        }
+        if n > 0 {
+            self.cursor.publish(n);
+        }
+        n as usize
+    }
+
+    /// How many elements would fit now, up to `wanted`.
+    pub fn room(&mut self, wanted: usize) -> usize {
+        self.cursor.reserve(u32::try_from(wanted).unwrap_or(u32::MAX)) as usize
+    }
+
+    /// How many elements the ring holds when full.
+    pub fn capacity(&self) -> usize {
+        self.shared.slots.len()
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        self.shared.closed.store(true, Ordering::Release);
+    }
+}
+
+impl<T: Send> Receiver<T> {
+    /// Moves up to `max` elements to the end of `into`, oldest first; returns how many.
+    pub fn receive(&mut self, into: &mut Vec<T>, max: usize) -> usize {
+        let n = self.cursor.available(u32::try_from(max).unwrap_or(u32::MAX));
+        into.reserve(n as usize);
+        for i in 0..n {
+            // SAFETY: the slot is available: the producer has written it and will not touch it
+            // before it is released. It is released below, so it is read once.
+            let item = self.shared.slots[self.cursor.slot(i)]
+                .with(|slot| unsafe { slot.read().assume_init() });
+            into.push(item);
+        }
+        if n > 0 {
+            self.cursor.release(n);
+        }
+        n as usize
+    }
+
+    /// Whether at least one element is ready.
+    pub fn is_ready(&mut self) -> bool {
+        self.cursor.available(1) > 0
+    }
+
+    /// Whether the sender is gone and everything it sent has been received.
+    pub fn is_finished(&mut self) -> bool {
+        // Order matters: what was sent before the close is visible once the close is.
+        self.shared.closed.load(Ordering::Acquire) && self.cursor.available(1) == 0
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        let (mut at, end) =
+            (self.consumer.load(Ordering::Relaxed), self.producer.load(Ordering::Relaxed));
+        while at != end {
+            let slot = at as usize & (self.slots.len() - 1);
+            // SAFETY: both ends are gone; slots between the indices hold initialised elements.
+            self.slots[slot].with_mut(|slot| unsafe { (*slot).assume_init_drop() });
+            at = at.wrapping_add(1);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Counters: written by one thread each, read by any, and never pretending to know.
+
+use serde::Serialize;
+
+use crate::mask::Class;
+use crate::sync::Counter;
+
+/// What happened to the packets of one receiving end. `received = filtered + delivered + dropped`.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct RxCounters {
+    /// The queue's number; without meaning for [`Class::Other`].
+    pub queue: u16,
+    /// The class of all packets counted here.
+    pub class: Class,
+    /// Frames that reached user space.
+    pub packets: Counter,
+    /// Their bytes on the wire, without frame check sequence.
+    pub bytes: Counter,
+    /// Packets lost in the kernel for want of ring space; [`RxCounters::UNKNOWN`] if it cannot say.
+    pub kernel: Counter,
+    /// Packets lost for want of frames or ring space in user space.
+    pub ring_full: Counter,
+    /// Frames dropped because the writer was too slow.
+    pub writer: Counter,
+    /// Bytes of those frames.
+    pub writer_bytes: Counter,
+    /// Frames dropped by a fault injector.
+    pub fault: Counter,
+    /// Frames that a filter rejected in user space.
+    pub filtered: Counter,
+}
+
+impl RxCounters {
+    /// Stands in a counter that the system does not provide.
+    pub const UNKNOWN: u64 = u64::MAX;
+
+    /// All zero.
+    pub fn new(queue: u16, class: Class) -> Self {
+        Self {
+            queue,
+            class,
+            packets: Counter::default(),
+            bytes: Counter::default(),
+            kernel: Counter::default(),
+            ring_full: Counter::default(),
+            writer: Counter::default(),
+            writer_bytes: Counter::default(),
+            fault: Counter::default(),
+            filtered: Counter::default(),
+        }
+    }
+
+    /// A reading of all counters. `port` is the position of the port in the command.
+    pub fn snapshot(&self, port: usize) -> QueueStats {
+        let known = |counter: &Counter| Some(counter.value()).filter(|n| *n != Self::UNKNOWN);
+        // The order of reading matters to nobody: each counter is at most a batch old.
+        let dropped = Dropped {
+            kernel: known(&self.kernel),
+            ring_full: known(&self.ring_full),
+            writer: known(&self.writer),
+            fault: known(&self.fault),
+        };
+        let filtered = known(&self.filtered);
+        let gone = self.writer.value() + filtered.unwrap_or(0);
+        let packets = self.packets.value().saturating_sub(gone);
+        QueueStats {
+            port,
+            queue: (self.class != Class::Other).then_some(self.queue),
+            class: self.class.as_str(),
+            received: dropped.total().zip(filtered).map(|(lost, f)| packets + f + lost),
+            packets,
+            bytes: self.bytes.value().saturating_sub(self.writer_bytes.value()),
+            filtered,
+            dropped,
+        }
+    }
+}
+
+/// What happened to the packets of one transmitting end.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct TxCounters {
+    /// The queue's number.
+    pub queue: u16,
+    /// Frames handed to the interface.
+    pub packets: Counter,
+    /// Their bytes.
+    pub bytes: Counter,
+    /// Frames that could not be sent: too long for the port, or refused by the kernel.
+    pub errors: Counter,
+}
+
+impl TxCounters {
+    /// All zero.
+    pub fn new(queue: u16) -> Self {
+        Self {
+            queue,
+            packets: Counter::default(),
+            bytes: Counter::default(),
+            errors: Counter::default(),
+        }
+    }
+}
+
+/// A reading of one receiving end.
+#[derive(Clone, Debug, Serialize)]
+pub struct QueueStats {
+    /// Position of the port in the command.
+    pub port: usize,
+    /// Queue number; `None` for packets tied to no queue.
+    pub queue: Option<u16>,
+    /// `rx`, `tx` or `other`.
+    pub class: &'static str,
+    /// Packets that the masks selected: filtered, delivered and dropped together.
+    pub received: Option<u64>,
+    /// Packets delivered to the consumer.
+    pub packets: u64,
+    /// Bytes on the wire of the packets delivered.
+    pub bytes: u64,
+    /// Packets that a filter rejected.
+    pub filtered: Option<u64>,
+    /// Packets lost, by reason.
+    pub dropped: Dropped,
+}
+
+/// Packets lost, by reason; `None` where nobody can say.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Dropped {
+    /// In the kernel, for want of ring space.
+    pub kernel: Option<u64>,
+    /// In user space, for want of frames.
+    pub ring_full: Option<u64>,
+    /// Because the writer was too slow.
+    pub writer: Option<u64>,
+    /// By a fault injector, on purpose.
+    pub fault: Option<u64>,
+}
+
+impl Dropped {
+    /// The sum; `None` if a part is unknown.
+    pub fn total(&self) -> Option<u64> {
+        Some(self.kernel? + self.ring_full? + self.writer? + self.fault?)
+    }
+}

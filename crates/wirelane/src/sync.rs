@@ -1,0 +1,129 @@
+//! What threads share: atomics (loom's under `cfg(loom)`), a padded cell, a doorbell.
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    cell::UnsafeCell,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
+    },
+    thread,
+};
+#[cfg(not(loom))]
+pub(crate) use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
+    },
+    thread,
+};
+
+use std::ops::Deref;
+#[cfg(not(loom))]
+use std::time::Duration;
+
+/// Alone on its cache lines: two of them, because the adjacent-line prefetcher of x86 pulls pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct CachePadded<T>(pub T);
+
+impl<T> Deref for CachePadded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// loom's `UnsafeCell` interface over the standard one, so that models run the very same code.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
+    }
+
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}
+
+/// A counter with one writer: plain loads and stores, no locked instruction.
+///
+/// Any thread may read it; a reading is at most one batch old.
+#[derive(Debug, Default)]
+pub struct Counter(std::sync::atomic::AtomicU64);
+
+impl Counter {
+    /// Adds `n`. Only the owning thread may call this.
+    #[inline(always)]
+    pub fn add(&self, n: u64) {
+        use std::sync::atomic::Ordering::Relaxed;
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    /// Replaces the value. Only the owning thread may call this.
+    #[inline(always)]
+    pub fn set(&self, value: u64) {
+        self.0.store(value, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// The value now.
+    pub fn value(&self) -> u64 {
+        self.0.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+/// Lets one thread sleep until others have work for it, without a lost wake-up.
+///
+/// The sleeper announces itself, crosses a full barrier and looks once more; whoever brings work
+/// publishes it, crosses a full barrier and looks for a sleeper (source 004's stop/wake rule).
+/// Bringing work costs one fence per batch, and a system call only if somebody sleeps.
+#[derive(Debug)]
+pub(crate) struct Doorbell {
+    asleep: AtomicBool,
+    sleeper: thread::Thread,
+}
+
+impl Doorbell {
+    /// A doorbell that wakes `sleeper`.
+    pub(crate) fn new(sleeper: thread::Thread) -> Self {
+        Self { asleep: AtomicBool::new(false), sleeper }
+    }
+
+    /// Wakes the sleeper, if it sleeps. Call after the work is visible.
+    #[inline]
+    pub(crate) fn ring(&self) {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel) {
+            self.sleeper.unpark();
+        }
+    }
+
+    /// Sleeps until the bell rings, `timeout` passes, or at once if `ready()` says there is work.
+    /// Only the thread given to [`Doorbell::new`] may call this.
+    pub(crate) fn sleep(
+        &self,
+        mut ready: impl FnMut() -> bool,
+        #[cfg(not(loom))] timeout: Duration,
+    ) {
+        self.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if !ready() {
+            #[cfg(loom)]
+            thread::park();
+            #[cfg(not(loom))]
+            thread::park_timeout(timeout);
+        }
+        self.asleep.store(false, Ordering::Relaxed);
+    }
+}
