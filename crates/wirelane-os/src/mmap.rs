@@ -162,8 +162,8 @@ impl Mapping {
             degraded.numa = mapping.prefer_node(node).err();
         }
         // Always: mmap reserves from the global pool, but a cgroup limit shows only at the fault, as a SIGBUS.
-        // MADV_POPULATE_WRITE turns that into an error here.
-        mapping.advise(MADV_POPULATE_WRITE, "madvise MADV_POPULATE_WRITE")?;
+        // MADV_POPULATE_WRITE turns that into an error here (Linux 5.14).
+        mapping.populate()?;
         Ok(mapping)
     }
 

@@ -37,3 +37,15 @@ pub(crate) fn privileged() -> bool {
     eprintln!("SKIPPED: needs {missing}");
     false
 }
+
+/// Waits up to two seconds for `condition`. What a closed descriptor undoes may come late here: a test in another thread that is just
+/// starting a program holds copies of all descriptors until it executes.
+pub(crate) fn eventually(mut condition: impl FnMut() -> bool) -> bool {
+    for _ in 0..200 {
+        if condition() {
+            return true;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    false
+}

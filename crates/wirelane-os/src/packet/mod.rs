@@ -4,8 +4,10 @@
 //! [`PacketSocket::map`], filter, and [`PacketSocket::bind`] last. Sources: `net/packet/af_packet.c` and
 //! `Documentation/networking/packet_mmap.rst` of Linux.
 
+mod ring;
 mod uapi;
 
+pub use ring::{RingRequest, Statistics, TimestampSource, TxRingRequest, Version};
 pub use uapi::*;
 
 use crate::error::{OsError, Result};
@@ -19,93 +21,6 @@ use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 use uapi::option;
-
-/// The layout of both rings of a socket; a socket has one version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
-    /// `TPACKET_V2`: frames of one size, each with its own status word ([`Tpacket2Hdr`]).
-    V2 = 1,
-    /// `TPACKET_V3`: RX packets packed in blocks that change hands as a whole ([`Tpacket3Hdr`]).
-    V3 = 2,
-}
-
-impl Version {
-    /// Where a TX frame's data starts, in bytes from the start of the frame (`tpacket_parse_header`: the header length
-    /// less the `sockaddr_ll` that only reception has).
-    pub const fn tx_data_offset(self) -> usize {
-        match self {
-            Version::V2 => TPACKET2_HDRLEN - size_of::<SockaddrLl>(),
-            Version::V3 => TPACKET3_HDRLEN - size_of::<SockaddrLl>(),
-        }
-    }
-}
-
-/// An RX ring of version 3.
-#[derive(Clone, Copy, Debug)]
-pub struct RingRequest {
-    /// Bytes per block; a multiple of the page size.
-    pub block_size: u32,
-    /// Number of blocks.
-    pub block_count: u32,
-    /// Nominal bytes per frame: a multiple of 16 that divides into a block. Packets are packed whatever it is; they are cut only
-    /// by the size of the block.
-    pub frame_size: u32,
-    /// Milliseconds after which a block that is not full is handed over; 0 lets the kernel choose by link speed.
-    pub retire_ms: u32,
-    /// Fill [`Tpacket3Hdr::rxhash`], which costs a flow dissection where the device computed no hash.
-    pub fill_rxhash: bool,
-}
-
-impl RingRequest {
-    /// Bytes of the ring, or `None` on overflow.
-    pub fn bytes(&self) -> Option<usize> {
-        ring_bytes(self.block_size, self.block_count)
-    }
-}
-
-/// A TX ring of frames of one size.
-#[derive(Clone, Copy, Debug)]
-pub struct TxRingRequest {
-    /// Bytes per block; a multiple of the page size.
-    pub block_size: u32,
-    /// Number of blocks.
-    pub block_count: u32,
-    /// Bytes per frame, header included: a multiple of 16. When it does not divide the block, frames start anew with each block.
-    pub frame_size: u32,
-}
-
-impl TxRingRequest {
-    /// Bytes of the ring, or `None` on overflow.
-    pub fn bytes(&self) -> Option<usize> {
-        ring_bytes(self.block_size, self.block_count)
-    }
-
-    /// Frames in the ring, or `None` when the request is impossible.
-    pub fn frames(&self) -> Option<u32> {
-        frames(self.block_size, self.block_count, self.frame_size)
-    }
-}
-
-/// What happened since the statistics were last read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Packets that passed the filter, the dropped ones **included** (`packet_getsockopt` adds them).
-    pub packets: u32,
-    /// Packets that passed the filter and found no room in the ring.
-    pub drops: u32,
-    /// How often the ring was found full (version 3).
-    pub freezes: u32,
-}
-
-/// Which clock stamps the packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimestampSource {
-    /// The kernel, on reception.
-    Software,
-    /// The device, for packets that it stamped (its driver must have been told to); the kernel otherwise. Look at
-    /// [`TP_STATUS_TS_RAW_HARDWARE`] of each packet.
-    Hardware,
-}
 
 /// An AF_PACKET socket of type `SOCK_RAW`; frames begin with the link-layer header.
 #[derive(Debug)]
@@ -170,8 +85,7 @@ impl PacketSocket {
     /// `EINVAL` for sizes the kernel refuses, `ENOMEM` when it has no memory for the blocks.
     pub fn set_rx_ring(&self, request: &RingRequest) -> Result<()> {
         const CALL: &str = "setsockopt PACKET_RX_RING";
-        let frame_nr = frames(request.block_size, request.block_count, request.frame_size)
-            .ok_or_else(|| self.error(CALL, libc::EINVAL))?;
+        let frame_nr = request.frames().ok_or_else(|| self.error(CALL, libc::EINVAL))?;
         let raw = TpacketReq3 {
             block_size: request.block_size,
             block_nr: request.block_count,
@@ -363,7 +277,8 @@ impl PacketSocket {
         self.set(option::TIMESTAMP, &(value as i32), "setsockopt PACKET_TIMESTAMP")
     }
 
-    /// Lets a poll spin on the device for up to `microseconds` before it sleeps; 0 turns that off.
+    /// Lets a poll spin on the device for up to `microseconds` before it sleeps, where the kernel knows which NAPI context the
+    /// socket is fed by; 0 turns that off.
     ///
     /// # Errors
     /// `EPERM` without CAP_NET_ADMIN when it raises the value.
@@ -532,15 +447,6 @@ unsafe impl Plain for TpacketStatsV3 {}
 unsafe impl Plain for PacketMreq {}
 // SAFETY: sk_attach_filter() reads `len` and `filter` and never the padding between them. It is never read from the kernel.
 unsafe impl Plain for SockFprog {}
-
-fn ring_bytes(block_size: u32, block_count: u32) -> Option<usize> {
-    (block_size as usize).checked_mul(block_count as usize)
-}
-
-/// The number of frames that the kernel wants to be told: whole frames per block times blocks (`packet_set_ring`).
-fn frames(block_size: u32, block_count: u32, frame_size: u32) -> Option<u32> {
-    block_size.checked_div(frame_size)?.checked_mul(block_count)
-}
 
 fn ifindex_i32(ifindex: u32, call: &'static str) -> Result<i32> {
     i32::try_from(ifindex)

@@ -1,0 +1,153 @@
+//! What is asked of a ring, and what its counters say.
+
+use super::uapi::{SockaddrLl, TPACKET2_HDRLEN, TPACKET3_HDRLEN};
+use std::mem::size_of;
+
+/// The layout of both rings of a socket; a socket has one version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// `TPACKET_V2`: frames of one size, each with its own status word ([`super::Tpacket2Hdr`]).
+    V2 = 1,
+    /// `TPACKET_V3`: RX packets packed in blocks that change hands as a whole ([`super::Tpacket3Hdr`]).
+    V3 = 2,
+}
+
+impl Version {
+    /// Where a TX frame's data starts, in bytes from the start of the frame (`tpacket_parse_header`: the header length
+    /// less the `sockaddr_ll` that only reception has).
+    pub const fn tx_data_offset(self) -> usize {
+        match self {
+            Version::V2 => TPACKET2_HDRLEN - size_of::<SockaddrLl>(),
+            Version::V3 => TPACKET3_HDRLEN - size_of::<SockaddrLl>(),
+        }
+    }
+}
+
+/// An RX ring of version 3.
+#[derive(Clone, Copy, Debug)]
+pub struct RingRequest {
+    /// Bytes per block; a multiple of the page size.
+    pub block_size: u32,
+    /// Number of blocks.
+    pub block_count: u32,
+    /// Nominal bytes per frame: a multiple of 16 that divides into a block. Packets are packed whatever it is; they are cut only
+    /// by the size of the block.
+    pub frame_size: u32,
+    /// Milliseconds after which a block that is not full is handed over; 0 lets the kernel choose by link speed.
+    pub retire_ms: u32,
+    /// Fill [`super::Tpacket3Hdr::rxhash`], which costs a flow dissection where the device computed no hash.
+    pub fill_rxhash: bool,
+}
+
+impl RingRequest {
+    /// Bytes of the ring, or `None` on overflow.
+    pub fn bytes(&self) -> Option<usize> {
+        ring_bytes(self.block_size, self.block_count)
+    }
+
+    /// Nominal frames in the ring, or `None` when the request is impossible.
+    pub(super) fn frames(&self) -> Option<u32> {
+        frames(self.block_size, self.block_count, self.frame_size)
+    }
+}
+
+/// A TX ring of frames of one size.
+#[derive(Clone, Copy, Debug)]
+pub struct TxRingRequest {
+    /// Bytes per block; a multiple of the page size.
+    pub block_size: u32,
+    /// Number of blocks.
+    pub block_count: u32,
+    /// Bytes per frame, header included: a multiple of 16. When it does not divide the block, frames start anew with each block.
+    pub frame_size: u32,
+}
+
+impl TxRingRequest {
+    /// Bytes of the ring, or `None` on overflow.
+    pub fn bytes(&self) -> Option<usize> {
+        ring_bytes(self.block_size, self.block_count)
+    }
+
+    /// Frames in the ring, or `None` when the request is impossible.
+    pub fn frames(&self) -> Option<u32> {
+        frames(self.block_size, self.block_count, self.frame_size)
+    }
+
+    /// Where frame `index` starts, in bytes from the start of the ring; `None` when there is no such frame.
+    pub fn frame_offset(&self, index: u32) -> Option<usize> {
+        let per_block = self.block_size.checked_div(self.frame_size).filter(|count| *count > 0)?;
+        let (block, slot) = (index / per_block, index % per_block);
+        (block < self.block_count).then_some(())?;
+        // No overflow: both products are less than a ring that has a size.
+        self.bytes()?;
+        Some(block as usize * self.block_size as usize + slot as usize * self.frame_size as usize)
+    }
+}
+
+/// What happened since the statistics were last read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Packets that passed the filter, the dropped ones **included** (`packet_getsockopt` adds them).
+    pub packets: u32,
+    /// Packets that passed the filter and found no room in the ring.
+    pub drops: u32,
+    /// How often the ring was found full (version 3).
+    pub freezes: u32,
+}
+
+/// Which clock stamps the packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimestampSource {
+    /// The kernel, on reception.
+    Software,
+    /// The device, for packets that it stamped (its driver must have been told to); the kernel otherwise. Look at
+    /// [`super::TP_STATUS_TS_RAW_HARDWARE`] of each packet.
+    Hardware,
+}
+
+fn ring_bytes(block_size: u32, block_count: u32) -> Option<usize> {
+    (block_size as usize).checked_mul(block_count as usize)
+}
+
+/// The number of frames that the kernel wants to be told: whole frames per block times blocks (`packet_set_ring`).
+fn frames(block_size: u32, block_count: u32, frame_size: u32) -> Option<u32> {
+    block_size.checked_div(frame_size)?.checked_mul(block_count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RX: RingRequest = RingRequest {
+        block_size: 1 << 16,
+        block_count: 4,
+        frame_size: 2048,
+        retire_ms: 5,
+        fill_rxhash: false,
+    };
+
+    #[test]
+    fn header_lengths_are_the_kernels() {
+        assert_eq!((TPACKET2_HDRLEN, TPACKET3_HDRLEN), (52, 68));
+        assert_eq!(Version::V2.tx_data_offset(), 32);
+        assert_eq!(Version::V3.tx_data_offset(), 48);
+    }
+
+    #[test]
+    fn impossible_rings() {
+        assert_eq!((RX.bytes(), RX.frames()), (Some(4 << 16), Some(128)));
+        assert_eq!(RingRequest { frame_size: 0, ..RX }.frames(), None);
+        let largest = RingRequest { block_size: u32::MAX, block_count: u32::MAX, ..RX };
+        assert_eq!(RingRequest { frame_size: 1, ..largest }.frames(), None);
+    }
+
+    #[test]
+    fn frames_start_anew_with_each_block() {
+        let ring = TxRingRequest { block_size: 4096, block_count: 2, frame_size: 1600 };
+        assert_eq!(ring.frames(), Some(4));
+        let offsets: Vec<_> = (0..5).map(|index| ring.frame_offset(index)).collect();
+        assert_eq!(offsets, [Some(0), Some(1600), Some(4096), Some(5696), None]);
+        assert_eq!(TxRingRequest { frame_size: 0, ..ring }.frame_offset(0), None);
+        assert_eq!(TxRingRequest { frame_size: 5000, ..ring }.frame_offset(0), None);
+    }
+}
