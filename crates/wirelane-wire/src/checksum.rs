@@ -46,10 +46,12 @@ impl Sum {
         for word in words {
             sum += u64::from(u32::from_ne_bytes(*word));
         }
-        let mut last = [0; 4];
-        for (to, from) in last.iter_mut().zip(rest) {
-            *to = *from;
-        }
+        let last = match *rest {
+            [a] => [a, 0, 0, 0],
+            [a, b] => [a, b, 0, 0],
+            [a, b, c] => [a, b, c, 0],
+            _ => [0; 4],
+        };
         sum += u64::from(u32::from_ne_bytes(last));
         Self(u16::from_be(fold(sum)))
     }
