@@ -1,0 +1,286 @@
+//! Writes a capture: one file, or a rotation of files that are each complete.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::compress::Compression;
+use super::error::CaptureError;
+use super::output::{Output, encoded_len};
+use super::pcap::Resolution;
+use super::record::{Record, Section, Source, Statistics};
+use super::rotate::{Names, Rotation};
+
+/// Most bytes an interface statistics block takes: header, two times, five counters, end and trailer.
+const STATISTICS_LEN: u64 = 20 + 7 * 12 + 4 + 4;
+
+/// The format of a capture file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileFormat {
+    /// Interfaces, queues and drop counters beside the packets.
+    Pcapng,
+    /// Packets alone, for programs that know nothing else.
+    Pcap(Resolution),
+}
+
+impl FileFormat {
+    /// What a path asks for: pcap with nanoseconds for `.pcap`, also before `.gz` or `.zst`; otherwise pcapng.
+    #[must_use]
+    pub fn of_path(path: &Path) -> Self {
+        let stem = if Compression::of_path(path).is_some() {
+            path.with_extension("")
+        } else {
+            path.into()
+        };
+        match stem.extension().and_then(|extension| extension.to_str()) {
+            Some("pcap") => Self::Pcap(Resolution::Nanoseconds),
+            _ => Self::Pcapng,
+        }
+    }
+}
+
+/// How a capture is written.
+#[derive(Clone, Debug)]
+pub struct WriterOptions {
+    /// File format.
+    pub format: FileFormat,
+    /// Compression, if any.
+    pub compression: Option<Compression>,
+    /// Rotation, if any.
+    pub rotation: Rotation,
+    /// Who writes the file.
+    pub section: Section,
+}
+
+impl WriterOptions {
+    /// Format and compression by the suffix of the path, no rotation.
+    #[must_use]
+    pub fn of_path(path: &Path) -> Self {
+        let application = concat!("wirelane ", env!("CARGO_PKG_VERSION")).into();
+        Self {
+            format: FileFormat::of_path(path),
+            compression: Compression::of_path(path),
+            rotation: Rotation::default(),
+            section: Section { application, ..Section::default() },
+        }
+    }
+}
+
+/// What was written in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Files begun.
+    pub files: u64,
+    /// Packets that are safely in a file, including files that the rotation deleted since.
+    pub packets: u64,
+    /// Bytes written, after compression.
+    pub bytes: u64,
+}
+
+/// Writes packets to one file, or to a rotation of files.
+pub struct CaptureWriter {
+    path: PathBuf,
+    options: WriterOptions,
+    sources: Vec<Source>,
+    output: Output,
+    names: Option<Names>,
+    /// The last statistics given, which end every file.
+    statistics: Vec<Statistics>,
+    /// What the files before the current one hold.
+    closed: Written,
+    /// Where the time grid starts, and where its next step is.
+    origin: u64,
+    boundary: u64,
+}
+
+impl CaptureWriter {
+    /// Creates the (first) file; `-` is standard output. `now` is where the grid of [`Rotation::max_age`] starts and what
+    /// the first file of a rotation is named after, in nanoseconds since the Unix epoch.
+    ///
+    /// # Errors
+    /// The file cannot be created, or the sources or the rotation do not fit the format or the path.
+    pub fn create(
+        path: impl AsRef<Path>,
+        sources: &[Source],
+        options: WriterOptions,
+        now: u64,
+    ) -> Result<Self, CaptureError> {
+        let path = path.as_ref();
+        let mut names = None;
+        let mut first = path.to_path_buf();
+        if options.rotation.is_active() {
+            if path.as_os_str() == "-" {
+                let what = "standard output cannot be rotated; give a file name";
+                return Err(CaptureError::Unsupported { name: "standard output".into(), what });
+            }
+            let names = names.insert(Names::new(path));
+            (first, _) = names.next(now, options.rotation.max_files);
+        }
+        let output =
+            Output::create(&first, options.format, options.compression, &options.section, sources)?;
+        Ok(Self {
+            path: first,
+            sources: sources.to_vec(),
+            output,
+            names,
+            statistics: Vec::new(),
+            closed: Written::default(),
+            origin: now,
+            boundary: options
+                .rotation
+                .max_age
+                .map_or(u64::MAX, |age| now.saturating_add(age.max(1))),
+            options,
+        })
+    }
+
+    /// Adds a packet, after beginning a new file if one is due.
+    ///
+    /// # Errors
+    /// Writing failed, or the next file cannot be created; nothing more will be written.
+    #[inline]
+    pub fn write(&mut self, record: &Record<'_>) -> Result<(), CaptureError> {
+        if self.names.is_some() && self.is_due(record) {
+            self.rotate_for(record.timestamp)?;
+        }
+        self.output.packet(record)
+    }
+
+    /// Adds an interface; its index is the number of those before.
+    ///
+    /// # Errors
+    /// The format cannot hold it.
+    pub fn add_source(&mut self, source: Source) -> Result<u32, CaptureError> {
+        self.output.source(&source)?;
+        self.sources.push(source);
+        Ok((self.sources.len() - 1) as u32)
+    }
+
+    /// Adds counters to the current file. The last ones given are repeated at the end of every file of a rotation.
+    pub fn write_statistics(&mut self, statistics: &[Statistics]) {
+        self.output.statistics(statistics);
+        self.statistics.clear();
+        self.statistics.extend_from_slice(statistics);
+    }
+
+    /// Writes what has waited for a second. `now` is in nanoseconds of any clock that only goes forward; call it a few
+    /// times per second.
+    ///
+    /// # Errors
+    /// Writing failed; nothing more will be written.
+    pub fn flush_if_older(&mut self, now: u64) -> Result<(), CaptureError> {
+        self.output.flush_if_older(now)
+    }
+
+    /// Writes everything given so far.
+    ///
+    /// # Errors
+    /// Writing failed; nothing more will be written.
+    pub fn flush(&mut self) -> Result<(), CaptureError> {
+        self.output.flush()
+    }
+
+    /// Tells that every packet older than `time` (nanoseconds since the epoch) was written, so that a file whose time
+    /// is over ends although no packet comes.
+    ///
+    /// # Errors
+    /// See [`CaptureWriter::write`].
+    pub fn advance(&mut self, time: u64) -> Result<(), CaptureError> {
+        if time < self.boundary {
+            return Ok(());
+        }
+        if self.output.accepted() > 0 {
+            self.rotate_for(time)
+        } else {
+            self.boundary = self.step_after(time);
+            Ok(())
+        }
+    }
+
+    /// The file being written.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is safely written so far.
+    #[must_use]
+    pub fn written(&self) -> Written {
+        Written {
+            files: self.names.as_ref().map_or(1, Names::count),
+            packets: self.closed.packets + self.output.packets(),
+            bytes: self.closed.bytes + self.output.bytes(),
+        }
+    }
+
+    /// Ends the capture with these counters.
+    ///
+    /// # Errors
+    /// Writing failed; [`CaptureError::Write`] says how much is safe.
+    pub fn finish(mut self, statistics: &[Statistics]) -> Result<Written, CaptureError> {
+        self.output.statistics(statistics);
+        self.output.flush()?;
+        Ok(self.written())
+    }
+
+    fn is_due(&self, record: &Record<'_>) -> bool {
+        if record.timestamp >= self.boundary {
+            return true;
+        }
+        let packets = self.output.accepted();
+        if packets == 0 {
+            return false;
+        }
+        let rotation = &self.options.rotation;
+        if rotation.max_packets.is_some_and(|limit| packets >= limit) {
+            return true;
+        }
+        rotation.max_bytes.is_some_and(|limit| {
+            let end = match self.options.format {
+                FileFormat::Pcapng => STATISTICS_LEN * self.sources.len() as u64,
+                FileFormat::Pcap(_) => 0,
+            };
+            self.output.encoded_bytes() + encoded_len(self.options.format, record) + end > limit
+        })
+    }
+
+    /// Begins a new file for what comes at `time`.
+    #[cold]
+    fn rotate_for(&mut self, time: u64) -> Result<(), CaptureError> {
+        let mut begins = time;
+        if time >= self.boundary {
+            let empty = self.output.accepted() == 0;
+            self.boundary = self.step_after(time);
+            if empty {
+                return Ok(());
+            }
+            begins = self.boundary.saturating_sub(self.options.rotation.max_age.unwrap_or(0));
+        }
+        let Some(names) = &mut self.names else { return Ok(()) };
+        self.output.statistics(&self.statistics);
+        self.output.flush()?;
+        let (path, obsolete) = names.next(begins, self.options.rotation.max_files);
+        for file in obsolete {
+            // Someone may have moved it away; the capture goes on.
+            let _ = fs::remove_file(file);
+        }
+        let WriterOptions { format, compression, section, .. } = &self.options;
+        let next = Output::create(&path, *format, *compression, section, &self.sources)?;
+        self.closed.packets += self.output.packets();
+        self.closed.bytes += self.output.bytes();
+        self.output = next;
+        self.path = path;
+        Ok(())
+    }
+
+    /// The first step of the time grid after `time`.
+    fn step_after(&self, time: u64) -> u64 {
+        match self.options.rotation.max_age {
+            Some(age) => {
+                let age = age.max(1);
+                let steps = time.saturating_sub(self.origin) / age + 1;
+                self.origin.saturating_add(steps.saturating_mul(age))
+            }
+            None => u64::MAX,
+        }
+    }
+}
