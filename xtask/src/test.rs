@@ -222,9 +222,10 @@ fn fresh_logs(directory: &Path, logs: &[&Path]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Whether the privileged tests can run: they need `CAP_NET_ADMIN` and `CAP_SYS_ADMIN`.
+/// Whether the privileged tests can run: they need `CAP_NET_ADMIN`, `CAP_NET_RAW`
+/// and `CAP_SYS_ADMIN`.
 fn is_privileged() -> bool {
-    const NEEDED: u64 = (1 << 12) | (1 << 21);
+    const NEEDED: u64 = (1 << 12) | (1 << 13) | (1 << 21);
     status_field("CapEff:")
         .and_then(|field| u64::from_str_radix(field.trim(), 16).ok())
         .is_some_and(|effective| effective & NEEDED == NEEDED)

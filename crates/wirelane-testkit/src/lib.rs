@@ -9,8 +9,10 @@
 
 pub mod netns;
 pub mod oracle;
+pub mod packets;
 pub mod privileged;
 pub mod process;
+pub mod tap;
 pub mod tools;
 pub mod tshark;
 pub mod veth;

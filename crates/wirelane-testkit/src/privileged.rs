@@ -19,7 +19,7 @@ use std::panic::Location;
 
 use crate::gate;
 
-/// Whether the calling test may go on: true with `CAP_NET_ADMIN` and `CAP_SYS_ADMIN`.
+/// Whether the calling test may go on: true with `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_SYS_ADMIN`.
 ///
 /// Without them the test is reported as skipped and should return. By convention its name starts
 /// with `privileged_`.
@@ -33,7 +33,7 @@ pub fn require() -> bool {
         gate::log("WIRELANE_PRIVILEGED_LOG", &test);
         return true;
     }
-    let reason = "needs root (CAP_NET_ADMIN, CAP_SYS_ADMIN)";
+    let reason = "needs root (CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN)";
     assert!(
         !gate::demanded("WIRELANE_REQUIRE_PRIVILEGED"),
         "{test}: {reason}, and WIRELANE_REQUIRE_PRIVILEGED=1"
@@ -42,10 +42,10 @@ pub fn require() -> bool {
     false
 }
 
-/// Whether this thread has `CAP_NET_ADMIN` and `CAP_SYS_ADMIN` in its effective set.
+/// Whether this thread has `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_SYS_ADMIN` in its effective set.
 pub fn available() -> bool {
     // Bit numbers: include/uapi/linux/capability.h.
-    const NEEDED: u64 = (1 << 12) | (1 << 21);
+    const NEEDED: u64 = (1 << 12) | (1 << 13) | (1 << 21);
     fs::read_to_string("/proc/thread-self/status")
         .ok()
         .and_then(|status| effective_capabilities(&status))

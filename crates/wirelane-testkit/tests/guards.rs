@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::process::{ChildGuard, run};
+use wirelane_testkit::tap::MultiQueueTap;
 use wirelane_testkit::veth::VethPair;
-use wirelane_testkit::{privileged, tools};
+use wirelane_testkit::{packets, privileged, tools};
 
 #[test]
 fn privileged_namespace_is_gone_after_drop() {
@@ -160,6 +161,34 @@ fn privileged_ipv6_is_silent_until_enabled() {
     assert_eq!(addresses(), "");
     ns.enable_ipv6();
     assert!(addresses().contains("lo"));
+}
+
+#[test]
+fn privileged_tap_receives_what_is_written_and_gives_what_is_sent() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "tap0", 4);
+    assert_eq!((tap.name(), tap.queues()), ("tap0", 4));
+    for queue in 0..4 {
+        tap.write(queue, &packets::udp4(queue as u64).build());
+    }
+    let received = ns.run("cat", ["/sys/class/net/tap0/statistics/rx_packets"]);
+    assert_eq!(received.trim(), "4");
+    assert!(tap.drain().is_empty());
+
+    ns.run("ip", ["address", "add", "192.0.2.1/24", "dev", "tap0"]);
+    let peer = ["192.0.2.2", "lladdr", "02:00:00:00:00:02", "dev", "tap0"];
+    ns.run("ip", ["neigh", "add"].into_iter().chain(peer));
+    let socket = ns.inside(|| UdpSocket::bind("192.0.2.1:0").unwrap());
+    socket.send_to(b"hello", "192.0.2.2:9").unwrap();
+    let sent = tap.drain();
+    assert_eq!(sent.len(), 1);
+    assert!(sent[0].1.ends_with(b"hello"));
+
+    drop(tap);
+    assert!(!ns.run("ip", ["link"]).contains("tap0"));
 }
 
 /// Waits until the child has become `program`: before, it is `ip` on its way into the namespace.

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 
-use wirelane_testkit::tools;
 use wirelane_testkit::tshark::{
     capinfos, check_clean, check_clean_with_checksums, filtered_fields, tshark_fields,
 };
+use wirelane_testkit::{packets, tools};
 
 #[test]
 fn good_file_is_described() {
@@ -23,6 +23,20 @@ fn good_file_is_described() {
     let fields = ["frame.number", "udp.dstport", "tcp.port"];
     assert_eq!(tshark_fields(&path, &fields), [["1", "9", ""], ["2", "9", ""]]);
     assert_eq!(filtered_fields(&path, "frame.number > 1", &fields), [["2", "9", ""]]);
+}
+
+#[test]
+fn built_packets_are_what_they_should_be() {
+    if !tools::require("tshark") {
+        return;
+    }
+    let frames = [packets::udp4, packets::udp6, packets::tcp4, packets::tcp6]
+        .map(|make| make(3).vlan(42).length(301).build());
+    let (_directory, path) = write(&pcap(&frames));
+    assert_eq!(check_clean_with_checksums(&path), 4);
+    let fields = tshark_fields(&path, &["vlan.id", "frame.len", "_ws.col.Protocol"]);
+    let protocols = ["UDP", "UDP", "TCP", "TCP"];
+    assert_eq!(fields, protocols.map(|protocol| ["42", "301", protocol]));
 }
 
 #[test]
