@@ -1,0 +1,18 @@
+//! Takes arbitrary bytes for a pcapng file: every packet before the damage is delivered, then one
+//! error or the end, and no packet claims more bytes than the file has.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wirelane::capture::pcapng::PcapngReader;
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut reader = PcapngReader::new(bytes, "fuzz");
+    let mut total = 0;
+    while let Ok(true) = reader.advance() {
+        let record = reader.current();
+        assert!((record.interface as usize) < reader.interfaces().len());
+        total += record.data.len();
+        assert!(total <= bytes.len());
+    }
+    assert!(matches!(reader.advance(), Ok(false)), "after an error the end is reached");
+});
