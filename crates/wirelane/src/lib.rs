@@ -12,6 +12,8 @@ pub mod sync;
 #[cfg(not(loom))]
 pub mod capture;
 #[cfg(not(loom))]
+pub mod inspect;
+#[cfg(not(loom))]
 pub mod port;
 
 pub use error::{Error, ErrorKind, Result};

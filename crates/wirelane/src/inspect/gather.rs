@@ -1,0 +1,295 @@
+//! Asks every source for what it knows and puts the answers together.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use wirelane_os::error::OsError;
+use wirelane_os::ethtool::{Channels, Ethtool};
+use wirelane_os::netdev::{self, Link, Napi, NetdevQueue, QueueDirection};
+use wirelane_os::sysfs::Sysfs;
+
+use super::interrupts::{self, QueueInterrupts};
+use super::{
+    Combined, CpuList, CpusFrom, InterfaceQueues, Offloads, Ring, RxQueue, Service, Side, TxQueue,
+    notes, rss, rx_mapping,
+};
+use crate::error::{Error, Result};
+
+pub(super) fn interface(name: &str) -> Result<InterfaceQueues> {
+    let link = netdev::link(name).map_err(|error| match error.errno() {
+        Some(ENODEV) => Error::failed(name, "the interface does not exist")
+            .help("`wirelane queues` lists those that do"),
+        _ => Error::os(name, error),
+    })?;
+    let ethtool = Ethtool::open(&link.name).map_err(|error| Error::os(name, error))?;
+    let mut failures = Failures::default();
+
+    let driver = failures.keep(ethtool.driver());
+    let channels = failures.keep(ethtool.channels());
+    let rings = failures.keep(ethtool.rings());
+    let rss = failures.keep(ethtool.rss()).as_ref().and_then(rss::describe);
+    let offloads = failures.keep(ethtool.offloads().map(Some)).unwrap_or_default();
+    let speed = failures.keep(ethtool.speed());
+    let services = Services {
+        queues: failures.keep(netdev::queues(link.index)).unwrap_or_default(),
+        napis: failures.keep(netdev::napis(link.index)).unwrap_or_default(),
+    };
+    let sysfs = Sysfs::of_this_namespace(&netdev::links().unwrap_or_default());
+    let device = Device::new(&link, sysfs.as_ref());
+
+    let channels = channels.unwrap_or_default();
+    let rx_count = device
+        .count(&services, QueueDirection::Rx, link.rx_queues)
+        .or_else(|| nonzero(channels.rx.saturating_add(channels.combined)));
+    let tx_count = device
+        .count(&services, QueueDirection::Tx, link.tx_queues)
+        .or_else(|| nonzero(channels.tx.saturating_add(channels.combined)));
+    let rings = rings.unwrap_or_default();
+    let known = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let driver_name =
+        driver.as_ref().and_then(|driver| known(&driver.driver)).or_else(|| link.kind.clone());
+
+    let mut found = InterfaceQueues {
+        name: link.name.clone(),
+        index: link.index,
+        up: link.is_up(),
+        mtu: link.mtu,
+        speed_mbps: speed,
+        rx_queue_mapping: rx_mapping(driver_name.as_deref().unwrap_or_default()),
+        driver: driver_name,
+        driver_version: driver.as_ref().and_then(|driver| known(&driver.version)),
+        firmware: driver.as_ref().and_then(|driver| known(&driver.firmware)),
+        bus: driver.as_ref().and_then(|driver| known(&driver.bus)),
+        numa_node: device.numa_node(),
+        rx: Side {
+            count: rx_count,
+            max: nonzero(channels.max_rx.saturating_add(channels.max_combined)).or(link.rx_queues),
+            ring: ring(rings.rx, rings.max_rx),
+            queues: (0..rx_count.unwrap_or(0))
+                .map(|index| RxQueue {
+                    index,
+                    service: device.service(&services, QueueDirection::Rx, index),
+                    rps_cpus: device.steering(&format!("rx-{index}/rps_cpus")),
+                })
+                .collect(),
+        },
+        tx: Side {
+            count: tx_count,
+            max: nonzero(channels.max_tx.saturating_add(channels.max_combined)).or(link.tx_queues),
+            ring: ring(rings.tx, rings.max_tx),
+            queues: (0..tx_count.unwrap_or(0))
+                .map(|index| TxQueue {
+                    index,
+                    service: device.service(&services, QueueDirection::Tx, index),
+                    xps_cpus: device.steering(&format!("tx-{index}/xps_cpus")),
+                })
+                .collect(),
+        },
+        combined: combined(&channels),
+        rss,
+        offloads: Offloads {
+            gro: offloads.gro,
+            lro: offloads.lro,
+            rx_vlan: offloads.rx_vlan,
+            tx_vlan: offloads.tx_vlan,
+        },
+        notes: Vec::new(),
+    };
+    found.notes = notes::findings(&found, sysfs.is_some());
+    found.notes.extend(failures.messages);
+    Ok(found)
+}
+
+/// Questions that failed, other than by being unknown to the driver. One that fails leaves the rest of the answer good.
+#[derive(Default)]
+struct Failures {
+    messages: Vec<String>,
+}
+
+impl Failures {
+    fn keep<T>(&mut self, answer: wirelane_os::error::Result<Option<T>>) -> Option<T> {
+        answer.unwrap_or_else(|error: OsError| {
+            self.messages.push(format!("{error}: what it would tell is unknown"));
+            None
+        })
+    }
+}
+
+/// What the `netdev` family says.
+struct Services {
+    queues: Vec<NetdevQueue>,
+    napis: Vec<Napi>,
+}
+
+impl Services {
+    fn count(&self, direction: QueueDirection) -> Option<u32> {
+        let count = self.queues.iter().filter(|queue| queue.direction == direction).count();
+        u32::try_from(count).ok().and_then(nonzero)
+    }
+
+    /// The NAPI context of a queue. The context itself is known only while it is in use.
+    fn napi(&self, direction: QueueDirection, index: u32) -> Option<Napi> {
+        let queue = self
+            .queues
+            .iter()
+            .find(|queue| queue.direction == direction && queue.index == index)?;
+        let id = queue.napi?;
+        let known = self.napis.iter().find(|napi| napi.id == id).copied();
+        Some(known.unwrap_or(Napi { id, irq: None, thread: None }))
+    }
+}
+
+/// What files say: sysfs of this namespace, and the parts of /proc and /sys that belong to no namespace.
+struct Device<'a> {
+    name: &'a str,
+    sysfs: Option<&'a Sysfs>,
+    interrupts: QueueInterrupts,
+    nodes: Vec<(u32, CpuList)>,
+}
+
+impl<'a> Device<'a> {
+    fn new(link: &'a Link, sysfs: Option<&'a Sysfs>) -> Device<'a> {
+        let mut device = Device {
+            name: &link.name,
+            sysfs,
+            interrupts: QueueInterrupts::default(),
+            nodes: numa_nodes(),
+        };
+        device.interrupts = device.named_interrupts().unwrap_or_default();
+        device
+    }
+
+    /// The queues in use: as the kernel lists them, which it does while the interface is up, or as sysfs does. Queues that
+    /// were allocated may be out of use, unless there is but one.
+    fn count(
+        &self,
+        services: &Services,
+        direction: QueueDirection,
+        allocated: Option<u32>,
+    ) -> Option<u32> {
+        let prefix = match direction {
+            QueueDirection::Rx => "rx-",
+            QueueDirection::Tx => "tx-",
+        };
+        let listed = || {
+            let names = self.sysfs?.list(&format!("class/net/{}/queues", self.name))?;
+            let count = names.iter().filter(|name| name.starts_with(prefix)).count();
+            u32::try_from(count).ok().and_then(nonzero)
+        };
+        services
+            .count(direction)
+            .or_else(listed)
+            .or_else(|| allocated.filter(|allocated| *allocated == 1))
+    }
+
+    fn service(&self, services: &Services, direction: QueueDirection, index: u32) -> Service {
+        let napi = services.napi(direction, index);
+        let thread = napi.and_then(|napi| napi.thread);
+        let registered = napi.and_then(|napi| napi.irq);
+        let named = match direction {
+            QueueDirection::Rx => self.interrupts.rx.get(&index),
+            QueueDirection::Tx => self.interrupts.tx.get(&index),
+        };
+        let irq = registered.or(named.copied());
+        let from_irq =
+            if registered.is_some() { CpusFrom::Interrupt } else { CpusFrom::InterruptName };
+        // In threaded mode the interrupt only wakes the thread that does the work.
+        let known = thread
+            .and_then(thread_cpus)
+            .map(|cpus| (cpus, CpusFrom::Thread))
+            .or_else(|| irq.and_then(interrupt_cpus).map(|cpus| (cpus, from_irq)));
+        let (cpus, cpus_from) = known.unzip();
+        let numa = cpus.as_ref().and_then(|cpus| self.node_of(cpus));
+        Service { napi: napi.map(|napi| napi.id), irq, thread, cpus, cpus_from, numa }
+    }
+
+    /// An RPS or XPS mask.
+    fn steering(&self, file: &str) -> Option<CpuList> {
+        let mask = self.sysfs?.read(&format!("class/net/{}/queues/{file}", self.name))?;
+        CpuList::from_mask(&mask)
+    }
+
+    fn numa_node(&self) -> Option<u32> {
+        // The node of a virtio device is that of the PCI function it sits on. -1 is "none", and not a number of u32.
+        ["device/numa_node", "device/../numa_node"].into_iter().find_map(|file| {
+            self.sysfs?.read(&format!("class/net/{}/{file}", self.name))?.parse().ok()
+        })
+    }
+
+    fn node_of(&self, cpus: &CpuList) -> Option<u32> {
+        let holds = |(_, of_node): &&(u32, CpuList)| !cpus.is_empty() && cpus.is_subset(of_node);
+        self.nodes.iter().find(holds).map(|(node, _)| *node)
+    }
+
+    /// Interrupts of the device by the names it gave them. A virtio device has those of the PCI function that it sits on.
+    fn named_interrupts(&self) -> Option<QueueInterrupts> {
+        let sysfs = self.sysfs?;
+        let path = |rest: &str| format!("class/net/{}/{rest}", self.name);
+        let own: Vec<u32> = ["device/msi_irqs", "device/../msi_irqs"]
+            .into_iter()
+            .find_map(|directory| sysfs.list(&path(directory)))?
+            .iter()
+            .filter_map(|irq| irq.parse().ok())
+            .collect();
+        let mut named = interrupts::parse(&fs::read_to_string("/proc/interrupts").ok()?);
+        named.retain(|(irq, _)| own.contains(irq));
+        // Several interfaces on one device can be told apart only by names that hold the interface's.
+        if sysfs.list(&path("device/net")).is_none_or(|interfaces| interfaces.len() != 1) {
+            named.retain(|(_, name)| interrupts::names(name, self.name));
+        }
+        Some(interrupts::assign(&named, self.name))
+    }
+}
+
+/// The CPUs of an interrupt: where it really goes, which may be fewer than where it may go.
+fn interrupt_cpus(irq: u32) -> Option<CpuList> {
+    ["effective_affinity_list", "smp_affinity_list"].into_iter().find_map(|file| {
+        let list = fs::read_to_string(format!("/proc/irq/{irq}/{file}")).ok()?;
+        CpuList::from_list(&list).filter(|cpus| !cpus.is_empty())
+    })
+}
+
+/// The CPUs that a kernel thread may run on.
+fn thread_cpus(thread: u32) -> Option<CpuList> {
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    CpuList::from_list(status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?)
+}
+
+/// The CPUs of every NUMA node.
+fn numa_nodes() -> Vec<(u32, CpuList)> {
+    const DIRECTORY: &str = "/sys/devices/system/node";
+    let mut nodes = BTreeMap::new();
+    for entry in fs::read_dir(DIRECTORY).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(node) = name.strip_prefix("node").and_then(|node| node.parse().ok()) else {
+            continue;
+        };
+        let list = fs::read_to_string(entry.path().join("cpulist")).unwrap_or_default();
+        if let Some(cpus) = CpuList::from_list(&list) {
+            nodes.insert(node, cpus);
+        }
+    }
+    nodes.into_iter().collect()
+}
+
+fn combined(channels: &Channels) -> Combined {
+    // A driver without combined channels says that at most 0 are possible.
+    match nonzero(channels.max_combined) {
+        Some(max) => Combined { count: Some(channels.combined), max: Some(max) },
+        None => Combined::default(),
+    }
+}
+
+fn ring(current: u32, max: u32) -> Ring {
+    match nonzero(max) {
+        Some(max) => Ring { current: Some(current), max: Some(max) },
+        None => Ring::default(),
+    }
+}
+
+fn nonzero(count: u32) -> Option<u32> {
+    (count != 0).then_some(count)
+}
+
+/// `ENODEV`, as [`OsError::errno`] gives it.
+const ENODEV: i32 = rustix::io::Errno::NODEV.raw_os_error();

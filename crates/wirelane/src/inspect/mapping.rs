@@ -1,0 +1,86 @@
+//! What `skb->queue_mapping` of a received packet means: it depends on the driver.
+
+use serde::Serialize;
+
+/// How the number that a packet carries (`skb->queue_mapping`, which a filter reads as `SKF_AD_QUEUE`) gives its receive
+/// queue. On transmit it is the transmit queue with every driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueueMapping {
+    /// `skb_record_rx_queue`: 0 for no queue, else the queue plus one. Most drivers. One that never records its queues
+    /// writes 0 always, which is then what it says: no queue.
+    Shifted,
+    /// The queue itself; a packet tied to no queue cannot be told from one of queue 0.
+    Unshifted,
+}
+
+impl QueueMapping {
+    /// The receive queue of a packet that carries `value`, or `None` when it is tied to no queue.
+    pub const fn rx_queue(self, value: u16) -> Option<u16> {
+        match self {
+            QueueMapping::Shifted => value.checked_sub(1),
+            QueueMapping::Unshifted => Some(value),
+        }
+    }
+
+    /// The value that packets of receive queue `queue` carry; `None` when the number is too large to be carried.
+    pub const fn value_of(self, queue: u16) -> Option<u16> {
+        match self {
+            QueueMapping::Shifted => queue.checked_add(1),
+            QueueMapping::Unshifted => Some(queue),
+        }
+    }
+
+    /// The value that packets tied to no queue carry, if they can be told at all.
+    pub const fn value_of_none(self) -> Option<u16> {
+        match self {
+            QueueMapping::Shifted => Some(0),
+            QueueMapping::Unshifted => None,
+        }
+    }
+}
+
+/// How `driver` (as `ethtool -i` names it) writes the receive queue; for a driver not known to differ, as most do.
+///
+/// * `veth` (checked on Linux 6.18): a packet keeps the sender's transmit queue, unshifted, which is also the number of the receive
+///   queue it arrives on (veth_xmit). A packet that came by XDP redirect carries 0 whatever its queue.
+/// * `tun` (every multi-queue TUN and TAP device; checked): shifted (tun_get_user).
+pub fn rx_mapping(driver: &str) -> QueueMapping {
+    match driver {
+        "veth" => QueueMapping::Unshifted,
+        _ => QueueMapping::Shifted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table() {
+        assert_eq!(rx_mapping("veth"), QueueMapping::Unshifted);
+        for driver in ["tun", "virtio_net", "mlx5_core", "ice", ""] {
+            assert_eq!(rx_mapping(driver), QueueMapping::Shifted, "{driver}");
+        }
+    }
+
+    #[test]
+    fn shifted_and_back() {
+        let mapping = QueueMapping::Shifted;
+        assert_eq!(mapping.rx_queue(0), None);
+        assert_eq!(mapping.rx_queue(1), Some(0));
+        assert_eq!(mapping.value_of(0), Some(1));
+        assert_eq!(mapping.value_of(u16::MAX), None);
+        assert_eq!(mapping.value_of_none(), Some(0));
+    }
+
+    #[test]
+    fn unshifted_and_back() {
+        let mapping = QueueMapping::Unshifted;
+        for queue in [0, 1, 7, u16::MAX] {
+            assert_eq!(mapping.rx_queue(queue), Some(queue));
+            assert_eq!(mapping.value_of(queue), Some(queue));
+        }
+        assert_eq!(mapping.value_of_none(), None);
+    }
+}
