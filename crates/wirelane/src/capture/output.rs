@@ -159,7 +159,14 @@ impl Output {
     /// # Errors
     /// Writing failed; nothing more will be written.
     pub fn flush(&mut self) -> Result<(), CaptureError> {
-        if self.failed || self.buffer.is_empty() {
+        if self.failed {
+            self.buffer.clear();
+            self.pending = 0;
+            let (name, packets) = (self.name.clone(), self.packets);
+            let source = io::Error::other("an earlier write failed");
+            return Err(CaptureError::Write { name, packets, source });
+        }
+        if self.buffer.is_empty() {
             return Ok(());
         }
         self.waiting_since = None;

@@ -1,13 +1,16 @@
 //! Tests of the formats, the reader and the writer against each other and against tshark.
 
-use std::io::Write;
+mod damage;
+mod files;
+mod foreign;
+mod tools;
+
 use std::path::Path;
-use std::process::Command;
 
 use proptest::prelude::*;
 
-use super::pcap::{self, PcapReader, Resolution};
-use super::pcapng::{self, PcapngReader};
+use super::pcap::{PcapReader, Resolution};
+use super::pcapng::PcapngReader;
 use super::*;
 use crate::mask::Class;
 

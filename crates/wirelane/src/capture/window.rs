@@ -188,3 +188,124 @@ impl<T> WindowMerge<T> {
         Some(item)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn waits_for_every_queue() {
+        let mut merge = WindowMerge::new(3);
+        merge.push(0, 10, 'a').unwrap();
+        merge.push(1, 20, 'b').unwrap();
+        assert_eq!(merge.pop_ready(), None, "queue 2 may still bring something older");
+        merge.watermark(2, 9);
+        assert_eq!(merge.pop_ready(), None);
+        merge.watermark(2, 10);
+        assert_eq!(merge.horizon(), 10);
+        assert_eq!(merge.pop_ready(), Some('a'));
+        assert_eq!(merge.pop_ready(), None, "queue 0 has promised 10 only");
+        merge.watermark(0, u64::MAX);
+        merge.watermark(2, u64::MAX);
+        assert_eq!(merge.pop_ready(), Some('b'));
+        assert_eq!((merge.pop_ready(), merge.violations(), merge.len()), (None, 0, 0));
+        assert_eq!(merge.push(3, 1, 'x'), Err('x'));
+        merge.watermark(3, 1);
+    }
+
+    #[test]
+    fn late_items_leave_at_once_and_are_counted() {
+        let mut merge = WindowMerge::new(2);
+        merge.push(0, 10, 'a').unwrap();
+        merge.push(0, 30, 'c').unwrap();
+        assert_eq!((merge.oldest(), merge.force_pop()), (Some(10), Some('a')));
+        merge.push(1, 5, 'l').unwrap();
+        assert_eq!((merge.pop_ready(), merge.violations()), (Some('l'), 1));
+        assert_eq!(merge.pop_ready(), None, "30 still waits for queue 1");
+        // Out of order within a queue, but in time.
+        merge.push(0, 20, 'b').unwrap();
+        merge.watermark(1, 100);
+        assert_eq!([merge.pop_ready(), merge.pop_ready()], [Some('b'), Some('c')]);
+        assert_eq!((merge.violations(), merge.force_pop()), (1, None));
+        merge.push(0, u64::MAX, 'z').unwrap();
+        assert_eq!((merge.pop_ready(), merge.len()), (None, 1));
+        assert_eq!(merge.force_pop(), Some('z'));
+    }
+
+    proptest! {
+        /// Queues that keep their promises come out sorted, whole and as early as possible.
+        #[test]
+        fn equals_a_sort(
+            steps in proptest::collection::vec((0..5usize, 0..4u64, 0..4u8), 0..300),
+        ) {
+            let mut merge = WindowMerge::new(5);
+            let mut clocks = [0u64; 5];
+            let (mut pushed, mut popped) = (Vec::new(), Vec::new());
+            for (number, (queue, gap, action)) in steps.into_iter().enumerate() {
+                clocks[queue] += gap;
+                match action {
+                    0 => merge.watermark(queue, clocks[queue]),
+                    _ => {
+                        pushed.push((clocks[queue], queue, number));
+                        merge.push(queue, clocks[queue], (clocks[queue], queue, number)).unwrap();
+                    }
+                }
+                while let Some(item) = merge.pop_ready() {
+                    popped.push(item);
+                }
+                prop_assert_eq!(merge.len(), pushed.len() - popped.len());
+                if let Some(oldest) = merge.oldest() {
+                    // Whatever is left waits for an empty queue that is behind it.
+                    prop_assert!(merge.waits.iter().any(|wait| *wait < oldest));
+                }
+            }
+            for queue in 0..5 {
+                merge.watermark(queue, u64::MAX);
+            }
+            while let Some(item) = merge.pop_ready() {
+                popped.push(item);
+            }
+            prop_assert_eq!(merge.violations(), 0);
+            prop_assert!(popped.is_sorted_by_key(|(time, ..)| *time));
+            for queue in 0..5 {
+                prop_assert!(popped.iter().filter(|item| item.1 == queue).is_sorted_by_key(|item| item.2));
+            }
+            popped.sort_unstable();
+            pushed.sort_unstable();
+            prop_assert_eq!(popped, pushed);
+        }
+
+        /// Whatever comes, nothing is lost, and violations are the items that leave after a newer one.
+        #[test]
+        fn anything_is_conserved(
+            steps in proptest::collection::vec((0..4usize, 0..50u64, 0..6u8), 0..300),
+        ) {
+            let mut merge = WindowMerge::new(4);
+            let (mut pushed, mut popped) = (0, Vec::new());
+            for (queue, time, action) in steps {
+                match action {
+                    0 => merge.watermark(queue, time),
+                    1 => popped.extend(merge.force_pop()),
+                    2 | 3 => popped.extend(merge.pop_ready()),
+                    _ => {
+                        merge.push(queue, time, time).unwrap();
+                        pushed += 1;
+                    }
+                }
+            }
+            while let Some(time) = merge.force_pop() {
+                popped.push(time);
+            }
+            prop_assert_eq!(popped.len(), pushed);
+            let mut newest = 0;
+            let mut late = 0;
+            for time in popped {
+                late += u64::from(time < newest);
+                newest = newest.max(time);
+            }
+            prop_assert_eq!(merge.violations(), late);
+        }
+    }
+}

@@ -155,9 +155,14 @@ impl CaptureWriter {
         Ok((self.sources.len() - 1) as u32)
     }
 
-    /// Adds counters to the current file. The last ones given are repeated at the end of every file of a rotation.
+    /// Adds counters to the current file, if its size limit leaves room. The last ones given are repeated at the end of
+    /// every file of a rotation.
     pub fn write_statistics(&mut self, statistics: &[Statistics]) {
-        self.output.statistics(statistics);
+        let added = STATISTICS_LEN * statistics.len() as u64;
+        let limit = self.options.rotation.max_bytes.unwrap_or(u64::MAX);
+        if self.output.encoded_bytes() + added + self.end_len() <= limit {
+            self.output.statistics(statistics);
+        }
         self.statistics.clear();
         self.statistics.extend_from_slice(statistics);
     }
@@ -235,12 +240,17 @@ impl CaptureWriter {
             return true;
         }
         rotation.max_bytes.is_some_and(|limit| {
-            let end = match self.options.format {
-                FileFormat::Pcapng => STATISTICS_LEN * self.sources.len() as u64,
-                FileFormat::Pcap(_) => 0,
-            };
-            self.output.encoded_bytes() + encoded_len(self.options.format, record) + end > limit
+            let added = encoded_len(self.options.format, record) + self.end_len();
+            self.output.encoded_bytes() + added > limit
         })
+    }
+
+    /// Most bytes the statistics at the end of a file take.
+    fn end_len(&self) -> u64 {
+        match self.options.format {
+            FileFormat::Pcapng => STATISTICS_LEN * self.sources.len() as u64,
+            FileFormat::Pcap(_) => 0,
+        }
     }
 
     /// Begins a new file for what comes at `time`.

@@ -1,0 +1,127 @@
+//! Bounded-window merge of the queues' chunks into one order of time.
+//!
+//! Packets leave in the order of their timestamps as soon as no queue can bring an older one: a
+//! queue either has a packet waiting or has promised, by its watermark, how far its time has come.
+//! A queue that promises nothing for longer than the lateness bound is not waited for; should it
+//! then bring something older than what has left, that is written at once and counted as a
+//! violation. Consecutive packets of one queue leave as one run of bytes.
+
+use std::collections::VecDeque;
+
+use super::chunk::Chunk;
+
+pub(super) struct ChunkMerge {
+    inputs: Vec<Input>,
+    /// Timestamp of the newest packet that has left.
+    newest: u64,
+    violations: u64,
+}
+
+struct Input {
+    chunks: VecDeque<Chunk>,
+    /// Where the next block starts in the first chunk.
+    offset: usize,
+    /// Timestamp of that block, if there is one.
+    head: Option<u64>,
+    /// Nothing older than this comes after what is queued.
+    watermark: u64,
+}
+
+/// A run of blocks that may be written now.
+pub(super) struct Run<'a> {
+    pub(super) input: usize,
+    pub(super) chunk: &'a Chunk,
+    /// Bytes of the chunk.
+    pub(super) range: std::ops::Range<usize>,
+    pub(super) packets: u64,
+}
+
+impl ChunkMerge {
+    pub(super) fn new(inputs: usize) -> Self {
+        let input =
+            || Input { chunks: VecDeque::new(), offset: 0, head: None, watermark: 0 };
+        Self { inputs: (0..inputs).map(|_| input()).collect(), newest: 0, violations: 0 }
+    }
+
+    /// Queues a chunk behind those of the same input.
+    pub(super) fn push(&mut self, input: usize, chunk: Chunk) {
+        let input = &mut self.inputs[input];
+        input.chunks.push_back(chunk);
+        input.find_head();
+    }
+
+    /// Everything queued later from `input` is not older than `time`.
+    pub(super) fn set_watermark(&mut self, input: usize, time: u64) {
+        let input = &mut self.inputs[input];
+        input.watermark = input.watermark.max(time);
+    }
+
+    /// How many packets were older than one that had already left.
+    pub(super) fn violations(&self) -> u64 {
+        self.violations
+    }
+
+    /// No packet older than this is still to come, as far as the inputs have promised.
+    pub(super) fn horizon(&self) -> u64 {
+        let promise = |input: &Input| input.head.unwrap_or(input.watermark);
+        self.inputs.iter().map(promise).min().unwrap_or(u64::MAX)
+    }
+
+    /// Takes the next run and passes it to `write`; false if nothing may leave yet. Packets up to
+    /// `overdue` leave whatever the other inputs promised.
+    pub(super) fn pop<E>(
+        &mut self,
+        overdue: u64,
+        write: impl FnOnce(Run<'_>) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        // The oldest head, and up to when its input may go on alone.
+        let (mut first, mut oldest, mut limit) = (usize::MAX, u64::MAX, u64::MAX);
+        for (i, input) in self.inputs.iter().enumerate() {
+            match input.head {
+                Some(time) if first == usize::MAX || time < oldest => {
+                    if first != usize::MAX {
+                        limit = limit.min(oldest);
+                    }
+                    (first, oldest) = (i, time);
+                }
+                Some(time) => limit = limit.min(time),
+                None => limit = limit.min(input.watermark.max(overdue)),
+            }
+        }
+        if first == usize::MAX || oldest > limit {
+            return Ok(false);
+        }
+        let input = &mut self.inputs[first];
+        let Some(chunk) = input.chunks.front() else { return Ok(false) };
+        let (start, mut end, mut packets) = (input.offset, input.offset, 0);
+        while let Some(block) = chunk.block(end).filter(|block| block.timestamp <= limit) {
+            self.violations += u64::from(block.timestamp < self.newest);
+            self.newest = self.newest.max(block.timestamp);
+            end += block.len;
+            packets += 1;
+        }
+        input.offset = end;
+        let run = Run { input: first, chunk, range: start..end, packets };
+        write(run)?;
+        Ok(true)
+    }
+
+    /// Takes out a chunk whose packets have all left.
+    pub(super) fn take_spent(&mut self, input: usize) -> Option<Chunk> {
+        let input = &mut self.inputs[input];
+        let spent = input.chunks.front().is_some_and(|chunk| input.offset >= chunk.bytes().len());
+        let chunk = if spent { input.chunks.pop_front() } else { None };
+        if chunk.is_some() {
+            input.offset = 0;
+        }
+        input.find_head();
+        chunk
+    }
+}
+
+impl Input {
+    fn find_head(&mut self) {
+        self.head =
+            self.chunks.front().and_then(|chunk| chunk.block(self.offset)).map(|block| block.timestamp);
+    }
+}

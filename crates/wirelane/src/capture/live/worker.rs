@@ -1,0 +1,128 @@
+//! The receiving side of a capture: frames become blocks in chunks, chunks go to the writer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::budget::Budget;
+use super::chunk::Chunk;
+use crate::frame::Batch;
+use crate::pipeline::Consumer;
+use crate::port::Rx;
+use crate::ring::{Receiver, Sender};
+use crate::stats::RxCounters;
+use crate::sync::{Counter, Doorbell};
+
+/// A partly filled chunk is handed over after this time, in nanoseconds of packet time.
+pub(super) const CHUNK_PATIENCE: u64 = 20_000_000;
+
+/// One receiving end's way to the writer.
+pub(super) struct Lane {
+    pub(super) counters: Arc<RxCounters>,
+    /// Index of its interface description block.
+    pub(super) interface: u32,
+    pub(super) filled: Sender<Chunk>,
+    pub(super) spent: Receiver<Chunk>,
+    /// Empty chunks; the one used last is used first, while it is still in the cache.
+    pub(super) empty: Vec<Chunk>,
+    pub(super) current: Option<Chunk>,
+    /// Time up to which everything has been handed over.
+    pub(super) watermark: Arc<Counter>,
+    pub(super) bell: Arc<Doorbell>,
+}
+
+/// What a receiving thread does with its frames: encode them, or only count them.
+pub(super) struct Worker {
+    /// One per receiving end; empty if nothing is written.
+    pub(super) lanes: Vec<Lane>,
+    pub(super) budget: Arc<Budget>,
+    /// Packets admitted and not yet used up.
+    pub(super) admitted: usize,
+    /// The port waits for us: nothing is lost by making it wait.
+    pub(super) lossless: bool,
+}
+
+impl Consumer for Worker {
+    fn consume(&mut self, input: usize, batch: &mut Batch) {
+        self.admitted -= batch.len().min(self.admitted);
+        if let Some(lane) = self.lanes.get_mut(input) {
+            lane.encode(batch, self.lossless);
+        }
+    }
+
+    fn admit(&mut self, wanted: usize) -> usize {
+        if self.admitted < wanted {
+            self.admitted += self.budget.take(wanted - self.admitted);
+        }
+        self.admitted.min(wanted)
+    }
+
+    fn round(&mut self, inputs: &[Rx], idle: bool) {
+        for (lane, rx) in self.lanes.iter_mut().zip(inputs) {
+            if idle {
+                lane.hand_over();
+            }
+            if lane.current.is_none() {
+                lane.promise(rx.watermark());
+            }
+        }
+    }
+}
+
+impl Worker {
+    /// Hands over what is left. The writer sees the end once the lanes are dropped.
+    pub(super) fn finish(&mut self) {
+        self.lanes.iter_mut().for_each(Lane::hand_over);
+        self.budget.give_back(std::mem::take(&mut self.admitted));
+    }
+}
+
+impl Lane {
+    /// Copies the frames into chunks; counts those for which there is no chunk.
+    fn encode(&mut self, batch: &Batch, lossless: bool) {
+        for (done, frame) in batch.iter().enumerate() {
+            if self.current.as_ref().is_some_and(|chunk| !chunk.has_room_for(frame)) {
+                self.hand_over();
+            }
+            if self.current.is_none() {
+                self.current = self.empty_chunk(lossless);
+            }
+            let Some(chunk) = &mut self.current else {
+                let lost = &batch[done..];
+                let bytes = lost.iter().map(|frame| u64::from(frame.original_len())).sum();
+                self.counters.writer.add(lost.len() as u64);
+                self.counters.writer_bytes.add(bytes);
+                return;
+            };
+            chunk.push(self.interface, frame);
+        }
+    }
+
+    /// An empty chunk, waiting for one if the port can wait and the writer is alive.
+    fn empty_chunk(&mut self, lossless: bool) -> Option<Chunk> {
+        loop {
+            self.spent.receive(&mut self.empty, usize::MAX);
+            if let Some(mut chunk) = self.empty.pop() {
+                chunk.clear();
+                return Some(chunk);
+            }
+            if !lossless || self.spent.is_finished() {
+                return None;
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+
+    /// Gives the current chunk to the writer. There is always room: the ring holds all chunks.
+    fn hand_over(&mut self) {
+        let Some(chunk) = self.current.take_if(|chunk| !chunk.is_empty()) else { return };
+        self.filled.send(&mut vec![chunk]);
+        self.bell.ring();
+    }
+
+    /// Tells the writer how far the time of this lane has come.
+    fn promise(&self, time: u64) {
+        if time > self.watermark.value() {
+            self.watermark.set(time);
+        }
+    }
+}

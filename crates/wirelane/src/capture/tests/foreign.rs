@@ -1,0 +1,190 @@
+//! Files that Wirelane does not write itself: the other byte order, old and simple packet blocks, other resolutions,
+//! several sections.
+
+use super::*;
+
+/// Builds blocks in big- or little-endian order, from the words of the specification.
+struct Builder {
+    big: bool,
+    bytes: Vec<u8>,
+}
+
+impl Builder {
+    fn u16(&self, value: u16) -> [u8; 2] {
+        if self.big { value.to_be_bytes() } else { value.to_le_bytes() }
+    }
+
+    fn u32(&self, value: u32) -> [u8; 4] {
+        if self.big { value.to_be_bytes() } else { value.to_le_bytes() }
+    }
+
+    fn words(&self, words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| self.u32(*word)).collect()
+    }
+
+    fn option(&self, code: u16, value: &[u8]) -> Vec<u8> {
+        let mut bytes = [self.u16(code), self.u16(value.len() as u16)].concat();
+        bytes.extend_from_slice(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn block(&mut self, kind: u32, body: &[&[u8]]) {
+        let mut body = body.concat();
+        body.resize(body.len().next_multiple_of(4), 0);
+        let len = self.u32(body.len() as u32 + 12);
+        self.bytes.extend([self.u32(kind), len].concat());
+        self.bytes.extend(body);
+        self.bytes.extend(len);
+    }
+
+    fn section(&mut self) {
+        let version = [self.u16(1), self.u16(0)].concat();
+        self.block(0x0A0D_0D0A, &[&self.u32(0x1A2B_3C4D), &version, &[0xff; 8]]);
+    }
+
+    fn interface(&mut self, link_type: u16, snaplen: u32, options: &[Vec<u8>]) {
+        let head = [self.u16(link_type), self.u16(0)].concat();
+        self.block(1, &[&head, &self.u32(snaplen), &options.concat()]);
+    }
+}
+
+#[test]
+fn every_kind_of_block_in_both_byte_orders() {
+    for big in [false, true] {
+        let mut file = Builder { big, bytes: Vec::new() };
+        file.section();
+        let name = file.option(2, b"en7");
+        let text = file.option(3, b"uplink");
+        let end = file.option(0, &[]);
+        file.interface(1, 5, &[name, text, end]);
+        let resolution = file.option(9, &[0x80 | 10]);
+        let offset =
+            file.option(14, &if big { 100i64.to_be_bytes() } else { 100i64.to_le_bytes() });
+        let speed = file.option(8, &if big { 7u64.to_be_bytes() } else { 7u64.to_le_bytes() });
+        file.interface(113, 0, &[resolution, offset, speed]);
+
+        // Enhanced, microseconds by default; with flags "outbound" and a comment before them.
+        let comment = file.option(1, b"hello");
+        let flags = file.option(2, &file.u32(0xffff_fff2));
+        let head = file.words(&[0, 1, 2, 3, 60]);
+        file.block(6, &[&head, b"abc\0", &comment, &flags]);
+        // Simple: cut by the snap length of interface 0, padded to 8.
+        let head = file.words(&[9]);
+        file.block(3, &[&head, b"simpl\0\0\0"]);
+        // Obsolete: interface 1, 77 drops before it; binary fractions of a second, 100 s later.
+        let head = [file.u16(1), file.u16(77)].concat();
+        let rest = file.words(&[0, 1536, 4, 4]);
+        file.block(2, &[&head, &rest, b"old!"]);
+        // Blocks to skip: name resolution, custom, one from the future.
+        file.block(4, &[&[0; 4]]);
+        file.block(0x0BAD, &[b"\0\0\x7f\xffwhatever"]);
+        file.block(0xffff_0000, &[]);
+        let words = file.words(&[0, 0, 3]);
+        let start = file.option(2, &file.words(&[0, 2]));
+        let drops = file.option(5, &if big { 99u64.to_be_bytes() } else { 99u64.to_le_bytes() });
+        let odd = file.option(6, &[1, 2]);
+        file.block(5, &[&words, &start, &odd, &drops]);
+        // Another section, in the other byte order, numbers its interfaces from 0 again.
+        file.big = !big;
+        file.section();
+        file.interface(1, 0, &[]);
+        let head = file.words(&[0, 0, 1, 1, 1]);
+        file.block(6, &[&head, b"x"]);
+
+        let mut reader = PcapngReader::new(file.bytes.as_slice(), "test");
+        let (records, error) =
+            drain(|| reader.next_record().map(|record| record.map(|record| Owned::of(&record))));
+        assert!(error.is_none(), "{error:?}");
+        let expected = [
+            (0, ((1 << 32) + 2) * 1000, 60, Direction::Outbound, "abc"),
+            (0, 0, 9, Direction::Unknown, "simpl"),
+            (1, 101_500_000_000, 4, Direction::Unknown, "old!"),
+            (2, 1000, 1, Direction::Unknown, "x"),
+        ];
+        let expected = expected.map(|(interface, timestamp, original_len, direction, data)| {
+            Owned { interface, timestamp, original_len, direction, data: data.into() }
+        });
+        assert_eq!(records, expected, "big-endian: {big}");
+
+        let [first, second, third] = reader.interfaces() else { panic!("three interfaces") };
+        assert_eq!((first.name.as_str(), first.description.as_str()), ("en7", "uplink"));
+        assert_eq!((first.class, first.queue, first.snaplen), (None, None, 5));
+        assert_eq!((second.link_type, second.speed), (113, Some(7)));
+        assert_eq!(third, &Source { link_type: 1, ..Source::default() });
+        let statistics: Vec<_> = reader.statistics().copied().collect();
+        let expected = Statistics {
+            interface: 0,
+            timestamp: 3000,
+            start: Some(2000),
+            dropped: Some(99),
+            ..Statistics::default()
+        };
+        assert_eq!(statistics, [expected]);
+    }
+}
+
+#[test]
+fn classic_pcap_in_both_byte_orders_and_resolutions() {
+    for big in [false, true] {
+        for (magic, nanoseconds) in [(0xA1B2_C3D4, 1000), (0xA1B2_3C4D, 1)] {
+            let file = Builder { big, bytes: Vec::new() };
+            // The link type carries a frame check sequence length in its upper bits.
+            let mut bytes = file.words(&[magic]);
+            bytes.extend([file.u16(2), file.u16(4)].concat());
+            bytes.extend(file.words(&[0, 0, 262_144, 0x2400_0071]));
+            bytes.extend(file.words(&[1_700_000_000, 999_999, 3, 1514]));
+            bytes.extend(b"abc");
+            bytes.extend(file.words(&[u32::MAX, u32::MAX, 0, 0]));
+
+            let source = std::io::Cursor::new(bytes);
+            let mut reader = CaptureReader::from_reader(source, "test").unwrap();
+            assert_eq!(reader.interfaces().len(), 1);
+            assert_eq!(reader.interfaces()[0].link_type, 113);
+            let record = reader.next_record().unwrap().unwrap();
+            let time = 1_700_000_000_000_000_000 + 999_999 * nanoseconds;
+            assert_eq!(
+                (record.timestamp, record.original_len, record.data),
+                (time, 1514, &b"abc"[..])
+            );
+            let record = reader.next_record().unwrap().unwrap();
+            assert_eq!(record.timestamp, u64::from(u32::MAX) * (1_000_000_000 + nanoseconds));
+            assert!(reader.next_record().unwrap().is_none());
+            assert_eq!(reader.packets(), 2);
+        }
+    }
+}
+
+#[test]
+fn blocks_larger_than_the_buffer_and_reads_of_one_byte() {
+    /// Gives one byte at a time, and an interruption before each.
+    struct Trickle<'a>(&'a [u8], bool);
+    impl std::io::Read for Trickle<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            self.1 = !self.1;
+            if self.1 {
+                return Err(std::io::ErrorKind::Interrupted.into());
+            }
+            let take = self.0.len().min(buffer.len()).min(1);
+            let (now, later) = self.0.split_at(take);
+            buffer[..take].copy_from_slice(now);
+            self.0 = later;
+            Ok(take)
+        }
+    }
+    let mut file = Builder { big: cfg!(target_endian = "big"), bytes: Vec::new() };
+    file.section();
+    file.interface(1, 0, &[]);
+    file.block(0x0BAD, &[&vec![7; 700_000]]);
+    let head = file.words(&[0, 0, 1, 300_000, 300_000]);
+    file.block(6, &[&head, &vec![9; 300_000]]);
+    let mut reader = PcapngReader::new(Trickle(&file.bytes, false), "test");
+    let record = reader.next_record().unwrap().unwrap();
+    assert_eq!((record.data.len(), record.data[299_999]), (300_000, 9));
+    assert!(reader.next_record().unwrap().is_none());
+
+    // Written again, it is cut to what every program reads.
+    let mut copy = Vec::new();
+    pcapng::packet(&mut copy, &Owned::new(0, 0, &vec![1; 300_000]).record());
+    assert_eq!(copy.len(), 256 * 1024 + 32);
+}
