@@ -187,7 +187,7 @@ fn miri(context: &Context) -> Outcome {
             .env("CARGO_TARGET_DIR", context.target("miri"))
             // Property tests look for a file of old failures, and take seconds per case.
             .env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-strict-provenance")
-            .env("PROPTEST_CASES", "4");
+            .env("PROPTEST_CASES", "2");
         let (succeeded, report) = cargo::tests(&mut command);
         outcome += report.outcome(succeeded, 0);
     }

@@ -1,6 +1,7 @@
-//! The little that this crate's privileged tests share; the testkit is above this crate.
+//! The little that this crate's privileged tests share; of the testkit, which is above this crate, only
+//! what does not mention this crate's types: there they are those of another build of it.
 
-use crate::{iface, netns, privilege};
+use crate::{iface, netns};
 
 /// Runs `body` in a thread of its own, inside a new network namespace with `lo` up. Without privileges it says so and skips,
 /// or fails when `WIRELANE_REQUIRE_PRIVILEGED=1`.
@@ -20,22 +21,9 @@ pub(crate) fn in_new_namespace(body: impl FnOnce() + Send) {
     });
 }
 
-/// Whether privileged tests can run here.
+/// Whether privileged tests can run here; reported as the testkit's other users do.
 pub(crate) fn privileged() -> bool {
-    let needed = [
-        privilege::Capability::NetAdmin,
-        privilege::Capability::NetRaw,
-        privilege::Capability::SysAdmin,
-    ];
-    let has = privilege::effective().unwrap();
-    let Some(missing) = needed.into_iter().find(|capability| !has.contains(*capability)) else {
-        return true;
-    };
-    let required =
-        std::env::var_os("WIRELANE_REQUIRE_PRIVILEGED").is_some_and(|value| value == "1");
-    assert!(!required, "{missing} is missing and WIRELANE_REQUIRE_PRIVILEGED=1");
-    eprintln!("SKIPPED: needs {missing}");
-    false
+    wirelane_testkit::privileged::require()
 }
 
 /// Waits up to two seconds for `condition`. What a closed descriptor undoes may come late here: a test in another thread that is just
