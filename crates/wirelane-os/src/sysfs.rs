@@ -11,7 +11,7 @@ use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 use rustix::io::{Errno, read};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
-use crate::netdev::Link;
+use crate::netdev::{self, Link};
 
 /// A sysfs that shows the network interfaces of one namespace.
 #[derive(Debug)]
@@ -20,10 +20,9 @@ pub struct Sysfs {
 }
 
 impl Sysfs {
-    /// The sysfs of the calling thread's network namespace, whose interfaces are `links`; `None` when there is no way to
-    /// see it.
-    pub fn of_this_namespace(links: &[Link]) -> Option<Sysfs> {
-        Sysfs::mount().ok().or_else(|| Sysfs::checked(links))
+    /// The sysfs of the calling thread's network namespace; `None` when there is no way to see it.
+    pub fn of_this_namespace() -> Option<Sysfs> {
+        Sysfs::mount().ok().or_else(|| Sysfs::checked(&netdev::links().ok()?))
     }
 
     /// The whole of a small file, trimmed, e.g. `class/net/eth0/mtu`; `None` when it cannot be read.
@@ -101,7 +100,7 @@ mod tests {
     #[test]
     fn lists_the_interfaces_of_this_namespace() {
         let links = links().unwrap();
-        let Some(sysfs) = Sysfs::of_this_namespace(&links) else {
+        let Some(sysfs) = Sysfs::of_this_namespace() else {
             eprintln!("SKIPPED: no sysfs of this namespace can be seen");
             return;
         };

@@ -1,6 +1,6 @@
 //! Asks every source for what it knows and puts the answers together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use wirelane_os::error::OsError;
@@ -15,7 +15,29 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-pub(super) fn interface(name: &str) -> Result<InterfaceQueues> {
+/// What is the same for every interface of a namespace, read once.
+pub(super) struct Host {
+    /// sysfs of this namespace.
+    sysfs: Option<Sysfs>,
+    /// The interrupts of the system and their names.
+    interrupts: Vec<(u32, String)>,
+    /// The CPUs of every NUMA node.
+    nodes: Vec<(u32, CpuList)>,
+}
+
+impl Host {
+    pub(super) fn of_this_namespace() -> Host {
+        let interrupts = fs::read_to_string("/proc/interrupts").unwrap_or_default();
+        Host {
+            sysfs: Sysfs::of_this_namespace(),
+            interrupts: interrupts::parse(&interrupts),
+            nodes: numa_nodes(),
+        }
+    }
+}
+
+/// Everything known about one interface.
+pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
     let link = netdev::link(name).map_err(|error| match error.errno() {
         Some(ENODEV) => Error::failed(name, "the interface does not exist")
             .help("`wirelane queues` lists those that do"),
@@ -34,8 +56,7 @@ pub(super) fn interface(name: &str) -> Result<InterfaceQueues> {
         queues: failures.keep(netdev::queues(link.index)).unwrap_or_default(),
         napis: failures.keep(netdev::napis(link.index)).unwrap_or_default(),
     };
-    let sysfs = Sysfs::of_this_namespace(&netdev::links().unwrap_or_default());
-    let device = Device::new(&link, sysfs.as_ref());
+    let device = Device::new(&link, host);
 
     let channels = channels.unwrap_or_default();
     let rx_count = device
@@ -95,7 +116,7 @@ pub(super) fn interface(name: &str) -> Result<InterfaceQueues> {
         },
         notes: Vec::new(),
     };
-    found.notes = notes::findings(&found, sysfs.is_some());
+    found.notes = notes::findings(&found, host.sysfs.is_some());
     found.notes.extend(failures.messages);
     Ok(found)
 }
@@ -139,24 +160,28 @@ impl Services {
     }
 }
 
-/// What files say: sysfs of this namespace, and the parts of /proc and /sys that belong to no namespace.
+/// What files say of one interface.
 struct Device<'a> {
     name: &'a str,
-    sysfs: Option<&'a Sysfs>,
+    host: &'a Host,
     interrupts: QueueInterrupts,
-    nodes: Vec<(u32, CpuList)>,
 }
 
 impl<'a> Device<'a> {
-    fn new(link: &'a Link, sysfs: Option<&'a Sysfs>) -> Device<'a> {
-        let mut device = Device {
-            name: &link.name,
-            sysfs,
-            interrupts: QueueInterrupts::default(),
-            nodes: numa_nodes(),
-        };
+    fn new(link: &'a Link, host: &'a Host) -> Device<'a> {
+        let mut device = Device { name: &link.name, host, interrupts: QueueInterrupts::default() };
         device.interrupts = device.named_interrupts().unwrap_or_default();
         device
+    }
+
+    /// A file of this interface in sysfs.
+    fn read(&self, file: &str) -> Option<String> {
+        self.host.sysfs.as_ref()?.read(&format!("class/net/{}/{file}", self.name))
+    }
+
+    /// The names in a directory of this interface in sysfs.
+    fn list(&self, directory: &str) -> Option<BTreeSet<String>> {
+        self.host.sysfs.as_ref()?.list(&format!("class/net/{}/{directory}", self.name))
     }
 
     /// The queues in use: as the kernel lists them, which it does while the interface is up, or as sysfs does. Queues that
@@ -172,7 +197,7 @@ impl<'a> Device<'a> {
             QueueDirection::Tx => "tx-",
         };
         let listed = || {
-            let names = self.sysfs?.list(&format!("class/net/{}/queues", self.name))?;
+            let names = self.list("queues")?;
             let count = names.iter().filter(|name| name.starts_with(prefix)).count();
             u32::try_from(count).ok().and_then(nonzero)
         };
@@ -205,38 +230,41 @@ impl<'a> Device<'a> {
 
     /// An RPS or XPS mask.
     fn steering(&self, file: &str) -> Option<CpuList> {
-        let mask = self.sysfs?.read(&format!("class/net/{}/queues/{file}", self.name))?;
+        let mask = self.read(&format!("queues/{file}"))?;
         CpuList::from_mask(&mask)
     }
 
     fn numa_node(&self) -> Option<u32> {
         // The node of a virtio device is that of the PCI function it sits on. -1 is "none", and not a number of u32.
-        ["device/numa_node", "device/../numa_node"].into_iter().find_map(|file| {
-            self.sysfs?.read(&format!("class/net/{}/{file}", self.name))?.parse().ok()
-        })
+        ["device/numa_node", "device/../numa_node"]
+            .into_iter()
+            .find_map(|file| self.read(file)?.parse().ok())
     }
 
     fn node_of(&self, cpus: &CpuList) -> Option<u32> {
         let holds = |(_, of_node): &&(u32, CpuList)| !cpus.is_empty() && cpus.is_subset(of_node);
-        self.nodes.iter().find(holds).map(|(node, _)| *node)
+        self.host.nodes.iter().find(holds).map(|(node, _)| *node)
     }
 
     /// Interrupts of the device by the names it gave them. A virtio device has those of the PCI function that it sits on.
     fn named_interrupts(&self) -> Option<QueueInterrupts> {
-        let sysfs = self.sysfs?;
-        let path = |rest: &str| format!("class/net/{}/{rest}", self.name);
         let own: Vec<u32> = ["device/msi_irqs", "device/../msi_irqs"]
             .into_iter()
-            .find_map(|directory| sysfs.list(&path(directory)))?
+            .find_map(|directory| self.list(directory))?
             .iter()
             .filter_map(|irq| irq.parse().ok())
             .collect();
-        let mut named = interrupts::parse(&fs::read_to_string("/proc/interrupts").ok()?);
-        named.retain(|(irq, _)| own.contains(irq));
         // Several interfaces on one device can be told apart only by names that hold the interface's.
-        if sysfs.list(&path("device/net")).is_none_or(|interfaces| interfaces.len() != 1) {
-            named.retain(|(_, name)| interrupts::names(name, self.name));
-        }
+        let alone = self.list("device/net").is_some_and(|interfaces| interfaces.len() == 1);
+        let named: Vec<_> = self
+            .host
+            .interrupts
+            .iter()
+            .filter(|(irq, name)| {
+                own.contains(irq) && (alone || interrupts::names(name, self.name))
+            })
+            .cloned()
+            .collect();
         Some(interrupts::assign(&named, self.name))
     }
 }

@@ -23,6 +23,8 @@ mod mapping;
 mod notes;
 mod rss;
 
+use gather::Host;
+
 pub use cpus::CpuList;
 pub use mapping::{QueueMapping, rx_mapping};
 
@@ -41,7 +43,23 @@ pub fn interfaces() -> Result<Vec<String>> {
 /// When there is no such interface in this network namespace, or the kernel cannot be asked. What a driver does not tell is
 /// `None`, and a question that failed leaves a note.
 pub fn interface(name: &str) -> Result<InterfaceQueues> {
-    gather::interface(name)
+    gather::interface(&Host::of_this_namespace(), name)
+}
+
+/// [`interface`] for every interface of this network namespace. One that vanishes in between is left out.
+///
+/// # Errors
+/// As [`interfaces`] and [`interface`].
+pub fn all() -> Result<Vec<InterfaceQueues>> {
+    let host = Host::of_this_namespace();
+    let mut found = Vec::new();
+    for name in interfaces()? {
+        match gather::interface(&host, &name) {
+            Err(_) if !interfaces()?.contains(&name) => {}
+            interface => found.push(interface?),
+        }
+    }
+    Ok(found)
 }
 
 /// An interface and its queues.
@@ -174,7 +192,8 @@ pub enum CpusFrom {
 pub struct Rss {
     /// `toeplitz`, `xor` or `crc32`.
     pub function: Option<String>,
-    /// What the device does with the fields before hashing: `none`, `symmetric-xor` or `symmetric-or-xor`.
+    /// What the device does with the fields before hashing: `none`, `symmetric-xor` or `symmetric-or-xor`. Kernels before 6.8
+    /// know of `none` only.
     pub input_transform: Option<String>,
     /// The hash key as `ethtool -X … hkey` takes it: bytes in hexadecimal, separated by colons.
     pub key: Option<String>,

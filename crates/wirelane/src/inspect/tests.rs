@@ -112,6 +112,18 @@ fn privileged_tap_counts_the_queues_that_are_open() {
 }
 
 #[test]
+fn privileged_a_thousand_queues_are_counted() {
+    in_new_namespace(|| {
+        // Their list takes several datagrams.
+        run("ip link add va up numrxqueues 1000 numtxqueues 1000 type veth peer name vb");
+        run("ethtool -L va rx 1000 tx 1000");
+        let va = interface("va").unwrap();
+        assert_eq!((va.rx.count, va.tx.count), (Some(1000), Some(1000)));
+        assert_eq!(va.rx.queues[999].index, 999);
+    });
+}
+
+#[test]
 fn privileged_gro_is_noted() {
     in_new_namespace(|| {
         run("ip link add va up type veth peer name vb");
@@ -131,6 +143,8 @@ fn privileged_interfaces_are_those_of_the_namespace() {
     in_new_namespace(|| {
         run("ip link add va type veth peer name vb");
         assert_eq!(interfaces().unwrap(), ["lo", "vb", "va"]);
+        let names: Vec<_> = all().unwrap().into_iter().map(|interface| interface.name).collect();
+        assert_eq!(names, ["lo", "vb", "va"]);
     });
 }
 
