@@ -80,3 +80,91 @@ fn numbers(numbers: impl Iterator<Item = u32>) -> Option<CpuList> {
     let list: CpuList = numbers.collect();
     (!list.is_empty()).then_some(list)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Combined, Offloads, Ring, Rss, RxQueue, Service, Side};
+    use super::*;
+
+    /// A quiet server NIC with four queues on node 0.
+    fn nic() -> InterfaceQueues {
+        let queues = (0..4).map(|index| RxQueue {
+            index,
+            service: Service { numa: Some(0), ..Service::default() },
+            rps_cpus: None,
+        });
+        InterfaceQueues {
+            name: "eth0".into(),
+            index: 2,
+            up: true,
+            mtu: Some(1500),
+            speed_mbps: Some(25_000),
+            driver: Some("ice".into()),
+            driver_version: None,
+            firmware: None,
+            bus: None,
+            numa_node: Some(0),
+            rx_queue_mapping: QueueMapping::Shifted,
+            rx: Side {
+                count: Some(4),
+                max: Some(8),
+                ring: Ring::default(),
+                queues: queues.collect(),
+            },
+            tx: Side { count: Some(4), max: Some(8), ring: Ring::default(), queues: Vec::new() },
+            combined: Combined::default(),
+            rss: Some(Rss {
+                key_symmetric: Some(true),
+                indirection: Some(vec![0, 1, 2, 3]),
+                ..Rss::default()
+            }),
+            offloads: Offloads { gro: Some(false), lro: Some(false), ..Offloads::default() },
+            notes: Vec::new(),
+        }
+    }
+
+    /// The only finding on `nic` once `change` is made.
+    fn only(change: impl FnOnce(&mut InterfaceQueues)) -> String {
+        let mut nic = nic();
+        change(&mut nic);
+        let notes = findings(&nic, true);
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        notes.into_iter().next().unwrap()
+    }
+
+    #[test]
+    fn nothing_unusual_gives_no_note() {
+        assert_eq!(findings(&nic(), true), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_finding_is_noted() {
+        let rss = |nic: &mut InterfaceQueues| nic.rss.as_mut().unwrap().key_symmetric = Some(false);
+        assert!(only(rss).contains("not symmetric"));
+        let table = |nic: &mut InterfaceQueues| {
+            nic.rss.as_mut().unwrap().indirection = Some(vec![0, 0]);
+        };
+        assert!(only(table).ends_with("receive queues 1-3"));
+        let far = |nic: &mut InterfaceQueues| nic.rx.queues[2].service.numa = Some(1);
+        assert!(only(far).starts_with("receive queues 2 are served"));
+        assert!(only(|nic| nic.up = false).contains("`ip link set eth0 up`"));
+        assert!(only(|nic| nic.offloads.gro = Some(true)).starts_with("GRO merges"));
+        assert!(only(|nic| nic.offloads.lro = Some(true)).starts_with("LRO merges"));
+        assert!(only(|nic| nic.driver = None).contains("records no receive queue"));
+        assert!(
+            only(|nic| nic.rx_queue_mapping = QueueMapping::Unshifted).contains("XDP redirect")
+        );
+    }
+
+    #[test]
+    fn what_is_unknown_is_not_noted() {
+        let mut nic = nic();
+        nic.rss = None;
+        nic.numa_node = None;
+        nic.offloads = Offloads::default();
+        nic.rx.count = None;
+        nic.rx.queues.clear();
+        assert_eq!(findings(&nic, true), Vec::<String>::new());
+        assert_eq!(findings(&nic, false).len(), 1);
+    }
+}
