@@ -34,7 +34,9 @@ fn main() {
     let volume = argument.unwrap_or(200) * 1_000_000;
     for size in [64, 1500] {
         let count = volume / (size + 32);
-        println!("{size}-byte packets, {count} of them: median ns/packet (lowest to highest), Gbit/s of packets");
+        println!(
+            "{size}-byte packets, {count} of them: median ns/packet (lowest to highest), Gbit/s of packets"
+        );
         reading(size, count);
         writing(size, count);
     }
@@ -173,7 +175,9 @@ fn chunks(volume: usize) {
         };
         (format!("{kib:5} KiB"), Box::new(run))
     });
-    compare(cases.collect(), |time| format!("{:.2}", (count * 1532) as f64 / time.as_secs_f64() / 1e9));
+    compare(cases.collect(), |time| {
+        format!("{:.2}", (count * 1532) as f64 / time.as_secs_f64() / 1e9)
+    });
     fs::remove_file(path).unwrap();
 }
 
@@ -187,7 +191,8 @@ fn against_dd(volume: usize) {
         let _ = fs::remove_file(&path);
         let sources = [Source::new("sim", Class::Rx, Some(0))];
         let start = Instant::now();
-        let mut writer = CaptureWriter::create(&path, &sources, WriterOptions::of_path(&path), 0).unwrap();
+        let mut writer =
+            CaptureWriter::create(&path, &sources, WriterOptions::of_path(&path), 0).unwrap();
         for index in 0..count {
             writer.write(&record(index, black_box(&data))).unwrap();
         }

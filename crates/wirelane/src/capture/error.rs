@@ -1,5 +1,6 @@
 //! What can go wrong with a capture file, in one line each: the object, the cause, the next step.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 
@@ -71,8 +72,10 @@ pub enum CaptureError {
     Unsupported {
         /// Path.
         name: String,
-        /// What, and what to do instead.
+        /// What.
         what: &'static str,
+        /// What to do instead.
+        help: &'static str,
     },
 }
 
@@ -95,55 +98,83 @@ impl CaptureError {
     }
 }
 
+impl CaptureError {
+    /// What errors call the file.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Open { name, .. }
+            | Self::Read { name, .. }
+            | Self::Unrecognized { name, .. }
+            | Self::Truncated { name, .. }
+            | Self::Malformed { name, .. }
+            | Self::Write { name, .. }
+            | Self::BrokenPipe { name, .. }
+            | Self::Unsupported { name, .. } => name,
+        }
+    }
+
+    /// Cause and next step, without the object.
+    fn parts(&self) -> (String, Cow<'static, str>) {
+        match self {
+            Self::Open { action, source, .. } => {
+                (format!("cannot {action}: {}", cause(source)), advice(source).into())
+            }
+            Self::Read { offset, source, .. } if source.raw_os_error().is_none() => (
+                format!("damaged at byte {offset} of its content: {source}"),
+                "what is before can be used".into(),
+            ),
+            Self::Read { offset, source, .. } => {
+                (format!("cannot read at byte {offset}: {}", cause(source)), advice(source).into())
+            }
+            Self::Unrecognized { what, .. } => (
+                format!("not a capture file: {what}"),
+                "give a pcap or pcapng file, plain, gzip or zstd".into(),
+            ),
+            Self::Truncated { offset, packets, .. } => (
+                format!("cut short in the block at byte {offset}"),
+                format!("the {packets} packets before it can be used").into(),
+            ),
+            Self::Malformed { offset, what, .. } => (
+                format!("corrupt at byte {offset}: {what}"),
+                "the packets before it can be used".into(),
+            ),
+            Self::Write { packets, source, .. } => (
+                format!(
+                    "cannot write: {}; {packets} packets are safely in the file",
+                    cause(source)
+                ),
+                advice(source).into(),
+            ),
+            Self::BrokenPipe { packets, .. } => {
+                (format!("the reader closed the pipe after {packets} packets"), "".into())
+            }
+            Self::Unsupported { what, help, .. } => ((*what).into(), (*help).into()),
+        }
+    }
+}
+
 impl fmt::Display for CaptureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Open { name, action, source } => {
-                write!(f, "{name}: cannot {action}: {}{}", cause(source), advice(source))
-            }
-            Self::Read { name, offset, source } if source.raw_os_error().is_none() => {
-                write!(
-                    f,
-                    "{name}: damaged at byte {offset} of its content: {source}; what is before can be used"
-                )
-            }
-            Self::Read { name, offset, source } => {
-                write!(
-                    f,
-                    "{name}: cannot read at byte {offset}: {}{}",
-                    cause(source),
-                    advice(source)
-                )
-            }
-            Self::Unrecognized { name, what } => {
-                write!(
-                    f,
-                    "{name}: not a capture file: {what}; give a pcap or pcapng file, plain, gzip or zstd"
-                )
-            }
-            Self::Truncated { name, offset, packets } => {
-                write!(
-                    f,
-                    "{name}: cut short in the block at byte {offset}; the {packets} packets before it can be used"
-                )
-            }
-            Self::Malformed { name, offset, what } => {
-                write!(
-                    f,
-                    "{name}: corrupt at byte {offset}: {what}; the packets before it can be used"
-                )
-            }
-            Self::Write { name, packets, source } => write!(
-                f,
-                "{name}: cannot write: {}{}; {packets} packets are safely in the file",
-                cause(source),
-                advice(source)
-            ),
-            Self::BrokenPipe { name, packets } => {
-                write!(f, "{name}: the reader closed the pipe after {packets} packets")
-            }
-            Self::Unsupported { name, what } => write!(f, "{name}: {what}"),
+        // A path may hold control characters; an error stays on one line.
+        for c in self.name().chars() {
+            if c.is_control() { write!(f, "{}", c.escape_default())? } else { write!(f, "{c}")? }
         }
+        let (cause, help) = self.parts();
+        write!(f, ": {cause}")?;
+        if help.is_empty() { Ok(()) } else { write!(f, "; {help}") }
+    }
+}
+
+impl From<CaptureError> for crate::error::Error {
+    fn from(error: CaptureError) -> Self {
+        use crate::error::Error;
+        if error.is_broken_pipe() {
+            return Error::io(error.name(), "write", Errno::PIPE.into());
+        }
+        let (cause, help) = error.parts();
+        let converted = Error::failed(error.name(), cause);
+        if help.is_empty() { converted } else { converted.help(help) }
     }
 }
 
@@ -198,13 +229,13 @@ fn symbol(number: i32) -> String {
 /// The next step, where there is one to name.
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::NotFound => "; check the path",
-        io::ErrorKind::PermissionDenied => "; check who may access it",
-        io::ErrorKind::StorageFull => "; free space, or rotate with -C and -W",
-        io::ErrorKind::QuotaExceeded => "; raise the quota, or rotate with -C and -W",
-        io::ErrorKind::FileTooLarge => "; raise the file size limit (ulimit -f), or rotate with -C",
-        io::ErrorKind::ReadOnlyFilesystem => "; choose another directory",
-        io::ErrorKind::IsADirectory => "; name a file in it",
+        io::ErrorKind::NotFound => "check the path",
+        io::ErrorKind::PermissionDenied => "check who may access it",
+        io::ErrorKind::StorageFull => "free space, or rotate with -C and -W",
+        io::ErrorKind::QuotaExceeded => "raise the quota, or rotate with -C and -W",
+        io::ErrorKind::FileTooLarge => "raise the file size limit (ulimit -f), or rotate with -C",
+        io::ErrorKind::ReadOnlyFilesystem => "choose another directory",
+        io::ErrorKind::IsADirectory => "name a file in it",
         _ => "",
     }
 }

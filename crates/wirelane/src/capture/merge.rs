@@ -48,8 +48,12 @@ pub struct MergedInput {
 pub fn merge_files(inputs: &[PathBuf], output: &Path) -> Result<MergeReport, CaptureError> {
     for input in inputs {
         if same_file(input, output) {
-            let what = "it is an input of this merge too; write to another file";
-            return Err(CaptureError::Unsupported { name: output.display().to_string(), what });
+            let (what, help) = ("it is an input of this merge too", "write to another file");
+            return Err(CaptureError::Unsupported {
+                name: output.display().to_string(),
+                what,
+                help,
+            });
         }
     }
     let mut streams =

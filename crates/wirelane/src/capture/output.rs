@@ -120,8 +120,8 @@ impl Output {
         match self.format {
             FileFormat::Pcapng => pcapng::interface(&mut self.buffer, source),
             FileFormat::Pcap(_) => {
-                let what = "a pcap file holds one interface; write pcapng";
-                return Err(CaptureError::Unsupported { name: self.name.clone(), what });
+                let (what, help) = ("a pcap file holds one interface", "write pcapng");
+                return Err(CaptureError::Unsupported { name: self.name.clone(), what, help });
             }
         }
         Ok(())
@@ -245,12 +245,13 @@ impl Output {
             }
             FileFormat::Pcap(resolution) => {
                 let Some(first) = sources.first() else {
-                    let what = "a pcap file needs an interface from its start; write pcapng";
-                    return Err(CaptureError::Unsupported { name: self.name.clone(), what });
+                    let (what, help) =
+                        ("a pcap file needs an interface from its start", "write pcapng");
+                    return Err(CaptureError::Unsupported { name: self.name.clone(), what, help });
                 };
                 if sources.iter().any(|source| source.link_type != first.link_type) {
-                    let what = "a pcap file holds one link type; write pcapng";
-                    return Err(CaptureError::Unsupported { name: self.name.clone(), what });
+                    let (what, help) = ("a pcap file holds one link type", "write pcapng");
+                    return Err(CaptureError::Unsupported { name: self.name.clone(), what, help });
                 }
                 let snaplen = sources.iter().map(|source| source.snaplen).max();
                 let unlimited = sources.iter().any(|source| source.snaplen == 0);

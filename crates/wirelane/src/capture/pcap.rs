@@ -224,8 +224,15 @@ impl<R: Read> PcapReader<R> {
             MAGIC_MICROSECONDS => Resolution::Microseconds,
             MAGIC_NANOSECONDS => Resolution::Nanoseconds,
             MAGIC_MODIFIED => {
-                let what = "modified pcap of the 1990s (magic a1b2cd34); convert it with `editcap -F nsecpcap IN OUT`";
-                return Err(CaptureError::Unsupported { name: self.window.name().into(), what });
+                let (what, help) = (
+                    "modified pcap of the 1990s (magic a1b2cd34)",
+                    "convert it with `editcap -F nsecpcap IN OUT`",
+                );
+                return Err(CaptureError::Unsupported {
+                    name: self.window.name().into(),
+                    what,
+                    help,
+                });
             }
             _ => return Err(self.malformed("it does not begin with the magic number of pcap")),
         };

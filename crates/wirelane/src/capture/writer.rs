@@ -109,8 +109,12 @@ impl CaptureWriter {
         let mut first = path.to_path_buf();
         if options.rotation.is_active() {
             if path.as_os_str() == "-" {
-                let what = "standard output cannot be rotated; give a file name";
-                return Err(CaptureError::Unsupported { name: "standard output".into(), what });
+                let (what, help) = ("standard output cannot be rotated", "give a file name");
+                return Err(CaptureError::Unsupported {
+                    name: "standard output".into(),
+                    what,
+                    help,
+                });
             }
             let names = names.insert(Names::new(path));
             (first, _) = names.next(now, options.rotation.max_files);

@@ -7,12 +7,12 @@
 use crate::capture::{Direction, Record, pcapng};
 use crate::frame::Frame;
 
+/// A partly filled chunk goes to the writer when its first packet is this old, in nanoseconds.
+pub(super) const PATIENCE: u64 = 20_000_000;
+
 /// Enhanced packet blocks of one source, in the order received.
 pub(super) struct Chunk {
     bytes: Vec<u8>,
-    packets: u64,
-    /// Wire bytes of the packets.
-    wire_bytes: u64,
 }
 
 /// One enhanced packet block inside a chunk.
@@ -29,7 +29,7 @@ const TRAILER: usize = 4;
 impl Chunk {
     /// An empty chunk that is full at about `size` bytes.
     pub(super) fn new(size: usize) -> Self {
-        Self { bytes: Vec::with_capacity(size), packets: 0, wire_bytes: 0 }
+        Self { bytes: Vec::with_capacity(size) }
     }
 
     /// Whether `frame` still fits without growing. An empty chunk takes any frame.
@@ -50,26 +50,20 @@ impl Chunk {
             data: frame.data(),
         };
         pcapng::packet(&mut self.bytes, &record);
-        self.packets += 1;
-        self.wire_bytes += u64::from(frame.original_len());
+    }
+
+    /// Whether its first packet has waited long enough at `time`.
+    #[inline]
+    pub(super) fn is_stale(&self, time: u64) -> bool {
+        self.block(0).is_some_and(|first| first.timestamp.saturating_add(PATIENCE) <= time)
     }
 
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
-        self.packets = 0;
-        self.wire_bytes = 0;
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.packets == 0
-    }
-
-    pub(super) fn packets(&self) -> u64 {
-        self.packets
-    }
-
-    pub(super) fn wire_bytes(&self) -> u64 {
-        self.wire_bytes
+        self.bytes.is_empty()
     }
 
     pub(super) fn bytes(&self) -> &[u8] {

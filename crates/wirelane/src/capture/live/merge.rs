@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 
 use super::chunk::Chunk;
+use crate::capture::Record;
 
 pub(super) struct ChunkMerge {
     inputs: Vec<Input>,
@@ -34,6 +35,23 @@ pub(super) struct Run<'a> {
     /// Bytes of the chunk.
     pub(super) range: std::ops::Range<usize>,
     pub(super) packets: u64,
+}
+
+impl<'a> Run<'a> {
+    /// The blocks, as they stand in the file.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.chunk.bytes().get(self.range.clone()).unwrap_or_default()
+    }
+
+    /// The packets, one by one.
+    pub(super) fn records(&self) -> impl Iterator<Item = Record<'a>> {
+        let (chunk, end, mut at) = (self.chunk, self.range.end, self.range.start);
+        std::iter::from_fn(move || {
+            let here = at;
+            at += chunk.block(here)?.len;
+            (here < end).then(|| chunk.record(here))?
+        })
+    }
 }
 
 impl ChunkMerge {
@@ -104,6 +122,22 @@ impl ChunkMerge {
         let run = Run { input: first, chunk, range: start..end, packets };
         write(run)?;
         Ok(true)
+    }
+
+    /// Takes the first chunk out, whether its packets have left or not; also says how many
+    /// packets, and wire bytes of them, had not.
+    pub(super) fn take_unwritten(&mut self, input: usize) -> Option<(Chunk, u64, u64)> {
+        let input = &mut self.inputs[input];
+        let chunk = input.chunks.pop_front()?;
+        let (mut packets, mut bytes) = (0, 0);
+        while let Some(block) = chunk.block(input.offset) {
+            packets += 1;
+            bytes += chunk.record(input.offset).map_or(0, |record| u64::from(record.original_len));
+            input.offset += block.len;
+        }
+        input.offset = 0;
+        input.find_head();
+        Some((chunk, packets, bytes))
     }
 
     /// Takes out a chunk whose packets have all left.

@@ -10,10 +10,7 @@ use crate::pipeline::Consumer;
 use crate::port::Rx;
 use crate::ring::{Receiver, Sender};
 use crate::stats::RxCounters;
-use crate::sync::{Counter, Doorbell};
-
-/// A partly filled chunk is handed over after this time, in nanoseconds of packet time.
-pub(super) const CHUNK_PATIENCE: u64 = 20_000_000;
+use crate::sync::{Doorbell, Watermark};
 
 /// One receiving end's way to the writer.
 pub(super) struct Lane {
@@ -26,7 +23,7 @@ pub(super) struct Lane {
     pub(super) empty: Vec<Chunk>,
     pub(super) current: Option<Chunk>,
     /// Time up to which everything has been handed over.
-    pub(super) watermark: Arc<Counter>,
+    pub(super) watermark: Arc<Watermark>,
     pub(super) bell: Arc<Doorbell>,
 }
 
@@ -44,6 +41,7 @@ pub(super) struct Worker {
 impl Consumer for Worker {
     fn consume(&mut self, input: usize, batch: &mut Batch) {
         self.admitted -= batch.len().min(self.admitted);
+        self.budget.spend(batch.len());
         if let Some(lane) = self.lanes.get_mut(input) {
             lane.encode(batch, self.lossless);
         }
@@ -57,12 +55,17 @@ impl Consumer for Worker {
     }
 
     fn round(&mut self, inputs: &[Rx], idle: bool) {
+        if idle {
+            // Others may have traffic for what we do not use.
+            self.budget.give_back(std::mem::take(&mut self.admitted));
+        }
         for (lane, rx) in self.lanes.iter_mut().zip(inputs) {
-            if idle {
+            let time = rx.watermark();
+            if lane.current.as_ref().is_some_and(|chunk| chunk.is_stale(time)) {
                 lane.hand_over();
             }
-            if lane.current.is_none() {
-                lane.promise(rx.watermark());
+            if lane.current.is_none() && time > lane.watermark.get() {
+                lane.watermark.set(time);
             }
         }
     }
@@ -115,14 +118,8 @@ impl Lane {
     /// Gives the current chunk to the writer. There is always room: the ring holds all chunks.
     fn hand_over(&mut self) {
         let Some(chunk) = self.current.take_if(|chunk| !chunk.is_empty()) else { return };
-        self.filled.send(&mut vec![chunk]);
+        let sent = self.filled.send_one(chunk);
+        debug_assert!(sent.is_ok());
         self.bell.ring();
-    }
-
-    /// Tells the writer how far the time of this lane has come.
-    fn promise(&self, time: u64) {
-        if time > self.watermark.value() {
-            self.watermark.set(time);
-        }
     }
 }

@@ -172,15 +172,18 @@ fn dev_full_names_the_cause() {
     assert_eq!(error.errno(), Some(rustix::io::Errno::NOSPC.raw_os_error()));
     assert_eq!(
         error.to_string(),
-        "/dev/full: cannot write: No space left on device (ENOSPC); free space, or rotate with -C and -W; \
-         0 packets are safely in the file"
+        "/dev/full: cannot write: No space left on device (ENOSPC); 0 packets are safely in the file; \
+         free space, or rotate with -C and -W"
     );
     for _ in 0..1000 {
         let _ = writer.write(&Owned::new(0, 1, &[0; 1500]).record());
     }
     assert_eq!(writer.written().packets, 0);
     let error = writer.finish(&[]).unwrap_err();
-    assert!(error.to_string().contains("an earlier write failed"), "nothing more is tried: {error}");
+    assert!(
+        error.to_string().contains("an earlier write failed"),
+        "nothing more is tried: {error}"
+    );
 }
 
 /// A full disk leaves a readable file, and the error counts its packets.

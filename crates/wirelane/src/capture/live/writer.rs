@@ -1,0 +1,222 @@
+//! The writing side of a capture: one thread per output file.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use wirelane_os::clock;
+
+use super::chunk::Chunk;
+use super::merge::ChunkMerge;
+use crate::capture::{CaptureError, CaptureWriter, Statistics, Written};
+use crate::ring::{Receiver, Sender};
+use crate::stats::RxCounters;
+use crate::sync::{Counter, Doorbell, Watermark};
+
+/// Longest sleep: flushing and rotation by time depend on it.
+const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+
+/// The writer's end of a [`super::worker::Lane`].
+pub(super) struct Input {
+    pub(super) counters: Arc<RxCounters>,
+    pub(super) filled: Receiver<Chunk>,
+    pub(super) spent: Sender<Chunk>,
+    pub(super) watermark: Arc<Watermark>,
+}
+
+pub(super) struct WriterThread {
+    pub(super) file: CaptureWriter,
+    pub(super) inputs: Vec<Input>,
+    pub(super) bell: Arc<Doorbell>,
+    /// How long a silent input is waited for, in nanoseconds.
+    pub(super) lateness: u64,
+    /// How often the counters are written, in nanoseconds.
+    pub(super) statistics_every: u64,
+    /// Packets written so far, for other threads.
+    pub(super) written: Arc<Counter>,
+    /// Set when nothing more can be written.
+    pub(super) failed: Arc<AtomicBool>,
+    pub(super) ledger: Ledger,
+    pub(super) fresh: Vec<Chunk>,
+}
+
+/// How a writer ended.
+pub(super) struct Finished {
+    pub(super) written: Written,
+    pub(super) violations: u64,
+    pub(super) error: Option<CaptureError>,
+}
+
+impl WriterThread {
+    /// Writes until every input has ended. After an error it goes on taking what comes, to count
+    /// it: nothing disappears silently, and nobody waits for a writer that is gone.
+    pub(super) fn run(mut self) -> Finished {
+        let started = clock::realtime_ns();
+        let mut merge = ChunkMerge::new(self.inputs.len());
+        let error = self.write_all(&mut merge, started).err();
+        let violations = merge.violations();
+        if error.is_some() {
+            self.failed.store(true, Ordering::Release);
+            let written = self.file.written();
+            self.written.set(written.packets);
+            self.count_unwritten(merge, written.packets);
+            return Finished { written, violations, error };
+        }
+        let statistics = self.statistics(started, Some(clock::realtime_ns()));
+        let before = self.file.written();
+        let (written, error) = match self.file.finish(&statistics) {
+            Ok(written) => (written, None),
+            Err(error) => (before, Some(error)),
+        };
+        self.written.set(written.packets);
+        self.ledger.lost_after(written.packets, &self.inputs);
+        Finished { written, violations, error }
+    }
+
+    fn write_all(&mut self, merge: &mut ChunkMerge, started: u64) -> Result<(), CaptureError> {
+        let mut next_statistics = started + self.statistics_every;
+        loop {
+            let finished = self.collect(merge);
+            let now = clock::realtime_ns();
+            while self.write_run(merge, now.saturating_sub(self.lateness))? {}
+            self.written.set(self.file.written().packets);
+            if finished {
+                return Ok(());
+            }
+            if now >= next_statistics {
+                next_statistics = now + self.statistics_every;
+                let statistics = self.statistics(started, None);
+                self.file.write_statistics(&statistics);
+            }
+            self.file.flush_if_older(clock::monotonic_ns())?;
+            self.file.advance(merge.horizon().min(now))?;
+            self.sleep();
+        }
+    }
+
+    /// Takes over what has come; true once every input has ended.
+    fn collect(&mut self, merge: &mut ChunkMerge) -> bool {
+        let mut finished = true;
+        for (i, input) in self.inputs.iter_mut().enumerate() {
+            // Read before the ring: everything older was handed over before.
+            let time = input.watermark.get();
+            input.filled.receive(&mut self.fresh, usize::MAX);
+            self.fresh.drain(..).for_each(|chunk| merge.push(i, chunk));
+            let ended = input.filled.is_finished();
+            merge.set_watermark(i, if ended { u64::MAX } else { time });
+            finished &= ended;
+        }
+        finished
+    }
+
+    /// Writes the next packets that may leave; false if none may.
+    fn write_run(&mut self, merge: &mut ChunkMerge, overdue: u64) -> Result<bool, CaptureError> {
+        let (file, ledger, mut from) = (&mut self.file, &mut self.ledger, 0);
+        let written = merge.pop(overdue, |run| {
+            from = run.input;
+            ledger.enter(run.input, run.packets);
+            if file.takes_blocks() {
+                file.write_blocks(run.bytes(), run.packets)?;
+            } else {
+                run.records().try_for_each(|record| file.write(&record))?;
+            }
+            ledger.settle(file.written().packets);
+            Ok(())
+        })?;
+        if let Some(chunk) = merge.take_spent(from) {
+            give_back(&mut self.inputs[from], chunk);
+        }
+        Ok(written)
+    }
+
+    /// The counters of every interface, as statistics blocks say them.
+    fn statistics(&self, start: u64, end: Option<u64>) -> Vec<Statistics> {
+        let timestamp = clock::realtime_ns();
+        let of = |(i, input): (usize, &Input)| {
+            let stats = input.counters.snapshot(0);
+            Statistics {
+                interface: i as u32,
+                timestamp,
+                start: Some(start),
+                end,
+                received: stats.received,
+                // What the device itself lost is not known per queue.
+                dropped: None,
+                filter_accepted: stats.received.zip(stats.filtered).map(|(all, out)| all - out),
+                os_dropped: stats.dropped.kernel,
+                delivered: Some(stats.packets),
+            }
+        };
+        self.inputs.iter().enumerate().map(of).collect()
+    }
+
+    fn sleep(&mut self) {
+        let inputs = &mut self.inputs;
+        let ready = || inputs.iter_mut().any(|input| input.filled.is_ready());
+        self.bell.sleep(ready, LONGEST_SLEEP);
+    }
+
+    /// Counts as dropped what was handed over and did not reach the file, until all inputs end.
+    fn count_unwritten(&mut self, mut merge: ChunkMerge, safe: u64) {
+        self.ledger.lost_after(safe, &self.inputs);
+        loop {
+            let finished = self.collect(&mut merge);
+            for (i, input) in self.inputs.iter_mut().enumerate() {
+                while let Some((chunk, packets, bytes)) = merge.take_unwritten(i) {
+                    input.counters.unwritten.add(packets);
+                    input.counters.unwritten_bytes.add(bytes);
+                    give_back(input, chunk);
+                }
+            }
+            if finished {
+                return;
+            }
+            self.sleep();
+        }
+    }
+}
+
+/// Returns a chunk to the thread that fills it. There is room: the ring holds all of its chunks.
+fn give_back(input: &mut Input, chunk: Chunk) {
+    let returned = input.spent.send_one(chunk);
+    debug_assert!(returned.is_ok());
+}
+
+/// Which input the packets come from that the file has taken and not yet safely written.
+#[derive(Default)]
+pub(super) struct Ledger {
+    entries: VecDeque<(usize, u64)>,
+    /// Packets before the first entry.
+    settled: u64,
+}
+
+impl Ledger {
+    fn enter(&mut self, input: usize, packets: u64) {
+        match self.entries.back_mut() {
+            Some((last, count)) if *last == input => *count += packets,
+            _ => self.entries.push_back((input, packets)),
+        }
+    }
+
+    /// Forgets the first entries: `safe` packets are in the file in all.
+    fn settle(&mut self, safe: u64) {
+        while let Some((_, count)) = self.entries.front_mut() {
+            let covered = (safe - self.settled).min(*count);
+            *count -= covered;
+            self.settled += covered;
+            if *count > 0 {
+                return;
+            }
+            self.entries.pop_front();
+        }
+    }
+
+    /// The file ends with `safe` packets: all that was entered beyond is lost.
+    fn lost_after(&mut self, safe: u64, inputs: &[Input]) {
+        self.settle(safe);
+        for (input, packets) in self.entries.drain(..) {
+            inputs[input].counters.unwritten.add(packets);
+        }
+    }
+}
