@@ -39,8 +39,7 @@ impl Host {
 /// Everything known about one interface.
 pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
     let link = netdev::link(name).map_err(|error| match error.errno() {
-        Some(ENODEV) => Error::failed(name, "the interface does not exist")
-            .help("`wirelane queues` lists those that do"),
+        Some(ENODEV) => missing(name),
         _ => Error::os(name, error),
     })?;
     let ethtool = Ethtool::open(&link.name).map_err(|error| Error::os(name, error))?;
@@ -56,6 +55,9 @@ pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
         queues: failures.keep(netdev::queues(link.index)).unwrap_or_default(),
         napis: failures.keep(netdev::napis(link.index)).unwrap_or_default(),
     };
+    if failures.gone {
+        return Err(missing(name));
+    }
     let device = Device::new(&link, host);
 
     let channels = channels.unwrap_or_default();
@@ -121,15 +123,23 @@ pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
     Ok(found)
 }
 
+fn missing(name: &str) -> Error {
+    Error::failed(name, "the interface does not exist")
+        .help("`wirelane queues` lists those that do")
+}
+
 /// Questions that failed, other than by being unknown to the driver. One that fails leaves the rest of the answer good.
 #[derive(Default)]
 struct Failures {
     messages: Vec<String>,
+    /// The interface went away while it was asked about.
+    gone: bool,
 }
 
 impl Failures {
     fn keep<T>(&mut self, answer: wirelane_os::error::Result<Option<T>>) -> Option<T> {
         answer.unwrap_or_else(|error: OsError| {
+            self.gone |= error.errno() == Some(ENODEV);
             self.messages.push(format!("{error}: what it would tell is unknown"));
             None
         })
