@@ -22,8 +22,13 @@ pub enum ErrorKind {
 }
 
 /// A failure in words: `object: cause; help`, always one line.
+///
+/// One pointer wide, so that results stay small on the way up.
 #[derive(Debug)]
-pub struct Error {
+pub struct Error(Box<Body>);
+
+#[derive(Debug)]
+struct Body {
     kind: ErrorKind,
     object: String,
     cause: Cow<'static, str>,
@@ -46,9 +51,9 @@ impl Error {
     pub fn os(object: impl Into<String>, source: OsError) -> Self {
         let mut error = Self::failed(object, source.to_string());
         if source.errno() == Some(libc_epipe()) {
-            error.kind = ErrorKind::BrokenPipe;
+            error.0.kind = ErrorKind::BrokenPipe;
         }
-        error.source = Some(source);
+        error.0.source = Some(source);
         error
     }
 
@@ -62,43 +67,43 @@ impl Error {
     /// Adds the next step for the user.
     #[must_use]
     pub fn help(mut self, help: impl Into<Cow<'static, str>>) -> Self {
-        self.help = Some(help.into());
+        self.0.help = Some(help.into());
         self
     }
 
     /// What kind of failure this is.
     pub fn kind(&self) -> ErrorKind {
-        self.kind
+        self.0.kind
     }
 
     /// The errno behind it, if a system call failed.
     pub fn errno(&self) -> Option<i32> {
-        self.source.as_ref().and_then(OsError::errno)
+        self.0.source.as_ref().and_then(OsError::errno)
     }
 
     /// The cause without object and help.
     pub fn cause(&self) -> &str {
-        &self.cause
+        &self.0.cause
     }
 
     /// The next step for the user, if there is one.
     pub fn next_step(&self) -> Option<&str> {
-        self.help.as_deref()
+        self.0.help.as_deref()
     }
 
     fn new(kind: ErrorKind, object: String, cause: Cow<'static, str>) -> Self {
-        Self { kind, object, cause, help: None, source: None }
+        Self(Box::new(Body { kind, object, cause, help: None, source: None }))
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // What a user wrote may hold control characters; an error stays on one line.
-        for c in self.object.chars() {
+        for c in self.0.object.chars() {
             if c.is_control() { write!(f, "{}", c.escape_default())? } else { write!(f, "{c}")? }
         }
-        write!(f, ": {}", self.cause)?;
-        match &self.help {
+        write!(f, ": {}", self.0.cause)?;
+        match &self.0.help {
             Some(help) => write!(f, "; {help}"),
             None => Ok(()),
         }
@@ -107,7 +112,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_ref().map(|source| source as _)
+        self.0.source.as_ref().map(|source| source as _)
     }
 }
 

@@ -266,7 +266,8 @@ impl fmt::Debug for Frame {
 /// dropping or clearing it gives all frames back in as few steps as there are runs of one owner.
 pub struct Batch {
     frames: Vec<Frame>,
-    capacity: usize,
+    /// Most frames to hold now; never more than was allocated.
+    limit: usize,
 }
 
 impl Batch {
@@ -275,13 +276,20 @@ impl Batch {
 
     /// An empty batch for up to `capacity` frames.
     pub fn new(capacity: usize) -> Self {
-        Self { frames: Vec::with_capacity(capacity), capacity }
+        Self { frames: Vec::with_capacity(capacity), limit: capacity }
     }
 
     /// How many more frames fit.
     #[inline(always)]
     pub fn room(&self) -> usize {
-        self.capacity - self.frames.len().min(self.capacity)
+        self.limit - self.frames.len().min(self.limit)
+    }
+
+    /// Holds at most `n` frames from now on, and never more than the batch was made for. Frames
+    /// already in it stay.
+    #[inline]
+    pub fn limit(&mut self, n: usize) {
+        self.limit = n.min(self.frames.capacity());
     }
 
     /// Adds a frame at the end; gives it back if the batch is full.

@@ -14,6 +14,8 @@ pub mod capture;
 #[cfg(not(loom))]
 pub mod inspect;
 #[cfg(not(loom))]
+pub mod pipeline;
+#[cfg(not(loom))]
 pub mod port;
 
 pub use error::{Error, ErrorKind, Result};

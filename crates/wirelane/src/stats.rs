@@ -25,6 +25,10 @@ pub struct RxCounters {
     pub writer: Counter,
     /// Bytes of those frames.
     pub writer_bytes: Counter,
+    /// Frames that the writer took and could not write. Its thread owns this counter.
+    pub unwritten: Counter,
+    /// Bytes of those frames, as far as known.
+    pub unwritten_bytes: Counter,
     /// Frames dropped by a fault injector.
     pub fault: Counter,
     /// Frames that a filter rejected in user space.
@@ -46,6 +50,8 @@ impl RxCounters {
             ring_full: Counter::default(),
             writer: Counter::default(),
             writer_bytes: Counter::default(),
+            unwritten: Counter::default(),
+            unwritten_bytes: Counter::default(),
             fault: Counter::default(),
             filtered: Counter::default(),
         }
@@ -55,14 +61,15 @@ impl RxCounters {
     pub fn snapshot(&self, port: usize) -> QueueStats {
         let known = |counter: &Counter| Some(counter.value()).filter(|n| *n != Self::UNKNOWN);
         // The order of reading matters to nobody: each counter is at most a batch old.
+        let unwritten = self.writer.value() + self.unwritten.value();
         let dropped = Dropped {
             kernel: known(&self.kernel),
             ring_full: known(&self.ring_full),
-            writer: known(&self.writer),
+            writer: Some(unwritten),
             fault: known(&self.fault),
         };
         let filtered = known(&self.filtered);
-        let gone = self.writer.value() + filtered.unwrap_or(0);
+        let gone = unwritten + filtered.unwrap_or(0);
         let packets = self.packets.value().saturating_sub(gone);
         QueueStats {
             port,
@@ -70,7 +77,10 @@ impl RxCounters {
             class: self.class.as_str(),
             received: dropped.total().zip(filtered).map(|(lost, f)| packets + f + lost),
             packets,
-            bytes: self.bytes.value().saturating_sub(self.writer_bytes.value()),
+            bytes: self
+                .bytes
+                .value()
+                .saturating_sub(self.writer_bytes.value() + self.unwritten_bytes.value()),
             filtered,
             dropped,
         }

@@ -83,6 +83,25 @@ impl Counter {
     }
 }
 
+/// How far the time of a stream has come, published after everything older was handed over.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Watermark(std::sync::atomic::AtomicU64);
+
+impl Watermark {
+    /// Everything older than `time` has been handed over.
+    #[inline(always)]
+    pub(crate) fn set(&self, time: u64) {
+        self.0.store(time, std::sync::atomic::Ordering::Release);
+    }
+
+    /// What was handed over before the time read here is visible after it.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(std::sync::atomic::Ordering::Acquire)
+    }
+}
+
 /// Lets one thread sleep until others have work for it, without a lost wake-up.
 ///
 /// The sleeper announces itself, crosses a full barrier and looks once more; whoever brings work

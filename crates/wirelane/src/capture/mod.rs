@@ -15,6 +15,7 @@
 mod compress;
 mod error;
 mod input;
+pub mod live;
 mod merge;
 mod output;
 pub mod pcap;

@@ -21,6 +21,8 @@ use super::writer::FileFormat;
 const CHUNK: usize = 256 * 1024;
 /// Bytes per compressed chunk, before compression.
 const COMPRESSED_CHUNK: usize = 1024 * 1024;
+/// Runs of blocks of this length are written without a copy into the buffer.
+const DIRECT: usize = 64 * 1024;
 /// Nothing stays unwritten for longer, in nanoseconds, when [`Output::flush_if_older`] is called.
 const MAX_DELAY: u64 = 1_000_000_000;
 
@@ -110,6 +112,36 @@ impl Output {
         }
         self.pending += 1;
         if self.buffer.len() >= self.chunk { self.flush() } else { Ok(()) }
+    }
+
+    /// Adds packets that are encoded already, as whole blocks of this file's format. A large run is
+    /// written as it stands, without another copy.
+    ///
+    /// # Errors
+    /// See [`Output::flush`].
+    pub fn blocks(&mut self, blocks: &[u8], packets: u64) -> Result<(), CaptureError> {
+        if self.compression.is_some() || blocks.len() < DIRECT {
+            self.buffer.extend_from_slice(blocks);
+            self.pending += packets;
+            return if self.buffer.len() >= self.chunk { self.flush() } else { Ok(()) };
+        }
+        self.flush()?;
+        if self.failed {
+            return Ok(());
+        }
+        match write_all(&mut self.file, blocks) {
+            Ok(()) => {
+                self.bytes += blocks.len() as u64;
+                self.encoded += blocks.len() as u64;
+                self.packets += packets;
+                Ok(())
+            }
+            // Go through the buffer, which knows how to cut the file back to its last whole block.
+            Err((written, source)) => {
+                self.buffer.extend_from_slice(blocks);
+                Err(self.fail(written, source))
+            }
+        }
     }
 
     /// Adds an interface after the ones given at creation.

@@ -149,6 +149,22 @@ impl CaptureWriter {
         self.output.packet(record)
     }
 
+    /// Whether [`CaptureWriter::write_blocks`] may be used: the file holds the blocks as they are, and nothing has to be
+    /// decided between two of them.
+    #[must_use]
+    pub fn takes_blocks(&self) -> bool {
+        self.options.format == FileFormat::Pcapng && self.names.is_none()
+    }
+
+    /// Adds `packets` packets that are encoded already as enhanced packet blocks of this machine's byte order. Only if
+    /// [`CaptureWriter::takes_blocks`].
+    ///
+    /// # Errors
+    /// Writing failed; nothing more will be written.
+    pub fn write_blocks(&mut self, blocks: &[u8], packets: u64) -> Result<(), CaptureError> {
+        self.output.blocks(blocks, packets)
+    }
+
     /// Adds an interface; its index is the number of those before.
     ///
     /// # Errors

@@ -12,6 +12,7 @@
 //!                    └─control()─▶ Control    masks and stop, from any thread
 //! ```
 
+pub mod sim;
 pub mod spec;
 
 use std::marker::PhantomData;
@@ -100,6 +101,10 @@ pub struct PortInfo {
     pub hardware: Option<String>,
     /// Link speed in bits per second, if known.
     pub speed: Option<u64>,
+    /// Most bytes kept of a packet.
+    pub snaplen: u32,
+    /// Whether the port waits for its consumer, so that a slow one loses nothing.
+    pub lossless: bool,
     /// How many nanoseconds later than its timestamp a packet can be delivered, at most.
     pub lateness: u64,
 }

@@ -74,7 +74,8 @@ impl Chunk {
     #[inline]
     pub(super) fn block(&self, offset: usize) -> Option<Block> {
         let header = self.bytes.get(offset..)?.first_chunk::<HEADER>()?;
-        let word = |i: usize| u32::from_ne_bytes([header[i], header[i + 1], header[i + 2], header[i + 3]]);
+        let word =
+            |i: usize| u32::from_ne_bytes([header[i], header[i + 1], header[i + 2], header[i + 3]]);
         let timestamp = u64::from(word(12)) << 32 | u64::from(word(16));
         Some(Block { timestamp, len: word(4) as usize })
     }
@@ -83,7 +84,8 @@ impl Chunk {
     pub(super) fn record(&self, offset: usize) -> Option<Record<'_>> {
         let block = self.bytes.get(offset..)?;
         let header = block.first_chunk::<HEADER>()?;
-        let word = |i: usize| u32::from_ne_bytes([header[i], header[i + 1], header[i + 2], header[i + 3]]);
+        let word =
+            |i: usize| u32::from_ne_bytes([header[i], header[i + 1], header[i + 2], header[i + 3]]);
         Some(Record {
             interface: word(8),
             timestamp: u64::from(word(12)) << 32 | u64::from(word(16)),

@@ -56,8 +56,7 @@ impl<'a> Run<'a> {
 
 impl ChunkMerge {
     pub(super) fn new(inputs: usize) -> Self {
-        let input =
-            || Input { chunks: VecDeque::new(), offset: 0, head: None, watermark: 0 };
+        let input = || Input { chunks: VecDeque::new(), offset: 0, head: None, watermark: 0 };
         Self { inputs: (0..inputs).map(|_| input()).collect(), newest: 0, violations: 0 }
     }
 
@@ -155,7 +154,10 @@ impl ChunkMerge {
 
 impl Input {
     fn find_head(&mut self) {
-        self.head =
-            self.chunks.front().and_then(|chunk| chunk.block(self.offset)).map(|block| block.timestamp);
+        self.head = self
+            .chunks
+            .front()
+            .and_then(|chunk| chunk.block(self.offset))
+            .map(|block| block.timestamp);
     }
 }

@@ -1,0 +1,406 @@
+//! A running capture: a receiving thread per queue, a writing thread per file.
+//!
+//! ```text
+//!  Rx of queue 0 ─▶ worker 0 ─ chunks of blocks ─▶┐
+//!  Rx of queue 1 ─▶ worker 1 ─ chunks of blocks ─▶├─▶ writer: merge by time ─▶ file, rotation
+//!  Rx of OTHER   ─▶ worker 0 ─ chunks of blocks ─▶┘
+//!                      ▲                          │
+//!                      └────── empty chunks ──────┘
+//! ```
+//!
+//! A worker copies each packet once, encoded, into the current chunk of its lane and gives the
+//! frame back. When the writer falls behind there is no empty chunk, and the packet is counted as
+//! a `writer` drop: a slow disk cannot be mistaken for a slow network stack. A port that waits
+//! for its consumer (a simulated source at full rate, a file) is made to wait instead.
+
+mod budget;
+mod chunk;
+mod merge;
+mod worker;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use wirelane_os::{affinity, clock};
+
+use self::budget::Budget;
+use self::chunk::Chunk;
+use self::worker::{Lane, Worker};
+use self::writer::{Finished, Input, Ledger, WriterThread};
+use crate::capture::{CaptureWriter, Source, WriterOptions, Written, split_name};
+use crate::error::{Error, Result};
+use crate::mask::Class;
+use crate::pipeline;
+use crate::port::{Control, FrameCounts, Port, PortInfo, Rx};
+use crate::ring::channel;
+use crate::stats::{QueueStats, RxCounters};
+use crate::sync::{Counter, Doorbell, Watermark};
+
+/// Bytes per chunk, about what fits into a second-level cache beside the rest.
+const CHUNK: usize = 256 * 1024;
+/// Fewest chunks per receiving end: one being filled, one being written, two on the way.
+const FEWEST_CHUNKS: usize = 4;
+/// What a writer waits for a silent queue, beyond what the port itself may be late. In
+/// nanoseconds. Covers a worker's longest sleep and its patience with a partly filled chunk.
+const SLACK: u64 = 200_000_000;
+
+/// How to capture.
+#[derive(Clone, Debug)]
+pub struct CaptureConfig {
+    /// Where packets go; only counted when `None`.
+    pub output: Option<OutputConfig>,
+    /// All queues on one thread, instead of one thread per queue.
+    pub single: bool,
+    /// CPUs to pin the receiving threads to, in turn; those the process may use when empty.
+    pub cpus: Vec<u32>,
+    /// End after this many packets.
+    pub packets: Option<u64>,
+    /// Memory between the receiving threads and the writer, in bytes.
+    pub buffer: usize,
+    /// How often counters are written into the file.
+    pub statistics_every: Duration,
+}
+
+impl Default for CaptureConfig {
+    fn default() -> Self {
+        Self {
+            output: None,
+            single: false,
+            cpus: Vec::new(),
+            packets: None,
+            buffer: 64 << 20,
+            statistics_every: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Where a capture is written.
+#[derive(Clone, Debug)]
+pub struct OutputConfig {
+    /// The file, or `-` for standard output.
+    pub path: PathBuf,
+    /// Format, compression and rotation.
+    pub options: WriterOptions,
+    /// One file per queue and class, named by [`split_name`].
+    pub split: bool,
+}
+
+/// What a capture came to.
+#[derive(Debug)]
+pub struct CaptureOutcome {
+    /// What the port turned out to be, notes added while it ran included.
+    pub port: PortInfo,
+    /// The counters of every queue.
+    pub queues: Vec<QueueStats>,
+    /// Where the frames were when everything had ended.
+    pub frames: FrameCounts,
+    /// What is safely in files; `None` if nothing was to be written.
+    pub written: Option<Written>,
+    /// Packets that were written after a younger one.
+    pub violations: u64,
+    /// The bound within which order is guaranteed, in nanoseconds.
+    pub lateness: u64,
+    /// What went wrong, the first thing first. What is counted above happened nevertheless.
+    pub errors: Vec<Error>,
+}
+
+/// A running capture. Dropping it stops it; [`Capture::join`] also says what it came to.
+pub struct Capture {
+    port: Box<dyn Port>,
+    counters: Vec<Arc<RxCounters>>,
+    workers: Vec<JoinHandle<Ended>>,
+    writers: Vec<JoinHandle<Finished>>,
+    written: Vec<Arc<Counter>>,
+    failed: Arc<AtomicBool>,
+    running: Arc<AtomicUsize>,
+    lateness: u64,
+}
+
+/// What a worker leaves: its receiving ends, whose memory must outlive the writer's work.
+struct Ended {
+    inputs: Vec<Rx>,
+    error: Option<Error>,
+}
+
+impl Capture {
+    /// Opens the outputs, starts the threads, and lets packets in when all of them are ready.
+    ///
+    /// # Errors
+    /// An output cannot be created, a CPU cannot be used, or the port refuses to start.
+    pub fn start(mut port: Box<dyn Port>, config: &CaptureConfig) -> Result<Self> {
+        let inputs = port.rx();
+        let counters: Vec<_> = inputs.iter().map(|rx| Arc::clone(rx.counters())).collect();
+        let lateness = port.info().lateness + SLACK;
+        let mut capture = Self {
+            port,
+            counters,
+            workers: Vec::new(),
+            writers: Vec::new(),
+            written: Vec::new(),
+            failed: Arc::default(),
+            running: Arc::default(),
+            lateness,
+        };
+        let lanes = match &config.output {
+            Some(output) => capture.start_writers(output, config)?,
+            None => inputs.iter().map(|_| None).collect(),
+        };
+        capture.start_workers(inputs, lanes, config)?;
+        Ok(capture)
+    }
+
+    /// What the port turned out to be.
+    pub fn info(&self) -> &PortInfo {
+        self.port.info()
+    }
+
+    /// Masks and stop, for any thread.
+    pub fn control(&self) -> Arc<dyn Control> {
+        self.port.control()
+    }
+
+    /// The counters of every queue now.
+    pub fn queues(&self) -> Vec<QueueStats> {
+        self.counters.iter().map(|counters| counters.snapshot(0)).collect()
+    }
+
+    /// Packets safely in files now.
+    pub fn written(&self) -> u64 {
+        self.written.iter().map(|counter| counter.value()).sum()
+    }
+
+    /// Whether the capture has ended by itself: enough packets, the end of the source, an error.
+    pub fn is_finished(&self) -> bool {
+        self.failed.load(Ordering::Acquire) || self.running.load(Ordering::Acquire) == 0
+    }
+
+    /// Lets no more packets in, receives and writes what is on its way, and reports.
+    pub fn join(mut self) -> CaptureOutcome {
+        self.port.control().stop();
+        let mut errors = Vec::new();
+        let mut inputs = Vec::new();
+        for worker in self.workers.drain(..) {
+            match worker.join() {
+                Ok(ended) => {
+                    inputs.extend(ended.inputs);
+                    errors.extend(ended.error);
+                }
+                Err(_) => errors.push(Error::failed("receiving thread", "panicked: a defect")),
+            }
+        }
+        let mut outcome = CaptureOutcome {
+            port: self.port.info().clone(),
+            queues: Vec::new(),
+            frames: FrameCounts::default(),
+            written: (!self.writers.is_empty()).then(Written::default),
+            violations: 0,
+            lateness: self.lateness,
+            errors,
+        };
+        for writer in self.writers.drain(..) {
+            let Ok(finished) = writer.join() else {
+                outcome.errors.push(Error::failed("writing thread", "panicked: a defect"));
+                continue;
+            };
+            outcome.violations += finished.violations;
+            outcome.errors.extend(finished.error.map(Error::from));
+            if let Some(written) = &mut outcome.written {
+                written.files += finished.written.files;
+                written.packets += finished.written.packets;
+                written.bytes += finished.written.bytes;
+            }
+        }
+        drop(inputs);
+        outcome.queues = self.queues();
+        outcome.frames = self.port.frames();
+        outcome
+    }
+
+    /// Opens the files and starts their threads; returns the lane of every receiving end.
+    fn start_writers(
+        &mut self,
+        output: &OutputConfig,
+        config: &CaptureConfig,
+    ) -> Result<Vec<Option<Lane>>> {
+        let sources: Vec<_> =
+            self.counters.iter().map(|counters| source(self.port.info(), counters)).collect();
+        let now = clock::realtime_ns();
+        // Per file: its path, its sources, and the receiving ends behind them.
+        let files: Vec<(PathBuf, Vec<usize>)> = if output.split {
+            if output.path.as_os_str() == "-" {
+                let error = Error::usage("-w -", "standard output cannot be split");
+                return Err(error.help("give a file name, or leave --split out"));
+            }
+            let name = |i: usize| (split_name(&output.path, &sources[i]), vec![i]);
+            (0..sources.len()).map(name).collect()
+        } else {
+            vec![(output.path.clone(), (0..sources.len()).collect())]
+        };
+        let chunks = (config.buffer / CHUNK / sources.len().max(1)).max(FEWEST_CHUNKS);
+        let mut lanes: Vec<Option<Lane>> = sources.iter().map(|_| None).collect();
+        for (path, members) in files {
+            let of_file: Vec<_> = members.iter().map(|i| sources[*i].clone()).collect();
+            let file = CaptureWriter::create(&path, &of_file, output.options.clone(), now)?;
+            let (send_thread, thread) = mpsc::channel::<WriterThread>();
+            let handle = spawn("wl-write", move || {
+                thread.recv().map(WriterThread::run).unwrap_or_else(|_| Finished::nothing())
+            })?;
+            let bell = Arc::new(Doorbell::new(handle.thread().clone()));
+            let written = Arc::new(Counter::default());
+            let mut writer_inputs = Vec::new();
+            for (interface, member) in members.into_iter().enumerate() {
+                let (filled, filled_rx) = channel(chunks);
+                let (spent_tx, spent) = channel(chunks);
+                let counters = Arc::clone(&self.counters[member]);
+                let watermark = Arc::new(Watermark::default());
+                lanes[member] = Some(Lane {
+                    counters: Arc::clone(&counters),
+                    interface: interface as u32,
+                    filled,
+                    spent,
+                    empty: (0..chunks).map(|_| Chunk::new(CHUNK)).collect(),
+                    current: None,
+                    watermark: Arc::clone(&watermark),
+                    bell: Arc::clone(&bell),
+                });
+                writer_inputs.push(Input {
+                    counters,
+                    filled: filled_rx,
+                    spent: spent_tx,
+                    watermark,
+                });
+            }
+            let writer = WriterThread {
+                file,
+                inputs: writer_inputs,
+                bell,
+                lateness: self.lateness,
+                statistics_every: config.statistics_every.as_nanos() as u64,
+                written: Arc::clone(&written),
+                failed: Arc::clone(&self.failed),
+                ledger: Ledger::default(),
+                fresh: Vec::new(),
+            };
+            self.writers.push(handle);
+            self.written.push(written);
+            // The thread waits for exactly this; it cannot be gone.
+            let _ = send_thread.send(writer);
+        }
+        Ok(lanes)
+    }
+
+    /// Starts the receiving threads, waits until they are in place, and lets packets in.
+    fn start_workers(
+        &mut self,
+        inputs: Vec<Rx>,
+        lanes: Vec<Option<Lane>>,
+        config: &CaptureConfig,
+    ) -> Result<()> {
+        let budget = Arc::new(Budget::new(config.packets));
+        let cpus = match config.cpus.as_slice() {
+            [] => affinity::allowed_cpus().map_err(|error| Error::os("CPUs", error))?,
+            cpus => cpus.to_vec(),
+        };
+        let groups = group(inputs, lanes, config.single);
+        let barrier = Arc::new(Barrier::new(groups.len() + 1));
+        let (report, reports) = mpsc::channel();
+        self.running.store(groups.len(), Ordering::Release);
+        let lossless = self.port.info().lossless;
+        for (i, (mut inputs, lanes)) in groups.into_iter().enumerate() {
+            let (barrier, report) = (Arc::clone(&barrier), report.clone());
+            let running = Arc::clone(&self.running);
+            let mut worker = Worker { lanes, budget: Arc::clone(&budget), admitted: 0, lossless };
+            // More threads than CPUs: leave placing them to the scheduler.
+            let cpu = cpus.get(i % cpus.len().max(1)).copied();
+            let pin = !config.cpus.is_empty() || cpus.len() > 1;
+            let name = inputs.first().map_or("wl-rx".into(), |rx| format!("wl-rx{}", rx.queue()));
+            self.workers.push(spawn(&name, move || {
+                let pinned = match cpu.filter(|_| pin) {
+                    Some(cpu) => affinity::pin(cpu).map_err(|error| {
+                        Error::os(format!("CPU {cpu}"), error)
+                            .help("name CPUs that this process may use, with --cpus")
+                    }),
+                    None => Ok(()),
+                };
+                // Nobody waits for this report if starting another thread failed.
+                let _ = report.send(pinned);
+                barrier.wait();
+                let error = pipeline::run(&mut inputs, &mut worker).err();
+                worker.finish();
+                drop(worker);
+                running.fetch_sub(1, Ordering::AcqRel);
+                Ended { inputs, error }
+            })?);
+        }
+        let pinned: Result<Vec<()>> = reports.iter().take(self.workers.len()).collect();
+        let started = pinned.and_then(|_| self.port.start());
+        if started.is_err() {
+            self.port.control().stop();
+        }
+        barrier.wait();
+        started
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        self.port.control().stop();
+        for worker in self.workers.drain(..) {
+            let _ = worker.join();
+        }
+        for writer in self.writers.drain(..) {
+            let _ = writer.join();
+        }
+    }
+}
+
+impl Finished {
+    fn nothing() -> Self {
+        Self { written: Written::default(), violations: 0, error: None }
+    }
+}
+
+/// One group of receiving ends per thread: the RX and the TX side of a queue together, and what
+/// is tied to no queue with the first (as test_mqbpf of source 000 does); or all in one.
+fn group(inputs: Vec<Rx>, lanes: Vec<Option<Lane>>, single: bool) -> Vec<(Vec<Rx>, Vec<Lane>)> {
+    let first = inputs.iter().filter(|rx| rx.class() != Class::Other).map(Rx::queue).min();
+    let mut groups: BTreeMap<u16, (Vec<Rx>, Vec<Lane>)> = BTreeMap::new();
+    for (rx, lane) in inputs.into_iter().zip(lanes) {
+        let key = match rx.class() {
+            _ if single => 0,
+            Class::Other => first.unwrap_or(0),
+            Class::Rx | Class::Tx => rx.queue(),
+        };
+        let group = groups.entry(key).or_default();
+        group.0.push(rx);
+        group.1.extend(lane);
+    }
+    groups.into_values().collect()
+}
+
+/// The interface description of one receiving end.
+fn source(info: &PortInfo, counters: &RxCounters) -> Source {
+    let queue = (counters.class != Class::Other).then_some(u32::from(counters.queue));
+    Source {
+        link_type: info.link_type,
+        snaplen: info.snaplen,
+        hardware: info.hardware.clone(),
+        speed: info.speed,
+        ..Source::new(info.interface.as_deref().unwrap_or(&info.spec), counters.class, queue)
+    }
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    thread::Builder::new()
+        .name(name.into())
+        .spawn(run)
+        .map_err(|error| Error::io(format!("thread {name}"), "clone", error))
+}
