@@ -1,7 +1,12 @@
 //! gzip and zstd: each written chunk is a member (gzip) or frame (zstd) of its own.
 //!
 //! Both formats define a file as a sequence of those, so a file that is cut after any chunk - by SIGKILL or by a full
-//! disk - is a complete compressed file of whole blocks. That costs under 1 % in size with chunks of 1 MiB.
+//! disk - is a complete compressed file of whole blocks.
+//!
+//! Programs must accept more than one frame (RFC 8878 section 3.1; RFC 1952 section 2.2). Wireshark 4.0 does so for
+//! gzip but not for zstd: it looks for the next frame at the start of its buffer instead of where it is
+//! (`check_for_zstd_compression` in wiretap/file_wrappers.c, corrected in later versions), and complains after the
+//! first MiB. `zstd -dc FILE | wireshark -k -i -` reads such a file there. This note can go with that version.
 
 use std::io::{self, Read, Write};
 use std::path::Path;

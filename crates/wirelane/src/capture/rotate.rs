@@ -20,9 +20,10 @@ pub struct Rotation {
     /// Most bytes per file, before compression; a file is never larger, unless its first packet alone is.
     /// As tcpdump `-C` and dumpcap `-b filesize`, which both let the last packet exceed it.
     pub max_bytes: Option<u64>,
-    /// Nanoseconds of packet time per file, counted from the start of the capture in whole steps: file k holds the
-    /// packets of `[start + k·age, start + (k+1)·age)`. The steps do not move when traffic is idle, when another limit
-    /// rotates earlier, or when a file is late (tcpdump `-G` drifts, the-tcpdump-group/tcpdump#857).
+    /// Nanoseconds of packet time per file, counted from the start of the capture in whole steps:
+    /// file k holds the packets of `[start + k·age, start + (k+1)·age)`. The steps do not move when
+    /// traffic is idle, when another limit rotates earlier, or when a file is late (tcpdump `-G`
+    /// drifts, the-tcpdump-group/tcpdump#857).
     pub max_age: Option<u64>,
     /// Most packets per file.
     pub max_packets: Option<u64>,

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 
 /// Merges the items of several queues by their timestamps while they arrive.
 ///
-/// An item leaves when nothing older can come any more: every other queue holds an item at least as new, or has said by
-/// [`WindowMerge::watermark`] that it is past that time. The window is bounded by its user, who calls
-/// [`WindowMerge::force_pop`] when [`WindowMerge::len`] or the age of [`WindowMerge::oldest`] is too large; an item that
-/// comes after a newer one has left is passed on at once and counted in [`WindowMerge::violations`].
+/// An item leaves when nothing older can come any more: every other queue holds an item at least
+/// as new, or has said by [`WindowMerge::watermark`] that it is past that time. The window is
+/// bounded by its user, who calls [`WindowMerge::force_pop`] when [`WindowMerge::len`] or the age of
+/// [`WindowMerge::oldest`] is too large; an item that comes after a newer one has left is passed on
+/// at once and counted in [`WindowMerge::violations`].
 ///
 /// Items of one queue that arrive out of order are put in order if they are still in the window. Of the items in the
 /// window with equal time, those of a lower queue number leave first, and within a queue those that arrived first.

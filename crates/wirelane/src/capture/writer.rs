@@ -93,8 +93,9 @@ pub struct CaptureWriter {
 }
 
 impl CaptureWriter {
-    /// Creates the (first) file; `-` is standard output. `now` is where the grid of [`Rotation::max_age`] starts and what
-    /// the first file of a rotation is named after, in nanoseconds since the Unix epoch.
+    /// Creates the (first) file; `-` is standard output. `now` is where the grid of
+    /// [`Rotation::max_age`] starts and what the first file of a rotation is named after, in
+    /// nanoseconds since the Unix epoch.
     ///
     /// # Errors
     /// The file cannot be created, or the sources or the rotation do not fit the format or the path.

@@ -106,6 +106,25 @@ fn flipped_bytes_do_no_harm() {
     }
 }
 
+#[test]
+fn flipped_bytes_in_compressed_files_do_no_harm() {
+    let (file, _) = small_pcapng();
+    for compression in [Compression::Gzip, Compression::Zstd] {
+        let mut whole = Vec::new();
+        compression.compress(&file, &mut whole).unwrap();
+        for at in 0..whole.len() {
+            for value in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut damaged = whole.clone();
+                damaged[at] ^= value;
+                let source = std::io::Cursor::new(damaged);
+                if let Ok(mut reader) = CaptureReader::from_reader(source, "test") {
+                    while let Ok(Some(_)) = reader.next_record() {}
+                }
+            }
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn random_bytes_do_no_harm(
