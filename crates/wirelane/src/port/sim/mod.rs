@@ -1,0 +1,203 @@
+//! `sim:N`: a network card in the process, with N RX and N TX queues. It needs no privileges.
+//!
+//! On the way in a deterministic source makes packets, whose k-th one anybody can compute (see
+//! [`Stream`]), and receive-side scaling spreads their flows over the queues. On the way out a
+//! sink counts and frees. Two ports can be joined by a [`cable`] instead.
+//!
+//! ```text
+//!                  ┌─ flow a, flow d ─▶ queue 0 ─▶ Rx      packet k belongs to flow k % flows;
+//!   stream: 0 1 2 …┤                                       every Rx walks the flows of its own
+//!                  └─ flow b, flow c ─▶ queue 1 ─▶ Rx      queue and asks nobody
+//! ```
+//!
+//! | option | values | default | meaning |
+//! |---|---|---|---|
+//! | `rate` | `max`, `1Mpps`, `250000`, `6Gbit` | `max` | packets, or bits of the packets as they lie in memory, per second over all queues |
+//! | `size` | 60 to 9216, `imix` | `64` | bytes without frame check sequence; `imix` is 7:4:1 of 64, 594 and 1518. Raised to what the headers and the number of the packet need, 86 at most |
+//! | `flows` | 1 to 65536 | `256` | five-tuples; packet k belongs to flow `k % flows` |
+//! | `proto` | `udp`, `tcp`, `mix` | `udp` | transport; `mix` alternates between flows |
+//! | `ip` | `4`, `6`, `mix` | `4` | network; `mix` alternates between flows |
+//! | `vlan` | 1 to 4094 | none | tags every packet |
+//! | `seed` | a number | `1` | draws addresses, ports and payload |
+//! | `count` | a number | endless | packets over all queues; then the port is at its end |
+//! | `key` | `standard`, `symmetric` | `standard` | the RSS hash key |
+//! | `other` | K | none | every K-th packet is tied to no queue ([`Class::Other`]) |
+//! | `tx` | K | none | every K-th packet is one that the simulated host transmits ([`Class::Tx`]), on the queue of its flow; K with a common factor with `flows` reaches some flows only |
+//! | `frames` | a number | by rate and size | frames per queue |
+//! | `verify` | `on`, `off` | `off` | the sink counts what is not an intact packet of a stream as an error |
+//!
+//! At `rate=max` a queue makes packets as they are asked for: if its frames are all in use it
+//! makes none, and nothing is lost. At any other rate packets are due at their time; those that
+//! are due and exceed the free frames are lost and counted as `ring_full`, as in the ring of a
+//! real card.
+
+mod config;
+mod control;
+mod schedule;
+mod sink;
+mod source;
+mod stream;
+mod template;
+
+use std::sync::Arc;
+
+use self::control::Switch;
+use self::sink::Sink;
+use self::source::Source;
+use super::{Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Tx};
+use crate::error::Result;
+use crate::mask::Class;
+use crate::pool::{Pool, PoolConfig, PoolGauge};
+use crate::port::spec::Spec;
+use crate::stats::{RxCounters, TxCounters};
+
+pub use self::config::{Config, Kind, MAX_FLOWS, MAX_QUEUES, Rate};
+pub use self::stream::{Predicted, Stream};
+
+/// Bytes free before each packet: a cache line, so that packets begin at one.
+const HEADROOM: u32 = 64;
+/// Frames that stay in the second-level cache: enough when packets come as they are asked for.
+const FRAMES: u32 = 1024;
+/// The ring of a paced queue, which must outlast the time its thread is not running.
+const RING_BYTES: u32 = 16 << 20;
+/// Frames of such a ring at most.
+const RING_FRAMES: u32 = 16_384;
+/// A thread that is ready runs within this time, in nanoseconds; until then its packets wait.
+const LATENESS: u64 = 100_000_000;
+
+/// An open simulated port.
+pub struct Sim {
+    info: PortInfo,
+    switch: Arc<Switch>,
+    rx: Vec<Rx>,
+    tx: Vec<Tx>,
+    gauges: Vec<PoolGauge>,
+}
+
+impl Sim {
+    /// Opens the port that `spec` names.
+    ///
+    /// # Errors
+    /// A spec that cannot be (see [`Stream::new`]), a mask with a queue that does not exist, or no
+    /// memory for the frames.
+    pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Self> {
+        let stream = Stream::new(spec)?;
+        let config = stream.config();
+        let mut sim = Self::empty(spec, config.queues, options)?;
+        let shortest = config.shortest();
+        if shortest > 64 && config.sizes.contains(&shortest) {
+            let note = format!("the shortest packets have {shortest} bytes, to hold all headers");
+            sim.info.notes.push(note);
+        }
+        sim.info.speed = match config.rate {
+            Rate::Bits(rate) => Some(rate),
+            Rate::Max | Rate::Packets(_) => None,
+        };
+        sim.info.lossless = config.rate == Rate::Max;
+        let pool = pool_config(config, options);
+        let other = config.other.map(|_| (Class::Other, 0));
+        let classes = [(Class::Rx, true), (Class::Tx, config.transmitted.is_some())];
+        let ends = classes.into_iter().filter(|(_, exists)| *exists);
+        let queues = sim.info.queues.clone();
+        let ends = ends.flat_map(|(class, _)| queues.iter().map(move |queue| (class, *queue)));
+        for (class, queue) in ends.chain(other).filter(|_| options.receive) {
+            let pool = sim.pool(pool.clone())?;
+            let counters = Arc::new(RxCounters::new(queue, class));
+            let end = Arc::clone(&counters);
+            let source = Source::new(&stream, &sim.switch, counters, pool, options.snaplen);
+            sim.rx.push(Rx::new(source, end));
+        }
+        for queue in queues.iter().filter(|_| options.transmit) {
+            let pool = sim.pool(transmit_config(config.frames))?;
+            let counters = Arc::new(TxCounters::new(*queue));
+            let end = Arc::clone(&counters);
+            sim.tx.push(Tx::new(Sink::new(pool, counters, config.verify), end));
+        }
+        Ok(sim)
+    }
+
+    /// A port without ends.
+    fn empty(spec: &Spec, queues: u16, options: &OpenOptions) -> Result<Self> {
+        let selected =
+            |queue: &u16| spec.queues.as_ref().is_none_or(|set| set.contains(usize::from(*queue)));
+        let chosen = Rung { rung: "sim", outcome: "chosen", errno: None, cause: None, fix: None };
+        let info = PortInfo {
+            spec: spec.to_string(),
+            backend: "sim",
+            mode: "sim".into(),
+            interface: None,
+            queues: (0..queues).filter(selected).collect(),
+            negotiation: vec![chosen],
+            notes: Vec::new(),
+            link_type: 1,
+            hardware: Some("wirelane sim".into()),
+            speed: None,
+            snaplen: options.snaplen,
+            lossless: false,
+            lateness: LATENESS,
+        };
+        let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone())?);
+        Ok(Self { info, switch, rx: Vec::new(), tx: Vec::new(), gauges: Vec::new() })
+    }
+
+    /// A pool whose frames this port counts.
+    fn pool(&mut self, config: PoolConfig) -> Result<Pool> {
+        let pool = Pool::new(config)?;
+        self.gauges.push(pool.gauge());
+        Ok(pool)
+    }
+}
+
+impl Port for Sim {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn rx(&mut self) -> Vec<Rx> {
+        std::mem::take(&mut self.rx)
+    }
+
+    fn tx(&mut self) -> Vec<Tx> {
+        std::mem::take(&mut self.tx)
+    }
+
+    fn start(&mut self) -> Result<()> {
+        self.switch.start();
+        Ok(())
+    }
+
+    fn control(&self) -> Arc<dyn Control> {
+        Arc::clone(&self.switch) as Arc<dyn Control>
+    }
+
+    fn frames(&self) -> FrameCounts {
+        let mut sum = FrameCounts::default();
+        for gauge in &self.gauges {
+            let (pool, free) = (u64::from(gauge.size()), u64::from(gauge.free()));
+            sum += FrameCounts { pool, free, ..FrameCounts::default() };
+        }
+        sum
+    }
+}
+
+/// The memory of a receiving end.
+fn pool_config(config: &Config, options: &OpenOptions) -> PoolConfig {
+    let chunk_size = (u32::from(config.longest().max(128)) + HEADROOM).next_power_of_two();
+    let chunks = match (config.frames, options.ring_bytes, config.rate) {
+        (Some(frames), _, _) => frames,
+        (None, Some(bytes), _) => (bytes / chunk_size as usize).clamp(1, 1 << 24) as u32,
+        (None, None, Rate::Max) => FRAMES,
+        (None, None, _) => (RING_BYTES / chunk_size).clamp(FRAMES, RING_FRAMES),
+    };
+    PoolConfig { chunks, chunk_size: chunk_size.max(256), headroom: HEADROOM, numa_node: None }
+}
+
+/// The memory of a transmitting end, whose packets somebody else makes.
+fn transmit_config(frames: Option<u32>) -> PoolConfig {
+    PoolConfig {
+        chunks: frames.unwrap_or(FRAMES),
+        chunk_size: 2048,
+        headroom: HEADROOM,
+        numa_node: None,
+    }
+}

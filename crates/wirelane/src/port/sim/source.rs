@@ -1,0 +1,187 @@
+//! The receiving ends of a simulated port without a cable: each makes its own packets.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use wirelane_os::clock;
+
+use super::control::Switch;
+use super::schedule::Schedule;
+use super::stream::{Stream, Walk};
+use crate::error::Result;
+use crate::frame::Batch;
+use crate::mask::Class;
+use crate::pool::Pool;
+use crate::port::{Readiness, Receive};
+use crate::stats::RxCounters;
+
+/// How many packets of a deselected queue pass at once when the rate is `max`.
+const PASSED_BY: u64 = 4096;
+/// The longest sleep: masks may change meanwhile.
+const NAP: Duration = Duration::from_millis(10);
+
+/// The receiving end of one class and queue.
+pub(super) struct Source {
+    walk: Walk,
+    schedule: Option<Schedule>,
+    filler: Box<[u8]>,
+    pool: Pool,
+    switch: Arc<Switch>,
+    counters: Arc<RxCounters>,
+    /// Packets are numbered below this.
+    count: u64,
+    /// The snap length, if it is shorter than some packet.
+    snaplen: Option<usize>,
+    /// Realtime and monotonic clock at the start; `None` before it.
+    times: Option<(u64, u64)>,
+    /// No packet will be older.
+    watermark: u64,
+    /// The last look found that nothing will come any more.
+    is_over: bool,
+}
+
+impl Source {
+    pub(super) fn new(
+        stream: &Stream,
+        switch: &Arc<Switch>,
+        counters: Arc<RxCounters>,
+        pool: Pool,
+        snaplen: u32,
+    ) -> Self {
+        Self {
+            walk: stream.walk(counters.class, counters.queue),
+            schedule: stream.schedule().cloned(),
+            filler: stream.filler().into(),
+            pool,
+            switch: Arc::clone(switch),
+            counters,
+            count: stream.count().unwrap_or(u64::MAX),
+            snaplen: (snaplen < u32::from(stream.config().longest())).then_some(snaplen as usize),
+            times: None,
+            watermark: 0,
+            is_over: false,
+        }
+    }
+
+    /// As many packets as there is room and memory for, with the time of this moment.
+    fn receive_at_once(&mut self, batch: &mut Batch, (epoch, zero): (u64, u64)) -> usize {
+        let now = epoch + clock::monotonic_ns().saturating_sub(zero);
+        self.watermark = self.watermark.max(now);
+        let ready = self.walk.ready(self.count);
+        self.is_over = ready == 0 || self.switch.stopped() != u64::MAX;
+        if self.is_over {
+            return self.idle();
+        }
+        let (class, queue) = (self.counters.class, self.counters.queue);
+        if !self.switch.selects(class, queue) {
+            self.walk.skip(ready.min(PASSED_BY));
+            return self.idle();
+        }
+        let taken = self.pool.take(batch, usize::try_from(ready).unwrap_or(usize::MAX));
+        let mut timestamp = self.watermark;
+        let first = batch.len() - taken;
+        for frame in &mut batch[first..] {
+            self.walk.fill(frame, &self.filler);
+            frame.stamp(timestamp, queue, class);
+            timestamp += 1;
+        }
+        self.watermark = timestamp;
+        taken
+    }
+
+    /// What is due, with the time at which it was due.
+    fn receive_paced(&mut self, batch: &mut Batch, (epoch, zero): (u64, u64)) -> usize {
+        let Some(schedule) = &self.schedule else { return 0 };
+        let now = clock::monotonic_ns().saturating_sub(zero);
+        let stopped = self.switch.stopped();
+        let limit = schedule.count(now.min(stopped)).min(self.count);
+        let mut ready = self.walk.ready(limit);
+        let (class, queue) = (self.counters.class, self.counters.queue);
+        if !self.switch.selects(class, queue) {
+            self.walk.skip(ready);
+            ready = 0;
+        }
+        // The free frames are the ring of a real card: what does not fit has been lost.
+        let lost = ready.saturating_sub(u64::from(self.pool.free()));
+        if lost > 0 {
+            self.walk.skip(lost);
+            self.counters.ring_full.add(lost);
+            ready -= lost;
+        }
+        let taken = self.pool.take(batch, usize::try_from(ready).unwrap_or(usize::MAX));
+        let first = batch.len() - taken;
+        for frame in &mut batch[first..] {
+            let k = self.walk.fill(frame, &self.filler);
+            frame.stamp(epoch.saturating_add(schedule.due(k)), queue, class);
+        }
+        let next = self.walk.next();
+        self.is_over = next >= self.count || stopped <= now && taken as u64 == ready;
+        self.watermark = match self.is_over {
+            true => u64::MAX,
+            false => epoch.saturating_add(schedule.due(next)),
+        };
+        taken
+    }
+
+    /// Nothing is received: the number of free frames is published nevertheless.
+    fn idle(&mut self) -> usize {
+        self.pool.take(&mut Batch::new(0), 0);
+        if self.is_over {
+            self.watermark = u64::MAX;
+        }
+        0
+    }
+}
+
+impl Receive for Source {
+    #[inline]
+    fn receive(&mut self, batch: &mut Batch) -> usize {
+        if self.times.is_none() {
+            self.times = self.switch.times();
+        }
+        let Some(times) = self.times else {
+            self.is_over = self.switch.stopped() != u64::MAX;
+            return self.idle();
+        };
+        let taken = match self.schedule {
+            None => self.receive_at_once(batch, times),
+            Some(_) => self.receive_paced(batch, times),
+        };
+        if let Some(snaplen) = self.snaplen {
+            let first = batch.len() - taken;
+            batch[first..].iter_mut().for_each(|frame| frame.truncate(snaplen));
+        }
+        taken
+    }
+
+    fn readiness(&mut self) -> Result<Readiness<'_>> {
+        if self.is_over {
+            return Ok(Readiness::End);
+        }
+        let Some((epoch, zero)) = self.times else {
+            return Ok(Readiness::After(Duration::from_micros(200)));
+        };
+        if self.schedule.is_some() {
+            let now = epoch + clock::monotonic_ns().saturating_sub(zero);
+            let wait = Duration::from_nanos(self.watermark.saturating_sub(now));
+            return Ok(if wait.is_zero() {
+                Readiness::Now
+            } else {
+                Readiness::After(wait.min(NAP))
+            });
+        }
+        let is_selected = self.switch.selects(self.counters.class, self.counters.queue);
+        Ok(match is_selected {
+            true if self.pool.free() > 0 => Readiness::Now,
+            // The consumer has all frames: it is the one to wait for.
+            true => Readiness::After(Duration::from_micros(20)),
+            // A stream with an end gets there, selected or not.
+            false if self.count != u64::MAX => Readiness::Now,
+            false => Readiness::After(NAP),
+        })
+    }
+
+    fn watermark(&self) -> u64 {
+        self.watermark
+    }
+}

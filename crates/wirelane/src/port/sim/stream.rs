@@ -1,0 +1,345 @@
+//! The stream of packets that a simulated port receives, as a pure function of the packet's number.
+//!
+//! Packet k belongs to flow `k % flows`; its class, its size and its flow's queue repeat with a
+//! period that is known beforehand. So each receiving end gets a list of *its* positions within
+//! one period and walks that list round after round: all of them together produce the one global
+//! stream, and none has to know how far the others are.
+
+use wirelane_wire::checksum::{pseudo_v4, pseudo_v6};
+use wirelane_wire::{
+    Addresses, FlowKey, HashInput, IndirectionTable, Ipv4View, Layers, Protocol, TcpView,
+    ToeplitzTable, UdpView, WireError,
+};
+
+use super::config::Config;
+use super::schedule::Schedule;
+use super::template::{self, Template};
+use crate::error::{Error, Result};
+use crate::frame::Frame;
+use crate::mask::Class;
+use crate::port::spec::Spec;
+
+/// Longest period of a stream, in packets.
+const MAX_PERIOD: u64 = 1 << 22;
+
+/// What is known of a packet before it comes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Predicted {
+    /// Its number, from 0.
+    pub number: u64,
+    /// Whether it is received, transmitted by the host, or tied to no queue.
+    pub class: Class,
+    /// The queue it comes through; 0 and without meaning for [`Class::Other`].
+    pub queue: u16,
+    /// Nanoseconds after the start when it is due; `None` when the rate is `max`.
+    pub due: Option<u64>,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// The packets that `sim:N?…` receives, without opening the port.
+///
+/// ```
+/// use wirelane::port::sim::Stream;
+///
+/// let stream = Stream::new(&"sim:4?size=100&seed=7".parse()?)?;
+/// let packet = stream.packet(1_000_000);
+/// assert_eq!(packet.bytes.len(), 100);
+/// assert_eq!(stream.number(&packet.bytes), Some(1_000_000));
+/// # Ok::<(), wirelane::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Stream {
+    config: Config,
+    schedule: Option<Schedule>,
+    rss: Rss,
+    /// The queue of each flow.
+    queues: Box<[u16]>,
+    filler: Box<[u8]>,
+    period: u64,
+}
+
+impl Stream {
+    /// The stream of the port that `spec` names.
+    ///
+    /// # Errors
+    /// As [`Config::new`]; `flows`, `size=imix`, `other` and `tx` whose common period is too long.
+    pub fn new(spec: &Spec) -> Result<Self> {
+        let config = Config::new(spec)?;
+        let period = [config.sizes.len() as u64]
+            .into_iter()
+            .chain(config.other)
+            .chain(config.transmitted)
+            .try_fold(u64::from(config.flows), least_common_multiple)
+            .filter(|period| *period <= MAX_PERIOD)
+            .ok_or_else(|| {
+                let cause =
+                    "flows, size, other and tx repeat together only after over 4194304 packets";
+                Error::usage(format!("port '{spec}'"), cause)
+                    .help("choose numbers with more common factors, or smaller ones")
+            })?;
+        let rss = Rss::new(&config);
+        let queue = |flow| rss.queue_of(&template::flow_key(&config, flow));
+        let queues = (0..config.flows).map(queue).collect();
+        let schedule = Schedule::new(&config);
+        let filler = template::filler(&config).into();
+        let stream = Self { config, schedule, rss, queues, filler, period };
+        // A template that can be made once can be made for every flow: they differ in values only.
+        for variant in 0..stream.config.sizes.len() {
+            stream.template(0, variant).map_err(|error| {
+                Error::failed(format!("port '{spec}'"), format!("no packet can be made: {error}"))
+            })?;
+        }
+        Ok(stream)
+    }
+
+    /// The k-th packet.
+    pub fn packet(&self, k: u64) -> Predicted {
+        let (class, queue) = self.place(k);
+        let (flow, variant) = self.flow(k);
+        let template = self.template(flow, variant);
+        let round = k / u64::from(self.config.flows);
+        let bytes = template.map(|template| template.bytes(&self.filler, k, round));
+        let due = self.schedule.as_ref().map(|schedule| schedule.due(k));
+        Predicted { number: k, class, queue, due, bytes: bytes.unwrap_or_default() }
+    }
+
+    /// Number of packets, if the stream has an end.
+    pub fn count(&self) -> Option<u64> {
+        self.config.count
+    }
+
+    /// The options it was made from.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The five-tuple of a flow; flow numbers count modulo the number of flows.
+    pub fn flow_key(&self, flow: u32) -> FlowKey {
+        template::flow_key(&self.config, flow % self.config.flows)
+    }
+
+    /// The queue that receive-side scaling chooses.
+    pub fn queue_of(&self, key: &FlowKey) -> u16 {
+        self.rss.queue_of(key)
+    }
+
+    /// The number in a packet of this or another simulated port, if its headers are consistent and
+    /// its checksums right. Addresses may have been changed on the way.
+    pub fn number(&self, bytes: &[u8]) -> Option<u64> {
+        number(bytes)
+    }
+
+    /// Class and queue of the k-th packet.
+    fn place(&self, k: u64) -> (Class, u16) {
+        let every = |n: Option<u64>| n.is_some_and(|n| k % n == n - 1);
+        if every(self.config.other) {
+            return (Class::Other, 0);
+        }
+        let (flow, _) = self.flow(k);
+        let queue = self.queues[flow as usize];
+        (if every(self.config.transmitted) { Class::Tx } else { Class::Rx }, queue)
+    }
+
+    /// Flow and size of the k-th packet.
+    fn flow(&self, k: u64) -> (u32, usize) {
+        let flow = (k % u64::from(self.config.flows)) as u32;
+        (flow, (k % self.config.sizes.len() as u64) as usize)
+    }
+
+    fn template(&self, flow: u32, variant: usize) -> Result<Template, WireError> {
+        Template::new(&self.config, flow, variant, &self.filler)
+    }
+
+    pub(super) fn schedule(&self) -> Option<&Schedule> {
+        self.schedule.as_ref()
+    }
+
+    pub(super) fn filler(&self) -> &[u8] {
+        &self.filler
+    }
+
+    /// The walk over all packets of a class and queue.
+    pub(super) fn walk(&self, class: Class, queue: u16) -> Walk {
+        let variants = self.config.sizes.len();
+        let mut known = vec![None; self.queues.len() * variants];
+        let mut walk = Walk {
+            period: self.period,
+            flows: u64::from(self.config.flows),
+            is_single: self.period == u64::from(self.config.flows),
+            entries: Vec::new(),
+            templates: Vec::new(),
+            base: 0,
+            round: 0,
+            at: 0,
+        };
+        for k in 0..self.period {
+            if self.place(k) != (class, queue) {
+                continue;
+            }
+            let (flow, variant) = self.flow(k);
+            let known = &mut known[flow as usize * variants + variant];
+            let template = match *known {
+                Some(template) => template,
+                None => {
+                    let Ok(template) = self.template(flow, variant) else { continue };
+                    walk.templates.push(template);
+                    *known.insert(walk.templates.len() as u32 - 1)
+                }
+            };
+            walk.entries.push(Entry { position: k as u32, template });
+        }
+        walk
+    }
+}
+
+/// A packet of a walk within its period.
+#[derive(Clone, Copy)]
+struct Entry {
+    position: u32,
+    template: u32,
+}
+
+/// The packets of one class and queue, in order.
+pub(super) struct Walk {
+    period: u64,
+    flows: u64,
+    /// Whether a period is one round of the flows, as it mostly is: no division then.
+    is_single: bool,
+    entries: Vec<Entry>,
+    templates: Vec<Template>,
+    /// Number of the period's first packet, and of its first round.
+    base: u64,
+    round: u64,
+    /// The next entry; less than their number, unless there is none.
+    at: usize,
+}
+
+impl Walk {
+    /// Number of the next packet; `u64::MAX` if there is none.
+    #[inline]
+    pub(super) fn next(&self) -> u64 {
+        match self.entries.get(self.at) {
+            Some(entry) => self.base + u64::from(entry.position),
+            None => u64::MAX,
+        }
+    }
+
+    /// How many packets come before number `limit`.
+    #[inline]
+    pub(super) fn ready(&self, limit: u64) -> u64 {
+        let entries = self.entries.len() as u64;
+        let (periods, rest) = (limit / self.period, limit % self.period);
+        let within = self.entries.partition_point(|entry| u64::from(entry.position) < rest) as u64;
+        let passed = self.base / self.period * entries + self.at as u64;
+        (periods * entries + within).saturating_sub(passed)
+    }
+
+    /// Leaves out `n` packets.
+    pub(super) fn skip(&mut self, n: u64) {
+        let entries = self.entries.len() as u64;
+        if entries == 0 {
+            return;
+        }
+        let at = self.at as u64 + n;
+        self.base += at / entries * self.period;
+        self.round = self.base / self.flows;
+        self.at = (at % entries) as usize;
+    }
+
+    /// Writes the next packet into `frame`, which has room for it, and returns its number;
+    /// `u64::MAX` if there is none.
+    #[inline(always)]
+    pub(super) fn fill(&mut self, frame: &mut Frame, filler: &[u8]) -> u64 {
+        let Some(entry) = self.entries.get(self.at) else { return u64::MAX };
+        let k = self.base + u64::from(entry.position);
+        let mut round = self.round;
+        if !self.is_single {
+            round += u64::from(entry.position) / self.flows;
+        }
+        if let Some(template) = self.templates.get(entry.template as usize) {
+            let fits = template.fill(frame, filler, k, round);
+            debug_assert!(fits, "the pool was made for the longest packet");
+        }
+        self.at += 1;
+        if self.at == self.entries.len() {
+            self.at = 0;
+            self.base += self.period;
+            self.round = self.base / self.flows;
+        }
+        k
+    }
+}
+
+/// Receive-side scaling of a simulated port: hash key and indirection table.
+#[derive(Clone)]
+pub(super) struct Rss {
+    toeplitz: Box<ToeplitzTable>,
+    table: IndirectionTable<128>,
+}
+
+impl Rss {
+    fn new(config: &Config) -> Self {
+        Self::with(&config.key, config.queues)
+    }
+
+    pub(super) fn with(key: &wirelane_wire::ToeplitzKey, queues: u16) -> Self {
+        let toeplitz = Box::new(ToeplitzTable::new(key));
+        Self { toeplitz, table: IndirectionTable::spread(queues) }
+    }
+
+    #[inline]
+    pub(super) fn queue_of(&self, key: &FlowKey) -> u16 {
+        self.table.queue(self.toeplitz.hash(HashInput::with_ports(key).bytes()))
+    }
+
+    /// The queue of a packet. What is not IP has no hash and goes to the first entry's queue, as
+    /// on most cards.
+    #[inline]
+    pub(super) fn queue(&self, bytes: &[u8]) -> u16 {
+        match FlowKey::parse(bytes) {
+            Ok(Some(key)) => self.queue_of(&key),
+            _ => self.table.queue(0),
+        }
+    }
+}
+
+/// The number in the payload of a packet whose lengths and checksums are right.
+pub(super) fn number(bytes: &[u8]) -> Option<u64> {
+    let layers = Layers::parse(bytes).ok()?;
+    let transport = layers.transport?;
+    let flow = layers.flow().ok()??;
+    let length = transport.bytes.len() as u32;
+    let pseudo = match flow.addresses {
+        Addresses::V4 { source, destination } => {
+            let header = Ipv4View::new(bytes.get(layers.network_offset..)?).ok()?;
+            if !header.checksum_is_valid() {
+                return None;
+            }
+            pseudo_v4(source, destination, transport.protocol, length)
+        }
+        Addresses::V6 { source, destination } => {
+            pseudo_v6(source, destination, transport.protocol, length)
+        }
+    };
+    let payload = match transport.protocol {
+        Protocol::UDP => {
+            let datagram = UdpView::new(transport.bytes).ok()?;
+            datagram.checksum_is_valid(pseudo).then(|| datagram.payload())?
+        }
+        Protocol::TCP => {
+            let segment = TcpView::new(transport.bytes).ok()?;
+            segment.checksum_is_valid(pseudo).then(|| segment.payload())?
+        }
+        _ => return None,
+    };
+    payload.first_chunk().map(|number| u64::from_be_bytes(*number))
+}
+
+fn least_common_multiple(a: u64, b: u64) -> Option<u64> {
+    let (mut greater, mut divisor) = (a, b);
+    while divisor != 0 {
+        (greater, divisor) = (divisor, greater % divisor);
+    }
+    (a / greater.max(1)).checked_mul(b)
+}
