@@ -15,6 +15,7 @@
 //! The memory lives until the pool is dropped *and* every frame is back, whoever is last.
 #![allow(unsafe_code)]
 
+pub(crate) mod blocks;
 mod returns;
 
 use std::ptr::NonNull;

@@ -12,6 +12,7 @@
 //!                    └─control()─▶ Control    masks and stop, from any thread
 //! ```
 
+pub mod packet;
 pub mod sim;
 pub mod spec;
 

@@ -1,0 +1,165 @@
+//! What a spec and [`OpenOptions`] say about a packet port.
+
+use std::time::Duration;
+
+use wirelane_os::mmap::page_size;
+
+use crate::error::{Error, Result};
+use crate::port::spec::parse_number;
+use crate::port::{OpenOptions, Spec};
+
+/// Memory of all rings together, unless the user says how much one gets.
+const BUDGET: usize = 256 << 20;
+const LEAST: usize = 2 << 20;
+const MOST: usize = 32 << 20;
+/// One hand-over costs a wake-up, so blocks are large; but a ring needs some of them.
+const BLOCK: usize = 1 << 20;
+const BLOCKS: usize = 8;
+const FEWEST_BLOCKS: usize = 4;
+const LARGEST_BLOCK: usize = 64 << 20;
+const RETIRE: Duration = Duration::from_millis(20);
+
+/// The options of a spec.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Config {
+    /// Bytes of a ring.
+    pub(super) ring: Option<usize>,
+    /// Bytes of a block; a power of two.
+    pub(super) block: Option<usize>,
+    /// After this time the kernel hands over a block that is not full.
+    pub(super) retire: Duration,
+    /// Transmit past the queueing discipline.
+    pub(super) bypass: bool,
+}
+
+impl Config {
+    /// Reads the options `ring`, `block`, `retire`, `bypass`.
+    ///
+    /// # Errors
+    /// An unknown option, or a value that is not of its shape.
+    pub(super) fn parse(spec: &Spec, open: &OpenOptions) -> Result<Self> {
+        let mut options = spec.options();
+        let size = "a size such as 64M, from 16Ki to 4Gi";
+        let ring = options.value("ring", open.ring_bytes, size, |text| bytes(text).map(Some))?;
+        let size = "a size such as 1Mi, from 4Ki to 64Mi";
+        let block = options.value("block", None, size, |text| {
+            let power = bytes(text)?.checked_next_power_of_two()?;
+            (page_size()..=LARGEST_BLOCK).contains(&power).then_some(Some(power))
+        })?;
+        let retire = options.value("retire", RETIRE, "a time such as 20ms, 1ms to 10s", time)?;
+        let bypass = options.value("bypass", false, "on or off", |text| match text {
+            "on" => Some(true),
+            "off" => Some(false),
+            _ => None,
+        })?;
+        options.finish()?;
+        if let (Some(ring), Some(block)) = (ring, block)
+            && block > ring / FEWEST_BLOCKS
+        {
+            let cause = format!("a block of {block} bytes is over a quarter of the ring of {ring}");
+            return Err(Error::usage(format!("port '{spec}'"), cause));
+        }
+        Ok(Self { ring, block, retire, bypass })
+    }
+
+    /// Block size and number of blocks of each of `rings` rings.
+    pub(super) fn shape(&self, rings: usize) -> (usize, usize) {
+        let share = (BUDGET / rings.max(1)).clamp(LEAST, MOST);
+        let least = FEWEST_BLOCKS * self.block.unwrap_or(page_size());
+        let ring = self.ring.unwrap_or(share).max(least);
+        let block = self.block.unwrap_or_else(|| {
+            let even = 1 << (ring / BLOCKS).max(1).ilog2();
+            even.clamp(page_size(), BLOCK)
+        });
+        (block, (ring / block).max(FEWEST_BLOCKS))
+    }
+}
+
+/// The next smaller ring to try when the kernel has no memory for this one.
+pub(super) fn smaller((block, count): (usize, usize)) -> Option<(usize, usize)> {
+    if count >= 2 * FEWEST_BLOCKS {
+        return Some((block, count / 2));
+    }
+    (block >= 2 * page_size()).then_some((block / 2, count))
+}
+
+fn bytes(text: &str) -> Option<usize> {
+    let bytes = usize::try_from(parse_number(text)?).ok()?;
+    (4096..=4 << 30).contains(&bytes).then_some(bytes)
+}
+
+fn time(text: &str) -> Option<Duration> {
+    let (digits, unit) = match text.strip_suffix("ms") {
+        Some(digits) => (digits, 1),
+        None => (text.strip_suffix('s')?, 1000),
+    };
+    let number = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse::<u64>());
+    let millis = number?.ok()?.checked_mul(unit)?;
+    (1..=10_000).contains(&millis).then(|| Duration::from_millis(millis))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config> {
+        Config::parse(&text.parse().unwrap(), &OpenOptions::default())
+    }
+
+    #[test]
+    fn every_option() {
+        let config = parse("packet:a?ring=64M&block=256Ki&retire=5ms&bypass=on").unwrap();
+        let expected = Config {
+            ring: Some(64_000_000),
+            block: Some(256 << 10),
+            retire: Duration::from_millis(5),
+            bypass: true,
+        };
+        assert_eq!(config, expected);
+        assert_eq!(config.shape(9), (256 << 10, 244));
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused() {
+        for query in [
+            "ring=0",
+            "ring=x",
+            "ring=5Gi",
+            "block=1",
+            "block=65Mi",
+            "retire=0ms",
+            "retire=20",
+            "retire=11s",
+            "retire=-1s",
+            "bypass=1",
+            "rings=1M",
+            "ring=64Ki&block=32Ki",
+        ] {
+            let error = parse(&format!("packet:a?{query}")).unwrap_err();
+            assert_eq!(error.kind(), crate::ErrorKind::Usage, "{query}: {error}");
+        }
+    }
+
+    #[test]
+    fn rings_share_a_budget_within_limits() {
+        let default = parse("a").unwrap();
+        for rings in [1, 3, 9, 33, 129, 4097] {
+            let (block, count) = default.shape(rings);
+            assert!(block.is_power_of_two() && count >= FEWEST_BLOCKS);
+            let ring = block * count;
+            assert!((LEAST / 2..=MOST).contains(&ring), "{rings}: {ring}");
+            assert!(rings > 129 || ring * rings <= BUDGET + LEAST, "{rings}: {ring}");
+        }
+        assert_eq!(default.shape(1), (1 << 20, 32));
+    }
+
+    #[test]
+    fn rings_shrink_to_the_smallest_and_no_further() {
+        let mut shape = (1 << 20, 32);
+        while let Some(next) = smaller(shape) {
+            assert!(next.0 * next.1 < shape.0 * shape.1);
+            shape = next;
+        }
+        assert_eq!(shape, (page_size(), FEWEST_BLOCKS));
+    }
+}

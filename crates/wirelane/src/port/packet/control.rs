@@ -1,0 +1,228 @@
+//! Masks, start and stop of a packet port, from any thread.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use wirelane_os::clock;
+use wirelane_os::packet::PacketSocket;
+
+use super::Binding;
+use super::device::Device;
+use super::program::REJECT_ALL;
+use super::ring::Ring;
+use crate::error::{Error, Result};
+use crate::inspect;
+use crate::mask::QueueMask;
+use crate::port::{Control, FrameCounts, Spec};
+
+/// What receivers must know of the port's life, and what they have to say.
+#[derive(Default)]
+pub(super) struct Progress {
+    /// Monotonic time of the order to stop; 0 before.
+    stopped_at: AtomicU64,
+    notes: Mutex<Vec<String>>,
+}
+
+impl Progress {
+    /// When nothing more was let in; `None` while packets come.
+    pub(super) fn stopped_at(&self) -> Option<u64> {
+        Some(self.stopped_at.load(Ordering::Acquire)).filter(|at| *at != 0)
+    }
+
+    /// Keeps a finding for the report.
+    pub(super) fn note(&self, note: String) {
+        lock(&self.notes).push(note);
+    }
+
+    pub(super) fn notes(&self) -> Vec<String> {
+        lock(&self.notes).clone()
+    }
+}
+
+/// The port's rings and what is attached to each.
+pub(super) struct Handle {
+    pub(super) rings: Vec<Ring>,
+    pub(super) progress: Arc<Progress>,
+    pub(super) spec: Spec,
+    pub(super) device: Device,
+    pub(super) snaplen: u32,
+    state: Mutex<State>,
+}
+
+struct State {
+    mask: QueueMask,
+    phase: Phase,
+    /// By ring: whether its own program is attached, and not the one that rejects.
+    open: Vec<bool>,
+    /// A socket that is open and nothing else: see [`Handle::stop`]. It also holds the wish for
+    /// promiscuous mode, which the kernel forgets when it is closed.
+    spare: Option<PacketSocket>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Opened,
+    Started,
+    Stopped,
+}
+
+impl Handle {
+    pub(super) fn new(
+        rings: Vec<Ring>,
+        (spec, device): (Spec, Device),
+        mask: QueueMask,
+        snaplen: u32,
+        spare: PacketSocket,
+    ) -> Self {
+        let open = vec![false; rings.len()];
+        let state = State { mask, phase: Phase::Opened, open, spare: Some(spare) };
+        Self { rings, progress: Arc::default(), spec, device, snaplen, state: Mutex::new(state) }
+    }
+
+    /// Lets in what the mask selects.
+    ///
+    /// # Errors
+    /// The system refuses a program; then nothing is let in.
+    pub(super) fn start(&self) -> Result<()> {
+        let mut state = lock(&self.state);
+        if state.phase != Phase::Opened {
+            return Ok(());
+        }
+        let wanted = self.wanted(&state.mask);
+        self.switch(&mut state, &wanted)?;
+        state.phase = Phase::Started;
+        Ok(())
+    }
+
+    /// What each socket is bound to and takes.
+    pub(super) fn bindings(&self) -> Result<Vec<Binding>> {
+        let state = lock(&self.state);
+        let binding = |(ring, open): (&Ring, &bool)| {
+            let address = ring.socket().local_address();
+            let address = address.map_err(|error| Error::os(self.device.name.as_str(), error))?;
+            Ok(Binding {
+                class: ring.selection.class,
+                queue: ring.selection.queue,
+                interface_index: u32::try_from(address.ifindex).ok(),
+                selected: *open,
+            })
+        };
+        self.rings.iter().zip(&state.open).map(binding).collect()
+    }
+
+    /// Blocks by who has them.
+    pub(super) fn frames(&self) -> FrameCounts {
+        let mut counts = FrameCounts::default();
+        for ring in &self.rings {
+            counts.pool += u64::from(ring.block_count());
+            for block in 0..ring.block_count() {
+                if ring.is_filled(block) {
+                    counts.rx += 1;
+                } else if !ring.is_open(block) {
+                    counts.fill += 1;
+                }
+            }
+        }
+        counts
+    }
+
+    /// By ring, whether the mask selects it.
+    fn wanted(&self, mask: &QueueMask) -> Vec<bool> {
+        let selects = |ring: &Ring| {
+            let selection = &ring.selection;
+            mask.selects(selection.class, usize::from(selection.queue))
+        };
+        self.rings.iter().map(selects).collect()
+    }
+
+    /// Swaps the programs of those rings that differ from `wanted`. If one fails, those already
+    /// swapped are swapped back.
+    fn switch(&self, state: &mut State, wanted: &[bool]) -> Result<()> {
+        for (i, (ring, want)) in self.rings.iter().zip(wanted).enumerate() {
+            if state.open[i] == *want {
+                continue;
+            }
+            if let Err(error) = self.attach(ring, *want) {
+                for (ring, open) in self.rings.iter().zip(&state.open).take(i) {
+                    // Best effort: the first error is the one to report.
+                    let _ = self.attach(ring, *open);
+                }
+                return Err(error);
+            }
+        }
+        state.open = wanted.to_vec();
+        Ok(())
+    }
+
+    fn attach(&self, ring: &Ring, open: bool) -> Result<()> {
+        let attached = if open {
+            ring.attach(&ring.selection.program(self.snaplen))
+        } else {
+            ring.attach(&REJECT_ALL)
+        };
+        attached.map_err(|error| Error::os(self.device.name.as_str(), error))
+    }
+
+    /// Says if the interface has other queues now than when it was opened.
+    fn compare_queues(&self) {
+        let name = self.device.name.as_str();
+        // Another namespace may have an interface of this name, and a thread may stop us from there.
+        let Ok(now) = inspect::interface(name) else { return };
+        if now.index != self.device.index {
+            return;
+        }
+        let before = (self.device.rx_queues, self.device.tx_queues);
+        let count =
+            |count: Option<u32>, or| count.and_then(|n| u16::try_from(n).ok()).unwrap_or(or);
+        let after = (count(now.rx.count, before.0), count(now.tx.count, before.1));
+        if before != after {
+            self.progress.note(format!(
+                "the queues of {name} changed from {} RX and {} TX to {} and {} during the capture: \
+                 packets of new RX queues count as OTHER, those of new TX queues are missing",
+                before.0, before.1, after.0, after.1
+            ));
+        }
+    }
+}
+
+impl Control for Handle {
+    fn mask(&self) -> QueueMask {
+        lock(&self.state).mask.clone()
+    }
+
+    fn set_mask(&self, mask: QueueMask) -> Result<()> {
+        self.device.check_mask(&self.spec, &mask)?;
+        let mut state = lock(&self.state);
+        if state.phase == Phase::Started {
+            let wanted = self.wanted(&mask);
+            self.switch(&mut state, &wanted)?;
+        }
+        state.mask = mask;
+        Ok(())
+    }
+
+    fn stop(&self) {
+        let mut state = lock(&self.state);
+        if state.phase == Phase::Stopped {
+            return;
+        }
+        state.phase = Phase::Stopped;
+        for ring in &self.rings {
+            // It can only fail for want of a few bytes of memory; then `readiness` ends by its
+            // time limit.
+            let _ = ring.attach(&REJECT_ALL);
+        }
+        state.open.fill(false);
+        // A packet that met the old program may still be on its way into a ring. Closing a packet
+        // socket waits until no processor is at it any more (synchronize_net in packet_release).
+        drop(state.spare.take());
+        self.progress.stopped_at.store(clock::monotonic_ns().max(1), Ordering::Release);
+        drop(state);
+        self.compare_queues();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind these locks is whole at every moment.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

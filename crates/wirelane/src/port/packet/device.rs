@@ -1,0 +1,182 @@
+//! The interface under a packet port: what is asked of the system when it is opened.
+
+use crate::error::{Error, Result};
+use crate::inspect::{self, InterfaceQueues, QueueMapping};
+use crate::mask::{Class, MAX_QUEUES, QueueMask};
+use crate::port::Spec;
+use wirelane_os::iface;
+
+/// What is known of the interface.
+pub(super) struct Device {
+    pub(super) name: String,
+    pub(super) index: u32,
+    pub(super) rx_queues: u16,
+    pub(super) tx_queues: u16,
+    pub(super) mapping: QueueMapping,
+    pub(super) link_type: u16,
+    pub(super) mtu: u32,
+    pub(super) hardware: Option<String>,
+    pub(super) speed: Option<u64>,
+    pub(super) inspected: InterfaceQueues,
+}
+
+impl Device {
+    /// Asks about the interface that the spec names.
+    ///
+    /// # Errors
+    /// There is no such interface, it is down, or it is of a kind that cannot be captured.
+    pub(super) fn find(spec: &Spec) -> Result<Self> {
+        let name = spec.name.as_str();
+        if !iface::exists(name).map_err(|error| Error::os(name, error))? {
+            return Err(Error::failed(name, "there is no such interface")
+                .help("`wirelane queues` lists those there are"));
+        }
+        let os = |error| Error::os(name, error);
+        let index = iface::index(name).map_err(os)?;
+        if !iface::flags(name).map_err(os)?.is_up() {
+            return Err(Error::failed(name, "the interface is down")
+                .help(format!("`ip link set {name} up` brings it up")));
+        }
+        let hardware_type = iface::link_type(name).map_err(os)?;
+        let link_type = link_type(hardware_type).ok_or_else(|| {
+            Error::failed(name, format!("frames of ARPHRD type {hardware_type} are not supported"))
+        })?;
+        let inspected = inspect::interface(name)?;
+        let count = |count: Option<u32>| {
+            u16::try_from(count.unwrap_or(1).clamp(1, MAX_QUEUES as u32)).unwrap_or(1)
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            index,
+            rx_queues: count(inspected.rx.count),
+            tx_queues: count(inspected.tx.count),
+            mapping: inspected.rx_queue_mapping,
+            link_type,
+            mtu: iface::mtu(name).map_err(os)?,
+            hardware: inspected.driver.clone(),
+            speed: inspected.speed_mbps.map(|mbps| u64::from(mbps) * 1_000_000),
+            inspected,
+        })
+    }
+
+    /// Bytes of the header in front of what the MTU counts, a VLAN tag included.
+    pub(super) fn header(&self) -> u32 {
+        if self.is_ethernet() { 14 + 4 } else { 0 }
+    }
+
+    pub(super) fn is_ethernet(&self) -> bool {
+        self.link_type == ETHERNET
+    }
+
+    /// The queues of one class that the spec asks for.
+    pub(super) fn queues(&self, spec: &Spec, class: Class) -> Vec<u16> {
+        let count = match class {
+            Class::Rx => self.rx_queues,
+            Class::Tx => self.tx_queues,
+            Class::Other => 0,
+        };
+        let wanted = |queue: &u16| {
+            spec.queues.as_ref().is_none_or(|queues| queues.contains(usize::from(*queue)))
+        };
+        (0..count).filter(wanted).collect()
+    }
+
+    /// Refuses queues that the interface has not, or the spec leaves out.
+    ///
+    /// # Errors
+    /// A usage error that names the first such queue and says how many there are.
+    pub(super) fn check_mask(&self, spec: &Spec, mask: &QueueMask) -> Result<()> {
+        for (class, set) in [(Class::Rx, &mask.rx), (Class::Tx, &mask.tx)] {
+            let Some(largest) = set.largest() else { continue };
+            let open = self.queues(spec, class);
+            let strange = set
+                .members(largest + 1)
+                .find(|queue| !open.iter().any(|known| usize::from(*known) == *queue));
+            if let Some(queue) = strange {
+                return Err(self.no_queue(spec, class, queue));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a spec whose queues the interface has in neither direction.
+    ///
+    /// # Errors
+    /// As [`Device::check_mask`].
+    pub(super) fn check_spec(&self, spec: &Spec) -> Result<()> {
+        let Some(queues) = &spec.queues else { return Ok(()) };
+        if queues.is_empty() {
+            return Err(Error::usage(format!("port '{spec}'"), "it names no queue"));
+        }
+        let class = if self.tx_queues > self.rx_queues { Class::Tx } else { Class::Rx };
+        let count = usize::from(self.rx_queues.max(self.tx_queues));
+        match queues.largest().filter(|largest| *largest >= count) {
+            Some(queue) => Err(self.no_queue(spec, class, queue)),
+            None => Ok(()),
+        }
+    }
+
+    fn no_queue(&self, spec: &Spec, class: Class, queue: usize) -> Error {
+        let count = if class == Class::Tx { self.tx_queues } else { self.rx_queues };
+        let name = if class == Class::Tx { "TX" } else { "RX" };
+        let plural = if count == 1 { "" } else { "s" };
+        let cause = if queue < usize::from(count) {
+            format!("{name} queue {queue} is not among those that the port was opened for")
+        } else {
+            format!(
+                "there is no {name} queue {queue}: {} has {count} {name} queue{plural}",
+                self.name
+            )
+        };
+        let help = match count {
+            1 => "the only one is queue 0".to_owned(),
+            _ => format!("they are numbered 0 to {}", count - 1),
+        };
+        Error::usage(format!("port '{spec}'"), cause).help(help)
+    }
+
+    /// What a user should know about captures on this interface.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let name = &self.name;
+        let mut notes = Vec::new();
+        if self.mapping == QueueMapping::Unshifted {
+            let driver = self.hardware.as_deref().unwrap_or("this driver");
+            notes.push(format!(
+                "{driver} does not mark packets that are tied to no queue: they count as RX queue 0"
+            ));
+        }
+        let flags = iface::flags(name);
+        if flags.is_ok_and(|flags| flags.is_loopback()) {
+            notes.push(format!(
+                "every packet on {name} is seen twice: transmitted (TX queue 0) and received (OTHER)"
+            ));
+        }
+        let offloads = &self.inspected.offloads;
+        if offloads.gro == Some(true) || offloads.lro == Some(true) {
+            let which = if offloads.lro == Some(true) { "LRO" } else { "GRO" };
+            notes.push(format!(
+                "{which} is on: received segments may be merged into packets over the MTU; `ethtool \
+                 -K {name} gro off lro off` shows them as on the wire"
+            ));
+        }
+        notes
+    }
+}
+
+const ETHERNET: u16 = 1;
+
+/// The link type in capture files for frames of an `ARPHRD_*` type (`linux/if_arp.h`).
+fn link_type(hardware: u16) -> Option<u16> {
+    /// LINKTYPE_RAW: begins with the IP header.
+    const RAW: u16 = 101;
+    match hardware {
+        // ARPHRD_ETHER; ARPHRD_LOOPBACK, whose frames have an Ethernet header, too.
+        1 | 772 => Some(ETHERNET),
+        // ARPHRD_RAWIP, ARPHRD_NONE (TUN), ARPHRD_TUNNEL, ARPHRD_TUNNEL6, ARPHRD_SIT.
+        519 | 65534 | 768 | 769 | 776 => Some(RAW),
+        // ARPHRD_IEEE80211, ARPHRD_IEEE80211_RADIOTAP.
+        801 => Some(105),
+        803 => Some(127),
+        _ => None,
+    }
+}

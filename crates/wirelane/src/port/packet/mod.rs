@@ -1,0 +1,280 @@
+//! `packet:IF`: an interface through AF_PACKET, one TPACKET_V3 ring per queue and class.
+//!
+//! ```text
+//!                    ┌─ program: received, queue 0 ─▶ ring ─▶ Rx rx 0
+//!   every packet of  ├─ program: received, queue 1 ─▶ ring ─▶ Rx rx 1
+//!   the interface    ├─ program: outgoing, queue 0 ─▶ ring ─▶ Rx tx 0
+//!                    └─ program: no queue ──────────▶ ring ─▶ Rx other
+//! ```
+//!
+//! The program decides in the kernel, so a packet of a queue that is not selected never reaches
+//! user space. Each queue and class has a ring of its own, and with it a drop counter of its own: a
+//! shared ring could not say whose packet it lost. Rings exist for all queues that the spec names,
+//! selected or not, because masks may change when privileges are long gone.
+//!
+//! Options of the spec: `ring=SIZE` and `block=SIZE` (bytes per ring and block), `retire=TIME` (after
+//! which a block that is not full is handed over), `bypass=on|off` (transmit past the queueing
+//! discipline).
+//!
+//! Reading order: [`program`](self) (who gets which packet), ring (the memory), rx, control, tx.
+#![allow(unsafe_code)]
+
+mod config;
+mod control;
+mod device;
+mod program;
+mod ring;
+mod rx;
+
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use wirelane_os::packet::{PacketSocket, RingRequest};
+
+use self::config::Config;
+use self::control::Handle;
+use self::device::Device;
+use self::program::Selection;
+use self::ring::Ring;
+use self::rx::{Receiver, Setup, Times};
+use super::{Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
+use crate::error::{Error, Result};
+use crate::mask::Class;
+use crate::stats::RxCounters;
+
+/// An interface opened through AF_PACKET. See the [module documentation](self).
+pub struct PacketPort {
+    info: PortInfo,
+    handle: Arc<Handle>,
+    rx: Vec<Rx>,
+}
+
+/// What one receiving socket is bound to, read back: source 002's question to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// The class of the packets that it takes.
+    pub class: Class,
+    /// Their queue; without meaning for [`Class::Other`].
+    pub queue: u16,
+    /// The interface, as the kernel names it; `None` once the interface is gone.
+    pub interface_index: Option<u32>,
+    /// Whether its program is attached: the port is started and the mask selects it.
+    pub selected: bool,
+}
+
+impl PacketPort {
+    /// Opens the interface that `spec` names, in the calling thread's network namespace. Nothing
+    /// is received before [`Port::start`].
+    ///
+    /// # Errors
+    /// A usage error for a queue that does not exist or an unknown option; otherwise there is no
+    /// such interface, it is down, CAP_NET_RAW is missing, or the kernel has no memory for the
+    /// rings.
+    pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Self> {
+        let config = Config::parse(spec, options)?;
+        let device = Device::find(spec)?;
+        device.check_spec(spec)?;
+        device.check_mask(spec, &options.mask)?;
+        let spare = socket(&device)?;
+        if options.promiscuous {
+            spare
+                .set_promiscuous(device.index, true)
+                .map_err(|error| Error::os(device.name.as_str(), error))?;
+        }
+        let mut notes = device.notes();
+        let rings = if options.receive {
+            open_rings(&selections(spec, &device), &config, &device, &mut notes)?
+        } else {
+            Vec::new()
+        };
+        let retire = u64::try_from(config.retire.as_nanos()).unwrap_or(u64::MAX);
+        let times = Times { retire, lateness: 2 * retire + SLACK };
+        let snaplen = options.snaplen.clamp(1, OpenOptions::MAX_SNAPLEN);
+        let info = describe(spec, &device, notes, snaplen, times.lateness);
+        let interface: Arc<str> = device.name.as_str().into();
+        let ethernet = device.is_ethernet();
+        let mask = options.mask.clone();
+        let handle = Handle::new(rings, (spec.clone(), device), mask, snaplen, spare);
+        let receiver = |ring: &Ring| {
+            let Selection { class, queue, .. } = ring.selection;
+            let counters = Arc::new(RxCounters::new(queue, class));
+            let setup = Setup {
+                ring: ring.clone(),
+                counters: Arc::clone(&counters),
+                progress: Arc::clone(&handle.progress),
+                interface: Arc::clone(&interface),
+                snaplen,
+                times,
+                ethernet,
+            };
+            Rx::new(Receiver::new(setup), counters)
+        };
+        let rx = handle.rings.iter().map(receiver).collect();
+        Ok(Self { info, handle: Arc::new(handle), rx })
+    }
+
+    /// What each receiving socket is bound to and whether it takes packets now.
+    ///
+    /// # Errors
+    /// The system refuses to say.
+    pub fn bindings(&self) -> Result<Vec<Binding>> {
+        self.handle.bindings()
+    }
+
+    /// What was found out after opening: what the kernel did not deliver, queues that came or
+    /// went. Complete after [`Control::stop`] and the last [`super::Readiness::End`].
+    pub fn late_notes(&self) -> Vec<String> {
+        self.handle.progress.notes()
+    }
+}
+
+impl Port for PacketPort {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn rx(&mut self) -> Vec<Rx> {
+        std::mem::take(&mut self.rx)
+    }
+
+    fn tx(&mut self) -> Vec<Tx> {
+        Vec::new()
+    }
+
+    fn start(&mut self) -> Result<()> {
+        self.handle.start()
+    }
+
+    fn control(&self) -> Arc<dyn Control> {
+        Arc::clone(&self.handle) as Arc<dyn Control>
+    }
+
+    fn frames(&self) -> FrameCounts {
+        self.handle.frames()
+    }
+}
+
+impl Drop for PacketPort {
+    fn drop(&mut self) {
+        // Frames that are still out keep their sockets; nothing more should come in through them.
+        self.handle.stop();
+    }
+}
+
+/// Time that the kernel may take, beyond its timer, to hand a block over: a tick of the timer on
+/// kernels where it runs on ticks (before 6.18), and the wait for a processor.
+const SLACK: u64 = 20_000_000;
+
+/// Nominal frame size: the kernel checks it and packs packets regardless.
+const FRAME_SIZE: usize = 2048;
+
+/// A block of less than this cuts the largest packets of segmentation offload.
+const LARGE_PACKET: usize = 128 << 10;
+
+fn socket(device: &Device) -> Result<PacketSocket> {
+    PacketSocket::open().map_err(|error| {
+        let denied = error.errno() == Some(Errno::PERM.raw_os_error());
+        let error = Error::os(device.name.as_str(), error);
+        if !denied {
+            return error;
+        }
+        error.help(
+            "packet sockets need CAP_NET_RAW: run as root or `setcap cap_net_raw+ep` the program",
+        )
+    })
+}
+
+/// One per ring: all queues of the spec in both directions, and OTHER.
+fn selections(spec: &Spec, device: &Device) -> Vec<Selection> {
+    let select = |class, queue| Selection {
+        class,
+        queue,
+        mapping: device.mapping,
+        rx_queues: device.rx_queues,
+    };
+    let mut selections = Vec::new();
+    for class in [Class::Rx, Class::Tx] {
+        selections.extend(device.queues(spec, class).into_iter().map(|q| select(class, q)));
+    }
+    selections.push(select(Class::Other, 0));
+    selections
+}
+
+/// Opens all rings, of equal size; smaller ones if the kernel has no memory.
+fn open_rings(
+    selections: &[Selection],
+    config: &Config,
+    device: &Device,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Ring>> {
+    let asked = config.shape(selections.len());
+    let mut shape = asked;
+    let mut rings = Vec::with_capacity(selections.len());
+    while let Some(selection) = selections.get(rings.len()) {
+        let (block, count) = shape;
+        let request = RingRequest {
+            block_size: u32::try_from(block).unwrap_or(u32::MAX),
+            block_count: u32::try_from(count).unwrap_or(u32::MAX),
+            frame_size: block.min(FRAME_SIZE) as u32,
+            retire_ms: u32::try_from(config.retire.as_millis()).unwrap_or(u32::MAX),
+            fill_rxhash: false,
+        };
+        match Ring::new(socket(device)?, &request, device.index, *selection) {
+            Ok(ring) => rings.push(ring),
+            Err(error) if error.errno() == Some(Errno::NOMEM.raw_os_error()) => {
+                // Smaller from the start, so that no queue is better off than another.
+                rings.clear();
+                shape = config::smaller(shape).ok_or_else(|| {
+                    Error::os(device.name.as_str(), error)
+                        .help("name fewer queues, as in packet:eth0@0-3, or free memory")
+                })?;
+            }
+            Err(error) => return Err(Error::os(device.name.as_str(), error)),
+        }
+    }
+    if shape != asked {
+        notes.push(format!(
+            "no memory for rings of {} bytes: they have {} bytes",
+            asked.0 * asked.1,
+            shape.0 * shape.1
+        ));
+    }
+    if shape.0 < LARGE_PACKET {
+        notes.push(format!("packets over the block size of {} bytes are cut", shape.0));
+    }
+    Ok(rings)
+}
+
+fn describe(
+    spec: &Spec,
+    device: &Device,
+    notes: Vec<String>,
+    snaplen: u32,
+    lateness: u64,
+) -> PortInfo {
+    let mut queues = device.queues(spec, Class::Rx);
+    queues.extend(device.queues(spec, Class::Tx));
+    queues.sort_unstable();
+    queues.dedup();
+    PortInfo {
+        spec: spec.to_string(),
+        backend: "packet",
+        mode: "tpacket-v3".to_owned(),
+        interface: Some(device.name.clone()),
+        queues,
+        negotiation: vec![Rung {
+            rung: "packet",
+            outcome: "chosen",
+            errno: None,
+            cause: None,
+            fix: None,
+        }],
+        notes,
+        link_type: device.link_type,
+        hardware: device.hardware.clone(),
+        speed: device.speed,
+        snaplen,
+        lossless: false,
+        lateness,
+    }
+}

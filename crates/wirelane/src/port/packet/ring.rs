@@ -1,0 +1,228 @@
+//! One receive ring of the kernel, mapped: blocks of packets that are read where they lie.
+//!
+//! ```text
+//!            kernel fills block b            receiver opens b: users(b) = packets + 1
+//!   KERNEL ───────────────────────▶ USER ──────────────────────────────────────────┐
+//!      ▲                                                                           │
+//!      └── last user of b stores KERNEL ◀── packets dropped, on any thread ────────┘
+//!
+//!   block:  │ descriptor │ tpacket3_hdr, sockaddr_ll, packet │ tpacket3_hdr, … │
+//!   then:   │ descriptor │ Meta, headroom,            packet │ Meta, …         │
+//! ```
+//!
+//! The kernel's header of a packet is read once and then overwritten by the packet's [`Meta`],
+//! which is smaller; so a received frame needs no memory of its own. The next header, which the
+//! walk still has to read, lies beyond the packet's slot and is untouched.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use wirelane_os::mmap::Mapping;
+use wirelane_os::packet::{
+    BLOCK_STATUS_OFFSET, ETH_P_ALL_BE, PacketSocket, RingRequest, SockFilter, TP_STATUS_KERNEL,
+    TP_STATUS_USER, TPACKET3_HDRLEN, TpacketBlockDesc,
+};
+
+use super::program::{REJECT_ALL, Selection};
+use crate::frame::{Meta, Owner};
+use crate::pool::blocks::{Blocks, Users};
+
+/// Bytes of a VLAN tag, for which there must be room between a `Meta` and its packet. The kernel
+/// puts the link-layer header at `TPACKET3_HDRLEN` or later (`tpacket_rcv`).
+pub(super) const VLAN_TAG: usize = 4;
+const _: () = assert!(size_of::<Meta>() + VLAN_TAG <= TPACKET3_HDRLEN);
+
+/// A handle to a ring. The ring goes with the last handle or, if later, the last frame.
+pub(super) struct Ring(NonNull<Shared>);
+
+/// The ring itself; `owner` is first because frames refer to it.
+#[repr(C)]
+pub(super) struct Shared {
+    owner: Owner,
+    users: Users,
+    blocks: Blocks,
+    memory: Mapping,
+    socket: PacketSocket,
+    block_size: u32,
+    block_count: u32,
+    pub(super) selection: Selection,
+}
+
+// SAFETY: what threads change is atomic, or a block that one of them owns; the socket and the
+// mapping may be used and dropped on any thread.
+unsafe impl Send for Ring {}
+// SAFETY: as above.
+unsafe impl Sync for Ring {}
+
+impl Ring {
+    /// Makes the ring on a socket that is not bound yet, binds it to the interface and lets
+    /// nothing in: the rejecting program is attached first.
+    pub(super) fn new(
+        socket: PacketSocket,
+        request: &RingRequest,
+        ifindex: u32,
+        selection: Selection,
+    ) -> wirelane_os::Result<Self> {
+        socket.set_version_v3()?;
+        socket.attach_filter(&REJECT_ALL)?;
+        socket.set_rx_ring(request)?;
+        let memory = socket.map(request.block_size as usize * request.block_count as usize)?;
+        socket.bind(ifindex, ETH_P_ALL_BE)?;
+        let shared = Box::new(Shared {
+            owner: Owner { release },
+            users: Users::new(),
+            blocks: Blocks::new(request.block_count),
+            memory,
+            socket,
+            block_size: request.block_size,
+            block_count: request.block_count,
+            selection,
+        });
+        Ok(Self(NonNull::from(Box::leak(shared))))
+    }
+
+    /// What frames of this ring name as their owner.
+    #[inline(always)]
+    pub(super) fn owner(&self) -> NonNull<Owner> {
+        self.0.cast()
+    }
+
+    /// The receiver takes `block`, which the kernel has handed over, with `packets` in it.
+    #[inline]
+    pub(super) fn open_block(&self, block: u32, packets: u32) {
+        self.users.enter();
+        self.blocks.open(block as usize, packets);
+    }
+
+    /// `users` users of an open block are done with it.
+    #[inline]
+    pub(super) fn close_block(&self, block: u32, users: u32) {
+        // SAFETY: the caller stands for these users, so the ring is there.
+        unsafe { give(self.0, block, users) }
+    }
+}
+
+impl std::ops::Deref for Ring {
+    type Target = Shared;
+
+    #[inline(always)]
+    fn deref(&self) -> &Shared {
+        // SAFETY: a handle is a user, and the ring lives as long as it has users.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Clone for Ring {
+    fn clone(&self) -> Self {
+        self.users.enter();
+        Self(self.0)
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: this handle is a user that goes.
+        unsafe { leave(self.0) }
+    }
+}
+
+impl Shared {
+    /// Lets in what `program` selects, from the next packet on.
+    pub(super) fn attach(&self, program: &[SockFilter]) -> wirelane_os::Result<()> {
+        self.socket.attach_filter(program)
+    }
+
+    pub(super) fn socket(&self) -> &PacketSocket {
+        &self.socket
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    pub(super) fn block_count(&self) -> u32 {
+        self.block_count
+    }
+
+    pub(super) fn block_size(&self) -> u32 {
+        self.block_size
+    }
+
+    /// Whether the kernel has handed `block` over and nobody has opened it since.
+    #[inline(always)]
+    pub(super) fn is_filled(&self, block: u32) -> bool {
+        // In this order: once a block is no longer in use, its status is no longer the old one.
+        !self.is_open(block) && self.status(block).load(Ordering::Acquire) & TP_STATUS_USER != 0
+    }
+
+    /// Whether the receiver or a frame still uses `block`.
+    pub(super) fn is_open(&self, block: u32) -> bool {
+        self.blocks.in_use(block as usize)
+    }
+
+    /// The descriptor of a filled block.
+    #[inline(always)]
+    pub(super) fn descriptor(&self, block: u32) -> TpacketBlockDesc {
+        // SAFETY: inside the mapping and page-aligned; any bytes are a valid descriptor.
+        unsafe { self.block(block).cast::<TpacketBlockDesc>().read() }
+    }
+
+    /// The first byte of `block`.
+    #[inline(always)]
+    pub(super) fn block(&self, block: u32) -> NonNull<u8> {
+        debug_assert!(block < self.block_count);
+        // SAFETY: callers name blocks of this ring, so it is inside the mapping.
+        unsafe { self.memory.as_non_null().add(block as usize * self.block_size as usize) }
+    }
+
+    #[inline(always)]
+    fn status(&self, block: u32) -> &AtomicU32 {
+        // SAFETY: inside the mapping, aligned, and used by the kernel as an atomic word.
+        unsafe { AtomicU32::from_ptr(self.block(block).add(BLOCK_STATUS_OFFSET).cast().as_ptr()) }
+    }
+}
+
+/// Takes frames back: what a ring's `Owner` does.
+///
+/// # Safety
+/// As [`Owner::release`] says.
+unsafe fn release(owner: NonNull<Owner>, frames: &[NonNull<Meta>]) {
+    let ring = owner.cast::<Shared>();
+    let mut rest = frames;
+    while let [first, others @ ..] = rest {
+        // SAFETY: given-up frames keep their block, and so the ring, until `give`; this reads only
+        // metas whose block is not given back yet.
+        unsafe {
+            let block = first.as_ref().index;
+            let same = others.iter().take_while(|meta| meta.as_ref().index == block).count();
+            rest = &others[same..];
+            give(ring, block, same as u32 + 1);
+        }
+    }
+}
+
+/// # Safety
+/// The caller stands for `users` users of an open block of this ring, which are gone afterwards.
+#[inline]
+unsafe fn give(ring: NonNull<Shared>, block: u32, users: u32) {
+    // SAFETY: an open block is a user of the ring.
+    unsafe {
+        if ring.as_ref().blocks.close(block as usize, users) {
+            ring.as_ref().status(block).store(TP_STATUS_KERNEL, Ordering::Release);
+            ring.as_ref().blocks.given_back(block as usize);
+            leave(ring);
+        }
+    }
+}
+
+/// # Safety
+/// The caller stands for one user of the ring, which is gone afterwards.
+unsafe fn leave(ring: NonNull<Shared>) {
+    // SAFETY: before the call we are a user; if we were the last, nobody else refers to the ring.
+    unsafe {
+        if ring.as_ref().users.leave() {
+            drop(Box::from_raw(ring.as_ptr()));
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! The receiving end of one ring.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use wirelane_os::clock;
+use wirelane_os::packet::{
+    TP_STATUS_LOSING, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, Tpacket3Hdr,
+};
+
+use super::control::Progress;
+use super::ring::{Ring, VLAN_TAG};
+use crate::error::{Error, Result};
+use crate::frame::{Batch, Frame, Meta};
+use crate::mask::Class;
+use crate::port::{Readiness, Receive};
+use crate::stats::RxCounters;
+
+/// How often the socket's pending error is looked at while nothing comes.
+const ERROR_PERIOD: u64 = 10_000_000;
+/// How often the kernel's counters are read while nothing comes.
+const STATISTICS_PERIOD: u64 = 100_000_000;
+/// Blocks after which they are read if something comes all the time.
+const STATISTICS_BLOCKS: u32 = 256;
+/// Longest sleep, so that an order to stop is noticed and the watermark moves on.
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+/// How far packets of one ring can be out of order: processors stamp first and queue then.
+const DISORDER: u64 = 1_000_000;
+/// The kernel puts no packet nearer to its header than this.
+const MAC_LEAST: usize = size_of::<Meta>() + VLAN_TAG;
+
+/// Times of a ring, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// After this time the kernel hands over a block that is not full.
+    pub(super) retire: u64,
+    /// A packet is handed over at most this long after its timestamp.
+    pub(super) lateness: u64,
+}
+
+/// What a receiver is made from.
+pub(super) struct Setup {
+    pub(super) ring: Ring,
+    pub(super) counters: Arc<RxCounters>,
+    pub(super) progress: Arc<Progress>,
+    pub(super) interface: Arc<str>,
+    pub(super) snaplen: u32,
+    pub(super) times: Times,
+    /// Whether frames begin with an Ethernet header, into which a VLAN tag can be put back.
+    pub(super) ethernet: bool,
+}
+
+/// Hands out the packets of a ring.
+pub(super) struct Receiver {
+    setup: Setup,
+    /// The block that is being walked or, when `left` is 0, the next one.
+    block: u32,
+    /// Packets of that block not handed out yet.
+    left: u32,
+    /// Where the next of them starts in the block.
+    offset: u32,
+    watermark: u64,
+    ledger: Ledger,
+    failure: Option<Error>,
+    /// Monotonic time at which to give up waiting for packets that the kernel has counted.
+    deadline: Option<u64>,
+    next_error_check: u64,
+}
+
+/// What the kernel says it gave us, and what we got.
+#[derive(Default)]
+struct Ledger {
+    /// Packets that passed the program, dropped ones included.
+    counted: u64,
+    dropped: u64,
+    delivered: u64,
+    blocks_since: u32,
+    next_reading: u64,
+}
+
+impl Receiver {
+    pub(super) fn new(setup: Setup) -> Self {
+        Self {
+            setup,
+            block: 0,
+            left: 0,
+            offset: 0,
+            watermark: 0,
+            ledger: Ledger::default(),
+            failure: None,
+            deadline: None,
+            next_error_check: 0,
+        }
+    }
+
+    /// Opens the next block if the kernel has handed it over; false if not.
+    fn open_block(&mut self) -> bool {
+        let ring = &self.setup.ring;
+        if !ring.is_filled(self.block) {
+            return false;
+        }
+        let header = ring.descriptor(self.block).bh1;
+        ring.open_block(self.block, header.num_pkts);
+        self.left = header.num_pkts;
+        self.offset = header.offset_to_first_pkt;
+        self.ledger.blocks_since += 1;
+        // The kernel says at the head of the block that it lost packets: the one moment to ask how
+        // many without doing it in vain, and the only one if we never get to wait.
+        let losing = header.block_status & TP_STATUS_LOSING != 0;
+        if losing || self.ledger.blocks_since >= STATISTICS_BLOCKS {
+            // A failure to read shows in `readiness`.
+            let _ = self.read_statistics();
+        }
+        if self.left == 0 {
+            self.end_block();
+        }
+        true
+    }
+
+    /// The walk of the open block is over: on to the next one.
+    #[inline]
+    fn end_block(&mut self) {
+        self.setup.ring.close_block(self.block, 1);
+        self.block += 1;
+        if self.block == self.setup.ring.block_count() {
+            self.block = 0;
+        }
+    }
+
+    /// The next packet of the open block; `None` if what is there cannot be one.
+    #[inline(always)]
+    fn next_frame(&mut self) -> Option<Frame> {
+        let block_size = self.setup.ring.block_size();
+        let end = block_size.checked_sub(self.offset)? as usize;
+        if end < size_of::<Tpacket3Hdr>() {
+            return None;
+        }
+        // SAFETY: inside the open block by the check above, and 8-byte aligned as the kernel lays
+        // packets out (`V3_ALIGNMENT`); any bytes are a valid header.
+        let (start, header) = unsafe {
+            let start = self.setup.ring.block(self.block).add(self.offset as usize);
+            (start, start.cast::<Tpacket3Hdr>().read())
+        };
+        let (mac, captured) = (usize::from(header.mac), header.snaplen as usize);
+        // The last packet of a block has no next one (`prb_close_block`).
+        let slot = match header.next_offset as usize {
+            0 => (mac + captured).next_multiple_of(8),
+            next => next,
+        };
+        if mac < MAC_LEAST || mac + captured > slot || slot > end || slot % 8 != 0 {
+            return None;
+        }
+        self.offset += slot as u32;
+        prefetch(start, slot);
+        let selection = &self.setup.ring.selection;
+        let mut meta = Meta {
+            owner: self.setup.ring.owner(),
+            // SAFETY: `mac` lies in the slot.
+            data: unsafe { start.add(mac) },
+            timestamp: u64::from(header.sec) * 1_000_000_000 + u64::from(header.nsec),
+            len: header.snaplen,
+            original_len: header.len,
+            headroom: (mac - size_of::<Meta>()) as u32,
+            room: (slot - mac) as u32,
+            index: self.block,
+            queue: selection.queue,
+            class: selection.class,
+        };
+        if header.status & TP_STATUS_VLAN_VALID != 0 && self.setup.ethernet {
+            // SAFETY: the packet is ours, with `VLAN_TAG` bytes before it (`MAC_LEAST`).
+            unsafe { restore_vlan(&mut meta, &header, self.setup.snaplen) };
+        }
+        // SAFETY: the header has been read, and `Meta` fits before the packet (`MAC_LEAST`). The
+        // frame is the only handle to this slot: each is passed once per opening of the block,
+        // which counts it as a user.
+        unsafe {
+            start.cast::<Meta>().write(meta);
+            Some(Frame::new(start.cast()))
+        }
+    }
+
+    /// Gives up the rest of the open block, whose contents make no sense.
+    #[cold]
+    fn abandon_block(&mut self) {
+        let lost = std::mem::take(&mut self.left);
+        self.setup.ring.close_block(self.block, lost);
+        self.ledger.delivered += u64::from(lost);
+        let counter = &self.setup.counters.ring_full;
+        counter.add(u64::from(lost));
+        self.end_block();
+    }
+
+    fn read_statistics(&mut self) -> Result<()> {
+        let statistics = self.setup.ring.socket().statistics();
+        let statistics =
+            statistics.map_err(|error| Error::os(self.setup.interface.as_ref(), error))?;
+        self.ledger.counted += u64::from(statistics.packets);
+        self.ledger.dropped += u64::from(statistics.drops);
+        self.ledger.blocks_since = 0;
+        self.setup.counters.kernel.set(self.ledger.dropped);
+        Ok(())
+    }
+
+    /// Notices that the interface is gone: nothing new will come.
+    fn check_error(&mut self) {
+        let cause = match self.setup.ring.socket().take_error() {
+            Ok(None) => return,
+            Ok(Some(error)) => error,
+            Err(error) => error.source,
+        };
+        let cause = match cause.raw_os_error() {
+            // packet_notifier() sets it when the interface goes down or is removed.
+            Some(errno) if errno == Errno::NETDOWN.raw_os_error() => {
+                "the interface went down or was removed".to_owned()
+            }
+            _ => cause.to_string(),
+        };
+        let name = self.setup.interface.as_ref();
+        self.failure = Some(Error::failed(name, cause).help("what was captured before is valid"));
+    }
+
+    /// Whether everything that the kernel counted has been received, or will not be.
+    fn check_end(&mut self, now: u64) -> Result<bool> {
+        let since = match self.setup.progress.stopped_at() {
+            Some(at) => at,
+            None if self.failure.is_some() => now,
+            None => return Ok(false),
+        };
+        let patience = 2 * self.setup.times.retire + 1_000_000_000;
+        let deadline = *self.deadline.get_or_insert(since.saturating_add(patience));
+        self.read_statistics()?;
+        let missing =
+            self.ledger.counted.saturating_sub(self.ledger.delivered + self.ledger.dropped);
+        if missing > 0 && now < deadline {
+            return Ok(false);
+        }
+        if missing > 0 {
+            self.ledger.dropped += missing;
+            self.setup.counters.kernel.set(self.ledger.dropped);
+            self.setup.progress.note(format!(
+                "the kernel did not hand over {missing} packets of {} in time; they are counted \
+                 as dropped by the kernel",
+                self.name()
+            ));
+        }
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(true),
+        }
+    }
+
+    fn name(&self) -> String {
+        let selection = &self.setup.ring.selection;
+        match selection.class {
+            Class::Other => "no queue".to_owned(),
+            class => format!("{class} queue {}", selection.queue),
+        }
+    }
+}
+
+impl Receive for Receiver {
+    #[inline]
+    fn receive(&mut self, batch: &mut Batch) -> usize {
+        let mut room = batch.room();
+        let before = batch.len();
+        while room > 0 {
+            if self.left == 0 && !self.open_block() {
+                break;
+            }
+            let n = (self.left as usize).min(room);
+            let frames = batch.as_vec();
+            let length = frames.len();
+            frames.extend((0..n).map_while(|_| self.next_frame()));
+            let got = frames.len() - length;
+            room -= got;
+            self.left -= got as u32;
+            self.ledger.delivered += got as u64;
+            if self.left == 0 && n > 0 {
+                self.end_block();
+            } else if got < n {
+                self.abandon_block();
+            }
+        }
+        if let Some(last) = batch[before..].last() {
+            self.watermark = self.watermark.max(last.timestamp().saturating_sub(DISORDER));
+        }
+        batch.len() - before
+    }
+
+    fn readiness(&mut self) -> Result<Readiness<'_>> {
+        // Before the ring is looked at: what arrives after this may be in it and not be seen.
+        let time = clock::realtime_ns();
+        if self.left > 0 {
+            return Ok(Readiness::Now);
+        }
+        // The consumer holds frames of the whole ring; more may be waiting for room.
+        let full = self.setup.ring.is_open(self.block);
+        if self.setup.ring.is_filled(self.block) {
+            return Ok(Readiness::Now);
+        }
+        if !full {
+            self.watermark = self.watermark.max(time.saturating_sub(self.setup.times.lateness));
+        }
+        let now = clock::monotonic_ns();
+        if self.failure.is_none() && now >= self.next_error_check {
+            self.next_error_check = now + ERROR_PERIOD;
+            self.check_error();
+        }
+        if now >= self.ledger.next_reading {
+            self.ledger.next_reading = now + STATISTICS_PERIOD;
+            self.read_statistics()?;
+        }
+        let ending = self.setup.progress.stopped_at().is_some() || self.failure.is_some();
+        if ending && self.check_end(now)? {
+            return Ok(Readiness::End);
+        }
+        let retire = Duration::from_nanos(self.setup.times.retire);
+        if ending {
+            return Ok(Readiness::After((retire / 8).min(Duration::from_millis(1))));
+        }
+        // The kernel calls a socket readable while the block before the one that it fills is not
+        // its own (`packet_poll`). While frames of that block are held, poll would spin.
+        let last = self.block.checked_sub(1).unwrap_or(self.setup.ring.block_count() - 1);
+        if full || self.setup.ring.is_open(last) {
+            let nap = (retire / 8).clamp(Duration::from_micros(500), Duration::from_millis(5));
+            return Ok(Readiness::After(nap));
+        }
+        Ok(Readiness::Descriptor(self.setup.ring.fd(), LONGEST_SLEEP))
+    }
+
+    fn watermark(&self) -> u64 {
+        self.watermark
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        if self.left > 0 {
+            self.setup.ring.close_block(self.block, self.left + 1);
+        }
+    }
+}
+
+/// Puts back the tag that the device or kernel has taken out of the packet, where it was: after
+/// the two addresses.
+///
+/// # Safety
+/// `meta` describes a packet that is ours, with at least `VLAN_TAG` bytes before it.
+#[cold]
+unsafe fn restore_vlan(meta: &mut Meta, header: &Tpacket3Hdr, snaplen: u32) {
+    const ADDRESSES: usize = 12;
+    const TPID_8021Q: u16 = 0x8100;
+    meta.original_len += VLAN_TAG as u32;
+    if (meta.len as usize) < ADDRESSES {
+        return;
+    }
+    let known = header.status & TP_STATUS_VLAN_TPID_VALID != 0;
+    let tpid = if known { header.vlan_tpid } else { TPID_8021Q };
+    let [a, b] = tpid.to_be_bytes();
+    let [c, d] = (header.vlan_tci as u16).to_be_bytes();
+    // SAFETY: by the contract, the bytes from 4 before the packet to its 12th are ours.
+    unsafe {
+        let start = meta.data.sub(VLAN_TAG);
+        std::ptr::copy(meta.data.as_ptr(), start.as_ptr(), ADDRESSES);
+        start.add(ADDRESSES).cast::<[u8; 4]>().write_unaligned([a, b, c, d]);
+        meta.data = start;
+    }
+    meta.headroom -= VLAN_TAG as u32;
+    meta.room += VLAN_TAG as u32;
+    meta.len = (meta.len + VLAN_TAG as u32).min(snaplen);
+}
+
+/// Asks for the next header, which the walk reads next.
+#[inline(always)]
+fn prefetch(start: NonNull<u8>, slot: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing, whatever the address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(start.as_ptr().wrapping_add(slot).cast_const().cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (start, slot);
+}

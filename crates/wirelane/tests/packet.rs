@@ -1,0 +1,142 @@
+//! The packet port on real interfaces: multi-queue TAP devices, veth pairs and loopbacks, in network
+//! namespaces of their own.
+
+use std::time::{Duration, Instant};
+
+use wirelane::mask::{Class, QueueMask, QueueSet};
+use wirelane::port::packet::PacketPort;
+use wirelane::port::{Control, OpenOptions, Port, Readiness, Rx, Spec};
+use wirelane::{Batch, Error};
+use wirelane_testkit::netns::Namespace;
+use wirelane_testkit::packets;
+use wirelane_testkit::privileged;
+use wirelane_testkit::tap::MultiQueueTap;
+
+/// Small rings and a short timer, so that tests are quick.
+const QUICK: &str = "?ring=1Mi&block=64Ki&retire=2ms";
+
+fn open(ns: &Namespace, spec: &str, options: &OpenOptions) -> Result<PacketPort, Error> {
+    let spec: Spec = spec.parse()?;
+    ns.inside(|| PacketPort::open(&spec, options))
+}
+
+fn quick(ns: &Namespace, interface: &str, options: &OpenOptions) -> PacketPort {
+    open(ns, &format!("packet:{interface}{QUICK}"), options).unwrap()
+}
+
+fn mask(rx: &[usize], tx: &[usize], other: bool) -> QueueMask {
+    let set = |queues: &[usize]| queues.iter().copied().collect::<QueueSet>();
+    QueueMask { enabled: true, rx: set(rx), tx: set(tx), other }
+}
+
+fn masked(mask: QueueMask) -> OpenOptions {
+    OpenOptions { mask, ..OpenOptions::default() }
+}
+
+/// A packet that came out of a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Got {
+    class: Class,
+    queue: u16,
+    sequence: Option<u64>,
+    bytes: Vec<u8>,
+    original_len: u32,
+    timestamp: u64,
+}
+
+/// Everything that one end has now, without waiting.
+fn take(rx: &mut Rx, into: &mut Vec<Got>) -> usize {
+    let mut batch = Batch::new(7);
+    let mut total = 0;
+    loop {
+        let n = rx.receive(&mut batch);
+        if n == 0 {
+            return total;
+        }
+        total += n;
+        into.extend(batch.iter().map(|frame| Got {
+            class: frame.class(),
+            queue: frame.queue(),
+            sequence: packets::sequence(frame.data()),
+            bytes: frame.data().to_vec(),
+            original_len: frame.original_len(),
+            timestamp: frame.timestamp(),
+        }));
+        batch.clear();
+    }
+}
+
+/// Stops the port and receives to the end.
+fn finish(control: &dyn Control, ends: &mut [Rx]) -> Vec<Got> {
+    control.stop();
+    let mut got = Vec::new();
+    for rx in ends {
+        let patience = Instant::now() + Duration::from_secs(10);
+        loop {
+            take(rx, &mut got);
+            match rx.readiness().unwrap() {
+                Readiness::End => break,
+                Readiness::After(time) | Readiness::Descriptor(_, time) => {
+                    std::thread::sleep(time.min(Duration::from_millis(1)));
+                }
+                Readiness::Now => {}
+            }
+            assert!(Instant::now() < patience, "no end");
+        }
+    }
+    got
+}
+
+/// The sequence numbers of one queue and class, in the order of arrival.
+fn sequences(got: &[Got], class: Class, queue: u16) -> Vec<u64> {
+    let of = |got: &&Got| got.class == class && got.queue == queue;
+    got.iter().filter(of).filter_map(|got| got.sequence).collect()
+}
+
+/// Nothing is left of the port's memory but what the kernel has.
+fn assert_conserved(port: &PacketPort) {
+    let counts = port.frames();
+    assert_eq!(counts.held(), 0, "{counts:?}");
+    assert_eq!(port.late_notes(), [] as [String; 0]);
+}
+
+#[test]
+fn privileged_every_subset_of_four_rx_queues() {
+    if !privileged::require() {
+        return;
+    }
+    const ROUNDS: u64 = 40;
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "wl-sub", 4);
+    for subset in 0..16usize {
+        let queues: Vec<usize> = (0..4).filter(|queue| subset >> queue & 1 == 1).collect();
+        let mut port = quick(&ns, "wl-sub", &masked(mask(&queues, &[], false)));
+        assert_eq!(port.info().queues, [0, 1, 2, 3]);
+        let mut ends = port.rx();
+        assert_eq!(ends.len(), 4 + 4 + 1);
+        // The barrier: nothing of this is seen.
+        (0..4).for_each(|queue| tap.write(queue, &packets::raw(9999)));
+        port.start().unwrap();
+        for sequence in 0..ROUNDS * 4 {
+            tap.write((sequence % 4) as usize, &packets::raw(sequence));
+        }
+        let got = finish(&*port.control(), &mut ends);
+        // Not seen either.
+        (0..4).for_each(|queue| tap.write(queue, &packets::raw(8888)));
+        for queue in 0..4u16 {
+            let expected: Vec<u64> = if queues.contains(&usize::from(queue)) {
+                (0..ROUNDS).map(|round| round * 4 + u64::from(queue)).collect()
+            } else {
+                Vec::new()
+            };
+            assert_eq!(sequences(&got, Class::Rx, queue), expected, "{queues:?} {queue}");
+        }
+        assert_eq!(got.len(), queues.len() * ROUNDS as usize);
+        for rx in &ends {
+            let stats = rx.counters().snapshot(0);
+            assert_eq!(stats.dropped.total(), Some(0));
+            assert_eq!(stats.received, Some(stats.packets));
+        }
+        assert_conserved(&port);
+    }
+}
