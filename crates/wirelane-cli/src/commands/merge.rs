@@ -1,7 +1,7 @@
 //! `wirelane merge`: capture files become one, exactly in order of time.
 
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
@@ -10,9 +10,10 @@ use wirelane::capture::{MergeReport, merge_files};
 
 /// Merge capture files into one pcapng file, by time.
 ///
-/// Reads pcap and pcapng, plain or compressed with gzip or zstd, such as the files of `wirelane capture --split`. Packets of
-/// equal time keep the order in which the files are given. Every interface keeps its description, queue and counters. Of
-/// a damaged file everything before the damage is merged; then the exit status is 1.
+/// Reads pcap and pcapng, plain or compressed with gzip or zstd, such as the files of
+/// `wirelane capture --split`. Packets of equal time keep the order in which the files are given.
+/// Every interface keeps its description, queue and counters; comments and name resolution are not
+/// kept. Of a damaged file everything before the damage is merged; then the exit status is 1.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct MergeArgs {
     /// Files to merge; `-` is standard input
@@ -67,24 +68,31 @@ pub(crate) fn run(args: &MergeArgs) -> Result<(), Error> {
 fn summary(args: &MergeArgs, report: &MergeReport) -> String {
     let mut text = String::new();
     for input in &report.inputs {
-        let name = input.path.display();
-        text += &format!("{name}: {} packets, {} interfaces", input.packets, input.interfaces);
+        let name = name(&input.path, "standard input");
+        let packets = plural(input.packets, "packet");
+        text += &format!("{name}: {packets}, {}", plural(input.interfaces as u64, "interface"));
         if input.out_of_order > 0 {
-            text += &format!(", {} older than the packet before them", input.out_of_order);
+            text += &format!(", {} older than the packet before", input.out_of_order);
         }
         text += "\n";
     }
-    let written = report.written;
-    text +=
-        &format!("{}: {} packets, {} bytes", args.output.display(), written.packets, written.bytes);
+    let name = name(&args.output, "standard output");
+    let packets = plural(report.written.packets, "packet");
+    text += &format!("{name}: {packets}, {} bytes", report.written.bytes);
     if report.out_of_order > 0 {
-        text += &format!(
-            ", {} not in order of time, as in the files they come from",
-            report.out_of_order
-        );
+        let count = report.out_of_order;
+        text += &format!(", {count} not in order of time, as in the files they come from");
     }
     text += "\n";
     text
+}
+
+fn name(path: &Path, dash: &str) -> String {
+    if path.as_os_str() == "-" { dash.into() } else { path.display().to_string() }
+}
+
+fn plural(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 #[derive(Serialize)]
@@ -135,5 +143,73 @@ impl Document {
                 out_of_order: report.out_of_order,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wirelane::capture::{CaptureReader, CaptureWriter, Record, Source, WriterOptions};
+    use wirelane::mask::Class;
+
+    use super::*;
+
+    fn capture(path: &Path, times: &[u64]) {
+        let sources = [Source::new("eth0", Class::Rx, Some(1))];
+        let options = WriterOptions::of_path(path);
+        let mut writer = CaptureWriter::create(path, &sources, options, 0).unwrap();
+        for &timestamp in times {
+            let direction = Default::default();
+            let record =
+                Record { interface: 0, timestamp, original_len: 60, direction, data: &[0; 60] };
+            writer.write(&record).unwrap();
+        }
+        writer.finish(&[]).unwrap();
+    }
+
+    fn times(path: &Path) -> Vec<u64> {
+        let mut reader = CaptureReader::open(path).unwrap();
+        let mut times = Vec::new();
+        while let Some(record) = reader.next_record().unwrap() {
+            times.push(record.timestamp);
+        }
+        times
+    }
+
+    #[test]
+    fn damage_is_merged_up_to_its_place_and_fails() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        capture(&path("a"), &[1, 4]);
+        capture(&path("b"), &[2, 3, 5]);
+        let inputs = vec![path("a"), path("b")];
+        let args = MergeArgs { inputs, output: path("out"), json: false };
+        run(&args).unwrap();
+        assert_eq!(times(&path("out")), [1, 2, 3, 4, 5]);
+
+        let whole = std::fs::read(path("b")).unwrap();
+        std::fs::write(path("b"), &whole[..whole.len() - 1]).unwrap();
+        let error = run(&args).unwrap_err().to_string();
+        assert!(error.contains("cut short"), "{error}");
+        assert_eq!(times(&path("out")), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn json_and_packets_do_not_share_standard_output() {
+        let args = MergeArgs { inputs: vec!["a".into()], output: "-".into(), json: true };
+        assert_eq!(run(&args).unwrap_err().kind(), wirelane::ErrorKind::Usage);
+    }
+
+    #[test]
+    fn document_has_its_keys() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        capture(&path, &[7]);
+        let args = MergeArgs { inputs: vec![path], output: directory.path().join("b"), json: true };
+        let report = merge_files(&args.inputs, &args.output).unwrap();
+        let value = serde_json::to_value(Document::new(&args, &report)).unwrap();
+        assert_eq!(value["schema"], "wirelane.merge/1");
+        assert_eq!(value["inputs"][0]["packets"], 1);
+        assert!(value["inputs"][0]["damage"].is_null());
+        assert_eq!(value["output"]["out_of_order"], 0);
     }
 }

@@ -38,10 +38,14 @@ pub struct MergedInput {
 
 /// Merges capture files of any format into one pcapng file, by time.
 ///
-/// Packets of equal time keep the order of the inputs, and packets of one input keep their order whatever their times:
-/// an input that is not in order makes an output that is not, which the report counts. Interfaces are numbered anew, in
-/// the order of the inputs, and their last statistics are written at the end. Of a damaged input, everything before the
-/// damage is merged.
+/// Packets of equal time keep the order of the inputs, and packets of one input keep their order
+/// whatever their times: an input that is not in order makes an output that is not, which the report
+/// counts. Interfaces are numbered anew, in the order of the inputs, and their last statistics are
+/// written at the end. Of a damaged input, everything before the damage is merged.
+///
+/// Kept are packets with their time in nanoseconds, their lengths and direction, interfaces and
+/// statistics. Not kept are comments and other packet options, name resolution, and blocks of other
+/// kinds.
 ///
 /// # Errors
 /// An input cannot be opened, or the output cannot be written. `output` must not be one of the inputs.

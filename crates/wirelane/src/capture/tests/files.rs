@@ -306,3 +306,37 @@ fn merge_is_exact() {
     assert!(error.to_string().ends_with("it is an input of this merge too; write to another file"));
     assert_eq!(read_all(&at("a.pcapng")).0.len(), 3, "the input was not touched");
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Files that are in order themselves merge into what a stable sort of them all gives.
+    #[test]
+    fn merge_equals_a_sort(times in proptest::collection::vec(proptest::collection::vec(1..60u64, 0..30), 1..6)) {
+        let directory = tempfile::tempdir().unwrap();
+        let mut all = Vec::new();
+        let mut inputs = Vec::new();
+        for (input, mut times) in times.into_iter().enumerate() {
+            times.sort_unstable();
+            let number = |(index, time): (usize, u64)| {
+                Owned::new(index as u32 % 3, time, &[input as u8, index as u8])
+            };
+            let records: Vec<_> = times.into_iter().enumerate().map(number).collect();
+            inputs.push(directory.path().join(format!("{input}.pcapng")));
+            write(&inputs[input], &records);
+            let renumber = |record: &Owned| Owned {
+                interface: record.interface + 3 * input as u32,
+                ..record.clone()
+            };
+            all.extend(records.iter().map(renumber));
+        }
+        all.sort_by_key(|record| record.timestamp);
+        let output = directory.path().join("out.pcapng");
+        let report = merge_files(&inputs, &output).unwrap();
+        let (records, error) = read_all(&output);
+        prop_assert!(error.is_none());
+        prop_assert_eq!(report.out_of_order, 0);
+        prop_assert_eq!(report.written.packets, all.len() as u64);
+        prop_assert_eq!(records, all);
+    }
+}
