@@ -1,0 +1,335 @@
+//! What a simulated port receives is exactly what its stream predicts.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use wirelane::port::sim::{Sim, Stream};
+use wirelane::port::{OpenOptions, Port, Readiness, Rx, Spec};
+use wirelane::{Batch, Class, QueueMask};
+use wirelane_wire::{FlowKey, HashInput, ToeplitzKey, ethernet};
+
+fn spec(text: &str) -> Spec {
+    text.parse().unwrap()
+}
+
+fn open(text: &str) -> Sim {
+    Sim::open(&spec(text), &OpenOptions { transmit: true, ..OpenOptions::default() }).unwrap()
+}
+
+/// Class, queue, timestamp and bytes of a packet.
+type Seen = (Class, u16, u64, Vec<u8>);
+
+/// Receives on every end in turn until all are at their end.
+fn drain(ends: &mut [Rx], batch: usize) -> Vec<Seen> {
+    let (mut seen, mut open) = (Vec::new(), true);
+    let mut batch = Batch::new(batch);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while open {
+        assert!(Instant::now() < deadline, "the port does not come to its end");
+        open = false;
+        for rx in ends.iter_mut() {
+            let floor = rx.watermark();
+            let n = rx.receive(&mut batch);
+            open |= n > 0 || !matches!(rx.readiness().unwrap(), Readiness::End);
+            for frame in batch.iter() {
+                assert_eq!((frame.class(), frame.queue()), (rx.class(), rx.queue()));
+                assert!(frame.timestamp() >= floor, "older than promised");
+                let bytes = frame.data().to_vec();
+                seen.push((frame.class(), frame.queue(), frame.timestamp(), bytes));
+            }
+            batch.clear();
+        }
+    }
+    seen
+}
+
+/// Every packet of the stream comes exactly once, byte for byte, on its queue and in order.
+fn assert_predicted(text: &str, batch: usize) {
+    let stream = Stream::new(&spec(text)).unwrap();
+    let mut sim = open(text);
+    let mut ends = sim.rx();
+    assert!(sim.rx().is_empty());
+    sim.start().unwrap();
+    let seen = drain(&mut ends, batch);
+    let mut last = BTreeMap::new();
+    let mut numbers = Vec::new();
+    let epoch = seen.iter().map(|(_, _, time, _)| *time).min().unwrap_or(0);
+    for (class, queue, time, bytes) in &seen {
+        let k = stream.number(bytes).expect("an intact packet");
+        let predicted = stream.packet(k);
+        assert_eq!((predicted.class, predicted.queue), (*class, *queue), "packet {k}");
+        assert_eq!(&predicted.bytes, bytes, "packet {k}");
+        if let Some(due) = predicted.due {
+            assert_eq!(time - epoch, due, "packet {k}");
+        }
+        if let Some((before, then)) = last.insert((*class, *queue), (k, *time)) {
+            assert!(before < k && (then < *time || predicted.due.is_some()), "order of {k}");
+        }
+        numbers.push(k);
+    }
+    numbers.sort_unstable();
+    assert!(numbers.iter().copied().eq(0..stream.count().unwrap()), "each once: {text}");
+    let counted: u64 = ends.iter().map(|rx| rx.counters().packets.value()).sum();
+    assert_eq!(counted, seen.len() as u64);
+    let frames = sim.frames();
+    assert_eq!(frames.free, frames.pool);
+}
+
+#[test]
+fn every_kind_of_traffic_is_predicted() {
+    for text in [
+        "sim:1?count=1000",
+        "sim:4?count=5000&size=imix&flows=100&proto=mix&ip=mix",
+        "sim:64?count=3000&flows=1000&vlan=7",
+        "sim:3?count=2000&size=9000&ip=6&proto=tcp&flows=1",
+        "sim:2?count=2000&size=1500&flows=65536&key=symmetric",
+        "sim:4?count=4000&other=3&tx=5&flows=64&size=imix",
+        "sim:2?count=4000&other=1",
+        "sim:2?count=500&size=60&seed=99&frames=3",
+        "sim:2?count=2000&rate=1Mpps&frames=4096",
+        "sim:2?count=2000&rate=6Gbit&size=imix&proto=mix&frames=4096",
+    ] {
+        assert_predicted(text, 64);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn prediction_is_reception(
+        queues in 1u16..=64,
+        size in prop_oneof![Just("imix".to_owned()), (60u32..=2000).prop_map(|n| n.to_string())],
+        flows in 1u32..400,
+        proto in prop_oneof![Just("udp"), Just("tcp"), Just("mix")],
+        ip in prop_oneof![Just("4"), Just("6"), Just("mix")],
+        extra in prop_oneof![Just(""), Just("&other=7"), Just("&tx=4"), Just("&tx=2&other=3&vlan=9")],
+        seed: u64,
+        count in 1u64..2000,
+        batch in 1usize..100,
+    ) {
+        let traffic = format!("size={size}&flows={flows}&proto={proto}&ip={ip}&seed={seed}{extra}");
+        assert_predicted(&format!("sim:{queues}?{traffic}&count={count}&frames=64"), batch);
+    }
+}
+
+#[test]
+fn nothing_comes_before_the_start_and_nothing_new_after_the_stop() {
+    for text in ["sim:2", "sim:2?rate=1Mpps"] {
+        let mut sim = open(text);
+        let mut ends = sim.rx();
+        let mut batch = Batch::default();
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(ends[0].receive(&mut batch), 0);
+        assert!(matches!(ends[0].readiness().unwrap(), Readiness::After(_)));
+        sim.start().unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(ends[0].receive(&mut batch) > 0);
+        sim.control().stop();
+        drain(&mut ends, 64);
+        batch.clear();
+        assert_eq!(ends[0].receive(&mut batch), 0);
+    }
+}
+
+#[test]
+fn masks_select_exactly_and_can_change() {
+    let text = "sim:4?other=5&tx=3&flows=97";
+    let stream = Stream::new(&spec(text)).unwrap();
+    let mut sim = open(text);
+    let (mut ends, control) = (sim.rx(), sim.control());
+    sim.start().unwrap();
+    let mut batch = Batch::default();
+    let mut next: BTreeMap<(Class, u16), u64> = BTreeMap::new();
+    for bits in 0..512u32 {
+        let mut mask = QueueMask::NONE;
+        mask.rx = (0..4).filter(|queue| bits >> queue & 1 == 1).collect();
+        mask.tx = (0..4).filter(|queue| bits >> (4 + queue) & 1 == 1).collect();
+        mask.other = bits >> 8 == 1;
+        control.set_mask(mask.clone()).unwrap();
+        assert_eq!(control.mask(), mask);
+        for rx in &mut ends {
+            let n = rx.receive(&mut batch);
+            let selected = mask.selects(rx.class(), usize::from(rx.queue()));
+            assert_eq!(n > 0, selected, "{mask}: {} {}", rx.class(), rx.queue());
+            for frame in batch.iter() {
+                let k = stream.number(frame.data()).unwrap();
+                let predicted = stream.packet(k);
+                let place = (predicted.class, predicted.queue);
+                assert_eq!(place, (rx.class(), rx.queue()));
+                let before = next.insert(place, k + 1).unwrap_or(0);
+                assert!(before <= k, "packet {k} twice");
+            }
+            batch.clear();
+        }
+    }
+}
+
+#[test]
+fn a_mask_with_a_queue_that_does_not_exist_is_refused() {
+    for text in ["sim:4", "sim:4@0,1"] {
+        let mask = QueueMask { rx: "0,6".parse().unwrap(), ..QueueMask::ALL };
+        let options = OpenOptions { mask: mask.clone(), ..OpenOptions::default() };
+        let error = Sim::open(&spec(text), &options).err().expect("there is no queue 6");
+        assert_eq!(error.kind(), wirelane::ErrorKind::Usage);
+        assert!(error.to_string().contains("queue 6"), "{error}");
+        let control = open(text).control();
+        assert!(control.set_mask(mask).is_err());
+        assert_eq!(control.mask(), QueueMask::ALL);
+    }
+}
+
+#[test]
+fn a_queue_that_stays_selected_misses_nothing() {
+    let text = "sim:2?flows=64";
+    let stream = Stream::new(&spec(text)).unwrap();
+    let mut sim = open(text);
+    let (mut ends, control) = (sim.rx(), sim.control());
+    sim.start().unwrap();
+    let changer = std::thread::spawn(move || {
+        for i in 0..20_000 {
+            let rx = if i % 2 == 0 { "0" } else { "0-1" }.parse().unwrap();
+            control.set_mask(QueueMask { rx, ..QueueMask::ALL }).unwrap();
+        }
+        control.stop();
+    });
+    let (mut batch, mut numbers) = (Batch::default(), Vec::new());
+    loop {
+        let n = ends[0].receive(&mut batch);
+        if n == 0 && matches!(ends[0].readiness().unwrap(), Readiness::End) {
+            break;
+        }
+        ends[1].receive(&mut Batch::default());
+        if numbers.len() < 50_000 {
+            numbers.extend(batch.iter().map(|frame| stream.number(frame.data()).unwrap()));
+        }
+        batch.clear();
+    }
+    changer.join().unwrap();
+    let last = *numbers.last().unwrap();
+    let predicted = (0..=last).filter(|k| stream.packet(*k).queue == 0);
+    assert!(numbers.iter().copied().eq(predicted));
+}
+
+#[test]
+fn packets_are_due_to_the_nanosecond() {
+    let text = "sim:2?rate=100kpps&count=20000";
+    let stream = Stream::new(&spec(text)).unwrap();
+    let mut sim = open(text);
+    let mut ends = sim.rx();
+    let begin = Instant::now();
+    sim.start().unwrap();
+    let seen = drain(&mut ends, 64);
+    // The last packet is due after 19999 intervals.
+    assert!(begin.elapsed() >= Duration::from_nanos(199_990_000));
+    assert_eq!(seen.len(), 20_000);
+    let epoch = seen.iter().map(|(_, _, time, _)| *time).min().unwrap();
+    for (_, _, time, bytes) in &seen {
+        assert_eq!(time - epoch, stream.number(bytes).unwrap() * 10_000);
+    }
+    assert!(ends.iter().all(|rx| rx.counters().ring_full.value() == 0));
+}
+
+#[test]
+fn a_full_ring_loses_and_counts() {
+    let mut sim = open("sim:1?rate=1Mpps&frames=100&count=5000");
+    let mut ends = sim.rx();
+    sim.start().unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    let mut held = Batch::new(200);
+    assert_eq!(ends[0].receive(&mut held), 100);
+    assert!(matches!(ends[0].readiness().unwrap(), Readiness::End));
+    assert_eq!(ends[0].counters().ring_full.value(), 4900);
+    assert_eq!(sim.frames().held(), 100);
+    held.clear();
+    assert_eq!(ends[0].receive(&mut held), 0);
+    assert_eq!(sim.frames().held(), 0);
+}
+
+#[test]
+fn a_consumer_that_keeps_all_frames_holds_the_source_back() {
+    let mut sim = open("sim:1?frames=50&count=120");
+    let mut ends = sim.rx();
+    sim.start().unwrap();
+    let mut held = Batch::new(200);
+    assert_eq!(ends[0].receive(&mut held), 50);
+    assert_eq!(ends[0].receive(&mut held), 0);
+    assert!(matches!(ends[0].readiness().unwrap(), Readiness::After(_)));
+    assert_eq!(sim.frames().held(), 50);
+    held.release_first(20);
+    assert_eq!(ends[0].receive(&mut held), 20);
+    held.clear();
+    assert_eq!(ends[0].receive(&mut held), 50);
+    assert_eq!(ends[0].counters().ring_full.value(), 0);
+}
+
+#[test]
+fn queues_follow_receive_side_scaling() {
+    for (text, key) in [
+        ("sim:4?flows=500&ip=mix&proto=mix", ToeplitzKey::MICROSOFT),
+        ("sim:4?flows=500&ip=mix&proto=mix&key=symmetric", ToeplitzKey::SYMMETRIC),
+    ] {
+        let stream = Stream::new(&spec(text)).unwrap();
+        let mut queues = [0; 4];
+        for k in 0..500 {
+            let packet = stream.packet(k);
+            let flow = FlowKey::parse(&packet.bytes).unwrap().unwrap();
+            assert_eq!(flow, stream.flow_key(k as u32));
+            let hash = key.hash(HashInput::with_ports(&flow).bytes());
+            // The default table of 128 entries goes round the queues.
+            assert_eq!(packet.queue, (hash % 128 % 4) as u16);
+            queues[usize::from(packet.queue)] += 1;
+            let back = stream.queue_of(&flow.reversed());
+            assert!(!key.is_symmetric() || back == packet.queue);
+        }
+        assert!(queues.iter().all(|n| (80..170).contains(n)), "{queues:?}");
+    }
+}
+
+#[test]
+fn the_snap_length_cuts_and_the_wire_length_stays() {
+    let options = OpenOptions { snaplen: 96, ..OpenOptions::default() };
+    let mut sim = Sim::open(&spec("sim:1?size=300&count=10"), &options).unwrap();
+    let mut ends = sim.rx();
+    sim.start().unwrap();
+    let mut batch = Batch::default();
+    assert_eq!(ends[0].receive(&mut batch), 10);
+    assert!(batch.iter().all(|frame| (frame.len(), frame.original_len()) == (96, 300)));
+    assert_eq!(ends[0].counters().bytes.value(), 3000);
+}
+
+#[test]
+fn only_the_queues_named_are_open() {
+    let mut sim = open("sim:8@1,5?tx=2&other=9");
+    assert_eq!(sim.info().queues, [1, 5]);
+    let ends: Vec<_> = sim.rx().iter().map(|rx| (rx.class(), rx.queue())).collect();
+    let (rx, tx) = (Class::Rx, Class::Tx);
+    assert_eq!(ends, [(rx, 1), (rx, 5), (tx, 1), (tx, 5), (Class::Other, 0)]);
+    assert_eq!(sim.tx().iter().map(|tx| tx.queue()).collect::<Vec<_>>(), [1, 5]);
+}
+
+#[test]
+fn the_sink_counts_and_verifies() {
+    let mut sim = open("sim:1?verify=on&frames=64&proto=mix&ip=mix&size=200");
+    let (mut ends, mut sinks) = (sim.rx(), sim.tx());
+    sim.start().unwrap();
+    let mut batch = Batch::default();
+    assert_eq!(ends[0].receive(&mut batch), 64);
+    batch[3].data_mut()[150] ^= 1;
+    for frame in batch.iter_mut() {
+        ethernet::swap_addresses(frame.data_mut()).unwrap();
+    }
+    assert_eq!(sinks[0].transmit(&mut batch), 64);
+    let counters = sinks[0].counters();
+    assert_eq!((counters.packets.value(), counters.errors.value()), (63, 1));
+    assert_eq!(sinks[0].allocate(&mut batch, 10), 10);
+    assert!(batch.iter_mut().all(|frame| frame.fill(b"no packet at all")));
+    assert_eq!(sinks[0].transmit(&mut batch), 10);
+    assert_eq!(sinks[0].counters().errors.value(), 11);
+    assert_eq!((sinks[0].pending(), sinks[0].flush().is_ok()), (0, true));
+    assert_eq!(ends[0].receive(&mut batch), 64);
+    batch.clear();
+    assert_eq!(ends[0].receive(&mut Batch::new(0)), 0);
+    assert_eq!(sim.frames().held(), 0);
+}
