@@ -110,7 +110,7 @@ test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
     }
 
     #[test]
-    fn privileged_tests_must_be_in_the_log() {
+    fn the_log_must_hold_privileged_tests() {
         let report = report(OUTPUT);
         assert_eq!(report.privileged(), 3);
         assert_eq!(report.missing_from(""), ["privileged_three", "tap::privileged_two"]);
