@@ -189,11 +189,7 @@ fn dev_full_names_the_cause() {
 /// A full disk leaves a readable file, and the error counts its packets.
 #[test]
 fn privileged_a_full_disk_leaves_a_readable_file() {
-    if !rustix::process::geteuid().is_root() {
-        let _ = std::io::Write::write_all(
-            &mut std::io::stderr(),
-            b"SKIPPED: mounting a small tmpfs needs root\n",
-        );
+    if !wirelane_testkit::privileged::require() {
         return;
     }
     let result = std::thread::spawn(|| {
