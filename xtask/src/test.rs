@@ -157,7 +157,7 @@ fn tests(context: &Context) -> Outcome {
 }
 
 fn loom(context: &Context) -> Outcome {
-    let mut command = cargo::stable(&["test", "--release", "-p", "wirelane", "--test", "loom"]);
+    let mut command = cargo::stable(&["test", "--release", "-p", "wirelane", "--lib", "loom_"]);
     command
         .env("RUSTFLAGS", "--cfg loom -Cdebug-assertions")
         .env("CARGO_TARGET_DIR", context.target("loom"))

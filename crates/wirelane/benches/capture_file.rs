@@ -22,7 +22,7 @@ use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{Block, PcapBlockOwned, PcapError};
 use wirelane::capture::pcapng::{self, PcapngReader};
 use wirelane::capture::{
-    CaptureWriter, Direction, Record, Section, Source, WindowMerge, WriterOptions,
+    CaptureWriter, Direction, Record, Section, Source, WriterOptions,
 };
 use wirelane::mask::Class;
 
@@ -44,7 +44,6 @@ fn main() {
     }
     chunks(volume);
     against_dd(volume);
-    window();
 }
 
 fn reading(size: usize, count: usize) {
@@ -219,34 +218,6 @@ fn against_dd(volume: usize) {
         vec![("wirelane".into(), Box::new(ours)), ("dd bs=1M".into(), Box::new(dd))];
     compare(cases, |time| format!("{:.2}", (count * 1532) as f64 / time.as_secs_f64() / 1e9));
     fs::remove_file(path).unwrap();
-}
-
-/// The live merge: queues that are filled in batches of 64, as ring blocks arrive.
-fn window() {
-    const ITEMS: usize = 2_000_000;
-    println!("live merge: median ns per packet, pushed and popped");
-    let cases = [1, 2, 4, 16, 64].into_iter().map(|queues| -> Case<'_> {
-        let run = move || {
-            let mut merge = WindowMerge::new(queues);
-            let mut time = 0;
-            let start = Instant::now();
-            for _ in 0..ITEMS / (64 * queues) {
-                for queue in 0..queues {
-                    for step in 0..64 {
-                        let timestamp = time + step * queues as u64 + queue as u64;
-                        merge.push(queue, timestamp, [timestamp; 4]).unwrap();
-                    }
-                }
-                time += 64 * queues as u64;
-                while let Some(item) = merge.pop_ready() {
-                    black_box(item);
-                }
-            }
-            start.elapsed()
-        };
-        (format!("{queues:5} queues"), Box::new(run))
-    });
-    compare(cases.collect(), |time| format!("{:.1}", time.as_secs_f64() * 1e9 / ITEMS as f64));
 }
 
 /// Runs the cases in turns and prints each one's median, lowest and highest.

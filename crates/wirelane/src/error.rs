@@ -98,16 +98,23 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What a user wrote may hold control characters; an error stays on one line.
-        for c in self.0.object.chars() {
-            if c.is_control() { write!(f, "{}", c.escape_default())? } else { write!(f, "{c}")? }
+        one_line(f, &self.0.object)?;
+        f.write_str(": ")?;
+        one_line(f, &self.0.cause)?;
+        if let Some(help) = &self.0.help {
+            f.write_str("; ")?;
+            one_line(f, help)?;
         }
-        write!(f, ": {}", self.0.cause)?;
-        match &self.0.help {
-            Some(help) => write!(f, "; {help}"),
-            None => Ok(()),
-        }
+        Ok(())
     }
+}
+
+/// What a user or a file wrote may hold control characters; an error stays on one line.
+fn one_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    text.chars().try_for_each(|c| match c.is_control() {
+        true => write!(f, "{}", c.escape_default()),
+        false => write!(f, "{c}"),
+    })
 }
 
 impl std::error::Error for Error {
@@ -129,6 +136,8 @@ mod tests {
         let error = Error::usage("sim:x\n", "not a number of queues").help("write sim:4");
         assert_eq!(error.to_string(), "sim:x\\n: not a number of queues; write sim:4");
         assert_eq!(error.kind(), ErrorKind::Usage);
+        let error = Error::failed("a\rb", "c\nd").help("e\u{1b}[1m");
+        assert!(!error.to_string().contains(char::is_control), "{error:?}");
     }
 
     #[test]

@@ -17,8 +17,11 @@ pub mod inspect;
 pub mod pipeline;
 #[cfg(not(loom))]
 pub mod port;
+#[cfg(not(loom))]
+pub mod privilege;
 
 pub use error::{Error, ErrorKind, Result};
 pub use frame::{Batch, Frame};
 pub use mask::{Class, QueueMask, QueueSet};
 pub use pool::{Pool, PoolConfig};
+pub use wirelane_os::clock;

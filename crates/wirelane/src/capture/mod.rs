@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`Record`] and [`Source`] say what a packet and its interface are; [`pcapng`] and [`pcap`] turn
 //! them into bytes and back; [`CaptureReader`] opens a file of any kind; [`CaptureWriter`] writes one file or a
-//! rotation of files through an [`Output`]; [`WindowMerge`] orders queues by time while a capture runs, and
+//! rotation of files through an [`Output`]; [`live`] captures from a port, in order of time, and
 //! [`merge_files`] does it exactly afterwards.
 //!
 //! Nothing here knows ports, frames or threads, and nothing reads a clock: time is passed in.
@@ -32,7 +32,6 @@ pub mod pcapng;
 mod reader;
 mod record;
 mod rotate;
-mod window;
 mod writer;
 
 pub use compress::Compression;
@@ -42,7 +41,6 @@ pub use output::Output;
 pub use reader::CaptureReader;
 pub use record::{Direction, LINK_TYPE_ETHERNET, Record, Section, Source, Statistics};
 pub use rotate::{Rotation, parse_size, split_name};
-pub use window::WindowMerge;
 pub use writer::{CaptureWriter, FileFormat, WriterOptions, Written};
 
 #[cfg(test)]

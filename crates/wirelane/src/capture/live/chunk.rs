@@ -32,6 +32,11 @@ impl Chunk {
         Self { bytes: Vec::with_capacity(size) }
     }
 
+    #[cfg(test)]
+    pub(super) fn from_blocks(bytes: Vec<u8>) -> Self {
+        Self { bytes }
+    }
+
     /// Whether `frame` still fits without growing. An empty chunk takes any frame.
     #[inline]
     pub(super) fn has_room_for(&self, frame: &Frame) -> bool {

@@ -161,3 +161,105 @@ impl Input {
             .map(|block| block.timestamp);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::pcapng;
+    use proptest::prelude::*;
+
+    fn chunk(input: usize, times: &[u64]) -> Chunk {
+        let mut bytes = Vec::new();
+        for time in times {
+            let data = [input as u8; 5];
+            let record = Record {
+                interface: input as u32,
+                timestamp: *time,
+                original_len: 60,
+                direction: crate::capture::Direction::Unknown,
+                data: &data,
+            };
+            pcapng::packet(&mut bytes, &record);
+        }
+        Chunk::from_blocks(bytes)
+    }
+
+    /// Everything that may leave now, as (input, time).
+    fn pop_all(merge: &mut ChunkMerge, overdue: u64) -> Vec<(usize, u64)> {
+        let mut out = Vec::new();
+        loop {
+            let mut from = 0;
+            let popped = merge.pop(overdue, |run| {
+                from = run.input;
+                let records: Vec<_> = run.records().collect();
+                assert_eq!(records.len() as u64, run.packets);
+                assert!(records.iter().all(|record| record.data == [run.input as u8; 5]));
+                out.extend(records.iter().map(|record| (run.input, record.timestamp)));
+                Ok::<_, ()>(())
+            });
+            merge.take_spent(from);
+            if popped != Ok(true) {
+                return out;
+            }
+        }
+    }
+
+    #[test]
+    fn waits_for_a_silent_input_and_no_longer() {
+        let mut merge = ChunkMerge::new(2);
+        merge.push(0, chunk(0, &[10, 20, 30]));
+        assert_eq!(pop_all(&mut merge, 0), []);
+        merge.set_watermark(1, 20);
+        assert_eq!(pop_all(&mut merge, 0), [(0, 10), (0, 20)]);
+        assert_eq!(merge.horizon(), 20);
+        assert_eq!(pop_all(&mut merge, 30), [(0, 30)]);
+        merge.push(1, chunk(1, &[25, 40]));
+        merge.set_watermark(0, u64::MAX);
+        assert_eq!(pop_all(&mut merge, 30), [(1, 25), (1, 40)]);
+        assert_eq!(merge.violations(), 1);
+    }
+
+    #[test]
+    fn what_was_not_written_is_counted() {
+        let mut merge = ChunkMerge::new(1);
+        merge.push(0, chunk(0, &[1, 2, 3]));
+        let (_, packets, bytes) = merge.take_unwritten(0).unwrap();
+        assert_eq!((packets, bytes), (3, 180));
+        assert!(merge.take_unwritten(0).is_none());
+    }
+
+    proptest! {
+        /// Whatever the chunks and the order in which they come: all packets leave, in order of
+        /// time, as long as every input keeps its promises.
+        #[test]
+        fn sorted_and_complete(
+            inputs in proptest::collection::vec(proptest::collection::vec(0u64..200, 0..40), 1..5),
+            cut in 1usize..7,
+        ) {
+            let mut merge = ChunkMerge::new(inputs.len());
+            let mut expected: Vec<(usize, u64)> = Vec::new();
+            let mut queues: Vec<Vec<u64>> = inputs;
+            for (i, times) in queues.iter_mut().enumerate() {
+                times.sort_unstable();
+                expected.extend(times.iter().map(|time| (i, *time)));
+            }
+            let mut out = Vec::new();
+            while queues.iter().any(|times| !times.is_empty()) {
+                for (i, times) in queues.iter_mut().enumerate() {
+                    let part: Vec<_> = times.drain(..cut.min(times.len())).collect();
+                    if !part.is_empty() {
+                        merge.push(i, chunk(i, &part));
+                    }
+                    merge.set_watermark(i, times.first().copied().unwrap_or(u64::MAX));
+                }
+                out.extend(pop_all(&mut merge, 0));
+            }
+            out.extend(pop_all(&mut merge, 0));
+            prop_assert!(out.windows(2).all(|pair| pair[0].1 <= pair[1].1));
+            prop_assert_eq!(merge.violations(), 0);
+            out.sort_unstable();
+            expected.sort_unstable();
+            prop_assert_eq!(out, expected);
+        }
+    }
+}

@@ -21,8 +21,8 @@ mod writer;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, mpsc};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier, Condvar, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -117,8 +117,32 @@ pub struct Capture {
     writers: Vec<JoinHandle<Finished>>,
     written: Vec<Arc<Counter>>,
     failed: Arc<AtomicBool>,
-    running: Arc<AtomicUsize>,
+    running: Arc<Running>,
     lateness: u64,
+}
+
+/// How many receiving threads run; who waits for the last one is told.
+#[derive(Default)]
+struct Running {
+    threads: Mutex<usize>,
+    ended: Condvar,
+}
+
+impl Running {
+    fn add(&self, change: isize) {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        *threads = threads.saturating_add_signed(change);
+        if *threads == 0 {
+            self.ended.notify_all();
+        }
+    }
+
+    /// Waits until no thread runs, at most `timeout`; true if none does.
+    fn wait(&self, timeout: Duration) -> bool {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.ended.wait_timeout_while(threads, timeout, |threads| *threads > 0);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
 }
 
 /// What a worker leaves: its receiving ends, whose memory must outlive the writer's work.
@@ -174,9 +198,10 @@ impl Capture {
         self.written.iter().map(|counter| counter.value()).sum()
     }
 
-    /// Whether the capture has ended by itself: enough packets, the end of the source, an error.
-    pub fn is_finished(&self) -> bool {
-        self.failed.load(Ordering::Acquire) || self.running.load(Ordering::Acquire) == 0
+    /// Waits until the capture has ended by itself (enough packets, the end of the source, an
+    /// error) or `timeout` has passed; true if it has ended.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        self.running.wait(timeout) || self.failed.load(Ordering::Acquire)
     }
 
     /// Lets no more packets in, receives and writes what is on its way, and reports.
@@ -309,7 +334,6 @@ impl Capture {
         let groups = group(inputs, lanes, config.single);
         let barrier = Arc::new(Barrier::new(groups.len() + 1));
         let (report, reports) = mpsc::channel();
-        self.running.store(groups.len(), Ordering::Release);
         let lossless = self.port.info().lossless;
         for (i, (mut inputs, lanes)) in groups.into_iter().enumerate() {
             let (barrier, report) = (Arc::clone(&barrier), report.clone());
@@ -318,6 +342,7 @@ impl Capture {
             // More threads than CPUs: leave placing them to the scheduler.
             let cpu = cpus.get(i % cpus.len().max(1)).copied();
             let pin = !config.cpus.is_empty() || cpus.len() > 1;
+            running.add(1);
             let name = inputs.first().map_or("wl-rx".into(), |rx| format!("wl-rx{}", rx.queue()));
             self.workers.push(spawn(&name, move || {
                 let pinned = match cpu.filter(|_| pin) {
@@ -333,7 +358,7 @@ impl Capture {
                 let error = pipeline::run(&mut inputs, &mut worker).err();
                 worker.finish();
                 drop(worker);
-                running.fetch_sub(1, Ordering::AcqRel);
+                running.add(-1);
                 Ended { inputs, error }
             })?);
         }
@@ -391,7 +416,7 @@ fn source(info: &PortInfo, counters: &RxCounters) -> Source {
         snaplen: info.snaplen,
         hardware: info.hardware.clone(),
         speed: info.speed,
-        ..Source::new(info.interface.as_deref().unwrap_or(&info.spec), counters.class, queue)
+        ..Source::new(info.interface.as_deref().unwrap_or(info.backend), counters.class, queue)
     }
 }
 

@@ -1,0 +1,6 @@
+//! One file per command.
+
+pub(crate) mod capture;
+pub(crate) mod mask;
+pub(crate) mod merge;
+pub(crate) mod queues;

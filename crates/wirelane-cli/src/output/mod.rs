@@ -1,0 +1,51 @@
+//! What the command says: people read standard error, programs read JSON on standard output.
+
+pub(crate) mod progress;
+pub(crate) mod summary;
+
+use std::fmt::Arguments;
+use std::io::{self, Write as _};
+
+use serde::Serialize;
+use wirelane::{Error, Result};
+
+/// One line for people. If nobody can read it, that is no reason to fail.
+pub(crate) fn line(text: Arguments<'_>) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Exactly one JSON object on standard output.
+pub(crate) fn json(document: &impl Serialize) -> Result<()> {
+    let failed = |error: io::Error| Error::io("standard output", "write", error);
+    let mut text = serde_json::to_string(document).map_err(|error| failed(error.into()))?;
+    text.push('\n');
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(failed)
+}
+
+/// A number people can read: `1.234 M`, `12.3 k`, `999`.
+pub(crate) fn scaled(value: f64) -> String {
+    for (scale, unit) in [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")] {
+        if value >= scale {
+            let value = value / scale;
+            let digits = if value < 10.0 { 2 } else { 1 };
+            return format!("{value:.digits$} {unit}");
+        }
+    }
+    format!("{value:.0} ")
+}
+
+/// A counter, or `unknown`.
+pub(crate) fn counter(value: Option<u64>) -> String {
+    value.map_or_else(|| "unknown".into(), |value| value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn scaled_numbers() {
+        assert_eq!(super::scaled(1_234_000.0), "1.23 M");
+        assert_eq!(super::scaled(12_340.0), "12.3 k");
+        assert_eq!(super::scaled(7.0), "7 ");
+    }
+}

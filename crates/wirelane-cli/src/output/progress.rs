@@ -1,0 +1,73 @@
+//! Live rates per queue, on a terminal only.
+
+use std::io::{IsTerminal, stderr};
+use std::time::{Duration, Instant};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use wirelane::stats::QueueStats;
+
+use super::scaled;
+
+/// How often the lines change.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// One line per queue: packets per second, bits per second, drops.
+pub(crate) struct Progress {
+    lines: Vec<ProgressBar>,
+    screen: MultiProgress,
+    before: Vec<QueueStats>,
+    since: Instant,
+}
+
+impl Progress {
+    /// Lines for these queues; `None` if standard error is no terminal.
+    pub(crate) fn new(queues: Vec<QueueStats>) -> Option<Self> {
+        if !stderr().is_terminal() {
+            return None;
+        }
+        let screen = MultiProgress::new();
+        let style = ProgressStyle::with_template("{wide_msg}").ok()?;
+        let line = |_| screen.add(ProgressBar::new_spinner().with_style(style.clone()));
+        let lines = (0..=queues.len()).map(line).collect();
+        Some(Self { lines, screen, before: queues, since: Instant::now() })
+    }
+
+    /// Shows what has changed, if it is time to.
+    pub(crate) fn update(&mut self, now: Vec<QueueStats>) {
+        let elapsed = self.since.elapsed();
+        if elapsed < EVERY {
+            return;
+        }
+        let seconds = elapsed.as_secs_f64();
+        let (mut packets, mut bits, mut drops) = (0, 0, Some(0));
+        for ((line, before), now) in self.lines.iter().zip(&self.before).zip(&now) {
+            let new_packets = now.packets.saturating_sub(before.packets);
+            let new_bits = now.bytes.saturating_sub(before.bytes) * 8;
+            let dropped = now.dropped.total();
+            (packets, bits) = (packets + new_packets, bits + new_bits);
+            drops = drops.zip(dropped).map(|(sum, more): (u64, u64)| sum + more);
+            let queue = now.queue.map_or(String::new(), |queue| queue.to_string());
+            let name = format!("{:<5} {queue:<4}", now.class);
+            line.set_message(text(&name, new_packets, new_bits, dropped, seconds));
+        }
+        if let Some(line) = self.lines.last() {
+            line.set_message(text("total     ", packets, bits, drops, seconds));
+        }
+        self.before = now;
+        self.since = Instant::now();
+    }
+
+    /// Takes the lines off the screen.
+    pub(crate) fn finish(self) {
+        let _ = self.screen.clear();
+    }
+}
+
+fn text(name: &str, packets: u64, bits: u64, drops: Option<u64>, seconds: f64) -> String {
+    format!(
+        "{name} {:>9}packet/s {:>9}bit/s  {:>10} dropped",
+        scaled(packets as f64 / seconds),
+        scaled(bits as f64 / seconds),
+        super::counter(drops)
+    )
+}

@@ -1,0 +1,182 @@
+//! The summary of a command: schema `wirelane.summary/1`, and a table for people.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use wirelane::capture::live::CaptureOutcome;
+use wirelane::clock::CpuTime;
+use wirelane::port::PortInfo;
+use wirelane::stats::QueueStats;
+
+use super::{counter, line, scaled};
+
+/// The JSON document.
+#[derive(Serialize)]
+pub(crate) struct Summary {
+    schema: &'static str,
+    command: &'static str,
+    version: &'static str,
+    elapsed_s: f64,
+    ports: Vec<PortInfo>,
+    queues: Vec<QueueStats>,
+    totals: Totals,
+    frames: Frames,
+    order: Option<Order>,
+    cpu: Cpu,
+    errors: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Totals {
+    received: Option<u64>,
+    filtered: Option<u64>,
+    delivered: u64,
+    /// `None` if nothing was to be written.
+    written: Option<u64>,
+    written_bytes: Option<u64>,
+    files: Option<u64>,
+    sent: u64,
+    dropped: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Frames {
+    pool: u64,
+    free: u64,
+    leaked: u64,
+}
+
+#[derive(Serialize)]
+struct Order {
+    violations: u64,
+    lateness_ms: u64,
+}
+
+#[derive(Serialize)]
+struct Cpu {
+    user_s: f64,
+    system_s: f64,
+}
+
+impl Summary {
+    /// What a capture came to.
+    pub(crate) fn of_capture(outcome: &CaptureOutcome, elapsed: Duration, cpu: CpuTime) -> Self {
+        let queues = outcome.queues.clone();
+        let sum = |of: fn(&QueueStats) -> Option<u64>| queues.iter().map(of).sum::<Option<u64>>();
+        let written = outcome.written;
+        let totals = Totals {
+            received: sum(|queue| queue.received),
+            filtered: sum(|queue| queue.filtered),
+            delivered: queues.iter().map(|queue| queue.packets).sum(),
+            written: written.map(|written| written.packets),
+            written_bytes: written.map(|written| written.bytes),
+            files: written.map(|written| written.files),
+            sent: 0,
+            dropped: sum(|queue| queue.dropped.total()),
+        };
+        let frames = &outcome.frames;
+        Self {
+            schema: "wirelane.summary/1",
+            command: "capture",
+            version: env!("CARGO_PKG_VERSION"),
+            elapsed_s: elapsed.as_secs_f64(),
+            ports: vec![outcome.port.clone()],
+            queues,
+            totals,
+            frames: Frames {
+                pool: frames.pool,
+                free: frames.free + frames.fill,
+                leaked: frames.held(),
+            },
+            order: written.map(|_| Order {
+                violations: outcome.violations,
+                lateness_ms: outcome.lateness / 1_000_000,
+            }),
+            cpu: Cpu { user_s: cpu.user.as_secs_f64(), system_s: cpu.system.as_secs_f64() },
+            errors: outcome.errors.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// The same for people, on standard error.
+    pub(crate) fn print(&self) {
+        for port in &self.ports {
+            port.notes.iter().for_each(|note| line(format_args!("note: {}: {note}", port.spec)));
+        }
+        self.print_queues();
+        let totals = &self.totals;
+        let rate = |count: u64| scaled(count as f64 / self.elapsed_s.max(1e-9));
+        line(format_args!(
+            "{} received, {} delivered, {} dropped in {:.3} s ({}packet/s)",
+            counter(totals.received),
+            totals.delivered,
+            counter(totals.dropped),
+            self.elapsed_s,
+            rate(totals.delivered)
+        ));
+        if let (Some(packets), Some(bytes), Some(files)) =
+            (totals.written, totals.written_bytes, totals.files)
+        {
+            let plural = if files == 1 { "" } else { "s" };
+            line(format_args!(
+                "{packets} written: {}B in {files} file{plural}",
+                scaled(bytes as f64)
+            ));
+        }
+        if let Some(order) = self.order.as_ref().filter(|order| order.violations > 0) {
+            line(format_args!(
+                "{} packets were later than the bound of {} ms and stand out of order; `wirelane \
+                 merge` sorts them",
+                order.violations, order.lateness_ms
+            ));
+        }
+        let cpu = self.cpu.user_s + self.cpu.system_s;
+        if totals.delivered > 0 {
+            line(format_args!(
+                "CPU {:.2} s user, {:.2} s system: {:.0} ns per packet",
+                self.cpu.user_s,
+                self.cpu.system_s,
+                cpu * 1e9 / totals.delivered as f64
+            ));
+        }
+        let Frames { pool, free, leaked } = self.frames;
+        line(format_args!("frames: {free} of {pool} free, {leaked} leaked"));
+    }
+
+    fn print_queues(&self) {
+        let header = ["queue", "received", "delivered", "bytes", "kernel", "ring_full", "writer"];
+        let rows = self.queues.iter().filter(|queue| queue.received != Some(0)).map(|queue| {
+            let name = queue.queue.map_or(String::new(), |number| format!(" {number}"));
+            [
+                format!("{}{name}", queue.class),
+                counter(queue.received),
+                queue.packets.to_string(),
+                queue.bytes.to_string(),
+                counter(queue.dropped.kernel),
+                counter(queue.dropped.ring_full),
+                counter(queue.dropped.writer),
+            ]
+        });
+        let rows: Vec<_> = rows.collect();
+        if rows.is_empty() {
+            return;
+        }
+        let width = |column: usize| {
+            let cells = rows.iter().map(|row| row[column].len());
+            cells.max().unwrap_or(0).max(header[column].len())
+        };
+        let widths: Vec<_> = (0..header.len()).map(width).collect();
+        let print = |cells: &[String]| {
+            let cells = cells.iter().zip(&widths).enumerate();
+            let text: Vec<_> = cells
+                .map(
+                    |(i, (cell, width))| {
+                        if i == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+                    },
+                )
+                .collect();
+            line(format_args!("{}", text.join("  ")));
+        };
+        print(&header.map(String::from));
+        rows.iter().for_each(|row| print(row));
+    }
+}

@@ -1,0 +1,76 @@
+//! Giving privileges away once everything is open.
+//!
+//! A capture needs `CAP_NET_RAW` to open its sockets and nothing afterwards: masks, statistics,
+//! rotation and the end of promiscuous mode work without. So the command drops everything before
+//! the first packet is taken, and creates its files afterwards: if a later file of a rotation
+//! could not be created, neither could the first, and the user knows at once.
+
+use std::env;
+use std::fs;
+
+use wirelane_os::privilege::{self, Set};
+
+use crate::error::{Error, Result};
+
+/// A user to become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct User {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
+
+/// The user who called sudo, if one did.
+pub fn sudo_user() -> Option<User> {
+    let id = |key| env::var(key).ok()?.parse().ok();
+    let user = User { uid: id("SUDO_UID")?, gid: id("SUDO_GID")? };
+    (user.uid != 0).then_some(user)
+}
+
+/// The user that `text` names: `UID`, `UID:GID`, or a name of `/etc/passwd`.
+///
+/// # Errors
+/// There is no such user.
+pub fn find_user(text: &str) -> Result<User> {
+    let (uid, gid) = text.split_once(':').unwrap_or((text, text));
+    if let (Ok(uid), Ok(gid)) = (uid.parse(), gid.parse()) {
+        return Ok(User { uid, gid });
+    }
+    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let user = passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, _, uid, gid) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+        (name == text).then(|| Some(User { uid: uid.parse().ok()?, gid: gid.parse().ok()? }))?
+    });
+    user.ok_or_else(|| {
+        Error::usage(format!("user '{text}'"), "/etc/passwd does not have it")
+            .help("give UID:GID if another directory does")
+    })
+}
+
+/// Becomes `user`, if one is given, and gives every capability away, for this thread and those
+/// it starts later. There is no way back.
+///
+/// # Errors
+/// The user cannot be changed, or the kernel refuses.
+pub fn drop_all(user: Option<User>) -> Result<()> {
+    if let Some(User { uid, gid }) = user {
+        privilege::switch_user(uid, gid, false).map_err(|error| {
+            Error::os(format!("user {uid}:{gid}"), error).help("only root can become another user")
+        })?;
+    }
+    privilege::drop_all(Set::EMPTY).map_err(|error| {
+        Error::os("privileges", error).help("to go on with all of them, add --keep-privileges")
+    })
+}
+
+/// The effective user id.
+pub fn uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Whether there is anything to give away.
+pub fn is_privileged() -> bool {
+    privilege::permitted().is_ok_and(|set| !set.is_empty())
+}
