@@ -236,6 +236,12 @@ impl Frame {
         meta.class = class;
     }
 
+    /// Sets the wire length of a packet that was cut before it got here.
+    #[inline(always)]
+    pub(crate) fn set_original_len(&mut self, len: u32) {
+        self.meta_mut().original_len = len;
+    }
+
     /// Keeps the wire length while the bytes are cut to a snap length.
     pub(crate) fn truncate(&mut self, snaplen: usize) {
         let meta = self.meta_mut();

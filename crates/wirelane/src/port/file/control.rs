@@ -1,0 +1,91 @@
+//! What any thread may ask of a file being read: start, stop and masks.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use wirelane_os::clock;
+
+use crate::error::{Error, Result};
+use crate::mask::{MAX_QUEUES, QueueMask, QueueSet};
+use crate::port::Control;
+
+/// Start, stop and masks of one file.
+#[derive(Debug)]
+pub(super) struct Switch {
+    /// The port, for errors.
+    spec: String,
+    /// The RX and TX queues that the file records.
+    queues: [QueueSet; 2],
+    mask: Mutex<QueueMask>,
+    /// Changes with the mask, so that the reader takes the mutex only then.
+    generation: AtomicU64,
+    /// Monotonic clock at the start; 0 before it.
+    started: AtomicU64,
+    stopped: AtomicBool,
+}
+
+impl Switch {
+    pub(super) fn new(spec: String, queues: [QueueSet; 2], mask: QueueMask) -> Result<Self> {
+        let switch = Self {
+            spec,
+            queues,
+            mask: Mutex::new(QueueMask::NONE),
+            generation: AtomicU64::new(0),
+            started: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+        };
+        switch.set_mask(mask)?;
+        Ok(switch)
+    }
+
+    /// Starts the clock; only the first call counts.
+    pub(super) fn start(&self) {
+        let now = clock::monotonic_ns().max(1);
+        let _ = self.started.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Monotonic clock at the start, once it has happened.
+    pub(super) fn started(&self) -> Option<u64> {
+        Some(self.started.load(Ordering::Relaxed)).filter(|time| *time > 0)
+    }
+
+    #[inline]
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// A number that changes with the mask.
+    #[inline]
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+}
+
+impl Control for Switch {
+    fn mask(&self) -> QueueMask {
+        self.mask.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_mask(&self, mask: QueueMask) -> Result<()> {
+        for (named, known, class) in
+            [(&mask.rx, &self.queues[0], "RX"), (&mask.tx, &self.queues[1], "TX")]
+        {
+            if *named == QueueSet::All {
+                continue;
+            }
+            if let Some(queue) = named.members(MAX_QUEUES).find(|queue| !known.contains(*queue)) {
+                let cause = format!("the file records no {class} queue {queue}");
+                let help = format!("its {class} queues are: {known}");
+                return Err(Error::usage(format!("port '{}'", self.spec), cause).help(help));
+            }
+        }
+        let mut current = self.mask.lock().unwrap_or_else(PoisonError::into_inner);
+        *current = mask;
+        self.generation.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+}

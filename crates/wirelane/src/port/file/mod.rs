@@ -1,0 +1,226 @@
+//! `file:PATH`: a capture file as a port. It is read as fast as frames come back, or written.
+//!
+//! Opened for receiving, the file is the traffic: one [`Rx`] hands out its packets in their
+//! order, with the queue, class, time and wire length that the file records. Files of Wirelane
+//! name queue and class in the description of each interface (`rx queue 3`); in other files the
+//! number of the interface stands for the queue, and a packet belongs to [`Class::Rx`] unless it
+//! is marked as sent. The masks are applied to exactly that: what is not selected is neither
+//! delivered nor counted.
+//!
+//! | option | values | default | meaning |
+//! |---|---|---|---|
+//! | `rate` | `max`, `original` | `max` | as fast as they are received, or with the gaps that the file records |
+//! | `loop` | a number from 1 on | `1` | how often the file is read. Each time after the first, times are shifted so that they go on where they were |
+//!
+//! Nothing is lost: while no frame is free, nothing is read. Packets longer than the usual frame
+//! of 2 KiB get frames of 64 KiB, which are set up when the first one comes; what exceeds even
+//! those is cut, its wire length kept, and [`PortInfo::notes`] says how many were once the end is
+//! reached. Of a damaged file everything before the damage is delivered, then
+//! [`Rx::readiness`] returns the error once, then [`Readiness::End`](super::Readiness::End).
+//! `file:-` is standard input or output; receiving from a pipe waits for the pipe.
+//!
+//! Opened for transmitting, what is sent is written into a new file, whose suffix decides format
+//! and compression. There is one TX queue, because the packets of a file follow each other; a
+//! capture of many queues into one file is made by [`capture::live`](crate::capture::live).
+//! [`Tx::pending`] counts what waits in memory, and the counters what is safely in the file.
+//! [`Tx::flush`] writes the rest and reports what went wrong.
+
+mod control;
+mod origin;
+mod sink;
+mod source;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use wirelane_os::clock;
+
+use self::control::Switch;
+use self::origin::Origins;
+use self::sink::Sink;
+use self::source::{Replay, Source};
+use super::{Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
+use crate::capture::{self, CaptureReader, CaptureWriter, LINK_TYPE_ETHERNET, WriterOptions};
+use crate::error::{Error, Result};
+use crate::mask::Class;
+use crate::pool::{Pool, PoolConfig, PoolGauge};
+use crate::stats::{RxCounters, TxCounters};
+use crate::sync::Counter;
+
+/// Most bytes kept of a packet: a frame of the largest size.
+pub const MAX_PACKET: usize = LARGE.chunk_size as usize;
+
+/// Frames that stay in the second-level cache beside the reader's buffer.
+const SMALL: PoolConfig =
+    PoolConfig { chunks: 512, chunk_size: 2048, headroom: 64, numa_node: None };
+/// For packets that do not fit those.
+const LARGE: PoolConfig =
+    PoolConfig { chunks: 128, chunk_size: 65_536, headroom: 0, numa_node: None };
+
+/// An open capture file.
+pub struct FilePort {
+    info: PortInfo,
+    /// `info` with what became known on the way, once nothing more can.
+    last_info: OnceLock<PortInfo>,
+    switch: Arc<Switch>,
+    progress: Arc<Progress>,
+    frames: PoolGauge,
+    rx: Vec<Rx>,
+    tx: Vec<Tx>,
+}
+
+/// What the receiving end tells the port.
+#[derive(Debug, Default)]
+struct Progress {
+    /// Frames for large packets, once there are any.
+    large: OnceLock<PoolGauge>,
+    /// Packets that were cut because no frame holds them.
+    cut: Counter,
+    ended: AtomicBool,
+}
+
+impl FilePort {
+    /// Opens the file that `spec` names, for receiving or for transmitting.
+    ///
+    /// # Errors
+    /// The file cannot be opened or created, is no capture file or mixes link types; an unknown
+    /// option, a mask with a queue that the file does not record, or both directions at once.
+    pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Self> {
+        let object = || format!("port '{spec}'");
+        if spec.queues.is_some() {
+            return Err(Error::usage(object(), "the queues of a file are chosen by masks")
+                .help("use --rx-queues and --tx-queues"));
+        }
+        if options.receive && options.transmit {
+            return Err(Error::usage(object(), "a file is either read or written")
+                .help("name two files, one for each direction"));
+        }
+        if options.transmit { Self::write(spec, options) } else { Self::read(spec, options) }
+    }
+
+    fn read(spec: &Spec, options: &OpenOptions) -> Result<Self> {
+        let replay = Replay::new(spec)?;
+        let reader = CaptureReader::open(&spec.name)?;
+        let mut origins = Origins::default();
+        origins.extend(reader.interfaces(), reader.name())?;
+        let queues = [Class::Rx, Class::Tx].map(|class| origins.queues(class));
+        let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone())?);
+        let progress = Arc::new(Progress::default());
+        let mut info = info(spec, options);
+        info.queues =
+            origins.queues(Class::Rx).members(usize::from(u16::MAX)).map(|q| q as u16).collect();
+        if let [first, others @ ..] = reader.interfaces() {
+            info.link_type = first.link_type;
+            info.hardware.clone_from(&first.hardware);
+            info.speed = first.speed;
+            let one = !first.name.is_empty() && others.iter().all(|other| other.name == first.name);
+            info.interface = one.then(|| first.name.clone());
+        }
+        let pool = pool(options)?;
+        let frames = pool.gauge();
+        let counters = Arc::new(RxCounters::new(0, Class::Rx));
+        let source =
+            Source::new(reader, origins, pool, replay, options.snaplen, &switch, &progress);
+        let rx = options.receive.then(|| Rx::new(source, counters)).into_iter().collect();
+        Ok(Self { info, last_info: OnceLock::new(), switch, progress, frames, rx, tx: Vec::new() })
+    }
+
+    fn write(spec: &Spec, options: &OpenOptions) -> Result<Self> {
+        spec.options().finish()?;
+        let writer = WriterOptions::of_path(spec.name.as_ref());
+        let source = capture::Source {
+            snaplen: options.snaplen,
+            ..capture::Source::new(&spec.to_string(), Class::Tx, Some(0))
+        };
+        let writer = CaptureWriter::create(&spec.name, &[source], writer, clock::realtime_ns())?;
+        let queues = [Class::Rx, Class::Tx].map(|_| [0].into_iter().collect());
+        let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone())?);
+        let pool = pool(options)?;
+        let frames = pool.gauge();
+        let counters = Arc::new(TxCounters::new(0));
+        let sink = Sink::new(writer, pool, Arc::clone(&counters), options.snaplen);
+        Ok(Self {
+            info: info(spec, options),
+            last_info: OnceLock::new(),
+            switch,
+            progress: Arc::default(),
+            frames,
+            rx: Vec::new(),
+            tx: vec![Tx::new(sink, counters)],
+        })
+    }
+}
+
+impl Port for FilePort {
+    fn info(&self) -> &PortInfo {
+        let cut = self.progress.cut.value();
+        if cut == 0 || !self.progress.ended.load(Ordering::Acquire) {
+            return &self.info;
+        }
+        self.last_info.get_or_init(|| {
+            let mut info = self.info.clone();
+            let note = format!("{cut} packets longer than {MAX_PACKET} bytes were cut to that");
+            info.notes.push(note);
+            info
+        })
+    }
+
+    fn rx(&mut self) -> Vec<Rx> {
+        std::mem::take(&mut self.rx)
+    }
+
+    fn tx(&mut self) -> Vec<Tx> {
+        std::mem::take(&mut self.tx)
+    }
+
+    fn start(&mut self) -> Result<()> {
+        self.switch.start();
+        Ok(())
+    }
+
+    fn control(&self) -> Arc<dyn Control> {
+        Arc::clone(&self.switch) as Arc<dyn Control>
+    }
+
+    fn frames(&self) -> FrameCounts {
+        let mut sum = FrameCounts::default();
+        for gauge in [Some(&self.frames), self.progress.large.get()].into_iter().flatten() {
+            let (pool, free) = (u64::from(gauge.size()), u64::from(gauge.free()));
+            sum += FrameCounts { pool, free, ..FrameCounts::default() };
+        }
+        sum
+    }
+}
+
+/// What is true of any file.
+fn info(spec: &Spec, options: &OpenOptions) -> PortInfo {
+    let mode = if options.transmit { "write" } else { "read" };
+    PortInfo {
+        spec: spec.to_string(),
+        backend: "file",
+        mode: mode.into(),
+        interface: None,
+        queues: vec![0],
+        negotiation: vec![Rung {
+            rung: "file",
+            outcome: "chosen",
+            errno: None,
+            cause: None,
+            fix: None,
+        }],
+        notes: Vec::new(),
+        link_type: LINK_TYPE_ETHERNET,
+        hardware: None,
+        speed: None,
+        snaplen: options.snaplen,
+        lossless: true,
+        lateness: 0,
+    }
+}
+
+fn pool(options: &OpenOptions) -> Result<Pool> {
+    let chunks = options
+        .ring_bytes
+        .map_or(SMALL.chunks, |bytes| (bytes / SMALL.chunk_size as usize).clamp(1, 1 << 24) as u32);
+    Pool::new(PoolConfig { chunks, ..SMALL })
+}
