@@ -2,9 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::inspect::{self, InterfaceQueues, QueueMapping};
-use crate::mask::{Class, MAX_QUEUES, QueueMask};
+use crate::mask::{Class, MAX_QUEUES, QueueMask, QueueSet};
 use crate::port::Spec;
-use wirelane_os::iface;
+use wirelane_os::{affinity, iface};
 
 /// What is known of the interface.
 pub(super) struct Device {
@@ -57,11 +57,6 @@ impl Device {
             speed: inspected.speed_mbps.map(|mbps| u64::from(mbps) * 1_000_000),
             inspected,
         })
-    }
-
-    /// Bytes of the header in front of what the MTU counts, a VLAN tag included.
-    pub(super) fn header(&self) -> u32 {
-        if self.is_ethernet() { 14 + 4 } else { 0 }
     }
 
     pub(super) fn is_ethernet(&self) -> bool {
@@ -133,6 +128,52 @@ impl Device {
             _ => format!("they are numbered 0 to {}", count - 1),
         };
         Error::usage(format!("port '{spec}'"), cause).help(help)
+    }
+
+    /// The CPU whose packets the kernel sends through TX queue `queue`, if there is one that this
+    /// thread may use. A driver with an opinion of its own (`ndo_select_queue`) may still differ.
+    pub(super) fn tx_queue_cpu(&self, queue: u16, bypass: bool) -> Option<u32> {
+        if self.tx_queues == 1 {
+            return affinity::allowed_cpus().ok()?.first().copied();
+        }
+        let allowed = affinity::allowed_cpus().ok()?;
+        let steered =
+            |tx: &&inspect::TxQueue| tx.xps_cpus.as_ref().is_some_and(|cpus| !cpus.is_empty());
+        let queues = &self.inspected.tx.queues;
+        if queues.iter().any(|tx| steered(&tx)) {
+            // A CPU that is steered to several queues reaches each of them for some flows only.
+            let reaches = |cpu: &u32| {
+                let to = |tx: &&inspect::TxQueue| {
+                    tx.xps_cpus.as_ref().is_some_and(|cpus| cpus.iter().any(|c| c == *cpu))
+                };
+                queues.iter().filter(to).map(|tx| tx.index).eq([u32::from(queue)])
+            };
+            return allowed.into_iter().find(reaches);
+        }
+        let count = u32::from(self.tx_queues);
+        bypass.then(|| allowed.into_iter().find(|cpu| cpu % count == u32::from(queue)))?
+    }
+
+    /// What a user should know about transmitting on this interface.
+    pub(super) fn tx_notes(&self, spec: &Spec, bypass: bool) -> Vec<String> {
+        let queues = self.queues(spec, Class::Tx);
+        let unreachable: Vec<_> =
+            queues.iter().filter(|queue| self.tx_queue_cpu(**queue, bypass).is_none()).collect();
+        if unreachable.is_empty() {
+            return Vec::new();
+        }
+        let set: QueueSet = unreachable.iter().map(|queue| usize::from(**queue)).collect();
+        let name = &self.name;
+        vec![match bypass {
+            true => format!(
+                "no CPU that this process may use sends through TX queue {set} of {name}: its \
+                 frames leave through the queue of the sending CPU"
+            ),
+            false => format!(
+                "the kernel chooses the TX queue of each frame on {name} by its flow; with \
+                 bypass=on the sending CPU decides"
+            ),
+        }]
     }
 
     /// What a user should know about captures on this interface.

@@ -25,6 +25,7 @@ mod device;
 mod program;
 mod ring;
 mod rx;
+mod tx;
 
 use std::sync::Arc;
 
@@ -37,16 +38,20 @@ use self::device::Device;
 use self::program::Selection;
 use self::ring::Ring;
 use self::rx::{Receiver, Setup, Times};
+use self::tx::{Transmitter, TxGauge};
 use super::{Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};
 use crate::mask::Class;
-use crate::stats::RxCounters;
+use crate::stats::{RxCounters, TxCounters};
 
 /// An interface opened through AF_PACKET. See the [module documentation](self).
 pub struct PacketPort {
     info: PortInfo,
     handle: Arc<Handle>,
     rx: Vec<Rx>,
+    tx: Vec<Tx>,
+    gauges: Vec<TxGauge>,
+    bypass: bool,
 }
 
 /// What one receiving socket is bound to, read back: source 002's question to the kernel.
@@ -87,6 +92,17 @@ impl PacketPort {
         } else {
             Vec::new()
         };
+        let (mut tx, mut gauges) = (Vec::new(), Vec::new());
+        if options.transmit {
+            notes.extend(device.tx_notes(spec, config.bypass));
+            for queue in device.queues(spec, Class::Tx) {
+                let counters = Arc::new(TxCounters::new(queue));
+                let socket = socket(&device)?;
+                let end = Transmitter::new(socket, &device, config.bypass, Arc::clone(&counters))?;
+                gauges.push(end.gauge());
+                tx.push(Tx::new(end, counters));
+            }
+        }
         let retire = u64::try_from(config.retire.as_nanos()).unwrap_or(u64::MAX);
         let times = Times { retire, lateness: 2 * retire + SLACK };
         let snaplen = options.snaplen.clamp(1, OpenOptions::MAX_SNAPLEN);
@@ -110,7 +126,7 @@ impl PacketPort {
             Rx::new(Receiver::new(setup), counters)
         };
         let rx = handle.rings.iter().map(receiver).collect();
-        Ok(Self { info, handle: Arc::new(handle), rx })
+        Ok(Self { info, handle: Arc::new(handle), rx, tx, gauges, bypass: config.bypass })
     }
 
     /// What each receiving socket is bound to and whether it takes packets now.
@@ -119,6 +135,16 @@ impl PacketPort {
     /// The system refuses to say.
     pub fn bindings(&self) -> Result<Vec<Binding>> {
         self.handle.bindings()
+    }
+
+    /// The CPU that a thread must be pinned to for its frames to leave through TX queue `queue`;
+    /// `None` if no CPU does that.
+    ///
+    /// AF_PACKET cannot name a queue: the kernel chooses it (`netdev_pick_tx`), by the sending CPU
+    /// where transmit packet steering (XPS) is set up, otherwise with `bypass=on` as the CPU modulo
+    /// the number of queues (`packet_pick_tx_queue`), and without as a hash of the flow.
+    pub fn tx_queue_cpu(&self, queue: u16) -> Option<u32> {
+        self.handle.device.tx_queue_cpu(queue, self.bypass)
     }
 
     /// What was found out after opening: what the kernel did not deliver, queues that came or
@@ -138,7 +164,7 @@ impl Port for PacketPort {
     }
 
     fn tx(&mut self) -> Vec<Tx> {
-        Vec::new()
+        std::mem::take(&mut self.tx)
     }
 
     fn start(&mut self) -> Result<()> {
@@ -150,7 +176,9 @@ impl Port for PacketPort {
     }
 
     fn frames(&self) -> FrameCounts {
-        self.handle.frames()
+        let mut counts = self.handle.frames();
+        self.gauges.iter().for_each(|gauge| counts += gauge.frames());
+        counts
     }
 }
 

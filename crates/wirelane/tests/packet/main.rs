@@ -1,5 +1,10 @@
 //! The packet port on real interfaces: multi-queue TAP devices, veth pairs and loopbacks, in network
 //! namespaces of their own.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+mod receive;
+mod selection;
+mod transmit;
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +14,6 @@ use wirelane::port::{Control, OpenOptions, Port, Readiness, Rx, Spec};
 use wirelane::{Batch, Error};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::packets;
-use wirelane_testkit::privileged;
-use wirelane_testkit::tap::MultiQueueTap;
 
 /// Small rings and a short timer, so that tests are quick.
 const QUICK: &str = "?ring=1Mi&block=64Ki&retire=2ms";
@@ -98,45 +101,4 @@ fn assert_conserved(port: &PacketPort) {
     let counts = port.frames();
     assert_eq!(counts.held(), 0, "{counts:?}");
     assert_eq!(port.late_notes(), [] as [String; 0]);
-}
-
-#[test]
-fn privileged_every_subset_of_four_rx_queues() {
-    if !privileged::require() {
-        return;
-    }
-    const ROUNDS: u64 = 40;
-    let ns = Namespace::new();
-    let tap = MultiQueueTap::new(&ns, "wl-sub", 4);
-    for subset in 0..16usize {
-        let queues: Vec<usize> = (0..4).filter(|queue| subset >> queue & 1 == 1).collect();
-        let mut port = quick(&ns, "wl-sub", &masked(mask(&queues, &[], false)));
-        assert_eq!(port.info().queues, [0, 1, 2, 3]);
-        let mut ends = port.rx();
-        assert_eq!(ends.len(), 4 + 4 + 1);
-        // The barrier: nothing of this is seen.
-        (0..4).for_each(|queue| tap.write(queue, &packets::raw(9999)));
-        port.start().unwrap();
-        for sequence in 0..ROUNDS * 4 {
-            tap.write((sequence % 4) as usize, &packets::raw(sequence));
-        }
-        let got = finish(&*port.control(), &mut ends);
-        // Not seen either.
-        (0..4).for_each(|queue| tap.write(queue, &packets::raw(8888)));
-        for queue in 0..4u16 {
-            let expected: Vec<u64> = if queues.contains(&usize::from(queue)) {
-                (0..ROUNDS).map(|round| round * 4 + u64::from(queue)).collect()
-            } else {
-                Vec::new()
-            };
-            assert_eq!(sequences(&got, Class::Rx, queue), expected, "{queues:?} {queue}");
-        }
-        assert_eq!(got.len(), queues.len() * ROUNDS as usize);
-        for rx in &ends {
-            let stats = rx.counters().snapshot(0);
-            assert_eq!(stats.dropped.total(), Some(0));
-            assert_eq!(stats.received, Some(stats.packets));
-        }
-        assert_conserved(&port);
-    }
 }

@@ -1,0 +1,358 @@
+//! The transmitting end of one queue: a ring of slots that the kernel sends from.
+//!
+//! ```text
+//!      oldest ──────────▶ next
+//!   ┌────┬────┬────┬────┬────┬────┐   AVAILABLE (ours) ── copy a frame ──▶ SEND_REQUEST
+//!   │SENT│ing │ing │req │    │    │   SEND_REQUEST ──── one sendto per batch ──▶ SENDING
+//!   └────┴────┴────┴────┴────┴────┘   SENDING ──── the device is done ──▶ AVAILABLE
+//! ```
+//!
+//! The ring has version 2: on transmit, version 3 does the same with longer headers. Frames are
+//! copied into slots, which the kernel then reads without another copy; slots are not given out
+//! as frames themselves, because the kernel takes them in ring order only, and one frame that a
+//! program keeps would hold up all others.
+//!
+//! A device that gives a packet's pages to a receiver on the same host (veth, loopback) reports it
+//! as sent before that receiver has read it (`skb_orphan`). A slot is therefore used again only
+//! after all others, and rings have more slots than such a device queues.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use wirelane_os::mmap::{Mapping, page_size};
+use wirelane_os::packet::{
+    PacketSocket, TP_STATUS_AVAILABLE, TP_STATUS_SEND_REQUEST, TP_STATUS_SENDING,
+    TP_STATUS_WRONG_FORMAT, Tpacket2Hdr, TxRingRequest, Version,
+};
+
+use super::device::Device;
+use crate::error::{Error, Result};
+use crate::frame::Batch;
+use crate::pool::{Pool, PoolConfig, PoolGauge};
+use crate::port::{FrameCounts, Transmit};
+use crate::stats::TxCounters;
+
+/// More than `net.core.netdev_max_backlog` (1000) and veth's queue (256) hold.
+const SLOTS: u32 = 2048;
+const BLOCK: usize = 256 << 10;
+/// Frames for programs that make packets, and room for headers in front of them.
+const FRAMES: u32 = 1024;
+const HEADROOM: u32 = 128;
+/// Where a packet starts in its slot.
+const DATA: usize = Version::V2.tx_data_offset();
+/// How long a full device is left alone.
+const CONGESTED: Duration = Duration::from_micros(200);
+
+/// Sends frames through one socket.
+pub(super) struct Transmitter {
+    socket: PacketSocket,
+    memory: Mapping,
+    request: TxRingRequest,
+    slots: u32,
+    /// The slot to fill next, and how many before it are not reclaimed.
+    next: u32,
+    used: u32,
+    /// Whether the kernel has still to be told of slots.
+    unsent: bool,
+    limits: Limits,
+    pool: Pool,
+    counters: Arc<TxCounters>,
+    /// `used` for other threads; written once per batch.
+    pending: Arc<AtomicU32>,
+    interface: Arc<str>,
+}
+
+/// Sizes of frames that the interface takes.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    least: usize,
+    most: usize,
+    ethernet: bool,
+}
+
+/// Reads a transmitter from outside.
+pub(super) struct TxGauge {
+    slots: u32,
+    pending: Arc<AtomicU32>,
+    pool: PoolGauge,
+}
+
+impl TxGauge {
+    pub(super) fn frames(&self) -> FrameCounts {
+        let pending = self.pending.load(Ordering::Relaxed);
+        FrameCounts {
+            pool: u64::from(self.slots) + u64::from(self.pool.size()),
+            free: u64::from(self.slots - pending.min(self.slots)) + u64::from(self.pool.free()),
+            tx: u64::from(pending),
+            ..FrameCounts::default()
+        }
+    }
+}
+
+impl Transmitter {
+    /// Makes a ring on a socket that is not bound yet, and binds it for transmitting only.
+    ///
+    /// # Errors
+    /// The kernel has no memory, or the interface went away.
+    pub(super) fn new(
+        socket: PacketSocket,
+        device: &Device,
+        bypass: bool,
+        counters: Arc<TxCounters>,
+    ) -> Result<Self> {
+        let limits = Limits::of(device);
+        let os = |error| Error::os(device.name.as_str(), error);
+        let frame_size = (DATA + limits.most + VLAN_TAG).next_multiple_of(64);
+        let block = BLOCK.max(frame_size).next_multiple_of(page_size());
+        let per_block = (block / frame_size).max(1);
+        let request = TxRingRequest {
+            block_size: u32::try_from(block).unwrap_or(u32::MAX),
+            block_count: SLOTS.div_ceil(u32::try_from(per_block).unwrap_or(1)),
+            frame_size: u32::try_from(frame_size).unwrap_or(u32::MAX),
+        };
+        let too_large = || Error::failed(device.name.as_str(), "no ring for an MTU of this size");
+        let slots = request.frames().ok_or_else(too_large)?;
+        let bytes = request.bytes().ok_or_else(too_large)?;
+        socket.set_tx_ring(Version::V2, &request).map_err(os)?;
+        if bypass {
+            socket.set_qdisc_bypass(true).map_err(os)?;
+        }
+        // What a ring has in flight counts against the send buffer; a smaller one than asked for
+        // only means more calls.
+        let _ = socket.set_send_buffer(bytes);
+        let memory = socket.map(bytes).map_err(os)?;
+        socket.bind(device.index, 0).map_err(os)?;
+        let chunk = (limits.most as u32 + HEADROOM).next_power_of_two().clamp(256, 1 << 16);
+        let pool = Pool::new(PoolConfig {
+            chunks: FRAMES,
+            chunk_size: chunk,
+            headroom: HEADROOM,
+            numa_node: device.inspected.numa_node,
+        })?;
+        Ok(Self {
+            socket,
+            memory,
+            request,
+            slots,
+            next: 0,
+            used: 0,
+            unsent: false,
+            limits,
+            pool,
+            counters,
+            pending: Arc::default(),
+            interface: device.name.as_str().into(),
+        })
+    }
+
+    pub(super) fn gauge(&self) -> TxGauge {
+        let pending = Arc::clone(&self.pending);
+        TxGauge { slots: self.slots, pending, pool: self.pool.gauge() }
+    }
+
+    /// The slot `back` places before the next one.
+    fn slot_before(&self, back: u32) -> u32 {
+        (self.next + self.slots - back) % self.slots
+    }
+
+    #[inline(always)]
+    fn slot(&self, slot: u32) -> NonNull<u8> {
+        let offset = self.request.frame_offset(slot).unwrap_or(0);
+        // SAFETY: `frame_offset` knows the ring's slots, all of which are mapped.
+        unsafe { self.memory.as_non_null().add(offset) }
+    }
+
+    #[inline(always)]
+    fn status(&self, slot: u32) -> &AtomicU32 {
+        // SAFETY: inside the mapping, aligned, and used by the kernel as an atomic word.
+        unsafe { AtomicU32::from_ptr(self.slot(slot).cast().as_ptr()) }
+    }
+
+    /// Copies a packet into the next slot, which is free.
+    #[inline]
+    fn put(&mut self, packet: &[u8]) {
+        let start = self.slot(self.next);
+        // SAFETY: the slot is ours (it is not counted in `used`) and longer than the longest
+        // packet that `Limits` lets through.
+        unsafe {
+            let header = start.cast::<Tpacket2Hdr>().as_ptr();
+            (*header).len = packet.len() as u32;
+            std::ptr::copy_nonoverlapping(packet.as_ptr(), start.add(DATA).as_ptr(), packet.len());
+        }
+        self.status(self.next).store(TP_STATUS_SEND_REQUEST, Ordering::Release);
+        self.next = if self.next + 1 == self.slots { 0 } else { self.next + 1 };
+        self.used += 1;
+        self.unsent = true;
+    }
+
+    /// Takes back the slots whose packets are sent, and counts them.
+    fn reclaim(&mut self) {
+        let (mut packets, mut bytes) = (0, 0);
+        while self.used > 0 {
+            let slot = self.slot_before(self.used);
+            let busy = TP_STATUS_SEND_REQUEST | TP_STATUS_SENDING | TP_STATUS_WRONG_FORMAT;
+            if self.status(slot).load(Ordering::Acquire) & busy != TP_STATUS_AVAILABLE {
+                break;
+            }
+            // SAFETY: an available slot is ours.
+            bytes += u64::from(unsafe { self.slot(slot).cast::<Tpacket2Hdr>().as_ref() }.len);
+            packets += 1;
+            self.used -= 1;
+        }
+        if packets > 0 {
+            self.counters.packets.add(packets);
+            self.counters.bytes.add(bytes);
+        }
+        self.pending.store(self.used, Ordering::Relaxed);
+    }
+
+    /// Takes the packet out that the kernel refuses and stands at, by moving those after it up:
+    /// the kernel goes on at that very slot. False if there is none.
+    #[cold]
+    fn remove_refused(&mut self) -> bool {
+        let refused = (1..=self.used).rev().find(|back| {
+            let status = self.status(self.slot_before(*back)).load(Ordering::Acquire);
+            status & TP_STATUS_WRONG_FORMAT != 0
+        });
+        let Some(refused) = refused else { return false };
+        for back in (1..refused).rev() {
+            let (to, from) = (self.slot_before(back + 1), self.slot_before(back));
+            // SAFETY: neither slot is with the device, as the kernel has not got beyond the first,
+            // and both are of the ring's frame size. The status words are left out.
+            unsafe {
+                let skip = size_of::<u32>();
+                let n = self.request.frame_size as usize - skip;
+                let (to, from) = (self.slot(to).add(skip), self.slot(from).add(skip));
+                std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), n);
+            }
+            self.status(to).store(TP_STATUS_SEND_REQUEST, Ordering::Release);
+        }
+        self.next = self.slot_before(1);
+        self.status(self.next).store(TP_STATUS_AVAILABLE, Ordering::Release);
+        self.used -= 1;
+        self.unsent = self.used > 0;
+        self.counters.errors.add(1);
+        true
+    }
+
+    /// Hands everything to the kernel that it has not got.
+    fn send(&mut self) -> Result<()> {
+        while self.unsent {
+            let refusal = match self.socket.send_pending() {
+                Ok(_) => None,
+                Err(error) => match error.raw_os_error().map(Errno::from_raw_os_error) {
+                    // The device's queue is full; the packet keeps its request and goes next time.
+                    Some(Errno::NOBUFS | Errno::AGAIN | Errno::INTR) => None,
+                    _ => Some(error),
+                },
+            };
+            let last = self.status(self.slot_before(1)).load(Ordering::Acquire);
+            self.unsent = self.used > 0 && last & TP_STATUS_SEND_REQUEST != 0;
+            let Some(error) = refusal else { break };
+            self.reclaim();
+            if !self.remove_refused() {
+                return Err(Error::io(self.interface.as_ref(), "sendto", error));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Transmit for Transmitter {
+    #[inline]
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        if self.slots - self.used < batch.len() as u32 {
+            self.reclaim();
+        }
+        let (mut taken, mut errors) = (0, 0);
+        for frame in batch.iter() {
+            if !self.limits.allow(frame.data()) {
+                errors += 1;
+            } else if self.used < self.slots {
+                self.put(frame.data());
+            } else {
+                break;
+            }
+            taken += 1;
+        }
+        if errors > 0 {
+            self.counters.errors.add(errors);
+        }
+        batch.release_first(taken);
+        self.pending.store(self.used, Ordering::Relaxed);
+        taken
+    }
+
+    fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize {
+        self.pool.take(batch, n)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let sent = self.send();
+        self.reclaim();
+        // Takes nothing; it updates the reading of the pool, to which frames may have come back.
+        self.pool.take(&mut Batch::new(0), 0);
+        sent
+    }
+
+    fn pending(&self) -> usize {
+        self.used as usize
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Result<()> {
+        self.flush()?;
+        if self.used < self.slots {
+            return Ok(());
+        }
+        if self.unsent {
+            // No event tells that a full device has room again.
+            std::thread::sleep(timeout.min(CONGESTED));
+            return self.flush();
+        }
+        let waited = self.socket.wait_writable(Some(timeout));
+        waited.map_err(|error| Error::os(self.interface.as_ref(), error))?;
+        self.reclaim();
+        Ok(())
+    }
+}
+
+/// The 802.1Q tag that a frame may have beyond the MTU (`packet_extra_vlan_len_allowed`).
+const VLAN_TAG: usize = 4;
+
+impl Limits {
+    fn of(device: &Device) -> Self {
+        const ETHERNET_HEADER: usize = 14;
+        let header = if device.is_ethernet() { ETHERNET_HEADER } else { 0 };
+        let most = header + device.mtu as usize;
+        Self { least: header.max(1), most, ethernet: device.is_ethernet() }
+    }
+
+    #[inline(always)]
+    fn allow(&self, packet: &[u8]) -> bool {
+        let tagged = || self.ethernet && packet.get(12..14) == Some(&[0x81, 0x00]);
+        (self.least..=self.most).contains(&packet.len())
+            || packet.len() > self.most && packet.len() <= self.most + VLAN_TAG && tagged()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_may_exceed_the_mtu_by_its_tag_only() {
+        let limits = Limits { least: 14, most: 1514, ethernet: true };
+        let mut frame = vec![0; 1519];
+        for (length, allowed) in [(0, false), (13, false), (14, true), (1514, true), (1515, false)]
+        {
+            assert_eq!(limits.allow(&frame[..length]), allowed, "{length}");
+        }
+        frame[12] = 0x81;
+        for (length, allowed) in [(1515, true), (1518, true), (1519, false)] {
+            assert_eq!(limits.allow(&frame[..length]), allowed, "{length} tagged");
+        }
+    }
+}

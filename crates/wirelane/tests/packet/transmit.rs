@@ -1,0 +1,144 @@
+//! What is sent leaves once, unchanged, through the queue that was promised.
+
+use std::collections::BTreeMap;
+
+use wirelane::mask::Class;
+use wirelane::port::{OpenOptions, Port, Tx};
+use wirelane_os::affinity;
+use wirelane_testkit::netns::Namespace;
+use wirelane_testkit::tap::MultiQueueTap;
+use wirelane_testkit::veth::VethPair;
+use wirelane_testkit::{packets, privileged};
+
+use super::*;
+
+fn transmitting() -> OpenOptions {
+    OpenOptions { receive: false, transmit: true, ..OpenOptions::default() }
+}
+
+/// Sends everything and waits until it has left.
+fn send(tx: &mut Tx, frames: impl IntoIterator<Item = Vec<u8>>) {
+    let mut frames = frames.into_iter().peekable();
+    let mut batch = Batch::new(32);
+    let patience = Instant::now() + Duration::from_secs(10);
+    while frames.peek().is_some() || !batch.is_empty() || tx.pending() > 0 {
+        let mut empty = Batch::new(32 - batch.len());
+        tx.allocate(&mut empty, 32);
+        while frames.peek().is_some()
+            && let Some(mut frame) = empty.pop()
+        {
+            assert!(frame.fill(&frames.next().unwrap()));
+            batch.push(frame).unwrap();
+        }
+        tx.transmit(&mut batch);
+        tx.flush().unwrap();
+        tx.wait(Duration::from_millis(1)).unwrap();
+        assert!(Instant::now() < patience, "{} pending", tx.pending());
+    }
+}
+
+#[test]
+fn privileged_both_modes_send_every_frame_once() {
+    if !privileged::require() {
+        return;
+    }
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 1, 1500);
+    let mut before = 0;
+    for mode in ["on", "off"] {
+        let spec = format!("packet:{}?bypass={mode}", pair.a.interface);
+        let mut port = open(&near, &spec, &transmitting()).unwrap();
+        let mut tx = port.tx().pop().unwrap();
+        assert!(port.tx().is_empty() && port.rx().is_empty());
+        let only_rx = masked(mask(&[0], &[], false));
+        let mut receiver = open(&far, &format!("packet:{}", pair.b.interface), &only_rx).unwrap();
+        let mut ends = receiver.rx();
+        receiver.start().unwrap();
+        let frame = |n: u64| packets::udp4(n).length(60 + n as usize % 1455).build();
+        send(&mut tx, (0..10_000).map(frame));
+        let got = finish(&*receiver.control(), &mut ends);
+        assert_eq!(got.len(), 10_000, "bypass={mode}");
+        for (n, got) in got.iter().enumerate() {
+            assert_eq!(got.bytes, frame(n as u64), "bypass={mode}");
+        }
+        assert_eq!(tx.counters().packets.value(), 10_000);
+        assert_eq!(tx.counters().errors.value(), 0);
+        assert_eq!(tx.counters().bytes.value(), got.iter().map(|got| got.bytes.len() as u64).sum());
+        let counted = pair.a.statistic("tx_packets");
+        assert_eq!(counted - before, 10_000);
+        before = counted;
+        // The reading of the pool is as old as the last flush.
+        tx.flush().unwrap();
+        assert_eq!(port.frames().held(), 0);
+    }
+}
+
+#[test]
+fn privileged_frames_of_the_wrong_size_are_errors() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "wl-size", 2);
+    let mut port = open(&ns, "packet:wl-size@0", &transmitting()).unwrap();
+    let mut tx = port.tx().pop().unwrap();
+    let largest = packets::udp4(1).length(1514).build();
+    let too_long = packets::udp4(2).length(1515).build();
+    let tagged = packets::udp4(3).vlan(5).length(1518).build();
+    let too_short = vec![0; 13];
+    send(&mut tx, [largest, too_long, tagged, too_short, packets::raw(4)]);
+    let sent: Vec<_> =
+        tap.drain().iter().filter_map(|(_, frame)| packets::sequence(frame)).collect();
+    assert_eq!(sent, [1, 3, 4]);
+    assert_eq!((tx.counters().packets.value(), tx.counters().errors.value()), (3, 2));
+    // The kernel's limit shrinks after ours was read: it refuses, and the others still go.
+    ns.run("ip", ["link", "set", "wl-size", "mtu", "500"]);
+    let mixed =
+        (10..30).map(|n| packets::udp4(n).length(if n % 3 == 0 { 900 } else { 300 }).build());
+    send(&mut tx, mixed);
+    let mut sent: Vec<_> =
+        tap.drain().iter().filter_map(|(_, frame)| packets::sequence(frame)).collect();
+    sent.sort_unstable();
+    assert_eq!(sent, (10..30).filter(|n| n % 3 != 0).collect::<Vec<_>>());
+    assert_eq!(tx.counters().errors.value(), 2 + 6);
+}
+
+/// With `bypass=on` the CPU decides about the queue, and `tx_queue_cpu` says which.
+#[test]
+fn privileged_a_pinned_thread_sends_through_its_queue() {
+    if !privileged::require() {
+        return;
+    }
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 2, 1500);
+    let spec = format!("packet:{}?bypass=on", pair.a.interface);
+    let mut port = open(&near, &spec, &transmitting()).unwrap();
+    let mut receiver = quick(&far, &pair.b.interface, &OpenOptions::default());
+    let mut ends = receiver.rx();
+    receiver.start().unwrap();
+    let senders: Vec<_> =
+        port.tx().into_iter().map(|tx| (port.tx_queue_cpu(tx.queue()), tx)).collect();
+    let mut expected = BTreeMap::new();
+    for (cpu, mut tx) in senders {
+        let queue = tx.queue();
+        let Some(cpu) = cpu else {
+            assert!(port.info().notes.iter().any(|note| note.contains(&format!("queue {queue}"))));
+            continue;
+        };
+        let base = u64::from(queue) * 1000;
+        let numbers = base..base + 300;
+        expected.insert(queue, numbers.clone().collect::<Vec<_>>());
+        let sender = std::thread::spawn(move || {
+            affinity::pin(cpu).unwrap();
+            // Many flows, so that a hash of the flow would scatter them.
+            let frame = |n: u64| packets::udp4(n).flow(n as u16).build();
+            send(&mut tx, numbers.map(frame));
+        });
+        sender.join().unwrap();
+    }
+    let got = finish(&*receiver.control(), &mut ends);
+    assert!(!expected.is_empty());
+    for (queue, numbers) in expected {
+        assert_eq!(sequences(&got, Class::Rx, queue), numbers, "queue {queue}");
+    }
+}
