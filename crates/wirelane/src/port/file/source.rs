@@ -8,8 +8,8 @@ use wirelane_os::clock;
 
 use super::control::Switch;
 use super::origin::Origins;
-use super::{LARGE, MAX_PACKET, Progress};
-use crate::capture::CaptureReader;
+use super::{LARGE, Progress};
+use crate::capture::{CaptureError, CaptureReader};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
 use crate::mask::Class;
@@ -57,14 +57,6 @@ impl Replay {
     }
 }
 
-/// A packet that the reader stands at and that is not delivered yet.
-#[derive(Clone, Copy)]
-struct Ahead {
-    timestamp: u64,
-    queue: u16,
-    class: Class,
-}
-
 /// The receiving end of a file.
 pub(super) struct Source {
     reader: CaptureReader,
@@ -76,8 +68,10 @@ pub(super) struct Source {
     large: Option<Pool>,
     /// Most bytes to keep of a packet.
     snaplen: usize,
-    ahead: Option<Ahead>,
-    /// Timestamp of the first packet, and of the first one since the file was opened last.
+    /// The reader stands at a packet that is neither delivered nor passed by.
+    is_at_packet: bool,
+    /// Timestamp of the first packet, and of the first one since the file was opened last, both
+    /// as they are in the file.
     first: Option<u64>,
     first_of_round: Option<u64>,
     /// What is added to the times of the file.
@@ -112,7 +106,7 @@ impl Source {
             small,
             large: None,
             snaplen: snaplen as usize,
-            ahead: None,
+            is_at_packet: false,
             first: None,
             first_of_round: None,
             shift: 0,
@@ -126,73 +120,72 @@ impl Source {
         }
     }
 
-    /// Moves to the next packet that is selected; `None` if there is none, or not yet.
-    #[inline]
-    fn seek(&mut self, patience: &mut usize) -> Option<Ahead> {
-        while self.ahead.is_none() {
-            match self.reader.advance() {
-                Ok(true) => {}
-                Ok(false) => {
-                    self.open_again()?;
-                    continue;
-                }
-                Err(error) => {
-                    self.fail(error.into());
-                    return None;
-                }
+    /// Moves to the next packet that is selected, unless the reader stands at one; its queue and
+    /// class. `None` if there is none, or not yet.
+    #[inline(always)]
+    fn seek(&mut self, patience: &mut usize) -> Option<(u16, Class)> {
+        loop {
+            if !self.is_at_packet {
+                self.step()?;
             }
             let record = self.reader.current();
-            let (interface, direction) = (record.interface, record.direction);
-            let timestamp = record.timestamp.saturating_add(self.shift);
-            self.newest = self.newest.max(timestamp);
-            if self.first_of_round.is_none() {
-                self.first_of_round = Some(record.timestamp);
-                self.first.get_or_insert(timestamp);
+            let selected = self.origins.selected(record.interface, record.direction);
+            if selected.is_some() {
+                return selected;
             }
-            if interface as usize >= self.origins.len() {
-                self.learn()?;
-            }
-            match self.origins.selected(interface, direction) {
-                Some((queue, class)) => self.ahead = Some(Ahead { timestamp, queue, class }),
-                None => {
-                    *patience = patience.checked_sub(1)?;
-                }
-            }
+            self.is_at_packet = false;
+            *patience = patience.checked_sub(1)?;
         }
-        self.ahead
     }
 
-    /// Begins the file once more, if it is to be repeated and holds anything.
+    /// Moves to the next packet; `None` at the end.
+    #[inline(always)]
+    fn step(&mut self) -> Option<()> {
+        loop {
+            match self.reader.advance() {
+                Ok(true) => break,
+                ended => self.turn(ended.err())?,
+            }
+        }
+        let record = self.reader.current();
+        self.newest = self.newest.max(record.timestamp.saturating_add(self.shift));
+        if self.first_of_round.is_none() || record.interface as usize >= self.origins.len() {
+            self.learn()?;
+        }
+        self.is_at_packet = true;
+        Some(())
+    }
+
+    /// Begins the file once more, if it is whole, is to be repeated and holds anything.
     #[cold]
-    fn open_again(&mut self) -> Option<()> {
-        let Some(first) = self.first_of_round.take().filter(|_| self.replay.again > 0) else {
-            self.end();
-            return None;
+    fn turn(&mut self, damage: Option<CaptureError>) -> Option<()> {
+        let first = self.first_of_round.take().filter(|_| self.replay.again > 0);
+        let reader = match (damage, first) {
+            (Some(damage), _) => Err(damage),
+            (None, Some(_)) => CaptureReader::open(&self.replay.path),
+            (None, None) => {
+                self.end();
+                return None;
+            }
         };
-        self.replay.again -= 1;
-        self.shift = self.newest.saturating_add(1).saturating_sub(first);
-        match CaptureReader::open(&self.replay.path) {
+        match reader {
             Ok(reader) => self.reader = reader,
             Err(error) => {
                 self.fail(error.into());
                 return None;
             }
         }
+        self.replay.again -= 1;
+        self.shift = self.newest.saturating_add(1).saturating_sub(first.unwrap_or(0));
         Some(())
     }
 
-    /// Applies the masks of now, also to a packet that was found under those before.
-    #[cold]
-    fn select(&mut self) {
-        self.origins.select(&self.switch.mask());
-        let record = self.reader.current();
-        let selected = self.origins.selected(record.interface, record.direction);
-        self.ahead = self.ahead.filter(|_| selected.is_some());
-    }
-
-    /// Takes note of interfaces that were described between packets.
+    /// Takes note of the first time, and of interfaces that were described between packets.
     #[cold]
     fn learn(&mut self) -> Option<()> {
+        let time = self.reader.current().timestamp;
+        self.first_of_round.get_or_insert(time);
+        self.first.get_or_insert(time);
         if let Err(error) = self.origins.extend(self.reader.interfaces(), self.reader.name()) {
             self.fail(error);
             return None;
@@ -201,13 +194,16 @@ impl Source {
         Some(())
     }
 
-    /// Whether the time of a packet has come, when the gaps of the file are kept.
-    fn wait(&self, ahead: &Ahead) -> Duration {
-        let (Some(started), Some(first)) = (self.started, self.first) else {
+    /// How long the packet has to wait when the gaps of the file are kept.
+    fn wait(&self) -> Duration {
+        let (true, true, Some(started), Some(first)) =
+            (self.replay.is_paced, self.is_at_packet, self.started, self.first)
+        else {
             return Duration::ZERO;
         };
         let elapsed = clock::monotonic_ns().saturating_sub(started);
-        Duration::from_nanos(ahead.timestamp.saturating_sub(first).saturating_sub(elapsed))
+        let due = self.reader.current().timestamp.saturating_add(self.shift).saturating_sub(first);
+        Duration::from_nanos(due.saturating_sub(elapsed))
     }
 
     /// A frame for a packet that exceeds the usual ones; `None` while none is free.
@@ -236,26 +232,24 @@ impl Source {
         let mut patience = PASSED_BY;
         let mut filled = 0;
         while let Some(frame) = batch.get_mut(first + filled) {
-            let Some(ahead) = self.seek(&mut patience) else { break };
-            if self.replay.is_paced && !self.wait(&ahead).is_zero() {
+            let Some((queue, class)) = self.seek(&mut patience) else { break };
+            if self.replay.is_paced && !self.wait().is_zero() {
                 break;
             }
-            let record = self.reader.current();
-            let mut len = record.data.len().min(self.snaplen);
-            if len > frame.capacity() {
+            if self.reader.current().data.len().min(self.snaplen) > frame.capacity() {
                 let Some(large) = self.large_frame() else { break };
                 *frame = large;
             }
             let record = self.reader.current();
-            if len > MAX_PACKET {
-                len = MAX_PACKET;
+            let len = record.data.len().min(self.snaplen).min(frame.capacity());
+            if len < record.data.len().min(self.snaplen) {
                 self.progress.cut.add(1);
             }
-            let filled_whole = record.data.get(..len).is_some_and(|data| frame.fill(data));
-            debug_assert!(filled_whole);
+            let is_filled = frame.fill(record.data.get(..len).unwrap_or_default());
+            debug_assert!(is_filled);
             frame.set_original_len(record.original_len);
-            frame.stamp(ahead.timestamp, ahead.queue, ahead.class);
-            self.ahead = None;
+            frame.stamp(record.timestamp.saturating_add(self.shift), queue, class);
+            self.is_at_packet = false;
             filled += 1;
         }
         filled
@@ -276,7 +270,7 @@ impl Source {
 
     fn end(&mut self) {
         self.is_over = true;
-        self.ahead = None;
+        self.is_at_packet = false;
         self.progress.ended.store(true, Ordering::Release);
     }
 }
@@ -298,11 +292,10 @@ impl Receive for Source {
         let generation = self.switch.generation();
         if generation != self.generation {
             self.generation = generation;
-            self.select();
+            self.origins.select(&self.switch.mask());
         }
         // One packet is looked for before frames are taken, so that a silent file costs none.
-        let ready = self.seek(&mut { PASSED_BY });
-        if ready.is_none_or(|ahead| self.replay.is_paced && !self.wait(&ahead).is_zero()) {
+        if self.seek(&mut { PASSED_BY }).is_none() || !self.wait().is_zero() {
             self.publish();
             return 0;
         }
@@ -330,10 +323,7 @@ impl Receive for Source {
             // The consumer has all frames: it is the one to wait for.
             return Ok(Readiness::After(Duration::from_micros(20)));
         }
-        let wait = match &self.ahead {
-            Some(ahead) if self.replay.is_paced => self.wait(ahead),
-            _ => Duration::ZERO,
-        };
+        let wait = self.wait();
         Ok(if wait.is_zero() { Readiness::Now } else { Readiness::After(wait.min(NAP)) })
     }
 
