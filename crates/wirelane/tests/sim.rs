@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use wirelane::port::sim::{Sim, Stream};
-use wirelane::port::{OpenOptions, Port, Readiness, Rx, Spec};
+use wirelane::port::sim::{Sim, Stream, cable};
+use wirelane::port::{OpenOptions, Port, Readiness, Rx, Spec, Tx};
 use wirelane::{Batch, Class, QueueMask};
 use wirelane_wire::{FlowKey, HashInput, ToeplitzKey, ethernet};
 
@@ -332,4 +332,163 @@ fn the_sink_counts_and_verifies() {
     batch.clear();
     assert_eq!(ends[0].receive(&mut Batch::new(0)), 0);
     assert_eq!(sim.frames().held(), 0);
+}
+
+/// Two ports at a cable.
+fn plugged(a: &str, b: &str) -> (Sim, Sim) {
+    let options = OpenOptions::default();
+    cable((&spec(a), &options), (&spec(b), &options)).unwrap()
+}
+
+/// The first `n` packets of a stream in frames of a port, as far as it has frames.
+fn load(tx: &mut Tx, stream: &Stream, numbers: &mut impl Iterator<Item = u64>, batch: &mut Batch) {
+    let room = batch.room();
+    tx.allocate(batch, room);
+    let packets: Vec<_> = numbers.take(batch.len()).map(|k| stream.packet(k).bytes).collect();
+    batch.as_vec().truncate(packets.len());
+    for (frame, bytes) in batch.iter_mut().zip(packets) {
+        assert!(frame.fill(&bytes));
+    }
+}
+
+#[test]
+fn a_cable_carries_every_frame_to_the_queue_of_its_hash() {
+    const COUNT: u64 = 3000;
+    let stream = Stream::new(&spec("sim:4?flows=100&proto=mix&ip=mix&size=200")).unwrap();
+    let (mut a, mut b) = plugged("sim:2", "sim:4?ring=64");
+    let (mut a_tx, mut a_rx, mut b_tx, mut b_rx) = (a.tx(), a.rx(), b.tx(), b.rx());
+    a.start().unwrap();
+    b.start().unwrap();
+    let mut numbers: [_; 2] = [0, 1].map(|i| (i..COUNT).step_by(2));
+    let mut there = vec![Vec::new(); 4];
+    let (mut batch, mut echo, mut back) = (Batch::new(32), Batch::new(256), Vec::new());
+    while back.len() < COUNT as usize {
+        for (tx, numbers) in a_tx.iter_mut().zip(&mut numbers) {
+            load(tx, &stream, numbers, &mut batch);
+            tx.transmit(&mut batch);
+            assert!(batch.is_empty());
+        }
+        for (rx, tx) in b_rx.iter_mut().zip(&mut b_tx) {
+            rx.receive(&mut echo);
+            for frame in echo.iter_mut() {
+                let k = stream.number(frame.data()).unwrap();
+                assert_eq!((frame.queue(), frame.class()), (rx.queue(), Class::Rx));
+                assert_eq!(frame.queue(), stream.packet(k).queue, "packet {k}");
+                there[usize::from(rx.queue())].push(k);
+                ethernet::swap_addresses(frame.data_mut()).unwrap();
+            }
+            tx.transmit(&mut echo);
+        }
+        for rx in &mut a_rx {
+            rx.receive(&mut echo);
+            back.extend(echo.iter().map(|frame| stream.number(frame.data()).unwrap()));
+            echo.clear();
+        }
+    }
+    back.sort_unstable();
+    assert!(back.into_iter().eq(0..COUNT));
+    assert_eq!(there.iter().map(Vec::len).sum::<usize>(), COUNT as usize);
+    for rx in a_rx.iter().chain(&b_rx) {
+        assert_eq!(rx.counters().ring_full.value(), 0);
+    }
+    a_tx.iter_mut().chain(&mut b_tx).for_each(|tx| tx.flush().unwrap());
+    for sim in [&a, &b] {
+        assert_eq!((sim.frames().free, sim.frames().tx), (sim.frames().pool, 0));
+    }
+    // When the senders are gone, the far ends come to theirs.
+    drop(a_tx);
+    for rx in &mut b_rx {
+        assert_eq!(rx.receive(&mut echo), 0);
+        assert!(matches!(rx.readiness().unwrap(), Readiness::End));
+    }
+}
+
+#[test]
+fn a_full_cable_loses_and_counts_at_the_receiver() {
+    let stream = Stream::new(&spec("sim:1")).unwrap();
+    let (mut a, mut b) = plugged("sim:1?frames=100", "sim:1?ring=16");
+    let (mut tx, mut rx) = (a.tx().remove(0), b.rx().remove(0));
+    let mut batch = Batch::new(100);
+    load(&mut tx, &stream, &mut (0..100), &mut batch);
+    assert_eq!(batch.len(), 100);
+    assert_eq!(tx.transmit(&mut batch), 0, "there is no link before the far port starts");
+    b.start().unwrap();
+    assert_eq!(tx.transmit(&mut batch), 100);
+    tx.flush().unwrap();
+    let frames = a.frames();
+    assert_eq!((frames.pool, frames.free, frames.tx, frames.held()), (100, 84, 16, 0));
+    assert_eq!(rx.receive(&mut batch), 16);
+    assert_eq!(rx.counters().ring_full.value(), 84);
+    assert_eq!((a.frames().held(), tx.counters().packets.value()), (16, 100));
+    b.control().stop();
+    assert_eq!(tx.transmit(&mut batch), 16);
+    assert_eq!(tx.counters().errors.value(), 16);
+    tx.flush().unwrap();
+    assert_eq!(a.frames().free, 100);
+}
+
+#[test]
+fn a_mask_at_a_cable() {
+    let stream = Stream::new(&spec("sim:2")).unwrap();
+    let (mut a, mut b) = plugged("sim:1", "sim:2");
+    let (mut tx, mut rx) = (a.tx().remove(0), b.rx());
+    let mask = QueueMask { rx: "1".parse().unwrap(), ..QueueMask::ALL };
+    b.control().set_mask(mask).unwrap();
+    b.start().unwrap();
+    let mut batch = Batch::new(100);
+    load(&mut tx, &stream, &mut (0..100), &mut batch);
+    tx.transmit(&mut batch);
+    assert_eq!(rx[0].receive(&mut batch), 0);
+    let expected = (0..100).filter(|k| stream.packet(*k).queue == 1).count();
+    assert_eq!(rx[1].receive(&mut batch), expected);
+    batch.clear();
+    tx.flush().unwrap();
+    assert_eq!(a.frames().free, a.frames().pool);
+}
+
+#[test]
+fn cables_of_two_threads() {
+    const COUNT: u64 = 100_000;
+    let stream = Stream::new(&spec("sim:2")).unwrap();
+    let (mut a, mut b) = plugged("sim:1", "sim:2?ring=4096");
+    let (mut tx, mut ends) = (a.tx().remove(0), b.rx());
+    b.start().unwrap();
+    let sender = std::thread::spawn(move || {
+        let (mut batch, mut numbers) = (Batch::default(), 0..COUNT);
+        while !numbers.is_empty() {
+            load(&mut tx, &stream, &mut numbers, &mut batch);
+            tx.transmit(&mut batch);
+        }
+        tx
+    });
+    let seen = drain_cable(&mut ends, || sender.is_finished());
+    let mut tx = sender.join().unwrap();
+    let lost: u64 = ends.iter().map(|rx| rx.counters().ring_full.value()).sum();
+    assert_eq!((seen + lost, tx.counters().packets.value()), (COUNT, COUNT));
+    tx.flush().unwrap();
+    assert_eq!(a.frames().free, a.frames().pool);
+}
+
+/// Receives until the sender is done and nothing is left; returns how many frames came.
+fn drain_cable(ends: &mut [Rx], is_done: impl Fn() -> bool) -> u64 {
+    let (mut batch, mut seen) = (Batch::default(), 0);
+    loop {
+        let (was_done, before) = (is_done(), seen);
+        for rx in ends.iter_mut() {
+            seen += rx.receive(&mut batch) as u64;
+            batch.clear();
+        }
+        if was_done && seen == before {
+            return seen;
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_a_cable_is_refused() {
+    let (good, options) = (spec("sim:1"), OpenOptions::default());
+    for text in ["sim:9", "sim:2@0", "sim:1?rate=max", "sim:1?ring=0", "sim:0"] {
+        let error = cable((&good, &options), (&spec(text), &options)).err().expect(text);
+        assert_eq!(error.kind(), wirelane::ErrorKind::Usage, "{text}");
+    }
 }

@@ -12,9 +12,14 @@
 //!                    └─control()─▶ Control    masks and stop, from any thread
 //! ```
 
+pub mod fault;
+pub mod file;
+mod open;
 pub mod packet;
+pub mod record;
 pub mod sim;
 pub mod spec;
+pub mod trace;
 
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
@@ -23,6 +28,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+pub use self::open::open;
 pub use self::spec::{Backend, Options, Spec};
 use crate::error::Result;
 use crate::frame::Batch;
@@ -169,6 +175,11 @@ pub trait Port: Send {
 
     /// Where the frames are now.
     fn frames(&self) -> FrameCounts;
+
+    /// What was found out after opening; complete once every receiving end has ended.
+    fn late_notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// What may be asked of an open port from any thread.

@@ -31,6 +31,7 @@
 //! are due and exceed the free frames are lost and counted as `ring_full`, as in the ring of a
 //! real card.
 
+mod cable;
 mod config;
 mod control;
 mod schedule;
@@ -41,6 +42,7 @@ mod template;
 
 use std::sync::Arc;
 
+use self::cable::Tally;
 use self::control::Switch;
 use self::sink::Sink;
 use self::source::Source;
@@ -51,8 +53,10 @@ use crate::pool::{Pool, PoolConfig, PoolGauge};
 use crate::port::spec::Spec;
 use crate::stats::{RxCounters, TxCounters};
 
+pub use self::cable::cable;
 pub use self::config::{Config, Kind, MAX_FLOWS, MAX_QUEUES, Rate};
 pub use self::stream::{Predicted, Stream};
+pub(super) use self::template::mix;
 
 /// Bytes free before each packet: a cache line, so that packets begin at one.
 const HEADROOM: u32 = 64;
@@ -72,6 +76,8 @@ pub struct Sim {
     rx: Vec<Rx>,
     tx: Vec<Tx>,
     gauges: Vec<PoolGauge>,
+    /// What leaves this port by a cable.
+    strands: Vec<Arc<Tally>>,
 }
 
 impl Sim {
@@ -108,7 +114,7 @@ impl Sim {
             sim.rx.push(Rx::new(source, end));
         }
         for queue in queues.iter().filter(|_| options.transmit) {
-            let pool = sim.pool(transmit_config(config.frames))?;
+            let pool = sim.pool(transmit_config(config.frames, config.longest()))?;
             let counters = Arc::new(TxCounters::new(*queue));
             let end = Arc::clone(&counters);
             sim.tx.push(Tx::new(Sink::new(pool, counters, config.verify), end));
@@ -137,7 +143,8 @@ impl Sim {
             lateness: LATENESS,
         };
         let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone())?);
-        Ok(Self { info, switch, rx: Vec::new(), tx: Vec::new(), gauges: Vec::new() })
+        let (rx, tx) = (Vec::new(), Vec::new());
+        Ok(Self { info, switch, rx, tx, gauges: Vec::new(), strands: Vec::new() })
     }
 
     /// A pool whose frames this port counts.
@@ -176,6 +183,9 @@ impl Port for Sim {
             let (pool, free) = (u64::from(gauge.size()), u64::from(gauge.free()));
             sum += FrameCounts { pool, free, ..FrameCounts::default() };
         }
+        // Frames of other ports that were sent by this one are on the way as well.
+        let in_flight: u64 = self.strands.iter().map(|strand| strand.in_flight()).sum();
+        sum.tx = in_flight.min(sum.held());
         sum
     }
 }
@@ -192,11 +202,11 @@ fn pool_config(config: &Config, options: &OpenOptions) -> PoolConfig {
     PoolConfig { chunks, chunk_size: chunk_size.max(256), headroom: HEADROOM, numa_node: None }
 }
 
-/// The memory of a transmitting end, whose packets somebody else makes.
-fn transmit_config(frames: Option<u32>) -> PoolConfig {
+/// The memory of a transmitting end, for full-size Ethernet packets and those of `longest` bytes.
+fn transmit_config(frames: Option<u32>, longest: u16) -> PoolConfig {
     PoolConfig {
         chunks: frames.unwrap_or(FRAMES),
-        chunk_size: 2048,
+        chunk_size: (u32::from(longest) + HEADROOM).next_power_of_two().max(2048),
         headroom: HEADROOM,
         numa_node: None,
     }

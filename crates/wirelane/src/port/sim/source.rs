@@ -10,7 +10,6 @@ use super::schedule::Schedule;
 use super::stream::{Stream, Walk};
 use crate::error::Result;
 use crate::frame::Batch;
-use crate::mask::Class;
 use crate::pool::Pool;
 use crate::port::{Readiness, Receive};
 use crate::stats::RxCounters;

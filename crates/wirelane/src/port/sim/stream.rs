@@ -8,7 +8,7 @@
 use wirelane_wire::checksum::{pseudo_v4, pseudo_v6};
 use wirelane_wire::{
     Addresses, FlowKey, HashInput, IndirectionTable, Ipv4View, Layers, Protocol, TcpView,
-    ToeplitzTable, UdpView, WireError,
+    ToeplitzKey, ToeplitzTable, UdpView, WireError,
 };
 
 use super::config::Config;
@@ -78,7 +78,7 @@ impl Stream {
                 Error::usage(format!("port '{spec}'"), cause)
                     .help("choose numbers with more common factors, or smaller ones")
             })?;
-        let rss = Rss::new(&config);
+        let rss = Rss::new(&config.key, config.queues);
         let queue = |flow| rss.queue_of(&template::flow_key(&config, flow));
         let queues = (0..config.flows).map(queue).collect();
         let schedule = Schedule::new(&config);
@@ -279,11 +279,7 @@ pub(super) struct Rss {
 }
 
 impl Rss {
-    fn new(config: &Config) -> Self {
-        Self::with(&config.key, config.queues)
-    }
-
-    pub(super) fn with(key: &wirelane_wire::ToeplitzKey, queues: u16) -> Self {
+    pub(super) fn new(key: &ToeplitzKey, queues: u16) -> Self {
         let toeplitz = Box::new(ToeplitzTable::new(key));
         Self { toeplitz, table: IndirectionTable::spread(queues) }
     }

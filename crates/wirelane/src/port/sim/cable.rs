@@ -1,0 +1,293 @@
+//! Two simulated ports joined by a cable: what one transmits, the other receives.
+//!
+//! ```text
+//!   a: Tx 0 ──┬─────▶ Rx 0 :b      a lock-free ring per pair of queues; the bytes of each frame
+//!             ╲╱                   decide, by the receiver's hash key, which one it takes
+//!   a: Tx 1 ──┴┴────▶ Rx 1 :b
+//! ```
+//!
+//! Frames move, they are not copied: those that were received go back to the sender's pool.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use wirelane_os::clock;
+
+use super::config::{self, CommonOptions};
+use super::control::Switch;
+use super::stream::Rss;
+use super::{FRAMES, Sim, transmit_config};
+use crate::error::{Error, Result};
+use crate::frame::{Batch, Frame};
+use crate::mask::Class;
+use crate::pool::Pool;
+use crate::port::spec::{Spec, parse_number};
+use crate::port::{OpenOptions, Readiness, Receive, Rx, Transmit, Tx};
+use crate::ring::{self, Receiver, Sender};
+use crate::stats::{RxCounters, TxCounters};
+use crate::sync::{CachePadded, Counter};
+
+/// Most queues of a port at a cable: there is a ring for every pair.
+const MAX_QUEUES: u16 = 8;
+/// Frames that a ring holds unless the spec says otherwise.
+const RING: u64 = 512;
+/// How long an end without work waits.
+const NAP: Duration = Duration::from_micros(50);
+
+/// Opens two ports, `sim:N` and `sim:M` with N and M up to 8, and joins them by a cable. Both
+/// receive and transmit, whatever the options say.
+///
+/// The options of such a spec are `key` (`standard` or `symmetric`: how the port spreads what it
+/// receives), `frames` (of each transmitting end) and `ring` (frames on the way from one queue to
+/// another, 512 by default). A frame that finds its ring full is lost and counted as `ring_full`
+/// of the queue that would have received it.
+///
+/// # Errors
+/// A spec that cannot be, a mask with a queue that does not exist, no memory for the frames.
+pub fn cable(a: (&Spec, &OpenOptions), b: (&Spec, &OpenOptions)) -> Result<(Sim, Sim)> {
+    let (mut left, mut right) = (Plug::new(a.0, a.1)?, Plug::new(b.0, b.1)?);
+    left.join(&mut right)?;
+    right.join(&mut left)?;
+    Ok((left.finish(), right.finish()))
+}
+
+/// One end of the cable while it is made.
+struct Plug<'a> {
+    sim: Sim,
+    rss: Rss,
+    queues: u16,
+    frames: u32,
+    ring: usize,
+    options: &'a OpenOptions,
+    /// The incoming strands of each queue.
+    incoming: Vec<Vec<Incoming>>,
+}
+
+impl<'a> Plug<'a> {
+    fn new(spec: &Spec, options: &'a OpenOptions) -> Result<Self> {
+        let queues = config::queues(spec)?;
+        let object = || format!("port '{spec}'");
+        if queues > MAX_QUEUES {
+            let cause = format!("{queues} queues are too many for a cable");
+            return Err(Error::usage(object(), cause).help("give it 8 at most"));
+        }
+        if spec.queues.is_some() {
+            return Err(Error::usage(object(), "all queues of a port at a cable are open"));
+        }
+        let mut given = spec.options();
+        let key = given.key()?;
+        let frames = given.frames()?.unwrap_or(FRAMES);
+        let ring = given.value("ring", RING, "1 to 1048576 frames", |text| {
+            parse_number(text).filter(|n| (1..=1 << 20).contains(n))
+        })?;
+        given.finish()?;
+        let mut sim = Sim::empty(spec, queues, options)?;
+        sim.info.mode = "cable".into();
+        let incoming = (0..queues).map(|_| Vec::new()).collect();
+        let rss = Rss::new(&key, queues);
+        Ok(Self { sim, rss, queues, frames, ring: ring as usize, options, incoming })
+    }
+
+    /// Leads every transmitting queue to every receiving queue of `far`.
+    fn join(&mut self, far: &mut Plug<'_>) -> Result<()> {
+        for queue in 0..self.queues {
+            let pool = self.sim.pool(transmit_config(Some(self.frames), 0))?;
+            let outgoing = far.incoming.iter_mut().map(|strands| {
+                let (sender, receiver) = ring::channel(far.ring);
+                let tally = Arc::new(Tally::default());
+                self.sim.strands.push(Arc::clone(&tally));
+                strands.push(Incoming { receiver, tally: Arc::clone(&tally) });
+                Outgoing { sender, tally, staged: Batch::default() }
+            });
+            let outgoing = outgoing.collect();
+            let counters = Arc::new(TxCounters::new(queue));
+            let transmitter = Transmitter {
+                pool,
+                outgoing,
+                rss: far.rss.clone(),
+                far: Arc::clone(&far.sim.switch),
+                counters: Arc::clone(&counters),
+            };
+            self.sim.tx.push(Tx::new(transmitter, counters));
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Sim {
+        for (queue, incoming) in (0..).zip(self.incoming) {
+            let counters = Arc::new(RxCounters::new(queue, Class::Rx));
+            let receiver = CableReceiver {
+                incoming,
+                first: 0,
+                switch: Arc::clone(&self.sim.switch),
+                counters: Arc::clone(&counters),
+                snaplen: self.options.snaplen as usize,
+                watermark: 0,
+            };
+            self.sim.rx.push(Rx::new(receiver, counters));
+        }
+        self.sim
+    }
+}
+
+/// What is counted of one strand: `sent` and `lost` by its sender, `received` by its receiver.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    sent: CachePadded<Counter>,
+    lost: CachePadded<Counter>,
+    received: CachePadded<Counter>,
+}
+
+impl Tally {
+    /// Frames on the way.
+    pub(super) fn in_flight(&self) -> u64 {
+        let received = self.received.value();
+        self.sent.value().saturating_sub(received)
+    }
+}
+
+struct Outgoing {
+    sender: Sender<Frame>,
+    tally: Arc<Tally>,
+    /// Frames of the current batch that go this way.
+    staged: Batch,
+}
+
+struct Incoming {
+    receiver: Receiver<Frame>,
+    tally: Arc<Tally>,
+}
+
+/// The transmitting end of one queue.
+struct Transmitter {
+    pool: Pool,
+    /// One strand per queue of the far port.
+    outgoing: Vec<Outgoing>,
+    /// The far port's choice of the queue.
+    rss: Rss,
+    far: Arc<Switch>,
+    counters: Arc<TxCounters>,
+}
+
+impl Transmit for Transmitter {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        // A port that has not started has no link yet: what is to be sent stays where it is.
+        if self.far.times().is_none() {
+            return 0;
+        }
+        let taken = batch.len();
+        if self.far.stopped() != u64::MAX {
+            self.counters.errors.add(taken as u64);
+            batch.clear();
+            return taken;
+        }
+        let mut bytes = 0;
+        for frame in batch.drain(taken) {
+            bytes += frame.len() as u64;
+            let queue = usize::from(self.rss.queue(frame.data()));
+            if let Some(outgoing) = self.outgoing.get_mut(queue) {
+                outgoing.staged.as_vec().push(frame);
+            }
+        }
+        for outgoing in self.outgoing.iter_mut().filter(|outgoing| !outgoing.staged.is_empty()) {
+            let sent = outgoing.staged.len() as u64;
+            // Counted first, so that nobody sees a frame received that was not sent.
+            outgoing.tally.sent.add(sent);
+            outgoing.sender.send(outgoing.staged.as_vec());
+            let lost = outgoing.staged.len() as u64;
+            if lost > 0 {
+                outgoing.tally.sent.set(outgoing.tally.sent.value() - lost);
+                outgoing.tally.lost.add(lost);
+                outgoing.staged.clear();
+            }
+        }
+        self.counters.packets.add(taken as u64);
+        self.counters.bytes.add(bytes);
+        taken
+    }
+
+    fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize {
+        self.pool.take(batch, n)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        // Publishes how many frames are free.
+        self.pool.take(&mut Batch::new(0), 0);
+        Ok(())
+    }
+
+    fn pending(&self) -> usize {
+        0
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Result<()> {
+        std::thread::sleep(timeout.min(NAP));
+        Ok(())
+    }
+}
+
+/// The receiving end of one queue.
+struct CableReceiver {
+    /// One strand per queue of the far port.
+    incoming: Vec<Incoming>,
+    /// The strand that is served first, in turn.
+    first: usize,
+    switch: Arc<Switch>,
+    counters: Arc<RxCounters>,
+    snaplen: usize,
+    watermark: u64,
+}
+
+impl CableReceiver {
+    /// Whether nothing will come any more.
+    fn is_over(&mut self) -> bool {
+        let is_stopped = self.switch.stopped() != u64::MAX;
+        self.incoming.iter_mut().all(|incoming| match is_stopped {
+            true => !incoming.receiver.is_ready(),
+            false => incoming.receiver.is_finished(),
+        })
+    }
+}
+
+impl Receive for CableReceiver {
+    fn receive(&mut self, batch: &mut Batch) -> usize {
+        let Some((epoch, zero)) = self.switch.times() else { return 0 };
+        self.watermark = self.watermark.max(epoch + clock::monotonic_ns().saturating_sub(zero));
+        let is_selected = self.switch.selects(Class::Rx, self.counters.queue);
+        let first = batch.len();
+        let mut lost = 0;
+        let strands = self.incoming.len();
+        for i in 0..strands {
+            let incoming = &mut self.incoming[(self.first + i) % strands];
+            let room = batch.room();
+            let n = incoming.receiver.receive(batch.as_vec(), room);
+            incoming.tally.received.add(n as u64);
+            lost += incoming.tally.lost.value();
+            if !is_selected {
+                batch.as_vec().truncate(first);
+            }
+        }
+        self.first = (self.first + 1) % strands.max(1);
+        self.counters.ring_full.set(lost);
+        for frame in &mut batch[first..] {
+            frame.stamp(self.watermark, self.counters.queue, Class::Rx);
+            frame.truncate(self.snaplen);
+            self.watermark += 1;
+        }
+        batch.len() - first
+    }
+
+    fn readiness(&mut self) -> Result<Readiness<'_>> {
+        if self.is_over() {
+            self.watermark = u64::MAX;
+            return Ok(Readiness::End);
+        }
+        let is_ready = self.incoming.iter_mut().any(|incoming| incoming.receiver.is_ready());
+        let has_started = self.switch.times().is_some();
+        Ok(if is_ready && has_started { Readiness::Now } else { Readiness::After(NAP) })
+    }
+
+    fn watermark(&self) -> u64 {
+        self.watermark
+    }
+}
