@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use wirelane::QueueSet;
 use wirelane::capture::parse_size;
 
@@ -16,7 +16,7 @@ pub(crate) struct Masks {
     #[arg(long, value_name = "QUEUES", value_parser = queues, default_value = "all")]
     pub(crate) tx_queues: QueueSet,
     /// Select packets that are tied to no queue
-    #[arg(long, value_name = "on|off", value_parser = switch, default_value = "on")]
+    #[arg(long, value_name = "on|off", value_parser = switch, default_value = "on", action = ArgAction::Set)]
     pub(crate) other: bool,
 }
 

@@ -12,7 +12,7 @@ use wirelane::{Error, ErrorKind};
 
 /// Multi-queue packet capture and I/O: every queue of an interface in parallel.
 #[derive(Parser)]
-#[command(version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "wirelane", version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -35,7 +35,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
     let outcome = match cli.command {
         Command::Capture(args) => commands::capture::run(&args),
         Command::Mask(args) => commands::mask::run(&args),
@@ -46,6 +49,31 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report(&error),
     }
+}
+
+/// Help and version as they are; what is wrong with the arguments on one line, as every error.
+fn refuse(error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand as NoCommand;
+    if !error.use_stderr() || error.kind() == NoCommand {
+        // Nobody may be there to read it.
+        let _ = error.print();
+        return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+    }
+    let text = error.render().to_string();
+    let mut paragraphs = text.split("\n\n").map(|paragraph| {
+        let words: Vec<_> = paragraph.split_whitespace().collect();
+        words.join(" ")
+    });
+    let cause = paragraphs.next().unwrap_or_default();
+    let cause = cause.strip_prefix("error: ").unwrap_or(&cause).to_owned();
+    let tip = paragraphs.find_map(|text| text.strip_prefix("tip: ").map(str::to_owned));
+    // What the parser of a value says holds the next step already.
+    let cause = cause.replace("': write ", "'; write ");
+    let error = match tip {
+        None if cause.contains("; ") => Error::usage("arguments", cause),
+        tip => Error::usage("arguments", cause).help(tip.unwrap_or_else(|| "try --help".into())),
+    };
+    report(&error)
 }
 
 /// Prints the error; a reader that went away is no failure.

@@ -10,7 +10,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wirelane::capture::live::{Capture, CaptureConfig, OutputConfig};
 use wirelane::capture::{Rotation, WriterOptions};
 use wirelane::port::{self, OpenOptions, PortInfo, Spec};
-use wirelane::{Error, ErrorKind, QueueMask, QueueSet, Result, clock, privilege};
+use wirelane::privilege::{self, User};
+use wirelane::{Error, ErrorKind, QueueMask, QueueSet, Result, clock};
 
 use crate::args::{self, Masks};
 use crate::control::ControlServer;
@@ -100,13 +101,14 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     let spec: Spec = args.port.parse()?;
     let config = config(args)?;
     let signals = Signals::register()?;
+    let user = args.user.as_deref().map(privilege::find_user).transpose()?;
     let port = port::open(&spec, &open_options(args)?)?;
-    if !args.quiet {
-        announce(port.info());
-    }
-    let dropped = drop_privileges(args)?;
+    let dropped = drop_privileges(args, user)?;
     let capture = Capture::start(port, &config).map_err(|error| explain(error, dropped))?;
     let started = Instant::now();
+    if !args.quiet {
+        announce(capture.info());
+    }
     let control = ControlServer::start(capture.control(), capture.info().queues.len());
     if let Err(error) = &control {
         output::line(format_args!("note: masks cannot be changed while this runs: {error}"));
@@ -161,6 +163,10 @@ fn config(args: &CaptureArgs) -> Result<CaptureConfig> {
         return Err(Error::usage("-W", "there is no rotation whose files could be counted")
             .help("add -C, -G or --rotate-packets"));
     }
+    if rotation.is_active() && args.write.as_deref().is_some_and(|path| path.as_os_str() == "-") {
+        return Err(Error::usage("-w -", "standard output cannot be rotated")
+            .help("give a file name, or leave -C, -G and --rotate-packets out"));
+    }
     let output = args.write.as_ref().map(|path| OutputConfig {
         path: path.clone(),
         options: WriterOptions { rotation, ..WriterOptions::of_path(path) },
@@ -200,23 +206,19 @@ fn announce(info: &PortInfo) {
 }
 
 /// Gives privileges away before anything is received or created. True if there were any.
-fn drop_privileges(args: &CaptureArgs) -> Result<bool> {
-    let user = match &args.user {
-        Some(name) => Some(privilege::find_user(name)?),
-        None => privilege::sudo_user(),
-    };
+fn drop_privileges(args: &CaptureArgs, user: Option<User>) -> Result<bool> {
     let had_any = privilege::is_privileged();
     if args.keep_privileges || !(had_any || args.user.is_some()) {
         return Ok(false);
     }
-    privilege::drop_all(user)?;
+    privilege::drop_all(user.or_else(privilege::sudo_user))?;
     Ok(true)
 }
 
 /// Adds what dropped privileges may have to do with a refusal.
 fn explain(error: Error, dropped: bool) -> Error {
     // EACCES (13) or EPERM (1): what the user can do as root, the capture no longer can.
-    if dropped && error.next_step().is_none() && matches!(error.errno(), Some(1 | 13)) {
+    if dropped && matches!(error.errno(), Some(1 | 13)) {
         return error.help(
             "the capture gave its privileges away before it opened this; write where the user \
              may, choose one with --user, or add --keep-privileges",
