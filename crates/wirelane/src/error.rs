@@ -71,6 +71,13 @@ impl Error {
         self
     }
 
+    /// Adds the system call behind it, for [`Error::errno`].
+    #[must_use]
+    pub(crate) fn caused_by(mut self, source: OsError) -> Self {
+        self.0.source = Some(source);
+        self
+    }
+
     /// What kind of failure this is.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 
 use rustix::io::Errno;
+use wirelane_os::error::OsError;
 
 /// An error of reading or writing a capture file. `name` is the path, `standard input` or `standard output`.
 #[derive(Debug)]
@@ -173,8 +174,16 @@ impl From<CaptureError> for crate::error::Error {
             return Error::io(error.name(), "write", Errno::PIPE.into());
         }
         let (cause, help) = error.parts();
-        let converted = Error::failed(error.name(), cause);
-        if help.is_empty() { converted } else { converted.help(help) }
+        let object = error.name().to_owned();
+        let converted = Error::failed(object.as_str(), cause);
+        let converted = if help.is_empty() { converted } else { converted.help(help) };
+        let (call, source) = match error {
+            CaptureError::Open { action, source, .. } => (action, source),
+            CaptureError::Read { source, .. } => ("read", source),
+            CaptureError::Write { source, .. } => ("write", source),
+            _ => return converted,
+        };
+        converted.caused_by(OsError { call, object, source })
     }
 }
 
