@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use wirelane::Batch;
 use wirelane::port::sim::Sim;
-use wirelane::port::{OpenOptions, Port};
+use wirelane::port::{OpenOptions, Port, Rx};
 use wirelane_wire::ethernet;
 
 const PACKETS: u64 = 10_000_000;
@@ -29,6 +29,11 @@ fn main() {
             report("receive, drop", spec, receive(spec));
         }
     }
+    for spec in ["sim:2", "sim:2?size=1500"] {
+        if only.as_deref().is_none_or(|only| only == spec) {
+            scale(spec);
+        }
+    }
     for spec in ["sim:1", "sim:1?size=1500", "sim:1?verify=on"] {
         if only.as_deref().is_none_or(|only| only == spec) {
             report("receive, swap, transmit", spec, forward(spec));
@@ -42,8 +47,32 @@ fn report(what: &str, spec: &str, nanoseconds: f64) {
 
 fn receive(spec: &str) -> f64 {
     let mut sim = Sim::open(&spec.parse().unwrap(), &OpenOptions::default()).unwrap();
-    let mut rx = sim.rx().remove(0);
+    let rx = sim.rx().remove(0);
     sim.start().unwrap();
+    receive_on(rx)
+}
+
+/// Two queues one after the other, then both at once on two threads.
+fn scale(spec: &str) {
+    let open = || {
+        let mut sim = Sim::open(&spec.parse().unwrap(), &OpenOptions::default()).unwrap();
+        let ends = sim.rx();
+        sim.start().unwrap();
+        ends
+    };
+    let rate = |nanoseconds: f64| 1e3 / nanoseconds;
+    let alone: f64 = open().into_iter().map(|rx| rate(receive_on(rx))).sum::<f64>() / 2.0;
+    let threads: Vec<_> =
+        open().into_iter().map(|rx| std::thread::spawn(move || receive_on(rx))).collect();
+    let together: f64 = threads.into_iter().map(|thread| rate(thread.join().unwrap())).sum();
+    println!(
+        "{:24} {spec:24} {alone:.2} Mpps alone, {together:.2} Mpps together: {:.2} times",
+        "two threads",
+        together / alone
+    );
+}
+
+fn receive_on(mut rx: Rx) -> f64 {
     let mut batch = Batch::default();
     best(|| {
         let n = rx.receive(&mut batch);

@@ -1,12 +1,15 @@
 //! What a simulated port receives is exactly what its stream predicts.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use wirelane::capture::{CaptureWriter, Direction, Record, Source, WriterOptions};
 use wirelane::port::sim::{Sim, Stream, cable};
 use wirelane::port::{OpenOptions, Port, Readiness, Rx, Spec, Tx};
 use wirelane::{Batch, Class, QueueMask};
+use wirelane_testkit::{tools, tshark};
 use wirelane_wire::{FlowKey, HashInput, ToeplitzKey, ethernet};
 
 fn spec(text: &str) -> Spec {
@@ -491,4 +494,39 @@ fn what_cannot_be_a_cable_is_refused() {
         let error = cable((&good, &options), (&spec(text), &options)).err().expect(text);
         assert_eq!(error.kind(), wirelane::ErrorKind::Usage, "{text}");
     }
+}
+
+#[test]
+fn wireshark_finds_nothing_wrong_with_the_packets() {
+    if !tools::require("tshark") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("sim.pcapng");
+    let source = Source::new("sim", Class::Rx, Some(0));
+    let mut writer =
+        CaptureWriter::create(&path, &[source], WriterOptions::of_path(&path), 0).unwrap();
+    let mut packets = 0;
+    for text in [
+        "sim:1?proto=mix&ip=mix&flows=4096&seed=3",
+        "sim:1?proto=mix&ip=mix&size=imix&vlan=100",
+        "sim:1?proto=mix&ip=mix&size=9000&flows=5",
+    ] {
+        let stream = Stream::new(&spec(text)).unwrap();
+        for k in (0..3000).chain([u64::MAX / 2, (1 << 48) - 1]) {
+            let packet = stream.packet(k);
+            writer
+                .write(&Record {
+                    interface: 0,
+                    timestamp: packets,
+                    original_len: packet.bytes.len() as u32,
+                    direction: Direction::Unknown,
+                    data: &packet.bytes,
+                })
+                .unwrap();
+            packets += 1;
+        }
+    }
+    writer.finish(&[]).unwrap();
+    assert_eq!(tshark::check_clean_with_checksums(&path), packets);
 }

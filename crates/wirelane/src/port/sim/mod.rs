@@ -100,17 +100,20 @@ impl Sim {
             Rate::Max | Rate::Packets(_) => None,
         };
         sim.info.lossless = config.rate == Rate::Max;
-        let pool = pool_config(config, options);
-        let other = config.other.map(|_| (Class::Other, 0));
-        let classes = [(Class::Rx, true), (Class::Tx, config.transmitted.is_some())];
-        let ends = classes.into_iter().filter(|(_, exists)| *exists);
         let queues = sim.info.queues.clone();
-        let ends = ends.flat_map(|(class, _)| queues.iter().map(move |queue| (class, *queue)));
-        for (class, queue) in ends.chain(other).filter(|_| options.receive) {
-            let pool = sim.pool(pool.clone())?;
-            let counters = Arc::new(RxCounters::new(queue, class));
+        let on_queues = |class| queues.iter().map(move |queue| (class, *queue));
+        let mut ends: Vec<_> = on_queues(Class::Rx).collect();
+        ends.extend(config.transmitted.into_iter().flat_map(|_| on_queues(Class::Tx)));
+        ends.extend(config.other.map(|_| (Class::Other, 0)));
+        if !options.receive {
+            ends.clear();
+        }
+        let memory = pool_config(config, options);
+        for ((class, queue), walk) in ends.iter().zip(stream.walks(&ends)) {
+            let pool = sim.pool(memory.clone())?;
+            let counters = Arc::new(RxCounters::new(*queue, *class));
             let end = Arc::clone(&counters);
-            let source = Source::new(&stream, &sim.switch, counters, pool, options.snaplen);
+            let source = Source::new(&stream, walk, &sim.switch, counters, pool, options.snaplen);
             sim.rx.push(Rx::new(source, end));
         }
         for queue in queues.iter().filter(|_| options.transmit) {

@@ -42,13 +42,14 @@ pub(super) struct Source {
 impl Source {
     pub(super) fn new(
         stream: &Stream,
+        walk: Walk,
         switch: &Arc<Switch>,
         counters: Arc<RxCounters>,
         pool: Pool,
         snaplen: u32,
     ) -> Self {
         Self {
-            walk: stream.walk(counters.class, counters.queue),
+            walk,
             schedule: stream.schedule().cloned(),
             filler: stream.filler().into(),
             pool,

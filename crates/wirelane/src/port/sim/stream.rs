@@ -11,7 +11,7 @@ use wirelane_wire::{
     ToeplitzKey, ToeplitzTable, UdpView, WireError,
 };
 
-use super::config::Config;
+use super::config::{Config, MAX_QUEUES};
 use super::schedule::Schedule;
 use super::template::{self, Template};
 use crate::error::{Error, Result};
@@ -159,37 +159,37 @@ impl Stream {
         &self.filler
     }
 
-    /// The walk over all packets of a class and queue.
-    pub(super) fn walk(&self, class: Class, queue: u16) -> Walk {
-        let variants = self.config.sizes.len();
-        let mut known = vec![None; self.queues.len() * variants];
-        let mut walk = Walk {
-            period: self.period,
-            flows: u64::from(self.config.flows),
-            is_single: self.period == u64::from(self.config.flows),
-            entries: Vec::new(),
-            templates: Vec::new(),
-            base: 0,
-            round: 0,
-            at: 0,
+    /// The walks over all packets of each class and queue in `ends`.
+    pub(super) fn walks(&self, ends: &[(Class, u16)]) -> Vec<Walk> {
+        let slot = |(class, queue): (Class, u16)| {
+            class as usize * usize::from(MAX_QUEUES) + usize::from(queue)
         };
+        let mut walks: Vec<_> = ends.iter().map(|_| Walk::new(self)).collect();
+        let mut walk_of = [None; 3 * MAX_QUEUES as usize];
+        for (i, end) in ends.iter().enumerate() {
+            walk_of[slot(*end)] = Some(i);
+        }
+        let variants = self.config.sizes.len();
+        let templates = self.queues.len() * variants;
+        // The packets of one flow and class are all in one walk.
+        let mut known = vec![None; 3 * templates];
         for k in 0..self.period {
-            if self.place(k) != (class, queue) {
-                continue;
-            }
+            let place = self.place(k);
+            let Some(i) = walk_of[slot(place)] else { continue };
             let (flow, variant) = self.flow(k);
-            let known = &mut known[flow as usize * variants + variant];
+            let known =
+                &mut known[place.0 as usize * templates + flow as usize * variants + variant];
             let template = match *known {
                 Some(template) => template,
                 None => {
                     let Ok(template) = self.template(flow, variant) else { continue };
-                    walk.templates.push(template);
-                    *known.insert(walk.templates.len() as u32 - 1)
+                    walks[i].templates.push(template);
+                    *known.insert(walks[i].templates.len() as u32 - 1)
                 }
             };
-            walk.entries.push(Entry { position: k as u32, template });
+            walks[i].entries.push(Entry { position: k as u32, template });
         }
-        walk
+        walks
     }
 }
 
@@ -216,6 +216,20 @@ pub(super) struct Walk {
 }
 
 impl Walk {
+    fn new(stream: &Stream) -> Self {
+        let (period, flows) = (stream.period, u64::from(stream.config.flows));
+        Self {
+            period,
+            flows,
+            is_single: period == flows,
+            entries: Vec::new(),
+            templates: Vec::new(),
+            base: 0,
+            round: 0,
+            at: 0,
+        }
+    }
+
     /// Number of the next packet; `u64::MAX` if there is none.
     #[inline]
     pub(super) fn next(&self) -> u64 {

@@ -169,7 +169,8 @@ pub(super) fn flow_key(config: &Config, flow: u32) -> FlowKey {
             destination: Ipv4Addr::new(198, 19, a, b),
         }
     };
-    let port = |bits: u64| 1024 + (bits % (65_536 - 1024)) as u16;
+    // Dynamic ports (RFC 6335 section 6): no tool takes the payload for a protocol's.
+    let port = |bits: u64| 0xc000 | bits as u16;
     let ports = Ports { source: port(drawn >> 32), destination: port(mix(drawn)) };
     let is_tcp = is_second(config.transport, if config.network == Kind::Mix { 1 } else { 0 });
     let protocol = if is_tcp { Protocol::TCP } else { Protocol::UDP };
