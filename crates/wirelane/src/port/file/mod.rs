@@ -26,6 +26,7 @@
 //! [`Tx::flush`] writes the rest and reports what went wrong.
 
 mod control;
+mod cursor;
 mod origin;
 mod sink;
 mod source;
@@ -36,9 +37,10 @@ use std::sync::{Arc, OnceLock};
 use wirelane_os::clock;
 
 use self::control::Switch;
+use self::cursor::{Cursor, Replay};
 use self::origin::Origins;
 use self::sink::Sink;
-use self::source::{Replay, Source};
+use self::source::Source;
 use super::{Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::capture::{self, CaptureReader, CaptureWriter, LINK_TYPE_ETHERNET, WriterOptions};
 use crate::error::{Error, Result};
@@ -119,8 +121,8 @@ impl FilePort {
         let pool = pool(options)?;
         let frames = pool.gauge();
         let counters = Arc::new(RxCounters::new(0, Class::Rx));
-        let source =
-            Source::new(reader, origins, pool, replay, options.snaplen, &switch, &progress);
+        let cursor = Cursor::new(reader, origins, replay, &switch);
+        let source = Source::new(cursor, pool, options.snaplen, &progress);
         let rx = options.receive.then(|| Rx::new(source, counters)).into_iter().collect();
         Ok(Self { info, last_info: OnceLock::new(), switch, progress, frames, rx, tx: Vec::new() })
     }

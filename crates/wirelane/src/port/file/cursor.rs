@@ -1,0 +1,248 @@
+//! Where a file is being read: packet by packet, those that the masks select, again if asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use wirelane_os::clock;
+
+use super::control::Switch;
+use super::origin::Origins;
+use crate::capture::{CaptureError, CaptureReader};
+use crate::error::{Error, Result};
+use crate::mask::Class;
+use crate::port::spec::parse_number;
+use crate::port::{Control, Spec};
+
+/// How the file is read: its options.
+pub(super) struct Replay {
+    path: String,
+    /// Packets come with the gaps of the file.
+    is_paced: bool,
+    /// How often the file is read again after the first time.
+    again: u64,
+}
+
+impl Replay {
+    /// Reads the options of a spec.
+    ///
+    /// # Errors
+    /// An unknown option, a value out of range, or standard input to be read twice.
+    pub(super) fn new(spec: &Spec) -> Result<Self> {
+        let mut options = spec.options();
+        let is_paced = options.value("rate", false, "max or original", |text| match text {
+            "max" => Some(false),
+            "original" => Some(true),
+            _ => None,
+        })?;
+        let times = options
+            .value("loop", 1, "a number from 1 on", |text| parse_number(text).filter(|n| *n > 0))?;
+        options.finish()?;
+        if times > 1 && spec.name == "-" {
+            return Err(Error::usage(
+                format!("port '{spec}'"),
+                "standard input cannot be repeated",
+            )
+            .help("name a file, or leave loop= out"));
+        }
+        Ok(Self { path: spec.name.clone(), is_paced, again: times - 1 })
+    }
+}
+
+/// What a selected packet is, beside its bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Selected {
+    pub(super) timestamp: u64,
+    pub(super) queue: u16,
+    pub(super) class: Class,
+}
+
+/// A place in a file.
+pub(super) struct Cursor {
+    reader: CaptureReader,
+    replay: Replay,
+    origins: Origins,
+    /// The reader stands at a packet that is neither taken nor passed by.
+    is_at_packet: bool,
+    /// Interfaces that packets may have come from; 0 when the file was just opened.
+    known: usize,
+    /// Which mask the origins were selected by.
+    generation: u64,
+    /// Timestamp of the first packet, and of the first one since the file was opened last, both
+    /// as they are in the file.
+    first: Option<u64>,
+    first_of_round: Option<u64>,
+    /// What is added to the times of the file.
+    shift: u64,
+    /// Newest timestamp so far.
+    newest: u64,
+    /// Monotonic clock at the start; `None` before it.
+    started: Option<u64>,
+    is_over: bool,
+    failure: Option<Error>,
+    switch: Arc<Switch>,
+}
+
+impl Cursor {
+    /// At the start of the file.
+    pub(super) fn new(
+        reader: CaptureReader,
+        origins: Origins,
+        replay: Replay,
+        switch: &Arc<Switch>,
+    ) -> Self {
+        Self {
+            reader,
+            replay,
+            origins,
+            is_at_packet: false,
+            known: 0,
+            generation: 0,
+            first: None,
+            first_of_round: None,
+            shift: 0,
+            newest: 0,
+            started: None,
+            is_over: false,
+            failure: None,
+            switch: Arc::clone(switch),
+        }
+    }
+
+    /// Looks at start, stop and masks; whether packets may be taken now.
+    #[inline]
+    pub(super) fn is_running(&mut self) -> bool {
+        if self.started.is_none() {
+            self.started = self.switch.started();
+        }
+        if self.switch.is_stopped() {
+            self.end();
+        }
+        let generation = self.switch.generation();
+        if generation != self.generation {
+            self.generation = generation;
+            self.origins.select(&self.switch.mask());
+        }
+        self.started.is_some() && !self.is_over
+    }
+
+    /// Moves to the next packet that is selected, unless it is there. `None` if there is none,
+    /// or it is not due, or `patience` packets were passed by. [`Cursor::take`] comes next.
+    #[inline(always)]
+    pub(super) fn seek(&mut self, patience: &mut usize) -> Option<Selected> {
+        loop {
+            while !self.is_at_packet {
+                match self.reader.advance() {
+                    Ok(true) => self.is_at_packet = true,
+                    ended => self.turn(ended.err())?,
+                }
+            }
+            let record = self.reader.current();
+            let (interface, direction) = (record.interface, record.direction);
+            let timestamp = record.timestamp.saturating_add(self.shift);
+            if interface as usize >= self.known {
+                self.learn()?;
+            }
+            self.newest = self.newest.max(timestamp);
+            if let Some((queue, class)) = self.origins.selected(interface, direction) {
+                let is_due = !self.replay.is_paced || self.wait().is_zero();
+                return is_due.then_some(Selected { timestamp, queue, class });
+            }
+            self.is_at_packet = false;
+            *patience = patience.checked_sub(1)?;
+        }
+    }
+
+    /// Bytes and wire length of the packet that [`Cursor::seek`] found.
+    #[inline(always)]
+    pub(super) fn packet(&self) -> (&[u8], u32) {
+        let record = self.reader.current();
+        (record.data, record.original_len)
+    }
+
+    /// The packet has been delivered.
+    #[inline(always)]
+    pub(super) fn take(&mut self) {
+        self.is_at_packet = false;
+    }
+
+    /// How long the packet has to wait because the gaps of the file are kept.
+    pub(super) fn wait(&self) -> Duration {
+        let (true, true, Some(started), Some(first)) =
+            (self.replay.is_paced, self.is_at_packet, self.started, self.first)
+        else {
+            return Duration::ZERO;
+        };
+        let elapsed = clock::monotonic_ns().saturating_sub(started);
+        let due = self.reader.current().timestamp.saturating_add(self.shift).saturating_sub(first);
+        Duration::from_nanos(due.saturating_sub(elapsed))
+    }
+
+    pub(super) fn is_started(&self) -> bool {
+        self.started.is_some()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// What went wrong, once.
+    pub(super) fn failure(&mut self) -> Option<Error> {
+        self.failure.take()
+    }
+
+    /// No packet to come is older, if the file is in order; the end of time when it is over.
+    pub(super) fn watermark(&self) -> u64 {
+        if self.is_over { u64::MAX } else { self.newest }
+    }
+
+    /// Ends the reading because of an error.
+    pub(super) fn fail(&mut self, error: Error) {
+        self.failure = Some(error);
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.is_over = true;
+        self.is_at_packet = false;
+    }
+
+    /// Begins the file once more, if it is whole, is to be repeated and holds anything.
+    #[cold]
+    fn turn(&mut self, damage: Option<CaptureError>) -> Option<()> {
+        let first = self.first_of_round.take().filter(|_| self.replay.again > 0);
+        let reader = match (damage, first) {
+            (Some(damage), _) => Err(damage),
+            (None, Some(_)) => CaptureReader::open(&self.replay.path),
+            (None, None) => {
+                self.end();
+                return None;
+            }
+        };
+        match reader {
+            Ok(reader) => self.reader = reader,
+            Err(error) => {
+                self.fail(error.into());
+                return None;
+            }
+        }
+        self.replay.again -= 1;
+        self.shift = self.newest.saturating_add(1).saturating_sub(first.unwrap_or(0));
+        self.known = 0;
+        Some(())
+    }
+
+    /// Takes note of the first time, and of interfaces that were described between packets.
+    #[cold]
+    fn learn(&mut self) -> Option<()> {
+        let time = self.reader.current().timestamp;
+        self.first_of_round.get_or_insert(time);
+        self.first.get_or_insert(time);
+        if let Err(error) = self.origins.extend(self.reader.interfaces(), self.reader.name()) {
+            self.fail(error);
+            return None;
+        }
+        self.origins.select(&self.switch.mask());
+        self.known = self.origins.len();
+        Some(())
+    }
+}
