@@ -530,3 +530,22 @@ fn wireshark_finds_nothing_wrong_with_the_packets() {
     writer.finish(&[]).unwrap();
     assert_eq!(tshark::check_clean_with_checksums(&path), packets);
 }
+
+#[test]
+fn what_passed_while_a_paced_queue_was_deselected_is_gone_and_not_counted() {
+    let text = "sim:1?rate=1Mpps&count=50000";
+    let stream = Stream::new(&spec(text)).unwrap();
+    let mask = QueueMask::NONE;
+    let mut sim = Sim::open(&spec(text), &OpenOptions { mask, ..OpenOptions::default() }).unwrap();
+    let mut ends = sim.rx();
+    sim.start().unwrap();
+    std::thread::sleep(Duration::from_millis(5));
+    assert_eq!(ends[0].receive(&mut Batch::default()), 0);
+    sim.control().set_mask(QueueMask { enabled: false, ..QueueMask::NONE }).unwrap();
+    let seen = drain(&mut ends, 64);
+    let counters = ends[0].counters();
+    let first = stream.number(&seen[0].3).unwrap();
+    assert!((5000..50_000).contains(&first), "{first}");
+    assert_eq!(counters.packets.value(), seen.len() as u64);
+    assert!(counters.packets.value() + counters.ring_full.value() <= 50_000 - 5000);
+}
