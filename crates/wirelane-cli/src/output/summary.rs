@@ -124,8 +124,8 @@ impl Summary {
         }
         if let Some(order) = self.order.as_ref().filter(|order| order.violations > 0) {
             line(format_args!(
-                "{} packets were later than the bound of {} ms and stand out of order; `wirelane \
-                 merge` sorts them",
+                "{} packets came after younger ones had been written (order is kept within {} ms); \
+                 `wirelane merge` puts them in order",
                 order.violations, order.lateness_ms
             ));
         }

@@ -11,6 +11,10 @@ use crate::port::Rx;
 /// Longest sleep, so that housekeeping and stop requests are never far away.
 const LONGEST_SLEEP: std::time::Duration = std::time::Duration::from_millis(100);
 
+/// While some inputs are busy, the silent ones are asked for their state after this many rounds:
+/// their time goes on, and a merge by time waits for it.
+const ROUNDS_UNASKED: u32 = 32;
+
 /// What is done with received frames.
 ///
 /// Any `FnMut(usize, &mut Batch)` is a consumer; the number is the position of the receiving end.
@@ -42,8 +46,10 @@ impl<F: FnMut(usize, &mut Batch)> Consumer for F {
 /// A port failed; what was received before has been consumed.
 pub fn run(inputs: &mut [Rx], consumer: &mut impl Consumer) -> Result<()> {
     let mut batch = Batch::default();
+    let mut rounds = 0;
     loop {
         let mut idle = true;
+        rounds = if rounds < ROUNDS_UNASKED { rounds + 1 } else { 0 };
         for (input, rx) in inputs.iter_mut().enumerate() {
             let admitted = consumer.admit(Batch::DEFAULT);
             if admitted == 0 {
@@ -54,6 +60,8 @@ pub fn run(inputs: &mut [Rx], consumer: &mut impl Consumer) -> Result<()> {
                 idle = false;
                 consumer.consume(input, &mut batch);
                 batch.clear();
+            } else if rounds == ROUNDS_UNASKED {
+                rx.readiness()?;
             }
         }
         consumer.round(inputs, idle);

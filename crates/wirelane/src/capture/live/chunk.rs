@@ -13,6 +13,12 @@ pub(super) const PATIENCE: u64 = 20_000_000;
 /// Enhanced packet blocks of one source, in the order received.
 pub(super) struct Chunk {
     bytes: Vec<u8>,
+    /// Timestamps of the oldest and newest packet, and whether the packets lie in order. A queue
+    /// that several CPUs feed is not quite in order: the kernel takes the time before it takes the
+    /// queue's lock.
+    oldest: u64,
+    newest: u64,
+    in_order: bool,
 }
 
 /// One enhanced packet block inside a chunk.
@@ -29,12 +35,15 @@ const TRAILER: usize = 4;
 impl Chunk {
     /// An empty chunk that is full at about `size` bytes.
     pub(super) fn new(size: usize) -> Self {
-        Self { bytes: Vec::with_capacity(size) }
+        Self { bytes: Vec::with_capacity(size), oldest: u64::MAX, newest: 0, in_order: true }
     }
 
     #[cfg(test)]
     pub(super) fn from_blocks(bytes: Vec<u8>) -> Self {
-        Self { bytes }
+        let mut chunk = Self { bytes, ..Self::new(0) };
+        let times: Vec<u64> = chunk.blocks(0).map(|(time, _)| time).collect();
+        times.into_iter().for_each(|time| chunk.note_time(time));
+        chunk
     }
 
     /// Whether `frame` still fits without growing. An empty chunk takes any frame.
@@ -54,17 +63,76 @@ impl Chunk {
             direction: Direction::Unknown,
             data: frame.data(),
         };
+        self.note_time(record.timestamp);
         pcapng::packet(&mut self.bytes, &record);
     }
 
     /// Whether its first packet has waited long enough at `time`.
     #[inline]
     pub(super) fn is_stale(&self, time: u64) -> bool {
-        self.block(0).is_some_and(|first| first.timestamp.saturating_add(PATIENCE) <= time)
+        self.oldest.saturating_add(PATIENCE) <= time && !self.is_empty()
     }
 
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
+        (self.oldest, self.newest, self.in_order) = (u64::MAX, 0, true);
+    }
+
+    /// Puts the packets in order of time, keeping the order of those with the same time. `scratch`
+    /// is for the bytes on the way.
+    pub(super) fn sort(&mut self, scratch: &mut Vec<u8>) {
+        if !self.in_order {
+            self.sort_from(0, scratch);
+        }
+    }
+
+    /// Takes over the packets of `other`, in order of time with those from byte `offset` on.
+    pub(super) fn absorb(&mut self, other: &Self, offset: usize, scratch: &mut Vec<u8>) {
+        self.bytes.extend_from_slice(&other.bytes);
+        self.newest = self.newest.max(other.newest);
+        self.sort_from(offset, scratch);
+        // What lies before `offset` has left and no longer counts.
+        self.oldest = self.block(offset).map_or(u64::MAX, |first| first.timestamp);
+    }
+
+    fn sort_from(&mut self, offset: usize, scratch: &mut Vec<u8>) {
+        let mut blocks: Vec<_> = self.blocks(offset).collect();
+        blocks.sort_by_key(|(time, _)| *time);
+        scratch.clear();
+        for (_, range) in blocks {
+            scratch.extend_from_slice(self.bytes.get(range).unwrap_or_default());
+        }
+        // Copied back, not swapped: the chunk keeps its own memory and size.
+        self.bytes.truncate(offset);
+        self.bytes.extend_from_slice(scratch);
+        self.in_order = true;
+    }
+
+    /// Timestamp and place of every packet from byte `at` on.
+    fn blocks(&self, mut at: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
+        std::iter::from_fn(move || {
+            let block = self.block(at)?;
+            let start = at;
+            at += block.len;
+            Some((block.timestamp, start..at))
+        })
+    }
+
+    #[inline(always)]
+    fn note_time(&mut self, time: u64) {
+        self.in_order &= time >= self.newest;
+        self.oldest = self.oldest.min(time);
+        self.newest = self.newest.max(time);
+    }
+
+    /// Timestamp of the oldest packet; beyond all time if there is none.
+    pub(super) fn oldest(&self) -> u64 {
+        self.oldest
+    }
+
+    /// Timestamp of the newest packet.
+    pub(super) fn newest(&self) -> u64 {
+        self.newest
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -1,10 +1,10 @@
 //! Bounded-window merge of the queues' chunks into one order of time.
 //!
-//! Packets leave in the order of their timestamps as soon as no queue can bring an older one: a
-//! queue either has a packet waiting or has promised, by its watermark, how far its time has come.
-//! A queue that promises nothing for longer than the lateness bound is not waited for; should it
-//! then bring something older than what has left, that is written at once and counted as a
-//! violation. Consecutive packets of one queue leave as one run of bytes.
+//! Packets leave in the order of their timestamps as soon as no queue can bring an older one: each
+//! queue promises, by its watermark, how far its time has come. A queue that promises nothing for
+//! longer than the lateness bound is not waited for; should it then bring something older than what
+//! has left, that is written at once and counted as a violation. Consecutive packets of one queue
+//! leave as one run of bytes.
 
 use std::collections::VecDeque;
 
@@ -60,9 +60,21 @@ impl ChunkMerge {
         Self { inputs: (0..inputs).map(|_| input()).collect(), newest: 0, violations: 0 }
     }
 
-    /// Queues a chunk behind those of the same input.
-    pub(super) fn push(&mut self, input: usize, chunk: Chunk) {
+    /// Queues a chunk, whose packets are in order, behind those of the same input. If it is older
+    /// than the end of what is queued, its packets are sorted in, and `spent` gets the chunk.
+    pub(super) fn push(
+        &mut self,
+        input: usize,
+        mut chunk: Chunk,
+        scratch: &mut Vec<u8>,
+        mut spent: impl FnMut(Chunk),
+    ) {
         let input = &mut self.inputs[input];
+        while let Some(mut last) = input.chunks.pop_back_if(|last| last.newest() > chunk.oldest()) {
+            let left = if input.chunks.is_empty() { input.offset } else { 0 };
+            last.absorb(&chunk, left, scratch);
+            spent(std::mem::replace(&mut chunk, last));
+        }
         input.chunks.push_back(chunk);
         input.find_head();
     }
@@ -80,29 +92,28 @@ impl ChunkMerge {
 
     /// No packet older than this is still to come, as far as the inputs have promised.
     pub(super) fn horizon(&self) -> u64 {
-        let promise = |input: &Input| input.head.unwrap_or(input.watermark);
-        self.inputs.iter().map(promise).min().unwrap_or(u64::MAX)
+        self.inputs.iter().map(|input| input.watermark).min().unwrap_or(u64::MAX)
     }
 
     /// Takes the next run and passes it to `write`; false if nothing may leave yet. Packets up to
-    /// `overdue` leave whatever the other inputs promised.
+    /// `overdue` leave whatever was promised.
     pub(super) fn pop<E>(
         &mut self,
         overdue: u64,
         write: impl FnOnce(Run<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
         // The oldest head, and up to when its input may go on alone.
-        let (mut first, mut oldest, mut limit) = (usize::MAX, u64::MAX, u64::MAX);
+        let (mut first, mut oldest) = (usize::MAX, u64::MAX);
+        let mut limit = self.horizon().max(overdue);
         for (i, input) in self.inputs.iter().enumerate() {
-            match input.head {
-                Some(time) if first == usize::MAX || time < oldest => {
-                    if first != usize::MAX {
-                        limit = limit.min(oldest);
-                    }
-                    (first, oldest) = (i, time);
+            let Some(time) = input.head else { continue };
+            if first == usize::MAX || time < oldest {
+                if first != usize::MAX {
+                    limit = limit.min(oldest);
                 }
-                Some(time) => limit = limit.min(time),
-                None => limit = limit.min(input.watermark.max(overdue)),
+                (first, oldest) = (i, time);
+            } else {
+                limit = limit.min(time);
             }
         }
         if first == usize::MAX || oldest > limit {
@@ -184,6 +195,12 @@ mod tests {
         Chunk::from_blocks(bytes)
     }
 
+    fn push(merge: &mut ChunkMerge, input: usize, times: &[u64]) {
+        let mut chunk = chunk(input, times);
+        chunk.sort(&mut Vec::new());
+        merge.push(input, chunk, &mut Vec::new(), drop);
+    }
+
     /// Everything that may leave now, as (input, time).
     fn pop_all(merge: &mut ChunkMerge, overdue: u64) -> Vec<(usize, u64)> {
         let mut out = Vec::new();
@@ -207,22 +224,38 @@ mod tests {
     #[test]
     fn waits_for_a_silent_input_and_no_longer() {
         let mut merge = ChunkMerge::new(2);
-        merge.push(0, chunk(0, &[10, 20, 30]));
+        push(&mut merge, 0, &[10, 20, 30]);
+        merge.set_watermark(0, 30);
         assert_eq!(pop_all(&mut merge, 0), []);
         merge.set_watermark(1, 20);
         assert_eq!(pop_all(&mut merge, 0), [(0, 10), (0, 20)]);
         assert_eq!(merge.horizon(), 20);
         assert_eq!(pop_all(&mut merge, 30), [(0, 30)]);
-        merge.push(1, chunk(1, &[25, 40]));
+        push(&mut merge, 1, &[25, 40]);
         merge.set_watermark(0, u64::MAX);
-        assert_eq!(pop_all(&mut merge, 30), [(1, 25), (1, 40)]);
+        assert_eq!(pop_all(&mut merge, 30), [(1, 25)]);
+        merge.set_watermark(1, 40);
+        assert_eq!(pop_all(&mut merge, 30), [(1, 40)]);
         assert_eq!(merge.violations(), 1);
+    }
+
+    #[test]
+    fn a_queue_out_of_order_is_sorted() {
+        let mut merge = ChunkMerge::new(1);
+        push(&mut merge, 0, &[3, 1, 2, 2]);
+        merge.set_watermark(0, 2);
+        assert_eq!(pop_all(&mut merge, 0), [(0, 1), (0, 2), (0, 2)]);
+        // Older than the end of the chunk before, and nothing of that end has left.
+        push(&mut merge, 0, &[5, 2]);
+        merge.set_watermark(0, 9);
+        assert_eq!(pop_all(&mut merge, 0), [(0, 2), (0, 3), (0, 5)]);
+        assert_eq!(merge.violations(), 0);
     }
 
     #[test]
     fn what_was_not_written_is_counted() {
         let mut merge = ChunkMerge::new(1);
-        merge.push(0, chunk(0, &[1, 2, 3]));
+        push(&mut merge, 0, &[1, 2, 3]);
         let (_, packets, bytes) = merge.take_unwritten(0).unwrap();
         assert_eq!((packets, bytes), (3, 180));
         assert!(merge.take_unwritten(0).is_none());
@@ -235,12 +268,15 @@ mod tests {
         fn sorted_and_complete(
             inputs in proptest::collection::vec(proptest::collection::vec(0u64..200, 0..40), 1..5),
             cut in 1usize..7,
+            disorder in 0usize..3,
         ) {
             let mut merge = ChunkMerge::new(inputs.len());
             let mut expected: Vec<(usize, u64)> = Vec::new();
             let mut queues: Vec<Vec<u64>> = inputs;
             for (i, times) in queues.iter_mut().enumerate() {
                 times.sort_unstable();
+                // Out of order by a few places, as stamps of several CPUs are.
+                times.chunks_mut(disorder + 1).for_each(<[u64]>::reverse);
                 expected.extend(times.iter().map(|time| (i, *time)));
             }
             let mut out = Vec::new();
@@ -248,9 +284,9 @@ mod tests {
                 for (i, times) in queues.iter_mut().enumerate() {
                     let part: Vec<_> = times.drain(..cut.min(times.len())).collect();
                     if !part.is_empty() {
-                        merge.push(i, chunk(i, &part));
+                        push(&mut merge, i, &part);
                     }
-                    merge.set_watermark(i, times.first().copied().unwrap_or(u64::MAX));
+                    merge.set_watermark(i, times.iter().min().copied().unwrap_or(u64::MAX));
                 }
                 out.extend(pop_all(&mut merge, 0));
             }

@@ -29,8 +29,7 @@ use std::time::Duration;
 use wirelane_os::{affinity, clock};
 
 use self::budget::Budget;
-use self::chunk::Chunk;
-use self::worker::{Lane, Worker};
+use self::worker::{Credit, Lane, Worker};
 use self::writer::{Finished, Input, Ledger, WriterThread};
 use crate::capture::{CaptureWriter, Source, WriterOptions, Written, split_name};
 use crate::error::{Error, Result};
@@ -41,10 +40,6 @@ use crate::ring::channel;
 use crate::stats::{QueueStats, RxCounters};
 use crate::sync::{Counter, Doorbell, Watermark};
 
-/// Bytes per chunk, about what fits into a second-level cache beside the rest.
-const CHUNK: usize = 256 * 1024;
-/// Fewest chunks per receiving end: one being filled, one being written, two on the way.
-const FEWEST_CHUNKS: usize = 4;
 /// What a writer waits for a silent queue, beyond what the port itself may be late. In
 /// nanoseconds. Covers a worker's longest sleep and its patience with a partly filled chunk.
 const SLACK: u64 = 200_000_000;
@@ -241,6 +236,7 @@ impl Capture {
             }
         }
         drop(inputs);
+        outcome.port.notes.extend(self.port.late_notes());
         outcome.queues = self.queues();
         outcome.frames = self.port.frames();
         outcome
@@ -266,7 +262,8 @@ impl Capture {
         } else {
             vec![(output.path.clone(), (0..sources.len()).collect())]
         };
-        let chunks = (config.buffer / CHUNK / sources.len().max(1)).max(FEWEST_CHUNKS);
+        let credit = Arc::new(Credit::new(config.buffer, sources.len()));
+        let chunks = credit.total();
         let mut lanes: Vec<Option<Lane>> = sources.iter().map(|_| None).collect();
         for (path, members) in files {
             let of_file: Vec<_> = members.iter().map(|i| sources[*i].clone()).collect();
@@ -288,7 +285,8 @@ impl Capture {
                     interface: interface as u32,
                     filled,
                     spent,
-                    empty: (0..chunks).map(|_| Chunk::new(CHUNK)).collect(),
+                    empty: Vec::with_capacity(chunks),
+                    credit: Arc::clone(&credit),
                     current: None,
                     watermark: Arc::clone(&watermark),
                     bell: Arc::clone(&bell),
@@ -310,6 +308,7 @@ impl Capture {
                 failed: Arc::clone(&self.failed),
                 ledger: Ledger::default(),
                 fresh: Vec::new(),
+                scratch: Vec::new(),
             };
             self.writers.push(handle);
             self.written.push(written);

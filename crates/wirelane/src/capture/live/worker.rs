@@ -1,6 +1,7 @@
 //! The receiving side of a capture: frames become blocks in chunks, chunks go to the writer.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::budget::Budget;
@@ -12,6 +13,36 @@ use crate::ring::{Receiver, Sender};
 use crate::stats::RxCounters;
 use crate::sync::{Doorbell, Watermark};
 
+/// Bytes per chunk, about what fits into a second-level cache beside the rest.
+const CHUNK: usize = 256 * 1024;
+/// Empty chunks that a lane keeps while nothing comes.
+const KEPT: usize = 4;
+
+/// The chunks that may still be made, shared by all lanes; touched once per chunk at most.
+pub(super) struct Credit(AtomicUsize);
+
+impl Credit {
+    /// As many chunks as `bytes` hold, at least `lanes` times as many as a lane needs: one being
+    /// filled, one being written, two on the way.
+    pub(super) fn new(bytes: usize, lanes: usize) -> Self {
+        Self(AtomicUsize::new((bytes / CHUNK).max(4 * lanes)))
+    }
+
+    /// How many chunks there can be.
+    pub(super) fn total(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn take(&self) -> bool {
+        let less = |left: usize| left.checked_sub(1);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
+    fn give_back(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// One receiving end's way to the writer.
 pub(super) struct Lane {
     pub(super) counters: Arc<RxCounters>,
@@ -21,6 +52,8 @@ pub(super) struct Lane {
     pub(super) spent: Receiver<Chunk>,
     /// Empty chunks; the one used last is used first, while it is still in the cache.
     pub(super) empty: Vec<Chunk>,
+    /// How many more chunks all lanes together may make.
+    pub(super) credit: Arc<Credit>,
     pub(super) current: Option<Chunk>,
     /// Time up to which everything has been handed over.
     pub(super) watermark: Arc<Watermark>,
@@ -60,12 +93,16 @@ impl Consumer for Worker {
             self.budget.give_back(std::mem::take(&mut self.admitted));
         }
         for (lane, rx) in self.lanes.iter_mut().zip(inputs) {
+            if idle {
+                lane.keep_few();
+            }
             let time = rx.watermark();
             if lane.current.as_ref().is_some_and(|chunk| chunk.is_stale(time)) {
                 lane.hand_over();
             }
-            if lane.current.is_none() && time > lane.watermark.get() {
-                lane.watermark.set(time);
+            let handed_over = lane.current.as_ref().map_or(time, |chunk| chunk.oldest().min(time));
+            if handed_over > lane.watermark.get() {
+                lane.watermark.set(handed_over);
             }
         }
     }
@@ -108,10 +145,22 @@ impl Lane {
                 chunk.clear();
                 return Some(chunk);
             }
+            if self.credit.take() {
+                return Some(Chunk::new(CHUNK));
+            }
             if !lossless || self.spent.is_finished() {
                 return None;
             }
             std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+
+    /// Leaves memory that a burst took to other lanes.
+    fn keep_few(&mut self) {
+        self.spent.receive(&mut self.empty, usize::MAX);
+        for _ in KEPT.min(self.empty.len())..self.empty.len() {
+            self.empty.pop();
+            self.credit.give_back();
         }
     }
 

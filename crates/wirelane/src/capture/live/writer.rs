@@ -39,6 +39,7 @@ pub(super) struct WriterThread {
     pub(super) failed: Arc<AtomicBool>,
     pub(super) ledger: Ledger,
     pub(super) fresh: Vec<Chunk>,
+    pub(super) scratch: Vec<u8>,
 }
 
 /// How a writer ended.
@@ -102,7 +103,12 @@ impl WriterThread {
             // Read before the ring: everything older was handed over before.
             let time = input.watermark.get();
             input.filled.receive(&mut self.fresh, usize::MAX);
-            self.fresh.drain(..).for_each(|chunk| merge.push(i, chunk));
+            for mut chunk in self.fresh.drain(..) {
+                chunk.sort(&mut self.scratch);
+                merge.push(i, chunk, &mut self.scratch, |absorbed| {
+                    give_back(&mut input.spent, absorbed);
+                });
+            }
             let ended = input.filled.is_finished();
             merge.set_watermark(i, if ended { u64::MAX } else { time });
             finished &= ended;
@@ -125,7 +131,7 @@ impl WriterThread {
             Ok(())
         })?;
         if let Some(chunk) = merge.take_spent(from) {
-            give_back(&mut self.inputs[from], chunk);
+            give_back(&mut self.inputs[from].spent, chunk);
         }
         Ok(written)
     }
@@ -166,7 +172,7 @@ impl WriterThread {
                 while let Some((chunk, packets, bytes)) = merge.take_unwritten(i) {
                     input.counters.unwritten.add(packets);
                     input.counters.unwritten_bytes.add(bytes);
-                    give_back(input, chunk);
+                    give_back(&mut input.spent, chunk);
                 }
             }
             if finished {
@@ -178,8 +184,8 @@ impl WriterThread {
 }
 
 /// Returns a chunk to the thread that fills it. There is room: the ring holds all of its chunks.
-fn give_back(input: &mut Input, chunk: Chunk) {
-    let returned = input.spent.send_one(chunk);
+fn give_back(spent: &mut Sender<Chunk>, chunk: Chunk) {
+    let returned = spent.send_one(chunk);
     debug_assert!(returned.is_ok());
 }
 

@@ -12,6 +12,10 @@
 //! shared ring could not say whose packet it lost. Rings exist for all queues that the spec names,
 //! selected or not, because masks may change when privileges are long gone.
 //!
+//! The sockets of all rings form a fanout group, whose program looks at the same two facts and
+//! offers a packet to the one ring that may take it. Without it the kernel would offer every packet
+//! to every ring in turn, and the cost of a packet would grow with the number of queues.
+//!
 //! Options of the spec: `ring=SIZE` and `block=SIZE` (bytes per ring and block), `retire=TIME` (after
 //! which a block that is not full is handed over), `bypass=on|off` (transmit past the queueing
 //! discipline).
@@ -146,12 +150,6 @@ impl PacketPort {
     pub fn tx_queue_cpu(&self, queue: u16) -> Option<u32> {
         self.handle.device.tx_queue_cpu(queue, self.bypass)
     }
-
-    /// What was found out after opening: what the kernel did not deliver, queues that came or
-    /// went. Complete after [`Control::stop`] and the last [`super::Readiness::End`].
-    pub fn late_notes(&self) -> Vec<String> {
-        self.handle.progress.notes()
-    }
 }
 
 impl Port for PacketPort {
@@ -179,6 +177,10 @@ impl Port for PacketPort {
         let mut counts = self.handle.frames();
         self.gauges.iter().for_each(|gauge| counts += gauge.frames());
         counts
+    }
+
+    fn late_notes(&self) -> Vec<String> {
+        self.handle.progress.notes()
     }
 }
 
@@ -260,6 +262,12 @@ fn open_rings(
             Err(error) => return Err(Error::os(device.name.as_str(), error)),
         }
     }
+    if let Err(error) = distribute(&rings, selections) {
+        notes.push(format!(
+            "every packet is offered to each of the {} rings, which costs time in the kernel: {error}",
+            rings.len()
+        ));
+    }
     if shape != asked {
         notes.push(format!(
             "no memory for rings of {} bytes: they have {} bytes",
@@ -271,6 +279,18 @@ fn open_rings(
         notes.push(format!("packets over the block size of {} bytes are cut", shape.0));
     }
     Ok(rings)
+}
+
+/// Lets the kernel offer each packet to one ring only.
+fn distribute(rings: &[Ring], selections: &[Selection]) -> wirelane_os::Result<()> {
+    let (Some(program), [first, others @ ..]) = (program::distribution(selections), rings) else {
+        return Ok(());
+    };
+    let members = u32::try_from(rings.len()).unwrap_or(u32::MAX);
+    let group = first.socket().new_fanout(members)?;
+    first.socket().set_fanout_program(&program)?;
+    // A ring that does not get in is offered packets on its own, which is as exact.
+    others.iter().try_for_each(|ring| ring.socket().join_fanout(group, members))
 }
 
 fn describe(
