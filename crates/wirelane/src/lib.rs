@@ -1,4 +1,72 @@
-//! Multi-queue packet I/O.
+//! Multi-queue packet I/O: capture, count and generate packets on every queue of a network
+//! interface in parallel. Each queue has its own memory, its own ends and its own thread; queues
+//! share nothing on the hot path; and every packet is delivered or counted under a reason.
+//!
+//! # Example
+//!
+//! Count the packets of a simulated interface with two queues, one thread per queue:
+//!
+//! ```
+//! use std::thread;
+//! use wirelane::port::{self, OpenOptions};
+//! use wirelane::{Batch, Result, pipeline};
+//!
+//! # fn main() -> Result<()> {
+//! let spec = "sim:2?count=10000".parse()?;
+//! let mut port = port::open(&spec, &OpenOptions::default())?;
+//! let count = |rx: port::Rx| -> Result<usize> {
+//!     let mut packets = 0;
+//!     pipeline::run(&mut [rx], &mut |_: usize, batch: &mut Batch| packets += batch.len())?;
+//!     Ok(packets)
+//! };
+//! let threads: Vec<_> =
+//!     port.rx().into_iter().map(|rx| thread::spawn(move || count(rx))).collect();
+//! port.start()?; // now packets come, on all queues at once
+//! let mut total = 0;
+//! for (queue, thread) in threads.into_iter().enumerate() {
+//!     let packets = thread.join().expect("the thread does not panic")?;
+//!     println!("queue {queue}: {packets} packets");
+//!     total += packets;
+//! }
+//! assert_eq!(total, 10_000);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The directory `examples` has more: `count`, `capture` and `rxdrop`.
+//!
+//! # A packet's journey
+//!
+//! ```text
+//!  interface or file ─▶ port::Rx of its queue ─▶ Batch of Frames ─▶ pipeline::run ─▶ your code
+//!                            ▲                                                         │
+//!         Pool or ring of ───┘ ◀──────────────── a frame that is dropped ──────────────┤
+//!         that queue                                                                   ▼
+//!  interface or file ◀─ port::Tx of a queue ◀───────────────────── a frame that is sent
+//! ```
+//!
+//! 1. [`port::open`] turns a [`port::Spec`] such as `packet:eth0@0-3` into a [`port::Port`] and
+//!    says what it found. The masks ([`QueueMask`]) say which packets are wanted.
+//! 2. Each [`port::Rx`] moves to a thread. After [`port::Port::start`] it adds [`Frame`]s to a
+//!    [`Batch`]. A frame owns the memory of its packet, cannot be copied, and knows its queue,
+//!    class and time.
+//! 3. [`pipeline::run`] receives, calls a [`pipeline::Consumer`], and sleeps when nothing comes.
+//! 4. A consumer reads frames, sends them through a [`port::Tx`], or passes them to another
+//!    thread through a [`ring`]. A frame that is dropped, wherever that is, goes back to where
+//!    its memory came from. The counters in [`stats`] tell what became of every packet.
+//!
+//! # Reading order
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`frame`], [`pool`] | one packet and who owns it; the memory of a queue |
+//! | [`ring`], [`sync`] | the one queue between two threads, and what else threads share |
+//! | [`mask`], [`stats`], [`error`] | which queues; what happened; what went wrong |
+//! | [`port`] | the traits of a port, and the ports: [`port::sim`], [`port::file`], [`port::packet`] |
+//! | [`pipeline`] | the receive loop, on one screen |
+//! | [`capture`] | capture files, and [`capture::live`]: all queues into one file in order of time |
+//! | [`inspect`] | the queues of an interface and the CPUs behind them |
+//! | [`privilege`] | giving privileges away once everything is open |
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
 pub mod error;
