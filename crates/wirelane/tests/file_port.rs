@@ -1,4 +1,5 @@
 //! The file port: what is in a file comes out of the port, and what goes in is in the file.
+#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -294,7 +295,7 @@ fn long_packets_and_the_snap_length() {
         assert_eq!(received.original_len, sent.original_len);
         assert!(received.data == sent.data[..sent.data.len().min(MAX_PACKET)]);
     }
-    assert_eq!(port.info().notes, ["2 packets longer than 65536 bytes were cut to that"]);
+    assert_eq!(port.late_notes(), ["2 packets longer than 65536 bytes were cut to that"]);
     assert_eq!((port.frames().held(), received.len()), (0, 4));
 
     let options = OpenOptions { snaplen: 100, ..OpenOptions::default() };

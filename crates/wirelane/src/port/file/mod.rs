@@ -14,14 +14,14 @@
 //!
 //! Nothing is lost: while no frame is free, nothing is read. Packets longer than the usual frame
 //! of 2 KiB get frames of 64 KiB, which are set up when the first one comes; what exceeds even
-//! those is cut, its wire length kept, and [`PortInfo::notes`] says how many were once the end is
-//! reached. Of a damaged file everything before the damage is delivered, then
-//! [`Rx::readiness`] returns the error once, then [`Readiness::End`](super::Readiness::End).
+//! those is cut, its wire length kept, and [`Port::late_notes`] says how many were. Of a damaged
+//! file everything before the damage is delivered, then [`Rx::readiness`] returns the error once,
+//! then [`Readiness::End`](super::Readiness::End).
 //! `file:-` is standard input or output; receiving from a pipe waits for the pipe.
 //!
 //! Opened for transmitting, what is sent is written into a new file, whose suffix decides format
 //! and compression. There is one TX queue, because the packets of a file follow each other; a
-//! capture of many queues into one file is made by [`capture::live`](crate::capture::live).
+//! capture of many queues into one file is made by [`capture::live`].
 //! [`Tx::pending`] counts what waits in memory, and the counters what is safely in the file.
 //! [`Tx::flush`] writes the rest and reports what went wrong.
 
@@ -31,7 +31,6 @@ mod origin;
 mod sink;
 mod source;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use wirelane_os::clock;
@@ -62,8 +61,6 @@ const LARGE: PoolConfig =
 /// An open capture file.
 pub struct FilePort {
     info: PortInfo,
-    /// `info` with what became known on the way, once nothing more can.
-    last_info: OnceLock<PortInfo>,
     switch: Arc<Switch>,
     progress: Arc<Progress>,
     frames: PoolGauge,
@@ -78,7 +75,6 @@ struct Progress {
     large: OnceLock<PoolGauge>,
     /// Packets that were cut because no frame holds them.
     cut: Counter,
-    ended: AtomicBool,
 }
 
 impl FilePort {
@@ -124,7 +120,7 @@ impl FilePort {
         let cursor = Cursor::new(reader, origins, replay, &switch);
         let source = Source::new(cursor, pool, options.snaplen, &progress);
         let rx = options.receive.then(|| Rx::new(source, counters)).into_iter().collect();
-        Ok(Self { info, last_info: OnceLock::new(), switch, progress, frames, rx, tx: Vec::new() })
+        Ok(Self { info, switch, progress, frames, rx, tx: Vec::new() })
     }
 
     fn write(spec: &Spec, options: &OpenOptions) -> Result<Self> {
@@ -143,7 +139,6 @@ impl FilePort {
         let sink = Sink::new(writer, pool, Arc::clone(&counters), options.snaplen);
         Ok(Self {
             info: info(spec, options),
-            last_info: OnceLock::new(),
             switch,
             progress: Arc::default(),
             frames,
@@ -155,16 +150,13 @@ impl FilePort {
 
 impl Port for FilePort {
     fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn late_notes(&self) -> Vec<String> {
         let cut = self.progress.cut.value();
-        if cut == 0 || !self.progress.ended.load(Ordering::Acquire) {
-            return &self.info;
-        }
-        self.last_info.get_or_init(|| {
-            let mut info = self.info.clone();
-            let note = format!("{cut} packets longer than {MAX_PACKET} bytes were cut to that");
-            info.notes.push(note);
-            info
-        })
+        let note = || format!("{cut} packets longer than {MAX_PACKET} bytes were cut to that");
+        (cut > 0).then(note).into_iter().collect()
     }
 
     fn rx(&mut self) -> Vec<Rx> {

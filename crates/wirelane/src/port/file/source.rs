@@ -1,7 +1,6 @@
 //! The receiving end: packets of the file become frames.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::cursor::Cursor;
@@ -85,14 +84,13 @@ impl Source {
         Some(frame)
     }
 
-    /// Nothing is received: publishes how many frames are free, and whether this is the end.
+    /// Nothing is received: publishes how many frames are free.
     #[cold]
     fn idle(&mut self) -> usize {
         self.small.take(&mut Batch::new(0), 0);
         if let Some(large) = &mut self.large {
             large.take(&mut Batch::new(0), 0);
         }
-        self.progress.ended.store(self.cursor.is_over(), Ordering::Release);
         0
     }
 }
