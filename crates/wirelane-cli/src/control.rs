@@ -114,10 +114,9 @@ impl Drop for ControlServer {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         // Wakes the thread; if that fails it sleeps on, and ends with the process.
-        if UnixStream::connect(&self.path).is_ok() {
-            if let Some(thread) = self.thread.take() {
-                let _ = thread.join();
-            }
+        let woken = UnixStream::connect(&self.path).is_ok();
+        if let Some(thread) = self.thread.take().filter(|_| woken) {
+            let _ = thread.join();
         }
         let _ = fs::remove_file(&self.path);
     }

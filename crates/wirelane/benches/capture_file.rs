@@ -21,9 +21,7 @@ use pcap_file::pcapng::{PcapNgReader, PcapNgWriter};
 use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{Block, PcapBlockOwned, PcapError};
 use wirelane::capture::pcapng::{self, PcapngReader};
-use wirelane::capture::{
-    CaptureWriter, Direction, Record, Section, Source, WriterOptions,
-};
+use wirelane::capture::{CaptureWriter, Direction, Record, Section, Source, WriterOptions};
 use wirelane::mask::Class;
 
 const RUNS: usize = 7;

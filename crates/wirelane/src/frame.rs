@@ -97,14 +97,6 @@ impl Frame {
         self.meta().owner
     }
 
-    /// Gives up the handle without giving the memory back.
-    #[inline(always)]
-    pub(crate) fn into_meta(self) -> NonNull<Meta> {
-        let meta = self.0;
-        std::mem::forget(self);
-        meta
-    }
-
     /// The bytes of the packet, from the Ethernet header on, without the frame check sequence.
     #[inline(always)]
     pub fn data(&self) -> &[u8] {

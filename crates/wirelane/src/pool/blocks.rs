@@ -74,6 +74,7 @@ impl Users {
 }
 
 #[cfg(all(test, loom))]
+#[allow(clippy::undocumented_unsafe_blocks)]
 mod loom_tests {
     use super::*;
     use crate::sync::{Arc, UnsafeCell};
@@ -91,6 +92,9 @@ mod loom_tests {
         released: AtomicU32,
         freed: AtomicU32,
     }
+
+    // The cells are accessed without further justification: whether that is sound is what the
+    // models find out.
 
     // SAFETY: loom checks every access to the cells.
     unsafe impl Sync for Model {}

@@ -272,7 +272,8 @@ mod tests {
     use super::*;
 
     fn small() -> Pool {
-        Pool::new(PoolConfig { chunks: 8, chunk_size: 256, headroom: 64, numa_node: None }).unwrap()
+        let config = PoolConfig { chunks: 8, chunk_size: 256, headroom: 64, numa_node: None };
+        Pool::new(config).expect("a small pool")
     }
 
     #[test]
