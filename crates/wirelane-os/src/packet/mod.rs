@@ -4,6 +4,7 @@
 //! [`PacketSocket::map`], filter, and [`PacketSocket::bind`] last. Sources: `net/packet/af_packet.c` and
 //! `Documentation/networking/packet_mmap.rst` of Linux.
 
+mod fanout;
 mod ring;
 mod uapi;
 

@@ -403,3 +403,31 @@ fn privileged_vnet_hdr_precedes_the_frame() {
         assert_eq!(sent_marks(&tap), [5]);
     });
 }
+
+#[test]
+fn privileged_a_fanout_group_gives_each_packet_to_the_member_its_program_names() {
+    testing::in_new_namespace(|| {
+        let tap = tap("wl-f", 3);
+        let mut readers: Vec<_> = (0..3).map(|_| Reader::open("wl-f", None)).collect();
+        assert_eq!(
+            readers[0].socket.set_fanout_program(&[accept(0)]).unwrap_err().errno(),
+            Some(libc::EINVAL)
+        );
+        let group = readers[0].socket.new_fanout(3).unwrap();
+        readers[1].socket.join_fanout(group, 3).unwrap();
+        readers[2].socket.join_fanout(group, 3).unwrap();
+        let load = op(
+            libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
+            0,
+            0,
+            (libc::SKF_AD_OFF + libc::SKF_AD_QUEUE) as u32,
+        );
+        // The number that a tap records is the queue plus one, and the result is taken modulo 3.
+        let program = [load, op(libc::BPF_RET | libc::BPF_A, 0, 0, 0)];
+        readers[0].socket.set_fanout_program(&program).unwrap();
+        (0..3).for_each(|q| assert_eq!(tap.write(q, &frame(q as u8)).unwrap(), 60));
+        assert_eq!(readers[0].marks(), [2]);
+        assert_eq!(readers[1].marks(), [0]);
+        assert_eq!(readers[2].marks(), [1]);
+    });
+}

@@ -358,8 +358,12 @@ pub(crate) mod option {
     pub(crate) const VNET_HDR: i32 = 15;
     /// Linux 2.6.36.
     pub(crate) const TIMESTAMP: i32 = 17;
+    /// Linux 3.1.
+    pub(crate) const FANOUT: i32 = 18;
     /// Linux 3.14.
     pub(crate) const QDISC_BYPASS: i32 = 20;
+    /// Linux 4.3.
+    pub(crate) const FANOUT_DATA: i32 = 22;
     /// Linux 4.20.
     pub(crate) const IGNORE_OUTGOING: i32 = 23;
     /// `PACKET_MR_PROMISC`.

@@ -222,6 +222,23 @@ impl Control for Handle {
     }
 }
 
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // Closing a packet socket waits until no processor is at it (tens of milliseconds); closing
+        // them side by side, they wait together.
+        let mut rings = std::mem::take(&mut self.rings);
+        std::thread::scope(|scope| {
+            while let Some(ring) = rings.pop() {
+                if rings.is_empty() {
+                    continue;
+                }
+                // Where no thread can be had, the ring is dropped with the closure.
+                let _ = std::thread::Builder::new().spawn_scoped(scope, move || drop(ring));
+            }
+        });
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What is behind these locks is whole at every moment.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -45,7 +45,7 @@ use self::rx::{Receiver, Setup, Times};
 use self::tx::{Transmitter, TxGauge};
 use super::{Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};
-use crate::mask::Class;
+use crate::mask::{Class, QueueSet};
 use crate::stats::{RxCounters, TxCounters};
 
 /// An interface opened through AF_PACKET. See the [module documentation](self).
@@ -55,6 +55,7 @@ pub struct PacketPort {
     rx: Vec<Rx>,
     tx: Vec<Tx>,
     gauges: Vec<TxGauge>,
+    counters: Vec<Arc<RxCounters>>,
     bypass: bool,
 }
 
@@ -129,8 +130,9 @@ impl PacketPort {
             };
             Rx::new(Receiver::new(setup), counters)
         };
-        let rx = handle.rings.iter().map(receiver).collect();
-        Ok(Self { info, handle: Arc::new(handle), rx, tx, gauges, bypass: config.bypass })
+        let rx: Vec<_> = handle.rings.iter().map(receiver).collect();
+        let counters = rx.iter().map(|rx| Arc::clone(rx.counters())).collect();
+        Ok(Self { info, handle: Arc::new(handle), rx, tx, gauges, counters, bypass: config.bypass })
     }
 
     /// What each receiving socket is bound to and whether it takes packets now.
@@ -149,6 +151,28 @@ impl PacketPort {
     /// the number of queues (`packet_pick_tx_queue`), and without as a hash of the flow.
     pub fn tx_queue_cpu(&self, queue: u16) -> Option<u32> {
         self.handle.device.tx_queue_cpu(queue, self.bypass)
+    }
+
+    /// Says so if the driver seems not to record the queues of received packets.
+    fn hidden_queues(&self) -> Option<String> {
+        let device = &self.handle.device;
+        let mask = self.handle.mask();
+        if device.rx_queues < 2 || mask.enabled && mask.rx != QueueSet::All {
+            return None;
+        }
+        let seen = |class| {
+            let of = |counters: &&Arc<RxCounters>| counters.class == class;
+            self.counters.iter().filter(of).map(|counters| counters.packets.value()).sum::<u64>()
+        };
+        let hidden = seen(Class::Rx) == 0 && seen(Class::Other) > 0;
+        hidden.then(|| {
+            let name = &device.name;
+            format!(
+                "no received packet was tied to a queue, although {name} has {} RX queues: its \
+                 driver hides them, so all count as OTHER",
+                device.rx_queues
+            )
+        })
     }
 }
 
@@ -180,7 +204,9 @@ impl Port for PacketPort {
     }
 
     fn late_notes(&self) -> Vec<String> {
-        self.handle.progress.notes()
+        let mut notes = self.handle.progress.notes();
+        notes.extend(self.hidden_queues());
+        notes
     }
 }
 

@@ -57,6 +57,52 @@ impl Selection {
     }
 }
 
+/// A program that gives each packet to the one ring that may take it, by its place in `rings`: all
+/// rings are then offered a packet once, instead of each of them. The ring's own program still
+/// decides, so packets that no ring takes may go to any. `None` if there are too many for a program.
+pub(super) fn distribution(rings: &[Selection]) -> Option<Vec<SockFilter>> {
+    let first = rings.first()?;
+    let shift = u32::from(first.mapping == QueueMapping::Shifted);
+    let place = |class| rings.iter().position(|ring| ring.class == class);
+    let other = place(Class::Other).unwrap_or(0) as u32;
+    let rx = choose(rings, Class::Rx, shift, other);
+    let tx = choose(rings, Class::Tx, 0, other);
+    let mut program = vec![load(libc_ad::PKTTYPE), equal(u32::from(PACKET_OUTGOING), 0, 1)];
+    // A jump of its own, because a conditional one reaches 255 instructions only.
+    program.push(SockFilter { code: opcode::JUMP, jt: 0, jf: 0, k: rx.len() as u32 });
+    program.extend(rx);
+    program.extend(tx);
+    (program.len() <= MAX_INSTRUCTIONS).then_some(program)
+}
+
+/// `BPF_MAXINSNS` of `linux/bpf_common.h`.
+const MAX_INSTRUCTIONS: usize = 4096;
+
+/// The part of a distribution that looks at the queue. Queues next to each other, in rings next to
+/// each other, are one subtraction: usually that is all of them.
+fn choose(rings: &[Selection], class: Class, shift: u32, other: u32) -> Vec<SockFilter> {
+    let mut part = vec![load(libc_ad::QUEUE)];
+    let mut places = rings.iter().enumerate().filter(|(_, ring)| ring.class == class).peekable();
+    while let Some((place, ring)) = places.next() {
+        let (first, place) = (u32::from(ring.queue) + shift, place as u32);
+        let mut last = first;
+        while let Some((_, next)) = places.next_if(|(_, r)| u32::from(r.queue) + shift == last + 1)
+        {
+            last = u32::from(next.queue) + shift;
+        }
+        // Less than the first: jumps compare with >, so with the number before it.
+        if let Some(before) = first.checked_sub(1) {
+            part.push(greater(before, 0, 3));
+        }
+        part.push(greater(last, 2, 0));
+        // Wraps if the ring comes before the queue's number.
+        part.push(SockFilter { code: opcode::ADD, jt: 0, jf: 0, k: place.wrapping_sub(first) });
+        part.push(SockFilter { code: opcode::RET_A, jt: 0, jf: 0, k: 0 });
+    }
+    part.push(SockFilter { code: opcode::RET, jt: 0, jf: 0, k: other });
+    part
+}
+
 /// The program of a ring that is not selected.
 pub(super) const REJECT_ALL: [SockFilter; 1] = [REJECT];
 
@@ -77,8 +123,14 @@ mod opcode {
     pub(super) const JUMP_EQUAL: u16 = 0x15;
     /// `BPF_JMP | BPF_JGT | BPF_K`
     pub(super) const JUMP_GREATER: u16 = 0x25;
+    /// `BPF_JMP | BPF_JA`
+    pub(super) const JUMP: u16 = 0x05;
+    /// `BPF_ALU | BPF_ADD | BPF_K`
+    pub(super) const ADD: u16 = 0x04;
     /// `BPF_RET | BPF_K`
     pub(super) const RET: u16 = 0x06;
+    /// `BPF_RET | BPF_A`
+    pub(super) const RET_A: u16 = 0x16;
 }
 
 fn load(field: u32) -> SockFilter {
@@ -101,9 +153,9 @@ fn accept(bytes: u32) -> SockFilter {
 mod tests {
     use super::*;
 
-    /// Runs a program on what it can see of a packet; an interpreter of the four instructions.
+    /// Runs a program on what it can see of a packet; an interpreter of the instructions used.
     fn run(program: &[SockFilter], packet_type: u8, queue_mapping: u16) -> u32 {
-        let (mut a, mut at) = (0, 0);
+        let (mut a, mut at) = (0u32, 0);
         loop {
             let SockFilter { code, jt, jf, k } = program[at];
             let jump = |taken| usize::from(if taken { jt } else { jf });
@@ -118,6 +170,12 @@ mod tests {
                 }
                 opcode::JUMP_EQUAL => jump(a == k),
                 opcode::JUMP_GREATER => jump(a > k),
+                opcode::JUMP => k as usize,
+                opcode::ADD => {
+                    a = a.wrapping_add(k);
+                    0
+                }
+                opcode::RET_A => return a,
                 opcode::RET => return k,
                 other => panic!("code {other:#x}"),
             };
@@ -161,6 +219,43 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Whatever queues are open, a packet that a ring takes is given to that ring.
+    #[test]
+    fn the_distribution_agrees_with_the_rings() {
+        const COUNT: u16 = 6;
+        for mapping in [QueueMapping::Shifted, QueueMapping::Unshifted] {
+            for open in 0..1u32 << COUNT {
+                let select = |class, queue| Selection { class, queue, mapping, rx_queues: COUNT };
+                let queues = || (0..COUNT).filter(|queue| open >> queue & 1 == 1);
+                let mut rings: Vec<_> = queues().map(|queue| select(Class::Rx, queue)).collect();
+                rings.extend(queues().map(|queue| select(Class::Tx, queue)));
+                rings.push(select(Class::Other, 0));
+                let distribution = distribution(&rings).unwrap();
+                for packet_type in [0, PACKET_OUTGOING] {
+                    for value in (0..COUNT + 3).chain([u16::MAX]) {
+                        let given = run(&distribution, packet_type, value) as usize;
+                        for (place, ring) in rings.iter().enumerate() {
+                            let taken = run(&ring.program(1), packet_type, value) == 1;
+                            assert!(!taken || given == place, "{ring:?} {value} {given}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn all_queues_are_distributed_in_a_few_instructions() {
+        let mapping = QueueMapping::Shifted;
+        let rings: Vec<_> = (0..1024)
+            .map(|queue| Selection { class: Class::Rx, queue, mapping, rx_queues: 1024 })
+            .collect();
+        assert!(distribution(&rings).unwrap().len() < 16);
+        let apart: Vec<_> = rings.iter().step_by(2).copied().collect();
+        assert!(distribution(&apart).unwrap().len() > 1024);
+        assert_eq!(run(&distribution(&apart).unwrap(), 0, 1023), 511);
     }
 
     #[test]

@@ -1,0 +1,68 @@
+//! Fanout groups: sockets that share one hook, and a program that says which of them gets a packet.
+//!
+//! A socket on its own is offered every packet of its interface. N sockets make that N offers, N
+//! filters. In a group the packet is offered once, and the program's result, modulo the number of
+//! members, is the number of the member that gets it, in the order of joining. That member's own
+//! filter still decides. Source: `packet_rcv_fanout` and `fanout_add` in `net/packet/af_packet.c`.
+
+use super::uapi::{SockFilter, SockFprog, option};
+use super::{PacketSocket, Plain};
+use crate::error::Result;
+use crate::socket;
+use std::os::fd::AsFd;
+
+/// `PACKET_FANOUT_CBPF`: a classic BPF program chooses; Linux 4.3.
+const CBPF: u32 = 6;
+/// `PACKET_FANOUT_FLAG_UNIQUEID`: the kernel chooses a number for a new group; Linux 4.12.
+const UNIQUE_ID: u32 = 0x2000;
+
+/// `struct fanout_args`; its two halves of a word are in the order of the byte order, so that the word is the same in both.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct FanoutArgs {
+    id_and_type: u32,
+    /// Linux 5.13, and 256 before.
+    max_members: u32,
+}
+const _: () = assert!(size_of::<FanoutArgs>() == 8);
+
+// SAFETY: integers that fill the structure.
+unsafe impl Plain for FanoutArgs {}
+
+impl PacketSocket {
+    /// Makes a new group of up to `max_members` sockets with this one as its first member, and gives its number. The socket must
+    /// be bound, and cannot be bound again.
+    ///
+    /// # Errors
+    /// `EINVAL` on kernels before 4.12 (before 5.13 for this form of the request).
+    pub fn new_fanout(&self, max_members: u32) -> Result<u16> {
+        self.fanout((CBPF | UNIQUE_ID) << 16, max_members)?;
+        let level = (libc::SOL_PACKET, option::FANOUT);
+        let value: i32 = socket::get(self.as_fd(), level, "getsockopt PACKET_FANOUT")?;
+        Ok(value as u16)
+    }
+
+    /// Makes this socket the next member of `group`, whose members are all bound to the same interface and protocol.
+    ///
+    /// # Errors
+    /// `ENOSPC` when the group is full, `EINVAL` when there is none that fits.
+    pub fn join_fanout(&self, group: u16, max_members: u32) -> Result<()> {
+        self.fanout(u32::from(group) | CBPF << 16, max_members)
+    }
+
+    /// Gives the group of this socket its program, in place of the one before. Its result is the number of a member.
+    ///
+    /// # Errors
+    /// `EINVAL` when the verifier refuses the program or the socket is in no group.
+    pub fn set_fanout_program(&self, program: &[SockFilter]) -> Result<()> {
+        const CALL: &str = "setsockopt PACKET_FANOUT_DATA";
+        let len = u16::try_from(program.len()).map_err(|_| self.error(CALL, libc::EINVAL))?;
+        let raw = SockFprog { len, filter: program.as_ptr() };
+        self.set(option::FANOUT_DATA, &raw, CALL)
+    }
+
+    fn fanout(&self, id_and_type: u32, max_members: u32) -> Result<()> {
+        let args = FanoutArgs { id_and_type, max_members };
+        self.set(option::FANOUT, &args, "setsockopt PACKET_FANOUT")
+    }
+}
