@@ -1,5 +1,5 @@
 //! The file port: what is in a file comes out of the port, and what goes in is in the file.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

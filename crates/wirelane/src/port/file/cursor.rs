@@ -152,6 +152,12 @@ impl Cursor {
         }
     }
 
+    /// Whether there is a packet to be taken now; see [`Cursor::seek`].
+    #[cold]
+    pub(super) fn has_packet(&mut self) -> bool {
+        self.seek(&mut { 0 }).is_some()
+    }
+
     /// Bytes and wire length of the packet that [`Cursor::seek`] found.
     #[inline(always)]
     pub(super) fn packet(&self) -> (&[u8], u32) {

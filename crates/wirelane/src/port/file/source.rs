@@ -1,4 +1,8 @@
 //! The receiving end: packets of the file become frames.
+//!
+//! A 64-byte packet costs about 1.4 times what [`CaptureReader`](crate::capture::CaptureReader)
+//! alone takes, one of 1500 bytes 1.1 times (from `/dev/shm`, one core of an AMD EPYC). Most of
+//! the difference is the way of a frame round its pool and the copy into it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +41,7 @@ impl Source {
     fn fill(&mut self, batch: &mut Batch, first: usize) -> usize {
         let mut patience = PASSED_BY;
         let mut filled = 0;
-        for frame in batch.iter_mut().skip(first) {
+        for frame in batch.get_mut(first..).unwrap_or_default() {
             let Some(selected) = self.cursor.seek(&mut patience) else { break };
             let (data, original_len) = self.cursor.packet();
             let data = data.get(..self.snaplen).unwrap_or(data);
@@ -84,7 +88,7 @@ impl Source {
         Some(frame)
     }
 
-    /// Nothing is received: publishes how many frames are free.
+    /// Nothing more is received now: publishes how many frames are free.
     #[cold]
     fn idle(&mut self) -> usize {
         self.small.take(&mut Batch::new(0), 0);
@@ -99,19 +103,20 @@ impl Receive for Source {
     #[inline]
     fn receive(&mut self, batch: &mut Batch) -> usize {
         self.is_starved = false;
-        // A packet is looked for before frames are taken, so that a silent file costs none.
-        if !self.cursor.is_running() || self.cursor.seek(&mut { PASSED_BY }).is_none() {
+        if !self.cursor.is_running() {
             return self.idle();
         }
         let first = batch.len();
         let taken = self.small.take(batch, usize::MAX);
         if taken == 0 {
-            self.is_starved = batch.room() > 0;
+            // The end is the end, also for a consumer that keeps all frames until then.
+            self.is_starved = batch.room() > 0 && self.cursor.has_packet();
             return self.idle();
         }
         let filled = self.fill(batch, first);
-        for _ in filled..taken {
-            batch.pop();
+        if filled < taken {
+            (filled..taken).for_each(|_| drop(batch.pop()));
+            self.idle();
         }
         filled
     }
