@@ -16,6 +16,9 @@ use crate::stats::RxCounters;
 
 /// How many packets of a deselected queue pass at once when the rate is `max`.
 const PASSED_BY: u64 = 4096;
+/// The shortest sleep at a paced rate, as the interrupt coalescing of a real interface: waking up
+/// for single packets would cost more than they do.
+const COALESCE: Duration = Duration::from_micros(500);
 /// The longest sleep: masks may change meanwhile.
 const NAP: Duration = Duration::from_millis(10);
 
@@ -167,7 +170,7 @@ impl Receive for Source {
             return Ok(if wait.is_zero() {
                 Readiness::Now
             } else {
-                Readiness::After(wait.min(NAP))
+                Readiness::After(wait.clamp(COALESCE, NAP))
             });
         }
         let is_selected = self.switch.selects(self.counters.class, self.counters.queue);
