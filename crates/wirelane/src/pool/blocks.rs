@@ -73,6 +73,7 @@ impl Users {
     }
 }
 
+/// Whether the accesses to the cells are sound is what these models find out.
 #[cfg(all(test, loom))]
 #[allow(clippy::undocumented_unsafe_blocks)]
 mod loom_tests {
@@ -92,9 +93,6 @@ mod loom_tests {
         released: AtomicU32,
         freed: AtomicU32,
     }
-
-    // The cells are accessed without further justification: whether that is sound is what the
-    // models find out.
 
     // SAFETY: loom checks every access to the cells.
     unsafe impl Sync for Model {}

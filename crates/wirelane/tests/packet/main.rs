@@ -4,6 +4,7 @@
 
 mod receive;
 mod selection;
+mod traffic;
 mod transmit;
 
 use std::time::{Duration, Instant};

@@ -264,3 +264,45 @@ fn privileged_only_the_queues_of_the_spec() {
         [(Class::Rx, 1), (Class::Rx, 3), (Class::Tx, 1), (Class::Tx, 3), (Class::Other, 0)];
     assert_eq!(bound, expected);
 }
+
+/// A bridge has one queue, and its packets the numbers of the device below.
+#[test]
+fn privileged_a_stacked_device_hides_no_packet() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "wl-low", 4);
+    ns.run("ip", ["link", "add", "wl-up", "type", "bridge"]);
+    ns.run("ip", ["link", "set", "wl-low", "master", "wl-up"]);
+    ns.run("ip", ["link", "set", "wl-up", "up"]);
+    let mut port = quick(&ns, "wl-up", &OpenOptions::default());
+    assert_eq!(port.info().queues, [0]);
+    let mut ends = port.rx();
+    port.start().unwrap();
+    for sequence in 0..40 {
+        tap.write((sequence % 4) as usize, &packets::raw(sequence));
+    }
+    let got = finish(&*port.control(), &mut ends);
+    let of = |part: fn(&u64) -> bool| (0..40).filter(part).collect::<Vec<_>>();
+    assert_eq!(sequences(&got, Class::Rx, 0), of(|n| n % 4 == 0));
+    assert_eq!(sequences(&got, Class::Other, 0), of(|n| n % 4 != 0));
+    assert_conserved(&port);
+}
+
+#[test]
+fn privileged_queues_that_change_are_reported() {
+    if !privileged::require() {
+        return;
+    }
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 4, 1500);
+    pair.a.ethtool(&["-L", &pair.a.interface, "rx", "2", "tx", "2"]);
+    let mut port = quick(&near, &pair.a.interface, &OpenOptions::default());
+    assert_eq!(port.info().queues, [0, 1]);
+    port.start().unwrap();
+    pair.a.ethtool(&["-L", &pair.a.interface, "rx", "3", "tx", "4"]);
+    near.inside(|| port.control().stop());
+    let notes = port.late_notes();
+    assert!(notes.iter().any(|note| note.contains("from 2 RX and 2 TX to 3 and 4")), "{notes:?}");
+}

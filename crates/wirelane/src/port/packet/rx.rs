@@ -64,6 +64,8 @@ pub(super) struct Receiver {
     watermark: u64,
     ledger: Ledger,
     failure: Option<Error>,
+    /// The end was reported, as such or as an error.
+    ended: bool,
     /// Monotonic time at which to give up waiting for packets that the kernel has counted.
     deadline: Option<u64>,
     next_error_check: u64,
@@ -90,6 +92,7 @@ impl Receiver {
             watermark: 0,
             ledger: Ledger::default(),
             failure: None,
+            ended: false,
             deadline: None,
             next_error_check: 0,
         }
@@ -245,6 +248,7 @@ impl Receiver {
                 self.name()
             ));
         }
+        self.ended = true;
         match self.failure.take() {
             Some(failure) => Err(failure),
             None => Ok(true),
@@ -294,6 +298,9 @@ impl Receive for Receiver {
         let time = clock::realtime_ns();
         if self.left > 0 {
             return Ok(Readiness::Now);
+        }
+        if self.ended {
+            return Ok(Readiness::End);
         }
         // The consumer holds frames of the whole ring; more may be waiting for room.
         let full = self.setup.ring.is_open(self.block);
