@@ -84,6 +84,8 @@ pub mod inspect;
 #[cfg(not(loom))]
 pub mod pipeline;
 #[cfg(not(loom))]
+pub mod placement;
+#[cfg(not(loom))]
 pub mod port;
 #[cfg(not(loom))]
 pub mod privilege;

@@ -9,6 +9,8 @@ use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wirelane::capture::live::{Capture, CaptureConfig, OutputConfig};
 use wirelane::capture::{Rotation, WriterOptions};
+use wirelane::mask::MAX_QUEUES;
+use wirelane::placement::Placement;
 use wirelane::port::{self, OpenOptions, PortInfo, Spec};
 use wirelane::privilege::{self, User};
 use wirelane::{Error, ErrorKind, QueueMask, QueueSet, Result, clock};
@@ -147,9 +149,22 @@ fn open_options(args: &CaptureArgs) -> Result<OpenOptions> {
         transmit: false,
         snaplen: args.snaplen,
         promiscuous: args.promiscuous,
+        placement: placement(args)?,
         ring_bytes: ring
             .map_err(|_| Error::usage("--ring", "more than this machine can address"))?,
     })
+}
+
+/// The CPUs of the queues.
+fn placement(args: &CaptureArgs) -> Result<Placement> {
+    let placement = match &args.cpus {
+        None | Some(QueueSet::All) => Placement::default(),
+        Some(list) => {
+            let cpus: Vec<_> = list.members(MAX_QUEUES).map(|cpu| cpu as u32).collect();
+            Placement::of(&cpus)?
+        }
+    };
+    Ok(if args.single { placement.on_one() } else { placement })
 }
 
 fn config(args: &CaptureArgs) -> Result<CaptureConfig> {
@@ -172,18 +187,10 @@ fn config(args: &CaptureArgs) -> Result<CaptureConfig> {
         options: WriterOptions { rotation, ..WriterOptions::of_path(path) },
         split: args.split,
     });
-    let cpus = match &args.cpus {
-        None => Vec::new(),
-        Some(QueueSet::All) => Vec::new(),
-        Some(list) => list.members(wirelane::mask::MAX_QUEUES).map(|cpu| cpu as u32).collect(),
-    };
-    if args.cpus.as_ref().is_some_and(QueueSet::is_empty) {
-        return Err(Error::usage("--cpus", "a thread needs a CPU").help("write a list such as 0-3"));
-    }
     Ok(CaptureConfig {
         output,
         single: args.single,
-        cpus,
+        placement: placement(args)?,
         packets: args.count,
         buffer: usize::try_from(args.buffer).unwrap_or(usize::MAX),
         statistics_every: args.statistics_every,

@@ -33,6 +33,7 @@ pub use self::spec::{Backend, Options, Spec};
 use crate::error::Result;
 use crate::frame::Batch;
 use crate::mask::{Class, QueueMask};
+use crate::placement::Placement;
 use crate::stats::{RxCounters, TxCounters};
 
 /// What to open of a port, beside what its spec says.
@@ -50,6 +51,8 @@ pub struct OpenOptions {
     pub promiscuous: bool,
     /// Bytes of receive memory per queue; the backend's choice when `None`.
     pub ring_bytes: Option<usize>,
+    /// Which CPU serves which queue: its memory is taken from the NUMA node of that CPU.
+    pub placement: Placement,
 }
 
 impl OpenOptions {
@@ -66,6 +69,7 @@ impl Default for OpenOptions {
             snaplen: Self::MAX_SNAPLEN,
             promiscuous: false,
             ring_bytes: None,
+            placement: Placement::default(),
         }
     }
 }

@@ -26,7 +26,7 @@ use std::sync::{Arc, Barrier, Condvar, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use wirelane_os::{affinity, clock};
+use wirelane_os::clock;
 
 use self::budget::Budget;
 use self::worker::{Credit, Lane, Worker};
@@ -35,6 +35,7 @@ use crate::capture::{CaptureWriter, Source, WriterOptions, Written, split_name};
 use crate::error::{Error, Result};
 use crate::mask::Class;
 use crate::pipeline;
+use crate::placement::Placement;
 use crate::port::{Control, FrameCounts, Port, PortInfo, Rx};
 use crate::ring::channel;
 use crate::stats::{QueueStats, RxCounters};
@@ -51,8 +52,8 @@ pub struct CaptureConfig {
     pub output: Option<OutputConfig>,
     /// All queues on one thread, instead of one thread per queue.
     pub single: bool,
-    /// CPUs to pin the receiving threads to, in turn; those the process may use when empty.
-    pub cpus: Vec<u32>,
+    /// The CPUs of the receiving threads.
+    pub placement: Placement,
     /// End after this many packets.
     pub packets: Option<u64>,
     /// Memory between the receiving threads and the writer, in bytes.
@@ -66,7 +67,7 @@ impl Default for CaptureConfig {
         Self {
             output: None,
             single: false,
-            cpus: Vec::new(),
+            placement: Placement::default(),
             packets: None,
             buffer: 64 << 20,
             statistics_every: Duration::from_secs(10),
@@ -326,10 +327,6 @@ impl Capture {
         config: &CaptureConfig,
     ) -> Result<()> {
         let budget = Arc::new(Budget::new(config.packets));
-        let cpus = match config.cpus.as_slice() {
-            [] => affinity::allowed_cpus().map_err(|error| Error::os("CPUs", error))?,
-            cpus => cpus.to_vec(),
-        };
         let groups = group(inputs, lanes, config.single);
         let barrier = Arc::new(Barrier::new(groups.len() + 1));
         let (report, reports) = mpsc::channel();
@@ -338,21 +335,12 @@ impl Capture {
             let (barrier, report) = (Arc::clone(&barrier), report.clone());
             let running = Arc::clone(&self.running);
             let mut worker = Worker { lanes, budget: Arc::clone(&budget), admitted: 0, lossless };
-            // More threads than CPUs: leave placing them to the scheduler.
-            let cpu = cpus.get(i % cpus.len().max(1)).copied();
-            let pin = !config.cpus.is_empty() || cpus.len() > 1;
+            let placement = config.placement.clone();
             running.add(1);
             let name = inputs.first().map_or("wl-rx".into(), |rx| format!("wl-rx{}", rx.queue()));
             self.workers.push(spawn(&name, move || {
-                let pinned = match cpu.filter(|_| pin) {
-                    Some(cpu) => affinity::pin(cpu).map_err(|error| {
-                        Error::os(format!("CPU {cpu}"), error)
-                            .help("name CPUs that this process may use, with --cpus")
-                    }),
-                    None => Ok(()),
-                };
                 // Nobody waits for this report if starting another thread failed.
-                let _ = report.send(pinned);
+                let _ = report.send(placement.pin(i));
                 barrier.wait();
                 let error = pipeline::run(&mut inputs, &mut worker).err();
                 worker.finish();

@@ -109,15 +109,18 @@ impl Sim {
             ends.clear();
         }
         let memory = pool_config(config, options);
+        let position = |queue| queues.iter().position(|open| *open == queue).unwrap_or(0);
+        let node_of = |queue| options.placement.numa_node(position(queue));
         for ((class, queue), walk) in ends.iter().zip(stream.walks(&ends)) {
-            let pool = sim.pool(memory.clone())?;
+            let pool = sim.pool(PoolConfig { numa_node: node_of(*queue), ..memory.clone() })?;
             let counters = Arc::new(RxCounters::new(*queue, *class));
             let end = Arc::clone(&counters);
             let source = Source::new(&stream, walk, &sim.switch, counters, pool, options.snaplen);
             sim.rx.push(Rx::new(source, end));
         }
         for queue in queues.iter().filter(|_| options.transmit) {
-            let pool = sim.pool(transmit_config(config.frames, config.longest()))?;
+            let memory = transmit_config(config.frames, config.longest());
+            let pool = sim.pool(PoolConfig { numa_node: node_of(*queue), ..memory })?;
             let counters = Arc::new(TxCounters::new(*queue));
             let end = Arc::clone(&counters);
             sim.tx.push(Tx::new(Sink::new(pool, counters, config.verify), end));
