@@ -1,6 +1,7 @@
-//! One entry for automation: `cargo xtask test`.
+//! One entry for automation: `cargo xtask test`, `cargo xtask bench`.
 #![allow(clippy::print_stdout, reason = "talking to the terminal is what this program is for")]
 
+mod bench;
 mod cargo;
 mod fuzz;
 mod libtest;
@@ -15,6 +16,7 @@ use clap::{Parser, Subcommand};
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Task::Test(arguments) => test::run(&arguments),
+        Task::Bench(arguments) => bench::run(&arguments),
     }
 }
 
@@ -30,4 +32,6 @@ struct Arguments {
 enum Task {
     /// Run all tests and checks; install what they need, or say what is missing
     Test(test::Arguments),
+    /// Measure what the documentation promises, beside other programs in the same run
+    Bench(bench::Arguments),
 }

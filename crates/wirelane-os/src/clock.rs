@@ -47,6 +47,11 @@ pub fn process_cpu() -> CpuTime {
     usage(libc::RUSAGE_SELF)
 }
 
+/// CPU time of all children that have ended and were waited for, with that of their own such children.
+pub fn children_cpu() -> CpuTime {
+    usage(libc::RUSAGE_CHILDREN)
+}
+
 fn nanoseconds(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
