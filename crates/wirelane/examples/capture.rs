@@ -6,26 +6,15 @@
 //! port with `count=`, a file), or after ten seconds.
 #![allow(clippy::print_stdout)]
 
-use std::error::Error;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
+use wirelane::Result;
 use wirelane::capture::WriterOptions;
 use wirelane::capture::live::{Capture, CaptureConfig, OutputConfig};
 use wirelane::port::{self, OpenOptions, Spec};
 
-fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("capture: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let spec: Spec = arguments.next().as_deref().unwrap_or("sim:4?count=1000000").parse()?;
     let path = PathBuf::from(arguments.next().as_deref().unwrap_or("capture.pcapng"));
@@ -51,7 +40,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         println!("{} packets, {} bytes in {}", written.packets, written.bytes, path.display());
     }
     match outcome.errors.into_iter().next() {
-        Some(error) => Err(error.into()),
+        Some(error) => Err(error),
         None => Ok(()),
     }
 }

@@ -5,25 +5,13 @@
 //! It ends when the port does (a simulated port with `count=`, a file), or after ten seconds.
 #![allow(clippy::print_stdout)]
 
-use std::error::Error;
-use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
 use wirelane::port::{self, OpenOptions, Rx, Spec};
-use wirelane::{Batch, pipeline};
+use wirelane::{Batch, Error, Result, pipeline};
 
-fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("count: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<()> {
     let port = std::env::args().nth(1);
     let spec: Spec = port.as_deref().unwrap_or("sim:4?count=1000000").parse()?;
     let mut port = port::open(&spec, &OpenOptions::default())?;
@@ -41,7 +29,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     println!("class  queue     packets           bytes");
     let mut total = 0;
     for thread in threads {
-        let (rx, packets, bytes) = thread.join().map_err(|_| "a thread panicked")??;
+        let (rx, packets, bytes) =
+            thread.join().map_err(|_| Error::failed("receiving thread", "panicked"))??;
         println!("{:5} {:6} {packets:11} {bytes:15}", rx.class(), rx.queue());
         total += packets;
     }
@@ -50,7 +39,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 }
 
 /// Receives until the queue has ended; gives it back with its packets and bytes.
-fn count(rx: Rx) -> wirelane::Result<(Rx, u64, u64)> {
+fn count(rx: Rx) -> Result<(Rx, u64, u64)> {
     let mut inputs = [rx];
     let (mut packets, mut bytes) = (0, 0);
     pipeline::run(&mut inputs, &mut |_input: usize, batch: &mut Batch| {

@@ -4,46 +4,32 @@
 //!     cargo run --release -p wirelane --example rxdrop -- 'sim:2?count=100M'
 #![allow(clippy::print_stdout)]
 
-use std::error::Error;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use wirelane::placement::Placement;
 use wirelane::port::{self, OpenOptions, Spec};
 use wirelane::stats::RxCounters;
-use wirelane::{Batch, pipeline};
-use wirelane_os::affinity;
+use wirelane::{Batch, Error, Result, pipeline};
 
-fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("rxdrop: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<()> {
     let port = std::env::args().nth(1);
     let spec: Spec = port.as_deref().unwrap_or("sim:4?count=1000000").parse()?;
     let mut port = port::open(&spec, &OpenOptions::default())?;
     let inputs = port.rx();
     let counters: Vec<_> = inputs.iter().map(|rx| Arc::clone(rx.counters())).collect();
 
-    let cpus = affinity::allowed_cpus()?;
     let running = Arc::new(AtomicUsize::new(inputs.len()));
     let mut threads = Vec::new();
-    for (rx, cpu) in inputs.into_iter().zip(cpus.into_iter().cycle()) {
+    for (position, rx) in inputs.into_iter().enumerate() {
         let running = Arc::clone(&running);
-        threads.push(thread::spawn(move || -> Result<(), wirelane::Error> {
-            let pinned = affinity::pin(cpu)
-                .map_err(|error| wirelane::Error::os(format!("CPU {cpu}"), error));
+        threads.push(thread::spawn(move || {
+            let pinned = Placement::default().pin(position);
             // Frames that the consumer leaves in the batch are given back: dropped.
-            let result =
-                pinned.and_then(|()| pipeline::run(&mut [rx], &mut |_: usize, _: &mut Batch| {}));
+            let drop_all = &mut |_: usize, _: &mut Batch| {};
+            let result = pinned.and_then(|()| pipeline::run(&mut [rx], drop_all));
             running.fetch_sub(1, Ordering::Release);
             result
         }));
@@ -51,7 +37,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     port.start()?;
     report(&counters, || running.load(Ordering::Acquire) > 0);
     for thread in threads {
-        thread.join().map_err(|_| "a thread panicked")??;
+        thread.join().map_err(|_| Error::failed("receiving thread", "panicked"))??;
     }
     Ok(())
 }

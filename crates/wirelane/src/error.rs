@@ -23,11 +23,10 @@ pub enum ErrorKind {
 
 /// A failure in words: `object: cause; help`, always one line.
 ///
-/// One pointer wide, so that results stay small on the way up.
-#[derive(Debug)]
+/// One pointer wide, so that results stay small on the way up. `Debug` reads like `Display`, so that
+/// `fn main() -> wirelane::Result<()>` says something useful.
 pub struct Error(Box<Body>);
 
-#[derive(Debug)]
 struct Body {
     kind: ErrorKind,
     object: String,
@@ -113,6 +112,12 @@ impl fmt::Display for Error {
             one_line(f, help)?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -1,6 +1,7 @@
 //! `wirelane capture`: every selected queue in parallel, counted or written.
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use wirelane::capture::live::{Capture, CaptureConfig, OutputConfig};
 use wirelane::capture::{Rotation, WriterOptions};
 use wirelane::mask::MAX_QUEUES;
 use wirelane::placement::Placement;
-use wirelane::port::{self, OpenOptions, PortInfo, Spec};
+use wirelane::port::{self, Backend, OpenOptions, PortInfo, Spec};
 use wirelane::privilege::{self, User};
 use wirelane::{Error, ErrorKind, QueueMask, QueueSet, Result, clock};
 
@@ -101,6 +102,10 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
             .help("write the packets to a file"));
     }
     let spec: Spec = args.port.parse()?;
+    if let Some(path) = args.write.as_ref().filter(|path| is_input(&spec, path)) {
+        let error = Error::usage(path.display().to_string(), "it is the file to be read");
+        return Err(error.help("write to another file"));
+    }
     let config = config(args)?;
     let signals = Signals::register()?;
     let user = args.user.as_deref().map(privilege::find_user).transpose()?;
@@ -134,6 +139,13 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
             Err(explain(first, dropped))
         }
     }
+}
+
+/// Whether `path` is the file that `spec` reads.
+fn is_input(spec: &Spec, path: &Path) -> bool {
+    let identity = |path: &Path| path.metadata().ok().map(|file| (file.dev(), file.ino()));
+    let input = identity(Path::new(&spec.name));
+    spec.backend == Some(Backend::File) && input.is_some() && input == identity(path)
 }
 
 fn open_options(args: &CaptureArgs) -> Result<OpenOptions> {
