@@ -12,10 +12,10 @@ use crate::port::{OpenOptions, Spec};
 const BUDGET: usize = 256 << 20;
 const LEAST: usize = 2 << 20;
 const MOST: usize = 32 << 20;
-/// One hand-over costs a wake-up, so blocks should be large. But the timer hands them over however
-/// empty they are: a consumer that stalls loses packets after as many `retire` times as there are
-/// blocks, so there should be many.
-const BLOCK: usize = 512 << 10;
+/// The timer hands blocks over however empty they are: a consumer that stalls loses packets after as
+/// many `retire` times as there are blocks. So there should be many; that they are small costs no
+/// wake-ups, because receivers take naps when blocks come densely.
+const BLOCK: usize = 256 << 10;
 const BLOCKS: usize = 16;
 const FEWEST_BLOCKS: usize = 4;
 const LARGEST_BLOCK: usize = 64 << 20;
@@ -152,7 +152,7 @@ mod tests {
             assert!((LEAST / 2..=MOST).contains(&ring), "{rings}: {ring}");
             assert!(rings > 129 || ring * rings <= BUDGET + LEAST, "{rings}: {ring}");
         }
-        assert_eq!(default.shape(1), (512 << 10, 64));
+        assert_eq!(default.shape(1), (256 << 10, 128));
         assert_eq!(default.shape(1000), (128 << 10, 16));
     }
 

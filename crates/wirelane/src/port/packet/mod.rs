@@ -109,7 +109,11 @@ impl PacketPort {
             }
         }
         let retire = u64::try_from(config.retire.as_nanos()).unwrap_or(u64::MAX);
-        let times = Times { retire, lateness: 2 * retire + SLACK };
+        let ring_bytes = rings
+            .first()
+            .map_or(0, |ring| u64::from(ring.block_size()) * u64::from(ring.block_count()));
+        let nap = rx::longest_nap(ring_bytes, device.speed, retire);
+        let times = Times { retire, lateness: 2 * retire + SLACK, nap };
         let snaplen = options.snaplen.clamp(1, OpenOptions::MAX_SNAPLEN);
         let info = describe(spec, &device, notes, snaplen, times.lateness);
         let interface: Arc<str> = device.name.as_str().into();
