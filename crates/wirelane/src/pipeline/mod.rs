@@ -43,30 +43,91 @@ impl<F: FnMut(usize, &mut Batch)> Consumer for F {
 /// or the consumer admits nothing more.
 ///
 /// # Errors
-/// A port failed; what was received before has been consumed.
+/// A receiving end failed. The others have been received from until they ended or failed, too: what
+/// they held is not lost. The first error is returned.
 pub fn run(inputs: &mut [Rx], consumer: &mut impl Consumer) -> Result<()> {
     let mut batch = Batch::default();
     let mut rounds = 0;
+    let (mut failure, mut failures) = (None, 0);
     loop {
         let mut idle = true;
         rounds = if rounds < ROUNDS_UNASKED { rounds + 1 } else { 0 };
         for (input, rx) in inputs.iter_mut().enumerate() {
             let admitted = consumer.admit(Batch::DEFAULT);
             if admitted == 0 {
-                return Ok(());
+                return failure.map_or(Ok(()), Err);
             }
             batch.limit(admitted);
             if rx.receive(&mut batch) > 0 {
                 idle = false;
                 consumer.consume(input, &mut batch);
                 batch.clear();
-            } else if rounds == ROUNDS_UNASKED {
-                rx.readiness()?;
+            } else if rounds == ROUNDS_UNASKED
+                && let Err(error) = rx.readiness()
+            {
+                failures += 1;
+                failure.get_or_insert(error);
             }
         }
         consumer.round(inputs, idle);
-        if idle && !wait_any(inputs, LONGEST_SLEEP)? {
-            return Ok(());
+        if !idle {
+            continue;
         }
+        match wait_any(inputs, LONGEST_SLEEP) {
+            Ok(true) => {}
+            Ok(false) => return failure.map_or(Ok(()), Err),
+            // Every end fails once at most; more errors than ends are of the waiting itself.
+            Err(error) if failures >= inputs.len() => return Err(failure.unwrap_or(error)),
+            Err(error) => {
+                failures += 1;
+                failure.get_or_insert(error);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use crate::port::sim::Sim;
+    use crate::port::{OpenOptions, Port, Readiness, Receive};
+
+    /// Receives nothing, fails once, and is at its end then.
+    struct Failing(u32);
+
+    impl Receive for Failing {
+        fn receive(&mut self, _: &mut Batch) -> usize {
+            0
+        }
+
+        fn readiness(&mut self) -> Result<Readiness<'_>> {
+            self.0 += 1;
+            if self.0 == 1 { Err(Error::failed("wire", "cut")) } else { Ok(Readiness::End) }
+        }
+
+        fn watermark(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn one_end_that_fails_does_not_cost_the_others_their_packets() {
+        let spec = "sim:2?rate=1Mpps&count=20000&tx=2&flows=63".parse().unwrap();
+        let mut sim = Sim::open(&spec, &OpenOptions::default()).unwrap();
+        let mut inputs = sim.rx();
+        let broken = inputs.remove(0).wrap(|_, _| Failing(0));
+        inputs.insert(0, broken);
+        sim.start().unwrap();
+        let mut received = 0;
+        let error = run(&mut inputs, &mut |_, batch: &mut Batch| received += batch.len());
+        assert_eq!(error.unwrap_err().to_string(), "wire: cut");
+        let stream = crate::port::sim::Stream::new(&spec).unwrap();
+        let place = |rx: &Rx| (rx.class(), rx.queue());
+        let expected = (0..20_000).filter(|k| {
+            let packet = stream.packet(*k);
+            (packet.class, packet.queue) != place(&inputs[0])
+        });
+        assert_eq!(received, expected.count());
     }
 }

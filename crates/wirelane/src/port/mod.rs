@@ -226,7 +226,8 @@ pub trait Receive: Send {
     /// housekeeping, such as reading the kernel's counters.
     ///
     /// # Errors
-    /// The interface went away or the system refuses; what was received before stays valid.
+    /// The interface went away or the system refuses; what was received before stays valid. Said
+    /// once: the next answer is [`Readiness::End`].
     fn readiness(&mut self) -> Result<Readiness<'_>>;
 
     /// No frame older than this (nanoseconds since the Unix epoch) will be received any more.
