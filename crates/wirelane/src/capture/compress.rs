@@ -138,6 +138,12 @@ impl<R: Read> Read for ZstdFrames<R> {
                     return Ok(count);
                 }
                 self.in_frame = false;
+                // The decoder of the crate reads the checksum and leaves comparing it to us.
+                let stated = self.decoder.get_checksum_from_data();
+                if stated.is_some() && stated != self.decoder.get_calculated_checksum() {
+                    let text = "zstd: the content of a frame does not match its checksum";
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+                }
             }
             if !self.next_frame()? {
                 return Ok(0);
