@@ -184,8 +184,20 @@ impl CaptureWriter {
         if self.output.encoded_bytes() + added + self.end_len() <= limit {
             self.output.statistics(statistics);
         }
+        self.keep_statistics(statistics);
+    }
+
+    /// Takes the counters that will end the current file if the next one begins before others are given. Nothing is
+    /// written now.
+    pub fn keep_statistics(&mut self, statistics: &[Statistics]) {
         self.statistics.clear();
         self.statistics.extend_from_slice(statistics);
+    }
+
+    /// Whether this is a rotation of files.
+    #[must_use]
+    pub fn is_rotating(&self) -> bool {
+        self.names.is_some()
     }
 
     /// Writes what has waited for a second. `now` is in nanoseconds of any clock that only goes forward; call it a few

@@ -80,6 +80,11 @@ impl WriterThread {
         loop {
             let finished = self.collect(merge);
             let now = clock::realtime_ns();
+            if self.file.is_rotating() {
+                // Any of the next packets may end a file.
+                let statistics = self.statistics(started, None);
+                self.file.keep_statistics(&statistics);
+            }
             while self.write_run(merge, now.saturating_sub(self.lateness))? {}
             self.written.set(self.file.written().packets);
             if finished {
