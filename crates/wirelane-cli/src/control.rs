@@ -1,7 +1,7 @@
 //! Talking to a running capture over a local socket: one JSON line each way.
 //!
-//! The socket lies in a directory that only the user can enter, named after the process id. The
-//! running side checks the caller's user id as well.
+//! The socket lies in a directory that only the user of the capture, and root, can enter, and is
+//! named after the process id.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -48,10 +48,10 @@ pub(crate) struct Reply {
 /// # Errors
 /// There is none, or it refuses.
 pub(crate) fn ask(pid: u32, change: &Change) -> Result<Reply> {
-    let path = directory().join(format!("{pid}.sock"));
+    let path = directory(user_of(pid)).join(format!("{pid}.sock"));
     let failed = |error: io::Error| {
         Error::io(format!("process {pid}"), "connect", error)
-            .help("give the process id of a running `wirelane capture` of the same user")
+            .help("give the process id of a running `wirelane capture` of this user")
     };
     let stream = UnixStream::connect(path).map_err(failed)?;
     let text = exchange(stream, change).map_err(failed)?;
@@ -87,7 +87,7 @@ impl ControlServer {
     /// # Errors
     /// The socket cannot be made; the capture does not depend on it.
     pub(crate) fn start(control: Arc<dyn Control>, queues: usize) -> Result<Self> {
-        let directory = directory();
+        let directory = directory(wirelane::privilege::uid());
         let failed = |error| Error::io(directory.display().to_string(), "bind", error);
         prepare(&directory).map_err(failed)?;
         let path = directory.join(format!("{}.sock", std::process::id()));
@@ -179,9 +179,9 @@ fn change(set: &mut QueueSet, text: &str, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Where the sockets of this user's captures are.
-fn directory() -> PathBuf {
-    let uid = wirelane::privilege::uid();
+/// Where the sockets of a user's captures are. Does not depend on the environment, which is not
+/// the same under sudo.
+fn directory(uid: u32) -> PathBuf {
     if uid == 0 {
         return "/run/wirelane".into();
     }
@@ -189,7 +189,17 @@ fn directory() -> PathBuf {
     if runtime.is_dir() {
         return runtime.join("wirelane");
     }
-    std::env::temp_dir().join(format!("wirelane-{uid}"))
+    format!("/tmp/wirelane-{uid}").into()
+}
+
+/// The user that a process runs as: a capture may have become another one since it was started.
+fn user_of(pid: u32) -> u32 {
+    // Not the owner of /proc/PID, which is root for a process that has changed its user.
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    // Real, effective, saved, file system.
+    let effective = ids.and_then(|ids| ids.split_whitespace().nth(1)?.parse().ok());
+    effective.unwrap_or_else(wirelane::privilege::uid)
 }
 
 /// Makes the directory, ours alone, and takes out what killed processes left.
