@@ -20,12 +20,14 @@
 //! which a block that is not full is handed over), `bypass=on|off` (transmit past the queueing
 //! discipline).
 //!
-//! Reading order: [`program`](self) (who gets which packet), ring (the memory), rx, control, tx.
+//! Reading order: `program` (who gets which packet), `ring` (the memory), `rx` (the walk), `pace` (when
+//! to wake), `control` (masks and stop), `tx`.
 #![allow(unsafe_code)]
 
 mod config;
 mod control;
 mod device;
+mod pace;
 mod program;
 mod ring;
 mod rx;
@@ -112,7 +114,7 @@ impl PacketPort {
         let ring_bytes = rings
             .first()
             .map_or(0, |ring| u64::from(ring.block_size()) * u64::from(ring.block_count()));
-        let nap = rx::longest_nap(ring_bytes, device.speed, retire);
+        let nap = pace::longest_nap(ring_bytes, device.speed, retire);
         let times = Times { retire, lateness: 2 * retire + SLACK, nap };
         let snaplen = options.snaplen.clamp(1, OpenOptions::MAX_SNAPLEN);
         let info = describe(spec, &device, notes, snaplen, times.lateness);

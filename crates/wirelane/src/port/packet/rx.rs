@@ -12,6 +12,7 @@ use wirelane_os::packet::{
 };
 
 use super::control::Progress;
+use super::pace::Pace;
 use super::ring::{Ring, VLAN_TAG};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame, Meta};
@@ -39,17 +40,8 @@ pub(super) struct Times {
     pub(super) retire: u64,
     /// A packet is handed over at most this long after its timestamp.
     pub(super) lateness: u64,
-    /// Longest time to look away from a ring while packets come densely; see [`longest_nap`].
+    /// Longest time to look away from a ring while packets come densely; see [`longest_nap`](super::pace::longest_nap).
     pub(super) nap: u64,
-}
-
-/// How long a receiver may look away from a ring of `bytes` without fear that it overflows: half of
-/// what it holds at `speed` bits per second, and at no less than what virtual devices reach.
-pub(super) fn longest_nap(bytes: u64, speed: Option<u64>, retire: u64) -> u64 {
-    const VIRTUAL: u64 = 20_000_000_000;
-    let bytes_per_second = speed.unwrap_or(0).max(VIRTUAL) / 8;
-    let half = bytes.saturating_mul(1_000_000_000) / 2 / bytes_per_second;
-    half.min(retire / 2)
 }
 
 /// What a receiver is made from.
@@ -84,39 +76,6 @@ pub(super) struct Receiver {
     next_error_check: u64,
 }
 
-/// How long to look away while packets come densely.
-///
-/// To be woken for each block costs much more than to walk it. So while full blocks come, a
-/// receiver sleeps for a time of its own choice, in which several of them gather.
-struct Pace {
-    /// Nanoseconds, adapted so that up to a quarter of the ring gathers.
-    nap: u64,
-    /// Blocks opened since the last nap.
-    blocks: u32,
-    /// The last block was full when it was handed over, not timed out.
-    dense: bool,
-}
-
-impl Pace {
-    /// A shorter nap is not worth its wake-up.
-    const SHORTEST: u64 = 100_000;
-
-    /// The nap to take now, if any.
-    fn next(&mut self, longest: u64, ring: u32) -> Option<Duration> {
-        let blocks = std::mem::take(&mut self.blocks);
-        if !std::mem::take(&mut self.dense) {
-            return None;
-        }
-        if blocks > ring / 4 {
-            self.nap /= 2;
-        } else if blocks <= ring / 8 {
-            self.nap = self.nap.saturating_mul(2);
-        }
-        self.nap = self.nap.max(Self::SHORTEST / 2).min(longest);
-        (self.nap >= Self::SHORTEST).then(|| Duration::from_nanos(self.nap))
-    }
-}
-
 /// What the kernel says it gave us, and what we got.
 #[derive(Default)]
 struct Ledger {
@@ -137,7 +96,7 @@ impl Receiver {
             offset: 0,
             watermark: 0,
             ledger: Ledger::default(),
-            pace: Pace { nap: Pace::SHORTEST, blocks: 0, dense: false },
+            pace: Pace::new(),
             failure: None,
             ended: false,
             deadline: None,
@@ -156,8 +115,7 @@ impl Receiver {
         self.left = header.num_pkts;
         self.offset = header.offset_to_first_pkt;
         self.ledger.blocks_since += 1;
-        self.pace.blocks += 1;
-        self.pace.dense = header.block_status & TP_STATUS_BLK_TMO == 0;
+        self.pace.opened(header.block_status & TP_STATUS_BLK_TMO == 0);
         // The kernel says at the head of the block that it lost packets: the one moment to ask how
         // many without doing it in vain, and the only one if we never get to wait.
         let losing = header.block_status & TP_STATUS_LOSING != 0;
@@ -376,7 +334,8 @@ impl Receive for Receiver {
         if ending {
             return Ok(Readiness::After((retire / 8).min(Duration::from_millis(1))));
         }
-        if let Some(nap) = self.pace.next(self.setup.times.nap, self.setup.ring.block_count()) {
+        if let Some(nap) = self.pace.next(now, self.setup.times.nap, self.setup.ring.block_count())
+        {
             return Ok(Readiness::After(nap));
         }
         // The kernel calls a socket readable while the block before the one that it fills is not
@@ -442,35 +401,4 @@ fn prefetch(start: NonNull<u8>, slot: usize) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (start, slot);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn naps_fit_the_ring() {
-        let millis = |bytes, speed| longest_nap(bytes, speed, 20_000_000) as f64 / 1e6;
-        assert_eq!(millis(28 << 20, None), 5.872025);
-        assert_eq!(millis(28 << 20, Some(1_000_000_000)), 5.872025);
-        assert_eq!(millis(28 << 20, Some(100_000_000_000)), 1.174405);
-        assert_eq!(millis(1 << 30, None), 10.0);
-    }
-
-    #[test]
-    fn naps_follow_the_rate() {
-        let mut pace = Pace { nap: Pace::SHORTEST, blocks: 0, dense: false };
-        let mut round = |blocks, dense| {
-            (pace.blocks, pace.dense) = (blocks, dense);
-            pace.next(5_000_000, 64).map(|nap| nap.as_micros())
-        };
-        assert_eq!(round(1, false), None, "sparse: wait for the kernel");
-        let calm: Vec<_> = (0..7).filter_map(|_| round(1, true)).collect();
-        assert_eq!(calm, [200, 400, 800, 1600, 3200, 5000, 5000]);
-        assert_eq!(round(12, true), Some(5000));
-        assert_eq!(round(40, true), Some(2500));
-        let flood: Vec<_> = (0..6).map(|_| round(60, true)).collect();
-        assert_eq!(flood, [Some(1250), Some(625), Some(312), Some(156), None, None]);
-        assert_eq!(round(0, true), Some(100));
-    }
 }

@@ -1,0 +1,105 @@
+//! How long to look away from a ring while packets come densely.
+//!
+//! To be woken for each block costs more than to walk it: about 70 µs of CPU time were measured per
+//! wake-up on a virtual machine with Linux 6.18, which for blocks of 512 KiB made 230 ns per packet
+//! of 1500 bytes, and 40 ns with naps. So while full blocks come, a receiver sleeps for a time of its
+//! own choice, in which several of them gather; while they are handed over by their time-out, it
+//! waits for the kernel.
+
+use std::time::Duration;
+
+/// Decides on naps. See the [module documentation](self).
+pub(super) struct Pace {
+    /// Nanoseconds, adapted so that up to a quarter of the ring gathers.
+    nap: u64,
+    /// Monotonic time at which the last nap ends.
+    until: u64,
+    /// Blocks opened since the last decision.
+    blocks: u32,
+    /// The last block was full when it was handed over, not timed out.
+    dense: bool,
+}
+
+impl Pace {
+    /// A shorter nap is not worth its wake-up.
+    const SHORTEST: u64 = 100_000;
+
+    pub(super) fn new() -> Self {
+        Self { nap: Self::SHORTEST, until: 0, blocks: 0, dense: false }
+    }
+
+    /// Counts a block that was opened; `full` if it was not its time-out that handed it over.
+    #[inline]
+    pub(super) fn opened(&mut self, full: bool) {
+        self.blocks += 1;
+        self.dense = full;
+    }
+
+    /// The nap to take at time `now`, if any: a new one after new blocks, else what is left of the
+    /// last one.
+    pub(super) fn next(&mut self, now: u64, longest: u64, ring: u32) -> Option<Duration> {
+        let blocks = std::mem::take(&mut self.blocks);
+        if blocks > 0 {
+            if blocks > ring / 4 {
+                self.nap /= 2;
+            } else if blocks <= ring / 8 {
+                self.nap = self.nap.saturating_mul(2);
+            }
+            self.nap = self.nap.max(Self::SHORTEST / 2).min(longest);
+            let worth = self.dense && self.nap >= Self::SHORTEST;
+            self.until = if worth { now.saturating_add(self.nap) } else { 0 };
+        }
+        let left = self.until.checked_sub(now).filter(|left| *left > 0);
+        left.map(Duration::from_nanos)
+    }
+}
+
+/// How long a receiver may look away from a ring of `bytes` without fear that it overflows: half of
+/// what it holds at `speed` bits per second, and at no less than what virtual devices reach.
+pub(super) fn longest_nap(bytes: u64, speed: Option<u64>, retire: u64) -> u64 {
+    const VIRTUAL: u64 = 20_000_000_000;
+    let bytes_per_second = speed.unwrap_or(0).max(VIRTUAL) / 8;
+    let half = bytes.saturating_mul(1_000_000_000) / 2 / bytes_per_second;
+    half.min(retire / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn naps_fit_the_ring() {
+        let millis = |bytes, speed| longest_nap(bytes, speed, 20_000_000) as f64 / 1e6;
+        assert_eq!(millis(28 << 20, None), 5.872025);
+        assert_eq!(millis(28 << 20, Some(1_000_000_000)), 5.872025);
+        assert_eq!(millis(28 << 20, Some(100_000_000_000)), 1.174405);
+        assert_eq!(millis(1 << 30, None), 10.0);
+    }
+
+    #[test]
+    fn naps_follow_the_rate() {
+        let mut pace = Pace::new();
+        let mut now = 0;
+        let mut round = |blocks, dense| {
+            now += 1_000_000_000;
+            (pace.blocks, pace.dense) = (blocks, dense);
+            let nap = pace.next(now, 5_000_000, 64).map(|nap| nap.as_micros());
+            // Asked again too early, what is left; too late, nothing.
+            if let Some(nap) = nap {
+                let left = pace.next(now + 50_000, 5_000_000, 64).map(|nap| nap.as_micros());
+                assert_eq!(left, Some(nap - 50));
+                assert_eq!(pace.next(now + 5_000_000, 5_000_000, 64), None);
+            }
+            nap
+        };
+        assert_eq!(round(0, false), None);
+        assert_eq!(round(12, false), None, "sparse: wait for the kernel");
+        let calm: Vec<_> = (0..7).filter_map(|_| round(1, true)).collect();
+        assert_eq!(calm, [200, 400, 800, 1600, 3200, 5000, 5000]);
+        assert_eq!(round(12, true), Some(5000));
+        assert_eq!(round(40, true), Some(2500));
+        let flood: Vec<_> = (0..6).map(|_| round(60, true)).collect();
+        assert_eq!(flood, [Some(1250), Some(625), Some(312), Some(156), None, None]);
+        assert_eq!(round(1, true), Some(100));
+    }
+}
