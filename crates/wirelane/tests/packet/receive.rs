@@ -134,6 +134,64 @@ fn privileged_frames_outlive_the_port_and_keep_their_block() {
     assert_eq!(reader.join().unwrap(), [Some(0), Some(1), Some(2), Some(3)]);
 }
 
+/// A consumer that keeps frames of every block stops the ring, and nothing else.
+#[test]
+fn privileged_a_ring_that_is_held_as_a_whole_goes_on_later() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "wl-full", 2);
+    let options = masked(mask(&[0], &[], false));
+    let mut port = open(&ns, "packet:wl-full?ring=64Ki&block=16Ki&retire=1ms", &options).unwrap();
+    let mut rx = port.rx().into_iter().next().unwrap();
+    port.start().unwrap();
+    (0..2000).for_each(|sequence| tap.write(0, &packets::raw(sequence)));
+    let mut held = Batch::new(4000);
+    let patience = Instant::now() + Duration::from_secs(5);
+    while port.frames().held() < 4 {
+        rx.receive(&mut held);
+        assert!(Instant::now() < patience);
+    }
+    let before = held.len();
+    (2000..2100).for_each(|sequence| tap.write(0, &packets::raw(sequence)));
+    std::thread::sleep(Duration::from_millis(10));
+    assert_eq!(rx.receive(&mut held), 0);
+    assert!(matches!(rx.readiness().unwrap(), Readiness::After(_)));
+    let counts = port.frames();
+    assert_eq!((counts.held(), counts.fill), (4, counts.pool - 4), "the other rings are empty");
+    held.clear();
+    assert_eq!((port.frames().held(), port.frames().fill), (0, counts.pool));
+    (2100..2110).for_each(|sequence| tap.write(0, &packets::raw(sequence)));
+    let got = finish(&*port.control(), std::slice::from_mut(&mut rx));
+    assert_eq!(sequences(&got, Class::Rx, 0), (2100..2110).collect::<Vec<_>>());
+    assert_eq!((before + got.len()) as u64 + rx.counters().kernel.value(), 2110);
+    assert_conserved(&port);
+}
+
+#[test]
+fn privileged_a_receiver_dropped_in_the_middle_of_a_block_gives_it_back() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "wl-mid", 2);
+    let mut port = quick(&ns, "wl-mid", &masked(mask(&[0], &[], false)));
+    let mut rx = port.rx().into_iter().next().unwrap();
+    port.start().unwrap();
+    (0..20).for_each(|sequence| tap.write(0, &packets::raw(sequence)));
+    let mut batch = Batch::new(3);
+    let patience = Instant::now() + Duration::from_secs(5);
+    while batch.len() < 3 {
+        rx.receive(&mut batch);
+        assert!(Instant::now() < patience);
+    }
+    drop(rx);
+    assert_eq!(port.frames().held(), 1, "three frames are out");
+    drop(batch);
+    assert_eq!(port.frames().held(), 0);
+}
+
 #[test]
 fn privileged_the_watermark_follows_time() {
     if !privileged::require() {
