@@ -1,0 +1,108 @@
+//! A disk that is full: the capture fails, says what is safe, and the file holds exactly that.
+
+use std::fs;
+
+use tempfile::tempdir;
+use wirelane_testkit::tshark::check_clean;
+use wirelane_testkit::{privileged, tools};
+
+use super::*;
+
+/// Runs `wirelane capture ARGS` with `$disk` as a file system of 1 MiB that nobody else sees, then
+/// copies its files to `copies`.
+fn on_a_small_disk(args: &str, copies: &Path) -> Output {
+    let script = "
+        mount -t tmpfs -o size=1m none \"$disk\" || exit 99
+        eval \"$wirelane\" capture -q --json $args
+        status=$?
+        cp \"$disk\"/* \"$copies\" || exit 98
+        exit $status";
+    let disk = tempdir().unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", script]);
+    command.env("disk", disk.path()).env("copies", copies);
+    output(command.env("wirelane", WIRELANE).env("args", args))
+}
+
+/// Status 1, one line that names file, cause and next step; the counters balance; returns the
+/// summary and the number of packets that the line calls safe.
+#[track_caller]
+fn assert_failed(ended: &Output, name: &str) -> (Value, u64) {
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    for part in [name, "ENOSPC", "; free space"] {
+        assert!(ended.stderr.contains(part), "{}", ended.stderr);
+    }
+    let summary = parse(&ended.stdout);
+    assert_eq!(summary["errors"].as_array().unwrap().len(), 1);
+    // … cannot write: No space left on device (ENOSPC); N packets are safely in the file; …
+    let (before, _) = ended.stderr.split_once(" packets are safely in the file").unwrap();
+    let safe = before.rsplit(' ').next().unwrap().parse().unwrap();
+    (summary, safe)
+}
+
+#[test]
+fn privileged_everything_until_then_is_in_the_file() {
+    if !privileged::require() {
+        return;
+    }
+    for spec in ["sim:2?size=imix", "sim:2?rate=100kpps&size=imix"] {
+        let copies = tempdir().unwrap();
+        let args = format!("'{spec}' --duration 10s -w \"$disk\"/x.pcapng");
+        let ended = on_a_small_disk(&args, copies.path());
+        let (summary, safe) = assert_failed(&ended, "x.pcapng");
+        let file = copies.path().join("x.pcapng");
+        let packets = packets(&file);
+        assert!(safe > 1000, "{safe}");
+        assert_eq!(packets.len() as u64, safe);
+        assert_eq!(summary["totals"]["written"], safe);
+        assert_eq!(summary["totals"]["delivered"], safe);
+        assert_eq!(dropped(&summary, "writer"), number(&summary["totals"]["dropped"]));
+        assert!(dropped(&summary, "writer") > 0);
+        assert!(is_in_order(&packets));
+        let numbers = predicted_numbers(&stream(spec), &packets);
+        if spec.contains("rate") {
+            assert!(numbers.into_iter().eq(0..safe), "the first ones");
+        }
+        if tools::require("tshark") {
+            assert_eq!(check_clean(&file), safe);
+        }
+    }
+}
+
+/// With `-W` the oldest files make room, and the capture goes on.
+#[test]
+fn privileged_deleting_the_oldest_keeps_going() {
+    if !privileged::require() {
+        return;
+    }
+    let copies = tempdir().unwrap();
+    let spec = "sim:2?count=20000&size=imix";
+    let args = format!("'{spec}' -w \"$disk\"/x.pcapng -C 256k -W 3");
+    let summary = summary(&on_a_small_disk(&args, copies.path()));
+    assert_eq!(summary["totals"]["written"], 20_000);
+    assert_eq!(fs::read_dir(&copies).unwrap().count(), 3);
+}
+
+/// The file before the one that did not fit stays as it was.
+#[test]
+fn privileged_files_of_a_rotation_stay_whole() {
+    if !privileged::require() {
+        return;
+    }
+    let copies = tempdir().unwrap();
+    let spec = "sim:2?count=20000&size=imix";
+    let args = format!("'{spec}' -w \"$disk\"/x.pcapng -C 256k");
+    let ended = on_a_small_disk(&args, copies.path());
+    let (summary, _) = assert_failed(&ended, "x_0000");
+    let mut files: Vec<_> =
+        fs::read_dir(&copies).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() >= 3, "{files:?}");
+    let held: usize = files
+        .iter()
+        .filter(|file| file.metadata().unwrap().len() > 0)
+        .map(|file| packets(file).len())
+        .sum();
+    assert_eq!(summary["totals"]["written"], held);
+}

@@ -1,0 +1,211 @@
+//! The `wirelane` command as a user meets it: what it captures, writes, counts, and says.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+mod bad_input;
+mod full_disk;
+mod json;
+mod masks;
+mod privileges;
+mod real_traffic;
+mod rotation;
+mod signals;
+mod sim;
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use wirelane::Class;
+use wirelane::capture::CaptureReader;
+use wirelane::port::sim::Stream;
+use wirelane_testkit::netns::Namespace;
+use wirelane_testkit::process::{ChildGuard, Output, output};
+
+const WIRELANE: &str = env!("CARGO_BIN_EXE_wirelane");
+
+/// How long anything may take on a busy machine before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Options of a packet port that make many small captures cheap and quick.
+const QUICK: &str = "?ring=1Mi&block=64Ki&retire=2ms";
+
+fn wirelane<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
+    let mut command = Command::new(WIRELANE);
+    command.args(args);
+    command
+}
+
+/// Runs `wirelane capture` to its end, which must be a good one; returns the summary.
+#[track_caller]
+fn capture(args: &[&str]) -> Value {
+    summary(&output(wirelane(["capture", "-q", "--json"]).args(args)))
+}
+
+/// The summary that a capture printed at its good end, after checking that its counters balance.
+#[track_caller]
+fn summary(output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(0), "{}", output.stderr);
+    assert_eq!(output.stderr, "", "-q says nothing");
+    let summary = parse(&output.stdout);
+    assert_eq!(summary["errors"], serde_json::json!([]));
+    summary
+}
+
+/// Exactly one JSON object on one line, whose counters balance.
+#[track_caller]
+fn parse(text: &str) -> Value {
+    assert_eq!(text.matches('\n').count(), 1, "one line: {text:?}");
+    let summary = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_balanced(&summary);
+    summary
+}
+
+/// received = filtered + delivered + dropped, for every queue and in total; no frame is missing.
+#[track_caller]
+fn assert_balanced(summary: &Value) {
+    let mut sums = [0; 4];
+    for queue in summary["queues"].as_array().unwrap() {
+        let dropped = queue["dropped"].as_object().unwrap().values().map(number).sum();
+        let parts = [number(&queue["filtered"]), number(&queue["packets"]), dropped];
+        assert_eq!(number(&queue["received"]), parts.iter().sum::<u64>(), "{queue}");
+        for (sum, part) in sums.iter_mut().zip([&[number(&queue["received"])], &parts[..]].concat())
+        {
+            *sum += part;
+        }
+    }
+    let totals = &summary["totals"];
+    let keys = ["received", "filtered", "delivered", "dropped"];
+    assert_eq!(keys.map(|key| number(&totals[key])), sums, "{totals}");
+    assert_eq!(summary["frames"]["leaked"], 0, "{summary}");
+}
+
+#[track_caller]
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no counter"))
+}
+
+/// Packets dropped for `reason`, over all queues.
+fn dropped(summary: &Value, reason: &str) -> u64 {
+    let queues = summary["queues"].as_array().unwrap();
+    queues.iter().map(|queue| number(&queue["dropped"][reason])).sum()
+}
+
+/// One packet of a capture file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Packet {
+    class: Option<Class>,
+    queue: Option<u32>,
+    timestamp: u64,
+    original_len: u32,
+    data: Vec<u8>,
+}
+
+/// All packets of a capture file, which must be whole.
+#[track_caller]
+fn packets(path: impl AsRef<Path>) -> Vec<Packet> {
+    let path = path.as_ref();
+    let mut reader = CaptureReader::open(path).unwrap_or_else(|error| panic!("{error}"));
+    let mut packets = Vec::new();
+    while reader.advance().unwrap_or_else(|error| panic!("{error}")) {
+        let record = reader.current();
+        let source = &reader.interfaces()[record.interface as usize];
+        packets.push(Packet {
+            class: source.class,
+            queue: source.queue,
+            timestamp: record.timestamp,
+            original_len: record.original_len,
+            data: record.data.to_vec(),
+        });
+    }
+    packets
+}
+
+/// The last statistics of each interface in the file say what the summary says of its queue.
+#[track_caller]
+fn assert_counters(summary: &Value, file: &Path) {
+    let mut reader = CaptureReader::open(file).unwrap();
+    while reader.advance().unwrap() {}
+    let queues = summary["queues"].as_array().unwrap();
+    let (statistics, sources) = (reader.statistics(), reader.interfaces());
+    assert_eq!((statistics.len(), sources.len()), (queues.len(), queues.len()));
+    for (queue, entry) in queues.iter().zip(statistics) {
+        let source = &sources[entry.interface as usize];
+        assert_eq!(source.class.unwrap().as_str(), queue["class"]);
+        assert_eq!(source.queue.map(u64::from), queue["queue"].as_u64());
+        assert_eq!(entry.received, queue["received"].as_u64(), "{queue}");
+        assert_eq!(entry.delivered, queue["packets"].as_u64(), "{queue}");
+        assert_eq!(entry.os_dropped, queue["dropped"]["kernel"].as_u64(), "{queue}");
+        assert!(entry.start.is_some() && entry.start <= entry.end, "{entry:?}");
+    }
+}
+
+/// The numbers of simulated packets in the order given. Each must be what the stream predicts for
+/// its number, through the queue predicted.
+#[track_caller]
+fn predicted_numbers(stream: &Stream, packets: &[Packet]) -> Vec<u64> {
+    let number = |packet: &Packet| {
+        let number = stream.number(&packet.data).expect("an intact packet");
+        let predicted = stream.packet(number);
+        assert_eq!(predicted.bytes, packet.data, "packet {number}");
+        let queue = (predicted.class != Class::Other).then_some(u32::from(predicted.queue));
+        assert_eq!((packet.class, packet.queue), (Some(predicted.class), queue), "{number}");
+        number
+    };
+    packets.iter().map(number).collect()
+}
+
+/// The stream of packets of a simulated port.
+fn stream(spec: &str) -> Stream {
+    Stream::new(&spec.parse().unwrap()).unwrap()
+}
+
+fn is_in_order(packets: &[Packet]) -> bool {
+    packets.windows(2).all(|pair| pair[0].timestamp <= pair[1].timestamp)
+}
+
+/// A capture that is running; killed when dropped.
+struct Running {
+    child: ChildGuard,
+}
+
+impl Running {
+    /// Starts `wirelane capture -q --json` and waits until it takes packets.
+    #[track_caller]
+    fn start(ns: Option<&Namespace>, args: &[&str]) -> Self {
+        let mut running = Self::spawn(ns, args);
+        running.wait_until_ready();
+        running
+    }
+
+    /// Starts it and does not wait.
+    #[track_caller]
+    fn spawn(ns: Option<&Namespace>, args: &[&str]) -> Self {
+        let mut command = ns.map_or_else(|| Command::new(WIRELANE), |ns| ns.command(WIRELANE));
+        Self { child: ChildGuard::spawn(command.args(["capture", "-q", "--json"]).args(args)) }
+    }
+
+    /// Waits until it takes packets: it answers questions about its masks from then on.
+    #[track_caller]
+    fn wait_until_ready(&mut self) {
+        let pid = self.child.id().to_string();
+        let answers = |_: &ChildGuard| output(&mut wirelane(["mask", &pid])).status.success();
+        self.child.wait_until(PATIENCE, answers);
+    }
+
+    /// Runs `wirelane mask` on it; returns what that prints.
+    #[track_caller]
+    fn mask(&self, args: &[&str]) -> String {
+        let output = output(wirelane(["mask", &self.child.id().to_string()]).args(args));
+        assert!(output.status.success(), "{}", output.stderr);
+        output.stdout
+    }
+
+    /// Ends it as ^C does; returns its summary.
+    #[track_caller]
+    fn finish(self) -> Value {
+        self.child.interrupt();
+        summary(&self.child.wait(PATIENCE))
+    }
+}

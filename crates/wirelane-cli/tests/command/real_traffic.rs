@@ -1,0 +1,132 @@
+//! Real traffic: TCP between two namespaces, captured on every queue of one end.
+
+use std::net::TcpListener;
+
+use tempfile::tempdir;
+use wirelane_testkit::packets as frames;
+use wirelane_testkit::tap::MultiQueueTap;
+use wirelane_testkit::tshark::{capinfos, check_clean, filtered_fields};
+use wirelane_testkit::veth::{End, VethPair};
+use wirelane_testkit::{privileged, tools};
+
+use super::*;
+
+const TOOLS: [&str; 4] = ["iperf3", "tshark", "capinfos", "ethtool"];
+
+/// Packets that the interface has received and sent.
+fn counted(end: &End) -> u64 {
+    end.statistic("rx_packets") + end.statistic("tx_packets")
+}
+
+/// Captures a transfer by iperf3 on the receiving end; returns the summary and what the device
+/// counted meanwhile.
+fn transfer(offloads: bool, port_options: &str, client: &[&str], file: &Path) -> (Value, u64) {
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 4, 1500);
+    pair.set_offloads(offloads);
+    let mut server = far.spawn("iperf3", ["-s", "-1", "--forceflush"]);
+    server.wait_until(PATIENCE, |server| server.stdout().contains("listening"));
+
+    let before = counted(&pair.b);
+    let port = format!("packet:{}{port_options}", pair.b.interface);
+    let capture = Running::start(Some(&far), &[&port, "-w", file.to_str().unwrap()]);
+    let address = pair.b.address.to_string();
+    near.run("iperf3", [&["-c", &address, "-P", "4"], client].concat());
+    assert!(server.wait(PATIENCE).status.success());
+    let summary = capture.finish();
+    (summary, counted(&pair.b) - before)
+}
+
+/// captured + dropped (by reason) = what the device counts, and Wireshark reads the file.
+#[track_caller]
+fn assert_accounted(summary: &Value, device: u64, file: &Path) {
+    let totals = &summary["totals"];
+    let reasons = ["kernel", "ring_full", "writer", "fault"];
+    let lost: u64 = reasons.iter().map(|reason| dropped(summary, reason)).sum();
+    assert_eq!(number(&totals["written"]) + lost, device, "{summary}");
+    assert_eq!(number(&totals["received"]), device);
+    let infos = capinfos(file);
+    assert_eq!(infos.packets, number(&totals["written"]));
+    assert!(infos.in_order, "{infos:?}");
+    assert_eq!(summary["order"]["violations"], 0);
+    assert_eq!(check_clean(file), infos.packets);
+    assert_counters(summary, file);
+    let used = infos.interfaces.iter().filter(|interface| interface.packets > 0).count();
+    assert!(used > 2, "queues of both directions: {infos:?}");
+}
+
+#[test]
+fn privileged_tcp_at_a_bounded_rate_is_captured_whole() {
+    if !privileged::require() || !TOOLS.iter().all(|tool| tools::require(tool)) {
+        return;
+    }
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("x.pcapng");
+    // Each of the four connections at 40 Mbit/s, in packets as on a wire.
+    let (summary, device) = transfer(false, "", &["-t", "2", "-b", "40M"], &file);
+    assert_accounted(&summary, device, &file);
+    assert_eq!(summary["totals"]["dropped"], 0);
+    // 2 s of 160 Mbit/s are 27 k segments of 1448 bytes; a busy machine may send fewer.
+    assert!(device > 10_000, "{device} packets");
+    let large = filtered_fields(&file, "frame.len > 1514", &["frame.number"]);
+    assert_eq!(large.len(), 0, "packets over the MTU");
+    // Every byte of payload, once: TCP's own numbers tell.
+    let gaps = filtered_fields(&file, "tcp.analysis.lost_segment", &["frame.number"]);
+    assert_eq!(gaps.len(), 0, "{gaps:?}");
+}
+
+#[test]
+fn privileged_tcp_at_full_rate_is_accounted_for() {
+    if !privileged::require() || !TOOLS.iter().all(|tool| tools::require(tool)) {
+        return;
+    }
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("x.pcapng");
+    // Rings of a few packets of segmentation offload each: some must be lost.
+    let options = "?ring=512Ki&block=128Ki";
+    let (summary, device) = transfer(true, options, &["-n", "60M"], &file);
+    assert_accounted(&summary, device, &file);
+    assert!(dropped(&summary, "kernel") > 0, "nothing was lost: {summary}");
+    let large = filtered_fields(&file, "frame.len > 1514", &["frame.number"]);
+    assert!(!large.is_empty(), "segmentation offload was off");
+}
+
+/// The kernel takes VLAN tags out of packets; the file has them where they were.
+#[test]
+fn privileged_vlan_tags_are_in_the_file() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "wl-vlan", 2);
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("x.pcapng");
+    let port = format!("packet:wl-vlan{QUICK}");
+    let capture = Running::start(Some(&ns), &[&port, "-w", file.to_str().unwrap()]);
+    let frames: Vec<_> = (0..50)
+        .map(|k| frames::udp4(k).vlan(k as u16 + 1).length(60 + k as usize).build())
+        .collect();
+    frames.iter().for_each(|frame| tap.write(1, frame));
+    capture.finish();
+    let captured = packets(&file);
+    assert!(captured.iter().map(|packet| &packet.data).eq(&frames));
+    assert!(captured.iter().all(|packet| packet.original_len as usize == packet.data.len()));
+    if tools::require("tshark") {
+        let ids = filtered_fields(&file, "vlan", &["vlan.id"]);
+        assert!(ids.iter().map(|row| row[0].parse::<u16>().unwrap()).eq(1..=50), "{ids:?}");
+    }
+}
+
+/// What happens in other namespaces is of no concern.
+#[test]
+fn privileged_loopback_stays_in_its_namespace() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let capture = Running::start(Some(&ns), &["packet:lo"]);
+    let outside = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = std::net::TcpStream::connect(outside.local_addr().unwrap()).unwrap();
+    drop((stream, outside));
+    assert_eq!(capture.finish()["totals"]["received"], 0);
+}

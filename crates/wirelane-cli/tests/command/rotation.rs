@@ -1,0 +1,186 @@
+//! Rotation: the files of a capture are each complete, and together they are the capture.
+
+use std::fs;
+use std::path::PathBuf;
+
+use tempfile::tempdir;
+use wirelane_testkit::tools;
+use wirelane_testkit::tshark::{capinfos, check_clean};
+
+use super::*;
+
+// Block types of pcapng.
+const SECTION: u32 = 0x0a0d_0d0a;
+const INTERFACE: u32 = 1;
+const STATISTICS: u32 = 5;
+const PACKET: u32 = 6;
+
+/// The files that a rotation of `x.pcapng` has left in `directory`, by number.
+pub(crate) fn rotated(directory: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    for file in &files {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        // x_00001_20261120213000.pcapng
+        let shape: String =
+            name.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        assert_eq!(shape, "x_00000_00000000000000.pcapng", "{name}");
+    }
+    files
+}
+
+/// The types of a file's blocks, whose lengths must be consistent to its last byte.
+fn blocks(file: &Path) -> Vec<u32> {
+    let bytes = fs::read(file).unwrap();
+    let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+    let (mut at, mut types) = (0, Vec::new());
+    while at < bytes.len() {
+        let length = word(at + 4) as usize;
+        assert_eq!(word(at + length - 4) as usize, length, "{} at {at}", file.display());
+        types.push(word(at));
+        at += length;
+    }
+    types
+}
+
+/// Begins with the section and all interfaces, then packets, and ends with the counters of all
+/// interfaces.
+#[track_caller]
+pub(crate) fn assert_complete(file: &Path, interfaces: usize) {
+    let types = blocks(file);
+    let head = [vec![SECTION], vec![INTERFACE; interfaces]].concat();
+    assert_eq!(types[..1 + interfaces], head, "{}", file.display());
+    let end = &types[types.len() - interfaces..];
+    assert_eq!(end, vec![STATISTICS; interfaces], "{}", file.display());
+    let between = &types[head.len()..types.len() - interfaces];
+    assert!(between.iter().all(|kind| [PACKET, STATISTICS].contains(kind)), "{between:?}");
+}
+
+/// A rotation and what is in it.
+struct Rotated {
+    summary: Value,
+    /// Size of each file in bytes.
+    sizes: Vec<u64>,
+    /// Packets of each file.
+    packets: Vec<Vec<Packet>>,
+    /// Number of each file, from its name.
+    numbers: Vec<usize>,
+}
+
+/// Runs a rotating capture into an empty directory, and checks that every file is complete.
+#[track_caller]
+fn rotate(spec: &str, options: &[&str]) -> Rotated {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("x.pcapng");
+    let summary = capture(&[&[spec, "-w", path.to_str().unwrap()], options].concat());
+    let files = rotated(directory.path());
+    let interfaces = summary["queues"].as_array().unwrap().len();
+    files.iter().for_each(|file| assert_complete(file, interfaces));
+    if tools::require("tshark") {
+        for file in [files.first(), files.last()].into_iter().flatten() {
+            assert_eq!(check_clean(file), capinfos(file).packets);
+        }
+    }
+    let number = |file: &PathBuf| {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        name.split('_').nth(1).unwrap().parse().unwrap()
+    };
+    Rotated {
+        sizes: files.iter().map(|file| file.metadata().unwrap().len()).collect(),
+        packets: files.iter().map(packets).collect(),
+        numbers: files.iter().map(number).collect(),
+        summary,
+    }
+}
+
+impl Rotated {
+    /// Checks that the files together hold the packets `range` of the stream, in their order.
+    #[track_caller]
+    fn assert_holds(&self, spec: &str, range: std::ops::Range<u64>) {
+        let all = self.packets.concat();
+        assert!(is_in_order(&all));
+        let numbers = predicted_numbers(&stream(spec), &all);
+        assert!(numbers.into_iter().eq(range), "{spec}");
+    }
+}
+
+/// Paced, so that the order of time is the order of numbers.
+const SPEC: &str = "sim:4?rate=100kpps&count=20000&size=imix&other=9";
+
+#[test]
+fn by_size() {
+    let rotated = rotate(SPEC, &["-C", "256k"]);
+    rotated.assert_holds(SPEC, 0..20_000);
+    let (last, others) = rotated.sizes.split_last().unwrap();
+    assert!(others.len() > 10 && *last <= 256 << 10);
+    // Full, but for a packet and the counters of the five interfaces.
+    assert!(others.iter().all(|size| (258_000..=256 << 10).contains(size)), "{others:?}");
+    assert!(rotated.numbers.iter().copied().eq(1..=rotated.sizes.len()));
+    let totals = &rotated.summary["totals"];
+    assert_eq!(totals["files"], rotated.sizes.len());
+    assert_eq!(totals["written_bytes"], rotated.sizes.iter().sum::<u64>());
+}
+
+#[test]
+fn by_count() {
+    let rotated = rotate(SPEC, &["--rotate-packets", "3k"]);
+    rotated.assert_holds(SPEC, 0..20_000);
+    let counts: Vec<_> = rotated.packets.iter().map(Vec::len).collect();
+    assert_eq!(counts, [3000, 3000, 3000, 3000, 3000, 3000, 2000]);
+}
+
+#[test]
+fn by_time() {
+    let spec = "sim:2?rate=20kpps&count=20000";
+    let rotated = rotate(spec, &["-G", "250ms"]);
+    rotated.assert_holds(spec, 0..20_000);
+    assert!((4..=6).contains(&rotated.packets.len()), "{}", rotated.packets.len());
+    for packets in &rotated.packets {
+        let span = packets.last().unwrap().timestamp - packets[0].timestamp;
+        assert!(span < 250_000_000, "{span} ns in one file");
+    }
+    // The steps are whole: files in the middle are full ones.
+    let middle = &rotated.packets[1..rotated.packets.len() - 1];
+    assert!(middle.iter().all(|packets| packets.len() == 5000));
+}
+
+#[test]
+fn only_the_newest_files_are_kept() {
+    for (options, least) in [(["--rotate-packets", "1k"], 2000), (["-C", "256k"], 1000)] {
+        let rotated = rotate(SPEC, &[&options[..], &["-W", "3"]].concat());
+        let files = number(&rotated.summary["totals"]["files"]) as usize;
+        assert!(files > 10);
+        assert_eq!(rotated.numbers, [files - 2, files - 1, files]);
+        let kept = rotated.packets.concat().len() as u64;
+        assert!(kept > least, "{kept}");
+        rotated.assert_holds(SPEC, 20_000 - kept..20_000);
+        // Deleted files were written all the same.
+        assert_eq!(rotated.summary["totals"]["written"], 20_000);
+    }
+}
+
+#[test]
+fn limits_combine_with_split_and_compression() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("x.pcapng.gz");
+    let spec = "sim:2?rate=100kpps&count=10000";
+    let options = ["--split", "-C", "64k", "--rotate-packets", "500", "-G", "10s"];
+    let summary = capture(&[&[spec, "-w", path.to_str().unwrap()], &options[..]].concat());
+    let mut files: Vec<_> =
+        fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert_eq!(summary["totals"]["files"], files.len());
+    let mut all = Vec::new();
+    for file in &files {
+        let packets = packets(file);
+        assert!(packets.len() <= 500, "{}", file.display());
+        let queue = packets[0].queue.unwrap();
+        let name = file.file_name().unwrap().to_str().unwrap();
+        assert!(name.starts_with(&format!("x.rx{queue}_0")), "{name}");
+        assert!(packets.iter().all(|packet| packet.queue == Some(queue)), "{name}");
+        all.extend(predicted_numbers(&stream(spec), &packets));
+    }
+    all.sort_unstable();
+    assert!(all.into_iter().eq(0..10_000));
+}

@@ -1,0 +1,183 @@
+//! Signals and pipes: every end that can be a clean one is.
+
+use std::fs::{File, OpenOptions};
+use std::process::Stdio;
+use std::time::Instant;
+
+use rustix::process::Signal;
+use tempfile::tempdir;
+use wirelane_testkit::tap::MultiQueueTap;
+use wirelane_testkit::tshark::{capinfos, check_clean};
+use wirelane_testkit::{privileged, process, tools};
+
+use super::rotation::assert_complete;
+use super::*;
+
+const SPEC: &str = "sim:2?rate=20kpps&size=imix";
+
+#[test]
+fn signals_end_it_cleanly() {
+    let directory = tempdir().unwrap();
+    let signals = [(Signal::INT, "int"), (Signal::TERM, "term"), (Signal::HUP, "hup")];
+    let path = |name: &str| directory.path().join(format!("{name}.pcapng"));
+    let mut captures =
+        signals.map(|(_, name)| Running::spawn(None, &[SPEC, "-w", path(name).to_str().unwrap()]));
+    captures.iter_mut().for_each(Running::wait_until_ready);
+    std::thread::sleep(Duration::from_millis(200));
+    for ((signal, name), capture) in signals.into_iter().zip(captures) {
+        capture.child.signal(signal);
+        let summary = summary(&capture.child.wait(PATIENCE));
+        let packets = packets(path(name));
+        assert_eq!(summary["totals"]["written"], packets.len());
+        assert_eq!(summary["totals"]["delivered"], packets.len());
+        let numbers = predicted_numbers(&stream(SPEC), &packets);
+        assert!(numbers.len() > 1000 && numbers.iter().copied().eq(0..numbers.len() as u64));
+        assert_complete(&path(name), 2);
+    }
+}
+
+#[test]
+fn the_summary_for_people_follows_an_interrupt() {
+    let capture = ChildGuard::spawn(wirelane(["capture", SPEC]).arg("--keep-privileges"));
+    let mut capture = Running { child: capture };
+    capture.wait_until_ready();
+    capture.child.interrupt();
+    let ended = capture.child.wait(PATIENCE);
+    assert_eq!(ended.status.code(), Some(0));
+    assert_eq!(ended.stdout, "");
+    assert!(ended.stderr.starts_with("capturing on sim:2"), "{}", ended.stderr);
+    assert!(ended.stderr.contains(" received, ") && ended.stderr.contains(", 0 leaked"));
+}
+
+/// A writer that nobody reads from hangs; the second signal does not wait for it.
+#[test]
+fn a_second_interrupt_ends_it_at_once() {
+    let directory = tempdir().unwrap();
+    let fifo = directory.path().join("fifo");
+    process::run(Command::new("mkfifo").arg(&fifo));
+    // Open, and never read.
+    let _reader = OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
+    let mut capture = Running::start(None, &["sim:1", "-w", fifo.to_str().unwrap()]);
+    capture.child.interrupt();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(capture.child.is_running(), "it waits for the reader");
+    capture.child.interrupt();
+    let began = Instant::now();
+    let ended = capture.child.wait(PATIENCE);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert_eq!((ended.stdout, ended.stderr), (String::new(), String::new()));
+}
+
+#[test]
+fn after_a_kill_what_was_flushed_is_readable() {
+    let directory = tempdir().unwrap();
+    let captures: Vec<_> = ["a.pcapng", "b.pcap", "c.pcapng.gz", "x.pcapng.zst"]
+        .into_iter()
+        .map(|name| {
+            let file = directory.path().join(name);
+            let capture = Running::spawn(None, &[SPEC, "-w", file.to_str().unwrap()]);
+            (file, capture)
+        })
+        .collect();
+    for (file, mut capture) in captures {
+        let enough = |_: &ChildGuard| file.metadata().is_ok_and(|metadata| metadata.len() > 50_000);
+        capture.child.wait_until(PATIENCE, enough);
+        capture.child.signal(Signal::KILL);
+        let ended = capture.child.wait(PATIENCE);
+        assert_eq!(ended.status.code(), None);
+        let (stream, packets) = (stream(SPEC), packets(&file));
+        assert!(packets.len() > 100 && is_in_order(&packets));
+        let numbers = packets.iter().map(|packet| stream.number(&packet.data).unwrap());
+        assert!(numbers.eq(0..packets.len() as u64), "{}", file.display());
+        if file.extension().is_some_and(|suffix| suffix == "zst") {
+            // Wireshark 4.0 knows files of one frame only.
+            if !tools::require("zstd") {
+                continue;
+            }
+            process::run(Command::new("zstd").args(["-dqf"]).arg(&file));
+        }
+        if tools::require("tshark") {
+            let file = if file.ends_with("x.pcapng.zst") { file.with_extension("") } else { file };
+            assert_eq!(check_clean(&file), packets.len() as u64);
+            assert_eq!(capinfos(&file).packets, packets.len() as u64);
+        }
+    }
+}
+
+/// The interface is asked to take everything while the capture lives, however that ends.
+#[test]
+fn privileged_promiscuous_mode_ends_with_the_capture() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let _tap = MultiQueueTap::new(&ns, "wl-prom", 2);
+    let promiscuity = || {
+        let text = ns.run("ip", ["-d", "-j", "link", "show", "dev", "wl-prom"]);
+        let links: Value = serde_json::from_str(&text).unwrap();
+        number(&links[0]["promiscuity"])
+    };
+    let port = format!("packet:wl-prom{QUICK}");
+    assert_eq!(promiscuity(), 0);
+    Running::start(Some(&ns), &[&port]).finish();
+    let plain = Running::start(Some(&ns), &[&port]);
+    assert_eq!(promiscuity(), 0, "only on request");
+    plain.finish();
+    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+        let capture = Running::start(Some(&ns), &[&port, "--promiscuous"]);
+        assert_eq!(promiscuity(), 1);
+        capture.child.signal(signal);
+        let ended = capture.child.wait(PATIENCE);
+        assert_eq!(ended.status.success(), signal != Signal::KILL);
+        assert_eq!(promiscuity(), 0, "after {signal:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_a_clean_end() {
+    for args in [&["sim:2"][..], &["sim:2", "--single"], &["sim:2?rate=200kpps"]] {
+        let mut capture = wirelane(["capture", "-q", "-w", "-"])
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let head = Command::new("head")
+            .args(["-c", "100"])
+            .stdin(capture.stdout.take().unwrap())
+            .output()
+            .unwrap();
+        assert_eq!(head.stdout.len(), 100);
+        assert_eq!(head.stdout[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+        let deadline = Instant::now() + PATIENCE;
+        while capture.try_wait().unwrap().is_none() {
+            if Instant::now() > deadline {
+                capture.kill().unwrap();
+                panic!("{args:?} goes on without a reader");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let ended = capture.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(0), "{args:?}");
+        assert_eq!(String::from_utf8_lossy(&ended.stderr), "", "{args:?}");
+    }
+}
+
+/// Not even the first byte can be written, nor the summary.
+#[test]
+fn output_that_cannot_be_written() {
+    let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
+    for args in [&["-w", "-"][..], &["--json"]] {
+        let ended = wirelane(["capture", "-q", "sim:1?count=10"])
+            .args(args)
+            .stdout(full())
+            .stderr(Stdio::piped())
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert!(stderr.contains("standard output: ") && stderr.contains("ENOSPC"), "{stderr}");
+    }
+}
