@@ -48,6 +48,7 @@ use self::tx::{Transmitter, TxGauge};
 use super::{Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};
 use crate::mask::{Class, QueueSet};
+use crate::placement::Placement;
 use crate::stats::{RxCounters, TxCounters};
 
 /// An interface opened through AF_PACKET. See the [module documentation](self).
@@ -95,7 +96,13 @@ impl PacketPort {
         }
         let mut notes = device.notes();
         let rings = if options.receive {
-            open_rings(&selections(spec, &device), &config, &device, &mut notes)?
+            open_rings(
+                &selections(spec, &device),
+                &config,
+                &device,
+                &options.placement,
+                &mut notes,
+            )?
         } else {
             Vec::new()
         };
@@ -267,6 +274,7 @@ fn open_rings(
     selections: &[Selection],
     config: &Config,
     device: &Device,
+    placement: &Placement,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Ring>> {
     let asked = config.shape(selections.len());
@@ -281,7 +289,11 @@ fn open_rings(
             retire_ms: u32::try_from(config.retire.as_millis()).unwrap_or(u32::MAX),
             fill_rxhash: false,
         };
-        match Ring::new(socket(device)?, &request, device.index, *selection) {
+        let socket = socket(device)?;
+        let earlier = selections.iter().take(rings.len());
+        let position = earlier.filter(|ring| ring.class == selection.class).count();
+        let open = || Ring::new(socket, &request, device.index, *selection);
+        match placement.beside(position, open) {
             Ok(ring) => rings.push(ring),
             Err(error) if error.errno() == Some(Errno::NOMEM.raw_os_error()) => {
                 // Smaller from the start, so that no queue is better off than another.
