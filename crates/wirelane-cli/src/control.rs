@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use wirelane::port::Control;
-use wirelane::{Error, QueueMask, QueueSet, Result};
+use wirelane::{Error, ErrorKind, QueueMask, QueueSet, Result};
 
 /// Longest request or reply, in bytes.
 const LONGEST: u64 = 64 * 1024;
@@ -41,6 +41,9 @@ pub(crate) struct Reply {
     pub(crate) tx: String,
     pub(crate) other: bool,
     pub(crate) error: Option<String>,
+    /// Whether the request was wrong, and not its execution.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    usage: bool,
 }
 
 /// Asks the capture with this process id.
@@ -57,6 +60,7 @@ pub(crate) fn ask(pid: u32, change: &Change) -> Result<Reply> {
     let text = exchange(stream, change).map_err(failed)?;
     let reply: Reply = serde_json::from_str(&text).map_err(|error| failed(error.into()))?;
     match reply.error {
+        Some(error) if reply.usage => Err(Error::usage(format!("process {pid}"), error)),
         Some(error) => Err(Error::failed(format!("process {pid}"), error)),
         None => Ok(reply),
     }
@@ -132,12 +136,14 @@ fn answer(mut stream: UnixStream, control: &dyn Control, queues: usize) -> io::R
         .and_then(|change| change.apply(control.mask(), queues))
         .and_then(|mask| if mask == control.mask() { Ok(()) } else { control.set_mask(mask) });
     let mask = control.mask();
+    let error = outcome.err();
     let reply = Reply {
         enabled: mask.enabled,
         rx: mask.rx.to_string(),
         tx: mask.tx.to_string(),
         other: mask.other,
-        error: outcome.err().map(|error| error.to_string()),
+        usage: error.as_ref().is_some_and(|error| error.kind() == ErrorKind::Usage),
+        error: error.map(|error| error.to_string()),
     };
     let mut text = serde_json::to_string(&reply)?;
     text.push('\n');
