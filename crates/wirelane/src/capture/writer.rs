@@ -255,9 +255,18 @@ impl CaptureWriter {
     /// # Errors
     /// Writing failed; [`CaptureError::Write`] says how much is safe.
     pub fn finish(mut self, statistics: &[Statistics]) -> Result<Written, CaptureError> {
-        self.output.statistics(statistics);
-        self.output.flush()?;
+        self.end(statistics)?;
         Ok(self.written())
+    }
+
+    /// As [`CaptureWriter::finish`], for who wants to know what is safe even if it fails: ask
+    /// [`CaptureWriter::written`] then. Nothing may be written afterwards.
+    ///
+    /// # Errors
+    /// As [`CaptureWriter::finish`].
+    pub fn end(&mut self, statistics: &[Statistics]) -> Result<(), CaptureError> {
+        self.output.statistics(statistics);
+        self.output.flush()
     }
 
     fn is_due(&self, record: &Record<'_>) -> bool {

@@ -65,11 +65,8 @@ impl WriterThread {
             return Finished { written, violations, error };
         }
         let statistics = self.statistics(started, Some(clock::realtime_ns()));
-        let before = self.file.written();
-        let (written, error) = match self.file.finish(&statistics) {
-            Ok(written) => (written, None),
-            Err(error) => (before, Some(error)),
-        };
+        let error = self.file.end(&statistics).err();
+        let written = self.file.written();
         self.written.set(written.packets);
         self.ledger.lost_after(written.packets, &self.inputs);
         Finished { written, violations, error }
