@@ -8,11 +8,11 @@ use wirelane_testkit::{privileged, tools};
 
 use super::*;
 
-/// Runs `wirelane capture ARGS` with `$disk` as a file system of 1 MiB that nobody else sees, then
-/// copies its files to `copies`.
-fn on_a_small_disk(args: &str, copies: &Path) -> Output {
+/// Runs `wirelane capture ARGS` with `$disk` as a file system of this size that nobody else sees,
+/// then copies its files to `copies`.
+fn on_a_small_disk(size: &str, args: &str, copies: &Path) -> Output {
     let script = "
-        mount -t tmpfs -o size=1m none \"$disk\" || exit 99
+        mount -t tmpfs -o size=$size none \"$disk\" || exit 99
         eval \"$wirelane\" capture -q --json $args
         status=$?
         cp \"$disk\"/* \"$copies\" || exit 98
@@ -21,7 +21,7 @@ fn on_a_small_disk(args: &str, copies: &Path) -> Output {
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private", "sh", "-c", script]);
     command.env("disk", disk.path()).env("copies", copies);
-    output(command.env("wirelane", WIRELANE).env("args", args))
+    output(command.env("wirelane", WIRELANE).env("args", args).env("size", size))
 }
 
 /// Status 1, one line that names file, cause and next step; the counters balance; returns the
@@ -49,7 +49,7 @@ fn privileged_everything_until_then_is_in_the_file() {
     for spec in ["sim:2?size=imix", "sim:2?rate=100kpps&size=imix"] {
         let copies = tempdir().unwrap();
         let args = format!("'{spec}' --duration 10s -w \"$disk\"/x.pcapng");
-        let ended = on_a_small_disk(&args, copies.path());
+        let ended = on_a_small_disk("1m", &args, copies.path());
         let (summary, safe) = assert_failed(&ended, "x.pcapng");
         let file = copies.path().join("x.pcapng");
         let packets = packets(&file);
@@ -70,6 +70,24 @@ fn privileged_everything_until_then_is_in_the_file() {
     }
 }
 
+/// What is still in memory when the capture ends finds no room: it is counted as dropped.
+#[test]
+fn privileged_the_last_packets_do_not_fit() {
+    if !privileged::require() {
+        return;
+    }
+    let copies = tempdir().unwrap();
+    // 838 kB in 1032 bytes per packet.
+    let args = "'sim:1?count=812&size=1000' -w \"$disk\"/x.pcapng";
+    let ended = on_a_small_disk("800k", args, copies.path());
+    let (summary, safe) = assert_failed(&ended, "x.pcapng");
+    assert!((700..812).contains(&safe), "{safe}");
+    assert_eq!(packets(copies.path().join("x.pcapng")).len() as u64, safe);
+    assert_eq!(summary["totals"]["delivered"], safe);
+    assert_eq!(summary["totals"]["received"], 812);
+    assert_eq!(dropped(&summary, "writer"), 812 - safe);
+}
+
 /// With `-W` the oldest files make room, and the capture goes on.
 #[test]
 fn privileged_deleting_the_oldest_keeps_going() {
@@ -79,7 +97,7 @@ fn privileged_deleting_the_oldest_keeps_going() {
     let copies = tempdir().unwrap();
     let spec = "sim:2?count=20000&size=imix";
     let args = format!("'{spec}' -w \"$disk\"/x.pcapng -C 256k -W 3");
-    let summary = summary(&on_a_small_disk(&args, copies.path()));
+    let summary = summary(&on_a_small_disk("1m", &args, copies.path()));
     assert_eq!(summary["totals"]["written"], 20_000);
     assert_eq!(fs::read_dir(&copies).unwrap().count(), 3);
 }
@@ -93,7 +111,7 @@ fn privileged_files_of_a_rotation_stay_whole() {
     let copies = tempdir().unwrap();
     let spec = "sim:2?count=20000&size=imix";
     let args = format!("'{spec}' -w \"$disk\"/x.pcapng -C 256k");
-    let ended = on_a_small_disk(&args, copies.path());
+    let ended = on_a_small_disk("1m", &args, copies.path());
     let (summary, _) = assert_failed(&ended, "x_0000");
     let mut files: Vec<_> =
         fs::read_dir(&copies).unwrap().map(|entry| entry.unwrap().path()).collect();

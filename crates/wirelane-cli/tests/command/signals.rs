@@ -105,6 +105,21 @@ fn after_a_kill_what_was_flushed_is_readable() {
     }
 }
 
+/// A few packets per second fill no buffer; they reach the file all the same.
+#[test]
+fn what_comes_slowly_is_flushed_by_time() {
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("x.pcapng");
+    let spec = "sim:2?rate=100pps";
+    let mut capture = Running::spawn(None, &[spec, "-w", file.to_str().unwrap()]);
+    let some = |_: &ChildGuard| file.metadata().is_ok_and(|metadata| metadata.len() > 5_000);
+    capture.child.wait_until(PATIENCE, some);
+    capture.child.signal(Signal::KILL);
+    capture.child.wait(PATIENCE);
+    let numbers = predicted_numbers(&stream(spec), &packets(&file));
+    assert!(numbers.len() > 30 && numbers.iter().copied().eq(0..numbers.len() as u64));
+}
+
 /// The interface is asked to take everything while the capture lives, however that ends.
 #[test]
 fn privileged_promiscuous_mode_ends_with_the_capture() {
