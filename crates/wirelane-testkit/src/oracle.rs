@@ -72,7 +72,8 @@ impl Random {
     }
 }
 
-const OPERATIONS: usize = 2_000;
+/// Miri takes minutes for what takes milliseconds otherwise.
+const OPERATIONS: usize = if cfg!(miri) { 60 } else { 2_000 };
 
 fn compare(random: &mut Random, mut queue: impl FifoUnderTest, capacity: usize, context: &str) {
     let mut oracle = VecDeque::with_capacity(capacity);

@@ -129,8 +129,9 @@ fn privileged_an_interface_that_is_down_or_goes_away() {
     let directory = tempdir().unwrap();
     let file = directory.path().join("x.pcapng");
     let tap = MultiQueueTap::new(&ns, "wl-gone", 2);
-    let port = format!("packet:wl-gone{QUICK}");
-    let capture = Running::start(Some(&ns), &[&port, "-w", file.to_str().unwrap()]);
+    // The kernel still holds the packets when it says that the device is gone.
+    let port = "packet:wl-gone?ring=1Mi&block=64Ki&retire=500ms";
+    let capture = Running::start(Some(&ns), &[port, "-w", file.to_str().unwrap()]);
     let frames = (0..100).map(wirelane_testkit::packets::raw);
     frames.enumerate().for_each(|(i, frame)| tap.write(i % 2, &frame));
     drop(tap);

@@ -3,8 +3,8 @@
 //! To be woken for each block costs more than to walk it: about 70 µs of CPU time were measured per
 //! wake-up on a virtual machine with Linux 6.18, which for blocks of 512 KiB made 230 ns per packet
 //! of 1500 bytes, and 40 ns with naps. So while full blocks come, a receiver sleeps for a time of its
-//! own choice, in which several of them gather; while they are handed over by their time-out, it
-//! waits for the kernel.
+//! own choice, in which several of them gather. While they are handed over by their time-out, or come
+//! so slowly that a nap would end before the second one, it waits for the kernel.
 
 use std::time::Duration;
 
@@ -14,6 +14,8 @@ pub(super) struct Pace {
     nap: u64,
     /// Monotonic time at which the last nap ends.
     until: u64,
+    /// Monotonic time of the last decision.
+    decided: u64,
     /// Blocks opened since the last decision.
     blocks: u32,
     /// The last block was full when it was handed over, not timed out.
@@ -25,7 +27,7 @@ impl Pace {
     const SHORTEST: u64 = 100_000;
 
     pub(super) fn new() -> Self {
-        Self { nap: Self::SHORTEST, until: 0, blocks: 0, dense: false }
+        Self { nap: Self::SHORTEST, until: 0, decided: 0, blocks: 0, dense: false }
     }
 
     /// Counts a block that was opened; `full` if it was not its time-out that handed it over.
@@ -46,7 +48,9 @@ impl Pace {
                 self.nap = self.nap.saturating_mul(2);
             }
             self.nap = self.nap.max(Self::SHORTEST / 2).min(longest);
-            let worth = self.dense && self.nap >= Self::SHORTEST;
+            let since = now.saturating_sub(std::mem::replace(&mut self.decided, now));
+            let gathers = self.nap.saturating_mul(blocks.into()) >= since.saturating_mul(2);
+            let worth = self.dense && gathers && self.nap >= Self::SHORTEST;
             self.until = if worth { now.saturating_add(self.nap) } else { 0 };
         }
         let left = self.until.checked_sub(now).filter(|left| *left > 0);
@@ -77,11 +81,28 @@ mod tests {
     }
 
     #[test]
+    fn naps_gather_two_blocks_or_are_not_taken() {
+        let mut pace = Pace::new();
+        let mut after = |interval: u64, blocks| {
+            pace.opened(true);
+            pace.blocks = blocks;
+            let now = pace.decided + interval;
+            pace.next(now, 4_000_000, 64)
+        };
+        for _ in 0..10 {
+            assert_eq!(after(12_000_000, 1), None, "the kernel's wake-ups are the fewest");
+        }
+        assert_eq!(after(2_000_000, 1), Some(Duration::from_millis(4)));
+        assert_eq!(after(4_100_000, 2), None);
+        assert_eq!(after(4_100_000, 3), Some(Duration::from_millis(4)));
+    }
+
+    #[test]
     fn naps_follow_the_rate() {
         let mut pace = Pace::new();
         let mut now = 0;
         let mut round = |blocks, dense| {
-            now += 1_000_000_000;
+            now += 50_000;
             (pace.blocks, pace.dense) = (blocks, dense);
             let nap = pace.next(now, 5_000_000, 64).map(|nap| nap.as_micros());
             // Asked again too early, what is left; too late, nothing.
