@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use wirelane::Class;
-use wirelane::capture::CaptureReader;
+use wirelane::capture::{CaptureError, CaptureReader};
 use wirelane::port::sim::Stream;
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::process::{ChildGuard, Output, output};
@@ -105,10 +105,22 @@ struct Packet {
 /// All packets of a capture file, which must be whole.
 #[track_caller]
 fn packets(path: impl AsRef<Path>) -> Vec<Packet> {
-    let path = path.as_ref();
+    let (packets, damage) = readable(path);
+    assert!(damage.is_none(), "{}", damage.unwrap());
+    packets
+}
+
+/// All packets of a capture file up to its end or to where it is damaged.
+#[track_caller]
+fn readable(path: impl AsRef<Path>) -> (Vec<Packet>, Option<CaptureError>) {
     let mut reader = CaptureReader::open(path).unwrap_or_else(|error| panic!("{error}"));
     let mut packets = Vec::new();
-    while reader.advance().unwrap_or_else(|error| panic!("{error}")) {
+    loop {
+        match reader.advance() {
+            Ok(true) => {}
+            Ok(false) => return (packets, None),
+            Err(damage) => return (packets, Some(damage)),
+        }
         let record = reader.current();
         let source = &reader.interfaces()[record.interface as usize];
         packets.push(Packet {
@@ -119,7 +131,6 @@ fn packets(path: impl AsRef<Path>) -> Vec<Packet> {
             data: record.data.to_vec(),
         });
     }
-    packets
 }
 
 /// The last statistics of each interface in the file say what the summary says of its queue.
