@@ -1,0 +1,199 @@
+//! What the commands share that open ports and run until something ends them: options, signals,
+//! privileges, the wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use wirelane::capture::live::Capture;
+use wirelane::mask::MAX_QUEUES;
+use wirelane::placement::Placement;
+use wirelane::port::PortInfo;
+use wirelane::privilege::{self, User};
+use wirelane::stats::QueueStats;
+use wirelane::{Error, ErrorKind, QueueSet, Result};
+
+use crate::args;
+use crate::output::{self, progress::Progress};
+
+/// Options of such a command.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SessionArgs {
+    /// Print one JSON object (schema wirelane.summary/1) on standard output at the end
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+    /// No progress and no summary
+    #[arg(short = 'q', long, help_heading = "Output")]
+    pub(crate) quiet: bool,
+    /// End after N packets (k, M, G: units of 1000)
+    #[arg(short = 'c', long, value_name = "N", value_parser = args::count, help_heading = "Limits")]
+    pub(crate) count: Option<u64>,
+    /// End after TIME (10s, 500ms, 2m)
+    #[arg(long, value_name = "TIME", value_parser = args::duration, help_heading = "Limits")]
+    duration: Option<Duration>,
+    /// Pin the threads to these CPUs, in turn
+    #[arg(long, value_name = "CPUS", value_parser = args::queues, help_heading = "Machine")]
+    cpus: Option<QueueSet>,
+    /// Become this user (a name or UID:GID) once the port is open; the caller of sudo by default
+    #[arg(short = 'Z', long, value_name = "USER", help_heading = "Machine")]
+    user: Option<String>,
+    /// Do not give privileges away
+    #[arg(long, conflicts_with = "user", help_heading = "Machine")]
+    keep_privileges: bool,
+}
+
+impl SessionArgs {
+    /// The CPUs of the queues.
+    ///
+    /// # Errors
+    /// One of them may not be used.
+    pub(crate) fn placement(&self) -> Result<Placement> {
+        match &self.cpus {
+            None | Some(QueueSet::All) => Ok(Placement::default()),
+            Some(list) => {
+                let cpus: Vec<_> = list.members(MAX_QUEUES).map(|cpu| cpu as u32).collect();
+                Placement::of(&cpus)
+            }
+        }
+    }
+}
+
+/// What is to be done with the privileges of the process.
+pub(crate) struct Privileges {
+    user: Option<User>,
+    keep: bool,
+    dropped: bool,
+}
+
+impl Privileges {
+    /// What `args` say; changes nothing yet.
+    ///
+    /// # Errors
+    /// There is no such user.
+    pub(crate) fn new(args: &SessionArgs) -> Result<Self> {
+        let user = args.user.as_deref().map(privilege::find_user).transpose()?;
+        Ok(Self { user, keep: args.keep_privileges, dropped: false })
+    }
+
+    /// Gives privileges away, if there are any; before anything is received or created.
+    ///
+    /// # Errors
+    /// The system does not let the process become that user.
+    pub(crate) fn give_away(&mut self) -> Result<()> {
+        if self.keep || !(privilege::is_privileged() || self.user.is_some()) {
+            return Ok(());
+        }
+        privilege::drop_all(self.user.take().or_else(privilege::sudo_user))?;
+        self.dropped = true;
+        Ok(())
+    }
+
+    /// Adds what dropped privileges may have to do with a refusal.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        // EACCES (13) or EPERM (1): what the user can do as root, the process no longer can.
+        if self.dropped && matches!(error.errno(), Some(1 | 13)) {
+            return error.help(
+                "the command gave its privileges away before it opened this; write where the user \
+                 may, choose one with --user, or add --keep-privileges",
+            );
+        }
+        error
+    }
+}
+
+/// Says what else was tried when the port was opened, and how it was: `doing on PORT, MODE, queues`.
+pub(crate) fn announce(doing: &str, info: &PortInfo) {
+    for rung in info.negotiation.iter().filter(|rung| rung.outcome == "refused") {
+        let cause = rung.cause.as_deref().unwrap_or("no cause given");
+        let fix = rung.fix.as_deref().map(|fix| format!("; {fix}")).unwrap_or_default();
+        output::line(format_args!("{} refused: {cause}{fix}", rung.rung));
+    }
+    let queues: QueueSet = info.queues.iter().map(|queue| usize::from(*queue)).collect();
+    let hardware = info.hardware.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
+    output::line(format_args!("{doing} {}{hardware}, {}, queues {queues}", info.spec, info.mode));
+}
+
+/// Something that runs until it is stopped or ends by itself.
+pub(crate) trait Session {
+    /// Waits until it has ended by itself, at most `timeout`; true if it has.
+    fn wait(&self, timeout: Duration) -> bool;
+    /// The counters of its queues now.
+    fn queues(&self) -> Vec<QueueStats>;
+}
+
+impl Session for Capture {
+    fn wait(&self, timeout: Duration) -> bool {
+        self.wait(timeout)
+    }
+
+    fn queues(&self) -> Vec<QueueStats> {
+        self.queues()
+    }
+}
+
+/// Waits for the end: a signal, the time, or the session itself.
+pub(crate) fn watch(
+    session: &impl Session,
+    args: &SessionArgs,
+    signals: &Signals,
+    started: Instant,
+) {
+    let mut progress = if args.quiet { None } else { Progress::new(session.queues()) };
+    while !signals.stop() {
+        let mut pause = Duration::from_millis(50);
+        if let Some(duration) = args.duration {
+            let left = duration.saturating_sub(started.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            pause = pause.min(left);
+        }
+        if session.wait(pause) {
+            break;
+        }
+        if let Some(progress) = &mut progress {
+            progress.update(session.queues());
+        }
+    }
+    if let Some(progress) = progress {
+        progress.finish();
+    }
+}
+
+/// Prints all errors but the first, which it returns. A reader that went away is none.
+///
+/// # Errors
+/// The first of them.
+pub(crate) fn conclude(errors: Vec<Error>, privileges: &Privileges) -> Result<()> {
+    let mut errors = errors.into_iter().filter(|error| error.kind() != ErrorKind::BrokenPipe);
+    let Some(first) = errors.next() else { return Ok(()) };
+    errors.for_each(|error| output::line(format_args!("wirelane: {error}")));
+    Err(privileges.explain(first))
+}
+
+/// ^C, SIGTERM and SIGHUP end the session; a second one ends it at once.
+pub(crate) struct Signals(Arc<AtomicBool>);
+
+impl Signals {
+    /// From now on they are taken.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub(crate) fn register() -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            let failed = |error| Error::io("signals", "sigaction", error);
+            // The order makes the second signal fatal: it finds the flag that the first one set.
+            signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
+                .map_err(failed)?;
+            signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(failed)?;
+        }
+        Ok(Self(stop))
+    }
+
+    fn stop(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
