@@ -27,7 +27,7 @@ pub struct RxCounters {
     pub writer_bytes: Counter,
     /// Frames that the writer took and could not write. Its thread owns this counter.
     pub unwritten: Counter,
-    /// Bytes of those frames, as far as known.
+    /// Bytes of those frames; unknown if some were in the middle of being written.
     pub unwritten_bytes: Counter,
     /// Frames dropped by a fault injector.
     pub fault: Counter,
@@ -77,10 +77,9 @@ impl RxCounters {
             class: self.class.as_str(),
             received: dropped.total().zip(filtered).map(|(lost, f)| packets + f + lost),
             packets,
-            bytes: self
-                .bytes
-                .value()
-                .saturating_sub(self.writer_bytes.value() + self.unwritten_bytes.value()),
+            bytes: known(&self.unwritten_bytes).map(|lost| {
+                self.bytes.value().saturating_sub(self.writer_bytes.value() + lost)
+            }),
             filtered,
             dropped,
         }
@@ -127,7 +126,7 @@ pub struct QueueStats {
     /// Packets delivered to the consumer.
     pub packets: u64,
     /// Bytes on the wire of the packets delivered.
-    pub bytes: u64,
+    pub bytes: Option<u64>,
     /// Packets that a filter rejected.
     pub filtered: Option<u64>,
     /// Packets lost, by reason.

@@ -3,10 +3,11 @@
 use std::io::{self, Write as _};
 
 use clap::Args;
+use serde::Serialize;
 use wirelane::{Error, Result};
 
 use crate::args;
-use crate::control::{self, Change};
+use crate::control::{self, Change, Reply};
 use crate::output;
 
 /// Read or change the queue masks of a running capture.
@@ -34,9 +35,16 @@ pub(crate) struct MaskArgs {
     /// Let every packet pass, whatever the masks say
     #[arg(long)]
     disable: bool,
-    /// Print one JSON object
+    /// Print one JSON object (schema wirelane.mask/1)
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    #[serde(flatten)]
+    masks: Reply,
 }
 
 /// Runs the command.
@@ -52,7 +60,7 @@ pub(crate) fn run(args: &MaskArgs) -> Result<()> {
     };
     let reply = control::ask(args.pid, &change)?;
     if args.json {
-        return output::json(&reply);
+        return output::json(&Document { schema: "wirelane.mask/1", masks: reply });
     }
     let state = if reply.enabled { "" } else { " (disabled: everything passes)" };
     let other = if reply.other { "on" } else { "off" };

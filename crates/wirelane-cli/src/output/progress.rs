@@ -42,7 +42,7 @@ impl Progress {
         let (mut packets, mut bits, mut drops) = (0, 0, Some(0));
         for ((line, before), now) in self.lines.iter().zip(&self.before).zip(&now) {
             let new_packets = now.packets.saturating_sub(before.packets);
-            let new_bits = now.bytes.saturating_sub(before.bytes) * 8;
+            let new_bits = now.bytes.zip(before.bytes).map_or(0, |(now, before)| now.saturating_sub(before)) * 8;
             let dropped = now.dropped.total();
             (packets, bits) = (packets + new_packets, bits + new_bits);
             drops = drops.zip(dropped).map(|(sum, more): (u64, u64)| sum + more);

@@ -7,6 +7,7 @@ use wirelane::capture::live::CaptureOutcome;
 use wirelane::clock::CpuTime;
 use wirelane::port::PortInfo;
 use wirelane::stats::QueueStats;
+use wirelane::{Error, ErrorKind};
 
 use super::{counter, line, scaled};
 
@@ -58,6 +59,12 @@ struct Cpu {
     system_s: f64,
 }
 
+/// What went wrong, in words. A reader that went away is a clean end.
+fn failures(errors: &[Error]) -> Vec<String> {
+    let failed = errors.iter().filter(|error| error.kind() != ErrorKind::BrokenPipe);
+    failed.map(ToString::to_string).collect()
+}
+
 impl Summary {
     /// What a capture came to.
     pub(crate) fn of_capture(outcome: &CaptureOutcome, elapsed: Duration, cpu: CpuTime) -> Self {
@@ -93,7 +100,7 @@ impl Summary {
                 lateness_ms: outcome.lateness / 1_000_000,
             }),
             cpu: Cpu { user_s: cpu.user.as_secs_f64(), system_s: cpu.system.as_secs_f64() },
-            errors: outcome.errors.iter().map(ToString::to_string).collect(),
+            errors: failures(&outcome.errors),
         }
     }
 
@@ -150,7 +157,7 @@ impl Summary {
                 format!("{}{name}", queue.class),
                 counter(queue.received),
                 queue.packets.to_string(),
-                queue.bytes.to_string(),
+                counter(queue.bytes),
                 counter(queue.dropped.kernel),
                 counter(queue.dropped.ring_full),
                 counter(queue.dropped.writer),

@@ -51,7 +51,7 @@ fn the_summary_has_its_keys() {
         }],
         "queues": [{
             "port": "number", "queue": "number?", "class": "text", "packets": "number",
-            "bytes": "number", "filtered": "number?",
+            "bytes": "number?", "filtered": "number?",
             "dropped": { "kernel": "number?", "ring_full": "number?", "writer": "number?" },
         }],
         "totals": {

@@ -173,7 +173,10 @@ impl WriterThread {
             for (i, input) in self.inputs.iter_mut().enumerate() {
                 while let Some((chunk, packets, bytes)) = merge.take_unwritten(i) {
                     input.counters.unwritten.add(packets);
-                    input.counters.unwritten_bytes.add(bytes);
+                    let known = &input.counters.unwritten_bytes;
+                    if known.value() != RxCounters::UNKNOWN {
+                        known.add(bytes);
+                    }
                     give_back(&mut input.spent, chunk);
                 }
             }
@@ -225,6 +228,8 @@ impl Ledger {
         self.settle(safe);
         for (input, packets) in self.entries.drain(..) {
             inputs[input].counters.unwritten.add(packets);
+            // How long these packets were is no longer known.
+            inputs[input].counters.unwritten_bytes.set(RxCounters::UNKNOWN);
         }
     }
 }
