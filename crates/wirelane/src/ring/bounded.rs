@@ -1,0 +1,500 @@
+//! A bounded ring with bulk operations, for one or many producers and one or many consumers.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+
+use super::side::{Claim, Indices, Multi, Side, View};
+use super::slots::Slots;
+use super::stats::{End, Entry, HandleStats, Registry};
+use crate::sync::{Arc, CachePadded, Mutex, Ordering};
+
+/// A ring as seen from the side: how full it is, and what its handles went through.
+///
+/// The parameters say how many handles may work at each end: `P` for the producers, `C` for the
+/// consumers, [`Single`](super::Single) or [`Multi`]. Any thread may look.
+///
+/// ```
+/// use wirelane::ring::{Multi, Ring, Single};
+///
+/// let (mut tx, mut rx) = Ring::<u32, Multi, Single>::bounded(256);
+/// let mut second = tx.clone(); // only because the side is `Multi`
+/// second.enqueue_bulk(&mut vec![1, 2, 3]);
+/// tx.enqueue(4).unwrap();
+/// let mut got = Vec::new();
+/// assert_eq!(rx.dequeue_bulk(&mut got, 32), 4);
+/// assert_eq!(got, [1, 2, 3, 4]);
+/// ```
+pub struct Ring<T, P: Side = Multi, C: Side = Multi> {
+    shared: Arc<Shared<T>>,
+    sides: PhantomData<fn() -> (P, C)>,
+}
+
+/// A producer's handle. `Clone` if the side is [`Multi`]; `Send`, but not `Sync`.
+pub struct Enqueuer<T, P: Side, C: Side> {
+    handle: Handle<T>,
+    sides: PhantomData<fn() -> (P, C)>,
+}
+
+/// A consumer's handle. `Clone` if the side is [`Multi`]; `Send`, but not `Sync`.
+pub struct Dequeuer<T, P: Side, C: Side> {
+    handle: Handle<T>,
+    sides: PhantomData<fn() -> (P, C)>,
+}
+
+/// Slots that belong to one producer until it commits them; elements are built in place.
+///
+/// Consumers see nothing of it before [`Reservation::commit`], and nothing that was reserved
+/// later either: other producers' commits wait for this one. So fill and commit at once, and do
+/// not hold two reservations of one ring in one thread. Dropping a reservation sends nothing and
+/// blocks nobody, also while a panic unwinds; leaking one (`mem::forget`) blocks the ring.
+pub struct Reservation<'a, T, P: Side, C: Side> {
+    enqueuer: &'a mut Enqueuer<T, P, C>,
+    claim: Claim,
+    written: u64,
+}
+
+/// What all handles share.
+struct Shared<T> {
+    producers: CachePadded<Indices>,
+    consumers: CachePadded<Indices>,
+    slots: CachePadded<Slots<T>>,
+    holes: Mutex<Vec<Claim>>,
+    registry: Registry,
+}
+
+/// What both kinds of handle are made of.
+struct Handle<T> {
+    shared: Arc<Shared<T>>,
+    entry: std::sync::Arc<Entry>,
+    view: View,
+    not_sync: PhantomData<Cell<()>>,
+}
+
+impl<T: Send, P: Side, C: Side> Ring<T, P, C> {
+    /// A ring of at least `capacity` elements (rounded up to a power of two, at most 2³⁰), and its
+    /// first two handles.
+    pub fn bounded(capacity: usize) -> (Enqueuer<T, P, C>, Dequeuer<T, P, C>) {
+        Self::bounded_at(capacity, 0)
+    }
+
+    /// A ring whose indices start at `start`: tests start just before the wrap.
+    pub fn bounded_at(capacity: usize, start: u64) -> (Enqueuer<T, P, C>, Dequeuer<T, P, C>) {
+        let size = capacity.clamp(1, 1 << 30).next_power_of_two();
+        let shared = Arc::new(Shared {
+            producers: CachePadded(Indices::new(start)),
+            consumers: CachePadded(Indices::new(start)),
+            slots: CachePadded(Slots::new(size)),
+            holes: Mutex::new(Vec::new()),
+            registry: Registry::default(),
+        });
+        let tx = Handle::new(&shared, End::Enqueue, View::new(start, size as u64));
+        let rx = Handle::new(&shared, End::Dequeue, View::new(start, 0));
+        let sides = PhantomData;
+        (Enqueuer { handle: tx, sides }, Dequeuer { handle: rx, sides })
+    }
+}
+
+impl<T, P: Side, C: Side> Ring<T, P, C> {
+    /// How many elements it holds when full.
+    pub fn capacity(&self) -> usize {
+        self.shared.slots.size() as usize
+    }
+
+    /// How many elements are in it: published and not yet given up by a consumer.
+    pub fn len(&self) -> usize {
+        self.shared.len()
+    }
+
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The counters of all handles that were ever made, in the order of their making.
+    pub fn stats(&self) -> Vec<HandleStats> {
+        self.shared.registry.stats()
+    }
+}
+
+impl<T: Send, P: Side, C: Side> Enqueuer<T, P, C> {
+    /// Moves one element into the ring; gives it back if the ring is full.
+    #[inline]
+    pub fn enqueue(&mut self, item: T) -> Result<(), T> {
+        let Some(claim) = self.claim(1, 1) else { return Err(item) };
+        // SAFETY: the slot is claimed.
+        unsafe { self.handle.shared.slots.write(claim.start, item) };
+        self.publish(claim);
+        Ok(())
+    }
+
+    /// Moves elements from the front of `items` into the ring while there is room.
+    /// Returns how many were moved; the rest stays in `items`.
+    #[inline]
+    pub fn enqueue_bulk(&mut self, items: &mut Vec<T>) -> usize {
+        self.enqueue_vec(1, items)
+    }
+
+    /// Moves all of `items` into the ring, or none if there is no room for all.
+    #[inline]
+    pub fn enqueue_exact(&mut self, items: &mut Vec<T>) -> bool {
+        let wanted = items.len();
+        self.enqueue_vec(wanted, items) == wanted
+    }
+
+    /// Copies all of `items` into the ring, or none if there is no room for all.
+    #[inline]
+    pub fn enqueue_slice(&mut self, items: &[T]) -> bool
+    where
+        T: Copy,
+    {
+        let Some(claim) = self.claim(items.len(), items.len()) else { return items.is_empty() };
+        // SAFETY: these slots are claimed, and the elements are `Copy`.
+        unsafe { self.handle.shared.slots.copy_in(claim.start, items.as_ptr(), items.len()) };
+        self.publish(claim);
+        true
+    }
+
+    /// Reserves up to `wanted` slots; `None` if the ring is full.
+    #[inline]
+    pub fn reserve(&mut self, wanted: usize) -> Option<Reservation<'_, T, P, C>> {
+        let claim = self.claim(1, wanted)?;
+        Some(Reservation { enqueuer: self, claim, written: 0 })
+    }
+
+    #[inline(always)]
+    fn enqueue_vec(&mut self, min: usize, items: &mut Vec<T>) -> usize {
+        let wanted = items.len();
+        let Some(claim) = self.claim(min.max(1), wanted) else { return 0 };
+        let count = claim.count as usize;
+        // SAFETY: these slots are claimed. The elements move there: the vector forgets all of
+        // them and then remembers those that stay.
+        unsafe {
+            self.handle.shared.slots.copy_in(claim.start, items.as_ptr(), count);
+            items.set_len(0);
+            if count < wanted {
+                let first = items.as_mut_ptr();
+                first.copy_from(first.add(count), wanted - count);
+                items.set_len(wanted - count);
+            }
+        }
+        self.publish(claim);
+        count
+    }
+
+    #[inline(always)]
+    fn claim(&mut self, min: usize, max: usize) -> Option<Claim> {
+        let Handle { shared, entry, view, .. } = &mut self.handle;
+        let size = shared.slots.size();
+        let wanted = (min as u64, (max as u64).min(size));
+        if wanted.1 == 0 || wanted.0 > wanted.1 {
+            return None;
+        }
+        view.claim::<P>(&shared.producers, &shared.consumers, size, wanted, entry)
+    }
+
+    #[inline(always)]
+    fn publish(&mut self, claim: Claim) {
+        let Handle { shared, entry, view, .. } = &mut self.handle;
+        view.publish::<P>(&shared.producers, claim, (entry, &shared.registry, End::Enqueue));
+    }
+}
+
+impl<T, P: Side, C: Side> Enqueuer<T, P, C> {
+    /// The ring.
+    pub fn ring(&self) -> Ring<T, P, C> {
+        Ring { shared: Arc::clone(&self.handle.shared), sides: PhantomData }
+    }
+
+    /// How many elements the ring holds when full.
+    pub fn capacity(&self) -> usize {
+        self.handle.shared.slots.size() as usize
+    }
+
+    /// How many elements are in the ring.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.handle.shared.len()
+    }
+
+    /// Whether nothing is in the ring.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What this handle went through.
+    pub fn stats(&self) -> HandleStats {
+        self.handle.entry.stats()
+    }
+}
+
+impl<T: Send, P: Side, C: Side> Dequeuer<T, P, C> {
+    /// Takes the oldest element out.
+    #[inline]
+    pub fn dequeue(&mut self) -> Option<T> {
+        loop {
+            let claim = self.claim(1, 1)?;
+            // SAFETY: the slot is claimed, and written unless it is in a hole.
+            let read = |index| unsafe { self.handle.shared.slots.read(index) };
+            let item = if self.handle.view.holes {
+                self.handle.shared.filled(claim).first().map(|run| read(run.start))
+            } else {
+                Some(read(claim.start))
+            };
+            self.publish(claim);
+            if item.is_some() {
+                return item;
+            }
+        }
+    }
+
+    /// Moves up to `max` elements to the end of `into`, oldest first; returns how many.
+    #[inline]
+    pub fn dequeue_bulk(&mut self, into: &mut Vec<T>, max: usize) -> usize {
+        self.dequeue_vec(1, max, into)
+    }
+
+    /// Moves `count` elements to the end of `into`, or none if there are not as many. After a
+    /// [`Reservation`] was given up half-way, it may be fewer.
+    #[inline]
+    pub fn dequeue_exact(&mut self, into: &mut Vec<T>, count: usize) -> usize {
+        self.dequeue_vec(count, count, into)
+    }
+
+    #[inline(always)]
+    fn dequeue_vec(&mut self, min: usize, max: usize, into: &mut Vec<T>) -> usize {
+        // Before anything is claimed, because it may fail.
+        into.reserve(max.min(self.capacity()));
+        loop {
+            let Some(claim) = self.claim(min.max(1), max) else { return 0 };
+            let shared = &self.handle.shared;
+            let before = into.len();
+            let mut take = |run: Claim| {
+                let count = run.count as usize;
+                // SAFETY: these slots are claimed and written; the vector has room for as many.
+                unsafe {
+                    shared.slots.copy_out(run.start, into.as_mut_ptr().add(into.len()), count);
+                    into.set_len(into.len() + count);
+                }
+            };
+            if self.handle.view.holes {
+                shared.filled(claim).into_iter().for_each(take);
+            } else {
+                take(claim);
+            }
+            let count = into.len() - before;
+            self.publish(claim);
+            if count > 0 {
+                return count;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn claim(&mut self, min: usize, max: usize) -> Option<Claim> {
+        let Handle { shared, entry, view, .. } = &mut self.handle;
+        let wanted = (min as u64, (max as u64).min(shared.slots.size()));
+        if wanted.1 == 0 || wanted.0 > wanted.1 {
+            return None;
+        }
+        view.claim::<C>(&shared.consumers, &shared.producers, 0, wanted, entry)
+    }
+
+    #[inline(always)]
+    fn publish(&mut self, claim: Claim) {
+        let Handle { shared, entry, view, .. } = &mut self.handle;
+        view.publish::<C>(&shared.consumers, claim, (entry, &shared.registry, End::Dequeue));
+    }
+}
+
+impl<T, P: Side, C: Side> Dequeuer<T, P, C> {
+    /// The ring.
+    pub fn ring(&self) -> Ring<T, P, C> {
+        Ring { shared: Arc::clone(&self.handle.shared), sides: PhantomData }
+    }
+
+    /// How many elements the ring holds when full.
+    pub fn capacity(&self) -> usize {
+        self.handle.shared.slots.size() as usize
+    }
+
+    /// How many elements are in the ring.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.handle.shared.len()
+    }
+
+    /// Whether nothing is in the ring.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What this handle went through.
+    pub fn stats(&self) -> HandleStats {
+        self.handle.entry.stats()
+    }
+}
+
+impl<T: Send, P: Side, C: Side> Reservation<'_, T, P, C> {
+    /// How many slots were reserved.
+    pub fn capacity(&self) -> usize {
+        self.claim.count as usize
+    }
+
+    /// How many of them are written.
+    pub fn len(&self) -> usize {
+        self.written as usize
+    }
+
+    /// Whether none is written yet.
+    pub fn is_empty(&self) -> bool {
+        self.written == 0
+    }
+
+    /// Writes the next slot; gives the element back if all are written.
+    #[inline]
+    pub fn push(&mut self, item: T) -> Result<(), T> {
+        if self.written == self.claim.count {
+            return Err(item);
+        }
+        let index = self.claim.start.wrapping_add(self.written);
+        // SAFETY: the slot is claimed and not written yet.
+        unsafe { self.enqueuer.handle.shared.slots.write(index, item) };
+        self.written += 1;
+        Ok(())
+    }
+
+    /// Hands what was written to the consumers, and gives back the slots that were not written.
+    #[inline]
+    pub fn commit(self) -> usize {
+        let mut this = ManuallyDrop::new(self);
+        let (claim, written) = (this.claim, this.written);
+        if written == claim.count {
+            this.enqueuer.publish(claim);
+        } else {
+            this.enqueuer.give_up(claim, written);
+        }
+        written as usize
+    }
+}
+
+impl<T, P: Side, C: Side> Enqueuer<T, P, C> {
+    /// Publishes the first `written` slots of a claim and leaves the rest to others.
+    #[cold]
+    fn give_up(&mut self, claim: Claim, written: u64) {
+        let Handle { shared, entry, view, .. } = &mut self.handle;
+        let kept = if shared.producers.unclaim::<P>(claim, written) {
+            Claim { count: written, ..claim }
+        } else {
+            // Others have claimed slots behind ours: consumers must step over the rest.
+            let start = claim.start.wrapping_add(written);
+            shared.add_hole(Claim { start, count: claim.count - written });
+            claim
+        };
+        if kept.count > 0 {
+            view.publish::<P>(&shared.producers, kept, (entry, &shared.registry, End::Enqueue));
+        }
+    }
+}
+
+impl<T, P: Side, C: Side> Drop for Reservation<'_, T, P, C> {
+    fn drop(&mut self) {
+        /// Gives the slots up, even if dropping an element panics.
+        struct GiveUp<'a, 'b, T, P: Side, C: Side>(&'a mut Reservation<'b, T, P, C>);
+        impl<T, P: Side, C: Side> Drop for GiveUp<'_, '_, T, P, C> {
+            fn drop(&mut self) {
+                self.0.enqueuer.give_up(self.0.claim, 0);
+            }
+        }
+        let this = GiveUp(self);
+        for i in 0..this.0.written {
+            let index = this.0.claim.start.wrapping_add(i);
+            // SAFETY: the slot is claimed and written, and given up afterwards.
+            drop(unsafe { this.0.enqueuer.handle.shared.slots.read(index) });
+        }
+    }
+}
+
+impl<T> Handle<T> {
+    fn new(shared: &Arc<Shared<T>>, end: End, view: View) -> Self {
+        let entry = shared.registry.add(end);
+        Self { shared: Arc::clone(shared), entry, view, not_sync: PhantomData }
+    }
+}
+
+impl<T, C: Side> Clone for Enqueuer<T, Multi, C> {
+    fn clone(&self) -> Self {
+        let Handle { shared, view, .. } = &self.handle;
+        Self { handle: Handle::new(shared, End::Enqueue, view.clone()), sides: PhantomData }
+    }
+}
+
+impl<T, P: Side> Clone for Dequeuer<T, P, Multi> {
+    fn clone(&self) -> Self {
+        let Handle { shared, view, .. } = &self.handle;
+        Self { handle: Handle::new(shared, End::Dequeue, view.clone()), sides: PhantomData }
+    }
+}
+
+impl<T, P: Side, C: Side> Clone for Ring<T, P, C> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), sides: PhantomData }
+    }
+}
+
+impl<T> Shared<T> {
+    #[inline]
+    fn len(&self) -> usize {
+        // Consumers first, so that the distance is never negative; it may be too large by what
+        // came and went in between.
+        let from = self.consumers.published(Ordering::Acquire);
+        let to = self.producers.published(Ordering::Acquire);
+        to.wrapping_sub(from).min(self.slots.size()) as usize
+    }
+
+    /// Remembers a range that is claimed and will never be written. Call before publishing it.
+    fn add_hole(&self, hole: Claim) {
+        let mut holes = self.holes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        holes.push(hole);
+        self.producers.holes.store(holes.len() as u64, Ordering::Relaxed);
+    }
+
+    /// The written parts of a consumer's claim, in order. Its holes are forgotten.
+    #[cold]
+    fn filled(&self, claim: Claim) -> Vec<Claim> {
+        let mut holes = self.holes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut filled = vec![claim];
+        let mut left = Vec::with_capacity(holes.len());
+        for hole in holes.iter() {
+            left.extend(hole.without(claim));
+            filled = filled.iter().flat_map(|run| run.without(*hole)).collect();
+        }
+        *holes = left;
+        self.producers.holes.store(holes.len() as u64, Ordering::Relaxed);
+        filled
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        let start = self.consumers.published(Ordering::Relaxed);
+        let count = self.producers.published(Ordering::Relaxed).wrapping_sub(start);
+        for run in self.filled(Claim { start, count }) {
+            for i in 0..run.count {
+                // SAFETY: all handles are gone; what is published and in no hole is an element.
+                drop(unsafe { self.slots.read(run.start.wrapping_add(i)) });
+            }
+        }
+    }
+}
+
+impl<T, P: Side, C: Side> fmt::Debug for Ring<T, P, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (length, capacity) = (self.len(), self.capacity());
+        f.debug_struct("Ring").field("len", &length).field("capacity", &capacity).finish()
+    }
+}

@@ -1,0 +1,137 @@
+//! The cursor over a pair of `u32` indices with one producer and one consumer.
+//!
+//! The cursors know nothing of where indices and slots live, so the same code drives our own
+//! [`channel`](super::channel) and the rings that a kernel maps into the process (AF_XDP's fill,
+//! completion, RX and TX), whose indices are of 32 bits.
+//!
+//! Each side keeps its own index in a register and a cached copy of the other side's, and reads
+//! the shared one only when the cached copy promises too little (the watermark).
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
+
+use crate::sync::{AtomicU32, Ordering};
+
+/// The producing side of a ring's two indices.
+#[derive(Debug)]
+pub(crate) struct Producer {
+    producer: NonNull<AtomicU32>,
+    consumer: NonNull<AtomicU32>,
+    size: u32,
+    /// Our index: the shared one, or ahead of it by what is written and not yet published.
+    next: u32,
+    /// The consumer's index as last seen, plus `size`: the first index that is not ours.
+    limit: u32,
+}
+
+/// The consuming side of a ring's two indices.
+#[derive(Debug)]
+pub(crate) struct Consumer {
+    producer: NonNull<AtomicU32>,
+    consumer: NonNull<AtomicU32>,
+    size: u32,
+    next: u32,
+    /// The producer's index as last seen: the first index that is not ours.
+    limit: u32,
+}
+
+// SAFETY: a cursor is the only one of its side; the indices it points to are atomics that its
+// constructor's contract keeps alive, so it may move to another thread.
+unsafe impl Send for Producer {}
+// SAFETY: as for `Producer`.
+unsafe impl Send for Consumer {}
+
+impl Producer {
+    /// Starts at the index that stands in `producer`.
+    ///
+    /// # Safety
+    /// Both pointers stay valid while this cursor lives, no other producer exists for them, and
+    /// `size` is the power of two that both sides use.
+    pub(crate) unsafe fn new(
+        producer: NonNull<AtomicU32>,
+        consumer: NonNull<AtomicU32>,
+        size: u32,
+    ) -> Self {
+        debug_assert!(size.is_power_of_two());
+        // SAFETY: valid by contract.
+        let (next, seen) = unsafe {
+            (producer.as_ref().load(Ordering::Relaxed), consumer.as_ref().load(Ordering::Acquire))
+        };
+        Self { producer, consumer, size, next, limit: seen.wrapping_add(size) }
+    }
+
+    /// How many of `wanted` slots may be written now, from [`Producer::slot`] on.
+    #[inline]
+    pub(crate) fn reserve(&mut self, wanted: u32) -> u32 {
+        let mut free = self.limit.wrapping_sub(self.next);
+        if free < wanted {
+            // SAFETY: valid by the constructor's contract.
+            let seen = unsafe { self.consumer.as_ref() }.load(Ordering::Acquire);
+            self.limit = seen.wrapping_add(self.size);
+            free = self.limit.wrapping_sub(self.next);
+        }
+        free.min(wanted)
+    }
+
+    /// The slot of the `i`-th reserved element.
+    #[inline(always)]
+    pub(crate) fn slot(&self, i: u32) -> usize {
+        (self.next.wrapping_add(i) & (self.size - 1)) as usize
+    }
+
+    /// Hands the first `n` reserved and written slots to the consumer.
+    #[inline]
+    pub(crate) fn publish(&mut self, n: u32) {
+        debug_assert!(n <= self.limit.wrapping_sub(self.next));
+        self.next = self.next.wrapping_add(n);
+        // SAFETY: valid by the constructor's contract.
+        unsafe { self.producer.as_ref() }.store(self.next, Ordering::Release);
+    }
+}
+
+impl Consumer {
+    /// Starts at the index that stands in `consumer`.
+    ///
+    /// # Safety
+    /// Both pointers stay valid while this cursor lives, no other consumer exists for them, and
+    /// `size` is the power of two that both sides use.
+    pub(crate) unsafe fn new(
+        producer: NonNull<AtomicU32>,
+        consumer: NonNull<AtomicU32>,
+        size: u32,
+    ) -> Self {
+        debug_assert!(size.is_power_of_two());
+        // SAFETY: valid by contract.
+        let (next, limit) = unsafe {
+            (consumer.as_ref().load(Ordering::Relaxed), producer.as_ref().load(Ordering::Acquire))
+        };
+        Self { producer, consumer, size, next, limit }
+    }
+
+    /// How many of `wanted` elements may be read now, from [`Consumer::slot`] on.
+    #[inline]
+    pub(crate) fn available(&mut self, wanted: u32) -> u32 {
+        let mut ready = self.limit.wrapping_sub(self.next);
+        if ready < wanted {
+            // SAFETY: valid by the constructor's contract.
+            self.limit = unsafe { self.producer.as_ref() }.load(Ordering::Acquire);
+            ready = self.limit.wrapping_sub(self.next);
+        }
+        ready.min(wanted)
+    }
+
+    /// The slot of the `i`-th available element.
+    #[inline(always)]
+    pub(crate) fn slot(&self, i: u32) -> usize {
+        (self.next.wrapping_add(i) & (self.size - 1)) as usize
+    }
+
+    /// Gives the first `n` available slots back to the producer.
+    #[inline]
+    pub(crate) fn release(&mut self, n: u32) {
+        debug_assert!(n <= self.limit.wrapping_sub(self.next));
+        self.next = self.next.wrapping_add(n);
+        // SAFETY: valid by the constructor's contract.
+        unsafe { self.consumer.as_ref() }.store(self.next, Ordering::Release);
+    }
+}

@@ -1,0 +1,210 @@
+//! One side of a ring: claiming a range of indices, and publishing it in order.
+
+use super::stats::{End, Entry, Registry};
+use crate::sync::{AtomicU64, Ordering, thread};
+
+/// How many threads work at one side of a ring: [`Single`] or [`Multi`].
+pub trait Side: sealed::Sealed + Send + 'static {
+    /// Whether there may be more than one handle.
+    const MULTI: bool;
+}
+
+/// One handle: no compare-and-swap, no waiting.
+#[derive(Debug, Clone, Copy)]
+pub enum Single {}
+
+/// Any number of handles, made by cloning.
+#[derive(Debug, Clone, Copy)]
+pub enum Multi {}
+
+impl Side for Single {
+    const MULTI: bool = false;
+}
+
+impl Side for Multi {
+    const MULTI: bool = true;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Single {}
+    impl Sealed for super::Multi {}
+}
+
+/// The shared indices of one side. Indices of 64 bits never wrap in practice, so a handle that
+/// slept through any number of elements is not fooled by an index or a cached copy that came round
+/// again; with 32 bits that would take a few seconds.
+#[derive(Debug)]
+pub(super) struct Indices {
+    /// The first index that nobody of this side has claimed. Only used by [`Multi`] sides.
+    head: AtomicU64,
+    /// The first index that is not published: the other side may use everything below.
+    tail: AtomicU64,
+    /// How many ranges below the tail are known to be empty; see `Holes`.
+    pub(super) holes: AtomicU64,
+}
+
+/// What one handle knows of both sides.
+#[derive(Debug, Clone)]
+pub(super) struct View {
+    /// Our own index, if we are the only handle of our side.
+    next: u64,
+    /// The first index that is not ours, as last seen.
+    limit: u64,
+    /// Whether there were holes below `limit` when it was read.
+    pub(super) holes: bool,
+}
+
+/// A range of indices that one handle owns until it is published.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Claim {
+    pub(super) start: u64,
+    pub(super) count: u64,
+}
+
+impl Claim {
+    #[inline(always)]
+    pub(super) fn end(&self) -> u64 {
+        self.start.wrapping_add(self.count)
+    }
+
+    /// What is left of it, in order, without what is in `other` too.
+    pub(super) fn without(self, other: Self) -> impl Iterator<Item = Self> {
+        // Relative to our start, signed: the two are less than a ring apart.
+        let place =
+            |index: u64| (index.wrapping_sub(self.start) as i64).clamp(0, self.count as i64) as u64;
+        let (from, to) = (place(other.start), place(other.end()));
+        let before = Self { count: from, ..self };
+        let after = Self { start: self.start.wrapping_add(to), count: self.count - to };
+        [before, after].into_iter().filter(|part| part.count > 0)
+    }
+}
+
+impl Indices {
+    pub(super) fn new(start: u64) -> Self {
+        Self { head: AtomicU64::new(start), tail: AtomicU64::new(start), holes: AtomicU64::new(0) }
+    }
+
+    #[inline(always)]
+    pub(super) fn published(&self, order: Ordering) -> u64 {
+        self.tail.load(order)
+    }
+
+    /// Gives the indices of `claim` from `kept` on back, if nobody has claimed any after them.
+    pub(super) fn unclaim<S: Side>(&self, claim: Claim, kept: u64) -> bool {
+        let to = claim.start.wrapping_add(kept);
+        // A single side moves nothing but its view, and that only when it publishes.
+        !S::MULTI
+            || self
+                .head
+                .compare_exchange(claim.end(), to, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+}
+
+impl View {
+    pub(super) fn new(start: u64, ahead: u64) -> Self {
+        Self { next: start, limit: start.wrapping_add(ahead), holes: false }
+    }
+
+    /// Claims between `min` and `max` indices of `own`, as many as there are. What is ours ends
+    /// `ahead` indices after the `other` side's tail: the size of the ring for producers, 0 for
+    /// consumers.
+    #[inline(always)]
+    pub(super) fn claim<S: Side>(
+        &mut self,
+        own: &Indices,
+        other: &Indices,
+        ahead: u64,
+        (min, max): (u64, u64),
+        entry: &Entry,
+    ) -> Option<Claim> {
+        let mut start = if S::MULTI { own.head.load(Ordering::Relaxed) } else { self.next };
+        loop {
+            // Signed, because a cached limit may be behind: other handles of our side may have
+            // seen more and claimed beyond it. A `start` that is behind makes the distance too
+            // large, but then the compare-and-swap fails.
+            let mut ready = self.limit.wrapping_sub(start) as i64;
+            if ready < max as i64 {
+                // Acquire: what the other side did to the slots below is done.
+                self.limit = other.tail.load(Ordering::Acquire).wrapping_add(ahead);
+                // After the tail: holes below it were counted before it was published.
+                self.holes = other.holes.load(Ordering::Relaxed) != 0;
+                ready = self.limit.wrapping_sub(start) as i64;
+            }
+            if ready < min as i64 {
+                return None;
+            }
+            let count = max.min(ready as u64);
+            let claim = Claim { start, count };
+            if !S::MULTI {
+                return Some(claim);
+            }
+            // Relaxed: the slots change hands through the tails, the head only divides them up.
+            let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
+            match own.head.compare_exchange_weak(start, claim.end(), order, failed) {
+                Ok(_) => {
+                    entry.claimed.store(start, std::sync::atomic::Ordering::Relaxed);
+                    return Some(claim);
+                }
+                Err(now) => start = now,
+            }
+            entry.retries.add(1);
+        }
+    }
+
+    /// Hands `claim` to the other side, after all earlier ones.
+    #[inline(always)]
+    pub(super) fn publish<S: Side>(
+        &mut self,
+        own: &Indices,
+        claim: Claim,
+        (entry, registry, end): (&Entry, &Registry, End),
+    ) {
+        let (start, next) = (claim.start, claim.end());
+        // Acquire: our release below stands for the peers' slots before ours as well.
+        if S::MULTI && own.tail.load(Ordering::Acquire) != start {
+            wait_for_peers(&own.tail, start, entry, registry, end);
+        }
+        self.next = next;
+        own.tail.store(next, Ordering::Release);
+    }
+}
+
+/// A peer that runs publishes within this many turns: some microseconds.
+#[cfg(not(loom))]
+const SPINS: u32 = 100;
+/// A peer that still has not run after this many yields waits for more than the CPU of a thread
+/// of our priority.
+#[cfg(not(loom))]
+const YIELDS: u32 = 100;
+
+#[cold]
+fn wait_for_peers(tail: &AtomicU64, start: u64, entry: &Entry, registry: &Registry, end: End) {
+    entry.waits.add(1);
+    let mut turns = 0_u32;
+    loop {
+        let now = tail.load(Ordering::Acquire);
+        if now == start {
+            return;
+        }
+        turns = turns.saturating_add(1);
+        #[cfg(loom)]
+        {
+            let _ = (now, registry, end);
+            thread::yield_now();
+        }
+        #[cfg(not(loom))]
+        {
+            if turns == SPINS {
+                entry.stalled.add(1);
+                registry.blame(entry, end, now);
+            }
+            match turns {
+                ..SPINS => std::hint::spin_loop(),
+                _ if turns < SPINS + YIELDS => thread::yield_now(),
+                _ => thread::sleep(std::time::Duration::from_micros(50)),
+            }
+        }
+    }
+}
