@@ -65,6 +65,7 @@
 //! | [`port`] | the traits of a port, and the ports: [`port::sim`], [`port::file`], [`port::packet`] |
 //! | [`pipeline`] | the receive loop, on one screen |
 //! | [`capture`] | capture files, and [`capture::live`]: all queues into one file in order of time |
+//! | [`forward`] | between two ports, or back through one with swapped addresses |
 //! | [`inspect`] | the queues of an interface and the CPUs behind them |
 //! | [`privilege`] | giving privileges away once everything is open |
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
@@ -80,6 +81,8 @@ pub mod sync;
 #[cfg(not(loom))]
 pub mod capture;
 #[cfg(not(loom))]
+pub mod forward;
+#[cfg(not(loom))]
 pub mod inspect;
 #[cfg(not(loom))]
 pub mod pipeline;
@@ -89,6 +92,8 @@ pub mod placement;
 pub mod port;
 #[cfg(not(loom))]
 pub mod privilege;
+#[cfg(not(loom))]
+mod threads;
 
 pub use error::{Error, ErrorKind, Result};
 pub use frame::{Batch, Frame};

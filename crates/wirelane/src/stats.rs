@@ -33,6 +33,10 @@ pub struct RxCounters {
     pub fault: Counter,
     /// Frames that a filter rejected in user space.
     pub filtered: Counter,
+    /// Frames to be forwarded that found the TX queue full.
+    pub tx_full: Counter,
+    /// Bytes of the frames that were filtered or found the TX queue full.
+    pub undelivered_bytes: Counter,
 }
 
 impl RxCounters {
@@ -54,6 +58,8 @@ impl RxCounters {
             unwritten_bytes: Counter::default(),
             fault: Counter::default(),
             filtered: Counter::default(),
+            tx_full: Counter::default(),
+            undelivered_bytes: Counter::default(),
         }
     }
 
@@ -67,9 +73,10 @@ impl RxCounters {
             ring_full: known(&self.ring_full),
             writer: Some(unwritten),
             fault: known(&self.fault),
+            tx_full: known(&self.tx_full),
         };
         let filtered = known(&self.filtered);
-        let gone = unwritten + filtered.unwrap_or(0);
+        let gone = unwritten + filtered.unwrap_or(0) + self.tx_full.value();
         let packets = self.packets.value().saturating_sub(gone);
         QueueStats {
             port,
@@ -78,7 +85,8 @@ impl RxCounters {
             received: dropped.total().zip(filtered).map(|(lost, f)| packets + f + lost),
             packets,
             bytes: known(&self.unwritten_bytes).map(|lost| {
-                self.bytes.value().saturating_sub(self.writer_bytes.value() + lost)
+                let lost = self.writer_bytes.value() + self.undelivered_bytes.value() + lost;
+                self.bytes.value().saturating_sub(lost)
             }),
             filtered,
             dropped,
@@ -110,6 +118,32 @@ impl TxCounters {
             errors: Counter::default(),
         }
     }
+
+    /// A reading of all counters. `port` is the position of the port in the command.
+    pub fn snapshot(&self, port: usize) -> TxStats {
+        TxStats {
+            port,
+            queue: self.queue,
+            packets: self.packets.value(),
+            bytes: self.bytes.value(),
+            errors: self.errors.value(),
+        }
+    }
+}
+
+/// A reading of one transmitting end.
+#[derive(Clone, Debug, Serialize)]
+pub struct TxStats {
+    /// Position of the port in the command.
+    pub port: usize,
+    /// Queue number.
+    pub queue: u16,
+    /// Frames handed to the interface.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Frames that could not be sent.
+    pub errors: u64,
 }
 
 /// A reading of one receiving end.
@@ -144,11 +178,13 @@ pub struct Dropped {
     pub writer: Option<u64>,
     /// By a fault injector, on purpose.
     pub fault: Option<u64>,
+    /// Because the TX queue that they were forwarded to was full.
+    pub tx_full: Option<u64>,
 }
 
 impl Dropped {
     /// The sum; `None` if a part is unknown.
     pub fn total(&self) -> Option<u64> {
-        Some(self.kernel? + self.ring_full? + self.writer? + self.fault?)
+        Some(self.kernel? + self.ring_full? + self.writer? + self.fault? + self.tx_full?)
     }
 }

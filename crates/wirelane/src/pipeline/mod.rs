@@ -1,7 +1,10 @@
 //! The receive loop: poll some receiving ends, hand what comes to a consumer, sleep when nothing
 //! does.
 
+pub(crate) mod budget;
 mod wait;
+
+use std::time::Duration;
 
 pub use self::wait::wait_any;
 use crate::error::Result;
@@ -9,7 +12,7 @@ use crate::frame::Batch;
 use crate::port::Rx;
 
 /// Longest sleep, so that housekeeping and stop requests are never far away.
-const LONGEST_SLEEP: std::time::Duration = std::time::Duration::from_millis(100);
+const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
 /// While some inputs are busy, the silent ones are asked for their state after this many rounds:
 /// their time goes on, and a merge by time waits for it.
@@ -25,6 +28,11 @@ pub trait Consumer {
     /// How many of `wanted` frames may be received next. Zero ends the loop.
     fn admit(&mut self, wanted: usize) -> usize {
         wanted
+    }
+
+    /// How long the loop may sleep when nothing comes. Asked after each idle round.
+    fn patience(&self) -> Duration {
+        LONGEST_SLEEP
     }
 
     /// One round over all inputs is done; `idle` says that it brought nothing.
@@ -73,7 +81,7 @@ pub fn run(inputs: &mut [Rx], consumer: &mut impl Consumer) -> Result<()> {
         if !idle {
             continue;
         }
-        match wait_any(inputs, LONGEST_SLEEP) {
+        match wait_any(inputs, consumer.patience().min(LONGEST_SLEEP)) {
             Ok(true) => {}
             Ok(false) => return failure.map_or(Ok(()), Err),
             // Every end fails once at most; more errors than ends are of the waiting itself.

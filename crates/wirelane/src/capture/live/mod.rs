@@ -13,7 +13,6 @@
 //! a `writer` drop: a slow disk cannot be mistaken for a slow network stack. A port that waits
 //! for its consumer (a simulated source at full rate, a file) is made to wait instead.
 
-mod budget;
 mod chunk;
 mod merge;
 mod worker;
@@ -22,24 +21,25 @@ mod writer;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier, Condvar, Mutex, PoisonError, mpsc};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use wirelane_os::clock;
 
-use self::budget::Budget;
 use self::worker::{Credit, Lane, Worker};
 use self::writer::{Finished, Input, Ledger, WriterThread};
 use crate::capture::{CaptureWriter, Source, WriterOptions, Written, split_name};
 use crate::error::{Error, Result};
 use crate::mask::Class;
+use crate::pipeline::budget::{Allowance, Budget};
 use crate::pipeline;
 use crate::placement::Placement;
 use crate::port::{Control, FrameCounts, Port, PortInfo, Rx};
 use crate::ring::channel;
 use crate::stats::{QueueStats, RxCounters};
 use crate::sync::{Counter, Doorbell, Watermark};
+use crate::threads::{Crew, spawn};
 
 /// What a writer waits for a silent queue, beyond what the port itself may be late. In
 /// nanoseconds. Covers a worker's longest sleep and its patience with a partly filled chunk.
@@ -109,36 +109,11 @@ pub struct CaptureOutcome {
 pub struct Capture {
     port: Box<dyn Port>,
     counters: Vec<Arc<RxCounters>>,
-    workers: Vec<JoinHandle<Ended>>,
+    workers: Crew<Ended>,
     writers: Vec<JoinHandle<Finished>>,
     written: Vec<Arc<Counter>>,
     failed: Arc<AtomicBool>,
-    running: Arc<Running>,
     lateness: u64,
-}
-
-/// How many receiving threads run; who waits for the last one is told.
-#[derive(Default)]
-struct Running {
-    threads: Mutex<usize>,
-    ended: Condvar,
-}
-
-impl Running {
-    fn add(&self, change: isize) {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        *threads = threads.saturating_add_signed(change);
-        if *threads == 0 {
-            self.ended.notify_all();
-        }
-    }
-
-    /// Waits until no thread runs, at most `timeout`; true if none does.
-    fn wait(&self, timeout: Duration) -> bool {
-        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.ended.wait_timeout_while(threads, timeout, |threads| *threads > 0);
-        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
-    }
 }
 
 /// What a worker leaves: its receiving ends, whose memory must outlive the writer's work.
@@ -159,11 +134,10 @@ impl Capture {
         let mut capture = Self {
             port,
             counters,
-            workers: Vec::new(),
+            workers: Crew::default(),
             writers: Vec::new(),
             written: Vec::new(),
             failed: Arc::default(),
-            running: Arc::default(),
             lateness,
         };
         let lanes = match &config.output {
@@ -197,23 +171,18 @@ impl Capture {
     /// Waits until the capture has ended by itself (enough packets, the end of the source, an
     /// error) or `timeout` has passed; true if it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.running.wait(timeout) || self.failed.load(Ordering::Acquire)
+        self.workers.wait(timeout) || self.failed.load(Ordering::Acquire)
     }
 
     /// Lets no more packets in, receives and writes what is on its way, and reports.
     pub fn join(mut self) -> CaptureOutcome {
         self.port.control().stop();
         let mut errors = Vec::new();
-        let mut inputs = Vec::new();
-        for worker in self.workers.drain(..) {
-            match worker.join() {
-                Ok(ended) => {
-                    inputs.extend(ended.inputs);
-                    errors.extend(ended.error);
-                }
-                Err(_) => errors.push(Error::failed("receiving thread", "panicked: a defect")),
-            }
-        }
+        let mut ended = Vec::new();
+        self.workers.join(&mut ended, &mut errors);
+        let (inputs, failures): (Vec<_>, Vec<_>) =
+            ended.into_iter().map(|ended| (ended.inputs, ended.error)).unzip();
+        errors.extend(failures.into_iter().flatten());
         let mut outcome = CaptureOutcome {
             port: self.port.info().clone(),
             queues: Vec::new(),
@@ -327,44 +296,31 @@ impl Capture {
         config: &CaptureConfig,
     ) -> Result<()> {
         let budget = Arc::new(Budget::new(config.packets));
-        let groups = group(inputs, lanes, config.single);
-        let barrier = Arc::new(Barrier::new(groups.len() + 1));
-        let (report, reports) = mpsc::channel();
         let lossless = self.port.info().lossless;
-        for (i, (mut inputs, lanes)) in groups.into_iter().enumerate() {
-            let (barrier, report) = (Arc::clone(&barrier), report.clone());
-            let running = Arc::clone(&self.running);
-            let mut worker = Worker { lanes, budget: Arc::clone(&budget), admitted: 0, lossless };
-            let placement = config.placement.clone();
-            running.add(1);
+        let job = |(mut inputs, lanes): (Vec<Rx>, Vec<Lane>)| {
             let name = inputs.first().map_or("wl-rx".into(), |rx| format!("wl-rx{}", rx.queue()));
-            self.workers.push(spawn(&name, move || {
-                // Nobody waits for this report if starting another thread failed.
-                let _ = report.send(placement.pin(i));
-                barrier.wait();
+            let mut worker = Worker { lanes, allowance: Allowance::new(&budget), lossless };
+            let run = move || {
                 let error = pipeline::run(&mut inputs, &mut worker).err();
                 worker.finish();
-                drop(worker);
-                running.add(-1);
                 Ended { inputs, error }
-            })?);
-        }
-        let pinned: Result<Vec<()>> = reports.iter().take(self.workers.len()).collect();
-        let started = pinned.and_then(|_| self.port.start());
+            };
+            (name, run)
+        };
+        let jobs = group(inputs, lanes, config.single).into_iter().map(job).collect();
+        let started = Crew::start(jobs, &config.placement, || self.port.start());
         if started.is_err() {
             self.port.control().stop();
         }
-        barrier.wait();
-        started
+        self.workers = started?;
+        Ok(())
     }
 }
 
 impl Drop for Capture {
     fn drop(&mut self) {
         self.port.control().stop();
-        for worker in self.workers.drain(..) {
-            let _ = worker.join();
-        }
+        self.workers.join(&mut Vec::new(), &mut Vec::new());
         for writer in self.writers.drain(..) {
             let _ = writer.join();
         }
@@ -405,14 +361,4 @@ fn source(info: &PortInfo, counters: &RxCounters) -> Source {
         speed: info.speed,
         ..Source::new(info.interface.as_deref().unwrap_or(info.backend), counters.class, queue)
     }
-}
-
-fn spawn<T: Send + 'static>(
-    name: &str,
-    run: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>> {
-    thread::Builder::new()
-        .name(name.into())
-        .spawn(run)
-        .map_err(|error| Error::io(format!("thread {name}"), "clone", error))
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::budget::Budget;
 use super::chunk::Chunk;
 use crate::frame::Batch;
 use crate::pipeline::Consumer;
+use crate::pipeline::budget::Allowance;
 use crate::port::Rx;
 use crate::ring::{Receiver, Sender};
 use crate::stats::RxCounters;
@@ -64,33 +64,27 @@ pub(super) struct Lane {
 pub(super) struct Worker {
     /// One per receiving end; empty if nothing is written.
     pub(super) lanes: Vec<Lane>,
-    pub(super) budget: Arc<Budget>,
-    /// Packets admitted and not yet used up.
-    pub(super) admitted: usize,
+    pub(super) allowance: Allowance,
     /// The port waits for us: nothing is lost by making it wait.
     pub(super) lossless: bool,
 }
 
 impl Consumer for Worker {
     fn consume(&mut self, input: usize, batch: &mut Batch) {
-        self.admitted -= batch.len().min(self.admitted);
-        self.budget.spend(batch.len());
+        self.allowance.spend(batch.len());
         if let Some(lane) = self.lanes.get_mut(input) {
             lane.encode(batch, self.lossless);
         }
     }
 
     fn admit(&mut self, wanted: usize) -> usize {
-        if self.admitted < wanted {
-            self.admitted += self.budget.take(wanted - self.admitted);
-        }
-        self.admitted.min(wanted)
+        self.allowance.admit(wanted)
     }
 
     fn round(&mut self, inputs: &[Rx], idle: bool) {
         if idle {
             // Others may have traffic for what we do not use.
-            self.budget.give_back(std::mem::take(&mut self.admitted));
+            self.allowance.give_back();
         }
         for (lane, rx) in self.lanes.iter_mut().zip(inputs) {
             if idle {
@@ -112,7 +106,7 @@ impl Worker {
     /// Hands over what is left. The writer sees the end once the lanes are dropped.
     pub(super) fn finish(&mut self) {
         self.lanes.iter_mut().for_each(Lane::hand_over);
-        self.budget.give_back(std::mem::take(&mut self.admitted));
+        self.allowance.give_back();
     }
 }
 

@@ -1,10 +1,11 @@
 //! A number of packets that several receiving threads share, for `-c`.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How many packets may still be received. Threads take portions, so that exactly the number
 /// asked for is received, and not a batch more.
-pub(super) struct Budget {
+pub(crate) struct Budget {
     limit: u64,
     left: AtomicU64,
     used: AtomicU64,
@@ -12,14 +13,14 @@ pub(super) struct Budget {
 
 impl Budget {
     /// At most `limit` packets; any number if `None`.
-    pub(super) fn new(limit: Option<u64>) -> Self {
+    pub(crate) fn new(limit: Option<u64>) -> Self {
         let limit = limit.unwrap_or(u64::MAX);
         Self { limit, left: AtomicU64::new(limit), used: AtomicU64::new(0) }
     }
 
     /// Takes up to `wanted`. Waits while others hold what is left; 0 once all is used.
     #[inline]
-    pub(super) fn take(&self, wanted: usize) -> usize {
+    fn take(&self, wanted: usize) -> usize {
         if self.limit == u64::MAX {
             return wanted;
         }
@@ -36,7 +37,7 @@ impl Budget {
     }
 
     /// Returns what was taken and not used.
-    pub(super) fn give_back(&self, unused: usize) {
+    fn give_back(&self, unused: usize) {
         if self.limit != u64::MAX && unused > 0 {
             self.left.fetch_add(unused as u64, Ordering::Relaxed);
         }
@@ -44,14 +45,54 @@ impl Budget {
 
     /// Uses what was taken.
     #[inline]
-    pub(super) fn spend(&self, used: usize) {
+    fn spend(&self, used: usize) {
         if self.limit != u64::MAX {
             self.used.fetch_add(used as u64, Ordering::Relaxed);
         }
     }
 
     /// Whether all is used.
-    pub(super) fn is_spent(&self) -> bool {
+    fn is_spent(&self) -> bool {
         self.used.load(Ordering::Relaxed) >= self.limit
+    }
+}
+
+/// What one thread has taken of the budget and not yet used. Dropping it gives that back.
+pub(crate) struct Allowance {
+    budget: Arc<Budget>,
+    admitted: usize,
+}
+
+impl Allowance {
+    /// Nothing yet.
+    pub(crate) fn new(budget: &Arc<Budget>) -> Self {
+        Self { budget: Arc::clone(budget), admitted: 0 }
+    }
+
+    /// How many of `wanted` packets may be received; 0 once the budget is used.
+    #[inline]
+    pub(crate) fn admit(&mut self, wanted: usize) -> usize {
+        if self.admitted < wanted {
+            self.admitted += self.budget.take(wanted - self.admitted);
+        }
+        self.admitted.min(wanted)
+    }
+
+    /// `received` packets came.
+    #[inline]
+    pub(crate) fn spend(&mut self, received: usize) {
+        self.admitted -= received.min(self.admitted);
+        self.budget.spend(received);
+    }
+
+    /// Leaves to other threads what this one does not use now.
+    pub(crate) fn give_back(&mut self) {
+        self.budget.give_back(std::mem::take(&mut self.admitted));
+    }
+}
+
+impl Drop for Allowance {
+    fn drop(&mut self) {
+        self.give_back();
     }
 }

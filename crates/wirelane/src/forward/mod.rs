@@ -1,0 +1,256 @@
+//! Forwarding: what one port receives another one sends, or the same one with swapped addresses.
+//!
+//! ```text
+//!   port 0                 thread per queue pair                port 1
+//!   Rx 0 ─┐                                                    ┌─ Tx 0
+//!   Rx 2 ─┴─▶ receive ─▶ transmit, in the order received ─────▶┘
+//!   Rx 1 ───▶ receive ─▶ transmit ────────────────────────────▶── Tx 1
+//!   Tx 0 ◀──── … the same the other way, on threads of its own …─ Rx 0
+//! ```
+//!
+//! RX queue i goes to TX queue i modulo their number, with packets that are tied to no queue on the
+//! first one; whatever goes to one TX queue is one thread's work. So nothing is shared, no lock is
+//! taken, and the order within a flow holds. Frames are moved: a TX port that can send from foreign
+//! memory does, one that cannot copies once (see [`Transmit::transmit`](crate::port::Transmit)).
+//!
+//! When a TX queue is full, packets of a source that can wait
+//! ([`PortInfo::lossless`](crate::port::PortInfo)) wait; those of others are dropped at the tail, as
+//! a switch does, and counted as `tx_full` of the queue that they came by.
+
+mod worker;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use self::worker::{Ended, Worker};
+use crate::error::{Error, Result};
+use crate::mask::Class;
+use crate::pipeline::budget::{Allowance, Budget};
+use crate::placement::Placement;
+use crate::port::{FrameCounts, Port, PortInfo, Rx, Tx};
+use crate::stats::{QueueStats, RxCounters, TxCounters, TxStats};
+use crate::threads::Crew;
+
+/// How to forward.
+#[derive(Clone, Debug, Default)]
+pub struct ForwardConfig {
+    /// Only from the first port to the second.
+    pub one_way: bool,
+    /// End after this many packets were received, both ways together.
+    pub packets: Option<u64>,
+    /// The CPUs of the threads, in turn.
+    pub placement: Placement,
+}
+
+/// What forwarding came to.
+#[derive(Debug)]
+pub struct ForwardOutcome {
+    /// What the ports turned out to be, notes added while it ran included.
+    pub ports: Vec<PortInfo>,
+    /// The counters of every receiving end. Delivered is what a transmitting end has taken.
+    pub queues: Vec<QueueStats>,
+    /// The counters of every transmitting end.
+    pub tx: Vec<TxStats>,
+    /// Where the frames of all ports were when everything had ended.
+    pub frames: FrameCounts,
+    /// What went wrong, the first thing first. What is counted above happened nevertheless.
+    pub errors: Vec<Error>,
+}
+
+/// Running threads that forward. Dropping it stops them; [`Forward::join`] also says what it came to.
+pub struct Forward {
+    ports: Vec<Box<dyn Port>>,
+    /// With the position of their port.
+    rx: Vec<(usize, Arc<RxCounters>)>,
+    tx: Vec<(usize, Arc<TxCounters>)>,
+    crew: Crew<Ended>,
+    signals: Arc<Signals>,
+}
+
+/// What the threads and whoever started them tell each other.
+#[derive(Default)]
+struct Signals {
+    /// Packets come to their end: no more endless waiting.
+    stopping: AtomicBool,
+    /// A thread has given up.
+    failed: AtomicBool,
+}
+
+impl Forward {
+    /// Starts the threads and lets packets in when all of them are ready. With one port, which must
+    /// be one for Ethernet, packets go back through the queue they came by, with their addresses
+    /// swapped; with two they pass unchanged.
+    ///
+    /// Open the ports for what they have to do here: the source of a direction for receiving, its
+    /// destination for transmitting.
+    ///
+    /// # Errors
+    /// The ports cannot be joined (there is none or more than two, they have different link types or
+    /// lack the ends), a CPU cannot be used, or a port refuses to start.
+    pub fn start(mut ports: Vec<Box<dyn Port>>, config: &ForwardConfig) -> Result<Self> {
+        let routes = routes(&ports, config.one_way)?;
+        let mut ends: Vec<_> = ports.iter_mut().map(|port| (port.rx(), port.tx())).collect();
+        let mut forward = Self {
+            ports,
+            rx: Vec::new(),
+            tx: Vec::new(),
+            crew: Crew::default(),
+            signals: Arc::default(),
+        };
+        let budget = Arc::new(Budget::new(config.packets));
+        let mut jobs = Vec::new();
+        for (from, to) in routes {
+            let mut inputs = std::mem::take(&mut ends[from].0);
+            // What the host itself sends is on its way already.
+            inputs.retain(|rx| rx.class() != Class::Tx);
+            let outputs = std::mem::take(&mut ends[to].1);
+            let (source, sink) = (forward.ports[from].info(), forward.ports[to].info());
+            if inputs.is_empty() || outputs.is_empty() {
+                let (spec, lack) = match inputs.is_empty() {
+                    true => (&source.spec, "it has no queue to receive from"),
+                    false => (&sink.spec, "it has no queue to send through"),
+                };
+                return Err(Error::failed(format!("port '{spec}'"), lack));
+            }
+            forward.rx.extend(inputs.iter().map(|rx| (from, Arc::clone(rx.counters()))));
+            forward.tx.extend(outputs.iter().map(|tx| (to, Arc::clone(tx.counters()))));
+            for (inputs, tx) in pair(inputs, outputs) {
+                let name = format!("wl-fwd{from}-{}", tx.queue());
+                let worker = Worker::new(
+                    &inputs,
+                    tx,
+                    (source, sink),
+                    from == to,
+                    Allowance::new(&budget),
+                    &forward.signals,
+                );
+                jobs.push((name, move || worker.run(inputs)));
+            }
+        }
+        // What no direction uses.
+        drop(ends);
+        let ports = &mut forward.ports;
+        let started = Crew::start(jobs, &config.placement, || {
+            ports.iter_mut().try_for_each(|port| port.start())
+        });
+        forward.crew = started.inspect_err(|_| forward.stop())?;
+        Ok(forward)
+    }
+
+    /// What the ports turned out to be.
+    pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
+        self.ports.iter().map(|port| port.info())
+    }
+
+    /// The counters of every receiving end now.
+    pub fn queues(&self) -> Vec<QueueStats> {
+        self.rx.iter().map(|(port, counters)| counters.snapshot(*port)).collect()
+    }
+
+    /// The counters of every transmitting end now.
+    pub fn tx(&self) -> Vec<TxStats> {
+        self.tx.iter().map(|(port, counters)| counters.snapshot(*port)).collect()
+    }
+
+    /// Waits until it has ended by itself (enough packets, the end of all sources, an error) or
+    /// `timeout` has passed; true if it has ended.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        self.crew.wait(timeout) || self.signals.failed.load(Ordering::Acquire)
+    }
+
+    /// Lets no more packets in, forwards what is on its way, and reports.
+    pub fn join(mut self) -> ForwardOutcome {
+        self.stop();
+        let (mut ended, mut errors) = (Vec::new(), Vec::new());
+        self.crew.join(&mut ended, &mut errors);
+        for worker in &mut ended {
+            errors.append(&mut worker.errors);
+        }
+        drop(ended);
+        let mut outcome = ForwardOutcome {
+            ports: Vec::new(),
+            queues: self.queues(),
+            tx: self.tx(),
+            frames: FrameCounts::default(),
+            errors,
+        };
+        for (position, port) in self.ports.iter().enumerate() {
+            let mut info = port.info().clone();
+            info.notes.extend(port.late_notes());
+            let of_port = outcome.tx.iter().filter(|tx| tx.port == position);
+            info.notes.extend(refusals(&info, of_port.map(|tx| tx.errors).sum()));
+            outcome.frames += port.frames();
+            outcome.ports.push(info);
+        }
+        outcome
+    }
+
+    fn stop(&self) {
+        self.ports.iter().for_each(|port| port.control().stop());
+        self.signals.stopping.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Forward {
+    fn drop(&mut self) {
+        self.stop();
+        // The threads end before the ports whose frames they hold.
+        drop(std::mem::take(&mut self.crew));
+    }
+}
+
+/// Source and destination of each direction, as positions of ports.
+fn routes(ports: &[Box<dyn Port>], one_way: bool) -> Result<Vec<(usize, usize)>> {
+    const ETHERNET: u16 = 1;
+    match ports {
+        [port] if port.info().link_type != ETHERNET => {
+            let object = format!("port '{}'", port.info().spec);
+            Err(Error::failed(object, "its packets have no Ethernet addresses to swap"))
+        }
+        [_] => Ok(vec![(0, 0)]),
+        [first, second] => {
+            let (first, second) = (first.info(), second.info());
+            if first.link_type != second.link_type {
+                let object = format!("ports '{}' and '{}'", first.spec, second.spec);
+                let cause = format!(
+                    "their packets begin with different headers (link types {} and {})",
+                    first.link_type, second.link_type
+                );
+                return Err(Error::failed(object, cause));
+            }
+            Ok(if one_way { vec![(0, 1)] } else { vec![(0, 1), (1, 0)] })
+        }
+        _ => Err(Error::usage("forward", "it takes one port or two")),
+    }
+}
+
+/// The receiving ends of each transmitting end that has any.
+fn pair(inputs: Vec<Rx>, outputs: Vec<Tx>) -> Vec<(Vec<Rx>, Tx)> {
+    let mut groups: BTreeMap<usize, Vec<Rx>> = BTreeMap::new();
+    let mut position = 0;
+    for rx in inputs {
+        let output = match rx.class() {
+            Class::Other => 0,
+            Class::Rx | Class::Tx => {
+                position += 1;
+                (position - 1) % outputs.len()
+            }
+        };
+        groups.entry(output).or_default().push(rx);
+    }
+    let outputs = outputs.into_iter().enumerate();
+    outputs.filter_map(|(i, tx)| groups.remove(&i).map(|inputs| (inputs, tx))).collect()
+}
+
+/// What a user should know if a port did not send everything it was given.
+fn refusals(info: &PortInfo, errors: u64) -> Option<String> {
+    let name = info.interface.as_deref().filter(|_| errors > 0)?;
+    Some(format!(
+        "{errors} packets could not be sent through {name}, mostly because they are longer than its \
+         MTU: segmentation offload makes such packets; `ethtool -K IF gro off lro off` on the \
+         interface that receives them, and on the other end of a veth pair `ethtool -K IF tso off \
+         gso off`, ends that"
+    ))
+}

@@ -1,0 +1,178 @@
+//! Threads that begin together and are waited for together: one per queue of a running session.
+
+use std::sync::mpsc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::placement::Placement;
+
+/// A running group of threads. Dropping it waits for them.
+pub(crate) struct Crew<T> {
+    threads: Vec<JoinHandle<Option<T>>>,
+    running: Arc<Running>,
+}
+
+impl<T> Default for Crew<T> {
+    fn default() -> Self {
+        Self { threads: Vec::new(), running: Arc::default() }
+    }
+}
+
+impl<T: Send + 'static> Crew<T> {
+    /// Starts a thread for every job, named, and pinned to the CPU of its position. When all of them
+    /// are in place it calls `open`, and only then the jobs begin.
+    ///
+    /// # Errors
+    /// A thread cannot be started or pinned, or `open` fails. Then no job begins.
+    pub(crate) fn start<J: FnOnce() -> T + Send + 'static>(
+        jobs: Vec<(String, J)>,
+        placement: &Placement,
+        open: impl FnOnce() -> Result<()>,
+    ) -> Result<Self> {
+        let mut crew = Self::default();
+        let (report, reports) = mpsc::channel();
+        // A thread whose starter is dropped ends without having begun its job.
+        let mut starters = Vec::with_capacity(jobs.len());
+        for (position, (name, job)) in jobs.into_iter().enumerate() {
+            let (start, started) = mpsc::channel::<()>();
+            let (report, placement) = (report.clone(), placement.clone());
+            let ending = crew.running.begin();
+            crew.threads.push(spawn(&name, move || {
+                // Nobody waits for this report if starting another thread failed.
+                let _ = report.send(placement.pin(position));
+                let result = started.recv().ok().map(|()| job());
+                drop(ending);
+                result
+            })?);
+            starters.push(start);
+        }
+        reports.iter().take(starters.len()).collect::<Result<Vec<()>>>()?;
+        open()?;
+        for start in starters {
+            // The thread waits for exactly this; it cannot be gone.
+            let _ = start.send(());
+        }
+        Ok(crew)
+    }
+}
+
+impl<T> Crew<T> {
+    /// Waits until no job runs, at most `timeout`; true if none does.
+    pub(crate) fn wait(&self, timeout: Duration) -> bool {
+        self.running.wait(timeout)
+    }
+
+    /// Waits for the end of all jobs. Adds what they return to `results`, and to `errors` that one
+    /// has panicked.
+    pub(crate) fn join(&mut self, results: &mut Vec<T>, errors: &mut Vec<Error>) {
+        for thread in self.threads.drain(..) {
+            match thread.join() {
+                Ok(result) => results.extend(result),
+                Err(_) => errors.push(Error::failed("a thread of a queue", "panicked: a defect")),
+            }
+        }
+    }
+}
+
+impl<T> Drop for Crew<T> {
+    fn drop(&mut self) {
+        self.join(&mut Vec::new(), &mut Vec::new());
+    }
+}
+
+/// How many threads run; who waits for the last one is told.
+#[derive(Default)]
+struct Running {
+    threads: Mutex<usize>,
+    ended: Condvar,
+}
+
+/// One of the threads that run; it does until this is dropped, by a panic too.
+struct Ending(Arc<Running>);
+
+impl Running {
+    fn begin(self: &Arc<Self>) -> Ending {
+        *self.threads.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        Ending(Arc::clone(self))
+    }
+
+    fn wait(&self, timeout: Duration) -> bool {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.ended.wait_timeout_while(threads, timeout, |threads| *threads > 0);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        *threads = threads.saturating_sub(1);
+        if *threads == 0 {
+            self.0.ended.notify_all();
+        }
+    }
+}
+
+/// Starts a thread of this name.
+///
+/// # Errors
+/// The system has no room for it.
+pub(crate) fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    thread::Builder::new()
+        .name(name.into())
+        .spawn(run)
+        .map_err(|error| Error::io(format!("thread {name}"), "clone", error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn jobs_begin_after_the_port_is_open() {
+        let open = Arc::new(AtomicU32::new(0));
+        let job = |_| {
+            let open = Arc::clone(&open);
+            ("job".to_owned(), move || open.load(Ordering::SeqCst))
+        };
+        let jobs = (0..4).map(job).collect();
+        let opened = || {
+            open.store(7, Ordering::SeqCst);
+            Ok(())
+        };
+        let mut crew = Crew::start(jobs, &Placement::default(), opened).unwrap();
+        assert!(crew.wait(Duration::from_secs(10)));
+        let (mut results, mut errors) = (Vec::new(), Vec::new());
+        crew.join(&mut results, &mut errors);
+        assert_eq!((results, errors.len()), (vec![7; 4], 0));
+    }
+
+    #[test]
+    fn no_job_begins_if_the_port_refuses() {
+        let begun = Arc::new(AtomicU32::new(0));
+        let job = |_| {
+            let begun = Arc::clone(&begun);
+            ("job".to_owned(), move || begun.fetch_add(1, Ordering::SeqCst))
+        };
+        let refuse = || Err(Error::failed("port", "refuses"));
+        let jobs = (0..3).map(job).collect();
+        assert!(Crew::start(jobs, &Placement::default(), refuse).is_err());
+        assert_eq!(begun.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn a_panic_ends_a_job_as_well() {
+        let jobs = vec![("job".to_owned(), || panic!("on purpose"))];
+        let mut crew: Crew<()> = Crew::start(jobs, &Placement::default(), || Ok(())).unwrap();
+        assert!(crew.wait(Duration::from_secs(10)));
+        let mut errors = Vec::new();
+        crew.join(&mut Vec::new(), &mut errors);
+        assert_eq!(errors.len(), 1);
+    }
+}
