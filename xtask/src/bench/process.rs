@@ -20,8 +20,8 @@ pub(super) struct Run {
 }
 
 /// Runs `command` on these CPUs alone, to its end.
-pub(super) fn run(command: &mut Command, cpus: &[u32]) -> Result<Run> {
-    let shown = show(command);
+pub(super) fn run(mut command: Command, cpus: &[u32]) -> Result<Run> {
+    let shown = show(&command);
     let (started, output, ended) = on_cpus(cpus, || {
         let started = clock::monotonic_ns();
         let output = command.stdin(Stdio::null()).output();
@@ -75,9 +75,18 @@ pub(super) fn capture(
 ) -> Result<(Run, Summary)> {
     context.proceed()?;
     let mut command = Command::new(&context.wirelane);
-    let run = run(command.arg("capture").args(arguments).args(["--quiet", "--json"]), cpus)?;
+    command.arg("capture").args(arguments).args(["--quiet", "--json"]);
+    let run = run(command, cpus)?;
     let summary = Summary::parse(&run.stdout)?;
     Ok((run, summary))
+}
+
+/// `dd`, about to write zeroes to a new file as fast as it can.
+pub(super) fn dd(program: &Path, bytes: u64, file: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.args(["if=/dev/zero", "bs=1M", "iflag=count_bytes", "status=none"]);
+    command.arg(format!("count={bytes}")).arg(format!("of={}", text(file)));
+    command
 }
 
 /// Calls `action` on a thread that runs on these CPUs alone, as what it starts does.

@@ -1,7 +1,5 @@
 //! Writing to a file in memory, beside `dd` with as many bytes.
 
-use std::process::Command;
-
 use serde_json::json;
 
 use super::process::{self, Scratch, capture, text, two_cpus};
@@ -33,11 +31,7 @@ pub(super) fn run(context: &Context, report: &mut Report) -> Result<()> {
     };
     let theirs = |bytes: u64| -> Result<f64> {
         context.proceed()?;
-        let mut command = Command::new(&dd);
-        command.args(["if=/dev/zero", "bs=1M", "iflag=count_bytes", "status=none"]);
-        command.arg(format!("count={bytes}"));
-        command.arg(format!("of={}", text(&scratch.file("zero"))));
-        let run = process::run(&mut command, &cpus)?;
+        let run = process::run(process::dd(&dd, bytes, &scratch.file("zero")), &cpus)?;
         let written = scratch.clear()?;
         if written != bytes {
             return Err(format!("dd wrote {written} bytes instead of {bytes}"));
