@@ -30,6 +30,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage.";
 #[derive(Subcommand)]
 enum Command {
     Capture(Box<commands::capture::CaptureArgs>),
+    Forward(Box<commands::forward::ForwardArgs>),
     Mask(commands::mask::MaskArgs),
     Merge(commands::merge::MergeArgs),
     Queues(commands::queues::QueuesArgs),
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Capture(args) => commands::capture::run(&args),
+        Command::Forward(args) => commands::forward::run(&args),
         Command::Mask(args) => commands::mask::run(&args),
         Command::Merge(args) => commands::merge::run(&args),
         Command::Queues(args) => commands::queues::run(&args),

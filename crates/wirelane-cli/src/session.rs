@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wirelane::capture::live::Capture;
+use wirelane::forward::Forward;
 use wirelane::mask::MAX_QUEUES;
 use wirelane::placement::Placement;
 use wirelane::port::PortInfo;
@@ -124,6 +125,16 @@ pub(crate) trait Session {
 }
 
 impl Session for Capture {
+    fn wait(&self, timeout: Duration) -> bool {
+        self.wait(timeout)
+    }
+
+    fn queues(&self) -> Vec<QueueStats> {
+        self.queues()
+    }
+}
+
+impl Session for Forward {
     fn wait(&self, timeout: Duration) -> bool {
         self.wait(timeout)
     }

@@ -131,6 +131,7 @@ fn open_options(args: &CaptureArgs) -> Result<OpenOptions> {
         snaplen: args.snaplen,
         promiscuous: args.promiscuous,
         placement: placement(args)?,
+        latency: None,
         ring_bytes: ring
             .map_err(|_| Error::usage("--ring", "more than this machine can address"))?,
     })

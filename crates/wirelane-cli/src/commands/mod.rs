@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod capture;
+pub(crate) mod forward;
 pub(crate) mod mask;
 pub(crate) mod merge;
 pub(crate) mod queues;

@@ -17,6 +17,8 @@ pub(crate) struct Progress {
     screen: MultiProgress,
     before: Vec<QueueStats>,
     since: Instant,
+    /// How many ports the queues are of.
+    ports: usize,
 }
 
 impl Progress {
@@ -29,7 +31,8 @@ impl Progress {
         let style = ProgressStyle::with_template("{wide_msg}").ok()?;
         let line = |_| screen.add(ProgressBar::new_spinner().with_style(style.clone()));
         let lines = (0..=queues.len()).map(line).collect();
-        Some(Self { lines, screen, before: queues, since: Instant::now() })
+        let ports = queues.iter().map(|queue| queue.port + 1).max().unwrap_or(0);
+        Some(Self { lines, screen, ports, before: queues, since: Instant::now() })
     }
 
     /// Shows what has changed, if it is time to.
@@ -42,12 +45,15 @@ impl Progress {
         let (mut packets, mut bits, mut drops) = (0, 0, Some(0));
         for ((line, before), now) in self.lines.iter().zip(&self.before).zip(&now) {
             let new_packets = now.packets.saturating_sub(before.packets);
-            let new_bits = now.bytes.zip(before.bytes).map_or(0, |(now, before)| now.saturating_sub(before)) * 8;
+            let new_bits =
+                now.bytes.zip(before.bytes).map_or(0, |(now, before)| now.saturating_sub(before))
+                    * 8;
             let dropped = now.dropped.total();
             (packets, bits) = (packets + new_packets, bits + new_bits);
             drops = drops.zip(dropped).map(|(sum, more): (u64, u64)| sum + more);
             let queue = now.queue.map_or(String::new(), |queue| queue.to_string());
-            let name = format!("{:<5} {queue:<4}", now.class);
+            let port = if self.ports > 1 { format!("{} ", now.port) } else { String::new() };
+            let name = format!("{port}{:<5} {queue:<4}", now.class);
             line.set_message(text(&name, new_packets, new_bits, dropped, seconds));
         }
         if let Some(line) = self.lines.last() {

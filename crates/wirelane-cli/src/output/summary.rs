@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde::Serialize;
 use wirelane::capture::live::CaptureOutcome;
 use wirelane::clock::CpuTime;
-use wirelane::port::PortInfo;
-use wirelane::stats::QueueStats;
+use wirelane::forward::ForwardOutcome;
+use wirelane::port::{FrameCounts, PortInfo};
+use wirelane::stats::{QueueStats, TxStats};
 use wirelane::{Error, ErrorKind};
 
 use super::{counter, line, scaled};
@@ -20,6 +21,9 @@ pub(crate) struct Summary {
     elapsed_s: f64,
     ports: Vec<PortInfo>,
     queues: Vec<QueueStats>,
+    /// Of a command that sends.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tx: Vec<TxStats>,
     totals: Totals,
     frames: Frames,
     order: Option<Order>,
@@ -68,39 +72,66 @@ fn failures(errors: &[Error]) -> Vec<String> {
 impl Summary {
     /// What a capture came to.
     pub(crate) fn of_capture(outcome: &CaptureOutcome, elapsed: Duration, cpu: CpuTime) -> Self {
-        let queues = outcome.queues.clone();
+        let mut summary = Self::new("capture", elapsed, cpu, &outcome.queues, outcome.frames);
+        summary.ports.push(outcome.port.clone());
+        summary.errors = failures(&outcome.errors);
+        if let Some(written) = outcome.written {
+            let totals = &mut summary.totals;
+            totals.written = Some(written.packets);
+            totals.written_bytes = Some(written.bytes);
+            totals.files = Some(written.files);
+            let lateness_ms = outcome.lateness / 1_000_000;
+            summary.order = Some(Order { violations: outcome.violations, lateness_ms });
+        }
+        summary
+    }
+
+    /// What forwarding came to.
+    pub(crate) fn of_forward(outcome: &ForwardOutcome, elapsed: Duration, cpu: CpuTime) -> Self {
+        let mut summary = Self::new("forward", elapsed, cpu, &outcome.queues, outcome.frames);
+        summary.ports.clone_from(&outcome.ports);
+        summary.errors = failures(&outcome.errors);
+        summary.totals.sent = outcome.tx.iter().map(|tx| tx.packets).sum();
+        summary.tx.clone_from(&outcome.tx);
+        summary
+    }
+
+    /// What is common to all; nothing was written or sent.
+    fn new(
+        command: &'static str,
+        elapsed: Duration,
+        cpu: CpuTime,
+        queues: &[QueueStats],
+        frames: FrameCounts,
+    ) -> Self {
         let sum = |of: fn(&QueueStats) -> Option<u64>| queues.iter().map(of).sum::<Option<u64>>();
-        let written = outcome.written;
         let totals = Totals {
             received: sum(|queue| queue.received),
             filtered: sum(|queue| queue.filtered),
             delivered: queues.iter().map(|queue| queue.packets).sum(),
-            written: written.map(|written| written.packets),
-            written_bytes: written.map(|written| written.bytes),
-            files: written.map(|written| written.files),
+            written: None,
+            written_bytes: None,
+            files: None,
             sent: 0,
             dropped: sum(|queue| queue.dropped.total()),
         };
-        let frames = &outcome.frames;
         Self {
             schema: "wirelane.summary/1",
-            command: "capture",
+            command,
             version: env!("CARGO_PKG_VERSION"),
             elapsed_s: elapsed.as_secs_f64(),
-            ports: vec![outcome.port.clone()],
-            queues,
+            ports: Vec::new(),
+            queues: queues.to_vec(),
+            tx: Vec::new(),
             totals,
             frames: Frames {
                 pool: frames.pool,
                 free: frames.free + frames.fill,
                 leaked: frames.held(),
             },
-            order: written.map(|_| Order {
-                violations: outcome.violations,
-                lateness_ms: outcome.lateness / 1_000_000,
-            }),
+            order: None,
             cpu: Cpu { user_s: cpu.user.as_secs_f64(), system_s: cpu.system.as_secs_f64() },
-            errors: failures(&outcome.errors),
+            errors: Vec::new(),
         }
     }
 
@@ -110,6 +141,7 @@ impl Summary {
             port.notes.iter().for_each(|note| line(format_args!("note: {}: {note}", port.spec)));
         }
         self.print_queues();
+        self.print_tx();
         let totals = &self.totals;
         let rate = |count: u64| scaled(count as f64 / self.elapsed_s.max(1e-9));
         line(format_args!(
@@ -120,6 +152,10 @@ impl Summary {
             self.elapsed_s,
             rate(totals.delivered)
         ));
+        if !self.tx.is_empty() {
+            let errors: u64 = self.tx.iter().map(|tx| tx.errors).sum();
+            line(format_args!("{} sent, {errors} could not be sent", totals.sent));
+        }
         if let (Some(packets), Some(bytes), Some(files)) =
             (totals.written, totals.written_bytes, totals.files)
         {
@@ -150,40 +186,68 @@ impl Summary {
     }
 
     fn print_queues(&self) {
-        let header = ["queue", "received", "delivered", "bytes", "kernel", "ring_full", "writer"];
+        // The last way to lose a packet is that of the command.
+        let (last, lost): (_, fn(&QueueStats) -> Option<u64>) = match self.command {
+            "forward" => ("tx_full", |queue| queue.dropped.tx_full),
+            _ => ("writer", |queue| queue.dropped.writer),
+        };
+        let header = ["queue", "received", "delivered", "bytes", "kernel", "ring_full", last];
         let rows = self.queues.iter().filter(|queue| queue.received != Some(0)).map(|queue| {
-            let name = queue.queue.map_or(String::new(), |number| format!(" {number}"));
             [
-                format!("{}{name}", queue.class),
+                self.name(queue.port, queue.class, queue.queue),
                 counter(queue.received),
                 queue.packets.to_string(),
                 counter(queue.bytes),
                 counter(queue.dropped.kernel),
                 counter(queue.dropped.ring_full),
-                counter(queue.dropped.writer),
+                counter(lost(queue)),
             ]
         });
-        let rows: Vec<_> = rows.collect();
-        if rows.is_empty() {
-            return;
-        }
-        let width = |column: usize| {
-            let cells = rows.iter().map(|row| row[column].len());
-            cells.max().unwrap_or(0).max(header[column].len())
-        };
-        let widths: Vec<_> = (0..header.len()).map(width).collect();
-        let print = |cells: &[String]| {
-            let cells = cells.iter().zip(&widths).enumerate();
-            let text: Vec<_> = cells
-                .map(
-                    |(i, (cell, width))| {
-                        if i == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-                    },
-                )
-                .collect();
-            line(format_args!("{}", text.join("  ")));
-        };
-        print(&header.map(String::from));
-        rows.iter().for_each(|row| print(row));
+        table(header, rows.collect());
     }
+
+    fn print_tx(&self) {
+        let header = ["queue", "sent", "bytes", "errors"];
+        let used = self.tx.iter().filter(|tx| tx.packets + tx.errors > 0);
+        let rows = used.map(|tx| {
+            let name = self.name(tx.port, "tx", Some(tx.queue));
+            [name, tx.packets.to_string(), tx.bytes.to_string(), tx.errors.to_string()]
+        });
+        table(header, rows.collect());
+    }
+
+    /// `rx 3`, after the name of its port if there are several.
+    fn name(&self, port: usize, class: &str, queue: Option<u16>) -> String {
+        let mut name = match self.ports.get(port).filter(|_| self.ports.len() > 1) {
+            Some(info) => format!("{} ", info.interface.as_deref().unwrap_or(&info.spec)),
+            None => String::new(),
+        };
+        name.push_str(class);
+        queue.map_or(name.clone(), |number| format!("{name} {number}"))
+    }
+}
+
+/// Prints rows under a header, in columns; nothing without rows.
+fn table<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) {
+    if rows.is_empty() {
+        return;
+    }
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].len());
+        cells.max().unwrap_or(0).max(header[column].len())
+    };
+    let widths: Vec<_> = (0..N).map(width).collect();
+    let print = |cells: &[String; N]| {
+        let cells = cells.iter().zip(&widths).enumerate();
+        let text: Vec<_> = cells
+            .map(
+                |(i, (cell, width))| {
+                    if i == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+                },
+            )
+            .collect();
+        line(format_args!("{}", text.join("  ")));
+    };
+    print(&header.map(String::from));
+    rows.iter().for_each(print);
 }

@@ -21,7 +21,7 @@ mod worker;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use self::worker::{Ended, Worker};
@@ -38,6 +38,8 @@ use crate::threads::Crew;
 pub struct ForwardConfig {
     /// Only from the first port to the second.
     pub one_way: bool,
+    /// Swap the Ethernet addresses between two ports, too.
+    pub swap: bool,
     /// End after this many packets were received, both ways together.
     pub packets: Option<u64>,
     /// The CPUs of the threads, in turn.
@@ -74,13 +76,14 @@ pub struct Forward {
 struct Signals {
     /// Packets come to their end: no more endless waiting.
     stopping: AtomicBool,
-    /// A thread has given up.
-    failed: AtomicBool,
+    /// A thread has given up, or all that come to an end by themselves have.
+    done: AtomicBool,
+    /// Threads left whose source comes to an end by itself.
+    finite: AtomicUsize,
 }
 
 impl Forward {
-    /// Starts the threads and lets packets in when all of them are ready. With one port, which must
-    /// be one for Ethernet, packets go back through the queue they came by, with their addresses
+    /// Starts the threads and lets packets in when all of them are ready. With one port packets go back through the queue they came by, with their addresses
     /// swapped; with two they pass unchanged.
     ///
     /// Open the ports for what they have to do here: the source of a direction for receiving, its
@@ -90,7 +93,7 @@ impl Forward {
     /// The ports cannot be joined (there is none or more than two, they have different link types or
     /// lack the ends), a CPU cannot be used, or a port refuses to start.
     pub fn start(mut ports: Vec<Box<dyn Port>>, config: &ForwardConfig) -> Result<Self> {
-        let routes = routes(&ports, config.one_way)?;
+        let routes = routes(&ports, config)?;
         let mut ends: Vec<_> = ports.iter_mut().map(|port| (port.rx(), port.tx())).collect();
         let mut forward = Self {
             ports,
@@ -116,13 +119,18 @@ impl Forward {
             }
             forward.rx.extend(inputs.iter().map(|rx| (from, Arc::clone(rx.counters()))));
             forward.tx.extend(outputs.iter().map(|tx| (to, Arc::clone(tx.counters()))));
+            let endless = forward.ports[from].is_endless();
             for (inputs, tx) in pair(inputs, outputs) {
+                if !endless {
+                    forward.signals.finite.fetch_add(1, Ordering::Relaxed);
+                }
                 let name = format!("wl-fwd{from}-{}", tx.queue());
                 let worker = Worker::new(
                     &inputs,
                     tx,
                     (source, sink),
-                    from == to,
+                    endless,
+                    config.swap || from == to,
                     Allowance::new(&budget),
                     &forward.signals,
                 );
@@ -154,10 +162,10 @@ impl Forward {
         self.tx.iter().map(|(port, counters)| counters.snapshot(*port)).collect()
     }
 
-    /// Waits until it has ended by itself (enough packets, the end of all sources, an error) or
-    /// `timeout` has passed; true if it has ended.
+    /// Waits until it has ended by itself (enough packets, the end of all sources that have one, an
+    /// error) or `timeout` has passed; true if it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.crew.wait(timeout) || self.signals.failed.load(Ordering::Acquire)
+        self.crew.wait(timeout) || self.signals.done.load(Ordering::Acquire)
     }
 
     /// Lets no more packets in, forwards what is on its way, and reports.
@@ -202,13 +210,14 @@ impl Drop for Forward {
 }
 
 /// Source and destination of each direction, as positions of ports.
-fn routes(ports: &[Box<dyn Port>], one_way: bool) -> Result<Vec<(usize, usize)>> {
+fn routes(ports: &[Box<dyn Port>], config: &ForwardConfig) -> Result<Vec<(usize, usize)>> {
     const ETHERNET: u16 = 1;
+    let swap = config.swap || ports.len() == 1;
+    if let Some(port) = ports.iter().find(|port| swap && port.info().link_type != ETHERNET) {
+        let object = format!("port '{}'", port.info().spec);
+        return Err(Error::failed(object, "its packets have no Ethernet addresses to swap"));
+    }
     match ports {
-        [port] if port.info().link_type != ETHERNET => {
-            let object = format!("port '{}'", port.info().spec);
-            Err(Error::failed(object, "its packets have no Ethernet addresses to swap"))
-        }
         [_] => Ok(vec![(0, 0)]),
         [first, second] => {
             let (first, second) = (first.info(), second.info());
@@ -220,7 +229,7 @@ fn routes(ports: &[Box<dyn Port>], one_way: bool) -> Result<Vec<(usize, usize)>>
                 );
                 return Err(Error::failed(object, cause));
             }
-            Ok(if one_way { vec![(0, 1)] } else { vec![(0, 1), (1, 0)] })
+            Ok(if config.one_way { vec![(0, 1)] } else { vec![(0, 1), (1, 0)] })
         }
         _ => Err(Error::usage("forward", "it takes one port or two")),
     }

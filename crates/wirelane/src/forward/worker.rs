@@ -31,6 +31,8 @@ pub(super) struct Worker {
     /// The sink keeps the wire length of a packet that was cut, and gains from being left alone.
     is_file: bool,
     swap: bool,
+    /// The source does not end by itself.
+    endless: bool,
     allowance: Allowance,
     signals: Arc<Signals>,
     sink: String,
@@ -50,6 +52,7 @@ impl Worker {
         inputs: &[Rx],
         tx: Tx,
         (source, sink): (&PortInfo, &PortInfo),
+        endless: bool,
         swap: bool,
         allowance: Allowance,
         signals: &Arc<Signals>,
@@ -60,6 +63,7 @@ impl Worker {
             lossless: source.lossless,
             is_file: sink.backend == "file",
             swap,
+            endless,
             allowance,
             signals: Arc::clone(signals),
             sink: sink.spec.clone(),
@@ -75,8 +79,9 @@ impl Worker {
         let mut errors: Vec<_> = self.failure.take().into_iter().collect();
         errors.extend(received.err());
         errors.extend(drained.err());
-        if !errors.is_empty() {
-            self.signals.failed.store(true, Ordering::Release);
+        let last = !self.endless && self.signals.finite.fetch_sub(1, Ordering::AcqRel) == 1;
+        if last || !errors.is_empty() {
+            self.signals.done.store(true, Ordering::Release);
         }
         Ended { _inputs: inputs, _tx: self.tx, errors }
     }

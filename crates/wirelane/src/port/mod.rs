@@ -51,6 +51,9 @@ pub struct OpenOptions {
     pub promiscuous: bool,
     /// Bytes of receive memory per queue; the backend's choice when `None`.
     pub ring_bytes: Option<usize>,
+    /// How long a received packet may wait until others have come, about; the backend's choice when
+    /// `None`. A shorter time costs more wake-ups.
+    pub latency: Option<Duration>,
     /// Which CPU serves which queue: its memory is taken from the NUMA node of that CPU.
     pub placement: Placement,
 }
@@ -69,6 +72,7 @@ impl Default for OpenOptions {
             snaplen: Self::MAX_SNAPLEN,
             promiscuous: false,
             ring_bytes: None,
+            latency: None,
             placement: Placement::default(),
         }
     }
@@ -179,6 +183,12 @@ pub trait Port: Send {
 
     /// Where the frames are now.
     fn frames(&self) -> FrameCounts;
+
+    /// Whether packets may go on coming until it is stopped. A source with a given number of packets
+    /// ends by itself.
+    fn is_endless(&self) -> bool {
+        true
+    }
 
     /// What was found out after opening; complete once every receiving end has ended.
     fn late_notes(&self) -> Vec<String> {

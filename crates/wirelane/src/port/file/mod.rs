@@ -153,6 +153,10 @@ impl Port for FilePort {
         &self.info
     }
 
+    fn is_endless(&self) -> bool {
+        false
+    }
+
     fn late_notes(&self) -> Vec<String> {
         let cut = self.progress.cut.value();
         let note = || format!("{cut} packets longer than {MAX_PACKET} bytes were cut to that");

@@ -20,6 +20,8 @@ const BLOCKS: usize = 16;
 const FEWEST_BLOCKS: usize = 4;
 const LARGEST_BLOCK: usize = 64 << 20;
 const RETIRE: Duration = Duration::from_millis(20);
+/// The kernel counts it in milliseconds.
+const SHORTEST_RETIRE: Duration = Duration::from_millis(1);
 
 /// The options of a spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +50,8 @@ impl Config {
             let power = bytes(text)?.checked_next_power_of_two()?;
             (page_size()..=LARGEST_BLOCK).contains(&power).then_some(Some(power))
         })?;
-        let retire = options.value("retire", RETIRE, "a time such as 20ms, 1ms to 10s", time)?;
+        let retire = open.latency.map_or(RETIRE, |time| time.clamp(SHORTEST_RETIRE, RETIRE));
+        let retire = options.value("retire", retire, "a time such as 20ms, 1ms to 10s", time)?;
         let bypass = options.value("bypass", false, "on or off", |text| match text {
             "on" => Some(true),
             "off" => Some(false),

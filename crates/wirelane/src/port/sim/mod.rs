@@ -76,6 +76,7 @@ pub struct Sim {
     rx: Vec<Rx>,
     tx: Vec<Tx>,
     gauges: Vec<PoolGauge>,
+    endless: bool,
     /// What leaves this port by a cable.
     strands: Vec<Arc<Tally>>,
 }
@@ -99,6 +100,7 @@ impl Sim {
             Rate::Bits(rate) => Some(rate),
             Rate::Max | Rate::Packets(_) => None,
         };
+        sim.endless = config.count.is_none();
         sim.info.lossless = config.rate == Rate::Max;
         let queues = sim.info.queues.clone();
         let on_queues = |class| queues.iter().map(move |queue| (class, *queue));
@@ -150,7 +152,7 @@ impl Sim {
         };
         let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone())?);
         let (rx, tx) = (Vec::new(), Vec::new());
-        Ok(Self { info, switch, rx, tx, gauges: Vec::new(), strands: Vec::new() })
+        Ok(Self { info, switch, rx, tx, gauges: Vec::new(), endless: true, strands: Vec::new() })
     }
 
     /// A pool whose frames this port counts.
@@ -181,6 +183,10 @@ impl Port for Sim {
 
     fn control(&self) -> Arc<dyn Control> {
         Arc::clone(&self.switch) as Arc<dyn Control>
+    }
+
+    fn is_endless(&self) -> bool {
+        self.endless
     }
 
     fn frames(&self) -> FrameCounts {

@@ -1,0 +1,199 @@
+//! `wirelane forward`: between two ports, or back through one with swapped addresses.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use clap::{ArgAction, Args};
+use wirelane::forward::{Forward, ForwardConfig};
+use wirelane::placement::Placement;
+use wirelane::port::{self, Backend, OpenOptions, Port, Spec};
+use wirelane::{Error, QueueMask, QueueSet, Result, clock};
+
+use super::capture::is_input;
+use crate::args;
+use crate::output::{self, summary::Summary};
+use crate::session::{self, Privileges, SessionArgs, Signals};
+
+/// Forward packets between two ports, or back through one with swapped MAC addresses.
+///
+/// What an RX queue of one port receives leaves through the TX queue of the same position of the
+/// other one, both ways, on a thread per queue and way. A file can be the first port, to be sent, or
+/// the second one, to be written; then packets pass one way only. Interfaces are switched to
+/// promiscuous mode while packets pass between two of them. It ends, with a summary, when all sources
+/// that have an end have come to it, or by ^C.
+///
+/// Packets pass as they are. Switch off what makes packets longer than the MTU or leaves checksums
+/// to the hardware: `ethtool -K IF gro off lro off` on both interfaces, and `ethtool -K IF tx off` on
+/// the other end of a veth pair.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ForwardArgs {
+    /// The port, or the first one, such as eth0, packet:eth0@0-3, sim:4 or file:trace.pcapng
+    #[arg(value_name = "PORT")]
+    first: String,
+    /// The other port; without it packets go back, with MAC addresses swapped
+    #[arg(value_name = "PORT")]
+    second: Option<String>,
+    /// RX queues to forward from: all, none, or a list such as 0,2-3; of a file, all packets or those
+    /// of a list of RX queues
+    #[arg(long, value_name = "QUEUES", value_parser = args::queues, default_value = "all")]
+    rx_queues: QueueSet,
+    /// Forward received packets that are tied to no queue
+    #[arg(long, value_name = "on|off", value_parser = args::switch, default_value = "on", action = ArgAction::Set)]
+    other: bool,
+    /// Only from the first port to the second
+    #[arg(long)]
+    one_way: bool,
+    /// Swap source and destination MAC address; packets to a group are filtered then
+    #[arg(long)]
+    swap: bool,
+    /// Receive ring per queue, in bytes
+    #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Machine")]
+    ring: Option<u64>,
+    #[command(flatten)]
+    session: SessionArgs,
+}
+
+/// How long a packet may wait in a ring for others: each way through adds it once.
+const LATENCY: Duration = Duration::from_millis(1);
+
+/// Runs the command.
+///
+/// # Errors
+/// Everything that keeps it from starting, or the first thing that ended it early.
+pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
+    let plan = Plan::new(args)?;
+    let signals = Signals::register()?;
+    let mut privileges = Privileges::new(&args.session)?;
+    let placement = args.session.placement()?;
+    let ports = plan.open(args, &placement, &mut privileges)?;
+    let config = ForwardConfig {
+        one_way: plan.one_way,
+        swap: args.swap,
+        packets: args.session.count,
+        placement,
+    };
+    let forward = Forward::start(ports, &config).map_err(|error| privileges.explain(error))?;
+    let started = Instant::now();
+    if !args.session.quiet {
+        let doing = match (plan.specs.len(), plan.one_way) {
+            (1, _) => ["sending back on", ""],
+            (_, true) => ["forwarding from", "to"],
+            (_, false) => ["forwarding between", "and"],
+        };
+        forward.ports().zip(doing).for_each(|(info, doing)| session::announce(doing, info));
+    }
+    session::watch(&forward, &args.session, &signals, started);
+    let outcome = forward.join();
+    let summary = Summary::of_forward(&outcome, started.elapsed(), clock::process_cpu());
+    if !args.session.quiet {
+        summary.print();
+    }
+    if args.session.json {
+        output::json(&summary)?;
+    }
+    session::conclude(outcome.errors, &privileges)
+}
+
+/// The ports and what each has to do.
+struct Plan {
+    specs: Vec<Spec>,
+    one_way: bool,
+}
+
+impl Plan {
+    /// What `args` ask for.
+    ///
+    /// # Errors
+    /// A usage error for ports that cannot be joined.
+    fn new(args: &ForwardArgs) -> Result<Self> {
+        let texts = [Some(&args.first), args.second.as_ref()];
+        let specs: Vec<Spec> =
+            texts.into_iter().flatten().map(|text| text.parse()).collect::<Result<_>>()?;
+        let is_file = |spec: &Spec| spec.backend == Some(Backend::File);
+        match specs.as_slice() {
+            [port] if is_file(port) => {
+                return Err(Error::usage(format!("port '{port}'"), "a file cannot send back")
+                    .help("name a second port to send its packets to"));
+            }
+            [_] if args.one_way => {
+                return Err(
+                    Error::usage("--one-way", "there is only one port").help("name a second one")
+                );
+            }
+            [first, second] => {
+                if is_file(second) && is_input(first, Path::new(&second.name)) {
+                    return Err(Error::usage(
+                        format!("port '{second}'"),
+                        "it is the file to be read",
+                    )
+                    .help("write to another file"));
+                }
+                if is_file(second) && second.name == "-" && args.session.json {
+                    return Err(Error::usage("--json", "standard output already takes packets")
+                        .help("write the packets to a file"));
+                }
+                let on_interface =
+                    |spec: &Spec| matches!(spec.backend, None | Some(Backend::Packet));
+                if on_interface(first) && on_interface(second) && first.name == second.name {
+                    return Err(same_port(&first.name));
+                }
+            }
+            _ => {}
+        }
+        let one_way = args.one_way || specs.iter().any(is_file);
+        Ok(Self { specs, one_way })
+    }
+
+    /// Opens the ports, and gives privileges away before a file is created.
+    ///
+    /// # Errors
+    /// A port cannot be opened, or both are one interface.
+    fn open(
+        &self,
+        args: &ForwardArgs,
+        placement: &Placement,
+        privileges: &mut Privileges,
+    ) -> Result<Vec<Box<dyn Port>>> {
+        let ring_bytes = args.ring.map(usize::try_from).transpose();
+        let ring_bytes =
+            ring_bytes.map_err(|_| Error::usage("--ring", "more than this machine can address"))?;
+        let mut ports = Vec::new();
+        for (position, spec) in self.specs.iter().enumerate() {
+            let receive = position == 0 || !self.one_way;
+            let transmit = position == 1 || self.specs.len() == 1 || !self.one_way;
+            let rx = if receive { args.rx_queues.clone() } else { QueueSet::All };
+            // Nothing of what a file holds is on its way already, whoever sent it once.
+            let is_file = spec.backend == Some(Backend::File);
+            let tx = if is_file && rx == QueueSet::All { QueueSet::All } else { QueueSet::NONE };
+            let options = OpenOptions {
+                mask: QueueMask { enabled: true, rx, tx, other: args.other },
+                receive,
+                transmit,
+                promiscuous: receive && self.specs.len() > 1,
+                ring_bytes,
+                latency: Some(LATENCY),
+                placement: placement.clone(),
+                ..OpenOptions::default()
+            };
+            if is_file && transmit {
+                privileges.give_away()?;
+            }
+            ports.push(port::open(spec, &options).map_err(|error| privileges.explain(error))?);
+        }
+        privileges.give_away()?;
+        // An interface may have several names.
+        if let [first, second] = ports.as_slice()
+            && let (Some(name), Some(other)) = (&first.info().interface, &second.info().interface)
+            && name == other
+            && [first, second].iter().all(|port| port.info().backend != "file")
+        {
+            return Err(same_port(name));
+        }
+        Ok(ports)
+    }
+}
+
+fn same_port(name: &str) -> Error {
+    Error::usage(format!("interface {name}"), "it cannot be both ports")
+        .help("name it once: packets go back with swapped addresses")
+}
