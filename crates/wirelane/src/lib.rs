@@ -74,6 +74,7 @@ pub mod error;
 pub mod frame;
 pub mod mask;
 pub mod pool;
+pub mod qdisc;
 pub mod ring;
 pub mod stats;
 pub mod sync;

@@ -1,0 +1,208 @@
+//! A discipline in front of one TX queue, and the producers' handles to it.
+
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::bulk::Round;
+use super::fifo::{Fifo, Limit};
+use super::link::{Link, Wire};
+use super::lockless::Lockless;
+use super::noqueue::Noqueue;
+use super::spec::{Kind, QdiscSpec};
+use super::stats::{LaneCounters, QdiscStats, Sent};
+use super::{Lane, Qdisc};
+use crate::error::Result;
+use crate::frame::Batch;
+use crate::port::Tx;
+use crate::stats::TxCounters;
+
+/// One TX queue with a discipline in front, for any number of producers.
+///
+/// Clones are the same queue. Every producing thread takes a [`Handle`].
+///
+/// ```
+/// use wirelane::port::{self, OpenOptions};
+/// use wirelane::qdisc::{Egress, QdiscSpec};
+/// use wirelane::{Batch, clock};
+///
+/// # fn main() -> wirelane::Result<()> {
+/// let options = OpenOptions { transmit: true, ..OpenOptions::default() };
+/// let mut port = port::open(&"sim:1".parse()?, &options)?;
+/// port.start()?;
+/// let tx = port.tx().remove(0);
+/// let egress = Egress::new(&"fifo,limit=500".parse()?, tx);
+/// let mut handle = egress.handle();
+/// let mut batch = Batch::default();
+/// handle.allocate(&mut batch, 32);
+/// for frame in batch.iter_mut() {
+///     assert!(frame.set_len(64));
+/// }
+/// let sent = handle.send(&mut batch, clock::monotonic_ns());
+/// assert_eq!((sent.accepted, sent.dropped, sent.refused), (32, 0, 0));
+/// assert_eq!(handle.flush(clock::monotonic_ns())?, 0);
+/// assert_eq!(egress.stats().lock_operations / 32, 6);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Egress(Arc<Shared>);
+
+struct Shared {
+    spec: QdiscSpec,
+    qdisc: Box<dyn Qdisc>,
+    link: Link,
+    lanes: Mutex<Vec<Arc<LaneCounters>>>,
+}
+
+impl Egress {
+    /// Puts the discipline of `spec` in front of `tx`.
+    pub fn new(spec: &QdiscSpec, tx: Tx) -> Self {
+        let default =
+            if spec.limit_bytes.is_some() { usize::MAX } else { QdiscSpec::LIMIT as usize };
+        let limit = Limit {
+            packets: spec.limit_packets.map_or(default, |limit| limit as usize),
+            bytes: spec.limit_bytes.unwrap_or(u64::MAX),
+        };
+        let qdisc: Box<dyn Qdisc> = match spec.kind {
+            Kind::Noqueue { round } => Box::new(Noqueue::new(round)),
+            Kind::Fifo => Box::new(Fifo::new(limit, Round::SINGLE)),
+            Kind::Bulk { round } => {
+                Box::new(Fifo::new(limit, Round::new(round as usize, Round::BYTES)))
+            }
+            Kind::Lockless { bypass } => {
+                let limit = spec.limit_packets.unwrap_or(QdiscSpec::RING);
+                Box::new(Lockless::new(limit as usize, bypass))
+            }
+        };
+        Self::with(spec.clone(), qdisc, tx)
+    }
+
+    /// Puts a discipline of one's own in front of `tx`; `spec` is only what the statistics say.
+    pub fn with(spec: QdiscSpec, qdisc: Box<dyn Qdisc>, tx: Tx) -> Self {
+        let lanes = Mutex::new(Vec::new());
+        Self(Arc::new(Shared { spec, qdisc, link: Link::new(tx), lanes }))
+    }
+
+    /// A handle for one more producer. Not for the hot path: it allocates.
+    pub fn handle(&self) -> Handle {
+        let counters = Arc::new(LaneCounters::default());
+        let mut lanes = self.0.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.push(Arc::clone(&counters));
+        let lane = Lane::new(counters, self.0.qdisc.input(), &self.0.spec);
+        Handle { shared: Arc::clone(&self.0), lane, not_sync: PhantomData }
+    }
+
+    /// What happened so far, over all producers.
+    pub fn stats(&self) -> QdiscStats {
+        let mut stats = QdiscStats { discipline: self.0.spec.to_string(), ..QdiscStats::default() };
+        stats.read(&self.0.lanes.lock().unwrap_or_else(PoisonError::into_inner));
+        self.0.link.read(&mut stats);
+        self.0.qdisc.read(&mut stats);
+        stats
+    }
+
+    /// What the transmitting end counts: frames and bytes sent, errors.
+    pub fn tx_counters(&self) -> &Arc<TxCounters> {
+        self.0.link.counters()
+    }
+
+    /// The number of the TX queue.
+    pub fn queue(&self) -> u16 {
+        self.tx_counters().queue
+    }
+
+    /// The discipline, as the user wrote it.
+    pub fn spec(&self) -> &QdiscSpec {
+        &self.0.spec
+    }
+}
+
+/// One producer's end of an [`Egress`]. It may move to another thread, but only one can use it.
+///
+/// The last call of every handle is [`Handle::flush`], repeated while it returns frames that
+/// still wait: a producer that sends does only a bounded part of the others' work, and what it
+/// leaves waits for the next call of any handle.
+pub struct Handle {
+    shared: Arc<Shared>,
+    lane: Lane,
+    not_sync: PhantomData<std::cell::Cell<()>>,
+}
+
+impl Handle {
+    /// Sends the frames of `batch`, in order. Frames that are accepted are on their way or in the
+    /// queue; frames over a limit of the queue are dropped, counted and given back to their
+    /// owners; frames that are refused, because there is no queue and the TX ring is full or
+    /// because this producer has its share in flight, stay in `batch`. Never blocks on the
+    /// interface.
+    ///
+    /// `now` is the monotonic time in nanoseconds ([`crate::clock::monotonic_ns`]); any clock that
+    /// does not go backwards will do.
+    #[inline]
+    pub fn send(&mut self, batch: &mut Batch, now: u64) -> Sent {
+        if batch.is_empty() {
+            return Sent::default();
+        }
+        let Shared { qdisc, link, .. } = &*self.shared;
+        qdisc.send(&mut self.lane, link, batch, now)
+    }
+
+    /// Runs the queue until it is empty or the TX ring is full, makes sure that what the TX ring
+    /// has is on its way, and reclaims what has been transmitted. Returns how many frames wait in
+    /// the queue.
+    ///
+    /// # Errors
+    /// The interface went away or the system refuses.
+    pub fn flush(&mut self, now: u64) -> Result<usize> {
+        let Shared { qdisc, link, .. } = &*self.shared;
+        qdisc.flush(&mut self.lane, link, now)?;
+        Ok(qdisc.len())
+    }
+
+    /// Adds up to `n` empty frames of the port's own memory to `batch`, which can be transmitted
+    /// without a copy; returns how many.
+    pub fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize {
+        let mut taken = 0;
+        let mut allocate = |wire: &mut Wire| taken = wire.tx().allocate(batch, n);
+        self.shared.qdisc.with_wire(&mut self.lane, &self.shared.link, &mut allocate);
+        taken
+    }
+
+    /// Waits until the TX ring has room, at most `timeout`. Others cannot transmit meanwhile.
+    ///
+    /// # Errors
+    /// As [`Handle::flush`].
+    pub fn wait(&mut self, timeout: Duration) -> Result<()> {
+        let mut result = Ok(());
+        let mut wait = |wire: &mut Wire| result = wire.tx().wait(timeout);
+        self.shared.qdisc.with_wire(&mut self.lane, &self.shared.link, &mut wait);
+        result
+    }
+
+    /// Throws away what waits in the queue: given back to its owners, counted as `purged`.
+    /// Returns how many frames that were.
+    pub fn purge(&mut self, now: u64) -> usize {
+        let mut purged = 0;
+        let mut batch = Batch::default();
+        loop {
+            let n = self.shared.qdisc.dequeue(&mut self.lane, &mut batch, Batch::DEFAULT, now);
+            if n == 0 {
+                return purged;
+            }
+            // `dequeue` counted them as sent.
+            let bytes: u64 = batch.iter().map(|frame| frame.len() as u64).sum();
+            let counters = &self.lane.counters;
+            counters.dequeued.set(counters.dequeued.value() - n as u64);
+            counters.dequeued_bytes.set(counters.dequeued_bytes.value() - bytes);
+            counters.purged.add(n as u64);
+            counters.purged_bytes.add(bytes);
+            batch.clear();
+            purged += n;
+        }
+    }
+
+    /// The queue behind this handle.
+    pub fn egress(&self) -> Egress {
+        Egress(Arc::clone(&self.shared))
+    }
+}

@@ -1,0 +1,240 @@
+//! `fifo` and `bulk`: a queue behind a lock, as `pfifo` and `bfifo` of Linux 3.15 in the path of
+//! that time (`__dev_xmit_skb`, `qdisc_restart` and `sch_direct_xmit`, `net/core/dev.c` and
+//! `net/sched/sch_generic.c`). The lock operations are source 004's:
+//!
+//! ```text
+//!   (1) lock root     enqueue, or bypass if the queue is empty; become the one that runs it
+//!   (2) unlock root   with the frames of one round in hand
+//!   (3) lock TX       hand them to the TX ring
+//!   (4) unlock TX
+//!   (5) lock root     more? then again from (2)
+//!   (6) unlock root
+//! ```
+//!
+//! A producer that finds another one running the queue only enqueues: (1) and (6). So every frame
+//! costs two operations to enqueue, and every round four: with one frame per round (`fifo`) that
+//! is **6 per frame, always**; with up to `n` frames per round (`bulk:n`) it is **2 + 4/n** when
+//! rounds are full, 2·frames + 4·rounds exactly. To let rounds fill, `bulk` runs the queue when
+//! `n` frames wait or the batch ends, as `xmit_more` lets the kernel's drivers wait.
+
+use std::collections::VecDeque;
+
+use super::bulk::Round;
+use super::link::{Link, Wire};
+use super::lock::{Guard, SpinLock};
+use super::stats::{LaneCounters, Sent};
+use super::{Lane, QUOTA, Qdisc};
+use crate::error::Result;
+use crate::frame::{Batch, Frame};
+
+/// How much a queue holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// Most frames, as `pfifo`.
+    pub packets: usize,
+    /// Most bytes, as `bfifo`.
+    pub bytes: u64,
+}
+
+/// See the [module documentation](self).
+#[derive(Debug)]
+pub struct Fifo {
+    root: SpinLock<Queue>,
+    limit: Limit,
+    round: Round,
+}
+
+/// What the root lock protects.
+#[derive(Debug)]
+struct Queue {
+    frames: VecDeque<Frame>,
+    bytes: u64,
+    /// A producer is between (1) and (6) with the queue in its care (`__QDISC___STATE_RUNNING`).
+    running: bool,
+}
+
+/// Most frames to make room for before they come.
+const PREPARED: usize = 1 << 16;
+
+impl Fifo {
+    /// A queue for what `limit` allows, from which each lock round takes what `round` allows.
+    pub fn new(limit: Limit, round: Round) -> Self {
+        // The shortest Ethernet frame has 60 bytes.
+        let by_bytes = usize::try_from(limit.bytes / 60).unwrap_or(usize::MAX);
+        let prepared = limit.packets.min(by_bytes).saturating_add(1).min(PREPARED);
+        let frames = VecDeque::with_capacity(prepared);
+        Self { root: SpinLock::new(Queue { frames, bytes: 0, running: false }), limit, round }
+    }
+
+    /// Puts `frame` at the end; gives it back when a limit says no, and counts that.
+    #[inline]
+    fn push(&self, queue: &mut Queue, lane: &LaneCounters, frame: Frame) -> Result<(), Frame> {
+        let length = frame.len() as u64;
+        if queue.frames.len() >= self.limit.packets {
+            lane.limit_packets.add(1);
+            return Err(frame);
+        }
+        if queue.bytes + length > self.limit.bytes {
+            lane.limit_bytes.add(1);
+            return Err(frame);
+        }
+        queue.frames.push_back(frame);
+        queue.bytes += length;
+        lane.enqueued.add(1);
+        lane.enqueued_bytes.add(length);
+        Ok(())
+    }
+
+    /// Runs the queue, unless somebody does, until it is empty or the TX ring is full.
+    fn run(&self, lane: &mut Lane, link: &Link, now: u64) {
+        let Lane { counters, out, .. } = lane;
+        let root = self.root.lock(counters);
+        if !root.running && !root.frames.is_empty() && !link.is_stopped() {
+            self.run_locked(root, (counters, out), link, usize::MAX, now);
+        }
+    }
+
+    /// Runs the queue: steps (2) to (6). `out` may hold a frame that passes the empty queue.
+    fn run_locked<'a>(
+        &'a self,
+        mut root: Guard<'a, Queue>,
+        (lane, out): (&'a LaneCounters, &mut Batch),
+        link: &Link,
+        quota: usize,
+        now: u64,
+    ) {
+        root.running = true;
+        let mut bypassing = !out.is_empty();
+        let mut done = 0;
+        loop {
+            let offered = if bypassing { out.len() } else { root.take(out, self.round) };
+            if offered == 0 {
+                break;
+            }
+            let bytes: u64 = out.iter().map(|frame| frame.len() as u64).sum();
+            drop(root);
+            let sent = link.lock(lane).transmit(&link.gate, lane, out, now);
+            root = self.root.lock(lane);
+            done += offered;
+            let left = offered - sent;
+            if left > 0 {
+                let bytes_left = root.put_back(out);
+                lane.requeued.add(left as u64);
+                if bypassing {
+                    // It did not pass after all.
+                    lane.enqueued.add(left as u64);
+                    lane.enqueued_bytes.add(bytes_left);
+                } else {
+                    lane.dequeued_bytes.add(bytes - bytes_left);
+                }
+            } else if !bypassing {
+                lane.dequeued_bytes.add(bytes);
+            }
+            let counter = if bypassing { &lane.bypassed } else { &lane.dequeued };
+            counter.add(sent as u64);
+            bypassing = false;
+            // Whoever starts the queue again takes the root lock afterwards, and either sees that
+            // it is not running any more or has been seen here.
+            if done >= quota || link.is_stopped() {
+                break;
+            }
+        }
+        root.running = false;
+    }
+}
+
+impl Queue {
+    /// Takes the frames of one round.
+    #[inline]
+    fn take(&mut self, into: &mut Batch, round: Round) -> usize {
+        let mut budget = round.budget(into.room());
+        while let Some(front) = self.frames.front()
+            && budget.admit(front.len() as u64)
+            && let Some(frame) = self.frames.pop_front()
+        {
+            self.bytes -= frame.len() as u64;
+            into.as_vec().push(frame);
+        }
+        budget.taken()
+    }
+
+    /// Puts frames back to the front, in order (`dev_requeue_skb`); returns their bytes.
+    fn put_back(&mut self, frames: &mut Batch) -> u64 {
+        let mut bytes = 0;
+        while let Some(frame) = frames.pop() {
+            bytes += frame.len() as u64;
+            self.frames.push_front(frame);
+        }
+        self.bytes += bytes;
+        bytes
+    }
+}
+
+impl Qdisc for Fifo {
+    fn enqueue(&self, lane: &mut Lane, batch: &mut Batch, _: u64) -> Sent {
+        let offered = batch.len();
+        let mut sent = Sent::default();
+        for frame in batch.drain(offered) {
+            // The guard goes before the frame does: memory is given back outside of the lock.
+            let result = self.push(&mut self.root.lock(&lane.counters), &lane.counters, frame);
+            sent.dropped += usize::from(result.is_err());
+        }
+        sent.accepted = offered - sent.dropped;
+        sent
+    }
+
+    fn dequeue(&self, lane: &mut Lane, into: &mut Batch, max: usize, _: u64) -> usize {
+        let first = into.len();
+        let mut root = self.root.lock(&lane.counters);
+        let taken = root.take(into, Round::packets(max));
+        drop(root);
+        lane.counters.dequeued.add(taken as u64);
+        let bytes = into[first..].iter().map(|frame| frame.len() as u64).sum();
+        lane.counters.dequeued_bytes.add(bytes);
+        taken
+    }
+
+    fn len(&self) -> usize {
+        self.root.lock(&LaneCounters::default()).frames.len()
+    }
+
+    fn send(&self, lane: &mut Lane, link: &Link, batch: &mut Batch, now: u64) -> Sent {
+        let Lane { counters, out, .. } = lane;
+        let offered = batch.len();
+        let mut sent = Sent::default();
+        let mut left = offered;
+        for frame in batch.drain(offered) {
+            left -= 1;
+            let mut root = self.root.lock(counters);
+            let is_free = !root.running && !link.is_stopped();
+            if is_free && self.round.is_single() && root.frames.is_empty() {
+                // TCQ_F_CAN_BYPASS
+                out.as_vec().push(frame);
+                self.run_locked(root, (counters, out), link, QUOTA, now);
+                continue;
+            }
+            let result = self.push(&mut root, counters, frame);
+            sent.dropped += usize::from(result.is_err());
+            if is_free && (left == 0 || self.round.is_filled_by(root.frames.len())) {
+                self.run_locked(root, (counters, out), link, QUOTA, now);
+            } else {
+                drop(root);
+            }
+            drop(result);
+        }
+        sent.accepted = offered - sent.dropped;
+        sent
+    }
+
+    fn flush(&self, lane: &mut Lane, link: &Link, now: u64) -> Result<()> {
+        self.run(lane, link, now);
+        if link.lock(&lane.counters).flush(&link.gate, &lane.counters, now)? {
+            self.run(lane, link, now);
+        }
+        Ok(())
+    }
+
+    fn with_wire(&self, lane: &mut Lane, link: &Link, act: &mut dyn FnMut(&mut Wire)) {
+        act(&mut link.lock(&lane.counters));
+    }
+}

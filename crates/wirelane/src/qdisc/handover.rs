@@ -1,0 +1,340 @@
+//! The heart of [`super::lockless`]: bypass, ring and runner, over any kind of item, so that the
+//! very code that moves frames is what loom explores.
+#![allow(unsafe_code)]
+
+use super::QUOTA;
+use super::run::RunBit;
+use crate::ring::{Dequeuer, Enqueuer, Multi, Ring, Single};
+use crate::sync::{Counter, Mutex, UnsafeCell};
+
+/// What travels together: a batch of frames, or a vector of numbers in a model.
+pub(super) trait Container {
+    type Item: Send;
+
+    fn items(&mut self) -> &mut Vec<Self::Item>;
+}
+
+/// What surrounds the hand-over.
+pub(super) trait Host {
+    type Batch: Container;
+
+    /// Puts all of `batch` into the ring; what does not fit is dropped and counted.
+    fn enqueue(&mut self, batch: &mut Self::Batch);
+
+    /// Hands frames from the front of `batch` to the TX ring, and leaves what does not fit.
+    /// Called by the runner only.
+    fn transmit(&mut self, batch: &mut Self::Batch, way: Way);
+
+    /// Whether the TX ring is full.
+    fn is_stopped(&self) -> bool;
+}
+
+/// Which way frames come to the TX ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Past the empty ring.
+    Bypass,
+    /// Through the ring.
+    Ring,
+}
+
+/// The producing end that every producer has.
+pub(super) type Input<T> = Enqueuer<T, Multi, Single>;
+
+/// The ring and the right to empty it.
+pub(super) struct HandOver<B: Container> {
+    run: RunBit,
+    inner: UnsafeCell<Inner<B>>,
+    /// How many frames are in the stash. The runner writes it.
+    stashed: Counter,
+    ring: Ring<B::Item, Multi, Single>,
+    /// From which every producer's end is cloned.
+    first: Mutex<Input<B::Item>>,
+}
+
+/// What belongs to the runner.
+struct Inner<B: Container> {
+    output: Dequeuer<B::Item, Multi, Single>,
+    /// Taken out of the ring and not taken by the TX ring: older than everything in the ring.
+    stash: B,
+}
+
+// SAFETY: `inner` is reached by the holder of the running bit alone, and the bit is passed on with
+// release and acquire; all else is made for sharing.
+unsafe impl<B: Container + Send> Sync for HandOver<B> {}
+
+impl<B: Container> HandOver<B> {
+    /// A ring for `capacity` frames, which has to be a power of two to be exact.
+    pub(super) fn new(capacity: usize, stash: B) -> Self {
+        let (first, output) = Ring::bounded(capacity);
+        Self {
+            run: RunBit::new(),
+            inner: UnsafeCell::new(Inner { output, stash }),
+            stashed: Counter::default(),
+            ring: first.ring(),
+            first: Mutex::new(first),
+        }
+    }
+
+    /// The producing end of one more producer.
+    pub(super) fn input(&self) -> Input<B::Item> {
+        self.first.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    pub(super) fn ring(&self) -> &Ring<B::Item, Multi, Single> {
+        &self.ring
+    }
+
+    /// Frames that wait. Those that a runner has in hand are not among them.
+    pub(super) fn len(&self) -> usize {
+        self.ring.len() + self.stashed.value() as usize
+    }
+
+    /// Sends `batch`: past the ring if that is allowed, empty and nobody runs; through it
+    /// otherwise. `out` is the producer's own memory for what it takes out of the ring; it is
+    /// empty before and after.
+    #[inline]
+    pub(super) fn send<H: Host<Batch = B>>(
+        &self,
+        host: &mut H,
+        batch: &mut B,
+        out: &mut B,
+        bypass: bool,
+    ) {
+        if bypass && self.run.try_begin() {
+            // SAFETY: we run.
+            if unsafe { self.is_drained() } && !host.is_stopped() {
+                host.transmit(batch, Way::Bypass);
+                if batch.items().is_empty() {
+                    if !self.run.end() {
+                        self.drain_and_end(host, out, QUOTA);
+                    }
+                    return;
+                }
+            }
+            host.enqueue(batch);
+            self.drain_and_end(host, out, QUOTA);
+        } else {
+            host.enqueue(batch);
+            if self.run.begin() {
+                self.drain_and_end(host, out, QUOTA);
+            }
+        }
+    }
+
+    /// Hands all that waits to the TX ring, unless it is full, and then calls `after`, as often as
+    /// there is more; or makes the runner there is look again, and calls nothing. What `after`
+    /// returns says whether to go on.
+    pub(super) fn run<H: Host<Batch = B>>(
+        &self,
+        host: &mut H,
+        out: &mut B,
+        mut after: impl FnMut(&mut H) -> bool,
+    ) {
+        if !self.run.begin() {
+            return;
+        }
+        loop {
+            self.drain(host, out, usize::MAX);
+            if after(host) {
+                continue;
+            }
+            if self.run.end() {
+                return;
+            }
+        }
+    }
+
+    /// Waits for the runner to end, and has what is the runner's for the time of `act`. What came
+    /// meanwhile is handed on afterwards.
+    pub(super) fn exclusive<H: Host<Batch = B>>(
+        &self,
+        host: &mut H,
+        out: &mut B,
+        act: impl FnOnce(),
+    ) {
+        self.run.acquire();
+        act();
+        if !self.run.end() {
+            self.drain_and_end(host, out, QUOTA);
+        }
+    }
+
+    /// Moves up to `max` of the oldest frames to the end of `into`; returns how many. Waits for a
+    /// runner to end.
+    pub(super) fn take(&self, into: &mut Vec<B::Item>, max: usize) -> usize {
+        self.run.acquire();
+        let taken = self.inner.with_mut(|inner| {
+            // SAFETY: we run.
+            let inner = unsafe { &mut *inner };
+            let first = inner.stash.items().len().min(max);
+            into.extend(inner.stash.items().drain(..first));
+            self.stashed.set(inner.stash.items().len() as u64);
+            first + inner.output.dequeue_bulk(into, max - first)
+        });
+        // Whoever came meanwhile finds the frames still in the ring; its next call runs them.
+        self.run.abandon();
+        taken
+    }
+
+    /// Whether nothing is older than what the caller would send now.
+    ///
+    /// # Safety
+    /// The caller runs.
+    #[inline(always)]
+    unsafe fn is_drained(&self) -> bool {
+        self.inner.with(|inner| {
+            // SAFETY: by contract.
+            unsafe { (*inner).output.is_empty() && self.stashed.value() == 0 }
+        })
+    }
+
+    /// Drains until the ring is empty, the TX ring is full or `quota` frames have gone, and stops
+    /// running.
+    fn drain_and_end<H: Host<Batch = B>>(&self, host: &mut H, out: &mut B, quota: usize) {
+        let mut left = quota;
+        loop {
+            left = self.drain(host, out, left);
+            if left == 0 {
+                return self.run.abandon();
+            }
+            if self.run.end() {
+                return;
+            }
+        }
+    }
+
+    /// Hands frames to the TX ring; returns what is left of `quota`. The caller runs.
+    fn drain<H: Host<Batch = B>>(&self, host: &mut H, out: &mut B, quota: usize) -> usize {
+        let mut left = quota;
+        while left > 0 && !host.is_stopped() {
+            let taken = self.inner.with_mut(|inner| {
+                // SAFETY: the caller runs.
+                let inner = unsafe { &mut *inner };
+                if self.stashed.value() > 0 {
+                    out.items().append(inner.stash.items());
+                    self.stashed.set(0);
+                    return out.items().len();
+                }
+                let room = out.items().capacity();
+                inner.output.dequeue_bulk(out.items(), room)
+            });
+            if taken == 0 {
+                break;
+            }
+            host.transmit(out, Way::Ring);
+            left = left.saturating_sub(taken);
+            if !out.items().is_empty() {
+                self.stashed.set(out.items().len() as u64);
+                self.inner.with_mut(|inner| {
+                    // SAFETY: the caller runs.
+                    unsafe { (*inner).stash.items().append(out.items()) }
+                });
+            }
+        }
+        left
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::sync::{Arc, AtomicBool, Ordering, thread};
+
+    impl Container for Vec<u32> {
+        type Item = u32;
+
+        fn items(&mut self) -> &mut Vec<u32> {
+            self
+        }
+    }
+
+    /// A TX ring that takes `room` numbers, under loom's eyes: two runners at once would show.
+    struct Sink {
+        taken: UnsafeCell<Vec<u32>>,
+        room: usize,
+        stopped: AtomicBool,
+    }
+
+    struct Model<'a> {
+        input: &'a mut Input<u32>,
+        sink: &'a Sink,
+    }
+
+    impl Host for Model<'_> {
+        type Batch = Vec<u32>;
+
+        fn enqueue(&mut self, batch: &mut Vec<u32>) {
+            self.input.enqueue_bulk(batch);
+            assert!(batch.is_empty(), "the ring is large enough");
+        }
+
+        fn transmit(&mut self, batch: &mut Vec<u32>, _: Way) {
+            self.sink.taken.with_mut(|taken| {
+                // SAFETY: only the runner gets here; loom checks that.
+                let taken = unsafe { &mut *taken };
+                let n = batch.len().min(self.sink.room - taken.len());
+                taken.extend(batch.drain(..n));
+            });
+            if !batch.is_empty() {
+                self.sink.stopped.store(true, Ordering::Relaxed);
+            }
+        }
+
+        fn is_stopped(&self) -> bool {
+            self.sink.stopped.load(Ordering::Relaxed)
+        }
+    }
+
+    type Shared = Arc<(HandOver<Vec<u32>>, Sink)>;
+
+    fn produce(shared: &Shared, batches: &[&[u32]], bypass: bool) {
+        let mut input = shared.0.input();
+        let mut host = Model { input: &mut input, sink: &shared.1 };
+        let mut out = Vec::with_capacity(4);
+        for batch in batches {
+            shared.0.send(&mut host, &mut batch.to_vec(), &mut out, bypass);
+        }
+    }
+
+    /// Two producers with two batches each: nothing is left behind without a later call, nothing
+    /// is lost or doubled, and each producer's order holds.
+    fn model(bypass: bool, room: usize) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(move || {
+            let sink =
+                Sink { taken: UnsafeCell::new(Vec::new()), room, stopped: AtomicBool::new(false) };
+            let shared: Shared = Arc::new((HandOver::new(8, Vec::with_capacity(4)), sink));
+            let other = {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || produce(&shared, &[&[11], &[12]], bypass))
+            };
+            produce(&shared, &[&[1, 2], &[3]], bypass);
+            other.join().unwrap();
+            // SAFETY: the other thread has ended.
+            let mut all = shared.1.taken.with(|taken| unsafe { (*taken).clone() });
+            assert_eq!(all.len(), room.min(5), "stuck");
+            shared.0.take(&mut all, 8);
+            let of = |tens: u32| all.iter().copied().filter(|n| n / 10 == tens).collect::<Vec<_>>();
+            assert_eq!(of(0), [1, 2, 3]);
+            assert_eq!(of(1), [11, 12]);
+        });
+    }
+
+    #[test]
+    fn loom_bypass_hands_over() {
+        model(true, usize::MAX);
+    }
+
+    #[test]
+    fn loom_ring_hands_over() {
+        model(false, usize::MAX);
+    }
+
+    /// As above with a TX ring that becomes full on the way.
+    #[test]
+    fn loom_full_ring_keeps_order() {
+        model(true, 2);
+    }
+}

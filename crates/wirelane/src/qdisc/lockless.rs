@@ -1,0 +1,224 @@
+//! `lockless`: a bounded ring for many producers, emptied by whichever of them finds nobody else at
+//! it. No locks: two compare-and-swaps per batch, one to own the TX side and one to give it up.
+//!
+//! ```text
+//!   nobody runs and the ring is empty ─▶ bypass: straight into the TX ring
+//!   nobody runs                       ─▶ enqueue in bulk, then run: dequeue in bulk, transmit
+//!   another producer runs             ─▶ enqueue in bulk, and make that one look again
+//! ```
+//!
+//! Source 004 put a multi-producer multi-consumer ring in place of the locked list and found it
+//! 58.98 ns faster than the locked path, and only 7.9 ns slower without the bypass
+//! (`TCQ_F_CAN_BYPASS`). Its consumers raced for the ring; since the TX ring takes one of them at a
+//! time anyway, here the one who has the running bit ([`super::run`]) is the only consumer, and the
+//! ring needs no compare-and-swap at that end.
+//!
+//! Order: the running bit is held while frames bypass, and they bypass only an empty ring, so
+//! nothing of the same producer is older and behind.
+#![allow(unsafe_code)]
+
+use super::handover::{Container, HandOver, Host, Input, Way};
+use super::link::{Link, Wire};
+use super::stats::{LaneCounters, QdiscStats, Sent};
+use super::{Lane, Qdisc};
+use crate::error::Result;
+use crate::frame::{Batch, Frame};
+
+/// See the [module documentation](self).
+pub struct Lockless {
+    core: HandOver<Batch>,
+    limit: usize,
+    bypass: bool,
+}
+
+impl Container for Batch {
+    type Item = Frame;
+
+    #[inline(always)]
+    fn items(&mut self) -> &mut Vec<Frame> {
+        self.as_vec()
+    }
+}
+
+impl Lockless {
+    /// A queue of at most `limit` frames; with `bypass`, frames may pass it while it is empty.
+    ///
+    /// A limit that is a power of two is exact and costs nothing; with any other, producers that
+    /// enqueue at the same time can exceed it by a batch each.
+    pub fn new(limit: usize, bypass: bool) -> Self {
+        let core = HandOver::new(limit, Batch::new(Batch::DEFAULT));
+        Self { core, limit, bypass }
+    }
+
+    /// The limit, unless the ring is it.
+    fn limit_beside(&self, input: &Input<Frame>) -> Option<usize> {
+        (self.limit != input.capacity()).then_some(self.limit)
+    }
+
+    /// What a producer needs to send.
+    fn port<'a>(
+        &'a self,
+        lane: &'a mut Lane,
+        link: &'a Link,
+        now: u64,
+    ) -> Option<(Port<'a>, &'a mut Batch)> {
+        let Lane { counters, out, input, .. } = lane;
+        let input = input.as_mut()?;
+        let limit = self.limit_beside(input);
+        Some((Port { counters, input, link, limit, now, dropped: 0 }, out))
+    }
+}
+
+/// One producer in the course of one call.
+struct Port<'a> {
+    counters: &'a LaneCounters,
+    input: &'a mut Input<Frame>,
+    link: &'a Link,
+    /// The limit, unless the ring is it.
+    limit: Option<usize>,
+    now: u64,
+    dropped: usize,
+}
+
+/// Puts frames into the ring; drops and counts those over the limit, and returns how many.
+fn enqueue(
+    lane: &LaneCounters,
+    input: &mut Input<Frame>,
+    limit: Option<usize>,
+    batch: &mut Batch,
+) -> usize {
+    let (offered, length) = (batch.len(), bytes(batch));
+    // Counted first, so that nobody sees more frames come out than went in.
+    lane.enqueued.add(offered as u64);
+    lane.enqueued_bytes.add(length);
+    match limit {
+        None => {
+            input.enqueue_bulk(batch.as_vec());
+        }
+        Some(limit) => {
+            let room = limit.saturating_sub(input.len()).min(offered);
+            if let Some(mut slots) = input.reserve(room) {
+                for frame in batch.drain(slots.capacity()) {
+                    // There are as many slots as frames are drained.
+                    drop(slots.push(frame));
+                }
+                slots.commit();
+            }
+        }
+    }
+    let left = batch.len();
+    if left > 0 {
+        let length = bytes(batch);
+        lane.enqueued.set(lane.enqueued.value() - left as u64);
+        lane.enqueued_bytes.set(lane.enqueued_bytes.value() - length);
+        lane.limit_packets.add(left as u64);
+        batch.clear();
+    }
+    left
+}
+
+/// The bytes of some frames.
+fn bytes(frames: &[Frame]) -> u64 {
+    frames.iter().map(|frame| frame.len() as u64).sum()
+}
+
+impl Host for Port<'_> {
+    type Batch = Batch;
+
+    fn enqueue(&mut self, batch: &mut Batch) {
+        self.dropped += enqueue(self.counters, self.input, self.limit, batch);
+    }
+
+    #[inline(always)]
+    fn transmit(&mut self, batch: &mut Batch, way: Way) {
+        let offered = batch.len();
+        let length = if way == Way::Ring { bytes(batch) } else { 0 };
+        // SAFETY: only the runner gets here, and with this discipline nobody takes the TX lock.
+        let wire = unsafe { self.link.wire.get() };
+        let sent = wire.transmit(&self.link.gate, self.counters, batch, self.now) as u64;
+        match way {
+            Way::Bypass => self.counters.bypassed.add(sent),
+            Way::Ring => {
+                self.counters.dequeued.add(sent);
+                self.counters.dequeued_bytes.add(length - bytes(batch));
+                if !batch.is_empty() {
+                    self.counters.requeued.add((offered as u64) - sent);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn is_stopped(&self) -> bool {
+        self.link.is_stopped()
+    }
+}
+
+impl Qdisc for Lockless {
+    fn input(&self) -> Option<Input<Frame>> {
+        Some(self.core.input())
+    }
+
+    fn enqueue(&self, lane: &mut Lane, batch: &mut Batch, _: u64) -> Sent {
+        let Lane { counters, input: Some(input), .. } = lane else {
+            return Sent { refused: batch.len(), ..Sent::default() };
+        };
+        let offered = batch.len();
+        let dropped = enqueue(counters, input, self.limit_beside(input), batch);
+        Sent { accepted: offered - dropped, dropped, refused: 0 }
+    }
+
+    fn dequeue(&self, lane: &mut Lane, into: &mut Batch, max: usize, _: u64) -> usize {
+        let first = into.len();
+        let max = max.min(into.room());
+        let taken = self.core.take(into.as_vec(), max);
+        lane.counters.dequeued.add(taken as u64);
+        lane.counters.dequeued_bytes.add(bytes(&into[first..]));
+        taken
+    }
+
+    fn len(&self) -> usize {
+        self.core.len()
+    }
+
+    #[inline]
+    fn send(&self, lane: &mut Lane, link: &Link, batch: &mut Batch, now: u64) -> Sent {
+        let offered = batch.len();
+        let Some((mut port, out)) = self.port(lane, link, now) else {
+            return Sent { refused: offered, ..Sent::default() };
+        };
+        self.core.send(&mut port, batch, out, self.bypass);
+        let dropped = port.dropped;
+        Sent { accepted: offered - dropped, dropped, refused: 0 }
+    }
+
+    fn flush(&self, lane: &mut Lane, link: &Link, now: u64) -> Result<()> {
+        let Some((mut port, out)) = self.port(lane, link, now) else { return Ok(()) };
+        let mut result = Ok(());
+        self.core.run(&mut port, out, |port| {
+            // SAFETY: only the runner gets here, and nobody takes the TX lock.
+            let wire = unsafe { link.wire.get() };
+            match wire.flush(&link.gate, port.counters, now) {
+                Ok(woken) => woken,
+                Err(error) => {
+                    result = Err(error);
+                    false
+                }
+            }
+        });
+        result
+    }
+
+    fn with_wire(&self, lane: &mut Lane, link: &Link, act: &mut dyn FnMut(&mut Wire)) {
+        let Some((mut port, out)) = self.port(lane, link, 0) else { return };
+        // SAFETY: only the runner gets here, and nobody takes the TX lock.
+        self.core.exclusive(&mut port, out, || act(unsafe { link.wire.get() }));
+    }
+
+    fn read(&self, stats: &mut QdiscStats) {
+        for handle in self.core.ring().stats() {
+            stats.cas_retries += handle.retries;
+            stats.stalls += handle.stalled;
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Who runs a queue that has no lock: one bit to own the TX side, one to say "look again".
+//!
+//! ```text
+//!   producer                             runner
+//!   publish frames in the ring           take frames until the ring is empty
+//!   ── full barrier ──                   running → idle, unless missed is set:
+//!   idle?    → running: run it             then clear missed
+//!   running? → set missed: done            ── full barrier ──
+//!   missed?  → done                        and take again
+//! ```
+//!
+//! A producer that finds another one running leaves its frames to that one. Between the runner's
+//! last look at the ring and its giving up of the bit, frames could be left to nobody: Linux's
+//! lockless `pfifo_fast` had that bug ("stuck packets") from 4.16 until `__QDISC_STATE_MISSED` came
+//! with 5.13 (`qdisc_run_begin` and `qdisc_run_end`, `include/net/sch_generic.h`). Here the bit can
+//! only be given up by a compare-and-swap that fails if a producer came in between.
+//!
+//! The bits are not a lock: nobody waits for them on the way of a packet.
+
+use super::lock::relax;
+use crate::sync::{AtomicU32, CachePadded, Ordering, fence};
+
+const IDLE: u32 = 0;
+const RUNNING: u32 = 1;
+const MISSED: u32 = 3;
+
+/// The right to take out of the ring and to use the TX side.
+#[derive(Debug)]
+pub(super) struct RunBit(CachePadded<AtomicU32>);
+
+impl RunBit {
+    pub(super) fn new() -> Self {
+        Self(CachePadded(AtomicU32::new(IDLE)))
+    }
+
+    /// Becomes the runner if there is none: one compare-and-swap. Tells a runner nothing.
+    #[inline(always)]
+    pub(super) fn try_begin(&self) -> bool {
+        // Reading first leaves the line where it is while somebody else runs.
+        self.0.load(Ordering::Relaxed) == IDLE && self.swap(IDLE, RUNNING, Ordering::Acquire)
+    }
+
+    /// Becomes the runner, or makes the one there is look again. Call after publishing frames.
+    #[inline]
+    pub(super) fn begin(&self) -> bool {
+        fence(Ordering::SeqCst);
+        loop {
+            match self.0.load(Ordering::Relaxed) {
+                IDLE if self.swap(IDLE, RUNNING, Ordering::Acquire) => return true,
+                RUNNING if self.swap(RUNNING, MISSED, Ordering::Relaxed) => return false,
+                MISSED => return false,
+                _ => {}
+            }
+        }
+    }
+
+    /// Waits until there is no runner, and becomes it. Not for the way of a packet.
+    pub(super) fn acquire(&self) {
+        let mut round = 0;
+        while !self.try_begin() {
+            relax(&mut round);
+        }
+    }
+
+    /// Stops running; false if frames came meanwhile: the caller still runs, and must look again.
+    #[inline(always)]
+    pub(super) fn end(&self) -> bool {
+        if self.swap(RUNNING, IDLE, Ordering::Release) {
+            return true;
+        }
+        self.0.store(RUNNING, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        false
+    }
+
+    /// Stops running whatever came meanwhile: somebody else is known to look later.
+    pub(super) fn abandon(&self) {
+        self.0.store(IDLE, Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn swap(&self, from: u32, to: u32, order: Ordering) -> bool {
+        self.0.compare_exchange(from, to, order, Ordering::Relaxed).is_ok()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_runs_and_hears_of_the_others() {
+        let bit = RunBit::new();
+        assert!(bit.begin() && !bit.try_begin());
+        assert!(bit.end());
+        assert!(bit.try_begin() && !bit.begin() && !bit.begin());
+        assert!(!bit.end(), "missed");
+        assert!(bit.end());
+        assert!(bit.try_begin() && !bit.begin());
+        bit.abandon();
+        bit.acquire();
+        assert!(bit.end());
+    }
+}

@@ -1,0 +1,316 @@
+//! What a user writes to choose a discipline:
+//! `noqueue[:n]|fifo|bulk[:n]|lockless[:nobypass][,limit=N|Nk][,bql=on|off][,tsq=Nk]`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+
+/// Which discipline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// No queue: straight to the TX ring under the TX lock, `round` frames at a time; all of a
+    /// batch at once when `None`.
+    Noqueue {
+        /// Most frames per lock round.
+        round: Option<u32>,
+    },
+    /// Two locks, one frame at a time, as Linux 3.15 did it.
+    Fifo,
+    /// Two locks, up to `round` frames at a time.
+    Bulk {
+        /// Most frames per lock round.
+        round: u32,
+    },
+    /// A multi-producer ring without locks.
+    Lockless {
+        /// Whether frames may pass an empty queue.
+        bypass: bool,
+    },
+}
+
+/// A discipline and its limits, as the user chose them.
+///
+/// ```
+/// use wirelane::qdisc::{Kind, QdiscSpec};
+///
+/// let spec: QdiscSpec = "bulk:8,limit=500,bql=on".parse().unwrap();
+/// assert_eq!(spec.kind, Kind::Bulk { round: 8 });
+/// assert_eq!((spec.limit_packets, spec.bql), (Some(500), true));
+/// assert_eq!(spec.to_string(), "bulk:8,limit=500,bql=on");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QdiscSpec {
+    /// Which discipline.
+    pub kind: Kind,
+    /// Most frames in the queue; [`QdiscSpec::LIMIT`] (`lockless`: [`QdiscSpec::RING`]) when
+    /// neither limit is given.
+    pub limit_packets: Option<u32>,
+    /// Most bytes in the queue.
+    pub limit_bytes: Option<u64>,
+    /// Whether the bytes in the TX ring are limited by its completions; see [`super::limit`].
+    pub bql: bool,
+    /// Most bytes that one producer may have in queue and TX ring; see [`super::small_queue`].
+    pub small_queue: Option<u64>,
+}
+
+impl QdiscSpec {
+    /// Frames in a queue unless the user says otherwise, as `txqueuelen` of an Ethernet interface.
+    pub const LIMIT: u32 = 1000;
+    /// Frames in the ring of `lockless` unless the user says otherwise: a power of two is exact.
+    pub const RING: u32 = 1024;
+    /// Most frames that a queue can be made for.
+    pub const MAX_LIMIT: u32 = 1 << 22;
+    /// Frames per lock round of `bulk` unless the user says otherwise.
+    pub const ROUND: u32 = 32;
+    /// Most frames per lock round.
+    pub const MAX_ROUND: u32 = 1024;
+
+    /// The discipline with its default limits.
+    pub const fn new(kind: Kind) -> Self {
+        Self { kind, limit_packets: None, limit_bytes: None, bql: false, small_queue: None }
+    }
+}
+
+impl Default for QdiscSpec {
+    /// `lockless`.
+    fn default() -> Self {
+        Self::new(Kind::Lockless { bypass: true })
+    }
+}
+
+impl From<Kind> for QdiscSpec {
+    fn from(kind: Kind) -> Self {
+        Self::new(kind)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Noqueue { round: None } => f.write_str("noqueue"),
+            Self::Noqueue { round: Some(round) } => write!(f, "noqueue:{round}"),
+            Self::Fifo => f.write_str("fifo"),
+            Self::Bulk { round } => write!(f, "bulk:{round}"),
+            Self::Lockless { bypass: true } => f.write_str("lockless"),
+            Self::Lockless { bypass: false } => f.write_str("lockless:nobypass"),
+        }
+    }
+}
+
+impl fmt::Display for QdiscSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.kind)?;
+        if let Some(limit) = self.limit_packets {
+            write!(f, ",limit={limit}")?;
+        }
+        if let Some(limit) = self.limit_bytes {
+            write!(f, ",limit={}", Bytes(limit))?;
+        }
+        if self.bql {
+            f.write_str(",bql=on")?;
+        }
+        if let Some(limit) = self.small_queue {
+            write!(f, ",tsq={}", Bytes(limit))?;
+        }
+        Ok(())
+    }
+}
+
+/// A number of bytes, with a suffix that tells it from one of frames.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            n if n >= 1000 && n % 1000 == 0 => write!(f, "{}k", n / 1000),
+            n => write!(f, "{n}B"),
+        }
+    }
+}
+
+/// The number of bytes in `64k`, `2M`, `64Ki`, `1500B`, `1500`.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let scale = match &text[digits.len()..] {
+        "" | "B" | "b" => 1,
+        "k" | "K" => 1_000,
+        "M" | "m" => 1_000_000,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        _ => return None,
+    };
+    number(digits)?.checked_mul(scale).filter(|n| (1..=1 << 40).contains(n))
+}
+
+/// A plain number; no sign, no blank.
+fn number(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// A number of frames from 1 to `most`.
+fn frames(text: &str, most: u32) -> Option<u32> {
+    u32::try_from(number(text)?).ok().filter(|n| (1..=most).contains(n))
+}
+
+impl FromStr for QdiscSpec {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let bad = |cause: String| {
+            Error::usage(format!("discipline '{}'", text.escape_debug()), cause).help(
+                "write noqueue[:n], fifo, bulk[:n] or lockless[:nobypass], then ,limit=1000 \
+                 (frames) ,limit=256k (bytes) ,bql=on or ,tsq=128k as wanted",
+            )
+        };
+        let mut parts = text.split(',');
+        let head = parts.next().unwrap_or_default();
+        let (name, argument) = match head.split_once(':') {
+            Some((name, argument)) => (name, Some(argument)),
+            None => (head, None),
+        };
+        let round = |argument: &str| {
+            frames(argument, Self::MAX_ROUND).ok_or_else(|| {
+                bad(format!("'{}' is not 1 to {} frames", argument.escape_debug(), Self::MAX_ROUND))
+            })
+        };
+        let kind = match (name, argument) {
+            ("noqueue", argument) => Kind::Noqueue { round: argument.map(round).transpose()? },
+            ("fifo", None) => Kind::Fifo,
+            ("bulk", argument) => Kind::Bulk { round: argument.map_or(Ok(Self::ROUND), round)? },
+            ("lockless", None) => Kind::Lockless { bypass: true },
+            ("lockless", Some("nobypass")) => Kind::Lockless { bypass: false },
+            ("fifo" | "lockless", Some(argument)) => {
+                return Err(bad(format!("{name} has no form '{}'", argument.escape_debug())));
+            }
+            _ => return Err(bad(format!("there is no discipline '{}'", name.escape_debug()))),
+        };
+        let mut spec = Self::new(kind);
+        let (mut bql, mut seen) = (None, Vec::new());
+        for part in parts {
+            let not = |shape: &str| bad(format!("'{}' is not {shape}", part.escape_debug()));
+            let Some((key, value)) = part.split_once('=') else { return Err(not("key=value")) };
+            let is_bytes = value.ends_with(|c: char| c.is_ascii_alphabetic());
+            if seen.contains(&(key, key == "limit" && is_bytes)) {
+                return Err(bad(format!("'{}' is given twice", key.escape_debug())));
+            }
+            seen.push((key, key == "limit" && is_bytes));
+            match key {
+                "limit" if matches!(kind, Kind::Noqueue { .. }) => {
+                    return Err(bad("noqueue has no queue to limit".into()));
+                }
+                "limit" if is_bytes && matches!(kind, Kind::Lockless { .. }) => {
+                    return Err(bad("lockless counts frames: its producers share no byte \
+                                    counter; limit frames, or the bytes of each with tsq"
+                        .into()));
+                }
+                "limit" if is_bytes => {
+                    spec.limit_bytes = Some(bytes(value).ok_or_else(|| not("1 to 2^40 bytes"))?);
+                }
+                "limit" => {
+                    let limit = frames(value, Self::MAX_LIMIT);
+                    spec.limit_packets =
+                        Some(limit.ok_or_else(|| not("1 to 4194304 frames, or bytes as 256k"))?);
+                }
+                "bql" => {
+                    bql = match value {
+                        "on" => Some(true),
+                        "off" => Some(false),
+                        _ => return Err(not("bql=on or bql=off")),
+                    };
+                }
+                "tsq" => {
+                    spec.small_queue = Some(bytes(value).ok_or_else(|| not("1 to 2^40 bytes"))?);
+                }
+                _ => return Err(bad(format!("there is no option '{}'", key.escape_debug()))),
+            }
+        }
+        spec.bql = bql.unwrap_or(false);
+        Ok(spec)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use proptest::prelude::*;
+
+    #[test]
+    fn examples_of_the_grammar() {
+        for (text, kind) in [
+            ("noqueue", Kind::Noqueue { round: None }),
+            ("noqueue:1", Kind::Noqueue { round: Some(1) }),
+            ("fifo", Kind::Fifo),
+            ("bulk", Kind::Bulk { round: 32 }),
+            ("bulk:8", Kind::Bulk { round: 8 }),
+            ("lockless", Kind::Lockless { bypass: true }),
+            ("lockless:nobypass", Kind::Lockless { bypass: false }),
+        ] {
+            assert_eq!(text.parse::<QdiscSpec>().unwrap(), QdiscSpec::new(kind), "{text}");
+        }
+        let spec: QdiscSpec = "fifo,limit=256k,limit=100,bql=on,tsq=64Ki".parse().unwrap();
+        assert_eq!((spec.limit_packets, spec.limit_bytes), (Some(100), Some(256_000)));
+        assert_eq!((spec.bql, spec.small_queue), (true, Some(65_536)));
+        assert!(!"bulk,bql=off".parse::<QdiscSpec>().unwrap().bql);
+    }
+
+    #[test]
+    fn what_is_malformed_is_a_usage_error_on_one_line() {
+        for text in [
+            "",
+            ",",
+            "fq",
+            "fifo:1",
+            "bulk:0",
+            "bulk:",
+            "bulk:x",
+            "bulk:1025",
+            "noqueue:0",
+            "noqueue,limit=1",
+            "lockless:bypass",
+            "lockless,limit=64k",
+            "fifo,limit",
+            "fifo,limit=",
+            "fifo,limit=0",
+            "fifo,limit=-1",
+            "fifo,limit=+1",
+            "fifo,limit=1x",
+            "fifo,limit=k",
+            "fifo,limit=99999999999",
+            "fifo,limit=99999999999999M",
+            "fifo,limit=1,limit=2",
+            "fifo,bql=yes",
+            "fifo,bql=on,bql=on",
+            "fifo,tsq=",
+            "fifo,colour=red",
+            "fifo\n",
+        ] {
+            let error = text.parse::<QdiscSpec>().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Usage, "{text:?}");
+            assert!(!error.to_string().contains('\n'), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_parses_or_is_refused(text in "(noqueue|fifo|bulk|lockless)?[:,a-z=0-9é]{0,20}") {
+            if let Ok(spec) = text.parse::<QdiscSpec>() {
+                prop_assert_eq!(&spec, &spec.to_string().parse::<QdiscSpec>().unwrap());
+            }
+        }
+
+        #[test]
+        fn text_and_back(round in 1_u32..=1024, packets in proptest::option::of(1_u32..=1 << 22),
+                         bytes in proptest::option::of(1_u64..1 << 40), bql: bool) {
+            let spec = QdiscSpec {
+                kind: Kind::Bulk { round },
+                limit_packets: packets,
+                limit_bytes: bytes,
+                bql,
+                small_queue: bytes,
+            };
+            prop_assert_eq!(&spec, &spec.to_string().parse::<QdiscSpec>().unwrap());
+        }
+    }
+}
