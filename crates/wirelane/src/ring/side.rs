@@ -161,50 +161,70 @@ impl View {
         claim: Claim,
         (entry, registry, end): (&Entry, &Registry, End),
     ) {
-        let (start, next) = (claim.start, claim.end());
         // Acquire: our release below stands for the peers' slots before ours as well.
-        if S::MULTI && own.tail.load(Ordering::Acquire) != start {
-            wait_for_peers(&own.tail, start, entry, registry, end);
+        if S::MULTI && own.tail.load(Ordering::Acquire) != claim.start {
+            publish_late(own, claim, entry, registry, end);
+        } else {
+            own.tail.store(claim.end(), Ordering::Release);
         }
-        self.next = next;
-        own.tail.store(next, Ordering::Release);
+        self.next = claim.end();
+    }
+}
+
+/// Publishes after the earlier claims of other handles.
+///
+/// If we had to give the CPU away for that, others have probably claimed behind us, and wait as we
+/// did. Were we to go on at once, our next claim would be behind theirs, and from then on every
+/// batch would cost a change of threads: a convoy, which does not end by itself. So we let those
+/// through that are behind us now.
+#[cold]
+fn publish_late(own: &Indices, claim: Claim, entry: &Entry, registry: &Registry, end: End) {
+    entry.waits.add(1);
+    let stalled = wait_until(&own.tail, claim.start, None, |at| {
+        entry.stalled.add(1);
+        registry.blame(entry, end, at);
+    });
+    own.tail.store(claim.end(), Ordering::Release);
+    if stalled {
+        // Not for ever: whoever is behind us may be a reservation of our own thread.
+        let behind = own.head.load(Ordering::Relaxed);
+        wait_until(&own.tail, behind, Some(SPINS + YIELDS), |_| ());
     }
 }
 
 /// A peer that runs publishes within this many turns: some microseconds.
-#[cfg(not(loom))]
-const SPINS: u32 = 100;
-/// A peer that still has not run after this many yields waits for more than the CPU of a thread
-/// of our priority.
-#[cfg(not(loom))]
-const YIELDS: u32 = 100;
+const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
+/// A peer that still has not run after so many yields waits for more than a CPU.
+const YIELDS: u32 = if cfg!(loom) { 1 } else { 100 };
 
-#[cold]
-fn wait_for_peers(tail: &AtomicU64, start: u64, entry: &Entry, registry: &Registry, end: End) {
-    entry.waits.add(1);
-    let mut turns = 0_u32;
+/// Waits until `tail` has reached `index`, or for `limit` turns, and gives the CPU away after some.
+/// Whether it did; the first time it calls `stalled` with the index that does not move.
+fn wait_until(tail: &AtomicU64, index: u64, limit: Option<u32>, stalled: impl Fn(u64)) -> bool {
+    let mut turn = 0;
     loop {
         let now = tail.load(Ordering::Acquire);
-        if now == start {
-            return;
+        if now.wrapping_sub(index) as i64 >= 0 || limit == Some(turn) {
+            return turn > SPINS;
         }
-        turns = turns.saturating_add(1);
-        #[cfg(loom)]
-        {
-            let _ = (now, registry, end);
-            thread::yield_now();
+        if turn == SPINS {
+            stalled(now);
         }
-        #[cfg(not(loom))]
-        {
-            if turns == SPINS {
-                entry.stalled.add(1);
-                registry.blame(entry, end, now);
-            }
-            match turns {
-                ..SPINS => std::hint::spin_loop(),
-                _ if turns < SPINS + YIELDS => thread::yield_now(),
-                _ => thread::sleep(std::time::Duration::from_micros(50)),
-            }
-        }
+        pause(turn);
+        turn = turn.saturating_add(1);
+    }
+}
+
+#[cfg(loom)]
+fn pause(_turn: u32) {
+    thread::yield_now();
+}
+
+/// A thread of a higher priority that only yields keeps the CPU, so in the end it sleeps.
+#[cfg(not(loom))]
+fn pause(turn: u32) {
+    match turn {
+        ..SPINS => std::hint::spin_loop(),
+        _ if turn < SPINS + YIELDS => thread::yield_now(),
+        _ => thread::sleep(std::time::Duration::from_micros(50)),
     }
 }
