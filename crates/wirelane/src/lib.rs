@@ -80,6 +80,8 @@ pub mod stats;
 pub mod sync;
 
 #[cfg(not(loom))]
+pub mod bench;
+#[cfg(not(loom))]
 pub mod capture;
 #[cfg(not(loom))]
 pub mod forward;
