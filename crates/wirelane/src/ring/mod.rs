@@ -31,5 +31,7 @@ pub use channel::{Receiver, Sender, channel, channel_at};
 pub use side::{Multi, Side, Single};
 pub use stats::{End, HandleStats};
 
+#[cfg(all(test, loom))]
+mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -93,12 +93,10 @@ impl Indices {
     /// Gives the indices of `claim` from `kept` on back, if nobody has claimed any after them.
     pub(super) fn unclaim<S: Side>(&self, claim: Claim, kept: u64) -> bool {
         let to = claim.start.wrapping_add(kept);
+        // Release: what we did to the slots is done when a peer claims them.
+        let (order, failed) = (Ordering::Release, Ordering::Relaxed);
         // A single side moves nothing but its view, and that only when it publishes.
-        !S::MULTI
-            || self
-                .head
-                .compare_exchange(claim.end(), to, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
+        !S::MULTI || self.head.compare_exchange(claim.end(), to, order, failed).is_ok()
     }
 }
 
@@ -140,8 +138,9 @@ impl View {
             if !S::MULTI {
                 return Some(claim);
             }
-            // Relaxed: the slots change hands through the tails, the head only divides them up.
-            let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
+            // Slots change hands through the tails. Acquire is for those that a peer has claimed,
+            // used and unclaimed.
+            let (order, failed) = (Ordering::Acquire, Ordering::Relaxed);
             match own.head.compare_exchange_weak(start, claim.end(), order, failed) {
                 Ok(_) => {
                     entry.claimed.store(start, std::sync::atomic::Ordering::Relaxed);
