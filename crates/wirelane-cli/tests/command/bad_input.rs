@@ -10,29 +10,6 @@ use wirelane_testkit::{privileged, tools};
 
 use super::*;
 
-/// One line `wirelane: object: cause`, mostly with `; next step`, and this status.
-#[track_caller]
-fn assert_refused(ended: &Output, status: i32, parts: &[&str]) {
-    assert_eq!(ended.status.code(), Some(status), "{}{}", ended.stdout, ended.stderr);
-    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
-    assert!(ended.stderr.starts_with("wirelane: "), "{}", ended.stderr);
-    assert!(ended.stderr.matches(": ").count() >= 2, "{}", ended.stderr);
-    assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
-    for part in parts {
-        assert!(ended.stderr.contains(part), "{part:?} is not in {}", ended.stderr);
-    }
-}
-
-/// Runs `wirelane ARGS` in an empty directory, which must stay empty.
-#[track_caller]
-fn refused(args: &[&str], status: i32, parts: &[&str]) {
-    let directory = tempdir().unwrap();
-    let ended = output(wirelane(args).current_dir(&directory));
-    assert_refused(&ended, status, parts);
-    assert_eq!(ended.stdout, "", "{args:?}");
-    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0, "{args:?} left something");
-}
-
 #[test]
 fn ports_that_cannot_be() {
     for (port, parts) in [

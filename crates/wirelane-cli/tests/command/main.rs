@@ -1,6 +1,9 @@
 //! The `wirelane` command as a user meets it: what it captures, writes, counts, and says.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+#[path = "../shared/mod.rs"]
+mod shared;
+
 mod bad_input;
 mod full_disk;
 mod json;
@@ -11,7 +14,6 @@ mod rotation;
 mod signals;
 mod sim;
 
-use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -23,114 +25,15 @@ use wirelane::port::sim::Stream;
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::process::{ChildGuard, Output, output};
 
-const WIRELANE: &str = env!("CARGO_BIN_EXE_wirelane");
-
-/// How long anything may take on a busy machine before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(30);
+use self::shared::*;
 
 /// Options of a packet port that make many small captures cheap and quick.
 const QUICK: &str = "?ring=1Mi&block=64Ki&retire=2ms";
-
-fn wirelane<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
-    let mut command = Command::new(WIRELANE);
-    command.args(args);
-    command
-}
 
 /// Runs `wirelane capture` to its end, which must be a good one; returns the summary.
 #[track_caller]
 fn capture(args: &[&str]) -> Value {
     summary(&output(wirelane(["capture", "-q", "--json"]).args(args)))
-}
-
-/// The summary that a capture printed at its good end, after checking that its counters balance.
-#[track_caller]
-fn summary(output: &Output) -> Value {
-    assert_eq!(output.status.code(), Some(0), "{}", output.stderr);
-    assert_eq!(output.stderr, "", "-q says nothing");
-    let summary = parse(&output.stdout);
-    assert_eq!(summary["errors"], serde_json::json!([]));
-    summary
-}
-
-/// Exactly one JSON object on one line, whose counters balance.
-#[track_caller]
-fn parse(text: &str) -> Value {
-    assert_eq!(text.matches('\n').count(), 1, "one line: {text:?}");
-    let summary = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    assert_balanced(&summary);
-    summary
-}
-
-/// received = filtered + delivered + dropped, for every queue and in total; no frame is missing.
-#[track_caller]
-fn assert_balanced(summary: &Value) {
-    let mut sums = [0; 4];
-    for queue in summary["queues"].as_array().unwrap() {
-        let dropped = queue["dropped"].as_object().unwrap().values().map(number).sum();
-        let parts = [number(&queue["filtered"]), number(&queue["packets"]), dropped];
-        assert_eq!(number(&queue["received"]), parts.iter().sum::<u64>(), "{queue}");
-        for (sum, part) in sums.iter_mut().zip([&[number(&queue["received"])], &parts[..]].concat())
-        {
-            *sum += part;
-        }
-    }
-    let totals = &summary["totals"];
-    let keys = ["received", "filtered", "delivered", "dropped"];
-    assert_eq!(keys.map(|key| number(&totals[key])), sums, "{totals}");
-    assert_eq!(summary["frames"]["leaked"], 0, "{summary}");
-}
-
-#[track_caller]
-fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is no counter"))
-}
-
-/// Packets dropped for `reason`, over all queues.
-fn dropped(summary: &Value, reason: &str) -> u64 {
-    let queues = summary["queues"].as_array().unwrap();
-    queues.iter().map(|queue| number(&queue["dropped"][reason])).sum()
-}
-
-/// One packet of a capture file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Packet {
-    class: Option<Class>,
-    queue: Option<u32>,
-    timestamp: u64,
-    original_len: u32,
-    data: Vec<u8>,
-}
-
-/// All packets of a capture file, which must be whole.
-#[track_caller]
-fn packets(path: impl AsRef<Path>) -> Vec<Packet> {
-    let (packets, damage) = readable(path);
-    assert!(damage.is_none(), "{}", damage.unwrap());
-    packets
-}
-
-/// All packets of a capture file up to its end or to where it is damaged.
-#[track_caller]
-fn readable(path: impl AsRef<Path>) -> (Vec<Packet>, Option<CaptureError>) {
-    let mut reader = CaptureReader::open(path).unwrap_or_else(|error| panic!("{error}"));
-    let mut packets = Vec::new();
-    loop {
-        match reader.advance() {
-            Ok(true) => {}
-            Ok(false) => return (packets, None),
-            Err(damage) => return (packets, Some(damage)),
-        }
-        let record = reader.current();
-        let source = &reader.interfaces()[record.interface as usize];
-        packets.push(Packet {
-            class: source.class,
-            queue: source.queue,
-            timestamp: record.timestamp,
-            original_len: record.original_len,
-            data: record.data.to_vec(),
-        });
-    }
 }
 
 /// The last statistics of each interface in the file say what the summary says of its queue.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// How many packets may still be received. Threads take portions, so that exactly the number
 /// asked for is received, and not a batch more.
@@ -18,22 +19,16 @@ impl Budget {
         Self { limit, left: AtomicU64::new(limit), used: AtomicU64::new(0) }
     }
 
-    /// Takes up to `wanted`. Waits while others hold what is left; 0 once all is used.
+    /// Takes up to `wanted` of what nobody holds.
     #[inline]
     fn take(&self, wanted: usize) -> usize {
         if self.limit == u64::MAX {
             return wanted;
         }
-        loop {
-            let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-                (left > 0).then(|| left - left.min(wanted as u64))
-            });
-            match taken {
-                Ok(before) => return before.min(wanted as u64) as usize,
-                Err(_) if self.is_spent() => return 0,
-                Err(_) => std::thread::sleep(std::time::Duration::from_micros(100)),
-            }
-        }
+        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            (left > 0).then(|| left - left.min(wanted as u64))
+        });
+        taken.map_or(0, |before| before.min(wanted as u64) as usize)
     }
 
     /// Returns what was taken and not used.
@@ -69,11 +64,17 @@ impl Allowance {
         Self { budget: Arc::clone(budget), admitted: 0 }
     }
 
-    /// How many of `wanted` packets may be received; 0 once the budget is used.
+    /// How many of `wanted` packets may be received. Waits while others hold what is left, which they
+    /// may give back; 0 once the budget is used.
     #[inline]
     pub(crate) fn admit(&mut self, wanted: usize) -> usize {
         if self.admitted < wanted {
             self.admitted += self.budget.take(wanted - self.admitted);
+        }
+        // Who waits holds nothing, so that nobody waits for another one who waits.
+        while self.admitted == 0 && !self.budget.is_spent() {
+            std::thread::sleep(Duration::from_micros(100));
+            self.admitted = self.budget.take(wanted);
         }
         self.admitted.min(wanted)
     }
@@ -94,5 +95,32 @@ impl Allowance {
 impl Drop for Allowance {
     fn drop(&mut self) {
         self.give_back();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_what_was_wanted_is_used_before_anybody_waits() {
+        let budget = Arc::new(Budget::new(Some(100)));
+        let mut one = Allowance::new(&budget);
+        assert_eq!(one.admit(64), 64);
+        one.spend(64);
+        assert_eq!(one.admit(64), 36);
+        one.spend(10);
+        // Nothing is left that it could add, and that is no reason to wait.
+        assert_eq!(one.admit(64), 26);
+        let mut other = Allowance::new(&budget);
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| other.admit(64));
+            one.spend(6);
+            one.give_back();
+            assert_eq!(other.join().unwrap(), 20);
+        });
+        drop(one);
+        other.spend(20);
+        assert_eq!(other.admit(64), 0);
     }
 }

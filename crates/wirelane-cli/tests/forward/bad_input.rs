@@ -1,0 +1,62 @@
+//! Bad input: one line that names the object, the cause and the next step.
+
+use wirelane_testkit::privileged;
+use wirelane_testkit::veth::VethPair;
+
+use super::*;
+
+fn refuses(args: &[&str], status: i32, parts: &[&str]) {
+    refused(&[&["forward"], args].concat(), status, parts);
+}
+
+#[test]
+fn ports_that_cannot_be_joined() {
+    for (args, status, parts) in [
+        (&["lo", "lo"][..], 2, &["interface lo", "both ports"][..]),
+        (&["lo", "packet:lo@0"], 2, &["interface lo", "both ports"]),
+        (&["sim:2", "sim:x"], 2, &["sim:x", "not a number of queues"]),
+        (&["sim:2", "foo:1"], 2, &["no backend 'foo'"]),
+        (&["sim:1", "sim:1", "sim:1"], 2, &["sim:1"]),
+        (&["no-such-if", "sim:1"], 1, &["no-such-if", "no such interface"]),
+        (&["sim:1", "--one-way"], 2, &["--one-way", "only one port"]),
+        (&["file:x.pcapng"], 2, &["file:x.pcapng", "cannot send back", "second port"]),
+        (&["file:/nowhere/x.pcapng", "sim:1"], 1, &["/nowhere/x.pcapng"]),
+        (&["sim:1", "file:/nowhere/x.pcapng"], 1, &["/nowhere/x.pcapng"]),
+        (&["sim:1?count=1", "file:-", "--json"], 2, &["--json", "standard output"]),
+        (&["sim:2", "sim:2", "--rx-queues", "2"], 2, &["queue 2", "0 to 1"]),
+        (&["sim:2", "sim:1", "--rx-queues", "1"], 2, &["queue 1"]),
+        (&["sim:2", "sim:2", "--rx-queues", "x"], 2, &["--rx-queues"]),
+        (&["sim:1", "-c", "0"], 2, &["-c"]),
+        (&["sim:1", "--cpus", "99999"], 2, &["99999"]),
+    ] {
+        refuses(args, status, parts);
+    }
+}
+
+#[test]
+fn the_file_that_is_read_is_not_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.pcapng");
+    let port = format!("file:{}", path.display());
+    forward(&["sim:1?count=10", &port]);
+    refuses(&[&port, &port], 2, &["it is the file to be read"]);
+    assert_eq!(packets(&path).len(), 10);
+}
+
+#[test]
+fn privileged_queues_and_privileges() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let pair = VethPair::new(&ns, &ns, 2, 1500);
+    let [a, b] = [&pair.a, &pair.b].map(|end| format!("packet:{}", end.interface));
+    let run = |args: &[&str]| output(ns.command(WIRELANE).args(["forward"]).args(args));
+    let ended = run(&[&a, &b, "--rx-queues", "5"]);
+    assert_refused(&ended, 2, &["no RX queue 5", "numbered 0 to 1"]);
+    let ended = run(&[&a, &b, "-Z", "no-such-user"]);
+    assert_refused(&ended, 2, &["no-such-user"]);
+    let setpriv = ["--reuid=65534", "--clear-groups", WIRELANE, "forward", &a, &b];
+    let ended = output(ns.command("setpriv").args(setpriv));
+    assert_refused(&ended, 1, &["CAP_NET_RAW"]);
+}

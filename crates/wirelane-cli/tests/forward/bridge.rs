@@ -1,0 +1,197 @@
+//! Two namespaces that know each other only through Wirelane between their veth pairs.
+//!
+//! ```text
+//!   left: a ══ veth ══ b ─ wirelane forward ─ c ══ veth ══ d :right
+//!                          (in the middle)
+//! ```
+
+use std::net::UdpSocket;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wirelane_testkit::veth::{End, VethPair};
+use wirelane_testkit::{privileged, tools};
+
+use super::*;
+
+/// Both sides, and what is between them.
+struct Bridge {
+    left: Namespace,
+    middle: Namespace,
+    right: Namespace,
+    near: VethPair,
+    far: VethPair,
+}
+
+const LEFT: &str = "10.99.0.1";
+const RIGHT: &str = "10.99.0.2";
+const PORT: u16 = 4000;
+
+impl Bridge {
+    fn new(queues: u32) -> Self {
+        let [left, middle, right] = [(); 3].map(|()| Namespace::new());
+        let near = VethPair::new(&left, &middle, queues, 1500);
+        let far = VethPair::new(&middle, &right, queues, 1500);
+        let bridge = Self { left, middle, right, near, far };
+        for (ns, end, address) in
+            [(&bridge.left, &bridge.near.a, LEFT), (&bridge.right, &bridge.far.b, RIGHT)]
+        {
+            ns.run("ip", ["address", "flush", "dev", &end.interface]);
+            ns.run("ip", ["address", "add", &format!("{address}/24"), "dev", &end.interface]);
+        }
+        // The middle has no part in the talk.
+        for end in bridge.inner() {
+            bridge.middle.run("ip", ["address", "flush", "dev", &end.interface]);
+        }
+        bridge
+    }
+
+    fn inner(&self) -> [&End; 2] {
+        [&self.near.b, &self.far.a]
+    }
+
+    fn ports(&self) -> [String; 2] {
+        self.inner().map(|end| format!("packet:{}", end.interface))
+    }
+
+    fn forward(&self, options: &[&str]) -> Running {
+        let ports = self.ports();
+        Running::start(&self.middle, &[&[ports[0].as_str(), &ports[1]], options].concat())
+    }
+
+    /// Sends `count` datagrams of `size` bytes to the right, which sends them back; how many of them
+    /// come back before there was silence for a second.
+    fn exchange(&self, count: usize, size: usize) -> usize {
+        let echo = self.right.inside(|| UdpSocket::bind((RIGHT, PORT)).unwrap());
+        let here = self.left.inside(|| UdpSocket::bind((LEFT, 0)).unwrap());
+        let silence = Some(Duration::from_secs(1));
+        for socket in [&echo, &here] {
+            socket.set_read_timeout(silence).unwrap();
+        }
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut packet = [0; 65_536];
+                while let Ok((length, from)) = echo.recv_from(&mut packet) {
+                    echo.send_to(&packet[..length], from).unwrap();
+                }
+            });
+            let mut packet = vec![0; size];
+            let mut answered = 0;
+            for number in 0..count {
+                packet[0] = number as u8;
+                here.send_to(&packet, (RIGHT, PORT)).unwrap();
+                match here.recv(&mut packet) {
+                    Ok(length) => {
+                        answered += usize::from((length, packet[0]) == (size, number as u8))
+                    }
+                    Err(_) => break,
+                }
+            }
+            answered
+        })
+    }
+
+    /// Every packet that the inner ends have received was sent by the other one, or counted.
+    #[track_caller]
+    fn assert_balanced(&self, summary: &Value) {
+        for (port, other) in [(0, 1), (1, 0)] {
+            let (from, to) = (self.inner()[port], self.inner()[other]);
+            let (port, other) = (port as u64, other as u64);
+            let received = of_port(summary, "queues", port, "received");
+            assert_eq!(received, from.statistic("rx_packets"), "{summary}");
+            let sent = of_port(summary, "tx", other, "packets");
+            assert_eq!(sent, to.statistic("tx_packets"), "{summary}");
+        }
+    }
+}
+
+/// ARP, so broadcast, is what comes first.
+#[test]
+fn privileged_datagrams_through_the_middle() {
+    if !privileged::require() || !tools::require("ethtool") {
+        return;
+    }
+    let bridge = Bridge::new(1);
+    bridge.near.set_offloads(false);
+    bridge.far.set_offloads(false);
+    assert_eq!(bridge.exchange(1, 100), 0, "nothing forwards yet");
+    bridge.left.run("ip", ["neigh", "flush", "all"]);
+    let before = bridge.inner().map(|end| end.statistic("rx_packets"));
+    let running = bridge.forward(&[]);
+    assert_eq!(bridge.exchange(20, 100), 20);
+    assert_eq!(bridge.exchange(5, 1472), 5, "the longest packet");
+    let (summary, _) = running.finish();
+    assert_eq!(summary["totals"]["dropped"], 0);
+    // Request and reply, and ARP.
+    assert!(number(&summary["totals"]["sent"]) >= 2 * 25 + 2, "{summary}");
+    for (port, end) in bridge.inner().into_iter().enumerate() {
+        let received = of_port(&summary, "queues", port as u64, "received");
+        assert_eq!(received, end.statistic("rx_packets") - before[port]);
+    }
+    assert_eq!(bridge.exchange(1, 100), 0, "nothing forwards any more");
+}
+
+#[test]
+fn privileged_tcp_through_the_middle() {
+    const TOOLS: [&str; 2] = ["iperf3", "ethtool"];
+    if !privileged::require() || !TOOLS.iter().all(|tool| tools::require(tool)) {
+        return;
+    }
+    let bridge = Bridge::new(2);
+    bridge.near.set_offloads(false);
+    bridge.far.set_offloads(false);
+    let running = bridge.forward(&[]);
+    let mut server = bridge.right.spawn("iperf3", ["-s", "-1", "--forceflush"]);
+    server.wait_until(PATIENCE, |server| server.stdout().contains("listening"));
+    bridge.left.run("iperf3", ["-c", RIGHT, "-n", "20M", "-P", "4"]);
+    assert!(server.wait(PATIENCE).status.success());
+    let (summary, text) = running.finish();
+    bridge.assert_balanced(&summary);
+    // Segments of 1448 bytes.
+    assert!(of_port(&summary, "tx", 1, "packets") > 9_000, "{summary}");
+    assert_eq!(of_port(&summary, "tx", 1, "errors"), 0);
+    assert!(!text.contains("could not be sent through"), "{text}");
+}
+
+/// Packets that are too long for the other side are counted, and the user told.
+#[test]
+fn privileged_packets_over_the_mtu_are_counted_and_explained() {
+    if !privileged::require() || !tools::require("ethtool") {
+        return;
+    }
+    let bridge = Bridge::new(1);
+    bridge.near.set_offloads(false);
+    bridge.far.set_offloads(false);
+    bridge.middle.run("ip", ["link", "set", &bridge.far.a.interface, "mtu", "1000"]);
+    let running = bridge.forward(&[]);
+    assert_eq!(bridge.exchange(3, 800), 3);
+    assert_eq!(bridge.exchange(1, 1200), 0);
+    let (summary, text) = running.finish();
+    assert_eq!(of_port(&summary, "tx", 1, "errors"), 1, "{summary}");
+    assert!(text.contains("gro off") && text.contains(&bridge.far.a.interface), "{text}");
+}
+
+/// A station whose packets all come back to it.
+#[test]
+fn privileged_one_interface_sends_back() {
+    if !privileged::require() {
+        return;
+    }
+    let bridge = Bridge::new(2);
+    let port = &bridge.ports()[0];
+    let running = Running::start(&bridge.middle, &[port]);
+    let before = bridge.near.a.statistic("rx_packets");
+    // To the address that the pair knows, whoever answers.
+    let neighbour = ["neigh", "replace", RIGHT, "lladdr", "02:00:00:00:00:99", "nud", "permanent"];
+    let device = ["dev", &bridge.near.a.interface];
+    bridge.left.run("ip", [&neighbour[..], &device].concat());
+    let socket = bridge.left.inside(|| UdpSocket::bind((LEFT, 0)).unwrap());
+    (0..10).for_each(|_| assert_eq!(socket.send_to(&[7; 50], (RIGHT, PORT)).unwrap(), 50));
+    let deadline = Instant::now() + PATIENCE;
+    while bridge.near.a.statistic("rx_packets") < before + 10 && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let (summary, _) = running.finish();
+    assert_eq!(summary["totals"]["sent"], 10);
+    assert_eq!(bridge.near.a.statistic("rx_packets") - before, 10);
+}

@@ -1,0 +1,78 @@
+//! Files as sources and sinks.
+
+use tempfile::tempdir;
+use wirelane_testkit::privileged;
+use wirelane_testkit::veth::VethPair;
+
+use super::*;
+
+#[test]
+fn a_file_is_sent_and_written_as_it_is() {
+    let directory = tempdir().unwrap();
+    let [a, b, c] = ["a.pcapng", "b.pcapng.gz", "c.pcap"].map(|name| directory.path().join(name));
+    let port = |path: &Path| format!("file:{}", path.display());
+    let spec = "sim:2?count=5000&size=imix";
+    forward(&[spec, &port(&a)]);
+    let summary = forward(&[&port(&a), &port(&b)]);
+    assert_eq!(summary["totals"]["sent"], 5000);
+    forward(&[&port(&b), &port(&c)]);
+    let bytes = |path: &Path| -> Vec<_> {
+        packets(path).into_iter().map(|packet| (packet.timestamp, packet.data)).collect()
+    };
+    assert_eq!(bytes(&a).len(), 5000);
+    assert!(bytes(&a) == bytes(&b) && bytes(&b) == bytes(&c));
+    let summary = forward(&[&port(&c), "sim:1?verify=on"]);
+    assert_eq!(summary["totals"]["sent"], 5000);
+}
+
+/// What was cut is no longer the packet that it was: an interface must not send it.
+#[test]
+fn packets_that_were_cut_are_not_sent() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("x.pcapng");
+    let capture = ["capture", "-q", "sim:1?count=1000&size=imix", "-s", "100", "-w"];
+    assert!(output(wirelane(capture).arg(&path)).status.success());
+    let whole = packets(&path).iter().filter(|p| p.data.len() == p.original_len as usize).count();
+    assert!(whole > 0 && whole < 1000);
+    let source = format!("file:{}", path.display());
+    let summary = forward(&[&source, "sim:1"]);
+    assert_eq!(number(&summary["totals"]["sent"]), whole as u64);
+    assert_eq!(of_port(&summary, "tx", 1, "errors"), 1000 - whole as u64);
+    // A file keeps the length that it had.
+    let copy = format!("file:{}", directory.path().join("copy.pcapng").display());
+    assert_eq!(forward(&[&source, &copy])["totals"]["sent"], 1000);
+}
+
+/// From a file through a wire into a capture: the same packets in the same order.
+#[test]
+fn privileged_a_file_passes_a_wire() {
+    if !privileged::require() {
+        return;
+    }
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 1, 1500);
+    let directory = tempdir().unwrap();
+    let [sent, received] =
+        ["sent.pcapng", "received.pcapng"].map(|name| directory.path().join(name));
+    // Fewer than the far end's backlog holds (`net.core.netdev_max_backlog`), should it be late.
+    let spec = "sim:1?count=900&rate=20000&size=imix&vlan=7";
+    forward(&[spec, &format!("file:{}", sent.display())]);
+    let capture = ["capture", "-q", "--json", &format!("packet:{}", pair.b.interface), "-w"]
+        .map(str::to_owned);
+    let mut command = far.command(WIRELANE);
+    let mut capture = ChildGuard::spawn(command.args(capture).arg(&received).args(["-c", "900"]));
+    let pid = capture.id().to_string();
+    capture.wait_until(PATIENCE, |_| output(&mut wirelane(["mask", &pid])).status.success());
+    let source = format!("file:{}?rate=original", sent.display());
+    let sink = format!("packet:{}", pair.a.interface);
+    let summary = summary(&near_output(&near, &["forward", "-q", "--json", &source, &sink]));
+    assert_eq!(forwarded(&summary)["totals"]["sent"], 900);
+    assert_eq!(capture.wait(PATIENCE).status.code(), Some(0));
+    let data =
+        |path: &Path| packets(path).into_iter().map(|packet| packet.data).collect::<Vec<_>>();
+    assert!(data(&sent) == data(&received));
+}
+
+fn near_output(ns: &Namespace, args: &[&str]) -> wirelane_testkit::process::Output {
+    output(ns.command(WIRELANE).args(args))
+}
