@@ -29,6 +29,8 @@ Exit status: 0 done, 1 failed, 2 wrong usage.";
 
 #[derive(Subcommand)]
 enum Command {
+    #[command(subcommand)]
+    Bench(commands::bench::Suite),
     Capture(Box<commands::capture::CaptureArgs>),
     Forward(Box<commands::forward::ForwardArgs>),
     Mask(commands::mask::MaskArgs),
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let outcome = match cli.command {
+        Command::Bench(suite) => commands::bench::run(&suite),
         Command::Capture(args) => commands::capture::run(&args),
         Command::Forward(args) => commands::forward::run(&args),
         Command::Mask(args) => commands::mask::run(&args),

@@ -204,6 +204,11 @@ impl Signals {
         Ok(Self(stop))
     }
 
+    /// Set once one of them has come.
+    pub(crate) fn flag(&self) -> &AtomicBool {
+        &self.0
+    }
+
     fn stop(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

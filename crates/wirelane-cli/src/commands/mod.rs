@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub(crate) mod bench;
 pub(crate) mod capture;
 pub(crate) mod forward;
 pub(crate) mod mask;

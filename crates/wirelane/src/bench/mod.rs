@@ -1,4 +1,8 @@
 //! What is measured: the loops behind `wirelane bench` and `cargo bench`, as functions that
-//! return plain numbers.
+//! return plain numbers; and the suites of `wirelane bench`, which return rows.
 
+pub mod qdisc;
+pub mod report;
 pub mod ring;
+pub mod rte_ring;
+pub mod suite;

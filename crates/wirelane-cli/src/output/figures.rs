@@ -1,0 +1,253 @@
+//! The rows of a benchmark as tables: a line for each case and its conditions, a column for each
+//! metric; cases with different first metrics are in different tables.
+
+use std::fmt::{self, Display, Formatter};
+
+use wirelane::bench::report::{Params, Report, Row};
+
+use super::scaled;
+
+/// A report for people.
+pub(crate) struct Tables<'a>(pub(crate) &'a Report);
+
+impl Display for Tables<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let machine = &self.0.machine;
+        let (cpu, kernel) = (machine.cpu.as_deref(), machine.kernel.as_deref());
+        let (cpu, kernel) = (cpu.unwrap_or("unknown CPU"), kernel.unwrap_or("unknown"));
+        write!(f, "{cpu}, {} cores, Linux {kernel}", machine.cores)?;
+        if let Some(cycles) = machine.cycles_per_ns {
+            write!(f, "; 1 ns is {cycles:.3} cycles")?;
+        }
+        let samples = self.0.rows.iter().map(|row| row.samples.len());
+        let (least, most) = (samples.clone().min().unwrap_or(0), samples.max().unwrap_or(0));
+        let samples = if least == most { most.to_string() } else { format!("{least} to {most}") };
+        writeln!(f, "\nMedians of {samples} samples (lowest–highest).")?;
+        let sources = self.0.rows.iter().filter_map(|row| row.source);
+        if let Some(source) = sources.into_iter().next() {
+            writeln!(f, "In brackets: what source {} published.", source.document)?;
+        }
+        for table in tables(&self.0.rows) {
+            write!(f, "\n{table}")?;
+        }
+        if !self.0.skipped.is_empty() {
+            writeln!(f)?;
+        }
+        for skipped in &self.0.skipped {
+            writeln!(f, "skipped: {}: {}", skipped.case, skipped.reason)?;
+        }
+        Ok(())
+    }
+}
+
+/// Rows of one case under the same conditions.
+struct Line<'a> {
+    case: &'a str,
+    peer: Option<&'a str>,
+    params: &'a Params,
+    rows: Vec<&'a Row>,
+}
+
+impl Line<'_> {
+    fn has(&self, row: &Row) -> bool {
+        (self.case, self.peer, self.params) == (row.case, row.peer, &row.params)
+    }
+}
+
+/// Lines with the same first metric.
+#[derive(Default)]
+struct Table<'a> {
+    lines: Vec<Line<'a>>,
+    params: Vec<&'a str>,
+    metrics: Vec<&'a str>,
+}
+
+fn tables(rows: &[Row]) -> Vec<Table<'_>> {
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    for row in rows {
+        match lines.iter_mut().find(|line| line.has(row)) {
+            Some(line) => line.rows.push(row),
+            None => lines.push(Line {
+                case: row.case,
+                peer: row.peer,
+                params: &row.params,
+                rows: vec![row],
+            }),
+        }
+    }
+    let mut tables: Vec<Table<'_>> = Vec::new();
+    for line in lines {
+        let Some(first) = line.rows.first().map(|row| row.metric) else { continue };
+        let known = tables.iter().position(|table| table.metrics.first() == Some(&first));
+        let index = known.unwrap_or_else(|| {
+            tables.push(Table::default());
+            tables.len() - 1
+        });
+        if let Some(table) = tables.get_mut(index) {
+            table.add(line);
+        }
+    }
+    tables
+}
+
+impl<'a> Table<'a> {
+    fn add(&mut self, line: Line<'a>) {
+        for (name, _) in &line.params.0 {
+            if !self.params.contains(name) {
+                self.params.push(name);
+            }
+        }
+        for row in &line.rows {
+            if !self.metrics.contains(&row.metric) {
+                self.metrics.push(row.metric);
+            }
+        }
+        self.lines.push(line);
+    }
+
+    /// Head and body; a column without any cell is left out.
+    fn cells(&self) -> Vec<Vec<String>> {
+        let peers = self.lines.iter().any(|line| line.peer.is_some());
+        let mut head = vec!["case".to_owned()];
+        head.extend(peers.then(|| "program".to_owned()));
+        head.extend(self.params.iter().map(|name| (*name).to_owned()));
+        head.extend(self.metrics.iter().map(|name| name.replace('_', " ")));
+        let mut cells = vec![head];
+        for line in &self.lines {
+            let mut row = vec![line.case.to_owned()];
+            row.extend(peers.then(|| line.peer.unwrap_or("wirelane").to_owned()));
+            for name in &self.params {
+                let value = line.params.0.iter().find(|(own, _)| own == name);
+                row.push(value.map_or(String::new(), |(_, value)| value.to_string()));
+            }
+            for (column, metric) in self.metrics.iter().enumerate() {
+                let figure = line.rows.iter().find(|row| row.metric == *metric);
+                row.push(figure.map_or(String::new(), |row| cell(row, column == 0)));
+            }
+            cells.push(row);
+        }
+        cells
+    }
+}
+
+impl Display for Table<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut cells = self.cells();
+        let head = cells.remove(0);
+        // A column is as wide as its figures or the longest word above them.
+        let widths: Vec<_> = (head.iter().enumerate())
+            .map(|(column, title)| {
+                let cells = cells.iter().filter_map(|row| row.get(column)).map(String::as_str);
+                cells.chain(title.split(' ')).map(|cell| cell.chars().count()).max().unwrap_or(0)
+            })
+            .collect();
+        let titles: Vec<_> =
+            head.iter().zip(&widths).map(|(title, width)| wrap(title, *width)).collect();
+        let height = titles.iter().map(Vec::len).max().unwrap_or(0);
+        let above = (0..height).map(|line| {
+            let part = |title: &Vec<String>| {
+                // The last line of every title stands on the figures.
+                let part =
+                    (line + title.len()).checked_sub(height).and_then(|part| title.get(part));
+                part.cloned().unwrap_or_default()
+            };
+            titles.iter().map(part).collect::<Vec<_>>()
+        });
+        for row in above.chain(cells) {
+            let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
+                if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+            });
+            writeln!(f, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// The words of `title` on as many lines as they need.
+fn wrap(title: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in title.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// The median; with its spread if asked for, and with what a source published.
+fn cell(row: &Row, spread: bool) -> String {
+    let Some([low, median, high]) = row.summary() else { return String::new() };
+    let number = |value: f64| match row.unit {
+        "1/s" => scaled(value),
+        _ if row.metric.ends_with("_share") => format!("{:.0} %", value * 100.0),
+        _ if value.abs() >= 100.0 => format!("{value:.0}"),
+        "1" => format!("{value:.3}"),
+        _ => format!("{value:.2}"),
+    };
+    let mut text = number(median);
+    if spread {
+        text.push_str(&format!(" ({}–{})", number(low), number(high)));
+    }
+    if let Some(source) = row.source {
+        text.push_str(&format!(" [{}]", source.value));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wirelane::bench::report::{Param, Skipped, Source};
+
+    #[test]
+    fn rows_become_lines_and_metrics_columns() {
+        let mut report = Report::new("wirelane bench qdisc".into());
+        report.machine.cpu = Some("Chip".into());
+        report.machine.cores = 2;
+        report.machine.kernel = Some("6.18".into());
+        report.machine.cycles_per_ns = Some(2.6);
+        let row = |case, peer, metric, unit, samples: &[f64], source| Row {
+            suite: "qdisc",
+            case,
+            peer,
+            params: Params(vec![("producers", Param::Number(1))]),
+            metric,
+            unit,
+            samples: samples.to_vec(),
+            source,
+        };
+        let source = Some(Source { document: "004", value: 60.5, unit: "ns" });
+        report.rows = vec![
+            row("fifo", None, "ns_per_packet", "ns", &[30.0, 31.0, 29.0], None),
+            row("fifo", None, "packets_per_s", "1/s", &[3.3e7, 3.2e7, 3.4e7], None),
+            row("fifo", None, "ns_over_noqueue", "ns", &[20.0, 21.0, 19.0], source),
+            row("noqueue", None, "ns_per_packet", "ns", &[10.0, 10.0, 10.0], None),
+            row("mpmc", None, "cycles_per_element", "cycles", &[9.0, 9.0, 9.0], None),
+            row("mpmc", Some("rte_ring"), "cycles_per_element", "cycles", &[9.8, 9.8, 9.8], None),
+        ];
+        let reason = "none".to_owned();
+        report.skipped.push(Skipped { suite: "qdisc", case: "spsc", reason });
+        let expected = "\
+Chip, 2 cores, Linux 6.18; 1 ns is 2.600 cycles
+Medians of 3 samples (lowest–highest).
+In brackets: what source 004 published.
+
+                                         packets       ns over
+case     producers        ns per packet    per s       noqueue
+fifo             1  30.00 (29.00–31.00)   33.0 M  20.00 [60.5]
+noqueue          1  10.00 (10.00–10.00)
+
+                                 cycles per
+case   program  producers           element
+mpmc  wirelane          1  9.00 (9.00–9.00)
+mpmc  rte_ring          1  9.80 (9.80–9.80)
+
+skipped: spsc: none
+";
+        assert_eq!(Tables(&report).to_string(), expected);
+    }
+}

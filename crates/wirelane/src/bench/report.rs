@@ -1,0 +1,237 @@
+//! Measured figures: rows of schema `wirelane.bench/1`.
+
+use std::fs;
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, SerializeStruct, Serializer};
+use wirelane_os::affinity;
+
+use super::ring::ticks_per_ns;
+
+/// Everything that a run of `wirelane bench` measured, and what it could not.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// `wirelane.bench/1`
+    pub schema: &'static str,
+    /// Of this library.
+    pub version: &'static str,
+    /// What the figures depend on.
+    pub machine: Machine,
+    /// The command line that asked for it.
+    pub command: String,
+    /// The figures.
+    pub rows: Vec<Row>,
+    /// What is missing, and why.
+    pub skipped: Vec<Skipped>,
+}
+
+impl Report {
+    /// A report of this machine without rows.
+    pub fn new(command: String) -> Self {
+        Self {
+            schema: "wirelane.bench/1",
+            version: env!("CARGO_PKG_VERSION"),
+            machine: Machine::read(),
+            command,
+            rows: Vec::new(),
+            skipped: Vec::new(),
+        }
+    }
+}
+
+/// What figures depend on. What is not known is `None`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// Model name.
+    pub cpu: Option<String>,
+    /// CPUs online.
+    pub cores: u32,
+    /// Release of the kernel.
+    pub kernel: Option<String>,
+    /// Ticks of the time stamp counter per nanosecond, measured: the "cycles" of the rows.
+    pub cycles_per_ns: Option<f64>,
+}
+
+impl Machine {
+    /// Reads and measures; takes 20 ms.
+    pub fn read() -> Self {
+        let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let cpu = information.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            (name.trim() == "model name").then(|| value.trim().to_owned())
+        });
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").ok();
+        Self {
+            cpu,
+            cores: affinity::online_cpus(),
+            kernel: kernel.map(|text| text.trim().to_owned()),
+            cycles_per_ns: ticks_per_ns(),
+        }
+    }
+}
+
+/// One figure, measured several times.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Which suite it belongs to.
+    pub suite: &'static str,
+    /// What was measured.
+    pub case: &'static str,
+    /// The other program that it belongs to; ours when `None`.
+    pub peer: Option<&'static str>,
+    /// Under which conditions.
+    pub params: Params,
+    /// Which figure, such as `ns_per_packet`.
+    pub metric: &'static str,
+    /// Its unit, such as `ns`; `1` for a plain number.
+    pub unit: &'static str,
+    /// One value per repetition.
+    pub samples: Vec<f64>,
+    /// The same figure as a source published it.
+    pub source: Option<Source>,
+}
+
+impl Row {
+    /// Smallest, median and largest sample; `None` without any.
+    pub fn summary(&self) -> Option<[f64; 3]> {
+        let mut sorted = self.samples.clone();
+        sorted.sort_by(f64::total_cmp);
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        let upper = *sorted.get(sorted.len() / 2)?;
+        let lower = *sorted.get((sorted.len() - 1) / 2)?;
+        Some([min, (lower + upper) / 2.0, max])
+    }
+}
+
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let summary = self.summary();
+        let mut row = serializer.serialize_struct("Row", 11)?;
+        row.serialize_field("suite", self.suite)?;
+        row.serialize_field("case", self.case)?;
+        row.serialize_field("peer", &self.peer)?;
+        row.serialize_field("params", &self.params)?;
+        row.serialize_field("metric", self.metric)?;
+        row.serialize_field("unit", self.unit)?;
+        row.serialize_field("median", &summary.map(|[_, median, _]| median))?;
+        row.serialize_field("min", &summary.map(|[min, ..]| min))?;
+        row.serialize_field("max", &summary.map(|[.., max]| max))?;
+        row.serialize_field("samples", &self.samples.len())?;
+        row.serialize_field("source", &self.source)?;
+        row.end()
+    }
+}
+
+/// The conditions of a row, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Params(pub Vec<(&'static str, Param)>);
+
+impl Serialize for Params {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+/// The value of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Param {
+    /// A count or size.
+    Number(u64),
+    /// Whether something holds.
+    Flag(bool),
+    /// A name.
+    Text(&'static str),
+}
+
+impl std::fmt::Display for Param {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(value) => write!(f, "{value}"),
+            Self::Flag(value) => f.write_str(if *value { "yes" } else { "no" }),
+            Self::Text(value) => f.write_str(value),
+        }
+    }
+}
+
+/// A figure that a source published.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Source {
+    /// Number of the source document.
+    pub document: &'static str,
+    /// Its figure.
+    pub value: f64,
+    /// The unit of that.
+    pub unit: &'static str,
+}
+
+/// A case that was not measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Skipped {
+    /// Which suite it belongs to.
+    pub suite: &'static str,
+    /// What is missing.
+    pub case: &'static str,
+    /// Why.
+    pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn row(samples: &[f64]) -> Row {
+        Row {
+            suite: "qdisc",
+            case: "lockless",
+            peer: None,
+            params: Params(vec![
+                ("producers", Param::Number(2)),
+                ("bypass", Param::Flag(false)),
+                ("cores", Param::Text("two")),
+            ]),
+            metric: "ns_per_packet",
+            unit: "ns",
+            samples: samples.to_vec(),
+            source: Some(Source { document: "004", value: 58.98, unit: "ns" }),
+        }
+    }
+
+    #[test]
+    fn median_is_the_middle() {
+        assert_eq!(row(&[3.0, 1.0, 2.0]).summary(), Some([1.0, 2.0, 3.0]));
+        assert_eq!(row(&[4.0, 1.0, 2.0, 3.0]).summary(), Some([1.0, 2.5, 4.0]));
+        assert_eq!(row(&[]).summary(), None);
+    }
+
+    #[test]
+    fn rows_follow_the_schema() {
+        let expected = json!({
+            "suite": "qdisc", "case": "lockless", "peer": null,
+            "params": { "producers": 2, "bypass": false, "cores": "two" },
+            "metric": "ns_per_packet", "unit": "ns",
+            "median": 3.1, "min": 3.0, "max": 3.4, "samples": 3,
+            "source": { "document": "004", "value": 58.98, "unit": "ns" },
+        });
+        assert_eq!(serde_json::to_value(row(&[3.1, 3.4, 3.0])).unwrap(), expected);
+        let empty = serde_json::to_value(row(&[])).unwrap();
+        assert_eq!((&empty["median"], &empty["samples"]), (&Value::Null, &json!(0)));
+    }
+
+    #[test]
+    fn reports_name_schema_version_and_machine() {
+        let mut report = Report::new("wirelane bench qdisc".into());
+        report.skipped.push(Skipped { suite: "qdisc", case: "spsc", reason: "none".into() });
+        let value = serde_json::to_value(&report).unwrap();
+        assert_eq!(value["schema"], "wirelane.bench/1");
+        assert_eq!(value["version"], env!("CARGO_PKG_VERSION"));
+        assert!(value["machine"]["cores"].as_u64().unwrap() >= 1);
+        assert!(value["machine"]["kernel"].is_string());
+        assert_eq!(value["skipped"][0]["case"], "spsc");
+    }
+}
