@@ -51,6 +51,8 @@ pub(super) struct View {
     next: u64,
     /// The first index that is not ours, as last seen.
     limit: u64,
+    /// Whether the last attempt found too little.
+    refused: bool,
     /// Whether there were holes below `limit` when it was read.
     pub(super) holes: bool,
 }
@@ -102,7 +104,7 @@ impl Indices {
 
 impl View {
     pub(super) fn new(start: u64, ahead: u64) -> Self {
-        Self { next: start, limit: start.wrapping_add(ahead), holes: false }
+        Self { next: start, limit: start.wrapping_add(ahead), refused: false, holes: false }
     }
 
     /// Claims between `min` and `max` indices of `own`, as many as there are. What is ours ends
@@ -131,8 +133,10 @@ impl View {
                 ready = self.limit.wrapping_sub(start) as i64;
             }
             if ready < min as i64 {
+                self.refuse();
                 return None;
             }
+            self.refused = false;
             let count = max.min(ready as u64);
             let claim = Claim { start, count };
             if !S::MULTI {
@@ -150,6 +154,16 @@ impl View {
             }
             entry.retries.add(1);
         }
+    }
+
+    /// Somebody who asks in a loop takes the line away from the peer that is about to publish on
+    /// it, again and again: half of the throughput of two cores, or more. So whoever asks again
+    /// after a refusal waits for as long as it takes to move a line. The first one is for free.
+    fn refuse(&mut self) {
+        if self.refused {
+            (0..PAUSES).for_each(|_| spin());
+        }
+        self.refused = true;
     }
 
     /// Hands `claim` to the other side, after all earlier ones.
@@ -191,6 +205,8 @@ fn publish_late(own: &Indices, claim: Claim, entry: &Entry, registry: &Registry,
     }
 }
 
+/// Some tens of nanoseconds.
+const PAUSES: u32 = 4;
 /// A peer that runs publishes within this many turns: some microseconds.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 /// A peer that still has not run after so many yields waits for more than a CPU.
@@ -222,8 +238,14 @@ fn pause(_turn: u32) {
 #[cfg(not(loom))]
 fn pause(turn: u32) {
     match turn {
-        ..SPINS => std::hint::spin_loop(),
+        ..SPINS => spin(),
         _ if turn < SPINS + YIELDS => thread::yield_now(),
         _ => thread::sleep(std::time::Duration::from_micros(50)),
     }
+}
+
+#[inline(always)]
+fn spin() {
+    #[cfg(not(loom))]
+    std::hint::spin_loop();
 }

@@ -70,6 +70,7 @@ mod imp {
         pub(in super::super) unsafe fn copy_in(&self, index: u64, from: *const T, count: usize) {
             let at = index as usize & self.mask;
             let run = count.min(self.mask + 1 - at);
+            self.fetch_ahead(index, count);
             // SAFETY: both runs are inside; owned by contract, so nothing else points there.
             unsafe {
                 self.first.add(at).as_ptr().copy_from_nonoverlapping(from, run);
@@ -78,6 +79,24 @@ mod imp {
                     self.first.as_ptr().copy_from_nonoverlapping(rest, count - run);
                 }
             }
+        }
+
+        /// Asks for the lines of the batch after the next one, to write: the consumers' core has
+        /// them, and a compare-and-swap would wait until the writes before it have them here.
+        #[inline(always)]
+        fn fetch_ahead(&self, index: u64, count: usize) {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            {
+                use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+                let ahead = (index as usize).wrapping_add(2 * count) & self.mask;
+                let from: *const i8 = self.first.as_ptr().wrapping_add(ahead).cast();
+                for line in (0..count * size_of::<T>()).step_by(64) {
+                    // SAFETY: a hint, for any address; it reads and writes nothing.
+                    unsafe { _mm_prefetch::<_MM_HINT_ET0>(from.wrapping_add(line)) };
+                }
+            }
+            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+            let _ = (index, count);
         }
 
         /// # Safety
