@@ -35,7 +35,7 @@ pub struct RxCounters {
     pub filtered: Counter,
     /// Frames to be forwarded that found the TX queue full.
     pub tx_full: Counter,
-    /// Bytes of the frames that were filtered or found the TX queue full.
+    /// Bytes of the frames that were filtered or found the TX queue full, if known.
     pub undelivered_bytes: Counter,
 }
 
@@ -63,6 +63,15 @@ impl RxCounters {
         }
     }
 
+    /// Frames of so many bytes were filtered or found no room; `None` if nobody knows how many.
+    pub(crate) fn undelivered(&self, bytes: Option<u64>) {
+        match bytes {
+            _ if self.undelivered_bytes.value() == Self::UNKNOWN => {}
+            Some(bytes) => self.undelivered_bytes.add(bytes),
+            None => self.undelivered_bytes.set(Self::UNKNOWN),
+        }
+    }
+
     /// A reading of all counters. `port` is the position of the port in the command.
     pub fn snapshot(&self, port: usize) -> QueueStats {
         let known = |counter: &Counter| Some(counter.value()).filter(|n| *n != Self::UNKNOWN);
@@ -84,10 +93,12 @@ impl RxCounters {
             class: self.class.as_str(),
             received: dropped.total().zip(filtered).map(|(lost, f)| packets + f + lost),
             packets,
-            bytes: known(&self.unwritten_bytes).map(|lost| {
-                let lost = self.writer_bytes.value() + self.undelivered_bytes.value() + lost;
-                self.bytes.value().saturating_sub(lost)
-            }),
+            bytes: known(&self.unwritten_bytes).zip(known(&self.undelivered_bytes)).map(
+                |(unwritten, undelivered)| {
+                    let lost = self.writer_bytes.value() + unwritten + undelivered;
+                    self.bytes.value().saturating_sub(lost)
+                },
+            ),
             filtered,
             dropped,
         }

@@ -7,6 +7,7 @@ use clap::{ArgAction, Args};
 use wirelane::forward::{Forward, ForwardConfig};
 use wirelane::placement::Placement;
 use wirelane::port::{self, Backend, OpenOptions, Port, Spec};
+use wirelane::qdisc::{Choice, QdiscSpec};
 use wirelane::{Error, QueueMask, QueueSet, Result, clock};
 
 use super::capture::is_input;
@@ -46,6 +47,14 @@ pub(crate) struct ForwardArgs {
     /// Swap source and destination MAC address; packets to a group are filtered then
     #[arg(long)]
     swap: bool,
+    /// Queueing discipline in front of every TX queue: noqueue[:N], fifo, bulk[:N] or
+    /// lockless[:nobypass], then ,limit=1000 (packets) ,limit=256k (bytes) ,bql=on ,tsq=128k as wanted
+    #[arg(long, value_name = "SPEC", value_parser = discipline)]
+    qdisc: Option<QdiscSpec>,
+    /// How a packet's TX queue is chosen: explicit (that of the RX queue's position), flow (by a hash
+    /// of addresses and ports) or cpu
+    #[arg(long, value_name = "HOW", value_parser = choice, default_value = "explicit", requires = "qdisc")]
+    tx_choice: Choice,
     /// Receive ring per queue, in bytes
     #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Machine")]
     ring: Option<u64>,
@@ -69,6 +78,8 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
     let config = ForwardConfig {
         one_way: plan.one_way,
         swap: args.swap,
+        qdisc: args.qdisc.clone(),
+        choice: args.tx_choice,
         packets: args.session.count,
         placement,
     };
@@ -196,4 +207,21 @@ impl Plan {
 fn same_port(name: &str) -> Error {
     Error::usage(format!("interface {name}"), "it cannot be both ports")
         .help("name it once: packets go back with swapped addresses")
+}
+
+/// A discipline, without the parts of the message that clap adds itself.
+fn discipline(text: &str) -> Result<QdiscSpec, String> {
+    text.parse().map_err(|error: Error| {
+        let help = error.next_step().map(|help| format!("; {help}")).unwrap_or_default();
+        format!("{}{help}", error.cause())
+    })
+}
+
+fn choice(text: &str) -> Result<Choice, String> {
+    match text {
+        "explicit" => Ok(Choice::Explicit),
+        "flow" => Ok(Choice::FlowHash),
+        "cpu" => Ok(Choice::Cpu),
+        _ => Err("write explicit, flow or cpu".into()),
+    }
 }

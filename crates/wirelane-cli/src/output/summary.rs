@@ -7,6 +7,7 @@ use wirelane::capture::live::CaptureOutcome;
 use wirelane::clock::CpuTime;
 use wirelane::forward::ForwardOutcome;
 use wirelane::port::{FrameCounts, PortInfo};
+use wirelane::qdisc::QdiscStats;
 use wirelane::stats::{QueueStats, TxStats};
 use wirelane::{Error, ErrorKind};
 
@@ -24,11 +25,22 @@ pub(crate) struct Summary {
     /// Of a command that sends.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tx: Vec<TxStats>,
+    /// Of a command that sends through disciplines.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    qdiscs: Vec<Discipline>,
     totals: Totals,
     frames: Frames,
     order: Option<Order>,
     cpu: Cpu,
     errors: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Discipline {
+    port: usize,
+    queue: u16,
+    #[serde(flatten)]
+    stats: QdiscStats,
 }
 
 #[derive(Serialize)]
@@ -93,6 +105,12 @@ impl Summary {
         summary.errors = failures(&outcome.errors);
         summary.totals.sent = outcome.tx.iter().map(|tx| tx.packets).sum();
         summary.tx.clone_from(&outcome.tx);
+        let discipline = |(port, queue, stats): &(usize, u16, QdiscStats)| Discipline {
+            port: *port,
+            queue: *queue,
+            stats: stats.clone(),
+        };
+        summary.qdiscs = outcome.qdiscs.iter().map(discipline).collect();
         summary
     }
 
@@ -123,6 +141,7 @@ impl Summary {
             ports: Vec::new(),
             queues: queues.to_vec(),
             tx: Vec::new(),
+            qdiscs: Vec::new(),
             totals,
             frames: Frames {
                 pool: frames.pool,
@@ -142,6 +161,7 @@ impl Summary {
         }
         self.print_queues();
         self.print_tx();
+        self.print_qdiscs();
         let totals = &self.totals;
         let rate = |count: u64| scaled(count as f64 / self.elapsed_s.max(1e-9));
         line(format_args!(
@@ -212,6 +232,28 @@ impl Summary {
         let rows = used.map(|tx| {
             let name = self.name(tx.port, "tx", Some(tx.queue));
             [name, tx.packets.to_string(), tx.bytes.to_string(), tx.errors.to_string()]
+        });
+        table(header, rows.collect());
+    }
+
+    fn print_qdiscs(&self) {
+        let Some(first) = self.qdiscs.first() else { return };
+        let header = [
+            first.stats.discipline.as_str(),
+            "queued",
+            "bypassed",
+            "over_packets",
+            "over_bytes",
+            "purged",
+            "requeued",
+        ];
+        let rows = self.qdiscs.iter().map(|row| {
+            let QdiscStats { enqueued, bypassed, dropped, requeued, .. } = &row.stats;
+            let name = self.name(row.port, "tx", Some(row.queue));
+            let (packets, bytes) = (dropped.limit_packets, dropped.limit_bytes);
+            let counts = [*enqueued, *bypassed, packets, bytes, dropped.purged, *requeued];
+            let [a, b, c, d, e, f] = counts.map(|count| count.to_string());
+            [name, a, b, c, d, e, f]
         });
         table(header, rows.collect());
     }

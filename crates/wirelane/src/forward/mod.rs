@@ -17,6 +17,7 @@
 //! ([`PortInfo::lossless`](crate::port::PortInfo)) wait; those of others are dropped at the tail, as
 //! a switch does, and counted as `tx_full` of the queue that they came by.
 
+mod outlet;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -24,12 +25,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use self::outlet::Outlets;
 use self::worker::{Ended, Worker};
 use crate::error::{Error, Result};
 use crate::mask::Class;
 use crate::pipeline::budget::{Allowance, Budget};
 use crate::placement::Placement;
-use crate::port::{FrameCounts, Port, PortInfo, Rx, Tx};
+use crate::port::{FrameCounts, Port, PortInfo, Rx};
+use crate::qdisc::{Choice, Egress, Egresses, QdiscSpec, QdiscStats};
 use crate::stats::{QueueStats, RxCounters, TxCounters, TxStats};
 use crate::threads::Crew;
 
@@ -40,6 +43,11 @@ pub struct ForwardConfig {
     pub one_way: bool,
     /// Swap the Ethernet addresses between two ports, too.
     pub swap: bool,
+    /// A discipline in front of every TX queue. Its limits drop packets of any source.
+    pub qdisc: Option<QdiscSpec>,
+    /// How a packet's TX queue is chosen when there are disciplines. [`Choice::Explicit`] is as
+    /// without: by the position of the RX queue.
+    pub choice: Choice,
     /// End after this many packets were received, both ways together.
     pub packets: Option<u64>,
     /// The CPUs of the threads, in turn.
@@ -55,6 +63,9 @@ pub struct ForwardOutcome {
     pub queues: Vec<QueueStats>,
     /// The counters of every transmitting end.
     pub tx: Vec<TxStats>,
+    /// What happened at the disciplines, if there are any, with the position of the port and the
+    /// number of the TX queue.
+    pub qdiscs: Vec<(usize, u16, QdiscStats)>,
     /// Where the frames of all ports were when everything had ended.
     pub frames: FrameCounts,
     /// What went wrong, the first thing first. What is counted above happened nevertheless.
@@ -67,6 +78,7 @@ pub struct Forward {
     /// With the position of their port.
     rx: Vec<(usize, Arc<RxCounters>)>,
     tx: Vec<(usize, Arc<TxCounters>)>,
+    egresses: Vec<(usize, Egresses)>,
     crew: Crew<Ended>,
     signals: Arc<Signals>,
 }
@@ -99,6 +111,7 @@ impl Forward {
             ports,
             rx: Vec::new(),
             tx: Vec::new(),
+            egresses: Vec::new(),
             crew: Crew::default(),
             signals: Arc::default(),
         };
@@ -118,23 +131,38 @@ impl Forward {
                 return Err(Error::failed(format!("port '{spec}'"), lack));
             }
             forward.rx.extend(inputs.iter().map(|rx| (from, Arc::clone(rx.counters()))));
-            forward.tx.extend(outputs.iter().map(|tx| (to, Arc::clone(tx.counters()))));
+            forward.tx.extend(outlet::counters(&outputs).map(|counters| (to, counters)));
             let endless = forward.ports[from].is_endless();
-            for (inputs, tx) in pair(inputs, outputs) {
+            let count = outputs.len();
+            let mut outlets = match &config.qdisc {
+                None => Outlets::Direct(outputs.into_iter().map(Some).collect()),
+                Some(spec) => {
+                    let queues = outputs.into_iter().map(|tx| Egress::new(spec, tx));
+                    let egresses = Egresses::new(queues, config.choice);
+                    forward.egresses.push((to, egresses.clone()));
+                    Outlets::Queued(egresses, config.choice)
+                }
+            };
+            // Any number of threads may send through a discipline.
+            let groups = group(inputs, if config.qdisc.is_some() { usize::MAX } else { count });
+            let ports = (source.clone(), sink.clone());
+            for (position, inputs) in groups {
+                let Some(seed) = outlets.seed(position % count) else { continue };
                 if !endless {
                     forward.signals.finite.fetch_add(1, Ordering::Relaxed);
                 }
-                let name = format!("wl-fwd{from}-{}", tx.queue());
-                let worker = Worker::new(
-                    &inputs,
-                    tx,
-                    (source, sink),
+                let plan = worker::Plan {
+                    source: ports.0.clone(),
+                    sink: ports.1.clone(),
                     endless,
-                    config.swap || from == to,
-                    Allowance::new(&budget),
-                    &forward.signals,
-                );
-                jobs.push((name, move || worker.run(inputs)));
+                    swap: config.swap || from == to,
+                };
+                let allowance = Allowance::new(&budget);
+                let signals = Arc::clone(&forward.signals);
+                let name = format!("wl-fwd{from}-{position}");
+                jobs.push((name, move || {
+                    Worker::new(&inputs, seed, plan, allowance, signals).run(inputs)
+                }));
             }
         }
         // What no direction uses.
@@ -173,23 +201,33 @@ impl Forward {
         self.stop();
         let (mut ended, mut errors) = (Vec::new(), Vec::new());
         self.crew.join(&mut ended, &mut errors);
+        let mut cut = 0;
         for worker in &mut ended {
             errors.append(&mut worker.errors);
+            cut += worker.cut;
         }
         drop(ended);
         let mut outcome = ForwardOutcome {
             ports: Vec::new(),
             queues: self.queues(),
             tx: self.tx(),
+            qdiscs: Vec::new(),
             frames: FrameCounts::default(),
             errors,
         };
+        for (port, egresses) in self.egresses.drain(..) {
+            let read = |egress: &Egress| (port, egress.queue(), egress.stats());
+            outcome.qdiscs.extend(egresses.queues().iter().map(read));
+        }
         for (position, port) in self.ports.iter().enumerate() {
             let mut info = port.info().clone();
             info.notes.extend(port.late_notes());
             let of_port = outcome.tx.iter().filter(|tx| tx.port == position);
             info.notes.extend(refusals(&info, of_port.map(|tx| tx.errors).sum()));
             outcome.frames += port.frames();
+            if cut > 0 && position == 0 {
+                info.notes.push(format!("{cut} packets had been cut before, and were not sent on"));
+            }
             outcome.ports.push(info);
         }
         outcome
@@ -235,22 +273,22 @@ fn routes(ports: &[Box<dyn Port>], config: &ForwardConfig) -> Result<Vec<(usize,
     }
 }
 
-/// The receiving ends of each transmitting end that has any.
-fn pair(inputs: Vec<Rx>, outputs: Vec<Tx>) -> Vec<(Vec<Rx>, Tx)> {
+/// The receiving ends of each thread, when the transmitting ends allow for so many; and the position
+/// of the first one, which decides where packets go.
+fn group(inputs: Vec<Rx>, threads: usize) -> BTreeMap<usize, Vec<Rx>> {
     let mut groups: BTreeMap<usize, Vec<Rx>> = BTreeMap::new();
     let mut position = 0;
     for rx in inputs {
-        let output = match rx.class() {
+        let thread = match rx.class() {
             Class::Other => 0,
             Class::Rx | Class::Tx => {
                 position += 1;
-                (position - 1) % outputs.len()
+                (position - 1) % threads
             }
         };
-        groups.entry(output).or_default().push(rx);
+        groups.entry(thread).or_default().push(rx);
     }
-    let outputs = outputs.into_iter().enumerate();
-    outputs.filter_map(|(i, tx)| groups.remove(&i).map(|inputs| (inputs, tx))).collect()
+    groups
 }
 
 /// What a user should know if a port did not send everything it was given.

@@ -2,28 +2,23 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Signals;
+use super::outlet::{Outlet, Progress, RETRY, Seed};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
 use crate::pipeline::budget::Allowance;
 use crate::pipeline::{self, Consumer};
-use crate::port::{PortInfo, Rx, Tx};
+use crate::port::{PortInfo, Rx};
 use crate::stats::RxCounters;
-
-/// How long to wait for a transmitting end that makes no progress, once everything is to end.
-const GRACE: Duration = Duration::from_secs(1);
-
-/// How long to sleep while the transmitting end still has frames: it may want to be asked again.
-const RETRY: Duration = Duration::from_millis(1);
 
 /// Length of two Ethernet addresses.
 const ADDRESSES: usize = 12;
 
 /// Forwards from some receiving ends to one transmitting end.
 pub(super) struct Worker {
-    tx: Tx,
+    outlet: Outlet,
     /// Of the receiving ends, by position.
     counters: Vec<Arc<RxCounters>>,
     /// The source waits for us: nothing is lost by making it wait.
@@ -37,37 +32,49 @@ pub(super) struct Worker {
     signals: Arc<Signals>,
     sink: String,
     failure: Option<Error>,
+    /// Packets that were cut before they got here.
+    cut: u64,
+}
+
+/// What a worker has to do.
+pub(super) struct Plan {
+    pub(super) source: PortInfo,
+    pub(super) sink: PortInfo,
+    /// The source does not end by itself.
+    pub(super) endless: bool,
+    /// Exchange the addresses.
+    pub(super) swap: bool,
 }
 
 /// What a worker leaves: the ends, whose memory must outlive all frames, and what went wrong.
 pub(super) struct Ended {
     _inputs: Vec<Rx>,
-    _tx: Tx,
+    _outlet: Outlet,
+    pub(super) cut: u64,
     pub(super) errors: Vec<Error>,
 }
 
 impl Worker {
-    /// A worker between the ports `source` and `sink`; with `swap` it exchanges the addresses.
+    /// A worker of the calling thread.
     pub(super) fn new(
         inputs: &[Rx],
-        tx: Tx,
-        (source, sink): (&PortInfo, &PortInfo),
-        endless: bool,
-        swap: bool,
+        seed: Seed,
+        plan: Plan,
         allowance: Allowance,
-        signals: &Arc<Signals>,
+        signals: Arc<Signals>,
     ) -> Self {
         Self {
-            tx,
+            outlet: seed.grow(),
             counters: inputs.iter().map(|rx| Arc::clone(rx.counters())).collect(),
-            lossless: source.lossless,
-            is_file: sink.backend == "file",
-            swap,
-            endless,
+            lossless: plan.source.lossless,
+            is_file: plan.sink.backend == "file",
+            swap: plan.swap,
+            endless: plan.endless,
             allowance,
-            signals: Arc::clone(signals),
-            sink: sink.spec.clone(),
+            signals,
+            sink: plan.sink.spec,
             failure: None,
+            cut: 0,
         }
     }
 
@@ -75,7 +82,13 @@ impl Worker {
     pub(super) fn run(mut self, mut inputs: Vec<Rx>) -> Ended {
         let received = pipeline::run(&mut inputs, &mut self);
         self.allowance.give_back();
-        let drained = self.drain();
+        let drained = match &self.failure {
+            None => self.outlet.drain(&self.sink),
+            Some(_) => {
+                self.outlet.abandon();
+                Ok(())
+            }
+        };
         let mut errors: Vec<_> = self.failure.take().into_iter().collect();
         errors.extend(received.err());
         errors.extend(drained.err());
@@ -83,66 +96,54 @@ impl Worker {
         if last || !errors.is_empty() {
             self.signals.done.store(true, Ordering::Release);
         }
-        Ended { _inputs: inputs, _tx: self.tx, errors }
+        Ended { _inputs: inputs, _outlet: self.outlet, cut: self.cut, errors }
     }
 
-    /// Waits until what the transmitting end has taken is sent, as long as there is progress.
-    fn drain(&mut self) -> Result<()> {
-        let mut progress = Progress::new(self.tx.pending());
-        let mut flushed = if self.failure.is_none() { self.tx.flush() } else { Ok(()) };
-        while self.tx.pending() > 0 && self.failure.is_none() && flushed.is_ok() {
-            if progress.is_stuck(self.tx.pending()) {
-                let cause = format!("it did not send the last {} packets", self.tx.pending());
-                flushed = Err(Error::failed(format!("port '{}'", self.sink), cause));
-                break;
-            }
-            std::thread::sleep(RETRY / 4);
-            flushed = self.tx.flush();
-        }
-        // Whatever becomes of them, nobody will know.
-        self.tx.counters().errors.add(self.tx.pending() as u64);
-        flushed
-    }
-
-    /// Exchanges the addresses. Packets to a group have no address to be sent back from: a source
-    /// address names one station (IEEE 802.3, 3.2.3), so they are filtered.
-    fn swap(&self, input: usize, batch: &mut Batch) {
-        let (mut filtered, mut bytes) = (0, 0);
+    /// Takes out what cannot be sent: what was cut before it got here, which sent on would be another
+    /// packet; and if addresses are swapped, packets to a group, because a source address names one
+    /// station (IEEE 802.3, 3.2.3).
+    fn filter(&mut self, input: usize, batch: &mut Batch) {
+        let (mut filtered, mut bytes, mut cut) = (0, 0, 0);
         batch.as_vec().retain_mut(|frame| {
-            let length = u64::from(frame.original_len());
-            let swapped = swap_addresses(frame);
-            if !swapped {
-                (filtered, bytes) = (filtered + 1, bytes + length);
+            let length = frame.original_len();
+            let is_cut = frame.len() < length as usize && !self.is_file;
+            let keep = !is_cut && (!self.swap || swap_addresses(frame));
+            if !keep {
+                (filtered, bytes) = (filtered + 1, bytes + u64::from(length));
+                cut += u64::from(is_cut);
             }
-            swapped
+            keep
         });
+        self.cut += cut;
         if let Some(counters) = self.counters.get(input).filter(|_| filtered > 0) {
             counters.filtered.add(filtered);
-            counters.undelivered_bytes.add(bytes);
+            counters.undelivered(Some(bytes));
         }
     }
 
-    /// Sends the frames; those for which there is no room are dropped, unless their source can wait.
+    /// Sends the frames; those for which there is no room stay, unless their source can wait.
     fn send(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
-        self.tx.transmit(batch);
-        if batch.is_empty() {
-            return Ok(());
+        let mut dropped = self.outlet.send(batch);
+        if !batch.is_empty() {
+            // Sending what is there, and taking back what is sent, makes room.
+            self.outlet.flush()?;
+            dropped += self.outlet.send(batch);
         }
-        // Sending what is there, and taking back what is sent, makes room.
-        self.tx.flush()?;
-        self.tx.transmit(batch);
-        let mut progress = Progress::new(batch.len());
-        while self.lossless && !batch.is_empty() {
-            self.tx.wait(RETRY)?;
-            self.tx.transmit(batch);
-            let stopping = self.signals.stopping.load(Ordering::Acquire);
-            if progress.is_stuck(batch.len()) && stopping {
-                break;
+        if self.lossless {
+            let mut progress = Progress::new(batch.len());
+            while !batch.is_empty() || self.outlet.is_crowded()? {
+                self.outlet.wait()?;
+                dropped += self.outlet.send(batch);
+                let stopping = self.signals.stopping.load(Ordering::Acquire);
+                if progress.is_stuck(batch.len()) && stopping {
+                    break;
+                }
             }
         }
-        if let Some(counters) = self.counters.get(input).filter(|_| !batch.is_empty()) {
-            counters.tx_full.add(batch.len() as u64);
-            counters.undelivered_bytes.add(wire_bytes(batch));
+        if let Some(counters) = self.counters.get(input).filter(|_| dropped > 0) {
+            counters.tx_full.add(dropped as u64);
+            // The discipline does not say which they were.
+            counters.undelivered(None);
         }
         Ok(())
     }
@@ -151,18 +152,13 @@ impl Worker {
 impl Consumer for Worker {
     fn consume(&mut self, input: usize, batch: &mut Batch) {
         self.allowance.spend(batch.len());
-        if self.swap {
-            self.swap(input, batch);
+        self.filter(input, batch);
+        if self.failure.is_none() {
+            self.failure = self.send(input, batch).err();
         }
-        if !self.is_file {
-            refuse_cut(&self.tx, batch);
-        }
-        if self.failure.is_none()
-            && let Err(error) = self.send(input, batch)
-        {
-            // The frames that are left were received, and will not be sent.
-            self.tx.counters().errors.add(batch.len() as u64);
-            self.failure = Some(error);
+        if let Some(counters) = self.counters.get(input).filter(|_| !batch.is_empty()) {
+            counters.tx_full.add(batch.len() as u64);
+            counters.undelivered(Some(wire_bytes(batch)));
         }
     }
 
@@ -171,7 +167,7 @@ impl Consumer for Worker {
     }
 
     fn patience(&self) -> Duration {
-        if self.tx.pending() > 0 { RETRY } else { Duration::MAX }
+        if self.outlet.pending() > 0 { RETRY } else { Duration::MAX }
     }
 
     fn round(&mut self, _inputs: &[Rx], idle: bool) {
@@ -179,21 +175,10 @@ impl Consumer for Worker {
             // Others may have traffic for what we do not use.
             self.allowance.give_back();
         }
-        let flush = self.tx.pending() > 0 && (idle || !self.is_file);
-        if flush && let Err(error) = self.tx.flush() {
+        let flush = self.outlet.pending() > 0 && (idle || !self.is_file);
+        if flush && let Err(error) = self.outlet.flush() {
             self.failure.get_or_insert(error);
         }
-    }
-}
-
-/// Takes out what is no whole packet, because it was cut before it got here: sent on, it would be
-/// another packet. Counted as errors of the transmitting end.
-fn refuse_cut(tx: &Tx, batch: &mut Batch) {
-    let is_cut = |frame: &Frame| frame.len() < frame.original_len() as usize;
-    if batch.iter().any(is_cut) {
-        let before = batch.len();
-        batch.as_vec().retain(|frame| !is_cut(frame));
-        tx.counters().errors.add((before - batch.len()) as u64);
     }
 }
 
@@ -213,24 +198,4 @@ fn swap_addresses(frame: &mut Frame) -> bool {
 
 fn wire_bytes(batch: &Batch) -> u64 {
     batch.iter().map(|frame| u64::from(frame.original_len())).sum()
-}
-
-/// Tells whether a number that should become smaller does.
-struct Progress {
-    left: usize,
-    since: Instant,
-}
-
-impl Progress {
-    fn new(left: usize) -> Self {
-        Self { left, since: Instant::now() }
-    }
-
-    /// Whether it has not for [`GRACE`].
-    fn is_stuck(&mut self, left: usize) -> bool {
-        if left != self.left {
-            *self = Self::new(left);
-        }
-        self.since.elapsed() >= GRACE
-    }
 }

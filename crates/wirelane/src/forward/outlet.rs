@@ -1,0 +1,219 @@
+//! Where a forwarding thread sends: one transmitting end of its own, or disciplines that it shares.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wirelane_os::clock;
+
+use crate::error::{Error, Result};
+use crate::frame::Batch;
+use crate::port::Tx;
+use crate::qdisc::{Choice, Egresses, Producer};
+use crate::stats::TxCounters;
+
+/// How long to wait for a transmitting end that makes no progress, once everything is to end.
+pub(super) const GRACE: Duration = Duration::from_secs(1);
+
+/// How long to sleep while the transmitting end still has frames: it may want to be asked again.
+pub(super) const RETRY: Duration = Duration::from_millis(1);
+
+/// What the thread sends to.
+pub(super) enum Outlet {
+    /// Straight to the TX ring, which is this thread's alone.
+    Direct(Tx),
+    /// Through the discipline of the TX queue that is chosen.
+    Queued(Queued),
+}
+
+/// One thread's way through disciplines.
+pub(super) struct Queued {
+    producer: Producer,
+    /// The queue to name, if nothing else chooses.
+    queue: Option<usize>,
+    /// Frames in the queues when they were last looked at.
+    waiting: usize,
+    /// Something was sent since.
+    unsettled: bool,
+}
+
+impl Queued {
+    /// The way of the calling thread, to the queue at position `queue` if that is not left to others.
+    pub(super) fn new(egresses: &Egresses, choice: Choice, queue: usize) -> Self {
+        let queue = (choice == Choice::Explicit).then_some(queue);
+        Self { producer: egresses.producer(), queue, waiting: 0, unsettled: false }
+    }
+}
+
+impl Outlet {
+    /// Sends frames from the front of `batch`; what finds no room stays. Returns how many a limit of
+    /// the discipline has dropped, and counted.
+    #[inline]
+    pub(super) fn send(&mut self, batch: &mut Batch) -> usize {
+        match self {
+            Self::Direct(tx) => {
+                tx.transmit(batch);
+                0
+            }
+            Self::Queued(way) => {
+                let now = clock::monotonic_ns();
+                way.unsettled = true;
+                let sent = match way.queue {
+                    Some(queue) => way.producer.send_to(queue, batch, now),
+                    None => way.producer.send(batch, now),
+                };
+                sent.dropped
+            }
+        }
+    }
+
+    /// Makes sure that what was taken is on its way.
+    ///
+    /// # Errors
+    /// The interface went away or the system refuses.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        match self {
+            Self::Direct(tx) => tx.flush(),
+            Self::Queued(way) => {
+                way.waiting = way.producer.flush(clock::monotonic_ns())?;
+                way.unsettled = false;
+                Ok(())
+            }
+        }
+    }
+
+    /// Frames that may need another [`Outlet::flush`], at least.
+    #[inline]
+    pub(super) fn pending(&self) -> usize {
+        match self {
+            Self::Direct(tx) => tx.pending(),
+            Self::Queued(way) => way.waiting + usize::from(way.unsettled),
+        }
+    }
+
+    /// Whether so much waits in the queues that a source that can wait should: a limit drops packets
+    /// of any source.
+    ///
+    /// # Errors
+    /// As [`Outlet::flush`].
+    #[inline]
+    pub(super) fn is_crowded(&mut self) -> Result<bool> {
+        if matches!(self, Self::Direct(_)) {
+            return Ok(false);
+        }
+        self.flush()?;
+        Ok(self.pending() > Batch::DEFAULT)
+    }
+
+    /// Waits until there may be room again, about as long as [`RETRY`].
+    ///
+    /// # Errors
+    /// As [`Outlet::flush`].
+    pub(super) fn wait(&mut self) -> Result<()> {
+        match self {
+            Self::Direct(tx) => tx.wait(RETRY),
+            Self::Queued(_) => {
+                // Others send through the same queues: waiting inside would keep them out.
+                std::thread::sleep(RETRY / 4);
+                self.flush()
+            }
+        }
+    }
+
+    /// Waits until what was taken is sent, as long as there is progress; counts the rest as lost.
+    ///
+    /// # Errors
+    /// As [`Outlet::flush`], or there was a rest.
+    pub(super) fn drain(&mut self, sink: &str) -> Result<()> {
+        let mut flushed = self.flush();
+        let mut progress = Progress::new(self.pending());
+        while self.pending() > 0 && flushed.is_ok() {
+            if progress.is_stuck(self.pending()) {
+                let cause = format!("it did not send the last {} packets", self.pending());
+                flushed = Err(Error::failed(format!("port '{sink}'"), cause));
+                break;
+            }
+            std::thread::sleep(RETRY / 4);
+            flushed = self.flush();
+        }
+        if flushed.is_err() {
+            self.abandon();
+        }
+        flushed
+    }
+
+    /// Counts as lost what was taken and not sent: nobody will know what becomes of it.
+    pub(super) fn abandon(&mut self) {
+        match self {
+            Self::Direct(tx) => tx.counters().errors.add(tx.pending() as u64),
+            Self::Queued(way) => {
+                let now = clock::monotonic_ns();
+                let queues = 0..;
+                for queue in queues {
+                    let Some(handle) = way.producer.handle(queue) else { break };
+                    handle.purge(now);
+                }
+            }
+        }
+    }
+}
+
+/// The transmitting ends of one direction, before they are given to threads.
+pub(super) enum Outlets {
+    Direct(Vec<Option<Tx>>),
+    Queued(Egresses, Choice),
+}
+
+/// What a thread makes its [`Outlet`] from, at its place.
+pub(super) enum Seed {
+    Direct(Tx),
+    Queued(Egresses, Choice, usize),
+}
+
+impl Seed {
+    /// The outlet of the calling thread.
+    pub(super) fn grow(self) -> Outlet {
+        match self {
+            Self::Direct(tx) => Outlet::Direct(tx),
+            Self::Queued(egresses, choice, queue) => {
+                Outlet::Queued(Queued::new(&egresses, choice, queue))
+            }
+        }
+    }
+}
+
+impl Outlets {
+    /// The end at `position` for one thread; `None` if another one has it alone.
+    pub(super) fn seed(&mut self, position: usize) -> Option<Seed> {
+        match self {
+            Self::Direct(ends) => ends.get_mut(position)?.take().map(Seed::Direct),
+            Self::Queued(egresses, choice) => {
+                Some(Seed::Queued(egresses.clone(), *choice, position))
+            }
+        }
+    }
+}
+
+/// The counters of all ends, in order.
+pub(super) fn counters(outputs: &[Tx]) -> impl Iterator<Item = Arc<TxCounters>> {
+    outputs.iter().map(|tx| Arc::clone(tx.counters()))
+}
+
+/// Tells whether a number that should become smaller does.
+pub(super) struct Progress {
+    left: usize,
+    since: Instant,
+}
+
+impl Progress {
+    pub(super) fn new(left: usize) -> Self {
+        Self { left, since: Instant::now() }
+    }
+
+    /// Whether it has not for [`GRACE`].
+    pub(super) fn is_stuck(&mut self, left: usize) -> bool {
+        if left != self.left {
+            *self = Self::new(left);
+        }
+        self.since.elapsed() >= GRACE
+    }
+}
