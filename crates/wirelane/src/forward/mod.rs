@@ -301,3 +301,6 @@ fn refusals(info: &PortInfo, errors: u64) -> Option<String> {
          gso off`, ends that"
     ))
 }
+
+#[cfg(test)]
+mod tests;
