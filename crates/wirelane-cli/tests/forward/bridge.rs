@@ -131,8 +131,9 @@ fn privileged_datagrams_through_the_middle() {
     assert_eq!(bridge.exchange(1, 100), 0, "nothing forwards any more");
 }
 
-#[test]
-fn privileged_tcp_through_the_middle() {
+/// A transfer over four connections, with acknowledgements the other way.
+#[track_caller]
+fn transfer(options: &[&str]) {
     const TOOLS: [&str; 2] = ["iperf3", "ethtool"];
     if !privileged::require() || !TOOLS.iter().all(|tool| tools::require(tool)) {
         return;
@@ -140,7 +141,7 @@ fn privileged_tcp_through_the_middle() {
     let bridge = Bridge::new(2);
     bridge.near.set_offloads(false);
     bridge.far.set_offloads(false);
-    let running = bridge.forward(&[]);
+    let running = bridge.forward(options);
     let mut server = bridge.right.spawn("iperf3", ["-s", "-1", "--forceflush"]);
     server.wait_until(PATIENCE, |server| server.stdout().contains("listening"));
     bridge.left.run("iperf3", ["-c", RIGHT, "-n", "20M", "-P", "4"]);
@@ -151,6 +152,17 @@ fn privileged_tcp_through_the_middle() {
     assert!(of_port(&summary, "tx", 1, "packets") > 9_000, "{summary}");
     assert_eq!(of_port(&summary, "tx", 1, "errors"), 0);
     assert!(!text.contains("could not be sent through"), "{text}");
+}
+
+#[test]
+fn privileged_tcp_through_the_middle() {
+    transfer(&[]);
+}
+
+#[test]
+fn privileged_tcp_through_disciplines() {
+    transfer(&["--qdisc", "lockless", "--tx-choice", "flow"]);
+    transfer(&["--qdisc", "bulk,bql=on"]);
 }
 
 /// Packets that are too long for the other side are counted, and the user told.
