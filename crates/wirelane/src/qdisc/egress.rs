@@ -11,7 +11,7 @@ use super::lockless::Lockless;
 use super::noqueue::Noqueue;
 use super::spec::{Kind, QdiscSpec};
 use super::stats::{LaneCounters, QdiscStats, Sent};
-use super::{Lane, Qdisc};
+use super::{Lane, Qdisc, bytes};
 use crate::error::Result;
 use crate::frame::Batch;
 use crate::port::Tx;
@@ -48,9 +48,9 @@ use crate::stats::TxCounters;
 #[derive(Clone)]
 pub struct Egress(Arc<Shared>);
 
-struct Shared {
+pub(super) struct Shared {
     spec: QdiscSpec,
-    qdisc: Box<dyn Qdisc>,
+    pub(super) qdisc: Box<dyn Qdisc>,
     link: Link,
     lanes: Mutex<Vec<Arc<LaneCounters>>>,
 }
@@ -81,7 +81,8 @@ impl Egress {
     /// Puts a discipline of one's own in front of `tx`; `spec` is only what the statistics say.
     pub fn with(spec: QdiscSpec, qdisc: Box<dyn Qdisc>, tx: Tx) -> Self {
         let lanes = Mutex::new(Vec::new());
-        Self(Arc::new(Shared { spec, qdisc, link: Link::new(tx), lanes }))
+        let link = Link::new(tx, &spec);
+        Self(Arc::new(Shared { spec, qdisc, link, lanes }))
     }
 
     /// A handle for one more producer. Not for the hot path: it allocates.
@@ -124,8 +125,8 @@ impl Egress {
 /// still wait: a producer that sends does only a bounded part of the others' work, and what it
 /// leaves waits for the next call of any handle.
 pub struct Handle {
-    shared: Arc<Shared>,
-    lane: Lane,
+    pub(super) shared: Arc<Shared>,
+    pub(super) lane: Lane,
     not_sync: PhantomData<std::cell::Cell<()>>,
 }
 
@@ -143,8 +144,55 @@ impl Handle {
         if batch.is_empty() {
             return Sent::default();
         }
+        if self.lane.small.is_some() {
+            return self.send_small(batch, now);
+        }
         let Shared { qdisc, link, .. } = &*self.shared;
         qdisc.send(&mut self.lane, link, batch, now)
+    }
+
+    /// As [`Handle::send`], as far as the small queue goes.
+    fn send_small(&mut self, batch: &mut Batch, now: u64) -> Sent {
+        let Shared { qdisc, link, .. } = &*self.shared;
+        let mut total = Sent::default();
+        while !batch.is_empty() {
+            let Lane { small: Some(small), part, .. } = &mut self.lane else { break };
+            if let Some(progress) = link.progress() {
+                small.settle(progress);
+            }
+            let admitted = small.admit(batch.iter().map(|frame| frame.len())).min(part.room());
+            part.as_vec().extend(batch.drain(admitted));
+            if part.is_empty() {
+                self.lane.counters.refused.add(batch.len() as u64);
+                break;
+            }
+            let mut part = std::mem::replace(part, Batch::new(0));
+            let offered = bytes(&part);
+            let sent = qdisc.send(&mut self.lane, link, &mut part, now);
+            let went = offered - bytes(&part);
+            let left = part.len();
+            batch.as_vec().splice(0..0, part.drain(left));
+            let position = qdisc.position(&self.lane);
+            self.lane.part = part;
+            if let Some(small) = &mut self.lane.small {
+                small.went(went, position);
+            }
+            total.accepted += sent.accepted;
+            total.dropped += sent.dropped;
+            if left > 0 {
+                break;
+            }
+        }
+        Sent { refused: batch.len(), ..total }
+    }
+
+    /// Bytes that this producer has in queue and TX ring, as far as known; 0 without a small queue.
+    pub fn held(&mut self) -> u64 {
+        let Lane { small: Some(small), .. } = &mut self.lane else { return 0 };
+        if let Some(progress) = self.shared.link.progress() {
+            small.settle(progress);
+        }
+        small.held()
     }
 
     /// Runs the queue until it is empty or the TX ring is full, makes sure that what the TX ring
@@ -190,12 +238,13 @@ impl Handle {
                 return purged;
             }
             // `dequeue` counted them as sent.
-            let bytes: u64 = batch.iter().map(|frame| frame.len() as u64).sum();
+            let bytes = bytes(&batch);
             let counters = &self.lane.counters;
             counters.dequeued.set(counters.dequeued.value() - n as u64);
             counters.dequeued_bytes.set(counters.dequeued_bytes.value() - bytes);
             counters.purged.add(n as u64);
             counters.purged_bytes.add(bytes);
+            self.shared.link.handed(n);
             batch.clear();
             purged += n;
         }

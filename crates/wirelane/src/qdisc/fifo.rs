@@ -26,6 +26,7 @@ use super::stats::{LaneCounters, Sent};
 use super::{Lane, QUOTA, Qdisc};
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
+use crate::sync::Counter;
 
 /// How much a queue holds.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +43,8 @@ pub struct Fifo {
     root: SpinLock<Queue>,
     limit: Limit,
     round: Round,
+    /// Frames ever put into the queue. Written under the root lock.
+    pushed: Counter,
 }
 
 /// What the root lock protects.
@@ -63,7 +66,12 @@ impl Fifo {
         let by_bytes = usize::try_from(limit.bytes / 60).unwrap_or(usize::MAX);
         let prepared = limit.packets.min(by_bytes).saturating_add(1).min(PREPARED);
         let frames = VecDeque::with_capacity(prepared);
-        Self { root: SpinLock::new(Queue { frames, bytes: 0, running: false }), limit, round }
+        Self {
+            root: SpinLock::new(Queue { frames, bytes: 0, running: false }),
+            limit,
+            round,
+            pushed: Counter::default(),
+        }
     }
 
     /// Puts `frame` at the end; gives it back when a limit says no, and counts that.
@@ -80,6 +88,7 @@ impl Fifo {
         }
         queue.frames.push_back(frame);
         queue.bytes += length;
+        self.pushed.add(1);
         lane.enqueued.add(1);
         lane.enqueued_bytes.add(length);
         Ok(())
@@ -113,7 +122,10 @@ impl Fifo {
             }
             let bytes: u64 = out.iter().map(|frame| frame.len() as u64).sum();
             drop(root);
-            let sent = link.lock(lane).transmit(&link.gate, lane, out, now);
+            let sent = link.lock(lane).transmit(link, lane, out, now);
+            if !bypassing {
+                link.handed(sent);
+            }
             root = self.root.lock(lane);
             done += offered;
             let left = offered - sent;
@@ -122,6 +134,7 @@ impl Fifo {
                 lane.requeued.add(left as u64);
                 if bypassing {
                     // It did not pass after all.
+                    self.pushed.add(left as u64);
                     lane.enqueued.add(left as u64);
                     lane.enqueued_bytes.add(bytes_left);
                 } else {
@@ -194,6 +207,10 @@ impl Qdisc for Fifo {
         taken
     }
 
+    fn position(&self, _: &Lane) -> u64 {
+        self.pushed.value()
+    }
+
     fn len(&self) -> usize {
         self.root.lock(&LaneCounters::default()).frames.len()
     }
@@ -228,7 +245,7 @@ impl Qdisc for Fifo {
 
     fn flush(&self, lane: &mut Lane, link: &Link, now: u64) -> Result<()> {
         self.run(lane, link, now);
-        if link.lock(&lane.counters).flush(&link.gate, &lane.counters, now)? {
+        if link.lock(&lane.counters).flush(link, &lane.counters, now)? {
             self.run(lane, link, now);
         }
         Ok(())

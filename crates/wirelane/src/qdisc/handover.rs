@@ -87,7 +87,13 @@ impl<B: Container> HandOver<B> {
 
     /// Frames that wait. Those that a runner has in hand are not among them.
     pub(super) fn len(&self) -> usize {
-        self.ring.len() + self.stashed.value() as usize
+        self.ring.len() + self.stashed()
+    }
+
+    /// Frames that were taken out of the ring and that the TX ring did not take.
+    #[inline(always)]
+    pub(super) fn stashed(&self) -> usize {
+        self.stashed.value() as usize
     }
 
     /// Sends `batch`: past the ring if that is allowed, empty and nobody runs; through it
@@ -122,9 +128,8 @@ impl<B: Container> HandOver<B> {
         }
     }
 
-    /// Hands all that waits to the TX ring, unless it is full, and then calls `after`, as often as
-    /// there is more; or makes the runner there is look again, and calls nothing. What `after`
-    /// returns says whether to go on.
+    /// Hands all that waits to the TX ring, unless it is full, then calls `after`, and does so once
+    /// more if that made room; or makes the runner there is look again, and calls nothing.
     pub(super) fn run<H: Host<Batch = B>>(
         &self,
         host: &mut H,
@@ -137,7 +142,7 @@ impl<B: Container> HandOver<B> {
         loop {
             self.drain(host, out, usize::MAX);
             if after(host) {
-                continue;
+                self.drain(host, out, usize::MAX);
             }
             if self.run.end() {
                 return;

@@ -4,33 +4,59 @@
 use std::sync::Arc;
 
 use super::gate::Gate;
+use super::limit::FrameLimit;
 use super::lock::{Guard, SpinLock};
+use super::small_queue::Progress;
+use super::spec::QdiscSpec;
 use super::stats::{BqlStats, LaneCounters, QdiscStats};
 use crate::error::Result;
 use crate::frame::Batch;
 use crate::port::Tx;
 use crate::stats::TxCounters;
+use crate::sync::Counter;
 
 /// One TX queue, shared by the producers in front of it.
 ///
 /// Its transmitting end is reached under the TX lock (the locked disciplines) or by whoever holds
 /// the running bit (`lockless`); one discipline uses one way only.
 pub struct Link {
-    pub(super) gate: Gate,
+    gate: Gate,
     pub(super) wire: SpinLock<Wire>,
+    /// Present if somebody has to know how far transmission has come.
+    progress: Option<Progress>,
+    /// Present if there is a byte limit.
+    limit: Option<LimitGauge>,
     counters: Arc<TxCounters>,
+}
+
+/// What others may read of the byte limit. Written by whoever transmits.
+#[derive(Debug, Default)]
+struct LimitGauge {
+    limit: Counter,
+    inflight: Counter,
+    held: Counter,
 }
 
 /// What the thread that transmits now has to itself.
 pub struct Wire {
     tx: Tx,
+    limit: Option<FrameLimit>,
+    /// The frames of a batch that the limit lets go.
+    part: Batch,
 }
 
 impl Link {
-    pub(super) fn new(tx: Tx) -> Self {
+    pub(super) fn new(tx: Tx, spec: &QdiscSpec) -> Self {
         let counters = Arc::clone(tx.counters());
-        let wire = Wire { tx };
-        Self { gate: Gate::new(), wire: SpinLock::new(wire), counters }
+        let limit = spec.bql.then(FrameLimit::new);
+        let wire = Wire { tx, limit, part: Batch::new(Batch::DEFAULT) };
+        Self {
+            gate: Gate::new(),
+            wire: SpinLock::new(wire),
+            progress: spec.small_queue.map(|_| Progress::default()),
+            limit: spec.bql.then(LimitGauge::default),
+            counters,
+        }
     }
 
     /// Takes the TX lock (`HARD_TX_LOCK`): one lock operation, and one when the guard goes.
@@ -45,10 +71,27 @@ impl Link {
         self.gate.is_stopped()
     }
 
+    /// Frames left the queue, for the TX ring or for good.
+    #[inline(always)]
+    pub(super) fn handed(&self, frames: usize) {
+        if let Some(progress) = &self.progress {
+            progress.handed(frames);
+        }
+    }
+
+    /// How far transmission has come, if somebody has to know.
+    pub(super) fn progress(&self) -> Option<&Progress> {
+        self.progress.as_ref()
+    }
+
     /// Adds what the TX side knows.
     pub(super) fn read(&self, stats: &mut QdiscStats) {
         stats.dropped.tx_error = self.counters.errors.value();
-        stats.bql = None::<BqlStats>;
+        stats.bql = self.limit.as_ref().map(|gauge| BqlStats {
+            limit: gauge.limit.value(),
+            inflight: gauge.inflight.value(),
+            held: gauge.held.value(),
+        });
     }
 
     /// The counters of the transmitting end.
@@ -63,32 +106,92 @@ impl Wire {
     #[inline]
     pub(super) fn transmit(
         &mut self,
-        gate: &Gate,
+        link: &Link,
         lane: &LaneCounters,
         batch: &mut Batch,
-        _now: u64,
+        now: u64,
     ) -> usize {
-        let taken = self.tx.transmit(batch);
-        if batch.is_empty() { taken } else { taken + self.transmit_full(gate, lane, batch) }
+        let mut taken = match self.limit {
+            None => self.tx.transmit(batch),
+            Some(_) => self.transmit_limited(batch, now),
+        };
+        if !batch.is_empty() {
+            taken += self.transmit_full(link, lane, batch, now);
+        }
+        if self.limit.is_some() || link.progress.is_some() {
+            self.publish(link, taken);
+        }
+        taken
     }
 
     /// The TX ring is full: stops the queue and looks again.
     #[cold]
-    fn transmit_full(&mut self, gate: &Gate, lane: &LaneCounters, batch: &mut Batch) -> usize {
+    fn transmit_full(
+        &mut self,
+        link: &Link,
+        lane: &LaneCounters,
+        batch: &mut Batch,
+        now: u64,
+    ) -> usize {
         let mut taken = 0;
-        let stopped = gate.stop(|| {
-            taken += self.tx.transmit(batch);
+        let stopped = link.gate.stop(|| {
+            taken += match self.limit {
+                None => self.tx.transmit(batch),
+                Some(_) => self.transmit_limited(batch, now),
+            };
             batch.is_empty()
         });
         lane.stops.add(u64::from(stopped));
         taken
     }
 
+    /// As [`Wire::transmit`], as far as the byte limit goes.
+    fn transmit_limited(&mut self, batch: &mut Batch, now: u64) -> usize {
+        let Self { tx, limit: Some(limit), part } = self else { return 0 };
+        let mut total = 0;
+        limit.settle(tx.pending(), now);
+        while !batch.is_empty() {
+            let admitted = limit.admit(batch.iter().map(|frame| frame.len())).min(part.room());
+            if admitted == 0 {
+                limit.held += 1;
+                break;
+            }
+            part.as_vec().extend(batch.drain(admitted));
+            limit.offer(part.iter().map(|frame| frame.len()));
+            let taken = tx.transmit(part);
+            limit.taken(taken, part.len());
+            total += taken;
+            limit.settle(tx.pending(), now);
+            if !part.is_empty() {
+                let left = part.len();
+                batch.as_vec().splice(0..0, part.drain(left));
+                break;
+            }
+        }
+        total
+    }
+
+    /// Tells others how far transmission has come.
+    fn publish(&self, link: &Link, taken: usize) {
+        if let Some(progress) = &link.progress {
+            progress.sent(taken, self.tx.pending());
+        }
+        if let (Some(gauge), Some(limit)) = (&link.limit, &self.limit) {
+            gauge.limit.set(limit.bytes.limit());
+            gauge.inflight.set(limit.bytes.inflight());
+            gauge.held.set(limit.held);
+        }
+    }
+
     /// Sends what was taken, reclaims what was sent, and starts a stopped queue: true if the
     /// caller is to run it.
-    pub(super) fn flush(&mut self, gate: &Gate, lane: &LaneCounters, _now: u64) -> Result<bool> {
+    pub(super) fn flush(&mut self, link: &Link, lane: &LaneCounters, now: u64) -> Result<bool> {
         let result = self.tx.flush();
-        let woken = gate.wake();
+        if let Some(limit) = &mut self.limit {
+            limit.settle(self.tx.pending(), now);
+        }
+        self.publish(link, 0);
+        let woken = link.gate.wake();
         lane.wakes.add(u64::from(woken));
         result.map(|()| woken)
     }

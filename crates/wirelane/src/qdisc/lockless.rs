@@ -20,7 +20,7 @@
 use super::handover::{Container, HandOver, Host, Input, Way};
 use super::link::{Link, Wire};
 use super::stats::{LaneCounters, QdiscStats, Sent};
-use super::{Lane, Qdisc};
+use super::{Lane, Qdisc, bytes};
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
 
@@ -50,9 +50,11 @@ impl Lockless {
         Self { core, limit, bypass }
     }
 
-    /// The limit, unless the ring is it.
+    /// How many frames the ring may hold now, unless the ring itself sees to that.
+    #[inline]
     fn limit_beside(&self, input: &Input<Frame>) -> Option<usize> {
-        (self.limit != input.capacity()).then_some(self.limit)
+        let stashed = self.core.stashed();
+        (self.limit != input.capacity() || stashed > 0).then(|| self.limit.saturating_sub(stashed))
     }
 
     /// What a producer needs to send.
@@ -117,11 +119,6 @@ fn enqueue(
     left
 }
 
-/// The bytes of some frames.
-fn bytes(frames: &[Frame]) -> u64 {
-    frames.iter().map(|frame| frame.len() as u64).sum()
-}
-
 impl Host for Port<'_> {
     type Batch = Batch;
 
@@ -135,10 +132,11 @@ impl Host for Port<'_> {
         let length = if way == Way::Ring { bytes(batch) } else { 0 };
         // SAFETY: only the runner gets here, and with this discipline nobody takes the TX lock.
         let wire = unsafe { self.link.wire.get() };
-        let sent = wire.transmit(&self.link.gate, self.counters, batch, self.now) as u64;
+        let sent = wire.transmit(self.link, self.counters, batch, self.now) as u64;
         match way {
             Way::Bypass => self.counters.bypassed.add(sent),
             Way::Ring => {
+                self.link.handed(sent as usize);
                 self.counters.dequeued.add(sent);
                 self.counters.dequeued_bytes.add(length - bytes(batch));
                 if !batch.is_empty() {
@@ -177,6 +175,10 @@ impl Qdisc for Lockless {
         taken
     }
 
+    fn position(&self, lane: &Lane) -> u64 {
+        lane.input.as_ref().map_or(0, Input::published)
+    }
+
     fn len(&self) -> usize {
         self.core.len()
     }
@@ -198,7 +200,7 @@ impl Qdisc for Lockless {
         self.core.run(&mut port, out, |port| {
             // SAFETY: only the runner gets here, and nobody takes the TX lock.
             let wire = unsafe { link.wire.get() };
-            match wire.flush(&link.gate, port.counters, now) {
+            match wire.flush(link, port.counters, now) {
                 Ok(woken) => woken,
                 Err(error) => {
                     result = Err(error);

@@ -25,11 +25,15 @@
 
 pub(crate) mod gate;
 pub(crate) mod handover;
+pub mod limit;
 pub(crate) mod lock;
 pub(crate) mod run;
+pub mod small_queue;
 pub mod stats;
 
 pub mod bulk;
+#[cfg(not(loom))]
+pub mod chooser;
 #[cfg(not(loom))]
 mod egress;
 #[cfg(not(loom))]
@@ -46,18 +50,22 @@ pub mod spec;
 pub use self::stats::{QdiscDropped, QdiscStats, Sent};
 #[cfg(not(loom))]
 pub use self::{
+    chooser::{Choice, Egresses, Producer},
     egress::{Egress, Handle},
     link::{Link, Wire},
     spec::{Kind, QdiscSpec},
 };
 
 #[cfg(not(loom))]
-use self::{handover::Input, stats::LaneCounters};
+use self::{handover::Input, small_queue::SmallQueue, stats::LaneCounters};
 #[cfg(not(loom))]
 use crate::{
     error::Result,
     frame::{Batch, Frame},
 };
+
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 /// Frames that a producer hands to the TX ring at most before it leaves the rest to others: no
 /// producer is held by the others' traffic for long (`weight_p` of the kernel's `__qdisc_run`).
@@ -81,6 +89,10 @@ pub trait Qdisc: Send + Sync {
     /// Moves up to `max` frames, oldest first, to the end of `into` while it has room; returns how
     /// many.
     fn dequeue(&self, lane: &mut Lane, into: &mut Batch, max: usize, now: u64) -> usize;
+
+    /// A number that the frames which have left the queue will have reached, at the latest, when
+    /// all that the producer of `lane` has enqueued is among them.
+    fn position(&self, lane: &Lane) -> u64;
 
     /// Frames in the queue.
     fn len(&self) -> usize;
@@ -119,6 +131,9 @@ pub struct Lane {
     out: Batch,
     /// The producing end of a ring.
     input: Option<Input<Frame>>,
+    small: Option<SmallQueue>,
+    /// The frames of a batch that the small queue lets go.
+    part: Batch,
 }
 
 #[cfg(not(loom))]
@@ -132,6 +147,19 @@ impl Lane {
             Kind::Bulk { round } | Kind::Noqueue { round: Some(round) } => round as usize,
             _ => 0,
         };
-        Self { counters, out: Batch::new(round.max(Batch::DEFAULT)), input }
+        Self {
+            counters,
+            out: Batch::new(round.max(Batch::DEFAULT)),
+            input,
+            small: spec.small_queue.map(SmallQueue::new),
+            part: Batch::default(),
+        }
     }
+}
+
+/// The bytes of some frames.
+#[cfg(not(loom))]
+#[inline]
+fn bytes(frames: &[Frame]) -> u64 {
+    frames.iter().map(|frame| frame.len() as u64).sum()
 }

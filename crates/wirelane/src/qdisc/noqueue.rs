@@ -37,6 +37,10 @@ impl Qdisc for Noqueue {
         0
     }
 
+    fn position(&self, _: &Lane) -> u64 {
+        0
+    }
+
     fn len(&self) -> usize {
         0
     }
@@ -47,13 +51,13 @@ impl Qdisc for Noqueue {
         let offered = batch.len();
         let mut sent = 0;
         if offered <= self.round {
-            sent = link.lock(counters).transmit(&link.gate, counters, batch, now);
+            sent = link.lock(counters).transmit(link, counters, batch, now);
         } else {
             while !batch.is_empty() {
                 let round = self.round.min(out.room());
                 out.as_vec().extend(batch.drain(round));
                 let wanted = out.len();
-                let n = link.lock(counters).transmit(&link.gate, counters, out, now);
+                let n = link.lock(counters).transmit(link, counters, out, now);
                 sent += n;
                 if n < wanted {
                     let left = out.len();
@@ -70,7 +74,7 @@ impl Qdisc for Noqueue {
     }
 
     fn flush(&self, lane: &mut Lane, link: &Link, now: u64) -> Result<()> {
-        link.lock(&lane.counters).flush(&link.gate, &lane.counters, now).map(drop)
+        link.lock(&lane.counters).flush(link, &lane.counters, now).map(drop)
     }
 
     fn with_wire(&self, lane: &mut Lane, link: &Link, act: &mut dyn FnMut(&mut Wire)) {

@@ -203,6 +203,11 @@ impl<T: Send, P: Side, C: Side> Enqueuer<T, P, C> {
 }
 
 impl<T, P: Side, C: Side> Enqueuer<T, P, C> {
+    /// The index behind all that is published: what this handle has enqueued is below it.
+    pub(crate) fn published(&self) -> u64 {
+        self.handle.shared.producers.published(Ordering::Acquire)
+    }
+
     /// The ring.
     pub fn ring(&self) -> Ring<T, P, C> {
         Ring { shared: Arc::clone(&self.handle.shared), sides: PhantomData }

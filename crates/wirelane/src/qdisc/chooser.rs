@@ -1,0 +1,166 @@
+//! Which TX queue a frame takes, when there are several with a discipline each.
+//!
+//! ```text
+//!             ┌─ flow hash, CPU or the caller ─┐
+//!   producer ─┤                                ├─▶ Egress of TX queue 0
+//!             └────────────────────────────────┴─▶ Egress of TX queue 1
+//! ```
+//!
+//! Every choice keeps the order within a flow: by flow hash, a flow has one queue for good
+//! (`skb_tx_hash` in Linux); by CPU, a *producer* has one queue for good, whichever CPU it runs on
+//! later, where Linux has to wait for a flow to be idle before it may move it (`ooo_okay`).
+
+use std::sync::Arc;
+
+use wirelane_wire::FlowKey;
+use wirelane_wire::rss::{HashInput, IndirectionTable, ToeplitzKey, ToeplitzTable};
+
+use super::egress::{Egress, Handle};
+use super::stats::{QdiscStats, Sent};
+use crate::error::Result;
+use crate::frame::Batch;
+
+/// How the TX queue is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// By receive-side scaling's hash of addresses and ports. What is not IP takes the first
+    /// queue; so do not mix fragments and whole packets of a flow, whose ports only the latter
+    /// show, where order between them matters (as with any network card).
+    #[default]
+    FlowHash,
+    /// By the CPU on which the producer was made, modulo the number of queues.
+    Cpu,
+    /// The first queue; [`Producer::send_to`] takes any other.
+    Explicit,
+}
+
+/// The TX queues of a port, each with its discipline. Clones are the same queues.
+#[derive(Clone)]
+pub struct Egresses {
+    queues: Arc<[Egress]>,
+    choice: Choice,
+    hash: Arc<FlowHash>,
+}
+
+/// The hash, prepared.
+struct FlowHash {
+    toeplitz: ToeplitzTable,
+    table: IndirectionTable<128>,
+}
+
+impl FlowHash {
+    #[inline]
+    fn queue(&self, frame: &[u8]) -> usize {
+        let hash = match FlowKey::parse(frame) {
+            Ok(Some(key)) => self.toeplitz.hash(HashInput::with_ports(&key).bytes()),
+            _ => 0,
+        };
+        usize::from(self.table.queue(hash))
+    }
+}
+
+impl Egresses {
+    /// Puts the chooser in front of `queues`.
+    pub fn new(queues: impl IntoIterator<Item = Egress>, choice: Choice) -> Self {
+        let queues: Arc<[Egress]> = queues.into_iter().collect();
+        let hash = FlowHash {
+            toeplitz: ToeplitzTable::new(&ToeplitzKey::MICROSOFT),
+            table: IndirectionTable::spread(u16::try_from(queues.len()).unwrap_or(u16::MAX)),
+        };
+        Self { queues, choice, hash: Arc::new(hash) }
+    }
+
+    /// The queues.
+    pub fn queues(&self) -> &[Egress] {
+        &self.queues
+    }
+
+    /// The ends of one more producer, made on its thread if the CPU chooses.
+    pub fn producer(&self) -> Producer {
+        let own = match self.choice {
+            Choice::Cpu => rustix::thread::sched_getcpu() % self.queues.len().max(1),
+            Choice::FlowHash | Choice::Explicit => 0,
+        };
+        let lanes = self.queues.iter().map(|queue| (queue.handle(), Batch::default())).collect();
+        let by_hash = self.choice == Choice::FlowHash && self.queues.len() > 1;
+        Producer { lanes, own, hash: by_hash.then(|| Arc::clone(&self.hash)) }
+    }
+
+    /// What happened at each queue.
+    pub fn stats(&self) -> Vec<QdiscStats> {
+        self.queues.iter().map(Egress::stats).collect()
+    }
+}
+
+/// One producer's ends of all queues.
+pub struct Producer {
+    /// The end of each queue, and the frames of a batch that go there; empty between calls.
+    lanes: Vec<(Handle, Batch)>,
+    /// The queue of all frames, if no hash chooses.
+    own: usize,
+    hash: Option<Arc<FlowHash>>,
+}
+
+impl Producer {
+    /// Sends the frames of `batch` through the queues that they belong to; see [`Handle::send`].
+    /// Frames that are refused stay in `batch`, in order within each queue.
+    pub fn send(&mut self, batch: &mut Batch, now: u64) -> Sent {
+        let Some(hash) = &self.hash else { return self.send_to(self.own, batch, now) };
+        let mut total = Sent::default();
+        while !batch.is_empty() {
+            for frame in batch.drain(Batch::DEFAULT) {
+                let queue = hash.queue(frame.data());
+                if let Some((_, staged)) = self.lanes.get_mut(queue) {
+                    staged.as_vec().push(frame);
+                }
+            }
+            let mut kept = 0;
+            for (handle, staged) in self.lanes.iter_mut().filter(|(_, staged)| !staged.is_empty()) {
+                let sent = handle.send(staged, now);
+                total.accepted += sent.accepted;
+                total.dropped += sent.dropped;
+                batch.as_vec().splice(kept..kept, staged.drain(sent.refused));
+                kept += sent.refused;
+            }
+            if kept > 0 {
+                break;
+            }
+        }
+        Sent { refused: batch.len(), ..total }
+    }
+
+    /// Sends all of `batch` through the queue at position `queue`; refuses it if there is none.
+    pub fn send_to(&mut self, queue: usize, batch: &mut Batch, now: u64) -> Sent {
+        match self.lanes.get_mut(queue) {
+            Some((handle, _)) => handle.send(batch, now),
+            None => Sent { refused: batch.len(), ..Sent::default() },
+        }
+    }
+
+    /// [`Handle::flush`] of every queue; returns how many frames wait in all of them.
+    ///
+    /// # Errors
+    /// The first that a queue returned; all were flushed.
+    pub fn flush(&mut self, now: u64) -> Result<usize> {
+        let (mut waiting, mut failure) = (0, None);
+        for (handle, _) in &mut self.lanes {
+            match handle.flush(now) {
+                Ok(frames) => waiting += frames,
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.map_or(Ok(waiting), Err)
+    }
+
+    /// The choice of the hash, for comparison.
+    #[cfg(test)]
+    pub(super) fn hash_for_tests(&self) -> impl Fn(&[u8]) -> usize + 'static {
+        let hash = self.hash.clone();
+        move |frame| hash.as_ref().map_or(0, |hash| hash.queue(frame))
+    }
+
+    /// The end of the queue at position `queue`.
+    pub fn handle(&mut self, queue: usize) -> Option<&mut Handle> {
+        self.lanes.get_mut(queue).map(|(handle, _)| handle)
+    }
+}
