@@ -8,8 +8,6 @@
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
-use std::io::Write;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +15,7 @@ use crossbeam_queue::ArrayQueue;
 use wirelane::bench::ring::{
     SLOTS, bulk_one_core, bulk_two_cores, crowd, one_core, pair_one_core, ticks_per_ns, two_cores,
 };
+use wirelane::bench::rte_ring::{self, Figure};
 use wirelane::ring::{Multi, Single};
 
 /// As many as in DPDK's test: 2^15 batches.
@@ -137,37 +136,19 @@ fn rtrb_steps(bulk: usize) -> (impl FnMut() -> usize + Send, impl FnMut() -> usi
     (enqueue, dequeue)
 }
 
-/// The figures of DPDK's own test, if it is there; it prints cycles, as in version 22.11:
-/// `legacy APIs: SP/SC: bulk (size: 32): 3.95`.
+/// The figures of DPDK's own test, if it is there.
 fn rte_ring(figures: &mut Figures, cycles: f64) {
-    let arguments = ["--no-huge", "--no-pci", "--no-telemetry", "-l", "0,1", "-m", "512"];
-    let mut command = Command::new("dpdk-test");
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let Ok(mut child) = command.spawn() else { return };
-    child.stdin.take().unwrap().write_all(b"ring_perf_autotest\nquit\n").unwrap();
-    let output = child.wait_with_output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let mut heading = "";
-    for line in text.lines() {
-        if line.starts_with("###") {
-            heading = line;
-        }
-        let Some((what, figure)) = line.rsplit_once(':') else { continue };
-        let Ok(figure) = figure.trim().parse::<f64>() else { continue };
-        let has = |words: &[&str]| words.iter().all(|word| what.contains(word));
-        let pair = heading.contains("physical cores");
-        let case = match what {
-            _ if !has(&["legacy"]) => continue,
-            _ if pair && has(&["SP/SC", "8)"]) => SPSC_8,
-            _ if pair && has(&["SP/SC", "32)"]) => SPSC_32,
-            _ if pair && has(&["MP/MC", "8)"]) => MPMC_8,
-            _ if pair && has(&["MP/MC", "32)"]) => MPMC_32,
-            _ if heading.contains("single") && has(&["SP/SC"]) => SPSC_PAIR,
-            _ if heading.contains("single") && has(&["MP/MC"]) => MPMC_PAIR,
-            _ if heading.contains("Testing bulk") && has(&["SP/SC", "32)"]) => SPSC_BATCH,
-            _ if heading.contains("Testing bulk") && has(&["MP/MC", "32)"]) => MPMC_BATCH,
-            _ => continue,
+    let Ok(measured) = rte_ring::measure(Duration::from_secs(60)) else { return };
+    for (figure, value) in measured {
+        let case = match figure {
+            Figure::Pair { multi: false } => SPSC_PAIR,
+            Figure::Pair { multi: true } => MPMC_PAIR,
+            Figure::TwoCores { multi: false, bulk: 8 } => SPSC_8,
+            Figure::TwoCores { multi: false, bulk: 32 } => SPSC_32,
+            Figure::TwoCores { multi: true, bulk: 8 } => MPMC_8,
+            Figure::TwoCores { multi: true, bulk: 32 } => MPMC_32,
+            Figure::TwoCores { .. } => continue,
         };
-        figures.entry((case, "rte_ring")).or_default().push(figure / cycles);
+        figures.entry((case, "rte_ring")).or_default().push(value / cycles);
     }
 }
