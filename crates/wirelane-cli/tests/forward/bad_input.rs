@@ -60,3 +60,23 @@ fn privileged_queues_and_privileges() {
     let ended = output(ns.command("setpriv").args(setpriv));
     assert_refused(&ended, 1, &["CAP_NET_RAW"]);
 }
+
+/// A file is created as the user that the command has become.
+#[test]
+fn privileged_files_are_not_created_as_root() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    if !privileged::require() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.pcapng");
+    let sink = format!("file:{}", path.display());
+    let args = ["forward", "-q", "sim:1?count=10", &sink, "-Z", "65534:65534"];
+    let ended = output(&mut wirelane(args));
+    assert_refused(&ended, 1, &["x.pcapng", "gave its privileges away", "--keep-privileges"]);
+    chown(&directory, Some(65_534), Some(65_534)).unwrap();
+    std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o700)).unwrap();
+    assert!(output(&mut wirelane(args)).status.success());
+    assert_eq!(path.metadata().unwrap().uid(), 65_534);
+    assert_eq!(packets(&path).len(), 10);
+}

@@ -91,6 +91,13 @@ impl Bridge {
         })
     }
 
+    fn promiscuous(&self) -> [bool; 2] {
+        self.inner().map(|end| {
+            let text = self.middle.run("ip", ["-d", "link", "show", "dev", &end.interface]);
+            !text.contains("promiscuity 0 ")
+        })
+    }
+
     /// Every packet that the inner ends have received was sent by the other one, or counted.
     #[track_caller]
     fn assert_balanced(&self, summary: &Value) {
@@ -118,6 +125,7 @@ fn privileged_datagrams_through_the_middle() {
     bridge.left.run("ip", ["neigh", "flush", "all"]);
     let before = bridge.inner().map(|end| end.statistic("rx_packets"));
     let running = bridge.forward(&[]);
+    assert_eq!(bridge.promiscuous(), [true, true]);
     assert_eq!(bridge.exchange(20, 100), 20);
     assert_eq!(bridge.exchange(5, 1472), 5, "the longest packet");
     let (summary, _) = running.finish();
@@ -129,6 +137,7 @@ fn privileged_datagrams_through_the_middle() {
         assert_eq!(received, end.statistic("rx_packets") - before[port]);
     }
     assert_eq!(bridge.exchange(1, 100), 0, "nothing forwards any more");
+    assert_eq!(bridge.promiscuous(), [false, false]);
 }
 
 /// A transfer over four connections, with acknowledgements the other way.
