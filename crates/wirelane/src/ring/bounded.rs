@@ -27,6 +27,22 @@ use crate::sync::{Arc, CachePadded, Mutex, Ordering};
 /// assert_eq!(rx.dequeue_bulk(&mut got, 32), 4);
 /// assert_eq!(got, [1, 2, 3, 4]);
 /// ```
+///
+/// A second handle of a `Single` side, or one handle in two threads, does not compile:
+///
+/// ```compile_fail,E0599
+/// # use wirelane::ring::{Multi, Ring, Single};
+/// let (tx, rx) = Ring::<u32, Multi, Single>::bounded(256);
+/// let second = rx.clone();
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use wirelane::ring::{Multi, Ring, Single};
+/// let (tx, rx) = Ring::<u32, Multi, Single>::bounded(256);
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| tx.len());
+/// });
+/// ```
 pub struct Ring<T, P: Side = Multi, C: Side = Multi> {
     shared: Arc<Shared<T>>,
     sides: PhantomData<fn() -> (P, C)>,

@@ -71,7 +71,8 @@ impl Registry {
         let entry = Arc::new(Entry {
             end,
             id,
-            claimed: AtomicU64::new(0),
+            // No index that a ring which starts at 0 will ever reach.
+            claimed: AtomicU64::new(u64::MAX),
             retries: Counter::default(),
             waits: Counter::default(),
             stalled: Counter::default(),

@@ -55,15 +55,22 @@ fn wide(start: u32) -> u64 {
 }
 
 fn behaves_like_a_fifo<P: Side, C: Side>() {
+    // Miri takes minutes for both ways to send; the soaks mix them too.
+    let (bulk, reserving) = (!cfg!(miri) || !P::MULTI, !cfg!(miri) || P::MULTI);
     for seed in 0..if cfg!(miri) { 1 } else { 4 } {
-        oracle::check(seed, |start, capacity| {
-            let (tx, rx) = Ring::<u64, P, C>::bounded_at(capacity, wide(start));
-            Bulk(tx, rx)
-        });
-        oracle::check(seed, |start, capacity| {
-            let (tx, rx) = Ring::<u64, P, C>::bounded_at(capacity, wide(start));
-            Reserving(tx, rx)
-        });
+        let ring = |start, capacity| Ring::<u64, P, C>::bounded_at(capacity, wide(start));
+        if bulk {
+            oracle::check(seed, |start, capacity| {
+                let (tx, rx) = ring(start, capacity);
+                Bulk(tx, rx)
+            });
+        }
+        if reserving {
+            oracle::check(seed, |start, capacity| {
+                let (tx, rx) = ring(start, capacity);
+                Reserving(tx, rx)
+            });
+        }
     }
 }
 
