@@ -153,7 +153,7 @@ pub(crate) fn watch(
 ) {
     let mut progress = if args.quiet { None } else { Progress::new(session.queues()) };
     while !signals.stop() {
-        let mut pause = Duration::from_millis(50);
+        let mut pause = Duration::from_millis(100);
         if let Some(duration) = args.duration {
             let left = duration.saturating_sub(started.elapsed());
             if left.is_zero() {

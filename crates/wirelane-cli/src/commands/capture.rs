@@ -61,8 +61,8 @@ pub(crate) struct CaptureArgs {
     /// Receive ring per queue, in bytes
     #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Machine")]
     ring: Option<u64>,
-    /// Memory between the receiving threads and the writer, in bytes
-    #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "64M", help_heading = "Machine")]
+    /// Most memory between the receiving threads and the writer, in bytes
+    #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "256M", help_heading = "Machine")]
     buffer: u64,
     #[command(flatten)]
     session: SessionArgs,

@@ -1,7 +1,7 @@
 //! Where encoded bytes go: a file or standard output, in large chunks of whole blocks.
 //!
-//! Chunks are 256 KiB: the buffer stays in the L2 cache between filling it and `write(2)`, and the system call is paid
-//! once in 170 packets of 1500 bytes. Of the sizes that `benches/capture_file.rs` compares on `/dev/shm`, 16 KiB is a
+//! Chunks are 128 KiB: the buffer stays in the L2 cache between filling it and `write(2)`, and the system call is paid
+//! once in 85 packets of 1500 bytes. Of the sizes that `benches/capture_file.rs` compares on `/dev/shm`, 16 KiB is a
 //! tenth slower and everything from 64 KiB to 4 MiB the same within the noise, at or above the speed of `dd bs=1M`.
 
 use std::fs::{File, OpenOptions};
@@ -19,11 +19,11 @@ use super::record::{Record, Section, Source, Statistics};
 use super::writer::FileFormat;
 
 /// Bytes per `write(2)`, without compression.
-const CHUNK: usize = 256 * 1024;
+const CHUNK: usize = 128 * 1024;
 /// Bytes per compressed chunk, before compression.
 const COMPRESSED_CHUNK: usize = 1024 * 1024;
 /// Runs of blocks of this length are written without a copy into the buffer.
-const DIRECT: usize = 64 * 1024;
+const DIRECT: usize = 32 * 1024;
 /// Nothing stays unwritten for longer, in nanoseconds, when [`Output::flush_if_older`] is called.
 const MAX_DELAY: u64 = 1_000_000_000;
 

@@ -8,7 +8,7 @@ use crate::capture::{Direction, Record, pcapng};
 use crate::frame::Frame;
 
 /// A partly filled chunk goes to the writer when its first packet is this old, in nanoseconds.
-pub(super) const PATIENCE: u64 = 20_000_000;
+pub(super) const PATIENCE: u64 = 50_000_000;
 
 /// Enhanced packet blocks of one source, in the order received.
 pub(super) struct Chunk {

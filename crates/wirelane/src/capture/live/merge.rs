@@ -95,16 +95,16 @@ impl ChunkMerge {
         self.inputs.iter().map(|input| input.watermark).min().unwrap_or(u64::MAX)
     }
 
-    /// Takes the next run and passes it to `write`; false if nothing may leave yet. Packets up to
-    /// `overdue` leave whatever was promised.
+    /// Takes the next run that is not younger than `limit` and passes it to `write`; says from which
+    /// input it was, or `None` if there is none. Give [`ChunkMerge::take_spent`] a chance afterwards.
+    #[inline]
     pub(super) fn pop<E>(
         &mut self,
-        overdue: u64,
+        mut limit: u64,
         write: impl FnOnce(Run<'_>) -> Result<(), E>,
-    ) -> Result<bool, E> {
+    ) -> Result<Option<usize>, E> {
         // The oldest head, and up to when its input may go on alone.
         let (mut first, mut oldest) = (usize::MAX, u64::MAX);
-        let mut limit = self.horizon().max(overdue);
         for (i, input) in self.inputs.iter().enumerate() {
             let Some(time) = input.head else { continue };
             if first == usize::MAX || time < oldest {
@@ -117,21 +117,24 @@ impl ChunkMerge {
             }
         }
         if first == usize::MAX || oldest > limit {
-            return Ok(false);
+            return Ok(None);
         }
-        let input = &mut self.inputs[first];
-        let Some(chunk) = input.chunks.front() else { return Ok(false) };
-        let (start, mut end, mut packets) = (input.offset, input.offset, 0);
-        while let Some(block) = chunk.block(end).filter(|block| block.timestamp <= limit) {
+        let Input { chunks, offset, head, .. } = &mut self.inputs[first];
+        let Some(chunk) = chunks.front() else { return Ok(None) };
+        let (start, mut end, mut packets) = (*offset, *offset, 0);
+        *head = loop {
+            let Some(block) = chunk.block(end) else { break None };
+            if block.timestamp > limit {
+                break Some(block.timestamp);
+            }
             self.violations += u64::from(block.timestamp < self.newest);
             self.newest = self.newest.max(block.timestamp);
             end += block.len;
             packets += 1;
-        }
-        input.offset = end;
-        let run = Run { input: first, chunk, range: start..end, packets };
-        write(run)?;
-        Ok(true)
+        };
+        *offset = end;
+        write(Run { input: first, chunk, range: start..end, packets })?;
+        Ok(Some(first))
     }
 
     /// Takes the first chunk out, whether its packets have left or not; also says how many
@@ -150,14 +153,15 @@ impl ChunkMerge {
         Some((chunk, packets, bytes))
     }
 
-    /// Takes out a chunk whose packets have all left.
+    /// Takes out the first chunk of an input if its packets have all left.
+    #[inline]
     pub(super) fn take_spent(&mut self, input: usize) -> Option<Chunk> {
         let input = &mut self.inputs[input];
-        let spent = input.chunks.front().is_some_and(|chunk| input.offset >= chunk.bytes().len());
-        let chunk = if spent { input.chunks.pop_front() } else { None };
-        if chunk.is_some() {
-            input.offset = 0;
+        if input.head.is_some() {
+            return None;
         }
+        let chunk = input.chunks.pop_front();
+        input.offset = 0;
         input.find_head();
         chunk
     }
@@ -204,21 +208,17 @@ mod tests {
     /// Everything that may leave now, as (input, time).
     fn pop_all(merge: &mut ChunkMerge, overdue: u64) -> Vec<(usize, u64)> {
         let mut out = Vec::new();
-        loop {
-            let mut from = 0;
-            let popped = merge.pop(overdue, |run| {
-                from = run.input;
-                let records: Vec<_> = run.records().collect();
-                assert_eq!(records.len() as u64, run.packets);
-                assert!(records.iter().all(|record| record.data == [run.input as u8; 5]));
-                out.extend(records.iter().map(|record| (run.input, record.timestamp)));
-                Ok::<_, ()>(())
-            });
+        let limit = merge.horizon().max(overdue);
+        while let Ok(Some(from)) = merge.pop(limit, |run| {
+            let records: Vec<_> = run.records().collect();
+            assert_eq!(records.len() as u64, run.packets);
+            assert!(records.iter().all(|record| record.data == [run.input as u8; 5]));
+            out.extend(records.iter().map(|record| (run.input, record.timestamp)));
+            Ok::<_, ()>(())
+        }) {
             merge.take_spent(from);
-            if popped != Ok(true) {
-                return out;
-            }
         }
+        out
     }
 
     #[test]

@@ -32,8 +32,8 @@ use self::writer::{Finished, Input, Ledger, WriterThread};
 use crate::capture::{CaptureWriter, Source, WriterOptions, Written, split_name};
 use crate::error::{Error, Result};
 use crate::mask::Class;
-use crate::pipeline::budget::{Allowance, Budget};
 use crate::pipeline;
+use crate::pipeline::budget::{Allowance, Budget};
 use crate::placement::Placement;
 use crate::port::{Control, FrameCounts, Port, PortInfo, Rx};
 use crate::ring::channel;
@@ -56,7 +56,7 @@ pub struct CaptureConfig {
     pub placement: Placement,
     /// End after this many packets.
     pub packets: Option<u64>,
-    /// Memory between the receiving threads and the writer, in bytes.
+    /// Memory between the receiving threads and the writer, in bytes; taken as it is needed.
     pub buffer: usize,
     /// How often counters are written into the file.
     pub statistics_every: Duration,
@@ -69,7 +69,7 @@ impl Default for CaptureConfig {
             single: false,
             placement: Placement::default(),
             packets: None,
-            buffer: 64 << 20,
+            buffer: 256 << 20,
             statistics_every: Duration::from_secs(10),
         }
     }
@@ -260,6 +260,7 @@ impl Capture {
                     current: None,
                     watermark: Arc::clone(&watermark),
                     bell: Arc::clone(&bell),
+                    unannounced: 0,
                 });
                 writer_inputs.push(Input {
                     counters,

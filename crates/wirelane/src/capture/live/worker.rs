@@ -13,8 +13,11 @@ use crate::ring::{Receiver, Sender};
 use crate::stats::RxCounters;
 use crate::sync::{Doorbell, Watermark};
 
-/// Bytes per chunk, about what fits into a second-level cache beside the rest.
-const CHUNK: usize = 256 * 1024;
+/// Bytes per chunk: a few of them on their way fit into a second-level cache beside the rest.
+const CHUNK: usize = 128 * 1024;
+/// The writer looks for chunks by itself every now and then; it is woken for this many. A wake-up
+/// costs as much as to encode thousands of packets.
+const WORTH_WAKING: usize = 4;
 /// Empty chunks that a lane keeps while nothing comes.
 const KEPT: usize = 4;
 
@@ -58,6 +61,8 @@ pub(super) struct Lane {
     /// Time up to which everything has been handed over.
     pub(super) watermark: Arc<Watermark>,
     pub(super) bell: Arc<Doorbell>,
+    /// Chunks handed over since the bell was rung.
+    pub(super) unannounced: usize,
 }
 
 /// What a receiving thread does with its frames: encode them, or only count them.
@@ -103,10 +108,16 @@ impl Consumer for Worker {
 }
 
 impl Worker {
-    /// Hands over what is left. The writer sees the end once the lanes are dropped.
-    pub(super) fn finish(&mut self) {
-        self.lanes.iter_mut().for_each(Lane::hand_over);
+    /// Hands over what is left, and ends the lanes.
+    pub(super) fn finish(mut self) {
         self.allowance.give_back();
+        for mut lane in self.lanes.drain(..) {
+            lane.hand_over();
+            let Lane { filled, bell, .. } = lane;
+            // In this order: who wakes up finds the lane ended.
+            drop(filled);
+            bell.ring();
+        }
     }
 }
 
@@ -142,6 +153,7 @@ impl Lane {
             if self.credit.take() {
                 return Some(Chunk::new(CHUNK));
             }
+            self.announce();
             if !lossless || self.spent.is_finished() {
                 return None;
             }
@@ -163,6 +175,14 @@ impl Lane {
         let Some(chunk) = self.current.take_if(|chunk| !chunk.is_empty()) else { return };
         let sent = self.filled.send_one(chunk);
         debug_assert!(sent.is_ok());
+        self.unannounced += 1;
+        if self.unannounced >= WORTH_WAKING {
+            self.announce();
+        }
+    }
+
+    fn announce(&mut self) {
+        self.unannounced = 0;
         self.bell.ring();
     }
 }

@@ -14,7 +14,7 @@ use crate::ring::{Receiver, Sender};
 use crate::stats::RxCounters;
 use crate::sync::{Counter, Doorbell, Watermark};
 
-/// Longest sleep: flushing and rotation by time depend on it.
+/// Longest sleep: single chunks, flushing and rotation by time wait for its end.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
 /// The writer's end of a [`super::worker::Lane`].
@@ -82,7 +82,7 @@ impl WriterThread {
                 let statistics = self.statistics(started, None);
                 self.file.keep_statistics(&statistics);
             }
-            while self.write_run(merge, now.saturating_sub(self.lateness))? {}
+            self.write_ready(merge, now.saturating_sub(self.lateness))?;
             self.written.set(self.file.written().packets);
             if finished {
                 return Ok(());
@@ -118,24 +118,24 @@ impl WriterThread {
         finished
     }
 
-    /// Writes the next packets that may leave; false if none may.
-    fn write_run(&mut self, merge: &mut ChunkMerge, overdue: u64) -> Result<bool, CaptureError> {
-        let (file, ledger, mut from) = (&mut self.file, &mut self.ledger, 0);
-        let written = merge.pop(overdue, |run| {
-            from = run.input;
+    /// Writes the packets that may leave: those up to what all inputs promised, and what is overdue.
+    fn write_ready(&mut self, merge: &mut ChunkMerge, overdue: u64) -> Result<(), CaptureError> {
+        let Self { file, ledger, inputs, .. } = self;
+        let limit = merge.horizon().max(overdue);
+        let takes_blocks = file.takes_blocks();
+        while let Some(from) = merge.pop(limit, |run| {
             ledger.enter(run.input, run.packets);
-            if file.takes_blocks() {
-                file.write_blocks(run.bytes(), run.packets)?;
-            } else {
-                run.records().try_for_each(|record| file.write(&record))?;
+            if takes_blocks {
+                return file.write_blocks(run.bytes(), run.packets);
             }
-            ledger.settle(file.written().packets);
-            Ok(())
-        })?;
-        if let Some(chunk) = merge.take_spent(from) {
-            give_back(&mut self.inputs[from].spent, chunk);
+            run.records().try_for_each(|record| file.write(&record))
+        })? {
+            if let Some(chunk) = merge.take_spent(from) {
+                give_back(&mut inputs[from].spent, chunk);
+                ledger.settle(file.written().packets);
+            }
         }
-        Ok(written)
+        Ok(())
     }
 
     /// The counters of every interface, as statistics blocks say them.

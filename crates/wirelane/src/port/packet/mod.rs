@@ -10,7 +10,8 @@
 //! The program decides in the kernel, so a packet of a queue that is not selected never reaches
 //! user space. Each queue and class has a ring of its own, and with it a drop counter of its own: a
 //! shared ring could not say whose packet it lost. Rings exist for all queues that the spec names,
-//! selected or not, because masks may change when privileges are long gone.
+//! selected or not, because masks may change when privileges are long gone; those that the masks
+//! exclude at first are small.
 //!
 //! The sockets of all rings form a fanout group, whose program looks at the same two facts and
 //! offers a packet to the one ring that may take it. Without it the kernel would offer every packet
@@ -48,7 +49,6 @@ use self::tx::{Transmitter, TxGauge};
 use super::{Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};
 use crate::mask::{Class, QueueSet};
-use crate::placement::Placement;
 use crate::stats::{RxCounters, TxCounters};
 
 /// An interface opened through AF_PACKET. See the [module documentation](self).
@@ -96,13 +96,7 @@ impl PacketPort {
         }
         let mut notes = device.notes();
         let rings = if options.receive {
-            open_rings(
-                &selections(spec, &device),
-                &config,
-                &device,
-                &options.placement,
-                &mut notes,
-            )?
+            open_rings(&selections(spec, &device), &config, &device, options, &mut notes)?
         } else {
             Vec::new()
         };
@@ -274,14 +268,15 @@ fn open_rings(
     selections: &[Selection],
     config: &Config,
     device: &Device,
-    placement: &Placement,
+    options: &OpenOptions,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Ring>> {
-    let asked = config.shape(selections.len());
+    let is_selected = |ring: &&Selection| options.mask.selects(ring.class, usize::from(ring.queue));
+    let asked = config.shape(selections.iter().filter(is_selected).count());
     let mut shape = asked;
     let mut rings = Vec::with_capacity(selections.len());
     while let Some(selection) = selections.get(rings.len()) {
-        let (block, count) = shape;
+        let (block, count) = if is_selected(&selection) { shape } else { config::excluded(shape) };
         let request = RingRequest {
             block_size: u32::try_from(block).unwrap_or(u32::MAX),
             block_count: u32::try_from(count).unwrap_or(u32::MAX),
@@ -293,7 +288,7 @@ fn open_rings(
         let earlier = selections.iter().take(rings.len());
         let position = earlier.filter(|ring| ring.class == selection.class).count();
         let open = || Ring::new(socket, &request, device.index, *selection);
-        match placement.beside(position, open) {
+        match options.placement.beside(position, open) {
             Ok(ring) => rings.push(ring),
             Err(error) if error.errno() == Some(Errno::NOMEM.raw_os_error()) => {
                 // Smaller from the start, so that no queue is better off than another.

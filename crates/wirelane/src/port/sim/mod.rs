@@ -62,6 +62,10 @@ pub(super) use self::template::mix;
 const HEADROOM: u32 = 64;
 /// Frames that stay in the second-level cache: enough when packets come as they are asked for.
 const FRAMES: u32 = 1024;
+/// At full rate they are few enough to stay in a second-level cache, and never fewer than a few
+/// batches.
+const CACHE: u32 = 512 << 10;
+const FEWEST_FRAMES: u32 = 256;
 /// The ring of a paced queue, which must outlast the time its thread is not running.
 const RING_BYTES: u32 = 16 << 20;
 /// Frames of such a ring at most.
@@ -208,7 +212,7 @@ fn pool_config(config: &Config, options: &OpenOptions) -> PoolConfig {
     let chunks = match (config.frames, options.ring_bytes, config.rate) {
         (Some(frames), _, _) => frames,
         (None, Some(bytes), _) => (bytes / chunk_size as usize).clamp(1, 1 << 24) as u32,
-        (None, None, Rate::Max) => FRAMES,
+        (None, None, Rate::Max) => (CACHE / chunk_size).clamp(FEWEST_FRAMES, FRAMES),
         (None, None, _) => (RING_BYTES / chunk_size).clamp(FRAMES, RING_FRAMES),
     };
     PoolConfig { chunks, chunk_size: chunk_size.max(256), headroom: HEADROOM, numa_node: None }
