@@ -16,11 +16,28 @@
 //! When a TX queue is full, packets of a source that can wait
 //! ([`PortInfo::lossless`](crate::port::PortInfo)) wait; those of others are dropped at the tail, as
 //! a switch does, and counted as `tx_full` of the queue that they came by.
+//!
+//! ```
+//! use std::time::Duration;
+//! use wirelane::forward::{Forward, ForwardConfig};
+//! use wirelane::port::{self, OpenOptions};
+//!
+//! # fn main() -> wirelane::Result<()> {
+//! let options = OpenOptions { transmit: true, ..OpenOptions::default() };
+//! let open = |spec: &str| port::open(&spec.parse()?, &options);
+//! let ports = vec![open("sim:2?count=1000")?, open("sim:4?count=500")?];
+//! let forward = Forward::start(ports, &ForwardConfig::default())?;
+//! while !forward.wait(Duration::from_secs(1)) {}
+//! let outcome = forward.join();
+//! assert_eq!(outcome.tx.iter().map(|tx| tx.packets).sum::<u64>(), 1500);
+//! # Ok(())
+//! # }
+//! ```
 
 mod outlet;
 mod worker;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -207,6 +224,9 @@ impl Forward {
             cut += worker.cut;
         }
         drop(ended);
+        // An interface that goes away fails at each of its queues.
+        let mut said = BTreeSet::new();
+        errors.retain(|error| said.insert(error.to_string()));
         let mut outcome = ForwardOutcome {
             ports: Vec::new(),
             queues: self.queues(),
