@@ -51,8 +51,8 @@ pub(super) struct View {
     next: u64,
     /// The first index that is not ours, as last seen.
     limit: u64,
-    /// Whether the last attempt found too little.
-    refused: bool,
+    /// Where the last attempt stood that found too little.
+    refused: u64,
     /// Whether there were holes below `limit` when it was read.
     pub(super) holes: bool,
 }
@@ -104,7 +104,12 @@ impl Indices {
 
 impl View {
     pub(super) fn new(start: u64, ahead: u64) -> Self {
-        Self { next: start, limit: start.wrapping_add(ahead), refused: false, holes: false }
+        Self {
+            next: start,
+            limit: start.wrapping_add(ahead),
+            refused: start.wrapping_sub(1),
+            holes: false,
+        }
     }
 
     /// Claims between `min` and `max` indices of `own`, as many as there are. What is ours ends
@@ -133,10 +138,9 @@ impl View {
                 ready = self.limit.wrapping_sub(start) as i64;
             }
             if ready < min as i64 {
-                self.refuse();
+                self.refuse(start);
                 return None;
             }
-            self.refused = false;
             let count = max.min(ready as u64);
             let claim = Claim { start, count };
             if !S::MULTI {
@@ -159,11 +163,12 @@ impl View {
     /// Somebody who asks in a loop takes the line away from the peer that is about to publish on
     /// it, again and again: half of the throughput of two cores, or more. So whoever asks again
     /// after a refusal waits for as long as it takes to move a line. The first one is for free.
-    fn refuse(&mut self) {
-        if self.refused {
+    #[cold]
+    fn refuse(&mut self, start: u64) {
+        if self.refused == start {
             (0..PAUSES).for_each(|_| spin());
         }
-        self.refused = true;
+        self.refused = start;
     }
 
     /// Hands `claim` to the other side, after all earlier ones.
