@@ -302,44 +302,56 @@ mod loom_tests {
         }
     }
 
-    /// Two producers with two batches each: nothing is left behind without a later call, nothing
-    /// is lost or doubled, and each producer's order holds.
-    fn model(bypass: bool, room: usize) {
+    /// Two producers: nothing is left behind without a later call, nothing is lost or doubled, and
+    /// each producer's order holds. Exhaustive when `preemptions` is `None`.
+    fn model(
+        (first, second): (&'static [&'static [u32]], &'static [&'static [u32]]),
+        bypass: bool,
+        room: usize,
+        preemptions: Option<usize>,
+    ) {
         let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(3);
+        builder.preemption_bound = preemptions;
         builder.check(move || {
             let sink =
                 Sink { taken: UnsafeCell::new(Vec::new()), room, stopped: AtomicBool::new(false) };
             let shared: Shared = Arc::new((HandOver::new(8, Vec::with_capacity(4)), sink));
             let other = {
                 let shared = Arc::clone(&shared);
-                thread::spawn(move || produce(&shared, &[&[11], &[12]], bypass))
+                thread::spawn(move || produce(&shared, second, bypass))
             };
-            produce(&shared, &[&[1, 2], &[3]], bypass);
+            produce(&shared, first, bypass);
             other.join().unwrap();
             // SAFETY: the other thread has ended.
             let mut all = shared.1.taken.with(|taken| unsafe { (*taken).clone() });
-            assert_eq!(all.len(), room.min(5), "stuck");
+            let (first, second) = (first.concat(), second.concat());
+            assert_eq!(all.len(), room.min(first.len() + second.len()), "stuck");
             shared.0.take(&mut all, 8);
             let of = |tens: u32| all.iter().copied().filter(|n| n / 10 == tens).collect::<Vec<_>>();
-            assert_eq!(of(0), [1, 2, 3]);
-            assert_eq!(of(1), [11, 12]);
+            assert_eq!(of(0), first);
+            assert_eq!(of(1), second);
         });
     }
 
+    const ONE_BATCH: (&[&[u32]], &[&[u32]]) = (&[&[1, 2]], &[&[11]]);
+    const TWO_BATCHES: (&[&[u32]], &[&[u32]]) = (&[&[1, 2], &[3]], &[&[11], &[12]]);
+
     #[test]
     fn loom_bypass_hands_over() {
-        model(true, usize::MAX);
+        model(ONE_BATCH, true, usize::MAX, None);
+        model(TWO_BATCHES, true, usize::MAX, Some(3));
     }
 
     #[test]
     fn loom_ring_hands_over() {
-        model(false, usize::MAX);
+        model(ONE_BATCH, false, usize::MAX, None);
+        model(TWO_BATCHES, false, usize::MAX, Some(3));
     }
 
     /// As above with a TX ring that becomes full on the way.
     #[test]
     fn loom_full_ring_keeps_order() {
-        model(true, 2);
+        model(ONE_BATCH, true, 2, None);
+        model(TWO_BATCHES, true, 2, Some(3));
     }
 }

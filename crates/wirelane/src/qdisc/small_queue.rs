@@ -126,7 +126,7 @@ fn mark(marks: &mut VecDeque<(u64, u64)>, at: u64, bytes: u64) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
