@@ -64,6 +64,7 @@
 //! | [`mask`], [`stats`], [`error`] | which queues; what happened; what went wrong |
 //! | [`port`] | the traits of a port, and the ports: [`port::sim`], [`port::file`], [`port::packet`] |
 //! | [`pipeline`] | the receive loop, on one screen |
+//! | [`qdisc`] | what stands between producers and a TX queue: locks, bulk, no locks |
 //! | [`capture`] | capture files, and [`capture::live`]: all queues into one file in order of time |
 //! | [`forward`] | between two ports, or back through one with swapped addresses |
 //! | [`inspect`] | the queues of an interface and the CPUs behind them |

@@ -22,6 +22,10 @@
 //!
 //! [`Egress`] joins a discipline and a TX queue and hands out a [`Handle`] per producer. Frames that
 //! cannot be queued are counted under a reason and given back to their owners.
+//!
+//! Around it: [`limit`] keeps the TX ring as short as it can be (BQL), [`small_queue`] keeps one
+//! producer from filling all (TSQ), [`chooser`] spreads flows over several TX queues, [`stats`] says
+//! what happened.
 
 pub(crate) mod gate;
 pub(crate) mod handover;
