@@ -68,7 +68,7 @@ fn pool_is_back(pool: &Pool) -> u32 {
 
 #[test]
 fn nothing_is_lost_doubled_or_reordered() {
-    let frames = if cfg!(miri) { 40 } else { 4_000 };
+    let frames = if cfg!(miri) { 40 } else { 1_500 };
     for spec in ALL {
         for producers in if cfg!(miri) { 2..=2 } else { 1..=8 } {
             many(spec, producers, frames);
