@@ -3,22 +3,23 @@
 //! ```text
 //!   producer                             runner
 //!   publish frames in the ring           take frames until the ring is empty
-//!   ── full barrier ──                   running → idle, unless missed is set:
-//!   idle?    → running: run it             then clear missed
-//!   running? → set missed: done            ── full barrier ──
-//!   missed?  → done                        and take again
+//!   idle?    → running: run it           running → idle, unless missed is set:
+//!   running? → missed: done                missed → running, and take again
+//!   missed?  → missed again: done
 //! ```
 //!
 //! A producer that finds another one running leaves its frames to that one. Between the runner's
 //! last look at the ring and its giving up of the bit, frames could be left to nobody: Linux's
 //! lockless `pfifo_fast` had that bug ("stuck packets") from 4.16 until `__QDISC_STATE_MISSED` came
 //! with 5.13 (`qdisc_run_begin` and `qdisc_run_end`, `include/net/sch_generic.h`). Here the bit can
-//! only be given up by a compare-and-swap that fails if a producer came in between.
+//! only be given up by a compare-and-swap that fails if a producer came in between. Every arrow is
+//! a read-modify-write: each sees the one before it on this word, and with it what was published
+//! before that, so that no barrier is needed beside them.
 //!
 //! The bits are not a lock: nobody waits for them on the way of a packet.
 
 use super::lock::relax;
-use crate::sync::{AtomicU32, CachePadded, Ordering, fence};
+use crate::sync::{AtomicU32, CachePadded, Ordering};
 
 const IDLE: u32 = 0;
 const RUNNING: u32 = 1;
@@ -43,13 +44,13 @@ impl RunBit {
     /// Becomes the runner, or makes the one there is look again. Call after publishing frames.
     #[inline]
     pub(super) fn begin(&self) -> bool {
-        fence(Ordering::SeqCst);
+        let mut now = self.0.load(Ordering::Relaxed);
         loop {
-            match self.0.load(Ordering::Relaxed) {
-                IDLE if self.swap(IDLE, RUNNING, Ordering::Acquire) => return true,
-                RUNNING if self.swap(RUNNING, MISSED, Ordering::Relaxed) => return false,
-                MISSED => return false,
-                _ => {}
+            // Also from missed to missed: only a swap hands our frames to whoever clears the bit.
+            let to = if now == IDLE { RUNNING } else { MISSED };
+            match self.0.compare_exchange_weak(now, to, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return now == IDLE,
+                Err(other) => now = other,
             }
         }
     }
@@ -68,8 +69,8 @@ impl RunBit {
         if self.swap(RUNNING, IDLE, Ordering::Release) {
             return true;
         }
-        self.0.store(RUNNING, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        // Acquire: the frames of those who set it are ours to see.
+        self.0.swap(RUNNING, Ordering::Acquire);
         false
     }
 
