@@ -14,12 +14,13 @@ const BUDGET: usize = 128 << 20;
 const LEAST: usize = 2 << 20;
 const MOST: usize = 16 << 20;
 /// Large blocks, because each that fills up before its time is a wake-up more. But the timer hands
-/// them over however empty they are: a consumer that stalls loses packets after as many `retire`
-/// times as there are blocks.
+/// them over however empty they are: a consumer that stalls for `retire` times the number of blocks
+/// loses packets. So there are enough of them for this time, unless they would become too small for
+/// the packets of segmentation offload.
+const STALL: Duration = Duration::from_millis(400);
 const BLOCK: usize = 2 << 20;
 const BLOCKS: usize = 8;
-/// Block of a ring that the masks exclude: enough for the largest packet.
-const EXCLUDED_BLOCK: usize = 256 << 10;
+const SMALL_BLOCK: usize = 128 << 10;
 const FEWEST_BLOCKS: usize = 4;
 const LARGEST_BLOCK: usize = 64 << 20;
 /// A wake-up per ring and this time, which at moderate rates is most of what receiving costs.
@@ -71,23 +72,28 @@ impl Config {
         Ok(Self { ring, block, retire, bypass })
     }
 
+    /// The shape of a ring that the masks exclude, beside rings of `selected` shape: it is there in
+    /// case the masks change. Small, unless the user said how large rings are.
+    pub(super) fn excluded(&self, selected: (usize, usize)) -> (usize, usize) {
+        match self.ring.or(self.block) {
+            Some(_) => selected,
+            None => (selected.0.min(LEAST / BLOCKS), BLOCKS),
+        }
+    }
+
     /// Block size and number of blocks of each of `rings` rings.
     pub(super) fn shape(&self, rings: usize) -> (usize, usize) {
         let share = (BUDGET / rings.max(1)).clamp(LEAST, MOST);
         let least = FEWEST_BLOCKS * self.block.unwrap_or(page_size());
         let ring = self.ring.unwrap_or(share).max(least);
         let block = self.block.unwrap_or_else(|| {
-            let even = 1 << (ring / BLOCKS).max(1).ilog2();
-            even.clamp(page_size(), BLOCK)
+            let blocks = (STALL.as_nanos() / self.retire.as_nanos().max(1)) as usize;
+            let power = |bytes: usize| 1 << bytes.max(1).ilog2();
+            let least = power(ring / FEWEST_BLOCKS).min(SMALL_BLOCK);
+            power(ring / blocks.max(BLOCKS)).clamp(least, BLOCK).max(page_size())
         });
         (block, (ring / block).max(FEWEST_BLOCKS))
     }
-}
-
-/// The shape of a ring that the masks exclude, beside rings of `selected` shape: it is there in case
-/// the masks change.
-pub(super) fn excluded(selected: (usize, usize)) -> (usize, usize) {
-    (selected.0.min(EXCLUDED_BLOCK), FEWEST_BLOCKS)
 }
 
 /// The next smaller ring to try when the kernel has no memory for this one.
@@ -167,6 +173,16 @@ mod tests {
         }
         assert_eq!(default.shape(1), (2 << 20, 8));
         assert_eq!(default.shape(1000), (256 << 10, 8));
+        assert_eq!(default.excluded((2 << 20, 8)), (256 << 10, 8));
+    }
+
+    #[test]
+    fn short_times_have_many_blocks() {
+        assert_eq!(parse("packet:a?retire=20ms").unwrap().shape(1), (512 << 10, 32));
+        assert_eq!(parse("packet:a?retire=1ms").unwrap().shape(1), (128 << 10, 128));
+        let tiny = parse("packet:a?ring=64Ki").unwrap();
+        assert_eq!(tiny.shape(1), (16 << 10, 4));
+        assert_eq!(tiny.excluded(tiny.shape(1)), tiny.shape(1));
     }
 
     #[test]

@@ -10,8 +10,8 @@
 //! The program decides in the kernel, so a packet of a queue that is not selected never reaches
 //! user space. Each queue and class has a ring of its own, and with it a drop counter of its own: a
 //! shared ring could not say whose packet it lost. Rings exist for all queues that the spec names,
-//! selected or not, because masks may change when privileges are long gone; those that the masks
-//! exclude at first are small.
+//! selected or not, because masks may change when privileges are long gone. Those that the masks
+//! exclude at first are small, unless `ring=` or `--ring` says how large rings are.
 //!
 //! The sockets of all rings form a fanout group, whose program looks at the same two facts and
 //! offers a packet to the one ring that may take it. Without it the kernel would offer every packet
@@ -276,7 +276,7 @@ fn open_rings(
     let mut shape = asked;
     let mut rings = Vec::with_capacity(selections.len());
     while let Some(selection) = selections.get(rings.len()) {
-        let (block, count) = if is_selected(&selection) { shape } else { config::excluded(shape) };
+        let (block, count) = if is_selected(&selection) { shape } else { config.excluded(shape) };
         let request = RingRequest {
             block_size: u32::try_from(block).unwrap_or(u32::MAX),
             block_count: u32::try_from(count).unwrap_or(u32::MAX),
