@@ -176,7 +176,16 @@ fn miri(context: &Context) -> Outcome {
         return outcome;
     }
     /// The modules of the library that neither call the kernel nor take minutes.
-    const MODULES: [&str; 5] = ["ring::", "pool::", "frame::", "mask::", "capture::pcapng"];
+    const MODULES: [&str; 8] = [
+        "ring::",
+        "pool::",
+        "frame::",
+        "mask::",
+        "capture::pcapng",
+        "qdisc::gate",
+        "qdisc::run",
+        "qdisc::small_queue",
+    ];
     let mut outcome = Outcome::default();
     let wire = ["miri", "test", "-p", "wirelane-wire"];
     let library = ["miri", "test", "-p", "wirelane", "--lib", "--"];
@@ -207,7 +216,7 @@ fn thread_sanitizer(context: &Context) -> Outcome {
     // The standard library is built again: an uninstrumented one would hide its synchronisation.
     let mut command = cargo::nightly(&["test", "-Zbuild-std", "--target", &host]);
     command
-        .args(["-p", "wirelane", "--lib", "--", "ring::", "pool::"])
+        .args(["-p", "wirelane", "--lib", "--", "ring::", "pool::", "qdisc::"])
         .env("RUSTFLAGS", "-Zsanitizer=thread")
         .env("CARGO_TARGET_DIR", context.target("tsan"));
     let (succeeded, report) = cargo::tests(&mut command);
