@@ -41,6 +41,8 @@ use crate::stats::{QueueStats, RxCounters};
 use crate::sync::{Counter, Doorbell, Watermark};
 use crate::threads::{Crew, spawn};
 
+/// Bytes between a receiving end whose port waits and the writer: they stay in the cache.
+const CACHED: usize = 1 << 20;
 /// What a writer waits for a silent queue, beyond what the port itself may be late. In
 /// nanoseconds. Covers a worker's longest sleep and its patience with a partly filled chunk.
 const SLACK: u64 = 200_000_000;
@@ -232,7 +234,9 @@ impl Capture {
         } else {
             vec![(output.path.clone(), (0..sources.len()).collect())]
         };
-        let credit = Arc::new(Credit::new(config.buffer, sources.len()));
+        // A port that waits needs no memory to be patient with, only what keeps both sides busy.
+        let enough = if self.port.info().lossless { CACHED * sources.len() } else { usize::MAX };
+        let credit = Arc::new(Credit::new(config.buffer.min(enough), sources.len()));
         let chunks = credit.total();
         let mut lanes: Vec<Option<Lane>> = sources.iter().map(|_| None).collect();
         for (path, members) in files {
