@@ -84,9 +84,13 @@ fn privileged_tcp_at_full_rate_is_accounted_for() {
     let file = directory.path().join("x.pcapng");
     // Rings of a few packets of segmentation offload each: some must be lost.
     let options = "?ring=512Ki&block=128Ki";
-    let (summary, device) = transfer(true, options, &["-n", "60M"], &file);
-    assert_accounted(&summary, device, &file);
-    assert!(dropped(&summary, "kernel") > 0, "nothing was lost: {summary}");
+    // How fast the sender is, is up to the machine: every run must balance, one of them with losses.
+    let lossy = (0..6).any(|_| {
+        let (summary, device) = transfer(true, options, &["-n", "60M"], &file);
+        assert_accounted(&summary, device, &file);
+        dropped(&summary, "kernel") > 0
+    });
+    assert!(lossy, "nothing was lost");
     let large = filtered_fields(&file, "frame.len > 1514", &["frame.number"]);
     assert!(!large.is_empty(), "segmentation offload was off");
 }
