@@ -159,6 +159,9 @@ fn tshark(path: &Path) -> Command {
     let mut command = Command::new("tshark");
     // No name resolution: it would ask the network.
     command.arg("-n").arg("-r").arg(path);
+    // The payload is nobody's protocol: a port or a few bytes that look like one are chance.
+    command.args(["-d", "tcp.port==1-65535,data", "-d", "udp.port==1-65535,data"]);
+    command.args(["--disable-protocol", "json"]);
     command
 }
 
