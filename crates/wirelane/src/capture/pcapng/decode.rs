@@ -246,13 +246,7 @@ impl<R: Read> PcapngReader<R> {
             return Err("packet block too short");
         }
         // A 16-bit interface and a 16-bit drop count share the first word.
-        let [a, b, ..] = *self
-            .window
-            .bytes()
-            .get(8..)
-            .and_then(|rest| rest.first_chunk::<4>())
-            .unwrap_or(&[0; 4]);
-        let (interface, scale) = self.interface_of(u32::from(self.u16([a, b])))?;
+        let (interface, scale) = self.interface_of(u32::from(self.half(8)))?;
         let captured = self.word(20) as usize;
         if captured > len - PACKET_HEADER - 4 {
             return Err("packet longer than its block");
@@ -284,13 +278,7 @@ impl<R: Read> PcapngReader<R> {
         if len < 28 {
             return Err("section header too short");
         }
-        let [a, b, ..] = *self
-            .window
-            .bytes()
-            .get(12..)
-            .and_then(|rest| rest.first_chunk::<4>())
-            .unwrap_or(&[0; 4]);
-        if self.u16([a, b]) != 1 {
+        if self.half(12) != 1 {
             return Err("pcapng version other than 1");
         }
         let mut section = Section::default();
@@ -314,14 +302,8 @@ impl<R: Read> PcapngReader<R> {
         if self.interfaces.len() >= MAX_INTERFACES {
             return Err("more than 65536 interfaces");
         }
-        let [a, b, ..] = *self
-            .window
-            .bytes()
-            .get(8..)
-            .and_then(|rest| rest.first_chunk::<4>())
-            .unwrap_or(&[0; 4]);
         let mut source =
-            Source { link_type: self.u16([a, b]), snaplen: self.word(12), ..Source::default() };
+            Source { link_type: self.half(8), snaplen: self.word(12), ..Source::default() };
         let (mut resolution, mut offset) = (6, 0);
         for (code, value) in self.options(16, len) {
             match code {
@@ -404,6 +386,12 @@ impl<R: Read> PcapngReader<R> {
     fn word(&self, at: usize) -> u32 {
         let bytes = self.window.bytes().get(at..).and_then(|rest| rest.first_chunk());
         bytes.map_or(0, |bytes| self.u32(*bytes))
+    }
+
+    /// The 16-bit number at byte `at` of the current block.
+    fn half(&self, at: usize) -> u16 {
+        let bytes = self.window.bytes().get(at..).and_then(|rest| rest.first_chunk());
+        bytes.map_or(0, |bytes| self.u16(*bytes))
     }
 
     #[inline]
