@@ -235,7 +235,10 @@ impl Capture {
             vec![(output.path.clone(), (0..sources.len()).collect())]
         };
         // A port that waits needs no memory to be patient with, only what keeps both sides busy.
-        let enough = if self.port.info().lossless { CACHED * sources.len() } else { usize::MAX };
+        // A merge does: it holds the chunks of one queue until another has come as far.
+        let merges = !output.split && sources.len() > 1;
+        let waits = self.port.info().lossless && !merges;
+        let enough = if waits { CACHED * sources.len() } else { usize::MAX };
         let credit = Arc::new(Credit::new(config.buffer.min(enough), sources.len()));
         let chunks = credit.total();
         let mut lanes: Vec<Option<Lane>> = sources.iter().map(|_| None).collect();
