@@ -11,6 +11,7 @@
 #![allow(unsafe_code)]
 
 pub mod affinity;
+pub mod bpf;
 pub mod clock;
 pub mod error;
 pub mod ethtool;
