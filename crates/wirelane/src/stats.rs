@@ -37,6 +37,8 @@ pub struct RxCounters {
     pub tx_full: Counter,
     /// Bytes of the frames that were filtered or found the TX queue full, if known.
     pub undelivered_bytes: Counter,
+    /// System calls made to receive, waiting included.
+    pub system_calls: Counter,
 }
 
 impl RxCounters {
@@ -60,6 +62,7 @@ impl RxCounters {
             filtered: Counter::default(),
             tx_full: Counter::default(),
             undelivered_bytes: Counter::default(),
+            system_calls: Counter::default(),
         }
     }
 
@@ -117,6 +120,8 @@ pub struct TxCounters {
     pub bytes: Counter,
     /// Frames that could not be sent: too long for the port, or refused by the kernel.
     pub errors: Counter,
+    /// System calls made to transmit, waiting included.
+    pub system_calls: Counter,
 }
 
 impl TxCounters {
@@ -127,6 +132,7 @@ impl TxCounters {
             packets: Counter::default(),
             bytes: Counter::default(),
             errors: Counter::default(),
+            system_calls: Counter::default(),
         }
     }
 

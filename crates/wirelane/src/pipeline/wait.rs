@@ -1,5 +1,6 @@
 //! Sleeping until one of several receiving ends has something.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -19,6 +20,9 @@ pub fn wait_any(inputs: &mut [Rx], timeout: Duration) -> Result<bool> {
     let mut descriptors = Vec::with_capacity(inputs.len());
     let mut ended = 0;
     let count = inputs.len();
+    let Some(counters) = inputs.first().map(|rx| Arc::clone(rx.counters())) else {
+        return Ok(false);
+    };
     for rx in inputs {
         match rx.readiness()? {
             Readiness::Now => return Ok(true),
@@ -33,6 +37,8 @@ pub fn wait_any(inputs: &mut [Rx], timeout: Duration) -> Result<bool> {
     if ended == count {
         return Ok(false);
     }
+    // One call for all of them, counted once.
+    counters.system_calls.add(1);
     if descriptors.is_empty() {
         std::thread::sleep(timeout);
         return Ok(true);

@@ -203,6 +203,7 @@ impl Receiver {
     }
 
     fn read_statistics(&mut self) -> Result<()> {
+        self.setup.counters.system_calls.add(1);
         let statistics = self.setup.ring.socket().statistics();
         let statistics =
             statistics.map_err(|error| Error::os(self.setup.interface.as_ref(), error))?;
@@ -215,6 +216,7 @@ impl Receiver {
 
     /// Notices that the interface is gone: nothing new will come.
     fn check_error(&mut self) {
+        self.setup.counters.system_calls.add(1);
         let cause = match self.setup.ring.socket().take_error() {
             Ok(None) => return,
             Ok(Some(error)) => error,

@@ -241,6 +241,7 @@ impl Transmitter {
     /// Hands everything to the kernel that it has not got.
     fn send(&mut self) -> Result<()> {
         while self.unsent {
+            self.counters.system_calls.add(1);
             let refusal = match self.socket.send_pending() {
                 Ok(_) => None,
                 Err(error) => match error.raw_os_error().map(Errno::from_raw_os_error) {
@@ -307,6 +308,7 @@ impl Transmit for Transmitter {
         if self.used < self.slots {
             return Ok(());
         }
+        self.counters.system_calls.add(1);
         if self.unsent {
             // No event tells that a full device has room again.
             std::thread::sleep(timeout.min(CONGESTED));
