@@ -7,6 +7,7 @@
 use rustix::net::Protocol;
 use rustix::net::netlink::GENERIC;
 
+use crate::bpf::XdpMode;
 use crate::error::{OsError, Result};
 use crate::netlink::{Attributes, Netlink, push_attribute, text, u16_at, u32_at};
 
@@ -103,6 +104,19 @@ pub fn link(name: &str) -> Result<Link> {
     answer.iter().find_map(|payload| parse_link(payload)).ok_or_else(missing)
 }
 
+/// The XDP programs of the interface with this index, the one in use first: where they run, and their numbers.
+///
+/// # Errors
+/// `ENODEV` when there is no such interface, or what the kernel says.
+pub(crate) fn xdp_programs(interface: u32) -> Result<Vec<(XdpMode, u32)>> {
+    const CALL: &str = "netlink RTM_GETLINK";
+    let mut payload = [0; IFINFOMSG];
+    payload[4..8].copy_from_slice(&interface.to_ne_bytes());
+    let object = format!("interface index {interface}");
+    let answer = Netlink::open(NETLINK_ROUTE)?.get(CALL, &object, libc::RTM_GETLINK, &payload)?;
+    Ok(answer.iter().find_map(|payload| parse_xdp(payload)).unwrap_or_default())
+}
+
 /// The queues in use on the interface with this index; `None` on kernels before 6.8. The list is empty while the
 /// interface is down.
 ///
@@ -188,6 +202,28 @@ fn parse_link(payload: &[u8]) -> Option<Link> {
     (!link.name.is_empty()).then_some(link)
 }
 
+fn parse_xdp(payload: &[u8]) -> Option<Vec<(XdpMode, u32)>> {
+    let mut attributes = Attributes::new(payload.get(IFINFOMSG..)?);
+    let (_, nest) = attributes.find(|(kind, _)| *kind == libc::IFLA_XDP)?;
+    // rtnl_xdp_fill: one attribute per mode that has a program.
+    let programs = Attributes::new(nest).filter_map(|(kind, value)| {
+        let mode = match kind {
+            IFLA_XDP_DRV_PROG_ID => XdpMode::Native,
+            IFLA_XDP_SKB_PROG_ID => XdpMode::Generic,
+            IFLA_XDP_HW_PROG_ID => XdpMode::Offloaded,
+            _ => return None,
+        };
+        u32_at(value, 0).filter(|id| *id != 0).map(|id| (mode, id))
+    });
+    let mut programs: Vec<_> = programs.collect();
+    programs.sort_by_key(|(mode, _)| match mode {
+        XdpMode::Native => 0,
+        XdpMode::Generic => 1,
+        XdpMode::Offloaded => 2,
+    });
+    Some(programs)
+}
+
 fn parse_family(payload: &[u8]) -> Option<u16> {
     let mut attributes = Attributes::new(payload.get(GENERIC_HEADER..)?);
     attributes.find(|(kind, _)| *kind == CTRL_ATTR_FAMILY_ID).and_then(|(_, id)| u16_at(id, 0))
@@ -235,6 +271,11 @@ const GENL_ID_CTRL: u16 = libc::GENL_ID_CTRL as u16;
 const CTRL_CMD_GETFAMILY: u8 = libc::CTRL_CMD_GETFAMILY as u8;
 const CTRL_ATTR_FAMILY_ID: u16 = libc::CTRL_ATTR_FAMILY_ID as u16;
 const CTRL_ATTR_FAMILY_NAME: u16 = libc::CTRL_ATTR_FAMILY_NAME as u16;
+
+// include/uapi/linux/if_link.h, Linux 4.18.
+const IFLA_XDP_DRV_PROG_ID: u16 = 5;
+const IFLA_XDP_SKB_PROG_ID: u16 = 6;
+const IFLA_XDP_HW_PROG_ID: u16 = 7;
 
 // include/uapi/linux/netdev.h, Linux 6.8.
 const NETDEV_CMD_QUEUE_GET: u8 = 10;

@@ -1,0 +1,194 @@
+//! XDP programs on interfaces: attaching one, and finding out whose is there.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use super::program::{self, Program};
+use super::uapi::{self, LinkInfo};
+use crate::error::{OsError, Result};
+use crate::netdev;
+
+/// Where in the receive path an XDP program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XdpMode {
+    /// In the driver, before the kernel has made a packet buffer of its own (`XDP_FLAGS_DRV_MODE`).
+    Native,
+    /// In the network stack, with any driver, after a buffer was made (`XDP_FLAGS_SKB_MODE`).
+    Generic,
+    /// In the hardware (`XDP_FLAGS_HW_MODE`).
+    Offloaded,
+}
+
+/// A program's place on an interface. It ends when the link is dropped, or by the kernel when the process ends,
+/// however it does. Linux 5.9.
+#[derive(Debug)]
+pub struct Link {
+    fd: OwnedFd,
+    ifindex: u32,
+}
+
+impl Link {
+    /// Puts `program` on the interface with this index.
+    ///
+    /// # Errors
+    /// `EBUSY` or `EEXIST` when the interface has a program already ([`attached`] says whose); `EOPNOTSUPP`
+    /// when the driver has no XDP; `ERANGE`, `ENOSPC`, `EINVAL` and others when the driver cannot do it as the
+    /// interface is set up (veth: the peer's MTU too large, more transmit queues at the peer than receive
+    /// queues here); `EINVAL` also when there is no such interface, and before Linux 5.9.
+    pub fn attach(ifindex: u32, program: &Program, mode: XdpMode) -> Result<Link> {
+        let mut attr = uapi::LinkCreate {
+            prog_fd: program.fd.as_raw_fd() as u32,
+            target_ifindex: ifindex,
+            attach_type: uapi::BPF_XDP,
+            flags: match mode {
+                XdpMode::Generic => 1 << 1,
+                XdpMode::Native => 1 << 2,
+                XdpMode::Offloaded => 1 << 3,
+            },
+        };
+        // SAFETY: the attribute holds no address.
+        match unsafe { uapi::bpf_fd(uapi::BPF_LINK_CREATE, &mut attr) } {
+            Ok(fd) => Ok(Link { fd, ifindex }),
+            Err(error) => Err(OsError::new("bpf BPF_LINK_CREATE", object(ifindex), error)),
+        }
+    }
+
+    /// Puts another program in the place of the present one: every packet meets the one or the other.
+    ///
+    /// # Errors
+    /// `ENOLINK` when the interface is gone, `EINVAL` when the programs differ in their kind; what the driver
+    /// says.
+    pub fn update(&self, program: &Program) -> Result<()> {
+        let mut attr = uapi::LinkUpdate {
+            link_fd: self.fd.as_raw_fd() as u32,
+            new_prog_fd: program.fd.as_raw_fd() as u32,
+            ..uapi::LinkUpdate::default()
+        };
+        self.done("bpf BPF_LINK_UPDATE", uapi::BPF_LINK_UPDATE, &mut attr)
+    }
+
+    /// Takes the program off the interface now, whoever else holds a copy of the descriptor. Afterwards
+    /// the link is good for nothing.
+    ///
+    /// # Errors
+    /// What the kernel says; an interface that is gone is none.
+    pub fn detach(&self) -> Result<()> {
+        let mut attr = uapi::LinkDetach { link_fd: self.fd.as_raw_fd() as u32 };
+        self.done("bpf BPF_LINK_DETACH", uapi::BPF_LINK_DETACH, &mut attr)
+    }
+
+    /// Whether it still holds a program on its interface: not after [`Link::detach`], and not when the
+    /// interface is gone.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn is_attached(&self) -> Result<bool> {
+        let info = link_info(self.fd.as_fd())
+            .map_err(|error| OsError::new("bpf BPF_OBJ_GET_INFO_BY_FD", self.object(), error))?;
+        Ok(info.ifindex != 0)
+    }
+
+    /// Index of its interface.
+    pub fn ifindex(&self) -> u32 {
+        self.ifindex
+    }
+
+    fn done<T>(&self, call: &'static str, command: i32, attr: &mut T) -> Result<()> {
+        // SAFETY: neither of the two attributes that come here holds an address.
+        unsafe { uapi::bpf(command, attr) }
+            .map(drop)
+            .map_err(|error| OsError::new(call, self.object(), error))
+    }
+
+    fn object(&self) -> String {
+        object(self.ifindex)
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The XDP program of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attached {
+    /// Its number.
+    pub id: u32,
+    /// Its name; `None` if it has none, or without CAP_SYS_ADMIN, which asking takes.
+    pub name: Option<String>,
+    /// Where it runs.
+    pub mode: XdpMode,
+    /// Number of the link that holds it. `None` if it was attached without one and so stays until somebody
+    /// takes it off, or without CAP_SYS_ADMIN.
+    pub link: Option<u32>,
+}
+
+impl std::fmt::Display for Attached {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "program '{name}' (id {})", self.id),
+            None => write!(f, "a program without a known name (id {})", self.id),
+        }
+    }
+}
+
+/// The XDP program of the interface with this index in the calling thread's network namespace, if it has
+/// one. Where it has two, the driver's is given, then the generic one.
+///
+/// # Errors
+/// `ENODEV`, or what the kernel says.
+pub fn attached(ifindex: u32) -> Result<Option<Attached>> {
+    let Some((mode, id)) = netdev::xdp_programs(ifindex)?.into_iter().next() else {
+        return Ok(None);
+    };
+    let name = by_id(uapi::BPF_PROG_GET_FD_BY_ID, id).ok().and_then(|fd| {
+        let name = program::info(fd.as_fd()).ok()?.name;
+        let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        (!text.is_empty()).then(|| String::from_utf8_lossy(text).into_owned())
+    });
+    Ok(Some(Attached { id, name, mode, link: find_link(ifindex, id) }))
+}
+
+/// The link that holds the program `program` on the interface. Numbers of links, programs and interfaces do not
+/// repeat in the system, except that interfaces of two namespaces may have the same index.
+fn find_link(ifindex: u32, program: u32) -> Option<u32> {
+    let mut id = 0;
+    loop {
+        let mut attr = uapi::ById { id, ..uapi::ById::default() };
+        // SAFETY: the attribute holds no address.
+        unsafe { uapi::bpf(uapi::BPF_LINK_GET_NEXT_ID, &mut attr) }.ok()?;
+        id = attr.next_id;
+        // It may have gone meanwhile.
+        let Ok(fd) = by_id(uapi::BPF_LINK_GET_FD_BY_ID, id) else { continue };
+        let Ok(info) = link_info(fd.as_fd()) else { continue };
+        let found = info.kind == uapi::BPF_LINK_TYPE_XDP
+            && (info.ifindex, info.prog_id) == (ifindex, program);
+        if found {
+            return Some(id);
+        }
+    }
+}
+
+fn by_id(command: i32, id: u32) -> io::Result<OwnedFd> {
+    let mut attr = uapi::ById { id, ..uapi::ById::default() };
+    // SAFETY: the attribute holds no address.
+    unsafe { uapi::bpf_fd(command, &mut attr) }
+}
+
+fn link_info(link: BorrowedFd<'_>) -> io::Result<LinkInfo> {
+    let mut info = LinkInfo::default();
+    let mut attr = uapi::InfoByFd {
+        bpf_fd: link.as_raw_fd() as u32,
+        info_len: size_of::<LinkInfo>() as u32,
+        info: std::ptr::from_mut(&mut info) as u64,
+    };
+    // SAFETY: the kernel writes at most as many bytes as the structure has.
+    unsafe { uapi::bpf(uapi::BPF_OBJ_GET_INFO_BY_FD, &mut attr) }?;
+    Ok(info)
+}
+
+fn object(ifindex: u32) -> String {
+    crate::iface::name(ifindex).unwrap_or_else(|_| format!("interface index {ifindex}"))
+}

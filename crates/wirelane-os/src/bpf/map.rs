@@ -1,0 +1,148 @@
+//! Maps with numbered entries, which a program and user space share.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use super::uapi::{self, MapCreate, MapElement};
+use super::with_memory;
+use crate::error::{OsError, Result};
+
+/// Which kind of map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum MapKind {
+    /// Values at fixed places, zero at first.
+    Array = 2,
+    /// The same once per possible CPU; each CPU sees its own. Linux 4.6.
+    PercpuArray = 6,
+    /// AF_XDP sockets. Linux 4.18. User space can add and remove them, not look them up.
+    Xsk = 17,
+}
+
+/// A map whose keys are the numbers from 0.
+#[derive(Debug)]
+pub struct Map {
+    fd: OwnedFd,
+    name: String,
+    kind: MapKind,
+    /// Bytes that the kernel reads or writes for one entry.
+    entry_bytes: usize,
+}
+
+impl Map {
+    /// Creates a map of `entries` values of `value_size` bytes each; sockets take 4 bytes.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_BPF (sockets: and CAP_NET_ADMIN), `EINVAL` for a kind or sizes that the kernel
+    /// does not have, `ENOMEM`.
+    pub fn create(kind: MapKind, name: &str, value_size: u32, entries: u32) -> Result<Map> {
+        const CALL: &str = "bpf BPF_MAP_CREATE";
+        let entry_bytes = match kind {
+            MapKind::Array | MapKind::Xsk => value_size as usize,
+            // One value per possible CPU, each rounded up (bpf_percpu_array_copy).
+            MapKind::PercpuArray => (value_size as usize).next_multiple_of(8) * possible_cpus()?,
+        };
+        let fd = with_memory(|| {
+            let mut attr = MapCreate {
+                map_type: kind as u32,
+                key_size: size_of::<u32>() as u32,
+                value_size,
+                max_entries: entries,
+                map_name: uapi::object_name(name),
+                ..MapCreate::default()
+            };
+            // SAFETY: the attribute holds no address.
+            unsafe { uapi::bpf_fd(uapi::BPF_MAP_CREATE, &mut attr) }
+        })
+        .map_err(|error| OsError::new(CALL, format!("map {name}"), error))?;
+        Ok(Map { fd, name: name.to_owned(), kind, entry_bytes })
+    }
+
+    /// Puts `value` into entry `index`. For [`MapKind::PercpuArray`] it holds the values of all possible
+    /// CPUs, each rounded up to 8 bytes.
+    ///
+    /// # Errors
+    /// `EINVAL` if `value` does not have the size of an entry, `E2BIG` beyond the last entry; what the
+    /// kernel says.
+    pub fn update(&self, index: u32, value: &[u8]) -> Result<()> {
+        const CALL: &str = "bpf BPF_MAP_UPDATE_ELEM";
+        if value.len() != self.entry_bytes {
+            return Err(OsError::from_errno(CALL, self.entry(index), libc::EINVAL));
+        }
+        // SAFETY: the kernel reads as many bytes as the slice was just found to have.
+        unsafe { self.element(uapi::BPF_MAP_UPDATE_ELEM, index, value.as_ptr() as u64) }
+            .map_err(|error| OsError::new(CALL, self.entry(index), error))
+    }
+
+    /// Puts an AF_XDP socket into entry `index` of a [`MapKind::Xsk`] map.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` if it is not a socket of AF_XDP, `EBADF`, `E2BIG` beyond the last entry; `EINVAL` for
+    /// another kind of map.
+    pub fn set_socket(&self, index: u32, socket: BorrowedFd<'_>) -> Result<()> {
+        if self.kind != MapKind::Xsk {
+            let entry = self.entry(index);
+            return Err(OsError::from_errno("bpf BPF_MAP_UPDATE_ELEM", entry, libc::EINVAL));
+        }
+        self.update(index, &socket.as_raw_fd().to_ne_bytes())
+    }
+
+    /// The value of entry `index`; for [`MapKind::PercpuArray`] those of all possible CPUs, each rounded
+    /// up to 8 bytes.
+    ///
+    /// # Errors
+    /// `ENOENT` beyond the last entry, `EOPNOTSUPP` for sockets.
+    pub fn lookup(&self, index: u32) -> Result<Vec<u8>> {
+        let mut value = vec![0_u8; self.entry_bytes];
+        // SAFETY: the kernel writes as many bytes as the vector has.
+        unsafe { self.element(uapi::BPF_MAP_LOOKUP_ELEM, index, value.as_mut_ptr() as u64) }
+            .map_err(|error| OsError::new("bpf BPF_MAP_LOOKUP_ELEM", self.entry(index), error))?;
+        Ok(value)
+    }
+
+    /// Empties entry `index`. Only sockets can be removed. Nothing happens if there is none; the kernel
+    /// removes a socket itself when it is closed.
+    ///
+    /// # Errors
+    /// `EINVAL` for another kind of map or beyond the last entry.
+    pub fn delete(&self, index: u32) -> Result<()> {
+        // SAFETY: the kernel does not look at the value.
+        match unsafe { self.element(uapi::BPF_MAP_DELETE_ELEM, index, 0) } {
+            Err(error) if error.raw_os_error() != Some(libc::ENOENT) => {
+                Err(OsError::new("bpf BPF_MAP_DELETE_ELEM", self.entry(index), error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// # Safety
+    /// `value` is the address of what `command` reads or writes, `entry_bytes` long.
+    unsafe fn element(&self, command: i32, index: u32, value: u64) -> std::io::Result<()> {
+        let mut attr = MapElement {
+            map_fd: self.fd.as_raw_fd() as u32,
+            key: std::ptr::from_ref(&index) as u64,
+            value,
+            ..MapElement::default()
+        };
+        // SAFETY: keys are 4 bytes; the caller vouches for the value.
+        unsafe { uapi::bpf(command, &mut attr) }.map(drop)
+    }
+
+    fn entry(&self, index: u32) -> String {
+        format!("map {}, entry {index}", self.name)
+    }
+}
+
+impl AsFd for Map {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Highest possible CPU number plus one, as the kernel counts (`num_possible_cpus` where no number is
+/// left out, which x86 and arm64 guarantee).
+fn possible_cpus() -> Result<usize> {
+    const PATH: &str = "/sys/devices/system/cpu/possible";
+    let text = std::fs::read_to_string(PATH).map_err(|error| OsError::new("read", PATH, error))?;
+    let last = text.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<usize>().ok());
+    last.map(|last| last + 1).ok_or_else(|| OsError::from_errno("read", PATH, libc::EINVAL))
+}
