@@ -64,6 +64,7 @@
 //! | [`mask`], [`stats`], [`error`] | which queues; what happened; what went wrong |
 //! | [`port`] | the traits of a port, and the ports: [`port::sim`], [`port::file`], [`port::packet`] |
 //! | [`pipeline`] | the receive loop, on one screen |
+//! | [`filter`] | tcpdump's language: which packets to take |
 //! | [`qdisc`] | what stands between producers and a TX queue: locks, bulk, no locks |
 //! | [`capture`] | capture files, and [`capture::live`]: all queues into one file in order of time |
 //! | [`forward`] | between two ports, or back through one with swapped addresses |
@@ -84,6 +85,8 @@ pub mod sync;
 pub mod bench;
 #[cfg(not(loom))]
 pub mod capture;
+#[cfg(not(loom))]
+pub mod filter;
 #[cfg(not(loom))]
 pub mod forward;
 #[cfg(not(loom))]
