@@ -35,6 +35,11 @@ impl Report {
         }
     }
 
+    /// Whether no test has been counted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.passed + self.failed + self.ignored == 0
+    }
+
     /// How many tests that need privileges passed.
     pub(crate) fn privileged(&self) -> usize {
         self.privileged.values().sum()

@@ -1,4 +1,4 @@
-//! One entry for automation: `cargo xtask test`, `cargo xtask bench`.
+//! One entry for automation: `cargo xtask test`, `cargo xtask bench`, `cargo xtask vm`.
 #![allow(clippy::print_stdout, reason = "talking to the terminal is what this program is for")]
 
 mod bench;
@@ -8,6 +8,7 @@ mod libtest;
 mod setup;
 mod step;
 mod test;
+mod vm;
 
 use std::process::ExitCode;
 
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
     match Arguments::parse().command {
         Task::Test(arguments) => test::run(&arguments),
         Task::Bench(arguments) => bench::run(&arguments),
+        Task::Vm(arguments) => vm::run(&arguments),
     }
 }
 
@@ -34,4 +36,6 @@ enum Task {
     Test(test::Arguments),
     /// Measure what the documentation promises, beside other programs in the same run
     Bench(bench::Arguments),
+    /// Run the tests of zero copy in an emulated machine with two igb and two virtio_net
+    Vm(vm::Arguments),
 }

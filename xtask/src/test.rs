@@ -9,13 +9,15 @@ use crate::cargo;
 use crate::fuzz;
 use crate::setup;
 use crate::step::{Outcome, Step, run_all};
+use crate::vm;
 
-const STEPS: [Step<Context>; 9] = [
+const STEPS: [Step<Context>; 10] = [
     Step { name: "setup", about: "find or install what the tests need", run: setup::run },
     Step { name: "fmt", about: "formatting", run: format },
     Step { name: "clippy", about: "lints, warnings denied", run: clippy },
     Step { name: "doc", about: "documentation, warnings denied", run: document },
     Step { name: "test", about: "unit, integration and privileged tests; examples", run: tests },
+    Step { name: "vm", about: vm::ABOUT, run: vm::step },
     Step { name: "loom", about: "all interleavings of what threads share", run: loom },
     Step { name: "miri", about: "undefined behaviour in what Miri can run", run: miri },
     Step { name: "tsan", about: "data races, by ThreadSanitizer", run: thread_sanitizer },
@@ -64,8 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         fuzz_seconds: arguments.fuzz_seconds,
         root: status_field("Uid:").is_some_and(|ids| ids.split_whitespace().nth(1) == Some("0")),
         ci: arguments.ci || env::var_os("CI").is_some_and(|value| value == "true" || value == "1"),
-        target: env::var_os("CARGO_TARGET_DIR")
-            .map_or_else(|| root().join("target"), |path| root().join(path)),
+        target: target_directory(),
     };
     let chosen = |step: &&Step<Context>| {
         arguments.steps.is_empty() || arguments.steps.iter().any(|name| name == step.name)
@@ -78,6 +79,11 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 pub(crate) fn root() -> &'static Path {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask)
+}
+
+/// Where cargo builds.
+pub(crate) fn target_directory() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |path| root().join(path))
 }
 
 impl Context {

@@ -1,0 +1,235 @@
+//! The first process of the guest that `cargo xtask vm` boots.
+//!
+//! It mounts what programs expect, loads the drivers in `/modules`, names the network interfaces
+//! after their drivers, runs the programs of `/plan` one after the other, and powers off. What they
+//! write goes to the second serial port, between lines that begin with `@@`:
+//!
+//! ```text
+//! @@ note 6.14.0, igb0 with 2 queues, …
+//! @@ run NAME
+//! (output)
+//! @@ end 1.3 NAME exit 0
+//! @@ done
+//! ```
+//!
+//! Each line of the plan is one program, its fields separated by tabs: name, most seconds, any
+//! number of `NAME=value` for the environment, and after `--` the program and its arguments.
+#![allow(clippy::print_stderr, reason = "the console is where a guest that cannot go on says so")]
+
+use std::error::Error;
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{self, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::mount::{MountFlags, mount};
+use rustix::system::{RebootCommand, finit_module, reboot, uname};
+use wirelane_os::ethtool::Ethtool;
+use wirelane_os::iface;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+fn main() -> ExitCode {
+    if process::id() != 1 {
+        eprintln!("guest-init is the first process of the guest of `cargo xtask vm`");
+        return ExitCode::FAILURE;
+    }
+    if let Err(error) = guest() {
+        eprintln!("guest-init: {error}");
+    }
+    rustix::fs::sync();
+    let _ = reboot(RebootCommand::PowerOff);
+    // Only when powering off failed: the kernel panics when its first process ends.
+    ExitCode::FAILURE
+}
+
+fn guest() -> Result<()> {
+    file_systems()?;
+    let mut port = OpenOptions::new().read(true).write(true).open("/dev/ttyS1")?;
+    let outcome = prepare().and_then(|note| {
+        writeln!(port, "@@ note {note}")?;
+        for line in fs::read_to_string("/plan")?.lines() {
+            run(&Program::parse(line)?, &mut port)?;
+        }
+        Ok(())
+    });
+    match &outcome {
+        Ok(()) => writeln!(port, "\n@@ done")?,
+        Err(error) => writeln!(port, "\n@@ failed {error}")?,
+    }
+    outcome
+}
+
+/// Mounts what programs expect to find.
+fn file_systems() -> Result<()> {
+    let mounts = [
+        ("proc", "/proc"),
+        ("sysfs", "/sys"),
+        ("devtmpfs", "/dev"),
+        ("tmpfs", "/tmp"),
+        ("tmpfs", "/run"),
+    ];
+    for (kind, target) in mounts {
+        fs::create_dir_all(target)?;
+        mount(kind, target, kind, MountFlags::empty(), None)
+            .map_err(|error| format!("cannot mount {target}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Loads the drivers and readies the interfaces; says what there is.
+fn prepare() -> Result<String> {
+    // No router solicitations among the frames that tests count.
+    fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1")?;
+    for path in sorted("/modules")? {
+        finit_module(File::open(&path)?, &CString::default(), 0)
+            .map_err(|error| format!("cannot load {}: {error}", path.display()))?;
+    }
+    command("/bin/ip", &["link", "set", "lo", "up"])?;
+    let interfaces = interfaces()?;
+    for name in &interfaces {
+        iface::up(name)?;
+    }
+    wait_for_carriers(&interfaces)?;
+
+    let mut note = uname().release().to_string_lossy().into_owned();
+    for name in &interfaces {
+        let channels = Ethtool::open(name)?.channels()?.unwrap_or_default();
+        note += &format!(", {name} with {} queues", channels.combined);
+    }
+    Ok(note)
+}
+
+/// Names each interface after its driver, with a number in the order of the bus: `igb0`, `igb1`.
+fn interfaces() -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for (_, name) in iface::list()? {
+        let driver = Ethtool::open(&name)?.driver()?.unwrap_or_default();
+        if !driver.bus.is_empty() {
+            found.push((driver.driver, driver.bus, name));
+        }
+    }
+    found.sort();
+    let mut names: Vec<String> = Vec::new();
+    for (driver, _, old) in found {
+        let prefix = driver.trim_end_matches("_net");
+        let number = names.iter().filter(|name| name.starts_with(prefix)).count();
+        let name = format!("{prefix}{number}");
+        command("/bin/ip", &["link", "set", &old, "name", &name])?;
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// An emulated igb negotiates its link for a second or two.
+fn wait_for_carriers(interfaces: &[String]) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    for name in interfaces {
+        while !iface::flags(name)?.is_running() {
+            if Instant::now() > deadline {
+                return Err(format!("{name} has no carrier").into());
+            }
+            thread::sleep(POLL);
+        }
+    }
+    Ok(())
+}
+
+fn sorted(directory: &str) -> Result<Vec<PathBuf>> {
+    let entries: std::io::Result<Vec<_>> = fs::read_dir(directory)?.collect();
+    let mut paths: Vec<_> = entries?.into_iter().map(|entry| entry.path()).collect();
+    paths.sort();
+    Ok(paths)
+}
+
+fn command(program: &str, arguments: &[&str]) -> Result<()> {
+    let output = Command::new(program).args(arguments).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let reason = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{program} {}: {}", arguments.join(" "), reason.trim()).into())
+}
+
+/// A line of the plan.
+struct Program<'a> {
+    name: &'a str,
+    limit: Duration,
+    environment: Vec<(&'a str, &'a str)>,
+    program: &'a str,
+    arguments: Vec<&'a str>,
+}
+
+impl<'a> Program<'a> {
+    fn parse(line: &'a str) -> Result<Self> {
+        let malformed = || format!("not a line of a plan: {line:?}");
+        let (settings, command) = line.split_once("\t--\t").ok_or_else(malformed)?;
+        let mut settings = settings.split('\t');
+        let name = settings.next().ok_or_else(malformed)?;
+        let seconds = settings.next().ok_or_else(malformed)?.parse()?;
+        let environment: Option<Vec<_>> = settings.map(|setting| setting.split_once('=')).collect();
+        let mut command = command.split('\t');
+        Ok(Self {
+            name,
+            limit: Duration::from_secs(seconds),
+            environment: environment.ok_or_else(malformed)?,
+            program: command.next().ok_or_else(malformed)?,
+            arguments: command.collect(),
+        })
+    }
+}
+
+/// Runs `program` to its end, or kills it at its limit.
+fn run(program: &Program<'_>, port: &mut File) -> Result<()> {
+    writeln!(port, "\n@@ run {}", program.name)?;
+    let start = Instant::now();
+    let child = Command::new(program.program)
+        .args(&program.arguments)
+        .envs(program.environment.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(port.try_clone()?)
+        .stderr(port.try_clone()?)
+        .spawn();
+    let end = match child {
+        Err(error) => format!("cannot start {}: {error}", program.program),
+        Ok(mut child) => loop {
+            if let Some(status) = child.try_wait()? {
+                break status.code().map_or(status.to_string(), |code| format!("exit {code}"));
+            }
+            if start.elapsed() > program.limit {
+                child.kill()?;
+                child.wait()?;
+                break format!("killed after {} s", program.limit.as_secs());
+            }
+            thread::sleep(POLL);
+        },
+    };
+    let seconds = start.elapsed().as_secs_f64();
+    writeln!(port, "\n@@ end {seconds:.1} {} {end}", program.name)?;
+    Ok(())
+}
+
+const POLL: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_of_a_plan_is_parsed() {
+        let program = Program::parse("list\t20\tA=1\tB=x=y\t--\t/bin/ls\t-l\t/").unwrap();
+        assert_eq!((program.name, program.limit.as_secs()), ("list", 20));
+        assert_eq!(program.environment, [("A", "1"), ("B", "x=y")]);
+        assert_eq!((program.program, &program.arguments[..]), ("/bin/ls", &["-l", "/"][..]));
+    }
+
+    #[test]
+    fn malformed_line_of_a_plan_is_refused() {
+        for line in ["", "list", "list\t20", "list\tx\t--\tls", "list\t1\tA\t--\tls"] {
+            assert!(Program::parse(line).is_err(), "{line:?}");
+        }
+    }
+}

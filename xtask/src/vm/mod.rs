@@ -1,0 +1,218 @@
+//! `cargo xtask vm`: zero copy without the hardware. Boots a recent kernel in QEMU, with two
+//! emulated igb and two virtio_net, and runs tests and measuring programs on them there.
+
+mod initramfs;
+mod packages;
+mod qemu;
+mod report;
+
+use std::env::consts::ARCH;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use wirelane_testkit::privileged;
+
+use crate::cargo;
+use crate::setup;
+use crate::step::{Outcome, Step, run_all};
+use crate::test;
+use initramfs::Initramfs;
+use packages::{Kernel, Qemu};
+use report::Report;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A kernel of Debian's backports, e.g. 6.19.14+deb13-amd64, instead of the newest at hand
+    #[arg(long, value_name = "VERSION")]
+    kernel: Option<String>,
+    /// Where to keep what the guest's kernel writes to its console
+    #[arg(long, value_name = "FILE")]
+    keep_log: Option<PathBuf>,
+    /// List the programs that the guest runs
+    #[arg(long)]
+    list: bool,
+    /// Run only programs, and tests in them, whose names contain this
+    #[arg(last = true, value_name = "FILTER")]
+    filter: Option<String>,
+}
+
+/// The whole step takes no longer in the guest, whatever happens there.
+const LIMIT: Duration = Duration::from_secs(270);
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    if arguments.list {
+        for program in plan() {
+            println!("{}", program.name);
+        }
+        return ExitCode::SUCCESS;
+    }
+    let step = Step { name: "vm", about: ABOUT, run: in_guest };
+    if run_all(&[&step], arguments) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+pub(crate) const ABOUT: &str = "zero copy on emulated igb and virtio_net, in a guest";
+
+/// The step of `cargo xtask test`.
+pub(crate) fn step(context: &test::Context) -> Outcome {
+    if let Some(reason) = obstacle() {
+        return context.unavailable(1, reason.to_owned());
+    }
+    in_guest(&Arguments { kernel: None, keep_log: None, list: false, filter: None })
+}
+
+/// Why this machine cannot run the guest.
+fn obstacle() -> Option<&'static str> {
+    if ARCH != "x86_64" {
+        return Some("the guest's drivers and kernel are for x86-64");
+    }
+    if !privileged::available() {
+        return Some("needs root, for a network namespace with the guest's cables");
+    }
+    if setup::find("apt-get").is_none() {
+        return Some("needs apt, for a kernel out of Debian's packages");
+    }
+    (!Path::new("/dev/net/tun").exists()).then_some("needs /dev/net/tun")
+}
+
+/// A program that the guest runs.
+struct Program {
+    name: &'static str,
+    /// The most that it may take, in seconds; it takes a small part of this.
+    limit: u32,
+    environment: &'static [(&'static str, &'static str)],
+    /// The program, a test target or one of the workspace's binaries, and its arguments.
+    command: &'static [&'static str],
+}
+
+/// What the guest runs, in this order.
+fn plan() -> Vec<Program> {
+    vec![Program { name: "queues", limit: 30, environment: &[], command: &["wirelane", "queues"] }]
+}
+
+fn in_guest(arguments: &Arguments) -> Outcome {
+    if let Some(reason) = obstacle() {
+        return Outcome::failure(reason);
+    }
+    attempt(arguments).unwrap_or_else(Outcome::failure)
+}
+
+fn attempt(arguments: &Arguments) -> Result<Outcome, String> {
+    let filter = arguments.filter.as_deref().unwrap_or_default();
+    let programs: Vec<_> =
+        plan().into_iter().filter(|program| program.name.contains(filter)).collect();
+    let cache = test::target_directory().join("vm");
+    fs::create_dir_all(&cache)
+        .map_err(|error| format!("cannot create {}: {error}", cache.display()))?;
+    let executables = build()?;
+    let qemu = Qemu::get(&cache)?;
+    let kernel = Kernel::get(&cache, arguments.kernel.as_deref())?;
+
+    let directory = tempfile::tempdir_in(&cache)
+        .map_err(|error| format!("cannot create a directory in {}: {error}", cache.display()))?;
+    let archive = directory.path().join("initramfs");
+    guest_files(&kernel, &executables, &programs)?
+        .write(&archive)
+        .map_err(|error| format!("cannot write {}: {error}", archive.display()))?;
+
+    let console = arguments.keep_log.clone().unwrap_or_else(|| cache.join("console.log"));
+    println!("Booting Linux {}; its console: {}", kernel.version, console.display());
+    let mut report = Report::default();
+    let ending = qemu::boot(&qemu, &kernel, &archive, &console, LIMIT, |line| {
+        println!("{line}");
+        report.line(line);
+    });
+    let mut outcome = report.outcome(programs.iter().map(|program| program.name));
+    if let Err(reason) = ending {
+        outcome += Outcome::failure(reason);
+    }
+    let log = fs::read(&console).unwrap_or_default();
+    let log = String::from_utf8_lossy(&log);
+    for complaint in report::complaints(&log) {
+        outcome += Outcome::failure(format!("the guest's kernel: {}", complaint.trim_end()));
+    }
+    if outcome.failed > 0 {
+        show_tail(&log);
+        outcome.notes.push(format!("the guest's console: {}", console.display()));
+    }
+    Ok(outcome)
+}
+
+/// An executable that cargo built, by the name of its target.
+struct Executable {
+    name: String,
+    path: PathBuf,
+}
+
+/// Builds what the guest runs; nothing that `cargo xtask test test` has not built already.
+fn build() -> Result<Vec<Executable>, String> {
+    let mut command =
+        cargo::stable(&["build", "--bins", "-p", "wirelane-cli", "-p", "wirelane-testkit"]);
+    command.args(["--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
+    let output = command.output().map_err(|error| format!("cannot run cargo: {error}"))?;
+    if !output.status.success() {
+        return Err("what the guest runs does not build".into());
+    }
+    let messages = String::from_utf8_lossy(&output.stdout);
+    Ok(messages.lines().filter_map(executable).collect())
+}
+
+/// The executable that a message of cargo is about.
+fn executable(message: &str) -> Option<Executable> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    Some(Executable {
+        name: message.get("target")?.get("name")?.as_str()?.to_owned(),
+        path: message.get("executable")?.as_str()?.into(),
+    })
+}
+
+/// The guest's file system.
+fn guest_files(
+    kernel: &Kernel,
+    executables: &[Executable],
+    programs: &[Program],
+) -> Result<Initramfs, String> {
+    let mut files = Initramfs::default();
+    let built = |name: &str| {
+        let found = executables.iter().find(|executable| executable.name == name);
+        found.map(|executable| &executable.path).ok_or_else(|| format!("cargo built no {name}"))
+    };
+    files.program("/init", built("guest-init")?)?;
+    for tool in ["ip", "ethtool", "cat"] {
+        let path = setup::find(tool).ok_or_else(|| format!("needs {tool}; see setup"))?;
+        files.program(&format!("/bin/{tool}"), &path)?;
+    }
+    for module in &kernel.modules {
+        let name = module.file_name().unwrap_or_default().to_string_lossy();
+        let bytes = fs::read(module)
+            .map_err(|error| format!("cannot read {}: {error}", module.display()))?;
+        files.file(&format!("/modules/{name}"), &bytes);
+    }
+    let mut plan = String::new();
+    for program in programs {
+        let [name, arguments @ ..] = program.command else { continue };
+        let path = format!("/bin/{name}");
+        files.program(&path, built(name)?)?;
+        plan += &format!("{}\t{}\tPATH=/bin", program.name, program.limit);
+        for (name, value) in program.environment {
+            plan += &format!("\t{name}={value}");
+        }
+        plan += &format!("\t--\t{path}");
+        for argument in arguments {
+            plan += &format!("\t{argument}");
+        }
+        plan.push('\n');
+    }
+    files.file("/plan", plan.as_bytes());
+    Ok(files)
+}
+
+fn show_tail(log: &str) {
+    let lines: Vec<_> = log.lines().collect();
+    println!("--- the end of the guest's console:");
+    for line in lines.iter().skip(lines.len().saturating_sub(30)) {
+        println!("{}", line.trim_end());
+    }
+}

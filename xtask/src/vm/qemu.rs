@@ -1,0 +1,155 @@
+//! The emulated machine: two igb on one cable, two virtio_net with several queue pairs on another.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wirelane_testkit::netns::Namespace;
+
+use super::packages::{Kernel, Qemu};
+
+/// Queue pairs of each virtio_net. A TAP device is what gives them more than one.
+const QUEUE_PAIRS: u32 = 4;
+const TAPS: [&str; 2] = ["tap0", "tap1"];
+
+/// Boots `kernel` with `initramfs`, passes each line of the second serial port to `line`, and
+/// returns when the guest has powered off, after `limit` at the latest.
+///
+/// What the kernel says goes to the file `console`.
+pub(crate) fn boot(
+    qemu: &Qemu,
+    kernel: &Kernel,
+    initramfs: &Path,
+    console: &Path,
+    limit: Duration,
+    mut line: impl FnMut(&str),
+) -> Result<(), String> {
+    let namespace = cable();
+    let mut command = qemu.command();
+    machine(&mut command);
+    igb(&mut command);
+    virtio(&mut command);
+    command
+        .arg("-kernel")
+        .arg(&kernel.image)
+        .arg("-initrd")
+        .arg(initramfs)
+        .args(["-append", "console=ttyS0 panic=-1"])
+        .args(["-serial", &format!("file:{}", console.display()), "-serial", "stdio"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    // A child starts where the calling thread is.
+    let child = namespace.inside(|| command.spawn());
+    let mut child = child.map_err(|error| format!("cannot start QEMU: {error}"))?;
+
+    let deadline = Instant::now() + limit;
+    let ending = follow(&mut child, deadline, &mut line).and_then(|()| end(&mut child, deadline));
+    if ending.is_err() {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    ending
+}
+
+/// A bridge between two TAP devices, in a namespace of its own. It learns no addresses: every frame
+/// that enters at one end leaves at the other.
+fn cable() -> Namespace {
+    let namespace = Namespace::new();
+    let ip = |arguments: &str| namespace.run("ip", arguments.split(' '));
+    ip("link add cable type bridge ageing_time 0 mcast_snooping 0");
+    for tap in TAPS {
+        ip(&format!("tuntap add mode tap multi_queue name {tap}"));
+        ip(&format!("link set {tap} master cable up"));
+    }
+    ip("link set cable up");
+    namespace
+}
+
+fn machine(command: &mut Command) {
+    command.args(["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2"]).args([
+        "-m",
+        "1024",
+        "-nodefaults",
+        "-no-reboot",
+        "-display",
+        "none",
+        "-monitor",
+        "none",
+    ]);
+}
+
+/// Each igb needs a root port of its own: its virtual functions take further slots of the bus.
+fn igb(command: &mut Command) {
+    for number in 0..2 {
+        let port = format!("pcie-root-port,id=port{number},chassis={number}");
+        let device = format!("igb,netdev=hub{number},bus=port{number},mac={}", mac(0x10, number));
+        command
+            .args(["-netdev", &format!("hubport,hubid=0,id=hub{number}")])
+            .args(["-device", &port, "-device", &device]);
+    }
+}
+
+/// AF_XDP takes a virtio_net only without the offloads that let frames exceed the MTU
+/// (virtnet_xdp_set), and in zero-copy mode only when it uses the kernel's DMA interface, which is
+/// what `iommu_platform` says (virtnet_xsk_pool_enable).
+fn virtio(command: &mut Command) {
+    for (number, tap) in (0..).zip(TAPS) {
+        let netdev = format!(
+            "tap,id=virtio{number},ifname={tap},queues={QUEUE_PAIRS},vhost=off,script=no,downscript=no"
+        );
+        let vectors = 2 * QUEUE_PAIRS + 2;
+        let device = format!(
+            "virtio-net-pci,netdev=virtio{number},mac={},mq=on,vectors={vectors},romfile=,\
+             disable-legacy=on,iommu_platform=on,guest_tso4=off,guest_tso6=off,guest_ufo=off,\
+             guest_ecn=off,guest_uso4=off,guest_uso6=off",
+            mac(0x20, number)
+        );
+        command.args(["-netdev", &netdev, "-device", &device]);
+    }
+}
+
+fn mac(kind: u8, number: u8) -> String {
+    format!("02:57:4c:00:{kind:02x}:{number:02x}")
+}
+
+/// Passes on what the guest writes until it is gone or the time is over.
+fn follow(child: &mut Child, deadline: Instant, line: &mut impl FnMut(&str)) -> Result<(), String> {
+    let stdout = child.stdout.take().ok_or("QEMU has no output")?;
+    let (sender, lines) = channel();
+    // Ends with QEMU, whose output is then at its end.
+    thread::spawn(move || {
+        let mut reader = BufReader::new(stdout);
+        let mut bytes = Vec::new();
+        while matches!(reader.read_until(b'\n', &mut bytes), Ok(1..)) {
+            if sender.send(String::from_utf8_lossy(&bytes).into_owned()).is_err() {
+                break;
+            }
+            bytes.clear();
+        }
+    });
+    loop {
+        match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(text) => line(text.trim_end()),
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Err(RecvTimeoutError::Timeout) => return Err(TOO_LONG.to_owned()),
+        }
+    }
+}
+
+/// Waits for QEMU, which has closed its output.
+fn end(child: &mut Child, deadline: Instant) -> Result<(), String> {
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => return Err(format!("QEMU ended with {status}")),
+            Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(10)),
+            Ok(None) => return Err(TOO_LONG.to_owned()),
+            Err(error) => return Err(format!("cannot wait for QEMU: {error}")),
+        }
+    }
+}
+
+const TOO_LONG: &str = "the guest ran for too long and was stopped";
