@@ -1,4 +1,5 @@
 //! `wirelane bench` as a user meets it.
+#![allow(clippy::unwrap_used)]
 
 use std::process::Command;
 
@@ -55,14 +56,144 @@ fn qdisc_in_json_is_one_object_of_the_schema() {
     assert!(peer != skipped.iter().any(|skipped| skipped["case"] == "rte_ring"), "{skipped:?}");
 }
 
+/// The rows of a report, checked for what all of them have in common.
+fn sockets_rows(report: &Value, samples: u64) -> &[Value] {
+    assert_eq!(report["schema"], "wirelane.bench/1");
+    let rows = report["rows"].as_array().unwrap();
+    for row in rows {
+        assert_eq!((&row["suite"], &row["peer"]), (&"sockets".into(), &Value::Null));
+        assert_eq!(row["samples"], samples, "{row}");
+        assert!(["rxdrop", "txpush", "l2fwd", "xdp-drop"].contains(&row["case"].as_str().unwrap()));
+        let metric = row["metric"].as_str().unwrap();
+        let unit = match metric {
+            _ if metric.ends_with("_per_s") => "1/s",
+            _ if metric.contains("ns_per_packet") => "ns",
+            _ => "1",
+        };
+        assert_eq!(row["unit"], unit, "{row}");
+        let params: Vec<_> = row["params"].as_object().unwrap().keys().collect();
+        assert_eq!(params, ["mode", "port", "queues", "size"]);
+        assert!(row["source"].is_null() || row["source"]["document"] == "001", "{row}");
+    }
+    rows
+}
+
+/// The median of a metric of one case.
+fn median(rows: &[Value], case: &str, port: &str, size: u64, metric: &str) -> Option<f64> {
+    let row = rows.iter().find(|row| {
+        let params = &row["params"];
+        (&row["case"], &params["port"], &row["metric"])
+            == (&case.into(), &port.into(), &metric.into())
+            && params["size"] == size
+    });
+    row?["median"].as_f64()
+}
+
+#[test]
+fn sockets_of_a_named_port_in_json() {
+    let ended = bench(&[
+        "sockets",
+        "--port",
+        "sim:2",
+        "--size",
+        "60",
+        "--size",
+        "9000",
+        "--samples",
+        "2",
+        "--seconds",
+        "20ms",
+        "--json",
+    ]);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert_eq!((ended.stdout.matches('\n').count(), ended.stderr.as_str()), (1, ""));
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let rows = sockets_rows(&report, 2);
+    assert_eq!(report["skipped"], Value::Array(Vec::new()));
+    for case in ["rxdrop", "txpush", "l2fwd"] {
+        for size in [60, 9000] {
+            let of = |metric| median(rows, case, "sim", size, metric);
+            assert!(of("packets_per_s").unwrap() > 0.0);
+            for metric in ["ns_per_packet", "cpu_ns_per_packet", "user_ns_per_packet"] {
+                assert!(of(metric).unwrap() >= 0.0);
+            }
+            assert!(of("system_ns_per_packet").is_some() && of("offered_per_s").is_none());
+            assert_eq!(of("packets_per_batch"), Some(64.0));
+            // A port that waits for its consumer loses nothing.
+            assert_eq!(of("lost_share"), (case != "txpush").then_some(0.0));
+            let shares = [1, 2, 4, 8, 16, 32, 64].map(|packets| {
+                median(rows, case, "sim", size, &format!("batch_{packets}_share")).unwrap()
+            });
+            assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{shares:?}");
+        }
+    }
+    assert!(rows.iter().all(|row| row["params"]["queues"] == 2));
+}
+
+#[test]
+fn what_a_port_loses_is_told() {
+    // More than one core can receive, from a port that does not wait.
+    let port = "sim:1?rate=1Gpps&frames=256";
+    let args = ["sockets", "--port", port, "--case", "rxdrop", "--size", "64"];
+    let ended = bench(&[&args[..], &["--samples", "1", "--seconds", "50ms", "--json"]].concat());
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let of = |metric| median(sockets_rows(&report, 1), "rxdrop", "sim", 64, metric).unwrap();
+    let lost = of("lost_share");
+    assert!(lost > 0.0 && lost < 1.0 && lost == of("lost_ring_full_share"), "{lost}");
+}
+
+#[test]
+fn privileged_sockets_in_a_lab_balance_and_leave_nothing() {
+    if !wirelane_testkit::privileged::require() {
+        return;
+    }
+    let interfaces = || std::fs::read_to_string("/proc/net/dev").unwrap().lines().count();
+    let before = interfaces();
+    let started = std::time::Instant::now();
+    let ended = bench(&["sockets", "--quick", "--samples", "1", "--json"]);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert!(started.elapsed() < std::time::Duration::from_secs(60));
+    assert_eq!(interfaces(), before);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let rows = sockets_rows(&report, 1);
+    for case in ["rxdrop", "txpush", "l2fwd"] {
+        for size in [64, 1500] {
+            let of = |metric| median(rows, case, "packet", size, metric);
+            assert!(of("packets_per_s").unwrap() > 0.0);
+            if case != "txpush" {
+                assert!(of("offered_per_s").unwrap() > 0.0);
+                let lost = of("lost_share").unwrap();
+                assert!((0.0..=1.0).contains(&lost), "{lost}");
+            }
+            assert!(of("packets_per_system_call").unwrap() > 1.0);
+        }
+    }
+}
+
 #[test]
 fn help_and_wrong_usage() {
-    let help = bench(&["qdisc", "--help"]);
-    assert!(help.status.success());
-    for option in ["--quick", "--json", "--samples"] {
-        assert!(help.stdout.contains(option), "{}", help.stdout);
+    for (suite, options) in [
+        ("qdisc", &["--quick", "--json", "--samples"][..]),
+        ("sockets", &["--quick", "--json", "--samples", "--port", "--case", "--size", "--seconds"]),
+    ] {
+        let help = bench(&[suite, "--help"]);
+        assert!(help.status.success());
+        for option in options {
+            assert!(help.stdout.contains(option), "{}", help.stdout);
+        }
     }
-    for args in [&["gso"][..], &["qdisc", "--samples", "0"], &["qdisc", "more"]] {
+    for args in [
+        &["gso"][..],
+        &["qdisc", "--samples", "0"],
+        &["qdisc", "more"],
+        &["sockets", "--size", "59"],
+        &["sockets", "--case", "rx"],
+        &["sockets", "--port", "nothing:x"],
+        &["sockets", "--port", "sim:1?size=64"],
+        &["sockets", "--port", "file:x.pcap"],
+        &["sockets", "--seconds", "0s"],
+    ] {
         let ended = bench(args);
         assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(2), ""), "{args:?}");
         assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);

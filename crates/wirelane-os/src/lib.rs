@@ -17,6 +17,7 @@ pub mod error;
 pub mod ethtool;
 pub mod file;
 pub mod iface;
+pub mod link;
 pub mod mmap;
 pub mod netdev;
 pub mod netns;

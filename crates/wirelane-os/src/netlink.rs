@@ -1,7 +1,7 @@
 //! The smallest netlink client that does the job: one request, its complete answer, and a reader of attributes.
 //!
-//! The crates for this either bring the encoding of every known family or derive it with macros; three read-only
-//! requests need neither.
+//! The crates for this either bring the encoding of every known family or derive it with macros; a handful of
+//! requests needs neither.
 
 use std::os::fd::OwnedFd;
 
@@ -39,6 +39,20 @@ impl Netlink {
         // With an acknowledgement the end of the answer is always visible.
         self.exchange(kind, NLM_F_ACK, payload)
             .map(|answer| answer.payloads)
+            .map_err(|errno| OsError::new(call, object, errno))
+    }
+
+    /// Sends one order and waits until the kernel has carried it out.
+    pub(crate) fn act(
+        &mut self,
+        call: &'static str,
+        object: &str,
+        kind: u16,
+        flags: u16,
+        payload: &[u8],
+    ) -> Result<()> {
+        self.exchange(kind, NLM_F_ACK | flags, payload)
+            .map(drop)
             .map_err(|errno| OsError::new(call, object, errno))
     }
 

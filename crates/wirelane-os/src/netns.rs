@@ -1,6 +1,7 @@
 //! Network namespaces of threads. Creating named ones is `ip netns add`'s business.
 
 use crate::error::{OsError, Result};
+use crate::iface;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 use std::fs::File;
 use std::marker::PhantomData;
@@ -24,6 +25,23 @@ pub fn unshare_net() -> Result<()> {
 /// What open(2) gives when /proc is not mounted.
 pub fn current() -> Result<OwnedFd> {
     open(Path::new("/proc/thread-self/ns/net"))
+}
+
+/// A new network namespace for others to enter, with `lo` up. It ends with the descriptor and the last thing in it, also
+/// when the process is killed.
+///
+/// # Errors
+/// `EPERM` without CAP_SYS_ADMIN.
+pub fn anonymous() -> Result<OwnedFd> {
+    // A thread cannot look into another namespace without being in it, and one that ends cannot be left in the wrong one.
+    let make = || {
+        unshare_net()?;
+        iface::up("lo")?;
+        current()
+    };
+    let thread = std::thread::Builder::new().spawn(make);
+    let thread = thread.map_err(|error| OsError::new("clone", "a thread", error))?;
+    thread.join().unwrap_or_else(|_| Err(OsError::from_errno("unshare", "a thread", libc::EIO)))
 }
 
 /// The namespace that `ip netns` calls `name`.
@@ -103,7 +121,6 @@ fn open(path: &Path) -> Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::iface;
     use crate::testing;
 
     #[test]

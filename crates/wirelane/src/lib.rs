@@ -69,6 +69,7 @@
 //! | [`capture`] | capture files, and [`capture::live`]: all queues into one file in order of time |
 //! | [`forward`] | between two ports, or back through one with swapped addresses |
 //! | [`inspect`] | the queues of an interface and the CPUs behind them |
+//! | [`lab`] | two network namespaces and a veth pair, to try things in |
 //! | [`privilege`] | giving privileges away once everything is open |
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
@@ -91,6 +92,8 @@ pub mod filter;
 pub mod forward;
 #[cfg(not(loom))]
 pub mod inspect;
+#[cfg(not(loom))]
+pub mod lab;
 #[cfg(not(loom))]
 pub mod pipeline;
 #[cfg(not(loom))]

@@ -1,13 +1,19 @@
-//! `wirelane bench`: measures on this machine, in the process, without privileges.
+//! `wirelane bench`: measures on this machine, in the process and, as root, in a lab of its own.
 
 use std::io::{self, IsTerminal, Write as _};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use wirelane::bench::report::Report;
+use wirelane::bench::sockets::{self, Kind};
 use wirelane::bench::suite::{self, Plan};
-use wirelane::{Error, Result};
+use wirelane::mask::MAX_QUEUES;
+use wirelane::placement::Placement;
+use wirelane::{Error, QueueSet, Result};
 
+use crate::args;
 use crate::output::{self, figures};
 use crate::session::Signals;
 
@@ -15,6 +21,7 @@ use crate::session::Signals;
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Suite {
     Qdisc(QdiscArgs),
+    Sockets(SocketsArgs),
 }
 
 /// Measure queueing disciplines with 1 to 8 producers, rings between two cores, and a lock.
@@ -37,29 +44,126 @@ pub(crate) struct QdiscArgs {
     samples: Option<u32>,
 }
 
+/// Measure receiving, sending and forwarding through each kind of port, as "AF_XDP, zero-copy
+/// support" (2018) did.
+///
+/// rxdrop receives and drops, txpush fills frames and sends them, l2fwd receives, exchanges the
+/// addresses and sends back through the same queue: a thread per queue, each on a CPU of its own.
+/// Simulated ports need no privilege. As root, real ones are measured too, on a pair of interfaces
+/// in two network namespaces that are made for it and end with it; the first CPU is then the
+/// sender's. Ports named with --port are measured as they are: rxdrop and l2fwd see what others
+/// send to them.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SocketsArgs {
+    /// Measure this port instead; may be given several times
+    #[arg(long = "port", value_name = "PORT")]
+    ports: Vec<String>,
+    /// Measure this case only; may be given several times
+    #[arg(long = "case", value_name = "CASE", value_enum)]
+    cases: Vec<Case>,
+    /// Bytes of a packet without frame check sequence, 60 to 9216; may be given several times
+    #[arg(long = "size", value_name = "BYTES", default_values_t = sockets::Plan::SIZES.map(|size| size as u32),
+          value_parser = clap::value_parser!(u32).range(60..=9216))]
+    sizes: Vec<u32>,
+    /// How long a sample counts: 1s by default, 100ms with --quick
+    #[arg(long, value_name = "TIME", value_parser = args::duration)]
+    seconds: Option<Duration>,
+    /// Pin the threads to these CPUs, in turn
+    #[arg(long, value_name = "CPUS", value_parser = args::queues)]
+    cpus: Option<QueueSet>,
+    /// Take less than a minute instead of several; the figures vary more
+    #[arg(long)]
+    quick: bool,
+    /// Print one JSON object (schema wirelane.bench/1) instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Measure every figure N times: 5 by default, 3 with --quick
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    samples: Option<u32>,
+}
+
+/// What is done with packets.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Case {
+    /// Receive and drop
+    Rxdrop,
+    /// Fill frames and send them
+    Txpush,
+    /// Receive, exchange the addresses, send back
+    L2fwd,
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// The suite cannot measure, or the answer cannot be written.
 pub(crate) fn run(suite: &Suite) -> Result<()> {
-    let Suite::Qdisc(args) = suite;
-    let mut plan = if args.quick { Plan::QUICK } else { Plan::FULL };
-    plan.samples = args.samples.map_or(plan.samples, |samples| samples as usize);
+    match suite {
+        Suite::Qdisc(args) => {
+            let mut plan = if args.quick { Plan::QUICK } else { Plan::FULL };
+            plan.samples = args.samples.map_or(plan.samples, |samples| samples as usize);
+            measure(args.json, plan.samples, |report, stop, progress| {
+                suite::qdisc(&plan, report, stop, progress)
+            })
+        }
+        Suite::Sockets(args) => {
+            let plan = args.plan()?;
+            measure(args.json, plan.samples, |report, stop, progress| {
+                sockets::sockets(&plan, report, stop, progress)
+            })
+        }
+    }
+}
+
+impl SocketsArgs {
+    fn plan(&self) -> Result<sockets::Plan> {
+        let default = if self.quick { sockets::Plan::quick() } else { sockets::Plan::full() };
+        let kinds = self.cases.iter().map(|case| match case {
+            Case::Rxdrop => Kind::Rxdrop,
+            Case::Txpush => Kind::Txpush,
+            Case::L2fwd => Kind::L2fwd,
+        });
+        let cpus = self.cpus.as_ref().filter(|cpus| **cpus != QueueSet::All);
+        let placement = cpus.map(|cpus| {
+            let cpus: Vec<_> = cpus.members(MAX_QUEUES).map(|cpu| cpu as u32).collect();
+            Placement::of(&cpus)
+        });
+        Ok(sockets::Plan {
+            ports: self.ports.iter().map(|port| port.parse()).collect::<Result<_>>()?,
+            kinds: if self.cases.is_empty() { default.kinds } else { kinds.collect() },
+            sizes: self.sizes.iter().map(|size| *size as usize).collect(),
+            samples: self.samples.map_or(default.samples, |samples| samples as usize),
+            window: self.seconds.unwrap_or(default.window),
+            limit: default.limit,
+            placement: placement.transpose()?,
+        })
+    }
+}
+
+/// What a suite is given to say what it measures.
+type Tell<'a> = &'a mut dyn FnMut(u32, &str);
+
+/// Runs a suite and prints what it measured.
+fn measure(
+    json: bool,
+    rounds: usize,
+    suite: impl FnOnce(&mut Report, &AtomicBool, Tell<'_>) -> Result<()>,
+) -> Result<()> {
     let signals = Signals::register()?;
     let mut report = Report::new(command_line());
     let bar = progress_bar();
     let mut progress = |round: u32, what: &str| {
         if let Some(bar) = &bar {
-            bar.set_message(format!("round {round} of {}: {what}", plan.samples));
+            bar.set_message(format!("round {round} of {rounds}: {what}"));
             bar.tick();
         }
     };
-    let outcome = suite::qdisc(&plan, &mut report, signals.flag(), &mut progress);
+    let outcome = suite(&mut report, signals.flag(), &mut progress);
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
     outcome?;
-    if args.json {
+    if json {
         return output::json(&report);
     }
     let mut out = io::stdout().lock();

@@ -50,8 +50,14 @@ struct Line<'a> {
 
 impl Line<'_> {
     fn has(&self, row: &Row) -> bool {
-        (self.case, self.peer, self.params) == (row.case, row.peer, &row.params)
+        let same = (self.case, self.peer, self.params) == (row.case, row.peer, &row.params);
+        same && self.rows.first().is_none_or(|first| is_histogram(first) == is_histogram(row))
     }
+}
+
+/// A histogram stands in a table of its own.
+fn is_histogram(row: &Row) -> bool {
+    row.metric.starts_with("batch_")
 }
 
 /// Lines with the same first metric.

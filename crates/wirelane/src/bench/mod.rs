@@ -5,4 +5,5 @@ pub mod qdisc;
 pub mod report;
 pub mod ring;
 pub mod rte_ring;
+pub mod sockets;
 pub mod suite;

@@ -137,15 +137,17 @@ impl Serialize for Params {
 }
 
 /// The value of a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Param {
     /// A count or size.
     Number(u64),
     /// Whether something holds.
     Flag(bool),
-    /// A name.
+    /// A name of ours.
     Text(&'static str),
+    /// A name that was found out.
+    Name(String),
 }
 
 impl std::fmt::Display for Param {
@@ -154,6 +156,7 @@ impl std::fmt::Display for Param {
             Self::Number(value) => write!(f, "{value}"),
             Self::Flag(value) => f.write_str(if *value { "yes" } else { "no" }),
             Self::Text(value) => f.write_str(value),
+            Self::Name(value) => f.write_str(value),
         }
     }
 }

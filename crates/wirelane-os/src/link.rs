@@ -1,0 +1,202 @@
+//! Making and configuring interfaces by rtnetlink: what a test bed of veth pairs needs, and no more.
+//!
+//! All calls act in the calling thread's network namespace ([`crate::netns`]) and need CAP_NET_ADMIN in it.
+
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use crate::error::{OsError, Result};
+use crate::iface;
+use crate::netlink::{Netlink, push_attribute};
+
+/// One end of a veth pair to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct VethEnd<'a> {
+    /// Name of the interface.
+    pub name: &'a str,
+    /// The network namespace it is to be in.
+    pub namespace: BorrowedFd<'a>,
+    /// Its link-layer address.
+    pub mac: [u8; 6],
+}
+
+/// Makes a pair of veth interfaces, down, each with `queues` receive and transmit queues.
+///
+/// # Errors
+/// `EEXIST` when a namespace has an interface of this name, `EINVAL` for an impossible name, MTU or number of queues,
+/// `EPERM` without CAP_NET_ADMIN in both namespaces.
+pub fn create_veth(ends: [VethEnd<'_>; 2], queues: u32, mtu: u32) -> Result<()> {
+    let [near, far] = ends;
+    let object = format!("veth {} to {}", near.name, far.name);
+    for end in ends {
+        // The kernel takes some names that the ioctls of other modules could not be given.
+        iface::request(end.name, CREATE)?;
+    }
+    let request = || {
+        let peer = describe(far, queues, mtu)?;
+        let data = attribute(VETH_INFO_PEER, &peer)?;
+        let mut information = attribute(libc::IFLA_INFO_KIND, b"veth")?;
+        push_attribute(&mut information, libc::IFLA_INFO_DATA, &data)?;
+        let mut request = describe(near, queues, mtu)?;
+        push_attribute(&mut request, libc::IFLA_LINKINFO, &information)?;
+        Ok(request)
+    };
+    let request =
+        request().map_err(|error: std::io::Error| OsError::new(CREATE, object.as_str(), error))?;
+    let flags = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
+    Netlink::open(None)?.act(CREATE, &object, libc::RTM_NEWLINK, flags, &request)
+}
+
+/// Removes an interface; a veth goes with its other end.
+///
+/// # Errors
+/// `ENODEV` when there is none of this name, `EOPNOTSUPP` for a device that is not made of software.
+pub fn delete(name: &str) -> Result<()> {
+    let header = header(iface::index(name)?);
+    Netlink::open(None)?.act("rtnetlink RTM_DELLINK", name, libc::RTM_DELLINK, 0, &header)
+}
+
+/// Gives an interface an IPv4 address.
+///
+/// # Errors
+/// `EEXIST` when it has it, `ENODEV` when there is no interface of this name.
+pub fn add_address(name: &str, address: Ipv4Addr, prefix: u8) -> Result<()> {
+    const CALL: &str = "rtnetlink RTM_NEWADDR";
+    let index = iface::index(name)?;
+    // struct ifaddrmsg: family, prefix length, flags, scope, index.
+    let mut request = vec![libc::AF_INET as u8, prefix, 0, 0];
+    request.extend_from_slice(&index.to_ne_bytes());
+    let failed = |error| OsError::new(CALL, name, error);
+    for kind in [libc::IFA_LOCAL, libc::IFA_ADDRESS] {
+        push_attribute(&mut request, kind, &address.octets()).map_err(failed)?;
+    }
+    let flags = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
+    Netlink::open(None)?.act(CALL, name, libc::RTM_NEWADDR, flags, &request)
+}
+
+/// Tells the kernel for good which link-layer address an IPv4 neighbour has, so that nobody asks.
+///
+/// # Errors
+/// `ENODEV` when there is no interface of this name.
+pub fn add_neighbour(name: &str, address: Ipv4Addr, mac: [u8; 6]) -> Result<()> {
+    const CALL: &str = "rtnetlink RTM_NEWNEIGH";
+    let index = iface::index(name)?;
+    // struct ndmsg: family, padding of 3, index, state, flags, type.
+    let mut request = vec![libc::AF_INET as u8, 0, 0, 0];
+    request.extend_from_slice(&index.to_ne_bytes());
+    request.extend_from_slice(&NUD_PERMANENT.to_ne_bytes());
+    request.extend_from_slice(&[0, 0]);
+    let failed = |error| OsError::new(CALL, name, error);
+    push_attribute(&mut request, NDA_DST, &address.octets()).map_err(failed)?;
+    push_attribute(&mut request, NDA_LLADDR, &mac).map_err(failed)?;
+    let flags = (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
+    Netlink::open(None)?.act(CALL, name, libc::RTM_NEWNEIGH, flags, &request)
+}
+
+/// The message that asks for one end.
+fn describe(end: VethEnd<'_>, queues: u32, mtu: u32) -> std::io::Result<Vec<u8>> {
+    let mut request = header(0).to_vec();
+    let mut name = end.name.as_bytes().to_vec();
+    name.push(0);
+    push_attribute(&mut request, libc::IFLA_IFNAME, &name)?;
+    push_attribute(&mut request, libc::IFLA_ADDRESS, &end.mac)?;
+    let namespace = end.namespace.as_fd().as_raw_fd();
+    let numbers = [
+        (libc::IFLA_MTU, mtu),
+        (libc::IFLA_NUM_RX_QUEUES, queues),
+        (libc::IFLA_NUM_TX_QUEUES, queues),
+        (libc::IFLA_NET_NS_FD, namespace.cast_unsigned()),
+    ];
+    for (kind, value) in numbers {
+        push_attribute(&mut request, kind, &value.to_ne_bytes())?;
+    }
+    Ok(request)
+}
+
+/// `struct ifinfomsg` for an interface index; 0 for one that is to be made.
+fn header(index: u32) -> [u8; 16] {
+    let mut header = [0; 16];
+    if let Some(field) = header.get_mut(4..8) {
+        field.copy_from_slice(&index.to_ne_bytes());
+    }
+    header
+}
+
+fn attribute(kind: u16, value: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    push_attribute(&mut bytes, kind, value)?;
+    Ok(bytes)
+}
+
+const CREATE: &str = "rtnetlink RTM_NEWLINK";
+/// `include/uapi/linux/veth.h`
+const VETH_INFO_PEER: u16 = 1;
+/// `include/uapi/linux/neighbour.h`
+const NDA_DST: u16 = 1;
+const NDA_LLADDR: u16 = 2;
+const NUD_PERMANENT: u16 = 0x80;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ethtool::Ethtool;
+    use crate::{netns, testing};
+
+    const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+
+    #[test]
+    fn privileged_pair_is_made_as_asked_and_goes_whole() {
+        testing::in_new_namespace(|| {
+            let here = netns::current().unwrap();
+            let [near, far] = [("wl-a", MACS[0]), ("wl-b", MACS[1])].map(|(name, mac)| VethEnd {
+                name,
+                namespace: here.as_fd(),
+                mac,
+            });
+            create_veth([near, far], 3, 1400).unwrap();
+            for (name, mac) in [("wl-a", MACS[0]), ("wl-b", MACS[1])] {
+                assert_eq!((iface::mac(name).unwrap(), iface::mtu(name).unwrap()), (mac, 1400));
+                let channels = Ethtool::open(name).unwrap().channels().unwrap().unwrap();
+                assert_eq!((channels.rx, channels.tx), (3, 3));
+                iface::up(name).unwrap();
+            }
+            let error = create_veth([near, far], 1, 1500).unwrap_err();
+            assert_eq!(error.errno(), Some(libc::EEXIST), "{error}");
+            add_address("wl-a", Ipv4Addr::new(10, 1, 0, 1), 24).unwrap();
+            add_neighbour("wl-a", Ipv4Addr::new(10, 1, 0, 2), MACS[1]).unwrap();
+            let arp = std::fs::read_to_string("/proc/thread-self/net/arp").unwrap();
+            assert!(arp.contains("10.1.0.2") && arp.contains("02:00:00:00:00:02"), "{arp}");
+            delete("wl-b").unwrap();
+            assert!(!iface::exists("wl-a").unwrap());
+            assert_eq!(delete("wl-b").unwrap_err().errno(), Some(libc::ENODEV));
+        });
+    }
+
+    #[test]
+    fn privileged_ends_land_in_their_namespaces() {
+        testing::in_new_namespace(|| {
+            let here = netns::current().unwrap();
+            let there = std::thread::spawn(|| {
+                netns::unshare_net().unwrap();
+                netns::current().unwrap()
+            });
+            let there = there.join().unwrap();
+            let end = |namespace, mac| VethEnd { name: "wl0", namespace, mac };
+            create_veth([end(here.as_fd(), MACS[0]), end(there.as_fd(), MACS[1])], 1, 1500)
+                .unwrap();
+            assert_eq!(iface::mac("wl0").unwrap(), MACS[0]);
+            let _inside = netns::enter(&there).unwrap();
+            assert_eq!(iface::mac("wl0").unwrap(), MACS[1]);
+        });
+    }
+
+    #[test]
+    fn impossible_names_are_refused_before_the_kernel_is_asked() {
+        let here = netns::current().unwrap();
+        let end = |name| VethEnd { name, namespace: here.as_fd(), mac: MACS[0] };
+        for name in ["", "a/b", "sixteen-bytes-xx", "a b"] {
+            let error = create_veth([end("wl-a"), end(name)], 1, 1500).unwrap_err();
+            assert_eq!(error.errno(), Some(libc::EINVAL), "{error}");
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The suite `sockets`: rxdrop, txpush and l2fwd of source 001 over every port and mode that the
+//! machine has.
+//!
+//! ```text
+//!   in the process:   sim:N ─▶ rxdrop │ txpush ─▶ sim:N │ sim:N ─▶ swap ─▶ sim:N
+//!
+//!   in a lab:         load ─▶ wl-near ═══ wl-far ─▶ rxdrop, l2fwd        a CPU for the load, the
+//!                                         wl-far ◀─ txpush               others for the queues
+//! ```
+//!
+//! Every round measures every case once, so that a slow minute of the machine hits all of them. A
+//! mode that the machine does not have is skipped, with the reason the port gives.
+
+mod loops;
+mod rows;
+mod sample;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use wirelane_os::affinity;
+
+use self::sample::{Load, Trial};
+pub use self::sample::{Lost, Sample};
+use super::report::{Report, Skipped};
+use crate::error::{Error, Result};
+use crate::lab::{Lab, LabConfig};
+use crate::placement::Placement;
+use crate::port::{Backend, PortInfo, Spec};
+
+const SUITE: &str = "sockets";
+
+/// What is done with packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Receive and give back.
+    Rxdrop,
+    /// Fill frames and send.
+    Txpush,
+    /// Receive, exchange the addresses, and send back through the same queue.
+    L2fwd,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Rxdrop, Self::Txpush, Self::L2fwd];
+
+    /// Its name in source 001 and in the rows.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Rxdrop => "rxdrop",
+            Self::Txpush => "txpush",
+            Self::L2fwd => "l2fwd",
+        }
+    }
+}
+
+/// What to measure, and how thoroughly.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The ports. With none: `sim:`, and as root every kind of port in a lab of its own.
+    pub ports: Vec<Spec>,
+    /// What to do on each of them.
+    pub kinds: Vec<Kind>,
+    /// Bytes of the packets, without frame check sequence.
+    pub sizes: Vec<usize>,
+    /// Rounds: samples of every figure.
+    pub samples: usize,
+    /// How long one sample counts.
+    pub window: Duration,
+    /// No round begins that would end later than this.
+    pub limit: Option<Duration>,
+    /// CPUs of the queues, in turn. Otherwise all that the load leaves.
+    pub placement: Option<Placement>,
+}
+
+impl Plan {
+    /// Sizes of source 001.
+    pub const SIZES: [usize; 2] = [64, 1500];
+
+    /// A few minutes.
+    pub fn full() -> Self {
+        Self {
+            ports: Vec::new(),
+            kinds: Kind::ALL.to_vec(),
+            sizes: Self::SIZES.to_vec(),
+            samples: 5,
+            window: Duration::from_secs(1),
+            limit: None,
+            placement: None,
+        }
+    }
+
+    /// Less than a minute.
+    pub fn quick() -> Self {
+        let limit = Some(Duration::from_secs(50));
+        Self { samples: 3, window: Duration::from_millis(100), limit, ..Self::full() }
+    }
+}
+
+/// Measures what `plan` says, and adds the rows to `report`.
+///
+/// `progress` is told the round and what is measured next; `stop` ends the run early, with what
+/// was measured until then.
+///
+/// # Errors
+/// A port that the plan names cannot be opened or fails. In a lab of our own that is a reason to
+/// skip it.
+pub fn sockets(
+    plan: &Plan,
+    report: &mut Report,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(u32, &str),
+) -> Result<()> {
+    check(plan)?;
+    let bed = Bed::new(plan, report)?;
+    let mut series = bed.series(plan)?;
+    let rounds = u32::try_from(plan.samples).unwrap_or(u32::MAX).max(1);
+    let (begin, mut longest) = (Instant::now(), Duration::ZERO);
+    'rounds: for round in 1..=rounds {
+        let started = Instant::now();
+        if plan.limit.is_some_and(|limit| begin.elapsed() + longest > limit) {
+            break;
+        }
+        for one in series.iter_mut().filter(|one| one.refused.is_none()) {
+            progress(round, &format!("{} on {}, {} bytes", one.kind.as_str(), one.port, one.size));
+            match bed.trial(one, plan, stop).run() {
+                Ok(Some((info, sample))) => {
+                    one.info = Some(info);
+                    one.samples.push(sample);
+                }
+                Ok(None) => break 'rounds,
+                Err(error) if one.in_lab => one.refused = Some(error),
+                Err(error) => return Err(error),
+            }
+            if stop.load(Ordering::Relaxed) {
+                break 'rounds;
+            }
+        }
+        longest = longest.max(started.elapsed());
+    }
+    for one in &series {
+        report.rows.extend(rows::rows(one));
+        if let Some(error) = &one.refused {
+            let skipped = Skipped { suite: SUITE, case: one.label, reason: error.to_string() };
+            // Once for a port, not for every size and case.
+            if !report.skipped.contains(&skipped) {
+                report.skipped.push(skipped);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All samples of one case.
+struct Series {
+    port: Spec,
+    /// The port for people, where it is skipped.
+    label: &'static str,
+    kind: Kind,
+    size: usize,
+    in_lab: bool,
+    info: Option<PortInfo>,
+    samples: Vec<Sample>,
+    refused: Option<Error>,
+}
+
+/// Ports in a lab: a name, and what to open.
+const IN_LAB: [(&str, &str); 1] = [("packet", "packet:wl-far?bypass=on")];
+/// The sender in a lab.
+const LOAD: &str = "packet:wl-near?bypass=on";
+
+/// Where the ports are.
+struct Bed {
+    lab: Option<Lab>,
+    load: Spec,
+    /// In the lab: CPUs of the sender, and of the queues. Elsewhere: all of them.
+    sender: Placement,
+    queues: Placement,
+    all: Placement,
+    cores: usize,
+}
+
+impl Bed {
+    fn new(plan: &Plan, report: &mut Report) -> Result<Self> {
+        let allowed = affinity::allowed_cpus().unwrap_or_default();
+        let (sender, queues) = match allowed.as_slice() {
+            [first, rest @ ..] if !rest.is_empty() => {
+                (Placement::of(&[*first])?, Placement::of(rest)?)
+            }
+            _ => (Placement::default(), Placement::default()),
+        };
+        let lab = match plan.ports.is_empty() {
+            true => Lab::new(LabConfig::default()).map_err(|error| skip_all(report, &error)).ok(),
+            false => None,
+        };
+        let (load, all) = (LOAD.parse()?, Placement::default());
+        Ok(Self { lab, load, sender, queues, all, cores: allowed.len() })
+    }
+
+    fn series(&self, plan: &Plan) -> Result<Vec<Series>> {
+        let mut ports: Vec<(Spec, _, _)> = Vec::new();
+        for spec in &plan.ports {
+            let label = spec.backend.map_or("port", Backend::as_str);
+            ports.push((spec.clone(), label, false));
+        }
+        if plan.ports.is_empty() {
+            ports.push(("sim:1".parse()?, "sim", false));
+            if self.cores > 1 {
+                ports.push(("sim:2".parse()?, "sim", false));
+            }
+        }
+        for (label, spec) in IN_LAB.iter().filter(|_| self.lab.is_some()) {
+            ports.push((spec.parse()?, label, true));
+        }
+        let mut series = Vec::new();
+        for (spec, label, in_lab) in ports {
+            for kind in &plan.kinds {
+                for size in &plan.sizes {
+                    let mut port = spec.clone();
+                    if port.backend == Some(Backend::Sim) {
+                        port.options.push(("size".into(), size.to_string()));
+                    }
+                    series.push(Series {
+                        port,
+                        label,
+                        kind: *kind,
+                        size: *size,
+                        in_lab,
+                        info: None,
+                        samples: Vec::new(),
+                        refused: None,
+                    });
+                }
+            }
+        }
+        Ok(series)
+    }
+
+    fn trial<'a>(&'a self, one: &'a Series, plan: &'a Plan, stop: &'a AtomicBool) -> Trial<'a> {
+        let lab = self.lab.as_ref().filter(|_| one.in_lab);
+        let load =
+            |lab: &'a Lab| Load { spec: &self.load, site: &lab.near, placement: &self.sender };
+        let own = if lab.is_some() { &self.queues } else { &self.all };
+        Trial {
+            spec: &one.port,
+            kind: one.kind,
+            size: one.size,
+            window: plan.window,
+            placement: plan.placement.as_ref().unwrap_or(own),
+            site: lab.map(|lab| &lab.far),
+            load: lab.map(load),
+            stop,
+        }
+    }
+}
+
+/// Says of every port in a lab that there is none.
+fn skip_all(report: &mut Report, error: &Error) {
+    let skipped = |(case, _)| Skipped { suite: SUITE, case, reason: error.to_string() };
+    report.skipped.extend(IN_LAB.map(skipped));
+}
+
+/// Sizes of packets are of the plan, not of a port.
+fn check(plan: &Plan) -> Result<()> {
+    for port in &plan.ports {
+        let object = || format!("port '{port}'");
+        if port.backend == Some(Backend::File) {
+            return Err(Error::usage(object(), "a file is no socket").help("name an interface"));
+        }
+        if port.options.iter().any(|(key, _)| key == "size") {
+            let error = Error::usage(object(), "the size of packets is not its own here");
+            return Err(error.help("write --size"));
+        }
+    }
+    Ok(())
+}
