@@ -89,7 +89,8 @@ struct Program {
 
 /// What the guest runs, in this order.
 fn plan() -> Vec<Program> {
-    vec![Program { name: "queues", limit: 30, environment: &[], command: &["wirelane", "queues"] }]
+    let program = |name, limit, command| Program { name, limit, environment: &[], command };
+    vec![program("queues", 30, &["wirelane", "queues"])]
 }
 
 fn in_guest(arguments: &Arguments) -> Outcome {
@@ -103,6 +104,9 @@ fn attempt(arguments: &Arguments) -> Result<Outcome, String> {
     let filter = arguments.filter.as_deref().unwrap_or_default();
     let programs: Vec<_> =
         plan().into_iter().filter(|program| program.name.contains(filter)).collect();
+    if programs.is_empty() {
+        return Err(format!("no program of the guest has {filter:?} in its name; see --list"));
+    }
     let cache = test::target_directory().join("vm");
     fs::create_dir_all(&cache)
         .map_err(|error| format!("cannot create {}: {error}", cache.display()))?;

@@ -94,7 +94,8 @@ fn igb(command: &mut Command) {
 
 /// AF_XDP takes a virtio_net only without the offloads that let frames exceed the MTU
 /// (virtnet_xdp_set), and in zero-copy mode only when it uses the kernel's DMA interface, which is
-/// what `iommu_platform` says (virtnet_xsk_pool_enable).
+/// what `iommu_platform` says (virtnet_xsk_pool_enable). With `rss` the guest says how flows are
+/// spread over its queues, as a network card lets its driver do; without it the TAP device decides.
 fn virtio(command: &mut Command) {
     for (number, tap) in (0..).zip(TAPS) {
         let netdev = format!(
@@ -102,7 +103,7 @@ fn virtio(command: &mut Command) {
         );
         let vectors = 2 * QUEUE_PAIRS + 2;
         let device = format!(
-            "virtio-net-pci,netdev=virtio{number},mac={},mq=on,vectors={vectors},romfile=,\
+            "virtio-net-pci,netdev=virtio{number},mac={},mq=on,rss=on,vectors={vectors},romfile=,\
              disable-legacy=on,iommu_platform=on,guest_tso4=off,guest_tso6=off,guest_ufo=off,\
              guest_ecn=off,guest_uso4=off,guest_uso6=off",
             mac(0x20, number)
