@@ -1,5 +1,7 @@
 //! `wirelane bench`: measures on this machine, in the process and, as root, in a lab of its own.
 
+mod compare;
+
 use std::io::{self, IsTerminal, Write as _};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -20,6 +22,7 @@ use crate::session::Signals;
 /// Measure what packets cost on this machine.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Suite {
+    Compare(compare::CompareArgs),
     Qdisc(QdiscArgs),
     Sockets(SocketsArgs),
 }
@@ -99,6 +102,7 @@ enum Case {
 /// The suite cannot measure, or the answer cannot be written.
 pub(crate) fn run(suite: &Suite) -> Result<()> {
     match suite {
+        Suite::Compare(args) => compare::run(args),
         Suite::Qdisc(args) => {
             let mut plan = if args.quick { Plan::QUICK } else { Plan::FULL };
             plan.samples = args.samples.map_or(plan.samples, |samples| samples as usize);

@@ -106,7 +106,7 @@ impl Row {
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let summary = self.summary();
-        let mut row = serializer.serialize_struct("Row", 11)?;
+        let mut row = serializer.serialize_struct("Row", 13)?;
         row.serialize_field("suite", self.suite)?;
         row.serialize_field("case", self.case)?;
         row.serialize_field("peer", &self.peer)?;
@@ -117,8 +117,33 @@ impl Serialize for Row {
         row.serialize_field("min", &summary.map(|[min, ..]| min))?;
         row.serialize_field("max", &summary.map(|[.., max]| max))?;
         row.serialize_field("samples", &self.samples.len())?;
+        row.serialize_field("values", &self.samples)?;
+        row.serialize_field("better", &Better::of(self.metric))?;
         row.serialize_field("source", &self.source)?;
         row.end()
+    }
+}
+
+/// Which way a figure is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// Costs: times, locks, losses.
+    Lower,
+    /// Rates and savings.
+    Higher,
+}
+
+impl Better {
+    /// Of the metric with this name; `None` where neither more nor less is better.
+    pub fn of(metric: &str) -> Option<Self> {
+        // What is saved over something else, before the times by their unit.
+        if metric.ends_with("_per_s") || metric.contains("_under_") || metric == "speedup" {
+            return Some(Self::Higher);
+        }
+        let costs = ["ns_", "cycles_", "cpu_", "user_", "system_", "locks_", "cas_retries_"];
+        let is_cost = costs.iter().any(|cost| metric.starts_with(cost)) || metric == "budget_share";
+        is_cost.then_some(Self::Lower)
     }
 }
 
@@ -219,11 +244,25 @@ mod tests {
             "params": { "producers": 2, "bypass": false, "cores": "two" },
             "metric": "ns_per_packet", "unit": "ns",
             "median": 3.1, "min": 3.0, "max": 3.4, "samples": 3,
+            "values": [3.1, 3.4, 3.0], "better": "lower",
             "source": { "document": "004", "value": 58.98, "unit": "ns" },
         });
         assert_eq!(serde_json::to_value(row(&[3.1, 3.4, 3.0])).unwrap(), expected);
         let empty = serde_json::to_value(row(&[])).unwrap();
         assert_eq!((&empty["median"], &empty["samples"]), (&Value::Null, &json!(0)));
+    }
+
+    #[test]
+    fn better_goes_by_the_metric() {
+        for metric in
+            ["ns_per_packet", "cycles_per_element", "locks_per_packet", "cpu_ns_per_packet"]
+        {
+            assert_eq!(Better::of(metric), Some(Better::Lower), "{metric}");
+        }
+        for metric in ["packets_per_s", "bits_per_s", "ns_under_fifo"] {
+            assert_eq!(Better::of(metric), Some(Better::Higher), "{metric}");
+        }
+        assert_eq!(Better::of("bypassed_share"), None);
     }
 
     #[test]
