@@ -25,6 +25,7 @@ pub mod packet;
 pub mod privilege;
 pub mod sysfs;
 pub mod tun;
+pub mod xdp;
 
 mod netlink;
 mod socket;

@@ -143,6 +143,52 @@ pub fn napis(interface: u32) -> Result<Option<Vec<Napi>>> {
     Ok(entries.map(|entries| entries.iter().filter_map(|entry| parse_napi(entry)).collect()))
 }
 
+/// What a driver can do with XDP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct XdpFeatures {
+    /// `NETDEV_XDP_ACT_*`.
+    pub flags: u64,
+    /// Most pieces of a packet in zero copy; 1 where packets are one piece, `None` if the kernel does not tell.
+    pub zero_copy_segments: Option<u32>,
+}
+
+impl XdpFeatures {
+    /// Programs run in the driver (`NETDEV_XDP_ACT_BASIC`).
+    pub fn native(self) -> bool {
+        self.flags & 1 != 0
+    }
+
+    /// Programs can hand packets to sockets and other interfaces (`NETDEV_XDP_ACT_REDIRECT`).
+    pub fn redirect(self) -> bool {
+        self.flags & (1 << 1) != 0
+    }
+
+    /// AF_XDP sockets can have zero copy (`NETDEV_XDP_ACT_XSK_ZEROCOPY`).
+    pub fn zero_copy(self) -> bool {
+        self.flags & (1 << 3) != 0
+    }
+
+    /// Programs see packets in several pieces (`NETDEV_XDP_ACT_RX_SG`).
+    pub fn rx_pieces(self) -> bool {
+        self.flags & (1 << 5) != 0
+    }
+}
+
+/// What the driver of the interface with this index can do with XDP; `None` on kernels before 6.3, or if it does
+/// not say.
+///
+/// # Errors
+/// What the kernel says, except that it does not know the request.
+pub fn xdp_features(interface: u32) -> Result<Option<XdpFeatures>> {
+    // A dump of this command takes no interface: it lists all.
+    let command = NETDEV_CMD_DEV_GET;
+    let entries = list("netlink NETDEV_CMD_DEV_GET", command, interface, NETDEV_A_DEV_IFINDEX)?;
+    let mut entries = entries.iter().flatten();
+    Ok(entries
+        .find_map(|entry| parse_features(entry).filter(|(index, _)| *index == interface))
+        .map(|(_, features)| features))
+}
+
 /// A dump of the `netdev` family, restricted to one interface by the attribute `selector`.
 fn list(
     call: &'static str,
@@ -248,6 +294,21 @@ fn parse_queue(payload: &[u8]) -> Option<NetdevQueue> {
     Some(NetdevQueue { direction: direction?, index: index?, napi })
 }
 
+fn parse_features(payload: &[u8]) -> Option<(u32, XdpFeatures)> {
+    let (mut index, mut features) = (None, XdpFeatures::default());
+    for (kind, value) in Attributes::new(payload.get(GENERIC_HEADER..)?) {
+        match kind {
+            NETDEV_A_DEV_IFINDEX => index = u32_at(value, 0),
+            NETDEV_A_DEV_XDP_FEATURES => {
+                features.flags = u64::from_ne_bytes(*value.first_chunk()?);
+            }
+            NETDEV_A_DEV_XDP_ZC_MAX_SEGS => features.zero_copy_segments = u32_at(value, 0),
+            _ => {}
+        }
+    }
+    Some((index?, features))
+}
+
 fn parse_napi(payload: &[u8]) -> Option<Napi> {
     let (mut id, mut irq, mut thread) = (None, None, None);
     for (kind, value) in Attributes::new(payload.get(GENERIC_HEADER..)?) {
@@ -276,6 +337,12 @@ const CTRL_ATTR_FAMILY_NAME: u16 = libc::CTRL_ATTR_FAMILY_NAME as u16;
 const IFLA_XDP_DRV_PROG_ID: u16 = 5;
 const IFLA_XDP_SKB_PROG_ID: u16 = 6;
 const IFLA_XDP_HW_PROG_ID: u16 = 7;
+
+// include/uapi/linux/netdev.h, Linux 6.3; the number of pieces is of 6.6.
+const NETDEV_CMD_DEV_GET: u8 = 1;
+const NETDEV_A_DEV_IFINDEX: u16 = 1;
+const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
+const NETDEV_A_DEV_XDP_ZC_MAX_SEGS: u16 = 4;
 
 // include/uapi/linux/netdev.h, Linux 6.8.
 const NETDEV_CMD_QUEUE_GET: u8 = 10;

@@ -91,6 +91,13 @@ impl Frame {
         unsafe { self.0.as_mut() }
     }
 
+    /// Gives the handle up without giving the memory back: whoever gets the pointer stands for the
+    /// frame until [`Frame::new`] makes it one again.
+    #[inline(always)]
+    pub(crate) fn into_meta(self) -> NonNull<Meta> {
+        std::mem::ManuallyDrop::new(self).0
+    }
+
     /// The owner that would take this frame back: tells a port its own frames from foreign ones.
     #[inline(always)]
     pub(crate) fn owner(&self) -> NonNull<Owner> {

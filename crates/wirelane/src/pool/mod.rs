@@ -12,16 +12,25 @@
 //! that whole list when its own is empty. So a frame costs less than one atomic operation on
 //! the way round, and queues share nothing.
 //!
-//! The memory lives until the pool is dropped *and* every frame is back, whoever is last.
+//! A pool has memory of its own ([`Pool::new`]) or a part of a [`Region`] that it shares with other
+//! pools ([`Pool::in_region`]). A region is what a kernel can register as a whole (an AF_XDP UMEM), so
+//! that a frame of any of its pools can be sent through any socket that knows the region, uncopied.
+//!
+//! The memory lives until the last pool of its region is dropped *and* every frame is back, whoever
+//! is last.
 #![allow(unsafe_code)]
 
 pub(crate) mod blocks;
+mod region;
 mod returns;
 
 use std::ptr::NonNull;
 
-use wirelane_os::mmap::{Kind, Mapping, Options};
+use wirelane_os::mmap::Kind;
 
+pub use self::region::Region;
+use self::region::{GRAIN, Slot};
+pub(crate) use self::region::{Returned, Tag};
 use self::returns::Returns;
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame, Meta, Owner};
@@ -33,17 +42,35 @@ use crate::sync::{Arc, AtomicU32, Ordering};
 pub struct PoolConfig {
     /// Number of chunks, each of which holds one frame; 1 to 2²⁴.
     pub chunks: u32,
-    /// Bytes per chunk, headroom included; a power of two from 256 to 65536.
+    /// Bytes per chunk, headroom included: a power of two from 256 to 65536, or in a [`Region`] any
+    /// number from 2048 to 65536.
     pub chunk_size: u32,
     /// Bytes kept free before a packet, for headers that are prepended; less than the chunk.
     pub headroom: u32,
-    /// NUMA node to take the memory from; any when `None`.
+    /// NUMA node to take the memory from; any when `None`. In a region: that of the region.
     pub numa_node: Option<u32>,
 }
 
 impl Default for PoolConfig {
     fn default() -> Self {
         Self { chunks: 4096, chunk_size: 2048, headroom: 128, numa_node: None }
+    }
+}
+
+impl PoolConfig {
+    fn object(&self) -> String {
+        format!("pool of {} frames of {} bytes", self.chunks, self.chunk_size)
+    }
+
+    fn check(&self) -> Result<()> {
+        if !(1..=1 << 24).contains(&self.chunks) {
+            return Err(Error::usage(self.object(), "a pool holds 1 to 16777216 frames"));
+        }
+        if self.headroom >= self.chunk_size {
+            let cause = format!("{} bytes of headroom fill it", self.headroom);
+            return Err(Error::usage(self.object(), cause));
+        }
+        Ok(())
     }
 }
 
@@ -64,18 +91,11 @@ unsafe impl Send for Pool {}
 #[repr(C)]
 struct Shared {
     owner: Owner,
-    returns: Returns,
+    returns: Arc<Returns>,
     /// One per chunk. A raw pointer, because frames refer to single elements.
-    metas: NonNull<[Meta]>,
-    memory: Mapping,
+    slots: NonNull<Slot>,
+    region: Region,
     config: PoolConfig,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // SAFETY: it came from a box, and no frame refers to it any more.
-        drop(unsafe { Box::from_raw(self.metas.as_ptr()) });
-    }
 }
 
 impl Pool {
@@ -84,48 +104,64 @@ impl Pool {
     /// # Errors
     /// A shape outside the documented limits; the system refuses the memory.
     pub fn new(config: PoolConfig) -> Result<Self> {
-        let PoolConfig { chunks, chunk_size, headroom, numa_node } = config;
-        let object = || format!("pool of {chunks} frames of {chunk_size} bytes");
-        if !(1..=1 << 24).contains(&chunks) {
-            return Err(Error::usage(object(), "a pool holds 1 to 16777216 frames"));
+        config.check()?;
+        let size = config.chunk_size;
+        if !size.is_power_of_two() || !(256..=65536).contains(&size) {
+            let cause = "the frame size is a power of two, 256 to 65536";
+            return Err(Error::usage(config.object(), cause));
         }
-        if !chunk_size.is_power_of_two() || !(256..=65536).contains(&chunk_size) {
-            return Err(Error::usage(object(), "the frame size is a power of two, 256 to 65536"));
+        let bytes = config.chunks as usize * size as usize;
+        let region = Region::with_grain(bytes, size, config.numa_node)
+            .map_err(|error| Error::os(config.object(), error))?;
+        Self::carve(&region, config)
+    }
+
+    /// Takes the memory out of `region`, where it stays: it is given back with the region.
+    ///
+    /// # Errors
+    /// A shape outside the documented limits; the region has too little left.
+    pub fn in_region(region: &Region, config: PoolConfig) -> Result<Self> {
+        config.check()?;
+        if !(GRAIN..=65536).contains(&config.chunk_size) {
+            return Err(Error::usage(config.object(), "the frame size is 2048 to 65536"));
         }
-        if headroom >= chunk_size {
-            return Err(Error::usage(object(), format!("{headroom} bytes of headroom fill it")));
-        }
-        let bytes = chunks as usize * chunk_size as usize;
-        let options = Options { prefault: true, numa_node, no_huge: false };
-        let (memory, _) =
-            Mapping::anonymous(bytes, options).map_err(|error| Error::os(object(), error))?;
-        let base = memory.as_non_null();
+        Self::carve(region, config)
+    }
+
+    fn carve(region: &Region, config: PoolConfig) -> Result<Self> {
+        let chunks = config.chunks;
+        let slots = region.carve(chunks, config.chunk_size).ok_or_else(|| {
+            let left = region.left();
+            let cause = format!("the memory to take it from has {left} bytes left");
+            Error::failed(config.object(), cause)
+        })?;
         let shared = Box::new(Shared {
             owner: Owner { release },
-            returns: Returns::new(chunks),
-            metas: NonNull::from(Box::leak(Box::<[Meta]>::default())),
-            memory,
+            returns: Arc::new(Returns::new(chunks)),
+            slots,
+            region: region.clone(),
             config,
         });
-        let mut shared = NonNull::from(Box::leak(shared));
-        let owner = shared.cast::<Owner>();
-        let metas: Box<[Meta]> = (0..chunks)
-            .map(|index| Meta {
-                owner,
-                // SAFETY: the mapping holds `chunks` chunks.
-                data: unsafe { base.add(index as usize * chunk_size as usize) },
-                timestamp: 0,
-                len: 0,
-                original_len: 0,
-                headroom: 0,
-                room: chunk_size,
-                index,
-                queue: 0,
-                class: Class::Rx,
-            })
-            .collect();
-        // SAFETY: nothing else refers to `shared` yet.
-        unsafe { shared.as_mut() }.metas = NonNull::from(Box::leak(metas));
+        let shared = NonNull::from(Box::leak(shared));
+        for index in 0..chunks {
+            // SAFETY: `carve` gave us this many slots, to which nobody else refers.
+            unsafe {
+                let slot = slots.add(index as usize);
+                let meta = Meta {
+                    owner: shared.cast::<Owner>(),
+                    data: region.base().add(slot.as_ref().chunk()),
+                    timestamp: 0,
+                    len: 0,
+                    original_len: 0,
+                    headroom: 0,
+                    room: slot.as_ref().size(),
+                    index,
+                    queue: 0,
+                    class: Class::Rx,
+                };
+                slot.cast::<Meta>().write(meta);
+            }
+        }
         Ok(Self { shared, head: 0, free: chunks, gauge: Arc::new(AtomicU32::new(chunks)) })
     }
 
@@ -174,12 +210,18 @@ impl Pool {
 
     /// Whether the memory lies on reserved huge pages.
     pub fn is_huge(&self) -> bool {
-        self.shared().memory.kind() == Kind::Huge2M
+        self.shared().region.kind() == Kind::Huge2M
+    }
+
+    /// What the memory is a part of.
+    pub fn region(&self) -> &Region {
+        &self.shared().region
     }
 
     /// Reads the number of free frames from other threads, also after the pool is gone.
     pub fn gauge(&self) -> PoolGauge {
-        PoolGauge { size: self.size(), free: Arc::clone(&self.gauge) }
+        let returns = Arc::clone(&self.shared().returns);
+        PoolGauge { size: self.size(), free: Arc::clone(&self.gauge), returns }
     }
 
     #[inline(always)]
@@ -197,16 +239,16 @@ impl Pool {
         // their link nor their meta is in use, and `new` made one meta per index.
         unsafe {
             let index = self.head;
-            let meta = (*shared).metas.cast::<Meta>().add(index as usize);
-            let config = &(*shared).config;
+            let slot = (*shared).slots.add(index as usize);
+            let headroom = (*shared).config.headroom;
             self.head = (*shared).returns.next(index);
             self.free -= 1;
-            let chunk = (*shared).memory.as_non_null();
-            let start = index as usize * config.chunk_size as usize + config.headroom as usize;
+            let meta = slot.cast::<Meta>();
             let fields = meta.as_ptr();
-            (*fields).data = chunk.add(start);
-            (*fields).headroom = config.headroom;
-            (*fields).room = config.chunk_size - config.headroom;
+            (*fields).data =
+                (*shared).region.base().add((*slot.as_ptr()).chunk() + headroom as usize);
+            (*fields).headroom = headroom;
+            (*fields).room = (*shared).config.chunk_size - headroom;
             (*fields).len = 0;
             Frame::new(meta)
         }
@@ -220,13 +262,14 @@ impl Pool {
 
     #[inline(always)]
     fn publish(&self) {
-        self.gauge.store(self.free(), Ordering::Relaxed);
+        self.gauge.store(self.free, Ordering::Relaxed);
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.publish();
+        // From here on our own list counts among what came back.
+        self.gauge.store(0, Ordering::Relaxed);
         if self.shared().returns.close(self.head, self.free, self.size()) {
             // SAFETY: every frame is back and the pool is going, so nobody refers to it any more.
             drop(unsafe { Box::from_raw(self.shared.as_ptr()) });
@@ -234,11 +277,19 @@ impl Drop for Pool {
     }
 }
 
-/// A reading of a pool from outside: at most one batch old while the pool is in use.
-#[derive(Clone, Debug)]
+/// A reading of a pool from outside: at most one batch old while the pool is in use, exact when it
+/// is not or is gone.
+#[derive(Clone)]
 pub struct PoolGauge {
     size: u32,
     free: Arc<AtomicU32>,
+    returns: Arc<Returns>,
+}
+
+impl std::fmt::Debug for PoolGauge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PoolGauge").field("size", &self.size).field("free", &self.free()).finish()
+    }
 }
 
 impl PoolGauge {
@@ -249,7 +300,7 @@ impl PoolGauge {
 
     /// Frames not in use.
     pub fn free(&self) -> u32 {
-        self.free.load(Ordering::Relaxed)
+        self.free.load(Ordering::Relaxed) + self.returns.count()
     }
 }
 

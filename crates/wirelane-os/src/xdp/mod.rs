@@ -1,0 +1,276 @@
+//! AF_XDP sockets: memory registered with the kernel, four rings, and wake-ups.
+//!
+//! ```text
+//!   free chunks ──fill──▶ kernel ──rx──▶ received       addresses are offsets into the UMEM
+//!   to be sent ────tx───▶ kernel ──completion──▶ sent
+//! ```
+//!
+//! The order that loses nothing: [`XskSocket::open`], [`XskSocket::register_umem`], the sizes of the rings,
+//! [`XskSocket::map_ring`], chunks into the fill ring (drivers with zero copy want them early), and
+//! [`XskSocket::bind`] last. Sources: `net/xdp/xsk.c`, `net/xdp/xdp_umem.c` and
+//! `Documentation/networking/af_xdp.rst` of Linux.
+
+mod ring;
+mod uapi;
+
+pub use ring::{MappedRing, RingKind};
+pub use uapi::*;
+
+use crate::error::{OsError, Result};
+use crate::socket;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+use uapi::option;
+
+/// What a UMEM is.
+#[derive(Clone, Copy, Debug)]
+pub struct Umem {
+    /// First byte; page-aligned.
+    pub address: *mut u8,
+    /// Bytes; with aligned chunks a multiple of their size.
+    pub len: usize,
+    /// Bytes per chunk: 2048 to the page size; with aligned chunks a power of two.
+    pub chunk_size: u32,
+    /// Bytes left free before packets, beside the kernel's own.
+    pub headroom: u32,
+    /// Chunks lie anywhere.
+    pub unaligned: bool,
+}
+
+/// An AF_XDP socket.
+#[derive(Debug)]
+pub struct XskSocket {
+    fd: OwnedFd,
+}
+
+impl XskSocket {
+    /// Opens a socket in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_NET_RAW, `EAFNOSUPPORT` on a kernel without `CONFIG_XDP_SOCKETS`.
+    pub fn open() -> Result<XskSocket> {
+        let family = AddressFamily::from_raw(AF_XDP);
+        rustix::net::socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, None)
+            .map(|fd| XskSocket { fd })
+            .map_err(|errno| OsError::new("socket", "AF_XDP", errno))
+    }
+
+    /// Registers memory. The kernel pins its pages, so it is not an error to unmap them.
+    ///
+    /// # Safety
+    /// The memory is mapped for reading and writing. From now on the kernel writes to the chunks whose addresses
+    /// are put into the fill ring until they come out of the RX ring or the socket is closed, and reads those
+    /// in the TX ring until they come out of the completion ring: nobody else uses them meanwhile.
+    ///
+    /// # Errors
+    /// `EINVAL` for shapes that the kernel refuses, `ENOBUFS` over `RLIMIT_MEMLOCK` without CAP_IPC_LOCK, `ENOMEM`,
+    /// `EBUSY` when the socket has one.
+    pub unsafe fn register_umem(&self, umem: &Umem) -> Result<()> {
+        const CALL: &str = "setsockopt XDP_UMEM_REG";
+        let request = XdpUmemReg {
+            addr: umem.address as u64,
+            len: umem.len as u64,
+            chunk_size: umem.chunk_size,
+            headroom: umem.headroom,
+            flags: if umem.unaligned { XDP_UMEM_UNALIGNED_CHUNK_FLAG } else { 0 },
+            tx_metadata_len: 0,
+        };
+        let object = || format!("{} bytes in chunks of {}", umem.len, umem.chunk_size);
+        // Older kernels read the part of the structure that they know (`xsk_setsockopt`); one that does not know
+        // `flags` (before 5.4) has no unaligned chunks and would take them for aligned ones.
+        socket::set(self.as_fd(), (SOL_XDP, option::UMEM_REG), &request, CALL, object)
+    }
+
+    /// Makes a ring of `size` elements, a power of two.
+    ///
+    /// # Errors
+    /// `EINVAL` for other sizes or when the ring is there already, `ENOMEM`.
+    pub fn set_ring(&self, kind: RingKind, size: u32) -> Result<()> {
+        let (option, call) = kind.option();
+        let size = i32::try_from(size).unwrap_or(i32::MAX);
+        self.set(option, size, call)
+    }
+
+    /// Maps a ring that [`XskSocket::set_ring`] has made with this size.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn map_ring(&self, kind: RingKind, size: u32) -> Result<MappedRing> {
+        let offsets: XdpMmapOffsets = socket::get(
+            self.as_fd(),
+            (SOL_XDP, option::MMAP_OFFSETS),
+            "getsockopt XDP_MMAP_OFFSETS",
+        )?;
+        MappedRing::new(self.as_fd(), kind, size, &offsets)
+    }
+
+    /// Binds to a queue, with `XDP_*` flags. From now on the kernel takes chunks and packets from the rings.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` for zero copy that the driver does not have, `EBUSY` while the queue has another socket (also for a
+    /// moment after that one was closed), `EINVAL` for a queue or flags that do not exist, `ENODEV`, `ENETDOWN`.
+    pub fn bind(&self, ifindex: u32, queue: u32, flags: u16) -> Result<()> {
+        self.bind_address(ifindex, queue, flags, 0)
+    }
+
+    /// Binds to a queue with the UMEM of `owner`, which is bound, and its mode.
+    ///
+    /// # Errors
+    /// As [`XskSocket::bind`].
+    pub fn bind_shared(&self, ifindex: u32, queue: u32, owner: &XskSocket) -> Result<()> {
+        let owner = u32::try_from(owner.fd.as_raw_fd()).unwrap_or_default();
+        self.bind_address(ifindex, queue, XDP_SHARED_UMEM, owner)
+    }
+
+    /// Whether the mode in force is zero copy.
+    ///
+    /// # Errors
+    /// What getsockopt(2) gives.
+    pub fn is_zero_copy(&self) -> Result<bool> {
+        let level = (SOL_XDP, option::OPTIONS);
+        let flags: i32 = socket::get(self.as_fd(), level, "getsockopt XDP_OPTIONS")?;
+        Ok(flags as u32 & XDP_OPTIONS_ZEROCOPY != 0)
+    }
+
+    /// What the kernel has counted; zero where it is too old to count.
+    ///
+    /// # Errors
+    /// What getsockopt(2) gives.
+    pub fn statistics(&self) -> Result<XdpStatistics> {
+        socket::get(self.as_fd(), (SOL_XDP, option::STATISTICS), "getsockopt XDP_STATISTICS")
+    }
+
+    /// Lets one [`XskSocket::wake_tx`] send up to `packets` in copy mode, at least [`TX_BATCH_SIZE`] and at most
+    /// the size of the TX ring, which must be there.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT` before Linux 6.17, `EACCES` for other numbers.
+    pub fn set_tx_budget(&self, packets: u32) -> Result<()> {
+        let packets = i32::try_from(packets).unwrap_or(i32::MAX);
+        self.set(option::MAX_TX_SKB_BUDGET, packets, "setsockopt XDP_MAX_TX_SKB_BUDGET")
+    }
+
+    /// Prefers busy polling: the driver's queue is served by whoever receives and sends, for up to `microseconds` and
+    /// `budget` packets at a time, and its interrupts stay off meanwhile (Linux 5.11; see also `napi_defer_hard_irqs`).
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT` before Linux 5.11, `EPERM` without CAP_NET_ADMIN.
+    pub fn set_busy_poll(&self, microseconds: u32, budget: u16) -> Result<()> {
+        let microseconds = i32::try_from(microseconds).unwrap_or(i32::MAX);
+        for (option, value, call) in [
+            (SO_PREFER_BUSY_POLL, 1, "setsockopt SO_PREFER_BUSY_POLL"),
+            (libc::SO_BUSY_POLL, microseconds, "setsockopt SO_BUSY_POLL"),
+            (SO_BUSY_POLL_BUDGET, i32::from(budget), "setsockopt SO_BUSY_POLL_BUDGET"),
+        ] {
+            let object = || format!("fd {}", self.fd.as_raw_fd());
+            socket::set(self.as_fd(), (libc::SOL_SOCKET, option), &value, call, object)?;
+        }
+        Ok(())
+    }
+
+    /// Has the kernel look at the TX ring. In copy mode it sends here and now.
+    ///
+    /// # Errors
+    /// The bare errno, as this is on the hot path: `EAGAIN`, `EBUSY` and `ENOBUFS` ask to come again; `ENETDOWN`, and
+    /// `ENXIO` when the interface is gone.
+    #[inline]
+    pub fn wake_tx(&self) -> io::Result<()> {
+        // SAFETY: an empty message without address: the kernel takes packets from the ring.
+        let sent = unsafe {
+            libc::sendto(
+                self.fd.as_raw_fd(),
+                std::ptr::null(),
+                0,
+                libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+                std::ptr::null(),
+                0,
+            )
+        };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Has the driver look at the fill ring, and with busy polling receive.
+    ///
+    /// # Errors
+    /// As [`XskSocket::wake_tx`].
+    #[inline]
+    pub fn wake_rx(&self) -> io::Result<()> {
+        // SAFETY: an empty buffer: nothing is written.
+        let received = unsafe {
+            libc::recvfrom(
+                self.fd.as_raw_fd(),
+                std::ptr::null_mut(),
+                0,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+            )
+        };
+        if received < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Waits until there is room in the TX ring, at most `timeout`. In copy mode this also sends what is in it.
+    ///
+    /// # Errors
+    /// What poll(2) gives.
+    pub fn wait_writable(&self, timeout: Duration) -> Result<()> {
+        let timeout =
+            Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+        let mut set = [PollFd::new(&self.fd, PollFlags::OUT)];
+        match rustix::event::poll(&mut set, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(errno) => Err(OsError::new("poll", "AF_XDP", errno)),
+        }
+    }
+
+    /// The socket's pending error, which reading clears: `ENETDOWN` when the interface was removed.
+    ///
+    /// # Errors
+    /// What getsockopt(2) gives.
+    pub fn take_error(&self) -> Result<Option<io::Error>> {
+        let level = (libc::SOL_SOCKET, libc::SO_ERROR);
+        let errno: i32 = socket::get(self.as_fd(), level, "getsockopt SO_ERROR")?;
+        Ok((errno != 0).then(|| io::Error::from_raw_os_error(errno)))
+    }
+
+    fn bind_address(&self, ifindex: u32, queue: u32, flags: u16, owner: u32) -> Result<()> {
+        let address =
+            SockaddrXdp { family: AF_XDP, flags, ifindex, queue_id: queue, shared_umem_fd: owner };
+        // SAFETY: `address` is a sockaddr_xdp without padding, readable for its whole size.
+        let status = unsafe {
+            libc::bind(
+                self.fd.as_raw_fd(),
+                std::ptr::from_ref(&address).cast(),
+                size_of::<SockaddrXdp>() as libc::socklen_t,
+            )
+        };
+        if status == 0 {
+            return Ok(());
+        }
+        Err(OsError::last("bind AF_XDP", format!("interface index {ifindex}, queue {queue}")))
+    }
+
+    fn set(&self, option: i32, value: i32, call: &'static str) -> Result<()> {
+        let object = || value.to_string();
+        socket::set(self.as_fd(), (SOL_XDP, option), &value, call, object)
+    }
+}
+
+impl AsFd for XskSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// `SO_PREFER_BUSY_POLL`, Linux 5.11; not in every libc.
+const SO_PREFER_BUSY_POLL: i32 = 69;
+/// `SO_BUSY_POLL_BUDGET`, Linux 5.11; not in every libc.
+const SO_BUSY_POLL_BUDGET: i32 = 70;
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

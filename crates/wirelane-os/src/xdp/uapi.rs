@@ -1,0 +1,219 @@
+//! The structures and constants of `linux/if_xdp.h`.
+//!
+//! Sizes and offsets are asserted at compile time. AF_XDP is as old as Linux 4.18; what came later names
+//! the version that brought it.
+
+use std::mem::{offset_of, size_of};
+
+use crate::socket::Plain;
+
+/// Asserts the size of a structure and the offset of every field.
+macro_rules! layout {
+    ($type:ty, $size:expr, { $($field:ident: $offset:expr),* $(,)? }) => {
+        const _: () = assert!(size_of::<$type>() == $size);
+        $(const _: () = assert!(offset_of!($type, $field) == $offset);)*
+    };
+}
+
+/// `struct sockaddr_xdp`: what a socket is bound to.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SockaddrXdp {
+    /// `AF_XDP`.
+    pub family: u16,
+    /// `XDP_*` bind flags.
+    pub flags: u16,
+    /// Interface index.
+    pub ifindex: u32,
+    /// Queue of the interface.
+    pub queue_id: u32,
+    /// With [`XDP_SHARED_UMEM`]: the socket whose UMEM to use.
+    pub shared_umem_fd: u32,
+}
+layout!(SockaddrXdp, 16, { family: 0, flags: 2, ifindex: 4, queue_id: 8, shared_umem_fd: 12 });
+
+/// `struct xdp_umem_reg`: memory to receive into and to send from.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct XdpUmemReg {
+    /// First byte; page-aligned.
+    pub addr: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Bytes per chunk.
+    pub chunk_size: u32,
+    /// Bytes that the kernel leaves free in a chunk, beside its own [`XDP_PACKET_HEADROOM`].
+    pub headroom: u32,
+    /// `XDP_UMEM_*`; Linux 5.4.
+    pub flags: u32,
+    /// Bytes of [metadata](XDP_UMEM_TX_METADATA_LEN) before a packet to send; Linux 6.8.
+    pub tx_metadata_len: u32,
+}
+layout!(XdpUmemReg, 32, {
+    addr: 0, len: 8, chunk_size: 16, headroom: 20, flags: 24, tx_metadata_len: 28,
+});
+// SAFETY: integers that fill the structure.
+unsafe impl Plain for XdpUmemReg {}
+
+/// `struct xdp_ring_offset`: where the parts of a mapped ring are.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct XdpRingOffset {
+    /// The producer's index, a 32-bit word.
+    pub producer: u64,
+    /// The consumer's index, a 32-bit word.
+    pub consumer: u64,
+    /// The elements.
+    pub desc: u64,
+    /// `XDP_RING_*`, a 32-bit word; Linux 5.4.
+    pub flags: u64,
+}
+layout!(XdpRingOffset, 32, { producer: 0, consumer: 8, desc: 16, flags: 24 });
+
+/// `struct xdp_mmap_offsets`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct XdpMmapOffsets {
+    /// Received packets, from the kernel.
+    pub rx: XdpRingOffset,
+    /// Packets to send, to the kernel.
+    pub tx: XdpRingOffset,
+    /// The fill ring: chunks to receive into, to the kernel.
+    pub fr: XdpRingOffset,
+    /// The completion ring: packets sent, from the kernel.
+    pub cr: XdpRingOffset,
+}
+layout!(XdpMmapOffsets, 128, { rx: 0, tx: 32, fr: 64, cr: 96 });
+// SAFETY: integers that fill the structure.
+unsafe impl Plain for XdpMmapOffsets {}
+
+/// `struct xdp_statistics`: counted by the kernel since the socket was made.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct XdpStatistics {
+    /// Packets dropped because no chunk was to be had, or they fit in none (copy mode).
+    pub rx_dropped: u64,
+    /// Descriptors of the fill ring that were no chunk.
+    pub rx_invalid_descs: u64,
+    /// Descriptors of the TX ring that the kernel skipped: no completion comes for them.
+    pub tx_invalid_descs: u64,
+    /// Packets dropped because the RX ring was full; Linux 5.9.
+    pub rx_ring_full: u64,
+    /// How often the kernel wanted a chunk and the fill ring was empty; Linux 5.9.
+    pub rx_fill_ring_empty_descs: u64,
+    /// How often the kernel looked at an empty TX ring; Linux 5.9.
+    pub tx_ring_empty_descs: u64,
+}
+layout!(XdpStatistics, 48, {
+    rx_dropped: 0, rx_invalid_descs: 8, tx_invalid_descs: 16, rx_ring_full: 24, rx_fill_ring_empty_descs: 32,
+    tx_ring_empty_descs: 40,
+});
+// SAFETY: integers that fill the structure.
+unsafe impl Plain for XdpStatistics {}
+
+/// `struct xdp_desc`: an element of the RX and the TX ring. Those of the fill and the completion ring are
+/// addresses, of 64 bits.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct XdpDesc {
+    /// Where the packet begins in the UMEM. With unaligned chunks the kernel gives the chunk in the lower 48
+    /// bits and the offset in it in the upper 16; see [`XdpDesc::address`].
+    pub addr: u64,
+    /// Bytes.
+    pub len: u32,
+    /// `XDP_PKT_CONTD`, `XDP_TX_METADATA`.
+    pub options: u32,
+}
+layout!(XdpDesc, 16, { addr: 0, len: 8, options: 12 });
+
+impl XdpDesc {
+    /// Where the packet begins, whatever the kind of chunks.
+    #[inline(always)]
+    pub fn address(&self) -> u64 {
+        address(self.addr)
+    }
+}
+
+/// Where an address of a ring points to, whatever the kind of chunks: an aligned one has nothing in the bits of
+/// the offset.
+#[inline(always)]
+pub fn address(raw: u64) -> u64 {
+    const SHIFT: u32 = 48;
+    (raw & ((1 << SHIFT) - 1)) + (raw >> SHIFT)
+}
+
+/// Options of `SOL_XDP`.
+pub(crate) mod option {
+    pub(crate) const MMAP_OFFSETS: i32 = 1;
+    pub(crate) const RX_RING: i32 = 2;
+    pub(crate) const TX_RING: i32 = 3;
+    pub(crate) const UMEM_REG: i32 = 4;
+    pub(crate) const UMEM_FILL_RING: i32 = 5;
+    pub(crate) const UMEM_COMPLETION_RING: i32 = 6;
+    pub(crate) const STATISTICS: i32 = 7;
+    /// Linux 5.3.
+    pub(crate) const OPTIONS: i32 = 8;
+    /// Linux 6.17.
+    pub(crate) const MAX_TX_SKB_BUDGET: i32 = 9;
+}
+
+/// Offsets at which the rings are mapped.
+pub(crate) mod page_offset {
+    pub(crate) const RX_RING: u64 = 0;
+    pub(crate) const TX_RING: u64 = 0x8000_0000;
+    pub(crate) const FILL_RING: u64 = 0x1_0000_0000;
+    pub(crate) const COMPLETION_RING: u64 = 0x1_8000_0000;
+}
+
+/// Address family of the sockets.
+pub const AF_XDP: u16 = 44;
+/// Level of the socket options.
+pub const SOL_XDP: i32 = 283;
+
+/// Bind: use the UMEM of another socket; across queues and interfaces since Linux 5.10. Excludes the other flags.
+pub const XDP_SHARED_UMEM: u16 = 1 << 0;
+/// Bind: let the kernel copy.
+pub const XDP_COPY: u16 = 1 << 1;
+/// Bind: let the device read and write the UMEM, or fail.
+pub const XDP_ZEROCOPY: u16 = 1 << 2;
+/// Bind: the rings say when the kernel must be woken up; Linux 5.4.
+pub const XDP_USE_NEED_WAKEUP: u16 = 1 << 3;
+/// Bind: packets may have several descriptors; Linux 6.6.
+pub const XDP_USE_SG: u16 = 1 << 4;
+
+/// UMEM: chunks lie anywhere and have any size; Linux 5.4.
+pub const XDP_UMEM_UNALIGNED_CHUNK_FLAG: u32 = 1 << 0;
+/// UMEM: the kernel computes TX checksums itself; Linux 6.8.
+pub const XDP_UMEM_TX_SW_CSUM: u32 = 1 << 1;
+/// UMEM: `tx_metadata_len` is meant; Linux 6.11 insists on it.
+pub const XDP_UMEM_TX_METADATA_LEN: u32 = 1 << 2;
+
+/// Ring flags: the kernel sleeps and must be woken up for this ring; Linux 5.4.
+pub const XDP_RING_NEED_WAKEUP: u32 = 1 << 0;
+
+/// `XDP_OPTIONS`: the socket has zero copy.
+pub const XDP_OPTIONS_ZEROCOPY: u32 = 1 << 0;
+
+/// Descriptor: the packet goes on in the next one; Linux 6.6.
+pub const XDP_PKT_CONTD: u32 = 1 << 0;
+/// Descriptor to send: metadata lies before the packet; Linux 6.8.
+pub const XDP_TX_METADATA: u32 = 1 << 1;
+
+/// Bytes that the kernel leaves free before every received packet (`include/uapi/linux/bpf.h`).
+pub const XDP_PACKET_HEADROOM: u32 = 256;
+/// The smallest chunk (`net/xdp/xdp_umem.c`); the largest is a page.
+pub const XDP_UMEM_MIN_CHUNK_SIZE: u32 = 2048;
+/// Packets that one `sendto` sends in copy mode unless [`XDP_MAX_TX_SKB_BUDGET`](super::XskSocket::set_tx_budget)
+/// says otherwise (`net/xdp/xsk.c`).
+pub const TX_BATCH_SIZE: u32 = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_both_kinds_of_chunks() {
+        assert_eq!(address(0x12_3456), 0x12_3456);
+        assert_eq!(XdpDesc { addr: 256 << 48 | 3000, len: 60, options: 0 }.address(), 3256);
+    }
+}

@@ -1,0 +1,350 @@
+//! Memory that several pools share, and the table that finds the frame of an address in it.
+//!
+//! ```text
+//!   memory   │ pool A: 2048-byte chunks │ pool B: 2048 │ pool C: 16384-byte chunks │ not carved │
+//!   grains   │0│1│2│3│ …                                                                        │
+//!   slots    one cache line per chunk: its Meta, where it lies, and who has it
+//! ```
+//!
+//! A kernel that has the memory registered speaks of packets by their offset from its start. A grain
+//! is a part of the memory no larger than the smallest chunk; the table of grains says which chunk
+//! lies there, so that an offset becomes a frame by a shift and a load.
+//!
+//! The *custody* of a chunk says who stands for it while there is no [`Frame`]: a ring of a socket,
+//! by its [`Tag`]. An offset that comes out of a ring is taken for a frame only if that very ring has
+//! it in custody. So nothing that a driver does wrong can make two frames of one chunk.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+use wirelane_os::mmap::{HUGE_PAGE, Kind, Mapping, Options, page_size};
+
+use crate::error::{Error, Result};
+use crate::frame::{Frame, Meta};
+use crate::sync::{Arc, AtomicBool, AtomicU32, Mutex, Ordering};
+
+/// Bytes of a grain of a region that is shared: the least that a UMEM chunk can have.
+pub(super) const GRAIN: u32 = 2048;
+
+/// A mapping from which pools take their chunks. A handle: the memory goes with the last one, the
+/// last pool and the last frame.
+#[derive(Clone)]
+pub struct Region(Arc<Inner>);
+
+struct Inner {
+    memory: Mapping,
+    shift: u32,
+    /// By grain, the slot of the chunk that covers its first byte or else begins in it.
+    grains: Box<[AtomicU32]>,
+    /// As many as there are grains: a chunk has at least one.
+    slots: NonNull<Slot>,
+    /// Some chunk begins in the middle of a grain.
+    unaligned: AtomicBool,
+    /// The first byte that is not carved.
+    carved: Mutex<usize>,
+    tags: AtomicU32,
+}
+
+// SAFETY: slots belong to whoever has the chunk; everything else is atomic, locked or constant.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+/// What is kept of a chunk. `meta` comes first: a pointer to one is a pointer to the other.
+#[repr(C, align(64))]
+pub(super) struct Slot {
+    meta: Meta,
+    /// Offset of the chunk; atomic because a lookup may look at its neighbour's.
+    chunk: std::sync::atomic::AtomicU64,
+    size: u32,
+    /// 0, or `tag:24 | pieces:8`.
+    custody: std::sync::atomic::AtomicU32,
+}
+
+const _: () = assert!(size_of::<Slot>() == 64);
+
+impl Slot {
+    /// Offset of the chunk in its region.
+    #[inline(always)]
+    pub(super) fn chunk(&self) -> usize {
+        self.chunk.load(Ordering::Relaxed) as usize
+    }
+
+    /// Bytes of the chunk.
+    pub(super) fn size(&self) -> u32 {
+        self.size
+    }
+}
+
+/// Names a ring that has frames in custody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag(u32);
+
+/// What an address that came out of a ring stands for.
+#[derive(Debug)]
+pub(crate) enum Returned {
+    /// The frame, whole again.
+    Frame(Frame),
+    /// One of the pieces that a frame was lent in; others are still out.
+    Piece,
+    /// Nothing that this ring has in custody.
+    Stranger,
+}
+
+/// No chunk.
+const NONE: u32 = u32::MAX;
+const PIECES: u32 = 8;
+
+impl Region {
+    /// Most bytes of a region, so that chunks can be counted in 32 bits.
+    const MOST: usize = 1 << 40;
+
+    /// Maps `bytes`, rounded up to whole pages: huge pages where the machine has some.
+    ///
+    /// # Errors
+    /// The system refuses the memory.
+    pub fn new(bytes: usize, numa_node: Option<u32>) -> Result<Self> {
+        Self::with_grain(bytes, GRAIN, numa_node)
+            .map_err(|error| Error::os(format!("frame memory of {bytes} bytes"), error))
+    }
+
+    /// Bytes that a pool of so many chunks takes of a region at most.
+    pub fn bytes_for(chunks: u32, chunk_size: u32) -> usize {
+        let size = chunk_size as usize;
+        // What cannot cross a huge page is lost at its end.
+        let packed = if chunk_size.is_power_of_two() {
+            chunks as usize * size
+        } else {
+            (chunks as usize).div_ceil(HUGE_PAGE / size) * HUGE_PAGE
+        };
+        packed + chunk_size.next_power_of_two().max(page_size() as u32) as usize
+    }
+
+    pub(super) fn with_grain(
+        bytes: usize,
+        grain: u32,
+        numa_node: Option<u32>,
+    ) -> wirelane_os::Result<Self> {
+        let options = Options { prefault: true, numa_node, no_huge: false };
+        let (memory, _) = Mapping::anonymous(bytes.min(Self::MOST), options)?;
+        let shift = grain.ilog2();
+        let count = memory.len() >> shift;
+        let slots = Self::layout(count);
+        // SAFETY: the layout is not empty, as no mapping is, and a grain is at most a page or the
+        // chunk that the mapping was made for.
+        let Some(slots) = NonNull::new(unsafe { alloc_zeroed(slots) }) else {
+            handle_alloc_error(slots)
+        };
+        Ok(Self(Arc::new(Inner {
+            memory,
+            shift,
+            grains: (0..count).map(|_| AtomicU32::new(NONE)).collect(),
+            slots: slots.cast(),
+            unaligned: AtomicBool::new(false),
+            carved: Mutex::new(0),
+            tags: AtomicU32::new(1),
+        })))
+    }
+
+    /// Bytes that no pool has taken.
+    pub fn left(&self) -> usize {
+        let carved = self.0.carved.lock().map(|carved| *carved);
+        carved.map_or(0, |carved| self.0.memory.len().saturating_sub(carved))
+    }
+
+    /// Bytes of the whole region.
+    pub fn size(&self) -> usize {
+        self.0.memory.len()
+    }
+
+    /// Whether both are handles to the same memory.
+    pub fn is_same(&self, other: &Region) -> bool {
+        std::ptr::eq(self.base().as_ptr(), other.base().as_ptr())
+    }
+
+    /// What the memory is made of.
+    pub(crate) fn kind(&self) -> Kind {
+        self.0.memory.kind()
+    }
+
+    /// The first byte.
+    #[inline(always)]
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.0.memory.as_non_null()
+    }
+
+    /// A name for a ring, which no other ring of the region has; `None` after 2²⁴ of them.
+    pub(crate) fn tag(&self) -> Option<Tag> {
+        let tag = self.0.tags.fetch_add(1, Ordering::Relaxed);
+        (tag < 1 << (u32::BITS - PIECES)).then_some(Tag(tag))
+    }
+
+    /// Where the packet of `frame` lies, if that is in this region.
+    #[inline(always)]
+    pub(crate) fn address(&self, frame: &Frame) -> Option<u64> {
+        let data = frame.data();
+        let offset = (data.as_ptr() as usize).wrapping_sub(self.base().as_ptr() as usize);
+        (offset < self.0.memory.len()).then_some(offset as u64)
+    }
+
+    /// Gives `frame`, which is of this region, into the custody of `tag`, in so many pieces (1 to
+    /// 255): as many addresses in it have to come back. Returns where its chunk begins.
+    #[inline(always)]
+    pub(crate) fn lend(&self, frame: Frame, tag: Tag, pieces: u32) -> u64 {
+        debug_assert!(self.address(&frame).is_some() && (1..256).contains(&pieces));
+        let slot = frame.into_meta().cast::<Slot>().as_ptr();
+        // SAFETY: metas of this region are the first field of slots; these fields are atomic.
+        unsafe {
+            (*slot).custody.store(tag.0 << PIECES | pieces, Ordering::Relaxed);
+            (*slot).chunk.load(Ordering::Relaxed)
+        }
+    }
+
+    /// Takes back what lies at `address`.
+    #[inline(always)]
+    pub(crate) fn take_back(&self, address: u64, tag: Tag) -> Returned {
+        let Some(slot) = self.slot(address) else { return Returned::Stranger };
+        // SAFETY: `slot` gives slots of chunks; this field is atomic.
+        let custody = unsafe { &(*slot.as_ptr()).custody };
+        let held = custody.load(Ordering::Relaxed);
+        if held >> PIECES != tag.0 {
+            return Returned::Stranger;
+        }
+        if held == tag.0 << PIECES | 1 {
+            custody.store(0, Ordering::Relaxed);
+            // SAFETY: the ring `tag` stood for the frame, which `lend` gave up, and no longer does.
+            return Returned::Frame(unsafe { Frame::new(slot.cast::<Meta>()) });
+        }
+        custody.store(held - 1, Ordering::Relaxed);
+        Returned::Piece
+    }
+
+    /// Takes back a chunk in which a packet of `len` bytes was received at `address`; `None` if
+    /// `tag` does not have it or the packet would not lie in it.
+    #[inline(always)]
+    pub(crate) fn receive(&self, address: u64, len: u32, tag: Tag) -> Option<Frame> {
+        let slot = self.slot(address)?.as_ptr();
+        // SAFETY: `slot` gives slots of chunks. This field is atomic; the others are only used once
+        // it says that the ring `tag`, which stands for the frame, has it.
+        unsafe {
+            if (*slot).custody.load(Ordering::Relaxed) != tag.0 << PIECES | 1 {
+                return None;
+            }
+            let size = (*slot).size;
+            let offset = address.checked_sub((*slot).chunk.load(Ordering::Relaxed))?;
+            let headroom = u32::try_from(offset).ok()?;
+            let room = size.checked_sub(headroom)?;
+            if len > room {
+                return None;
+            }
+            (*slot).custody.store(0, Ordering::Relaxed);
+            let meta = slot.cast::<Meta>();
+            (*meta).data = self.base().add(address as usize);
+            (*meta).len = len;
+            (*meta).original_len = len;
+            (*meta).headroom = headroom;
+            (*meta).room = room;
+            Some(Frame::new(NonNull::new_unchecked(meta)))
+        }
+    }
+
+    /// Gives back everything that `tag` has in custody, and says how many frames that were. Only
+    /// for a ring that the kernel no longer uses.
+    pub(crate) fn reclaim(&self, tag: Tag) -> u64 {
+        let mut frames = 0;
+        for grain in 0..self.0.grains.len() {
+            // SAFETY: there are as many slots as grains, and this field is atomic. It is zero in
+            // those that no pool has.
+            let slot = unsafe { self.0.slots.add(grain) };
+            // SAFETY: as above.
+            let custody = unsafe { &(*slot.as_ptr()).custody };
+            if custody.load(Ordering::Relaxed) >> PIECES == tag.0 {
+                custody.store(0, Ordering::Relaxed);
+                // SAFETY: the ring `tag` stood for the frame and no longer does.
+                drop(unsafe { Frame::new(slot.cast::<Meta>()) });
+                frames += 1;
+            }
+        }
+        frames
+    }
+
+    /// The slots of `count` new chunks of `size` bytes, one after the other; `None` if there is not
+    /// enough left. Chunks of other sizes than powers of two lie side by side, but do not cross a
+    /// huge page.
+    pub(super) fn carve(&self, count: u32, size: u32) -> Option<NonNull<Slot>> {
+        let inner = &*self.0;
+        let mut carved = inner.carved.lock().ok()?;
+        let align = if size.is_power_of_two() { size as usize } else { page_size() };
+        let start = carved.checked_next_multiple_of(align.max(1 << inner.shift))?;
+        let size = size as usize;
+        let place = |chunk: usize| {
+            let crosses = chunk / HUGE_PAGE != (chunk + size - 1) / HUGE_PAGE;
+            if crosses && size < HUGE_PAGE { chunk.next_multiple_of(HUGE_PAGE) } else { chunk }
+        };
+        let last = (1..count).fold(place(start), |chunk, _| place(chunk + size));
+        let end = last.checked_add(size).filter(|end| *end <= inner.memory.len())?;
+        let first = start >> inner.shift;
+        let mut chunk = place(start);
+        for i in 0..count as usize {
+            let index = first + i;
+            // SAFETY: a chunk has at least one grain, so the index is below the number of slots;
+            // nobody else refers to this one, because no frame of it exists.
+            unsafe {
+                let slot = inner.slots.add(index).as_ptr();
+                (*slot).size = size as u32;
+                (*slot).chunk.store(chunk as u64, Ordering::Relaxed);
+            }
+            for grain in chunk >> inner.shift..=(chunk + size - 1) >> inner.shift {
+                // The chunk that covers a grain's first byte came first.
+                if inner.grains[grain].load(Ordering::Relaxed) == NONE {
+                    inner.grains[grain].store(index as u32, Ordering::Relaxed);
+                }
+            }
+            chunk = place(chunk + size);
+        }
+        if !size.is_multiple_of(1 << inner.shift) {
+            inner.unaligned.store(true, Ordering::Relaxed);
+        }
+        *carved = end.next_multiple_of(page_size());
+        // SAFETY: as above.
+        Some(unsafe { inner.slots.add(first) })
+    }
+
+    /// The slot of the chunk in which `address` lies.
+    #[inline(always)]
+    fn slot(&self, address: u64) -> Option<NonNull<Slot>> {
+        let inner = &*self.0;
+        let grain = usize::try_from(address >> inner.shift).ok()?;
+        let mut index = inner.grains.get(grain)?.load(Ordering::Relaxed) as usize;
+        if index >= inner.grains.len() {
+            return None;
+        }
+        if inner.unaligned.load(Ordering::Relaxed) && index + 1 < inner.grains.len() {
+            // SAFETY: there are as many slots as grains; this field is atomic, and beyond every
+            // address in this chunk where the next slot is that of another pool.
+            let next = unsafe { (*inner.slots.add(index + 1).as_ptr()).chunk() } as u64;
+            if next > (grain << inner.shift) as u64 && next <= address {
+                index += 1;
+            }
+        }
+        // SAFETY: as above.
+        Some(unsafe { inner.slots.add(index) })
+    }
+
+    fn layout(slots: usize) -> Layout {
+        Layout::array::<Slot>(slots).unwrap_or(Layout::new::<Slot>())
+    }
+}
+
+impl std::fmt::Debug for Region {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Region").field("size", &self.size()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout; slots own nothing, and no frame refers to one.
+        unsafe { dealloc(self.slots.as_ptr().cast(), Region::layout(self.grains.len())) };
+    }
+}
