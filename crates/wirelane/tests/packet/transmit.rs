@@ -63,7 +63,10 @@ fn privileged_both_modes_send_every_frame_once() {
         }
         assert_eq!(tx.counters().packets.value(), 10_000);
         assert_eq!(tx.counters().errors.value(), 0);
-        assert_eq!(tx.counters().bytes.value(), got.iter().map(|got| got.bytes.len() as u64).sum());
+        assert_eq!(
+            tx.counters().bytes.value(),
+            got.iter().map(|got| got.bytes.len() as u64).sum::<u64>()
+        );
         let counted = pair.a.statistic("tx_packets");
         assert_eq!(counted - before, 10_000);
         before = counted;
