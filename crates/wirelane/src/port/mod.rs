@@ -20,6 +20,7 @@ pub mod record;
 pub mod sim;
 pub mod spec;
 pub mod trace;
+pub mod xdp;
 
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;

@@ -1,0 +1,237 @@
+//! The XDP program of a port: which packets go to its sockets, and which go on to the host.
+//!
+//! ```text
+//!   packet ─▶ socket for its queue? ─▶ management? ─▶ filter ─▶ XSKMAP[queue]
+//!                  │ no                   │ yes, or    │ no
+//!                  ▼                      ▼ unclear    ▼
+//!                host ◀────────────────────────────────┘
+//! ```
+//!
+//! The first three questions are asked only where the [`Plan`] needs them. The program is attached by a
+//! link, so that the kernel takes it off when the process ends, however it does.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use wirelane_os::OsError;
+use wirelane_os::bpf::{
+    self, Alu, Assembler, Cond, Insn, Link, Load, Map, MapKind, Program, ProgramType, Reg, Size,
+    XdpAction, XdpMode,
+};
+
+use super::management;
+use crate::error::{Error, Result};
+use crate::filter::{self, Ending, translate};
+
+/// Which packets of the selected queues the sockets get; the others go on to the host.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Leave to the host what keeps it reachable: ARP, neighbour discovery, SSH, DNS and DHCP, and whatever
+    /// may be one of them. See [`management`] for the exact rule.
+    pub keep_management: bool,
+    /// Take only what this filter accepts; everything if `None`.
+    pub filter: Option<Arc<filter::Program>>,
+}
+
+/// Where a program is to be attached.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// Name of the interface, for errors.
+    pub interface: &'a str,
+    /// Its index in the calling thread's network namespace.
+    pub ifindex: u32,
+    /// How many receive queues it has at most.
+    pub queues: u32,
+    /// Where the program is to run.
+    pub mode: XdpMode,
+    /// The sockets take packets of several buffers (`XDP_USE_SG`). The program then sees the first buffer
+    /// only. Linux 5.18.
+    pub multi_buffer: bool,
+}
+
+/// The program of a port on its interface, until it is dropped.
+#[derive(Debug)]
+pub struct Attachment {
+    link: Link,
+    sockets: Map,
+    interface: String,
+    multi_buffer: bool,
+}
+
+impl Attachment {
+    /// Attaches a program that acts on `plan`. It has no sockets yet, so every packet goes on to the host.
+    ///
+    /// # Errors
+    /// The interface has a program already, which is named and left alone; capabilities are missing, which
+    /// are named; the driver has no such mode; the kernel refuses. [`Error::errno`] says which errno.
+    pub fn new(target: &Target<'_>, plan: &Plan) -> Result<Attachment> {
+        let sockets = Map::create(MapKind::Xsk, "wl_sockets", 4, target.queues.max(1))
+            .map_err(|error| refused(target.interface, error))?;
+        let program = load(target.interface, &sockets, plan, target.multi_buffer)?;
+        let link = Link::attach(target.ifindex, &program, target.mode)
+            .map_err(|error| not_attached(target, error))?;
+        let (interface, multi_buffer) = (target.interface.to_owned(), target.multi_buffer);
+        Ok(Attachment { link, sockets, interface, multi_buffer })
+    }
+
+    /// Lets the packets of a receive queue go to `socket`, from the next one on.
+    ///
+    /// # Errors
+    /// It is no AF_XDP socket, or the interface cannot have such a queue.
+    pub fn set_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<()> {
+        self.sockets.set_socket(queue, socket).map_err(|error| self.failed(error))
+    }
+
+    /// Lets the packets of a receive queue go on to the host, from the next one on.
+    ///
+    /// # Errors
+    /// The interface cannot have such a queue.
+    pub fn clear(&self, queue: u32) -> Result<()> {
+        self.sockets.delete(queue).map_err(|error| self.failed(error))
+    }
+
+    /// Acts on another plan: each packet meets the old or the new one. After an error the old one holds.
+    ///
+    /// # Errors
+    /// As [`Attachment::new`], and the interface is gone.
+    pub fn replace(&self, plan: &Plan) -> Result<()> {
+        let program = load(&self.interface, &self.sockets, plan, self.multi_buffer)?;
+        self.link.update(&program).map_err(|error| match errno(&error) {
+            Some(Errno::NOLINK) => {
+                Error::failed(self.interface.as_str(), "the interface is gone").caused_by(error)
+            }
+            _ => self.failed(error),
+        })
+    }
+
+    /// Whether the program is still on the interface: not after [`Attachment::detach`], and not when the
+    /// interface is gone.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn is_attached(&self) -> Result<bool> {
+        self.link.is_attached().map_err(|error| self.failed(error))
+    }
+
+    /// Takes the program off the interface now; packets on their way to a socket still arrive. A second call
+    /// does nothing, and an interface that is gone is no error.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn detach(&self) -> Result<()> {
+        self.link.detach().map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: OsError) -> Error {
+        Error::os(self.interface.as_str(), error)
+    }
+}
+
+/// Assembles and loads the program that acts on `plan`.
+fn load(interface: &str, sockets: &Map, plan: &Plan, multi_buffer: bool) -> Result<Program> {
+    let insns = assemble(interface, sockets.as_fd().as_raw_fd(), plan, multi_buffer)?;
+    let load = Load { frags: multi_buffer, ..Load::new(ProgramType::Xdp, NAME, &insns) };
+    Program::load(&load).map_err(|error| refused(interface, error.into()))
+}
+
+fn assemble(interface: &str, sockets: i32, plan: &Plan, multi_buffer: bool) -> Result<Vec<Insn>> {
+    let mut asm = Assembler::new();
+    let host = asm.label();
+    let selective = plan.keep_management || plan.filter.is_some();
+    asm.emit(Insn::mov_reg(CONTEXT, Reg::R1));
+    if selective {
+        // No need to look at packets of a queue that has no socket.
+        asm.emit(Insn::load(Size::Word, Reg::R1, CONTEXT, XDP_MD_RX_QUEUE_INDEX));
+        asm.emit(Insn::store(Size::Word, Reg::R10, -4, Reg::R1));
+        asm.extend(Insn::load_map(Reg::R1, sockets));
+        asm.emit(Insn::mov_reg(Reg::R2, Reg::R10));
+        asm.emit(Insn::alu64(Alu::Add, Reg::R2, -4));
+        asm.emit(Insn::call(MAP_LOOKUP_ELEM));
+        asm.jump_if(Cond::Eq, Reg::R0, 0, host);
+    }
+    if plan.keep_management {
+        management::keep(&mut asm, host);
+    }
+    if let Some(filter) = &plan.filter {
+        let target = filter::Target::Xdp { fragments: multi_buffer };
+        asm.extend(translate(filter, target, Ending::FallThrough)?);
+        asm.jump_if(Cond::Eq, Reg::R0, 0, host);
+    }
+    // A queue without a socket gives the last argument as the action; Linux 5.3 (bpf_xdp_redirect_map).
+    asm.extend(Insn::load_map(Reg::R1, sockets));
+    asm.emit(Insn::load(Size::Word, Reg::R2, CONTEXT, XDP_MD_RX_QUEUE_INDEX));
+    asm.emit(Insn::mov(Reg::R3, XdpAction::Pass as i32));
+    asm.emit(Insn::call(REDIRECT_MAP));
+    asm.emit(Insn::exit());
+    if selective {
+        // Not otherwise: the verifier refuses what cannot be reached.
+        asm.place(host);
+        asm.emit(Insn::mov(Reg::R0, XdpAction::Pass as i32));
+        asm.emit(Insn::exit());
+    }
+    asm.finish().map_err(|error| {
+        Error::usage(interface, format!("the filter is too long for an XDP program: {error}"))
+    })
+}
+
+/// An error of making the map or loading the program.
+fn refused(interface: &str, error: OsError) -> Error {
+    let missing = bpf::missing_capabilities();
+    if errno(&error) != Some(Errno::PERM) || missing.is_empty() {
+        return Error::os(interface, error);
+    }
+    let names =
+        missing.iter().map(|capability| capability.name()).collect::<Vec<_>>().join(" and ");
+    Error::failed(interface, format!("an XDP program needs {names}"))
+        .help("run as root or `setcap cap_net_raw,cap_net_admin,cap_bpf+ep` the program")
+        .caused_by(error)
+}
+
+/// An error of attaching. The kernel does not replace a program that somebody else attached
+/// (`dev_xdp_attach`), so nothing has changed.
+fn not_attached(target: &Target<'_>, error: OsError) -> Error {
+    let Ok(Some(there)) = bpf::attached(target.ifindex) else {
+        return Error::os(target.interface, error);
+    };
+    if !matches!(errno(&error), Some(Errno::BUSY | Errno::EXIST)) {
+        return Error::os(target.interface, error);
+    }
+    let mode = match there.mode {
+        XdpMode::Native => "native",
+        XdpMode::Generic => "generic",
+        XdpMode::Offloaded => "offloaded",
+    };
+    let help = match there.link {
+        Some(link) => format!("stop the process that holds its BPF link {link}"),
+        None => format!(
+            "stop whoever attached it, or remove it with `ip link set dev {} xdp off`",
+            target.interface
+        ),
+    };
+    Error::failed(
+        target.interface,
+        format!("it already has the XDP {there}, {mode} mode; it was left alone"),
+    )
+    .help(help)
+    .caused_by(error)
+}
+
+fn errno(error: &OsError) -> Option<Errno> {
+    error.errno().map(Errno::from_raw_os_error)
+}
+
+/// Name of the program, for whoever lists programs.
+const NAME: &str = "wirelane";
+/// As [`management`] and [`translate`] want it.
+const CONTEXT: Reg = Reg::R6;
+/// Of `struct xdp_md`.
+const XDP_MD_RX_QUEUE_INDEX: i16 = 16;
+/// `BPF_FUNC_map_lookup_elem`.
+const MAP_LOOKUP_ELEM: i32 = 1;
+/// `BPF_FUNC_redirect_map`.
+const REDIRECT_MAP: i32 = 51;
+
+#[cfg(test)]
+#[path = "program_tests.rs"]
+mod tests;
