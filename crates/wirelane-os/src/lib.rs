@@ -22,6 +22,7 @@ pub mod mmap;
 pub mod netdev;
 pub mod netns;
 pub mod packet;
+pub mod pcap;
 pub mod privilege;
 pub mod sysfs;
 pub mod tun;

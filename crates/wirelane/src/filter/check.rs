@@ -28,11 +28,11 @@ pub(super) fn decode(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
         let after = program.len() - at - 1;
         ops.push(operation(*insn, after).map_err(|cause| refused(at, *insn, cause))?);
     }
-    if let (Some(last), Some(insn)) = (ops.last(), program.last()) {
-        if !matches!(last, Op::Return(_) | Op::ReturnA) {
-            let cause = "the last instruction must be a return".to_owned();
-            return Err(refused(program.len() - 1, *insn, cause));
-        }
+    if let (Some(last), Some(insn)) = (ops.last(), program.last())
+        && !matches!(last, Op::Return(_) | Op::ReturnA)
+    {
+        let cause = "the last instruction must be a return".to_owned();
+        return Err(refused(program.len() - 1, *insn, cause));
     }
     memory(&ops).map_err(|(at, cell)| {
         let cause = format!("M[{cell}] is loaded, and not every way here stores it");

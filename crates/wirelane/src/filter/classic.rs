@@ -96,10 +96,10 @@ impl Program {
     pub fn ancillary(&self) -> Vec<Ancillary> {
         let mut fields = Vec::new();
         for op in &self.ops {
-            if let Op::LoadAncillary(field) = op {
-                if !fields.contains(field) {
-                    fields.push(*field);
-                }
+            if let Op::LoadAncillary(field) = op
+                && !fields.contains(field)
+            {
+                fields.push(*field);
             }
         }
         fields

@@ -14,12 +14,14 @@
 
 mod check;
 mod classic;
+mod expression;
 mod interpreter;
 pub mod op;
 mod translate;
 
 pub use self::check::MAX_INSTRUCTIONS;
 pub use self::classic::Program;
+pub use self::expression::{ExpressionError, compile};
 pub use self::interpreter::Interpreter;
 pub use self::translate::{Context, Ending, Target, translate};
 

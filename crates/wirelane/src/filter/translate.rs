@@ -349,7 +349,7 @@ impl<'a> Emitter<'a> {
                 Insn::load(size(width), to, SCRATCH, 0),
             ]),
         }
-        self.from_network_order(to, width);
+        self.swap(to, width);
     }
 
     /// Rejects packets of less than `end` bytes.
@@ -395,10 +395,10 @@ impl<'a> Emitter<'a> {
             }
         }
         self.emit([Insn::load(size(width), A, SCRATCH, before_end)]);
-        self.from_network_order(A, width);
+        self.swap(A, width);
     }
 
-    fn from_network_order(&mut self, register: Reg, width: Width) {
+    fn swap(&mut self, register: Reg, width: Width) {
         if width != Width::Byte {
             self.emit([Insn::to_be(register, 8 * width.bytes() as i32)]);
         }

@@ -1,0 +1,215 @@
+//! libpcap, loaded at run time: the compiler of filter expressions, and its own interpreter.
+//!
+//! Nothing is needed to build. Functions and structures are those of `pcap/pcap.h` and `pcap/bpf.h`,
+//! unchanged since libpcap 0.8.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::mem::transmute;
+use std::ptr::{self, NonNull};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::packet::SockFilter;
+
+/// What to say when there is no libpcap.
+pub const INSTALL: &str = "install libpcap: the package is libpcap0.8 on Debian and Ubuntu, libpcap on Fedora, Arch and \
+     Alpine, libpcap1 on openSUSE";
+
+/// The functions of libpcap that we call.
+#[derive(Debug)]
+pub struct Libpcap {
+    open_dead: OpenDead,
+    close: Close,
+    compile: Compile,
+    free_code: FreeCode,
+    last_error: LastError,
+    filter: Filter,
+    validate: Validate,
+    version: Version,
+    /// Compiling was not thread-safe before libpcap 1.8, nor are the system's name look-ups everywhere.
+    compiling: Mutex<()>,
+}
+
+type Symbol = NonNull<c_void>;
+type OpenDead = unsafe extern "C" fn(c_int, c_int) -> *mut c_void;
+type Close = unsafe extern "C" fn(*mut c_void);
+type Compile = unsafe extern "C" fn(*mut c_void, *mut Code, *const c_char, c_int, u32) -> c_int;
+type FreeCode = unsafe extern "C" fn(*mut Code);
+type LastError = unsafe extern "C" fn(*mut c_void) -> *const c_char;
+type Filter = unsafe extern "C" fn(*const SockFilter, *const u8, c_uint, c_uint) -> c_uint;
+type Validate = unsafe extern "C" fn(*const SockFilter, c_int) -> c_int;
+type Version = unsafe extern "C" fn() -> *const c_char;
+
+/// `struct bpf_program`. Instructions have the layout of [`SockFilter`].
+#[repr(C)]
+struct Code {
+    len: c_uint,
+    instructions: *mut SockFilter,
+}
+
+/// `PCAP_NETMASK_UNKNOWN`: `ip broadcast` is then an error.
+const NETMASK_UNKNOWN: u32 = u32::MAX;
+
+/// The library of this system, loaded when first asked for.
+///
+/// # Errors
+/// It is not there, or not the library that we know: what the dynamic linker says.
+pub fn library() -> Result<&'static Libpcap, String> {
+    static LIBRARY: OnceLock<Result<Libpcap, String>> = OnceLock::new();
+    LIBRARY.get_or_init(Libpcap::load).as_ref().map_err(Clone::clone)
+}
+
+impl Libpcap {
+    fn load() -> Result<Self, String> {
+        // Debian and its descendants kept the name of 0.8.
+        let names = [c"libpcap.so.1", c"libpcap.so.0.8", c"libpcap.so"];
+        let mut reason = None;
+        for name in names {
+            // SAFETY: the name is a string. libpcap's initialisers touch nothing of ours.
+            let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+            match NonNull::new(handle) {
+                Some(handle) => return Self::from_handle(handle),
+                None => reason = reason.or_else(linker_error),
+            }
+        }
+        Err(reason.unwrap_or_else(|| "not found".to_owned()))
+    }
+
+    fn from_handle(handle: NonNull<c_void>) -> Result<Self, String> {
+        // SAFETY: the types are those of the declarations in pcap/pcap.h and pcap/bpf.h for these
+        // names. The library is never closed, so the functions stay.
+        unsafe {
+            Ok(Self {
+                open_dead: transmute::<Symbol, OpenDead>(symbol(handle, c"pcap_open_dead")?),
+                close: transmute::<Symbol, Close>(symbol(handle, c"pcap_close")?),
+                compile: transmute::<Symbol, Compile>(symbol(handle, c"pcap_compile")?),
+                free_code: transmute::<Symbol, FreeCode>(symbol(handle, c"pcap_freecode")?),
+                last_error: transmute::<Symbol, LastError>(symbol(handle, c"pcap_geterr")?),
+                filter: transmute::<Symbol, Filter>(symbol(handle, c"bpf_filter")?),
+                validate: transmute::<Symbol, Validate>(symbol(handle, c"bpf_validate")?),
+                version: transmute::<Symbol, Version>(symbol(handle, c"pcap_lib_version")?),
+                compiling: Mutex::new(()),
+            })
+        }
+    }
+
+    /// What the library calls itself, such as `libpcap version 1.10.3`.
+    pub fn version(&self) -> String {
+        // SAFETY: a string that stays.
+        let version = unsafe { CStr::from_ptr((self.version)()) };
+        version.to_string_lossy().into_owned()
+    }
+
+    /// Compiles `expression` for packets of a link type (libpcap's `DLT_` number), of which the program
+    /// accepts `snaplen` bytes.
+    ///
+    /// # Errors
+    /// What libpcap says.
+    pub fn compile(
+        &self,
+        expression: &CStr,
+        link_type: i32,
+        snaplen: i32,
+        optimize: bool,
+    ) -> Result<Vec<SockFilter>, String> {
+        let _one_at_a_time = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: takes two numbers.
+        let handle = unsafe { (self.open_dead)(link_type, snaplen) };
+        let Some(handle) = NonNull::new(handle) else {
+            return Err("libpcap has no memory".to_owned());
+        };
+        let mut code = Code { len: 0, instructions: ptr::null_mut() };
+        // SAFETY: the handle is open, the expression a string; the library fills `code` if it returns
+        // 0, with memory of its own that it frees, and its error text stays until the handle is closed.
+        unsafe {
+            let optimize = c_int::from(optimize);
+            let status = (self.compile)(
+                handle.as_ptr(),
+                &mut code,
+                expression.as_ptr(),
+                optimize,
+                NETMASK_UNKNOWN,
+            );
+            let result = if status == 0 && !code.instructions.is_null() {
+                Ok(std::slice::from_raw_parts(code.instructions, code.len as usize).to_vec())
+            } else {
+                let text = CStr::from_ptr((self.last_error)(handle.as_ptr()));
+                Err(text.to_string_lossy().into_owned())
+            };
+            if status == 0 {
+                (self.free_code)(&mut code);
+            }
+            (self.close)(handle.as_ptr());
+            result
+        }
+    }
+
+    /// Prepares `program` for [`Interpreter::run`]. `None` if the library finds that it is not valid.
+    pub fn interpreter<'a>(&'a self, program: &'a [SockFilter]) -> Option<Interpreter<'a>> {
+        let len = c_int::try_from(program.len()).ok()?;
+        // SAFETY: the instructions live through the call.
+        let valid = unsafe { (self.validate)(program.as_ptr(), len) } != 0;
+        valid.then_some(Interpreter { library: self, program })
+    }
+}
+
+/// libpcap's own interpreter with a program.
+#[derive(Clone, Copy, Debug)]
+pub struct Interpreter<'a> {
+    library: &'a Libpcap,
+    program: &'a [SockFilter],
+}
+
+impl Interpreter<'_> {
+    /// How many bytes of a packet of `wire_len` bytes, of which `data` is present, the program accepts.
+    pub fn run(&self, data: &[u8], wire_len: u32) -> u32 {
+        let len = c_uint::try_from(data.len()).unwrap_or(c_uint::MAX);
+        // SAFETY: bpf_validate() has found that jumps and cells of scratch memory stay inside and every
+        // way ends in a return; loads are checked against the length, of bytes that are there. A cell
+        // that was not stored holds some number.
+        unsafe { (self.library.filter)(self.program.as_ptr(), data.as_ptr(), wire_len, len) }
+    }
+}
+
+fn symbol(handle: NonNull<c_void>, name: &CStr) -> Result<NonNull<c_void>, String> {
+    // SAFETY: the handle is open and the name a string.
+    let address = unsafe { libc::dlsym(handle.as_ptr(), name.as_ptr()) };
+    NonNull::new(address)
+        .ok_or_else(|| linker_error().unwrap_or_else(|| format!("{name:?} is missing")))
+}
+
+fn linker_error() -> Option<String> {
+    // SAFETY: a string of this thread, valid until its next call of the linker; or null.
+    unsafe {
+        let text = libc::dlerror();
+        (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ETHERNET: i32 = 1;
+
+    #[test]
+    fn compiles_and_runs() {
+        let library = library().unwrap();
+        assert!(library.version().contains("pcap"));
+        let program = library.compile(c"ip6", ETHERNET, 96, true).unwrap();
+        assert_eq!(program.len(), 4);
+        let interpreter = library.interpreter(&program).unwrap();
+        let mut frame = [0; 60];
+        assert_eq!(interpreter.run(&frame, 60), 0);
+        frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+        assert_eq!(interpreter.run(&frame, 60), 96);
+        assert_eq!(interpreter.run(&frame[..13], 60), 0);
+    }
+
+    #[test]
+    fn errors_are_what_the_library_says() {
+        let library = library().unwrap();
+        let error = library.compile(c"tcp prot 80", ETHERNET, 96, true).unwrap_err();
+        assert!(error.contains("syntax error"), "{error}");
+        assert!(library.interpreter(&[]).is_none());
+    }
+}
