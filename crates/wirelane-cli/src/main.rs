@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod control;
 mod output;
+mod page;
 mod session;
 
 use std::process::ExitCode;

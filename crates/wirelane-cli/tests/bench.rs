@@ -243,3 +243,31 @@ fn compare_finds_what_became_worse() {
         assert!(ended.stderr.lines().count() == 1 && ended.stderr.contains(cause), "{ended:?}");
     }
 }
+
+#[test]
+fn all_suites_on_one_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("deep/out");
+    let ended = bench(&["all", "--quick", "--samples", "1", "--report", out.to_str().unwrap()]);
+    assert!(ended.status.success() && ended.stdout.is_empty(), "{ended:?}");
+    assert!(ended.stderr.lines().count() == 1, "{ended:?}");
+    let text = std::fs::read_to_string(out.join("report.json")).unwrap();
+    let report: Value = serde_json::from_str(&text).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    for suite in ["sockets", "qdisc"] {
+        assert!(rows.iter().any(|row| row["suite"] == suite), "{suite}");
+    }
+    let page = std::fs::read_to_string(out.join("index.html")).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("Source 004"));
+    let written = std::fs::read_dir(&out).unwrap().count();
+    assert_eq!(written, 2);
+    // A run compares with itself.
+    let json = out.join("report.json");
+    let json = json.to_str().unwrap();
+    assert!(bench(&["compare", json, json]).status.success());
+    // Nothing is measured for a folder that cannot be written.
+    let blocked = json.to_owned() + "/out";
+    let ended = bench(&["all", "--report", &blocked]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(ended.stderr.contains("ENOTDIR"), "{ended:?}");
+}

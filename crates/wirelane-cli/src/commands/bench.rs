@@ -1,5 +1,6 @@
 //! `wirelane bench`: measures on this machine, in the process and, as root, in a lab of its own.
 
+mod all;
 mod compare;
 
 use std::io::{self, IsTerminal, Write as _};
@@ -22,6 +23,7 @@ use crate::session::Signals;
 /// Measure what packets cost on this machine.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Suite {
+    All(all::AllArgs),
     Compare(compare::CompareArgs),
     Qdisc(QdiscArgs),
     Sockets(SocketsArgs),
@@ -102,6 +104,7 @@ enum Case {
 /// The suite cannot measure, or the answer cannot be written.
 pub(crate) fn run(suite: &Suite) -> Result<()> {
     match suite {
+        Suite::All(args) => all::run(args),
         Suite::Compare(args) => compare::run(args),
         Suite::Qdisc(args) => {
             let mut plan = if args.quick { Plan::QUICK } else { Plan::FULL };
@@ -153,20 +156,11 @@ fn measure(
     rounds: usize,
     suite: impl FnOnce(&mut Report, &AtomicBool, Tell<'_>) -> Result<()>,
 ) -> Result<()> {
-    let signals = Signals::register()?;
-    let mut report = Report::new(command_line());
-    let bar = progress_bar();
-    let mut progress = |round: u32, what: &str| {
-        if let Some(bar) = &bar {
-            bar.set_message(format!("round {round} of {rounds}: {what}"));
-            bar.tick();
-        }
-    };
-    let outcome = suite(&mut report, signals.flag(), &mut progress);
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
-    }
-    outcome?;
+    let report = collect(|report, stop, progress| {
+        let mut tell =
+            |round: u32, what: &str| progress(&format!("round {round} of {rounds}: {what}"));
+        suite(report, stop, &mut tell)
+    })?;
     if json {
         return output::json(&report);
     }
@@ -174,6 +168,26 @@ fn measure(
     write!(out, "{}", figures::Tables(&report))
         .and_then(|()| out.flush())
         .map_err(|error| Error::io("standard output", "write", error))
+}
+
+/// A report that `fill` adds to, until a signal comes; what it says meanwhile stands on a terminal.
+fn collect(
+    fill: impl FnOnce(&mut Report, &AtomicBool, &mut dyn FnMut(&str)) -> Result<()>,
+) -> Result<Report> {
+    let signals = Signals::register()?;
+    let mut report = Report::new(command_line());
+    let bar = progress_bar();
+    let mut progress = |what: &str| {
+        if let Some(bar) = &bar {
+            bar.set_message(what.to_owned());
+            bar.tick();
+        }
+    };
+    let outcome = fill(&mut report, signals.flag(), &mut progress);
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    outcome.map(|()| report)
 }
 
 /// What the user typed, with the name of the program in place of its path.
@@ -185,6 +199,6 @@ fn command_line() -> String {
 
 /// One line that changes, on a terminal only.
 fn progress_bar() -> Option<ProgressBar> {
-    let style = ProgressStyle::with_template("{wide_msg}").ok()?;
+    let style = ProgressStyle::with_template("[{elapsed_precise}] {wide_msg}").ok()?;
     io::stderr().is_terminal().then(|| ProgressBar::new_spinner().with_style(style))
 }

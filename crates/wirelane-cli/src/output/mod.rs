@@ -17,11 +17,18 @@ pub(crate) fn line(text: Arguments<'_>) {
 
 /// Exactly one JSON object on standard output.
 pub(crate) fn json(document: &impl Serialize) -> Result<()> {
-    let failed = |error: io::Error| Error::io("standard output", "write", error);
-    let mut text = serde_json::to_string(document).map_err(|error| failed(error.into()))?;
-    text.push('\n');
+    let text = text(document)?;
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(failed)
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| Error::io("standard output", "write", error))
+}
+
+/// One JSON object on a line.
+pub(crate) fn text(document: &impl Serialize) -> Result<String> {
+    let text = serde_json::to_string(document);
+    let text = text.map_err(|error| Error::io("summary", "encode", error.into()))?;
+    Ok(text + "\n")
 }
 
 /// A number people can read: `1.234 M`, `12.3 k`, `999`.

@@ -1,0 +1,298 @@
+//! The tables of the five sources, each cell with the figure of ours that stands beside it.
+
+/// A table as its source printed it.
+pub(super) struct Table {
+    /// Number of the source document.
+    pub(super) document: &'static str,
+    pub(super) title: &'static str,
+    /// What the source measured on, and what differs here.
+    pub(super) setting: &'static str,
+    /// Unit of all figures, the source's and ours.
+    pub(super) unit: &'static str,
+    pub(super) columns: &'static [&'static str],
+    pub(super) lines: Vec<Line>,
+}
+
+pub(super) struct Line {
+    pub(super) label: &'static str,
+    /// One per column.
+    pub(super) cells: Vec<Cell>,
+}
+
+/// What the source has and what would be measured here.
+pub(super) struct Cell {
+    pub(super) published: Option<f64>,
+    pub(super) ours: Option<Figure>,
+}
+
+/// Names one figure of a report.
+pub(super) struct Figure {
+    pub(super) suite: &'static str,
+    pub(super) case: &'static str,
+    /// Conditions that the figure must have, as text.
+    pub(super) params: Vec<(&'static str, &'static str)>,
+    pub(super) metric: &'static str,
+    /// From the unit of the report to that of the table.
+    pub(super) scale: f64,
+}
+
+/// All tables, in the order of the sources.
+pub(super) fn tables() -> Vec<Table> {
+    let mut tables = vec![capture(), sockets("64"), sockets("1500"), scaling()];
+    tables.extend(["tcp4", "tcp6", "udp4", "udp6"].map(segmentation));
+    tables.push(queueing());
+    tables
+}
+
+fn line(label: &'static str, cells: Vec<Cell>) -> Line {
+    Line { label, cells }
+}
+
+/// Source 000: six conditions, one thread against all queues.
+fn capture() -> Table {
+    let condition = |label, port, target, published: [f64; 4]| {
+        let [multi_10g, single_10g, multi_1g, single_1g] = published;
+        let ours = |case| Figure {
+            suite: "capture",
+            case,
+            params: vec![("port", port), ("target", target), ("size", "1500")],
+            metric: "bits_per_s",
+            scale: 1e-6,
+        };
+        let only = |published| Cell { published: Some(published), ours: None };
+        line(
+            label,
+            vec![
+                Cell { published: Some(multi_10g), ours: Some(ours("multi")) },
+                Cell { published: Some(single_10g), ours: Some(ours("single")) },
+                only(multi_1g),
+                only(single_1g),
+            ],
+        )
+    };
+    Table {
+        document: "000",
+        title: "Capture in six conditions",
+        setting: "Source: FreeBSD, Core i7 X980 with 12 threads, iperf over TCP, 10 GbE (ixgbe) and 1 GbE (igb) \
+                  cards. Here: packets of 1500 bytes between two network namespaces; \"copying\" is an AF_PACKET \
+                  ring, \"zero copy\" the AF_XDP port. There is no card, so the columns of the second card have \
+                  no counterpart.",
+        unit: "Mbit/s",
+        columns: &["all queues, 10G", "one thread, 10G", "all queues, 1G", "one thread, 1G"],
+        lines: vec![
+            condition("1: read only", "packet", "none", [5303.09, 3959.83, 916.75, 917.60]),
+            condition("2: write to memory", "packet", "memory", [1061.25, 204.78, 916.66, 914.38]),
+            condition("3: write to disk", "packet", "disk", [119.91, 101.20, 228.91, 199.64]),
+            condition("4: read only, zero copy", "xdp", "none", [4772.92, 3173.20, 931.22, 925.97]),
+            condition(
+                "5: write to memory, zero copy",
+                "xdp",
+                "memory",
+                [306.90, 317.81, 729.08, 708.99],
+            ),
+            condition(
+                "6: write to disk, zero copy",
+                "xdp",
+                "disk",
+                [174.02, 138.07, 228.79, 229.37],
+            ),
+        ],
+    }
+}
+
+/// Source 001: rxdrop, txpush, l2fwd in three modes, and XDP_DROP.
+fn sockets(size: &'static str) -> Table {
+    let cell = |case, mode, published| Cell {
+        published,
+        ours: Some(Figure {
+            suite: "sockets",
+            case,
+            params: vec![("port", "xdp"), ("mode", mode), ("size", size), ("queues", "1")],
+            metric: "packets_per_s",
+            scale: 1e-6,
+        }),
+    };
+    let case = |label, [generic, native, zero_copy]: [Option<f64>; 3]| {
+        line(
+            label,
+            vec![
+                cell(label, "generic", generic),
+                cell(label, "native", native),
+                cell(label, "zerocopy", zero_copy),
+            ],
+        )
+    };
+    let small = size == "64";
+    let either = |a, b| if small { a } else { b };
+    Table {
+        document: "001",
+        title: if small { "AF_XDP, packets of 64 bytes" } else { "AF_XDP, packets of 1500 bytes" },
+        setting: "Source: two Broadwell E5-2660 at 2.0 GHz, Intel i40e with 40 Gbit/s, a hardware generator. Here: \
+                  one queue of a veth pair, whose driver has no zero copy.",
+        unit: "Mpps",
+        columns: &["SKB (generic)", "driver (native)", "zero copy"],
+        lines: vec![
+            case(
+                "rxdrop",
+                either([Some(2.9), Some(9.6), Some(21.5)], [Some(2.1), Some(3.3), Some(3.3)]),
+            ),
+            case("txpush", either([Some(2.6), None, Some(21.6)], [None, None, None])),
+            case(
+                "l2fwd",
+                either([Some(1.9), Some(2.5), Some(15.0)], [Some(1.4), Some(1.8), Some(3.1)]),
+            ),
+            case("xdp-drop", either([None, Some(32.3), None], [None, Some(3.3), None])),
+        ],
+    }
+}
+
+/// Source 002: one thread against one per queue.
+fn scaling() -> Table {
+    let cell = |queues, published| Cell {
+        published: Some(published),
+        ours: Some(Figure {
+            suite: "scaling",
+            case: "rx",
+            params: vec![("queues", queues)],
+            metric: "packets_per_s",
+            scale: 1e-6,
+        }),
+    };
+    Table {
+        document: "002",
+        title: "Receiving with one queue and with all",
+        setting: "Source: Xeon L5640 (6 cores) and two E5530 (2 × 4 cores), 10 GbE (ixgbe), AF_PACKET. Here: as many \
+                  queues as the source's two columns have the meaning of: one, and one per CPU of this machine.",
+        unit: "Mpps",
+        columns: &["one queue", "one per core"],
+        lines: vec![
+            line("L5640, 6 cores", vec![cell("1", 0.73), cell("all", 4.20)]),
+            line("2 × E5530, 8 cores", vec![cell("1", 0.80), cell("all", 4.60)]),
+        ],
+    }
+}
+
+/// Source 003: TSO, GSO and none at six clock frequencies.
+fn segmentation(case: &'static str) -> Table {
+    type Published = [Option<f64>; 3];
+    let tcp = |tso, gso, none| [Some(tso), Some(gso), Some(none)];
+    let udp = |gso, none| [None, Some(gso), Some(none)];
+    let published: [Published; 6] = match case {
+        "tcp4" => [
+            tcp(9347.0, 9298.0, 8308.0),
+            tcp(9266.0, 9401.0, 6771.0),
+            tcp(9408.0, 9294.0, 5499.0),
+            tcp(9408.0, 8087.0, 4075.0),
+            tcp(9408.0, 5673.0, 2884.0),
+            tcp(6760.0, 2206.0, 1244.0),
+        ],
+        "tcp6" => [
+            tcp(7530.0, 6939.0, 4966.0),
+            tcp(5133.0, 7145.0, 4008.0),
+            tcp(5965.0, 6331.0, 3152.0),
+            tcp(5565.0, 5180.0, 2348.0),
+            tcp(8501.0, 3607.0, 1732.0),
+            tcp(3665.0, 1505.0, 651.0),
+        ],
+        "udp4" => [
+            udp(9440.0, 8084.0),
+            udp(7772.0, 6649.0),
+            udp(6336.0, 5338.0),
+            udp(4748.0, 4014.0),
+            udp(3359.0, 2831.0),
+            udp(1312.0, 1120.0),
+        ],
+        _ => [
+            udp(7281.0, 6197.0),
+            udp(5953.0, 5020.0),
+            udp(4804.0, 4048.0),
+            udp(3582.0, 3004.0),
+            udp(2512.0, 2092.0),
+            udp(998.0, 826.0),
+        ],
+    };
+    // The source's clock frequencies, and the share of a CPU that stands for each here.
+    let speeds = [
+        ("2.93 GHz: whole CPU", "100"),
+        ("2.53 GHz: 86 %", "86"),
+        ("2.00 GHz: 68 %", "68"),
+        ("1.46 GHz: 50 %", "50"),
+        ("1.05 GHz: 36 %", "36"),
+        ("0.45 GHz: 15 %", "15"),
+    ];
+    let cell = |offload, share, published| Cell {
+        published,
+        ours: Some(Figure {
+            suite: "gso",
+            case,
+            params: vec![("offload", offload), ("cpu", share)],
+            metric: "bits_per_s",
+            scale: 1e-6,
+        }),
+    };
+    let lines = speeds.into_iter().zip(published).map(|((label, share), [tso, gso, none])| {
+        let cells = vec![
+            cell("kernel", share, tso),
+            cell("wirelane", share, gso),
+            cell("none", share, none),
+        ];
+        line(label, cells)
+    });
+    Table {
+        document: "003",
+        title: match case {
+            "tcp4" => "Segmentation, TCP over IPv4",
+            "tcp6" => "Segmentation, TCP over IPv6",
+            "udp4" => "Fragmentation, UDP over IPv4 in 9 KB datagrams",
+            _ => "Fragmentation, UDP over IPv6 in 9 KB datagrams",
+        },
+        setting: "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock frequencies. Here: between two network \
+                  namespaces, with a share of a CPU in place of a frequency.",
+        unit: "Mbit/s",
+        columns: &["kernel (TSO)", "GSO", "none"],
+        lines: lines.collect(),
+    }
+}
+
+/// Source 004: what the queueing layer costs per packet.
+fn queueing() -> Table {
+    let figure = |case, params, metric| Figure { suite: "qdisc", case, params, metric, scale: 1.0 };
+    let one = |mut more: Vec<(&'static str, &'static str)>| {
+        more.extend([("producers", "1"), ("size", "64"), ("batch", "1"), ("build", "no")]);
+        more
+    };
+    let single = |label, published, ours| {
+        line(label, vec![Cell { published: Some(published), ours: Some(ours) }])
+    };
+    Table {
+        document: "004",
+        title: "The queueing layer, one producer, packet by packet",
+        setting: "Source: Xeon E5-2695, Linux 3.15, trafgen on one CPU; whole transmit path. Here: Wirelane's disciplines \
+                  into a simulated interface, so compare the differences and not the absolute times.",
+        unit: "ns",
+        columns: &["per packet"],
+        lines: vec![
+            single("one lock operation", 8.0, figure("lock", vec![], "ns_per_operation")),
+            single(
+                "fifo over no queueing layer",
+                60.5,
+                figure("fifo", one(vec![]), "ns_over_noqueue"),
+            ),
+            single(
+                "lockless over no queueing layer",
+                1.52,
+                figure("lockless", one(vec![("bypass", "yes")]), "ns_over_noqueue"),
+            ),
+            single(
+                "lockless saves over fifo",
+                58.98,
+                figure("lockless", one(vec![("bypass", "yes")]), "ns_under_fifo"),
+            ),
+            single(
+                "forced through the ring, over bypassing it",
+                7.9,
+                figure("lockless", one(vec![("bypass", "no")]), "ns_over_bypass"),
+            ),
+        ],
+    }
+}
