@@ -15,6 +15,7 @@ pub mod bpf;
 pub mod clock;
 pub mod error;
 pub mod ethtool;
+pub mod executable;
 pub mod file;
 pub mod iface;
 pub mod link;

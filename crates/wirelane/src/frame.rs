@@ -320,14 +320,7 @@ impl Batch {
         // SAFETY: `Frame` is a transparent `NonNull<Meta>`.
         let metas =
             unsafe { std::slice::from_raw_parts(self.frames.as_ptr().cast::<NonNull<Meta>>(), n) };
-        let mut rest = metas;
-        while let [first, ..] = rest {
-            // SAFETY: frames in the batch are valid.
-            let owner = |meta: &NonNull<Meta>| unsafe { meta.as_ref() }.owner;
-            let run = rest.iter().position(|m| owner(m) != owner(first)).unwrap_or(rest.len());
-            release_run(&rest[..run]);
-            rest = &rest[run..];
-        }
+        release_runs(metas);
         let left = self.frames.len() - n;
         // SAFETY: the first `n` handles are given back above and must not be dropped again; the
         // others move to the front, and the length says so.
@@ -341,6 +334,37 @@ impl Batch {
     /// Keeps the frames for which `keep` is true, in order, and gives the others back.
     pub fn retain(&mut self, keep: impl FnMut(&mut Frame) -> bool) {
         self.frames.retain_mut(keep);
+    }
+
+    /// Of the frames from the one at `first` on, as many as there are `verdicts`, keeps those whose
+    /// verdict is not 0, in order, and gives the others back to their owners.
+    pub(crate) fn retain_at(&mut self, first: usize, verdicts: &[u32]) {
+        let Some(frames) = self.frames.get_mut(first..) else { return };
+        let mut kept = 0;
+        for (at, _) in verdicts.iter().enumerate().filter(|(_, verdict)| **verdict != 0) {
+            if at != kept && at < frames.len() {
+                frames.swap(kept, at);
+            }
+            kept += 1;
+        }
+        let end = frames.len().min(verdicts.len());
+        let left = first + kept.min(end)..first + end;
+        // SAFETY: `Frame` is a transparent `NonNull<Meta>`.
+        let metas = unsafe {
+            std::slice::from_raw_parts(
+                self.frames.as_ptr().cast::<NonNull<Meta>>(),
+                self.frames.len(),
+            )
+        };
+        release_runs(metas.get(left.clone()).unwrap_or_default());
+        let rest = self.frames.len() - left.end;
+        // SAFETY: the handles in `left` are given back above and must not be dropped again; those
+        // behind them move up, and the length says so.
+        unsafe {
+            let base = self.frames.as_mut_ptr();
+            std::ptr::copy(base.add(left.end), base.add(left.start), rest);
+            self.frames.set_len(left.start + rest);
+        }
     }
 
     /// Moves all frames of `other` that fit to the end of this batch.
@@ -397,6 +421,18 @@ impl Drop for Batch {
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.frames).finish()
+    }
+}
+
+/// Gives frames back to their owners, run by run. The caller gives up the handles.
+fn release_runs(frames: &[NonNull<Meta>]) {
+    let mut rest = frames;
+    while let [first, ..] = rest {
+        // SAFETY: frames are valid until they are given back.
+        let owner = |meta: &NonNull<Meta>| unsafe { meta.as_ref() }.owner;
+        let run = rest.iter().position(|m| owner(m) != owner(first)).unwrap_or(rest.len());
+        release_run(&rest[..run]);
+        rest = &rest[run..];
     }
 }
 

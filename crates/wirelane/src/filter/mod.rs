@@ -14,13 +14,16 @@
 
 mod check;
 mod classic;
+mod engine;
 mod expression;
 mod interpreter;
+pub mod jit;
 pub mod op;
 mod translate;
 
 pub use self::check::MAX_INSTRUCTIONS;
 pub use self::classic::Program;
+pub use self::engine::Engine;
 pub use self::expression::{ExpressionError, compile};
 pub use self::interpreter::Interpreter;
 pub use self::translate::{Context, Ending, Target, translate};
