@@ -1,7 +1,13 @@
 //! A multi-queue veth pair between two namespaces.
 
+use std::fs::File;
+use std::io::Write;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU16, Ordering};
+
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+use wirelane_os::{affinity, netns};
 
 use crate::netns::{Namespace, ip};
 use crate::process::run;
@@ -101,6 +107,33 @@ impl End {
         text.trim().parse().unwrap_or_else(|error| panic!("{path} holds {text:?}: {error}"))
     }
 
+    /// A way to choose the TX queue of all that is sent through this end, which has `queues` of them.
+    ///
+    /// # Panics
+    /// When the kernel was built without XPS.
+    #[track_caller]
+    pub fn steering(&self, queues: usize) -> TxSteering {
+        let open = || -> rustix::io::Result<Vec<File>> {
+            // A fresh sysfs shows the namespace of the thread that asks for it.
+            let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+            fsconfig_create(&context)?;
+            let attributes = MountAttrFlags::empty();
+            let root = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+            let file = |queue| {
+                let path = format!("class/net/{}/queues/tx-{queue}/xps_cpus", self.interface);
+                let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+                Ok(File::from(openat(&root, path, flags, Mode::empty())?))
+            };
+            (0..queues).map(file).collect()
+        };
+        let _inside = netns::enter_named(&self.namespace)
+            .unwrap_or_else(|error| panic!("cannot enter {}: {error}", self.namespace));
+        let files =
+            open().unwrap_or_else(|error| panic!("cannot steer {}: {error}", self.interface));
+        let cpus = affinity::allowed_cpus().unwrap_or_else(|error| panic!("{error}"));
+        TxSteering { files, cpus: cpu_mask(&cpus), selected: None }
+    }
+
     fn describe(&self, add: &mut std::process::Command, queues: u32, mtu: u32) {
         let (queues, mtu) = (queues.to_string(), mtu.to_string());
         add.args(["name", &self.interface, "netns", &self.namespace]);
@@ -121,5 +154,63 @@ impl End {
 
     fn mac_text(&self) -> String {
         self.mac.map(|byte| format!("{byte:02x}")).join(":")
+    }
+}
+
+/// Decides through which TX queue an interface sends, by transmit packet steering (XPS): all CPUs are
+/// led to that queue. What chooses its queue itself, as AF_XDP sockets do, is not affected.
+#[derive(Debug)]
+pub struct TxSteering {
+    /// `xps_cpus` of each queue.
+    files: Vec<File>,
+    /// All CPUs that may send.
+    cpus: String,
+    selected: Option<usize>,
+}
+
+impl TxSteering {
+    /// Sends through `queue` from now on. On a veth pair that is also the RX queue of the other end.
+    ///
+    /// # Panics
+    /// When there is no such queue, or the kernel refuses.
+    #[track_caller]
+    pub fn select(&mut self, queue: usize) {
+        // An interface with one queue has no choice to make, and refuses to be told.
+        if self.selected == Some(queue) || self.files.len() == 1 && queue == 0 {
+            return;
+        }
+        let mut write = |queue: usize, cpus: &str| {
+            if let Err(error) = self.files[queue].write_all(cpus.as_bytes()) {
+                panic!("cannot steer to TX queue {queue}: {error}");
+            }
+        };
+        write(queue, &self.cpus);
+        if let Some(before) = self.selected {
+            write(before, "0");
+        }
+        self.selected = Some(queue);
+    }
+}
+
+/// A set of CPUs as sysfs reads it: words of 32 in hexadecimal, the highest first.
+fn cpu_mask(cpus: &[u32]) -> String {
+    let words = cpus.iter().max().map_or(0, |highest| highest / 32);
+    let word = |index: u32| {
+        let within = cpus.iter().filter(|cpu| **cpu / 32 == index);
+        within.fold(0_u32, |word, cpu| word | 1 << (cpu % 32))
+    };
+    let words: Vec<_> = (0..=words).rev().map(|index| format!("{:x}", word(index))).collect();
+    words.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cpu_mask;
+
+    #[test]
+    fn cpu_masks_are_written_as_sysfs_reads_them() {
+        assert_eq!(cpu_mask(&[0, 1]), "3");
+        assert_eq!(cpu_mask(&[1, 4, 33]), "2,12");
+        assert_eq!(cpu_mask(&[64]), "1,0,0");
     }
 }

@@ -1,0 +1,111 @@
+//! The beds: where ports of each kind can be opened.
+
+pub(crate) mod packet;
+pub(crate) mod sim;
+mod tap;
+mod veth;
+
+use wirelane::Result;
+use wirelane::port::{self, OpenOptions, Port};
+
+use crate::bed::{Bed, Observed, Promises};
+
+/// What is between a network interface and the test.
+pub(crate) trait Medium: Send {
+    /// The interface for the port under test.
+    fn interface(&self) -> &str;
+
+    /// The link-layer addresses of the interface and of its neighbour.
+    fn macs(&self) -> [[u8; 6]; 2];
+
+    /// Another medium like this one.
+    fn again(&self) -> Self
+    where
+        Self: Sized;
+
+    /// Calls `action` where the interface is.
+    fn inside<T>(&self, action: impl FnOnce() -> T) -> T
+    where
+        Self: Sized;
+
+    /// As [`Bed::flow`].
+    fn flow(&self, queue: u16) -> u16 {
+        queue
+    }
+
+    /// As [`Bed::inject`].
+    fn inject(&mut self, queue: u16, frame: &[u8]) -> bool;
+
+    /// As [`Bed::observe`].
+    fn observe(&mut self) -> Vec<Observed>;
+
+    /// As [`Bed::host_sends`].
+    fn host_sends(&mut self, frame: &[u8]) -> Option<u16>;
+
+    /// As [`Bed::lost_before`].
+    fn lost_before(&mut self) -> u64;
+
+    /// As [`Bed::lost_behind`].
+    fn lost_behind(&mut self) -> u64;
+}
+
+/// A bed of ports on a network interface.
+pub(crate) struct OnInterface<M> {
+    medium: M,
+    promises: Promises,
+    /// What stands behind the name in the spec.
+    query: &'static str,
+    /// Whether the port decides through which TX queue its frames leave.
+    steers: bool,
+}
+
+impl<M: Medium + 'static> Bed for OnInterface<M> {
+    fn promises(&self) -> &Promises {
+        &self.promises
+    }
+
+    fn open(&mut self, queues: Option<&str>, options: &OpenOptions) -> Result<Box<dyn Port>> {
+        let at = queues.map(|queues| format!("@{queues}")).unwrap_or_default();
+        let (backend, name) = (self.promises.backend, self.medium.interface());
+        let spec = format!("{backend}:{name}{at}{}", self.query).parse()?;
+        self.medium.inside(|| port::open(&spec, options))
+    }
+
+    fn flow(&self, queue: u16) -> u16 {
+        self.medium.flow(queue)
+    }
+
+    fn inject(&mut self, queue: u16, frame: &[u8]) -> bool {
+        self.medium.inject(queue, frame)
+    }
+
+    fn observe(&mut self) -> Vec<Observed> {
+        let mut observed = self.medium.observe();
+        if !self.steers {
+            observed.iter_mut().for_each(|frame| frame.queue = None);
+        }
+        observed
+    }
+
+    fn host_sends(&mut self, frame: &[u8]) -> Option<u16> {
+        self.medium.host_sends(frame)
+    }
+
+    fn lost_before(&mut self) -> u64 {
+        self.medium.lost_before()
+    }
+
+    fn lost_behind(&mut self) -> u64 {
+        self.medium.lost_behind()
+    }
+
+    fn twin(&self) -> Box<dyn Bed> {
+        let medium = self.medium.again();
+        let promises = Promises {
+            interface: Some(medium.interface().to_owned()),
+            macs: medium.macs(),
+            ..self.promises.clone()
+        };
+        Box::new(Self { medium, promises, query: self.query, steers: self.steers })
+    }
+}

@@ -1,0 +1,40 @@
+//! `packet:` on multi-queue TAP devices and on veth pairs.
+
+use crate::bed::{Classes, Held, Promises};
+use crate::beds::tap::Tap;
+use crate::beds::veth::Veth;
+use crate::beds::{Medium, OnInterface};
+
+/// Small rings and a short timer, so that tests are quick.
+const QUICK: &str = "?ring=1Mi&block=64Ki&retire=2ms";
+
+/// On a TAP device: what is written to queue i arrives on RX queue i.
+pub(crate) fn on_tap(queues: u16) -> OnInterface<Tap> {
+    // The device drops what its queues cannot hold.
+    on(Tap::new(queues), queues, false)
+}
+
+/// On one end of a veth pair: what the other end sends through TX queue i arrives on RX queue i.
+pub(crate) fn on_veth(queues: u16) -> OnInterface<Veth> {
+    on(Veth::new(queues), queues, true)
+}
+
+fn on<M: Medium>(medium: M, queues: u16, fills: bool) -> OnInterface<M> {
+    let promises = Promises {
+        backend: "packet",
+        mode: "tpacket-v3",
+        interface: Some(medium.interface().to_owned()),
+        queues,
+        longest: 1514,
+        refuses_longer: true,
+        parts: true,
+        classes: Classes::Seen,
+        hold: 64,
+        held: Held::Blocks,
+        fills,
+        macs: medium.macs(),
+        silent: true,
+    };
+    // The kernel decides through which TX queue a frame leaves.
+    OnInterface { medium, promises, query: QUICK, steers: false }
+}

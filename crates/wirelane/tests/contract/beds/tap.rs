@@ -1,0 +1,83 @@
+//! A multi-queue TAP device.
+
+use wirelane_os::packet::PacketSocket;
+use wirelane_os::{iface, netns};
+use wirelane_testkit::netns::Namespace;
+use wirelane_testkit::tap::MultiQueueTap;
+
+use crate::bed::Observed;
+use crate::beds::Medium;
+use crate::beds::veth::Drops;
+
+/// A device and the namespace that it is in.
+pub(crate) struct Tap {
+    queues: u16,
+    mac: [u8; 6],
+    drops: Drops,
+    // Before the namespace that it is in.
+    tap: MultiQueueTap,
+    namespace: Namespace,
+}
+
+const NAME: &str = "wl-tap";
+/// The neighbour exists only in the frames of the test.
+const NEIGHBOUR: [u8; 6] = [2, 0x57, 0x4c, 2, 0, 1];
+
+impl Tap {
+    pub(crate) fn new(queues: u16) -> Self {
+        let namespace = Namespace::new();
+        let tap = MultiQueueTap::new(&namespace, NAME, usize::from(queues));
+        let mac = namespace.inside(|| iface::mac(NAME)).unwrap();
+        let drops = Drops::of(namespace.name(), NAME);
+        Self { queues, mac, drops, tap, namespace }
+    }
+}
+
+impl Medium for Tap {
+    fn interface(&self) -> &str {
+        NAME
+    }
+
+    fn macs(&self) -> [[u8; 6]; 2] {
+        [self.mac, NEIGHBOUR]
+    }
+
+    fn again(&self) -> Self {
+        Self::new(self.queues)
+    }
+
+    fn inside<T>(&self, action: impl FnOnce() -> T) -> T {
+        let _inside = netns::enter_named(self.namespace.name()).unwrap();
+        action()
+    }
+
+    fn inject(&mut self, queue: u16, frame: &[u8]) -> bool {
+        self.tap.write(usize::from(queue), frame);
+        true
+    }
+
+    fn observe(&mut self) -> Vec<Observed> {
+        let observed = |(queue, bytes)| Observed { queue: Some(queue as u16), bytes };
+        self.tap.drain().into_iter().map(observed).collect()
+    }
+
+    /// The device decides by flow; the queue is where the frame comes out.
+    fn host_sends(&mut self, frame: &[u8]) -> Option<u16> {
+        self.tap.drain();
+        self.inside(|| {
+            let socket = PacketSocket::open().unwrap();
+            socket.bind(iface::index(NAME).unwrap(), 0).unwrap();
+            socket.send_frame(frame).unwrap();
+        });
+        let sent = self.tap.drain();
+        sent.into_iter().find(|(_, bytes)| bytes == frame).map(|(queue, _)| queue as u16)
+    }
+
+    fn lost_before(&mut self) -> u64 {
+        self.drops.read().received
+    }
+
+    fn lost_behind(&mut self) -> u64 {
+        self.drops.read().transmitted
+    }
+}

@@ -1,0 +1,179 @@
+//! One end of a veth pair; the other one, in a namespace of its own, is the world.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+
+use rustix::io::Errno;
+use wirelane::port::packet::PacketPort;
+use wirelane::port::{OpenOptions, Port, Rx};
+use wirelane::{Batch, QueueMask, QueueSet};
+use wirelane_os::packet::PacketSocket;
+use wirelane_os::{iface, netns};
+use wirelane_testkit::netns::Namespace;
+use wirelane_testkit::veth::{TxSteering, VethPair};
+
+use crate::bed::Observed;
+use crate::beds::Medium;
+
+/// A pair, what sends on its far end and what listens there.
+pub(crate) struct Veth {
+    queues: u16,
+    near: Namespace,
+    far: Namespace,
+    pair: VethPair,
+    steering: TxSteering,
+    sender: PacketSocket,
+    /// Frames that the sender was told it could not send, and that count as dropped by the device.
+    refused: u64,
+    ears: Vec<Rx>,
+    batch: Batch,
+    near_drops: Drops,
+    far_drops: Drops,
+    // The listening port lives as long as its ends.
+    _listener: PacketPort,
+}
+
+impl Veth {
+    pub(crate) fn new(queues: u16) -> Self {
+        let (near, far) = (Namespace::new(), Namespace::new());
+        let pair = VethPair::new(&near, &far, u32::from(queues), 1500);
+        let steering = pair.b.steering(usize::from(queues));
+        let name = pair.b.interface.as_str();
+        let (sender, mut listener) = far.inside(|| (sender(name), listener(name)));
+        let ears = listener.rx().into_iter().take(usize::from(queues)).collect();
+        listener.start().unwrap();
+        let near_drops = Drops::of(near.name(), &pair.a.interface);
+        let far_drops = Drops::of(far.name(), name);
+        Self {
+            queues,
+            near,
+            far,
+            steering,
+            sender,
+            refused: 0,
+            ears,
+            batch: Batch::new(64),
+            near_drops,
+            far_drops,
+            pair,
+            _listener: listener,
+        }
+    }
+}
+
+impl Medium for Veth {
+    fn interface(&self) -> &str {
+        &self.pair.a.interface
+    }
+
+    fn macs(&self) -> [[u8; 6]; 2] {
+        [self.pair.a.mac, self.pair.b.mac]
+    }
+
+    fn again(&self) -> Self {
+        Self::new(self.queues)
+    }
+
+    fn inside<T>(&self, action: impl FnOnce() -> T) -> T {
+        let _inside = netns::enter_named(self.near.name()).unwrap();
+        action()
+    }
+
+    fn inject(&mut self, queue: u16, frame: &[u8]) -> bool {
+        self.steering.select(usize::from(queue));
+        match self.sender.send_frame(frame) {
+            Ok(sent) => sent == frame.len(),
+            Err(error) if error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error()) => {
+                self.refused += 1;
+                false
+            }
+            Err(error) => panic!("cannot send from {}: {error}", self.far.name()),
+        }
+    }
+
+    fn observe(&mut self) -> Vec<Observed> {
+        hear(&mut self.ears, &mut self.batch)
+    }
+
+    fn host_sends(&mut self, frame: &[u8]) -> Option<u16> {
+        let queue = self.queues - 1;
+        let mut steering = self.pair.a.steering(usize::from(self.queues));
+        steering.select(usize::from(queue));
+        self.near.inside(|| sender(&self.pair.a.interface)).send_frame(frame).unwrap();
+        Some(queue)
+    }
+
+    fn lost_before(&mut self) -> u64 {
+        self.far_drops.read().transmitted.saturating_sub(self.refused)
+    }
+
+    fn lost_behind(&mut self) -> u64 {
+        self.near_drops.read().transmitted + self.far_drops.read().received
+    }
+}
+
+/// A socket that sends through an interface.
+pub(crate) fn sender(interface: &str) -> PacketSocket {
+    let socket = PacketSocket::open().unwrap();
+    socket.bind(iface::index(interface).unwrap(), 0).unwrap();
+    socket
+}
+
+/// A port that receives what comes to an interface. Its ends of class RX come first, by queue.
+pub(crate) fn listener(interface: &str) -> PacketPort {
+    let spec = format!("packet:{interface}?ring=4Mi&block=64Ki&retire=1ms").parse().unwrap();
+    let mask = QueueMask { enabled: true, rx: QueueSet::All, tx: QueueSet::NONE, other: false };
+    PacketPort::open(&spec, &OpenOptions { mask, ..OpenOptions::default() }).unwrap()
+}
+
+/// What has come to a listener.
+pub(crate) fn hear(ears: &mut [Rx], batch: &mut Batch) -> Vec<Observed> {
+    let mut observed = Vec::new();
+    for rx in ears {
+        while rx.receive(batch) > 0 {
+            observed.extend(batch.iter().map(|frame| Observed {
+                queue: Some(frame.queue()),
+                bytes: frame.data().to_vec(),
+            }));
+            batch.clear();
+        }
+    }
+    observed
+}
+
+/// The drop counters of an interface.
+pub(crate) struct Drops {
+    /// `/proc/net/dev` of its namespace.
+    file: File,
+    prefix: String,
+}
+
+/// A reading of [`Drops`].
+pub(crate) struct Dropped {
+    pub(crate) received: u64,
+    pub(crate) transmitted: u64,
+}
+
+impl Drops {
+    pub(crate) fn of(namespace: &str, interface: &str) -> Self {
+        let _inside = netns::enter_named(namespace).unwrap();
+        Self::here(interface)
+    }
+
+    /// Of an interface in the calling thread's namespace.
+    pub(crate) fn here(interface: &str) -> Self {
+        let file = File::open("/proc/thread-self/net/dev").unwrap();
+        Self { file, prefix: format!("{interface}:") }
+    }
+
+    pub(crate) fn read(&mut self) -> Dropped {
+        let mut text = String::new();
+        self.file.rewind().unwrap();
+        self.file.read_to_string(&mut text).unwrap();
+        let line = text.lines().find_map(|line| line.trim().strip_prefix(&self.prefix)).unwrap();
+        let fields: Vec<u64> =
+            line.split_whitespace().map(|field| field.parse().unwrap()).collect();
+        // net/core/net-procfs.c: eight fields for each direction, of which the fourth are drops.
+        Dropped { received: fields[3], transmitted: fields[11] }
+    }
+}

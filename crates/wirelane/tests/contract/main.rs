@@ -1,0 +1,33 @@
+//! The contract of ports: what every [`Port`](wirelane::port::Port) must do, whatever is underneath.
+//!
+//! A *property* is a function over a *bed*; a bed is a way to open a port of one kind with a given
+//! number of queues, to let frames arrive on a queue of it, and to see what it transmits. Every
+//! property runs on every bed. What a bed cannot do or a port need not do is a *promise* that the
+//! property asks for; there is no property that passes without frames.
+//!
+//! ```text
+//!   property ──▶ Session ──▶ Port, Rx, Tx, Control      the port under test, public API only
+//!                   └──────▶ Bed: inject ─▶ medium ─▶ port
+//!                                 observe ◀─ medium ◀─ port
+//! ```
+//!
+//! Reading order: `bed`, `traffic`, `session`, then any file in `properties`. A test is named
+//! `<bed>::<property>`, with `privileged_` in front of the property where the bed needs that.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+mod bed;
+mod beds;
+mod properties;
+mod session;
+mod suite;
+mod traffic;
+
+use suite::contract;
+
+contract!(sim_cable_1, plain, || beds::sim::Cable::new(1));
+contract!(sim_cable_2, plain, || beds::sim::Cable::new(2));
+contract!(sim_cable_4, plain, || beds::sim::Cable::new(4));
+contract!(packet_tap_2, privileged, || beds::packet::on_tap(2));
+contract!(packet_veth_1, privileged, || beds::packet::on_veth(1));
+contract!(packet_veth_2, privileged, || beds::packet::on_veth(2));
+contract!(packet_veth_4, privileged, || beds::packet::on_veth(4));

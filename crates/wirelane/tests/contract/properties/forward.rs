@@ -1,0 +1,84 @@
+//! What was received is transmitted again.
+
+use std::time::{Duration, Instant};
+
+use wirelane::{Batch, pipeline};
+use wirelane_wire::ethernet;
+
+use crate::bed::Bed;
+use crate::session::{PATIENCE, Session, Verified, check};
+use crate::traffic::{Ledger, mixed};
+
+/// Frames that were received go back through their own queue with their addresses swapped.
+pub(crate) fn received_frames_go_back_with_their_addresses_swapped(bed: &mut dyn Bed) -> Verified {
+    let mut session = Session::start(bed);
+    let mut batch = Batch::new(32);
+    for _ in 0..8 {
+        for place in 0..session.rx.len() {
+            assert_eq!(session.inject(place, 32, mixed), 32);
+            let deadline = Instant::now() + PATIENCE;
+            let mut left = 32;
+            while left > 0 {
+                let rx = &mut session.rx[place];
+                left -= rx.receive(&mut batch);
+                for frame in batch.iter_mut() {
+                    check(rx, &mut session.received[place], frame);
+                    ethernet::swap_addresses(frame.data_mut()).unwrap();
+                }
+                session.taken[place] += batch.len() as u32;
+                let tx = &mut session.tx[place];
+                while !batch.is_empty() {
+                    tx.transmit(&mut batch);
+                    tx.flush().unwrap();
+                    assert!(Instant::now() < deadline, "TX queue {} is stuck", tx.queue());
+                }
+                assert!(Instant::now() < deadline, "no frames: {}", session.books());
+                let one = &mut session.rx[place..=place];
+                pipeline::wait_any(one, Duration::from_millis(5)).unwrap();
+            }
+            session.watch();
+        }
+    }
+    session.finish()
+}
+
+/// Frames that one port received leave through another one of its kind.
+pub(crate) fn received_frames_leave_through_another_port(bed: &mut dyn Bed) -> Verified {
+    let mut twin = bed.twin();
+    let mut from = Session::start(bed);
+    let mut to = Session::start(&mut *twin);
+    // What leaves is what came: the frames of the first, between its addresses.
+    for (ledger, came) in to.observed.iter_mut().zip(&from.received) {
+        *ledger = Ledger::like(came);
+    }
+    to.take_run_of(&from);
+    let mut batch = Batch::new(32);
+    for _ in 0..8 {
+        for place in 0..from.rx.len() {
+            assert_eq!(from.inject(place, 32, mixed), 32);
+            let deadline = Instant::now() + PATIENCE;
+            let mut left = 32;
+            while left > 0 {
+                let rx = &mut from.rx[place];
+                left -= rx.receive(&mut batch);
+                for frame in batch.iter() {
+                    check(rx, &mut from.received[place], frame);
+                }
+                to.taken[place] += batch.len() as u32;
+                let tx = &mut to.tx[place];
+                while !batch.is_empty() {
+                    tx.transmit(&mut batch);
+                    tx.flush().unwrap();
+                    assert!(Instant::now() < deadline, "TX queue {} is stuck", tx.queue());
+                }
+                assert!(Instant::now() < deadline, "no frames: {}", from.books());
+                let one = &mut from.rx[place..=place];
+                pipeline::wait_any(one, Duration::from_millis(5)).unwrap();
+            }
+            to.watch();
+        }
+    }
+    // Frames of the first port may still be on their way through the second.
+    let sent = to.finish();
+    from.finish().and(sent)
+}

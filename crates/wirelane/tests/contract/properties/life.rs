@@ -1,0 +1,154 @@
+//! Start, stop, the end, and the next port in the same place.
+
+use std::thread;
+use std::time::Duration;
+
+use wirelane::port::Readiness;
+
+use crate::bed::Bed;
+use crate::session::{Session, Verified, rx_only};
+use crate::traffic::{mixed, short};
+
+/// Frames that are in the rings when the port is stopped are still received; then the end comes, and
+/// stays. What comes later is not let in.
+pub(crate) fn what_is_in_the_rings_is_received_after_the_stop(bed: &mut dyn Bed) -> Verified {
+    let mut session = Session::start(bed);
+    session.exchange(20, mixed);
+    for place in 0..session.rx.len() {
+        assert_eq!(session.inject(place, 48, mixed), 48);
+    }
+    // The medium is done with them when it has nothing to do.
+    thread::sleep(Duration::from_millis(30));
+    session.control.stop();
+    session.control.stop();
+    let injected = session.injected.clone();
+    for place in 0..session.rx.len() {
+        session.inject(place, 16, short);
+    }
+    session.injected = injected;
+    session.settle();
+    session.receive_to_the_end();
+    for rx in session.rx.iter_mut().chain(&mut session.others) {
+        for _ in 0..3 {
+            assert_eq!(rx.receive(&mut session.batch), 0, "a frame after the end");
+            assert!(matches!(rx.readiness().unwrap(), Readiness::End), "the end stays");
+        }
+    }
+    assert_eq!(session.dropped(), 0);
+    session.close()
+}
+
+/// A stop from another thread in the middle of traffic ends every queue, and the books balance.
+pub(crate) fn a_stop_in_the_middle_of_traffic_ends(bed: &mut dyn Bed) -> Verified {
+    let mut verified: Option<Verified> = None;
+    for delay in [2, 5] {
+        let mut session = Session::start(bed);
+        session.exchange(10, short);
+        let control = std::sync::Arc::clone(&session.control);
+        let stopper = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(delay));
+            control.stop();
+        });
+        while !stopper.is_finished() {
+            for place in 0..session.rx.len() {
+                session.inject(place, 4, mixed);
+            }
+            session.receive();
+        }
+        stopper.join().unwrap();
+        // From here on nothing is owed: frames after the stop are not let in.
+        session.receive_to_the_end();
+        let done = session.close();
+        verified = Some(match verified {
+            Some(before) => before.and(done),
+            None => done,
+        });
+    }
+    verified.unwrap()
+}
+
+/// A port that is stopped or dropped without ever being started ends, and is no obstacle to the next.
+pub(crate) fn a_port_that_was_never_started_ends(bed: &mut dyn Bed) -> Verified {
+    drop(Session::open(bed, None, &rx_only()));
+    let mut session = Session::open(bed, None, &rx_only());
+    session.inject(0, 5, short);
+    session.injected.fill(0);
+    session.control.stop();
+    session.receive_to_the_end();
+    session.assert_nothing_held();
+    drop(session);
+    let mut session = Session::start(bed);
+    session.exchange(50, mixed);
+    session.finish()
+}
+
+/// Ports can be opened, used and closed one right after the other, while frames keep coming.
+pub(crate) fn ports_open_again_at_once(bed: &mut dyn Bed) -> Verified {
+    let mut verified: Option<Verified> = None;
+    for round in 0..5 {
+        let mut session = Session::start(bed);
+        session.exchange(20, mixed);
+        session.transmit(10, short);
+        for place in 0..session.rx.len() {
+            // Nobody waits for these.
+            session.inject(place, 8, short);
+        }
+        if round % 2 == 0 {
+            drop(session);
+            continue;
+        }
+        let done = session.finish();
+        verified = Some(match verified {
+            Some(before) => before.and(done),
+            None => done,
+        });
+    }
+    verified.unwrap()
+}
+
+/// A port that is dropped in the middle of traffic, before or after its ends and the frames that they
+/// gave, leaves nothing behind.
+pub(crate) fn a_port_dropped_in_the_middle_of_traffic_leaves_nothing(
+    bed: &mut dyn Bed,
+) -> Verified {
+    for order in 0..3 {
+        let mut session = Session::start(bed);
+        session.exchange(20, mixed);
+        for place in 0..session.rx.len() {
+            session.inject(place, 32, mixed);
+        }
+        let mut batch = wirelane::Batch::new(16);
+        for rx in &mut session.rx {
+            rx.receive(&mut batch);
+        }
+        for (tx, place) in session.tx.iter_mut().zip(0..) {
+            // Allocated and never sent.
+            let mut own = wirelane::Batch::new(4);
+            assert_eq!(tx.allocate(&mut own, 4), 4, "end {place}");
+        }
+        let Session { port, rx, others, tx, control, .. } = session;
+        match order {
+            0 => {
+                drop((rx, others, tx));
+                drop(batch);
+                drop(port);
+                control.stop();
+            }
+            1 => {
+                drop(port);
+                drop(batch);
+                drop((rx, others, tx));
+            }
+            _ => {
+                drop(port);
+                drop((rx, others, tx, control));
+                // On a thread that never saw the port.
+                thread::spawn(move || drop(batch)).join().unwrap();
+            }
+        }
+    }
+    let mut session = Session::start(bed);
+    session.exchange(50, mixed);
+    session.transmit(20, mixed);
+    session.finish()
+}

@@ -1,0 +1,232 @@
+//! Masks: what they select is received, and nothing else.
+
+use std::thread;
+use std::time::Duration;
+
+use wirelane::{Class, ErrorKind, QueueMask, QueueSet, pipeline};
+
+use crate::bed::{Bed, Classes};
+use crate::session::{Session, Verified, options, rx_only};
+use crate::traffic::{mixed, short};
+
+/// A port that was opened with some queues selected receives those only; the others come with the
+/// mask that asks for them.
+pub(crate) fn unselected_queues_are_invisible(bed: &mut dyn Bed) -> Verified {
+    let queues = usize::from(bed.promises().queues);
+    let selected = rx(&(0..queues).filter(|queue| queue % 2 == 1).collect::<Vec<_>>());
+    let mut session = Session::open(bed, None, &options(selected.clone()));
+    assert_eq!(session.control.mask(), selected);
+    session.port.start().unwrap();
+    for place in 0..queues {
+        if place % 2 == 1 {
+            session.exchange_on(place, 50, mixed);
+        } else {
+            assert_invisible(&mut session, place);
+        }
+    }
+    session.control.set_mask(rx_only().mask).unwrap();
+    assert_eq!(session.control.mask(), rx_only().mask);
+    session.exchange(50, mixed);
+    session.control.set_mask(QueueMask { tx: QueueSet::NONE, other: false, ..rx(&[]) }).unwrap();
+    for place in 0..queues {
+        assert_invisible(&mut session, place);
+    }
+    session.finish()
+}
+
+/// While masks change, queues that stay selected miss nothing, and those that do not show nothing.
+pub(crate) fn masks_change_under_traffic(bed: &mut dyn Bed) -> Verified {
+    let queues = usize::from(bed.promises().queues);
+    let mut session = Session::start(bed);
+    for round in 0..24_usize {
+        // One queue after the other is left out; with one queue, it is left out every other time.
+        let out = if queues == 1 && round % 2 == 0 { usize::MAX } else { round % queues };
+        let all: Vec<usize> = (0..queues).filter(|queue| *queue != out).collect();
+        for &place in &all {
+            session.control.set_mask(rx(&all)).unwrap();
+            // Traffic in the middle of which the mask changes to the same for this queue.
+            assert_eq!(session.inject(place, 8, mixed), 8);
+            let more = if round % 3 == 0 { rx_only().mask } else { rx(&[place]) };
+            session.control.set_mask(more).unwrap();
+            assert_eq!(session.inject(place, 8, mixed), 8);
+            session.settle();
+        }
+        if out != usize::MAX {
+            session.control.set_mask(rx(&all)).unwrap();
+            hide(&mut session, out, 8);
+        }
+        assert_eq!(session.dropped(), 0, "{}", session.books());
+    }
+    quiet(&mut session);
+    session.control.set_mask(rx_only().mask).unwrap();
+    session.exchange(20, mixed);
+    session.finish()
+}
+
+/// A queue that does not exist is a usage error that says so, at the opening and later, and changes
+/// nothing.
+pub(crate) fn queues_that_are_not_there_are_refused(bed: &mut dyn Bed) -> Verified {
+    let queues = usize::from(bed.promises().queues);
+    for beyond in [queues, queues + 1, 63, 4095] {
+        let error = bed.open(None, &options(rx(&[0, beyond]))).err();
+        let error = error.unwrap_or_else(|| panic!("opened with queue {beyond}"));
+        assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+        assert!(error.to_string().contains(&format!("queue {beyond}")), "{error}");
+    }
+    let error = bed.open(Some(&queues.to_string()), &rx_only()).err();
+    let error = error.unwrap_or_else(|| panic!("opened @{queues}"));
+    assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+    let mut session = Session::start(bed);
+    let before = session.control.mask();
+    assert_eq!(session.inject(0, 20, mixed), 20);
+    let error = session.control.set_mask(rx(&[queues])).expect_err("a queue too many");
+    assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+    assert!(error.to_string().contains(&format!("queue {queues}")), "{error}");
+    assert_eq!(session.control.mask(), before);
+    assert_eq!(session.inject(0, 20, mixed), 20);
+    session.settle();
+    session.exchange(20, mixed);
+    session.finish()
+}
+
+/// Packets of the classes TX and OTHER are received where the port can see them; where it cannot, a
+/// mask that asks for them is a usage error that says where to go instead.
+pub(crate) fn the_other_classes_are_seen_or_refused(bed: &mut dyn Bed) -> Verified {
+    let classes = bed.promises().classes;
+    let tx = QueueMask { tx: [0].into_iter().collect(), ..rx_only().mask };
+    let other = QueueMask { other: true, ..rx_only().mask };
+    match classes {
+        Classes::Seen => the_host_is_seen(bed),
+        Classes::Refused => {
+            let mut session = Session::start(bed);
+            for mask in [tx.clone(), other.clone()] {
+                assert_eq!(session.inject(0, 10, mixed), 10);
+                let error = session.control.set_mask(mask).expect_err("it cannot see them");
+                assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+                let words = format!("{error} {}", error.next_step().unwrap_or_default());
+                assert!(words.contains("packet:"), "{words}");
+                assert_eq!(session.control.mask(), rx_only().mask);
+                session.settle();
+            }
+            let verified = session.finish();
+            for mask in [tx, other] {
+                let error = bed.open(None, &options(mask)).err().expect("it cannot see them");
+                assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+            }
+            verified
+        }
+        Classes::Absent => {
+            let mut session = Session::start(bed);
+            assert!(session.others.is_empty());
+            for mask in [tx, other] {
+                session.control.set_mask(mask.clone()).unwrap();
+                assert_eq!(session.control.mask(), mask);
+                session.exchange(20, mixed);
+            }
+            session.finish()
+        }
+    }
+}
+
+/// What the host sends is received in class TX on its queue, if the mask selects it.
+fn the_host_is_seen(bed: &mut dyn Bed) -> Verified {
+    let mut session = Session::start(bed);
+    let [near, far] = session.bed.promises().macs;
+    let mut seen = 0;
+    for selected in [true, false, true] {
+        let tx = if selected { QueueSet::All } else { QueueSet::NONE };
+        session.control.set_mask(QueueMask { tx, ..rx_only().mask }).unwrap();
+        session.exchange(10, short);
+        let frame = session.tag(u16::from(u8::MAX), 0, 333).frame(0, [near, far]);
+        let queue = session.bed.host_sends(&frame).expect("the queue is known");
+        for _ in 0..100 {
+            for rx in &mut session.others {
+                rx.receive(&mut session.batch);
+                rx.readiness().unwrap();
+            }
+            if !session.batch.is_empty() && selected {
+                break;
+            }
+            thread::sleep(Duration::from_millis(if selected { 5 } else { 1 }));
+        }
+        assert_eq!(session.batch.len(), usize::from(selected), "frames of the host");
+        for frame_seen in session.batch.iter() {
+            assert_eq!((frame_seen.class(), frame_seen.queue()), (Class::Tx, queue));
+            assert_eq!(frame_seen.data(), frame);
+            seen += 1;
+        }
+        session.batch.clear();
+        // It must not be taken for a frame of the port.
+        session.bed.observe();
+    }
+    assert_eq!(seen, 2);
+    session.finish()
+}
+
+/// A port can be opened for one of its queues and leaves the others alone, or says that it cannot.
+pub(crate) fn a_part_of_the_queues_can_be_opened(bed: &mut dyn Bed) -> Verified {
+    let last = bed.promises().queues - 1;
+    let name = last.to_string();
+    if !bed.promises().parts {
+        let error = bed.open(Some(&name), &rx_only()).err().expect("not a part of them");
+        assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+        let mut session = Session::start(bed);
+        session.exchange(50, mixed);
+        return session.finish();
+    }
+    let mut session = Session::open(bed, Some(&name), &rx_only());
+    assert_eq!(session.port.info().queues, [last]);
+    assert!(session.rx.iter().map(|rx| rx.queue()).eq([last]));
+    assert!(session.tx.iter().map(|tx| tx.queue()).eq([last]));
+    session.port.start().unwrap();
+    session.exchange(50, mixed);
+    for queue in 0..last {
+        let tag = session.tag(queue, 0, 60);
+        let [near, far] = session.bed.promises().macs;
+        session.bed.inject(queue, &tag.frame(session.bed.flow(queue), [far, near]));
+    }
+    quiet(&mut session);
+    if last > 0 {
+        let mask = rx(&[usize::from(last) - 1]);
+        let error = session.control.set_mask(mask).expect_err("a queue that is not open");
+        assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+    }
+    session.exchange(50, mixed);
+    session.transmit(50, mixed);
+    session.finish()
+}
+
+/// A mask of RX queues.
+fn rx(queues: &[usize]) -> QueueMask {
+    let rx = queues.iter().copied().collect();
+    QueueMask { enabled: true, rx, tx: QueueSet::NONE, other: false }
+}
+
+/// Frames for a queue that is not selected do not come.
+#[track_caller]
+fn assert_invisible(session: &mut Session<'_>, place: usize) {
+    hide(session, place, 20);
+    quiet(session);
+}
+
+/// Lets frames come to a queue that must not be received. The ledgers know nothing of them: one that
+/// comes is one too many.
+#[track_caller]
+fn hide(session: &mut Session<'_>, place: usize, count: u32) {
+    let injected = session.injected.clone();
+    let seen = session.received.iter().map(|ledger| ledger.seen).sum::<u64>();
+    session.inject(place, count, short);
+    session.injected = injected;
+    session.receive();
+    let now = session.received.iter().map(|ledger| ledger.seen).sum::<u64>();
+    assert_eq!(now, seen, "frames of a queue that is not selected");
+}
+
+/// Nothing comes.
+#[track_caller]
+fn quiet(session: &mut Session<'_>) {
+    for _ in 0..8 {
+        assert_eq!(session.receive(), 0, "a frame that is not selected: {}", session.books());
+        pipeline::wait_any(&mut session.rx, Duration::from_millis(1)).unwrap();
+    }
+}

@@ -1,0 +1,227 @@
+//! What is received: every frame once, whole, in order, on its queue, with its time.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wirelane::port::{OpenOptions, Readiness};
+use wirelane::{Batch, clock, pipeline};
+
+use crate::bed::Bed;
+use crate::session::{PATIENCE, Session, Verified, check, receive_on, rx_only};
+use crate::traffic::{mixed, short};
+
+/// Nothing is received before the start, and everything after it.
+pub(crate) fn nothing_comes_before_the_start(bed: &mut dyn Bed) -> Verified {
+    let mut session = Session::open(bed, None, &rx_only());
+    for place in 0..session.rx.len() {
+        // They are sent, but they are none of those that must come.
+        session.inject(place, 30, short);
+    }
+    session.injected.fill(0);
+    for _ in 0..20 {
+        assert_eq!(session.receive(), 0, "a frame before the start");
+        for rx in &mut session.rx {
+            assert!(!matches!(rx.readiness().unwrap(), Readiness::End), "the end at the start");
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    session.port.start().unwrap();
+    session.exchange(100, mixed);
+    session.finish()
+}
+
+/// Frames of every length arrive exactly once, whole, in order, on their queue; and the counters say
+/// the same.
+pub(crate) fn every_frame_arrives_once(bed: &mut dyn Bed) -> Verified {
+    let mut session = Session::start(bed);
+    session.exchange(300, mixed);
+    // The queues in turn, a frame each.
+    for _ in 0..20 {
+        for place in 0..session.rx.len() {
+            assert!(session.inject_one(place, mixed));
+        }
+    }
+    session.settle();
+    assert_eq!(session.dropped(), 0);
+    session.finish()
+}
+
+/// A batch takes what it has room for, keeps what it had, and the rest comes next time.
+pub(crate) fn batches_are_filled_as_far_as_they_go(bed: &mut dyn Bed) -> Verified {
+    let mut session = Session::start(bed);
+    for capacity in [1, 2, 7, 63, 200] {
+        let mut batch = Batch::new(capacity);
+        for place in 0..session.rx.len() {
+            assert_eq!(session.inject(place, 60, short), 60);
+            let deadline = Instant::now() + PATIENCE;
+            let mut missing = 60;
+            while missing > 0 {
+                let rx = &mut session.rx[place];
+                assert_eq!(rx.receive(&mut Batch::new(0)), 0, "there is no room");
+                // Half of the room, then the other half, on top of what is there.
+                batch.limit(capacity.div_ceil(2));
+                let first = rx.receive(&mut batch);
+                assert!(first == batch.len() && first <= capacity.div_ceil(2));
+                batch.limit(capacity);
+                let second = rx.receive(&mut batch);
+                assert!(first + second == batch.len() && batch.len() <= capacity);
+                for frame in batch.iter() {
+                    check(rx, &mut session.received[place], frame);
+                }
+                missing -= batch.len();
+                batch.clear();
+                if first == 0 {
+                    assert!(Instant::now() < deadline, "no frames: {}", session.books());
+                    pipeline::wait_any(&mut session.rx, Duration::from_millis(20)).unwrap();
+                }
+            }
+        }
+    }
+    session.finish()
+}
+
+/// A snap length cuts the bytes and not the length on the wire.
+pub(crate) fn the_snap_length_cuts(bed: &mut dyn Bed) -> Verified {
+    let mut verified = None;
+    for snaplen in [60, 128] {
+        let options = OpenOptions { snaplen, ..rx_only() };
+        let mut session = Session::open(bed, None, &options);
+        assert_eq!(session.port.info().snaplen, snaplen);
+        session.port.start().unwrap();
+        session.exchange(48, mixed);
+        let done = session.finish();
+        verified = Some(match verified {
+            Some(before) => done.and(before),
+            None => done,
+        });
+    }
+    verified.unwrap()
+}
+
+/// A frame is stamped between its injection and its reception, nothing is older than the watermark
+/// promised, and the watermark goes on when nothing comes.
+pub(crate) fn times_and_watermarks_are_honest(bed: &mut dyn Bed) -> Verified {
+    // The medium may stamp a batch in steps of a nanosecond.
+    const SLACK: u64 = 1_000_000;
+    let mut session = Session::start(bed);
+    let lateness = session.port.info().lateness;
+    for round in 0..10 {
+        for place in 0..session.rx.len() {
+            let before = clock::realtime_ns();
+            assert_eq!(session.inject(place, 16, mixed), 16);
+            let (mut left, deadline) = (16, Instant::now() + PATIENCE);
+            while left > 0 {
+                let rx = &mut session.rx[place];
+                let floor = rx.watermark();
+                let n = rx.receive(&mut session.batch);
+                let now = clock::realtime_ns() + SLACK;
+                for frame in session.batch.iter() {
+                    let time = frame.timestamp();
+                    assert!((before..=now).contains(&time), "{time} not in {before}..={now}");
+                    assert!(time >= floor, "{time} is older than promised, {floor}");
+                    check(rx, &mut session.received[place], frame);
+                }
+                session.batch.clear();
+                left -= n;
+                if n == 0 {
+                    assert!(Instant::now() < deadline, "no frames: {}", session.books());
+                    pipeline::wait_any(&mut session.rx, Duration::from_millis(5)).unwrap();
+                }
+            }
+        }
+        if round == 5 {
+            let since = clock::realtime_ns();
+            let deadline = Instant::now() + PATIENCE;
+            while session.rx.iter().any(|rx| rx.watermark() < since) {
+                assert!(Instant::now() < deadline, "the watermark stands still ({lateness} ns)");
+                assert_eq!(session.receive(), 0);
+                pipeline::wait_any(&mut session.rx, Duration::from_millis(5)).unwrap();
+            }
+        }
+    }
+    session.finish()
+}
+
+/// Whoever waits as the port says gets every frame: a descriptor becomes readable, and a time is long
+/// enough for one.
+pub(crate) fn waiting_ends_when_a_frame_comes(bed: &mut dyn Bed) -> Verified {
+    let mut session = Session::start(bed);
+    for _ in 0..5 {
+        for place in 0..session.rx.len() {
+            session.settle();
+            assert!(session.inject_one(place, mixed));
+            let rx = &mut session.rx[place];
+            let mut patience = 200;
+            while receive_on(rx, &mut session.received[place], &mut session.batch) == 0 {
+                patience -= 1;
+                assert!(patience > 0, "a frame does not come");
+                match rx.readiness().unwrap() {
+                    Readiness::Now => {}
+                    Readiness::After(time) => thread::sleep(time),
+                    // Not the time given: only the descriptor counts here.
+                    Readiness::Descriptor(fd, _) => {
+                        let mut set = [rustix::event::PollFd::from_borrowed_fd(
+                            fd,
+                            rustix::event::PollFlags::IN,
+                        )];
+                        let limit = rustix::event::Timespec::try_from(PATIENCE).unwrap();
+                        let ready = rustix::event::poll(&mut set, Some(&limit)).unwrap();
+                        assert_eq!(ready, 1, "the descriptor does not become readable");
+                    }
+                    Readiness::End => panic!("the end, though nobody stopped the port"),
+                }
+            }
+        }
+    }
+    session.finish()
+}
+
+/// Each queue is received on a thread of its own while frames are injected on another.
+pub(crate) fn queues_are_received_on_threads(bed: &mut dyn Bed) -> Verified {
+    const COUNT: u32 = 400;
+    let mut session = Session::start(bed);
+    let (ends, ledgers) = (std::mem::take(&mut session.rx), std::mem::take(&mut session.received));
+    let queues: Vec<u16> = ends.iter().map(|rx| rx.queue()).collect();
+    let threads: Vec<_> = ends
+        .into_iter()
+        .zip(ledgers)
+        .map(|(mut rx, mut ledger)| {
+            thread::spawn(move || {
+                let mut batch = Batch::new(32);
+                let deadline = Instant::now() + PATIENCE;
+                while ledger.seen < u64::from(COUNT) {
+                    let n = receive_on(&mut rx, &mut ledger, &mut batch);
+                    assert!(Instant::now() < deadline, "queue {} is stuck: {ledger:?}", rx.queue());
+                    if n == 0 {
+                        let one = std::slice::from_mut(&mut rx);
+                        pipeline::wait_any(one, Duration::from_millis(20)).unwrap();
+                    }
+                }
+                (rx, ledger)
+            })
+        })
+        .collect();
+    let [near, far] = session.bed.promises().macs;
+    let longest = session.longest();
+    for number in 0..COUNT {
+        for queue in &queues {
+            let tag = session.tag(*queue, number, mixed(number, longest));
+            let frame = tag.frame(session.bed.flow(*queue), [far, near]);
+            let deadline = Instant::now() + PATIENCE;
+            while !session.bed.inject(*queue, &frame) {
+                assert!(Instant::now() < deadline, "the medium takes nothing");
+                thread::sleep(Duration::from_micros(100));
+            }
+        }
+        if number % 16 == 15 {
+            thread::sleep(Duration::from_micros(200));
+        }
+    }
+    for thread in threads {
+        let (rx, ledger) = thread.join().unwrap();
+        session.rx.push(rx);
+        session.received.push(ledger);
+    }
+    session.injected.fill(COUNT);
+    session.finish()
+}

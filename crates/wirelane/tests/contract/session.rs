@@ -1,0 +1,448 @@
+//! One life of a port under test: traffic in both directions, and books that must balance.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wirelane::port::{Control, FrameCounts, OpenOptions, Port, Rx, Tx};
+use wirelane::stats::RxCounters;
+use wirelane::{Batch, Class, Frame, QueueMask, QueueSet, pipeline};
+
+use crate::bed::Bed;
+use crate::traffic::{Ledger, Tag};
+
+/// Time without progress after which something is stuck.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// Frames on the way at most: far less than any ring holds.
+const BURST: u32 = 64;
+
+/// A length for each frame number, given the longest that can be.
+pub(crate) type Lengths = fn(u32, usize) -> u16;
+
+/// Proof of traffic: frames that were checked byte by byte.
+pub(crate) struct Verified(u64);
+
+impl Verified {
+    pub(crate) fn frames(&self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+/// A port on a bed, its ends, and what went through them.
+pub(crate) struct Session<'a> {
+    pub(crate) bed: &'a mut dyn Bed,
+    pub(crate) port: Box<dyn Port>,
+    pub(crate) control: Arc<dyn Control>,
+    /// The receiving ends of class RX by queue, and their ledgers.
+    pub(crate) rx: Vec<Rx>,
+    pub(crate) received: Vec<Ledger>,
+    /// The receiving ends of the other classes.
+    pub(crate) others: Vec<Rx>,
+    pub(crate) tx: Vec<Tx>,
+    pub(crate) observed: Vec<Ledger>,
+    /// Frames injected and frames taken by the transmitting ends, by queue.
+    pub(crate) injected: Vec<u32>,
+    pub(crate) taken: Vec<u32>,
+    /// What the medium had lost before.
+    lost_before: u64,
+    lost_behind: u64,
+    pub(crate) batch: Batch,
+    run: u8,
+}
+
+/// Receive from all RX queues and from nothing else.
+pub(crate) fn rx_only() -> OpenOptions {
+    options(QueueMask { enabled: true, rx: QueueSet::All, tx: QueueSet::NONE, other: false })
+}
+
+/// To receive what the mask selects, and to transmit.
+pub(crate) fn options(mask: QueueMask) -> OpenOptions {
+    OpenOptions { mask, transmit: true, ..OpenOptions::default() }
+}
+
+impl<'a> Session<'a> {
+    /// Opens a port for all RX queues and starts it.
+    #[track_caller]
+    pub(crate) fn start(bed: &'a mut dyn Bed) -> Self {
+        let mut session = Self::open(bed, None, &rx_only());
+        session.port.start().unwrap();
+        session
+    }
+
+    /// Opens a port.
+    #[track_caller]
+    pub(crate) fn open(bed: &'a mut dyn Bed, queues: Option<&str>, options: &OpenOptions) -> Self {
+        static RUNS: AtomicU8 = AtomicU8::new(0);
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        let mut port = bed.open(queues, options).unwrap_or_else(|error| panic!("{error}"));
+        let (rx, others): (Vec<_>, Vec<_>) =
+            port.rx().into_iter().partition(|rx| rx.class() == Class::Rx);
+        let tx = port.tx();
+        let [near, far] = bed.promises().macs;
+        let received = rx.iter().map(|rx| {
+            let queue = rx.queue();
+            Ledger::new(run, queue, bed.flow(queue), [far, near], options.snaplen)
+        });
+        let received = received.collect();
+        let observed = tx.iter().map(|tx| {
+            let queue = tx.queue();
+            Ledger::new(run, queue, bed.flow(queue), [near, far], u32::MAX)
+        });
+        let observed = observed.collect();
+        let control = port.control();
+        let _before = bed.observe();
+        Self {
+            lost_before: bed.lost_before(),
+            lost_behind: bed.lost_behind(),
+            port,
+            control,
+            injected: vec![0; rx.len()],
+            taken: vec![0; tx.len()],
+            rx,
+            received,
+            others,
+            tx,
+            observed,
+            batch: Batch::new(64),
+            run,
+            bed,
+        }
+    }
+
+    /// Bytes of the longest frame.
+    pub(crate) fn longest(&self) -> usize {
+        self.bed.promises().longest
+    }
+
+    /// Injects the next frame for the end at `place`; false if the medium does not take it.
+    pub(crate) fn inject_one(&mut self, place: usize, lengths: Lengths) -> bool {
+        let queue = self.rx[place].queue();
+        let number = self.injected[place];
+        let tag = self.tag(queue, number, lengths(number, self.longest()));
+        let [near, far] = self.bed.promises().macs;
+        let taken = self.bed.inject(queue, &tag.frame(self.bed.flow(queue), [far, near]));
+        self.injected[place] += u32::from(taken);
+        taken
+    }
+
+    /// Injects `count` frames for the end at `place`, while the medium takes them; returns how many
+    /// it took.
+    pub(crate) fn inject(&mut self, place: usize, count: u32, lengths: Lengths) -> u32 {
+        (0..count).take_while(|_| self.inject_one(place, lengths)).count() as u32
+    }
+
+    /// Lets `count` frames come on every queue, in bursts, and receives them: none may be missing.
+    #[track_caller]
+    pub(crate) fn exchange(&mut self, count: u32, lengths: Lengths) {
+        let before = self.dropped() + self.lost();
+        for place in 0..self.rx.len() {
+            self.exchange_on(place, count, lengths);
+        }
+        let lost = self.dropped() + self.lost() - before;
+        assert_eq!(lost, 0, "frames were lost at ease: {}", self.books());
+    }
+
+    /// As [`Session::exchange`], on one queue.
+    #[track_caller]
+    pub(crate) fn exchange_on(&mut self, place: usize, count: u32, lengths: Lengths) {
+        let mut left = count;
+        let deadline = Instant::now() + PATIENCE;
+        while left > 0 {
+            left -= self.inject(place, left.min(BURST), lengths);
+            self.settle();
+            assert!(Instant::now() < deadline, "the medium takes nothing: {}", self.books());
+        }
+    }
+
+    /// Receives what there is now, on all queues; returns how many frames.
+    #[track_caller]
+    pub(crate) fn receive(&mut self) -> usize {
+        let mut total = 0;
+        for (rx, ledger) in self.rx.iter_mut().zip(&mut self.received) {
+            total += receive_on(rx, ledger, &mut self.batch);
+        }
+        total
+    }
+
+    /// Receives until every frame that was injected has come or is counted as lost.
+    #[track_caller]
+    pub(crate) fn settle(&mut self) {
+        let mut deadline = Instant::now() + PATIENCE;
+        loop {
+            if self.receive() > 0 {
+                deadline = Instant::now() + PATIENCE;
+            }
+            if self.is_settled() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "frames do not come: {}", self.books());
+            pipeline::wait_any(&mut self.rx, Duration::from_millis(20)).unwrap();
+        }
+    }
+
+    /// Whether every injected frame is accounted for.
+    #[track_caller]
+    fn is_settled(&mut self) -> bool {
+        let injected: u64 = self.injected.iter().map(|n| u64::from(*n)).sum();
+        let seen: u64 = self.received.iter().map(|ledger| ledger.seen).sum();
+        assert!(seen <= injected, "more than was sent: {}", self.books());
+        // Counters are looked at when something is missing only: they take system calls.
+        seen == injected || seen + self.dropped() + self.lost() >= injected
+    }
+
+    /// Frames that the port counts as dropped on the queues of class RX.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.rx.iter().map(|rx| dropped(rx.counters())).sum()
+    }
+
+    /// Injected frames of this session that did not come to the port.
+    pub(crate) fn lost(&mut self) -> u64 {
+        self.bed.lost_before() - self.lost_before
+    }
+
+    /// Transmits `count` frames of the port's own memory on every TX queue, and waits until they have
+    /// been seen.
+    #[track_caller]
+    pub(crate) fn transmit(&mut self, count: u32, lengths: Lengths) {
+        for place in 0..self.tx.len() {
+            let mut left = count;
+            while left > 0 {
+                let n = left.min(BURST);
+                self.transmit_on(place, n, lengths);
+                self.watch();
+                left -= n;
+            }
+        }
+    }
+
+    /// Transmits `count` frames on the end at `place`, however long it takes.
+    #[track_caller]
+    pub(crate) fn transmit_on(&mut self, place: usize, count: u32, lengths: Lengths) {
+        let longest = self.longest();
+        let [near, far] = self.bed.promises().macs;
+        let (queue, first) = (self.tx[place].queue(), self.taken[place]);
+        let flow = self.bed.flow(queue);
+        let frame = |run, number| {
+            let length = lengths(number, longest);
+            Tag { run, queue: queue as u8, length, number }.frame(flow, [near, far])
+        };
+        send(&mut self.tx[place], (first..first + count).map(|number| frame(self.run, number)));
+        self.taken[place] += count;
+    }
+
+    /// Observes until everything that was taken has been seen or is known to be lost.
+    #[track_caller]
+    pub(crate) fn watch(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.look() {
+            assert!(Instant::now() < deadline, "frames were not sent: {}", self.books());
+            self.tx.iter_mut().for_each(|tx| tx.flush().unwrap());
+            thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    /// Observes once; whether everything has been seen.
+    #[track_caller]
+    pub(crate) fn look(&mut self) -> bool {
+        for observed in self.bed.observe() {
+            // A queue that is unknown is that of the tag.
+            let tag = Tag::of(&observed.bytes).filter(|tag| tag.run == self.run);
+            let queue = tag.map(|tag| u16::from(tag.queue));
+            let ledger = self.observed.iter_mut().find(|ledger| Some(ledger.queue()) == queue);
+            if let Some(ledger) = ledger {
+                ledger.check(observed.queue, &observed.bytes);
+            }
+        }
+        let taken: u64 = self.taken.iter().map(|n| u64::from(*n)).sum();
+        let seen: u64 = self.observed.iter().map(|ledger| ledger.seen).sum();
+        assert!(seen <= taken, "more than was sent: {}", self.books());
+        seen == taken || seen + self.bed.lost_behind() - self.lost_behind >= taken
+    }
+
+    /// Expects to transmit the frames of another session.
+    pub(crate) fn take_run_of(&mut self, other: &Session<'_>) {
+        self.run = other.run;
+    }
+
+    /// The tag of a frame of this session.
+    pub(crate) fn tag(&self, queue: u16, number: u32, length: u16) -> Tag {
+        Tag { run: self.run, queue: queue as u8, length, number }
+    }
+
+    /// All frames, by place.
+    pub(crate) fn frames(&mut self) -> FrameCounts {
+        self.bed.frames(&*self.port)
+    }
+
+    /// Every frame is somewhere and in one place only, and none in the hands of the test.
+    #[track_caller]
+    pub(crate) fn assert_nothing_held(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            // What was transmitted is on its way until it is reclaimed.
+            self.tx.iter_mut().for_each(|tx| tx.flush().unwrap());
+            let counts = self.frames();
+            let known = counts.free + counts.fill + counts.rx + counts.tx + counts.completion;
+            assert!(counts.pool > 0 && known <= counts.pool, "counted twice: {counts:?}");
+            if counts.held() == 0 {
+                return;
+            }
+            assert!(Instant::now() < deadline, "frames have leaked: {counts:?}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Stops the port, receives to the end, and closes the books.
+    #[track_caller]
+    pub(crate) fn finish(mut self) -> Verified {
+        self.control.stop();
+        self.receive_to_the_end();
+        self.watch();
+        self.close()
+    }
+
+    /// Receives until every end has ended.
+    #[track_caller]
+    pub(crate) fn receive_to_the_end(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut others = std::mem::take(&mut self.others);
+        let mut silent = Ledger::new(self.run, u16::MAX, 0, [[0; 6]; 2], u32::MAX);
+        loop {
+            self.receive();
+            for rx in &mut others {
+                // An assertion of the ledger fails for frames of ours.
+                receive_on(rx, &mut silent, &mut self.batch);
+            }
+            let wait = Duration::from_millis(5);
+            let open = pipeline::wait_any(&mut self.rx, wait).unwrap();
+            if !open && !pipeline::wait_any(&mut others, wait).unwrap() {
+                break;
+            }
+            assert!(Instant::now() < deadline, "no end: {}", self.books());
+        }
+        assert_eq!(self.receive(), 0, "a frame after the end");
+        self.others = others;
+    }
+
+    /// The counters are what was seen, and nothing has leaked. The ends have ended.
+    #[track_caller]
+    pub(crate) fn close(mut self) -> Verified {
+        self.assert_nothing_held();
+        let mut frames = 0;
+        for (rx, ledger) in self.rx.iter().zip(&self.received) {
+            let (queue, counters) = (rx.queue(), rx.counters());
+            let packets = ledger.seen + ledger.strangers;
+            assert_eq!(counters.packets.value(), packets, "RX queue {queue}: packets");
+            if ledger.strangers == 0 {
+                assert_eq!(counters.bytes.value(), ledger.bytes, "RX queue {queue}: bytes");
+            }
+            assert!(ledger.strangers == 0 || !self.bed.promises().silent, "strange frames");
+            let stats = counters.snapshot(0);
+            let (filtered, dropped) = (stats.filtered, stats.dropped.total());
+            let sum = filtered.zip(dropped).map(|(a, b)| a + b + stats.packets);
+            assert_eq!(stats.received, sum, "received = filtered + delivered + dropped");
+            frames += ledger.seen;
+        }
+        for (tx, ledger) in self.tx.iter().zip(&self.observed) {
+            let (queue, counters) = (tx.queue(), tx.counters());
+            assert_eq!(tx.pending(), 0, "TX queue {queue}: pending");
+            let taken = self.taken[self.place_of(queue)];
+            assert_eq!(counters.packets.value(), u64::from(taken), "TX queue {queue}: packets");
+            if ledger.seen == u64::from(taken) {
+                assert_eq!(counters.bytes.value(), ledger.bytes, "TX queue {queue}: bytes");
+            }
+            frames += ledger.seen;
+        }
+        Verified(frames)
+    }
+
+    fn place_of(&self, queue: u16) -> usize {
+        self.tx.iter().position(|tx| tx.queue() == queue).unwrap()
+    }
+
+    /// What became of every frame, for messages.
+    pub(crate) fn books(&mut self) -> String {
+        let seen = |ledgers: &[Ledger]| ledgers.iter().map(|l| l.seen).collect::<Vec<_>>();
+        let dropped: Vec<_> = self.rx.iter().map(|rx| dropped(rx.counters())).collect();
+        format!(
+            "injected {:?}, received {:?}, dropped {dropped:?}, lost before the port {}; \
+             taken {:?}, seen {:?}, lost behind the port {}; {:?}",
+            self.injected,
+            seen(&self.received),
+            self.bed.lost_before() - self.lost_before,
+            self.taken,
+            seen(&self.observed),
+            self.bed.lost_behind() - self.lost_behind,
+            self.bed.frames(&*self.port),
+        )
+    }
+}
+
+/// Receives what an end has now, and gives it back; returns how many frames.
+#[track_caller]
+pub(crate) fn receive_on(rx: &mut Rx, ledger: &mut Ledger, batch: &mut Batch) -> usize {
+    let mut total = 0;
+    loop {
+        let n = rx.receive(batch);
+        assert_eq!(n, batch.len(), "the number of frames received");
+        for frame in batch.iter() {
+            check(rx, ledger, frame);
+        }
+        total += n;
+        batch.clear();
+        if n == 0 {
+            return total;
+        }
+    }
+}
+
+/// Checks a frame that `rx` gave.
+#[track_caller]
+pub(crate) fn check(rx: &Rx, ledger: &mut Ledger, frame: &Frame) {
+    assert_eq!(frame.class(), rx.class(), "the class of a frame is that of its end");
+    assert!(frame.queue() == rx.queue() || rx.class() == Class::Other, "so is the queue");
+    if ledger.check(Some(rx.queue()), frame.data()) {
+        let tag = Tag::of(frame.data()).unwrap();
+        assert_eq!(frame.original_len(), u32::from(tag.length), "the length on the wire");
+    }
+}
+
+/// Frames that an end counts as dropped, whatever the reason.
+pub(crate) fn dropped(counters: &RxCounters) -> u64 {
+    counters.snapshot(0).dropped.total().expect("drops are known")
+}
+
+/// Transmits frames through an end, in frames of its own, however long it takes.
+///
+/// # Panics
+/// It makes no progress.
+#[track_caller]
+pub(crate) fn send(tx: &mut Tx, frames: impl Iterator<Item = Vec<u8>>) {
+    let mut batch = Batch::new(32);
+    let mut frames = frames.peekable();
+    let mut deadline = Instant::now() + PATIENCE;
+    while frames.peek().is_some() || !batch.is_empty() {
+        if batch.is_empty() {
+            let n = batch.room();
+            tx.allocate(&mut batch, n);
+            let mut filled = 0;
+            for (frame, bytes) in batch.iter_mut().zip(frames.by_ref()) {
+                assert!(frame.fill(&bytes), "{} bytes in {frame:?}", bytes.len());
+                filled += 1;
+            }
+            batch.as_vec().truncate(filled);
+        }
+        if tx.transmit(&mut batch) > 0 {
+            deadline = Instant::now() + PATIENCE;
+        } else {
+            tx.wait(Duration::from_millis(10)).unwrap();
+        }
+        tx.flush().unwrap();
+        assert!(Instant::now() < deadline, "TX queue {} is stuck", tx.queue());
+    }
+}

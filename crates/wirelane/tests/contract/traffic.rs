@@ -1,0 +1,121 @@
+//! Frames that say where they belong and how they must look.
+
+use wirelane_testkit::packets;
+
+/// What is written into a frame, as its sequence number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag {
+    /// The session that made it.
+    pub(crate) run: u8,
+    /// The queue that it takes.
+    pub(crate) queue: u8,
+    /// Its bytes.
+    pub(crate) length: u16,
+    /// Its place among the frames of session and queue.
+    pub(crate) number: u32,
+}
+
+impl Tag {
+    /// The tag in a frame, if it has one.
+    pub(crate) fn of(frame: &[u8]) -> Option<Self> {
+        let [run, queue, a, b, number @ ..] = packets::sequence(frame)?.to_be_bytes();
+        let length = u16::from_be_bytes([a, b]);
+        Some(Self { run, queue, length, number: u32::from_be_bytes(number) })
+    }
+
+    /// The frame with this tag: a UDP packet of a flow, between two link-layer addresses.
+    pub(crate) fn frame(self, flow: u16, [source, destination]: [[u8; 6]; 2]) -> Vec<u8> {
+        let [a, b] = self.length.to_be_bytes();
+        let [c, d, e, f] = self.number.to_be_bytes();
+        let sequence = u64::from_be_bytes([self.run, self.queue, a, b, c, d, e, f]);
+        packets::udp4(sequence)
+            .flow(flow)
+            .macs(source, destination)
+            .length(usize::from(self.length))
+            .build()
+    }
+}
+
+/// The length of the frame `number`: all the odd ones, around powers of two, up to `longest`.
+pub(crate) fn mixed(number: u32, longest: usize) -> u16 {
+    const LENGTHS: [usize; 24] = [
+        60, 1514, 61, 64, 1500, 63, 65, 127, 128, 129, 1024, 255, 256, 60, 257, 511, 512, 513,
+        1023, 1025, 1513, 777, 66, 60,
+    ];
+    // The first and then one in 24 is as long as can be.
+    let length = if number % 24 == 1 { longest } else { LENGTHS[number as usize % 24] };
+    length.min(longest) as u16
+}
+
+/// The shortest frame.
+pub(crate) fn short(_: u32, _: usize) -> u16 {
+    60
+}
+
+/// The longest frame.
+pub(crate) fn long(_: u32, longest: usize) -> u16 {
+    longest as u16
+}
+
+/// Frames of one direction and queue as they come: each once, in order, and whole.
+#[derive(Clone, Debug)]
+pub(crate) struct Ledger {
+    run: u8,
+    queue: u16,
+    flow: u16,
+    macs: [[u8; 6]; 2],
+    snaplen: usize,
+    /// No frame with a lower number may come any more.
+    next: u32,
+    /// Frames that came.
+    pub(crate) seen: u64,
+    /// Their bytes on the wire.
+    pub(crate) bytes: u64,
+    /// Frames that were not made by this session.
+    pub(crate) strangers: u64,
+}
+
+impl Ledger {
+    /// Expects frames of `run` for `queue`, which are as [`Tag::frame`] makes them.
+    pub(crate) fn new(run: u8, queue: u16, flow: u16, macs: [[u8; 6]; 2], snaplen: u32) -> Self {
+        let snaplen = snaplen as usize;
+        Self { run, queue, flow, macs, snaplen, next: 0, seen: 0, bytes: 0, strangers: 0 }
+    }
+
+    /// Checks a frame that came on `queue`, if that is known. True if it is one of ours.
+    ///
+    /// # Panics
+    /// It is not what was sent, came twice, late, or on another queue.
+    #[track_caller]
+    pub(crate) fn check(&mut self, queue: Option<u16>, bytes: &[u8]) -> bool {
+        let Some(tag) = Tag::of(bytes).filter(|tag| tag.run == self.run) else {
+            self.strangers += 1;
+            return false;
+        };
+        let place = format!("frame {} of queue {}", tag.number, tag.queue);
+        assert_eq!(u16::from(tag.queue), self.queue, "{place} came on the wrong queue");
+        assert_eq!(queue.unwrap_or(self.queue), self.queue, "{place} says another queue");
+        let length = usize::from(tag.length);
+        let expected = tag.frame(self.flow, self.macs);
+        let kept = &expected[..length.min(self.snaplen)];
+        if bytes != kept {
+            let at = bytes.iter().zip(kept).position(|(a, b)| a != b);
+            panic!("{place} is damaged: {} of {} bytes, first at {at:?}", bytes.len(), kept.len());
+        }
+        assert!(tag.number >= self.next, "{place} came after frame {}", self.next - 1);
+        self.next = tag.number + 1;
+        self.seen += 1;
+        self.bytes += length as u64;
+        true
+    }
+
+    /// A ledger that has seen nothing of what `other` expects.
+    pub(crate) fn like(other: &Self) -> Self {
+        Self { next: 0, seen: 0, bytes: 0, strangers: 0, snaplen: usize::MAX, ..other.clone() }
+    }
+
+    /// The queue of the frames expected.
+    pub(crate) fn queue(&self) -> u16 {
+        self.queue
+    }
+}
