@@ -7,5 +7,6 @@ pub mod qdisc;
 pub mod report;
 pub mod ring;
 pub mod rte_ring;
+pub mod scalability;
 pub mod sockets;
 pub mod suite;
