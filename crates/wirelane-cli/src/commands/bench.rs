@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+use wirelane::bench::filter;
 use wirelane::bench::report::Report;
 use wirelane::bench::sockets::{self, Kind};
 use wirelane::bench::suite::{self, Plan};
@@ -25,6 +26,7 @@ use crate::session::Signals;
 pub(crate) enum Suite {
     All(all::AllArgs),
     Compare(compare::CompareArgs),
+    Filter(FilterArgs),
     Qdisc(QdiscArgs),
     Sockets(SocketsArgs),
 }
@@ -87,6 +89,24 @@ pub(crate) struct SocketsArgs {
     samples: Option<u32>,
 }
 
+/// Measure filters: machine code, the interpreter, libpcap's interpreter, and the kernel.
+///
+/// Each runs the same two expressions, a port with a host and a chain of 50 hosts, over frames of 64
+/// bytes of which all, a quarter or none match. libpcap compiles the expressions and is needed; the
+/// kernel takes root, and its figure, a whole number of nanoseconds, has the cost of its test run.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct FilterArgs {
+    /// Take a few seconds; the figures vary more
+    #[arg(long)]
+    quick: bool,
+    /// Print one JSON object (schema wirelane.bench/1) instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Measure every figure N times: 7 by default, 5 with --quick
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    samples: Option<u32>,
+}
+
 /// What is done with packets.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Case {
@@ -111,6 +131,13 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
             plan.samples = args.samples.map_or(plan.samples, |samples| samples as usize);
             measure(args.json, plan.samples, |report, stop, progress| {
                 suite::qdisc(&plan, report, stop, progress)
+            })
+        }
+        Suite::Filter(args) => {
+            let mut plan = if args.quick { Plan::QUICK } else { Plan::FULL };
+            plan.samples = args.samples.map_or(plan.samples, |samples| samples as usize);
+            measure(args.json, plan.samples, |report, stop, progress| {
+                filter::filter(&plan, report, stop, progress)
             })
         }
         Suite::Sockets(args) => {

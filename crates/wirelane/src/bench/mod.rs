@@ -2,6 +2,7 @@
 //! return plain numbers; and the suites of `wirelane bench`, which return rows.
 
 pub mod compare;
+pub mod filter;
 pub mod live;
 pub mod qdisc;
 pub mod report;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use wirelane::bench::report::{Report, Skipped};
-use wirelane::bench::{sockets, suite};
+use wirelane::bench::{filter, sockets, suite};
 use wirelane::{Error, Result};
 
 use super::Tell;
@@ -85,12 +85,14 @@ fn suites(args: &AllArgs) -> Vec<(&'static str, Suite)> {
     sockets.samples = samples.unwrap_or(sockets.samples);
     let mut qdisc = if args.quick { suite::Plan::QUICK } else { suite::Plan::FULL };
     qdisc.samples = samples.unwrap_or(qdisc.samples);
+    let filter = qdisc;
     vec![
         (
             "sockets",
             Box::new(move |report, stop, tell| sockets::sockets(&sockets, report, stop, tell)),
         ),
         ("qdisc", Box::new(move |report, stop, tell| suite::qdisc(&qdisc, report, stop, tell))),
+        ("filter", Box::new(move |report, stop, tell| filter::filter(&filter, report, stop, tell))),
     ]
 }
 
