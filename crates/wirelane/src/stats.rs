@@ -122,6 +122,10 @@ pub struct TxCounters {
     pub errors: Counter,
     /// System calls made to transmit, waiting included.
     pub system_calls: Counter,
+    /// Frames that were copied, because they lie in memory that the port cannot send from.
+    pub copied: Counter,
+    /// How often nothing had been sent for a while although frames were waiting, and the kernel was woken up.
+    pub stalls: Counter,
 }
 
 impl TxCounters {
@@ -133,6 +137,8 @@ impl TxCounters {
             bytes: Counter::default(),
             errors: Counter::default(),
             system_calls: Counter::default(),
+            copied: Counter::default(),
+            stalls: Counter::default(),
         }
     }
 

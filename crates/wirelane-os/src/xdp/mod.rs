@@ -260,6 +260,20 @@ impl XskSocket {
     }
 }
 
+/// Waits until every packet that met an XDP program before this call is where the program sent it.
+///
+/// Programs run, and their redirects end, within one turn of receiving, which is a read-side critical section of
+/// RCU; `MEMBARRIER_CMD_GLOBAL` (Linux 4.3) is `synchronize_rcu`. Where it is refused (`nohz_full`), a time passes in
+/// which no turn goes on.
+pub fn wait_for_receivers() {
+    const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
+    // SAFETY: the call touches no memory.
+    let status = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
+    if status != 0 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 impl AsFd for XskSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

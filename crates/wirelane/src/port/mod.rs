@@ -29,12 +29,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-pub use self::open::open;
+pub use self::open::{open, shared_memory};
 pub use self::spec::{Backend, Options, Spec};
 use crate::error::Result;
+use crate::filter;
 use crate::frame::Batch;
 use crate::mask::{Class, QueueMask};
 use crate::placement::Placement;
+use crate::pool::Region;
 use crate::stats::{RxCounters, TxCounters};
 
 /// What to open of a port, beside what its spec says.
@@ -57,6 +59,27 @@ pub struct OpenOptions {
     pub latency: Option<Duration>,
     /// Which CPU serves which queue: its memory is taken from the NUMA node of that CPU.
     pub placement: Placement,
+    /// Memory to keep frames in, where the port can choose and there is enough of it: ports of one region
+    /// send each other's frames without a copy. See [`shared_memory`].
+    pub memory: Option<Region>,
+    /// Which packets to take, for ports that take them away from the host (`xdp:`).
+    pub take: Take,
+    /// Leave to the host what keeps it reachable, whatever [`OpenOptions::take`] says: ARP, neighbour
+    /// discovery, SSH, DNS and DHCP. See [`xdp::management`].
+    pub keep_management: bool,
+}
+
+/// Which packets a port takes that takes them away from the host. The masks apply as well.
+#[derive(Clone, Debug, Default)]
+pub enum Take {
+    /// Nobody has said. Such a port refuses to open for receiving, so that nobody cuts off a host
+    /// unawares.
+    #[default]
+    Undecided,
+    /// All of them.
+    All,
+    /// Those that the filter accepts; the others go to the host.
+    Matching(Arc<filter::Program>),
 }
 
 impl OpenOptions {
@@ -75,6 +98,9 @@ impl Default for OpenOptions {
             ring_bytes: None,
             latency: None,
             placement: Placement::default(),
+            memory: None,
+            take: Take::Undecided,
+            keep_management: false,
         }
     }
 }
@@ -99,7 +125,7 @@ pub struct Rung {
 pub struct PortInfo {
     /// The spec, as the user wrote it.
     pub spec: String,
-    /// `sim`, `file`, `packet`.
+    /// `sim`, `file`, `packet`, `xdp`.
     pub backend: &'static str,
     /// How it works underneath, such as `tpacket-v3`.
     pub mode: String,

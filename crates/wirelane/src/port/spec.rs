@@ -21,11 +21,13 @@ pub enum Backend {
     File,
     /// AF_PACKET with a TPACKET_V3 ring per queue.
     Packet,
+    /// AF_XDP with a socket per queue.
+    Xdp,
 }
 
 impl Backend {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Sim, Self::File, Self::Packet];
+    pub const ALL: [Self; 4] = [Self::Sim, Self::File, Self::Packet, Self::Xdp];
 
     /// The word in front of the colon.
     pub const fn as_str(self) -> &'static str {
@@ -33,6 +35,7 @@ impl Backend {
             Self::Sim => "sim",
             Self::File => "file",
             Self::Packet => "packet",
+            Self::Xdp => "xdp",
         }
     }
 }
@@ -90,7 +93,7 @@ impl FromStr for Spec {
         if name.is_empty() {
             return Err(bad("the name is missing".into()));
         }
-        let on_interface = matches!(backend, None | Some(Backend::Packet));
+        let on_interface = matches!(backend, None | Some(Backend::Packet | Backend::Xdp));
         let illegal = |c: char| c == '/' || c.is_whitespace() || c.is_control();
         if on_interface && (name.len() > MAX_NAME || name.contains(illegal)) {
             return Err(bad(format!("'{}' cannot be an interface name", name.escape_debug())));

@@ -7,17 +7,17 @@ use crate::port::Spec;
 use wirelane_os::{affinity, iface};
 
 /// What is known of the interface.
-pub(super) struct Device {
-    pub(super) name: String,
-    pub(super) index: u32,
-    pub(super) rx_queues: u16,
-    pub(super) tx_queues: u16,
-    pub(super) mapping: QueueMapping,
-    pub(super) link_type: u16,
-    pub(super) mtu: u32,
-    pub(super) hardware: Option<String>,
-    pub(super) speed: Option<u64>,
-    pub(super) inspected: InterfaceQueues,
+pub(in crate::port) struct Device {
+    pub(in crate::port) name: String,
+    pub(in crate::port) index: u32,
+    pub(in crate::port) rx_queues: u16,
+    pub(in crate::port) tx_queues: u16,
+    pub(in crate::port) mapping: QueueMapping,
+    pub(in crate::port) link_type: u16,
+    pub(in crate::port) mtu: u32,
+    pub(in crate::port) hardware: Option<String>,
+    pub(in crate::port) speed: Option<u64>,
+    pub(in crate::port) inspected: InterfaceQueues,
 }
 
 impl Device {
@@ -25,7 +25,7 @@ impl Device {
     ///
     /// # Errors
     /// There is no such interface, it is down, or it is of a kind that cannot be captured.
-    pub(super) fn find(spec: &Spec) -> Result<Self> {
+    pub(in crate::port) fn find(spec: &Spec) -> Result<Self> {
         let name = spec.name.as_str();
         if !iface::exists(name).map_err(|error| Error::os(name, error))? {
             return Err(Error::failed(name, "there is no such interface")
@@ -59,12 +59,18 @@ impl Device {
         })
     }
 
-    pub(super) fn is_ethernet(&self) -> bool {
+    pub(in crate::port) fn is_ethernet(&self) -> bool {
         self.link_type == ETHERNET
     }
 
+    /// Whether the generic XDP hook takes queue `q + 1` of it for queue `q`: the driver does not mark packets
+    /// that have no queue, and the hook expects it (`netif_get_rxqueue`).
+    pub(in crate::port) fn shifts_queues(&self) -> bool {
+        self.mapping == QueueMapping::Unshifted && self.rx_queues > 1
+    }
+
     /// The queues of one class that the spec asks for.
-    pub(super) fn queues(&self, spec: &Spec, class: Class) -> Vec<u16> {
+    pub(in crate::port) fn queues(&self, spec: &Spec, class: Class) -> Vec<u16> {
         let count = match class {
             Class::Rx => self.rx_queues,
             Class::Tx => self.tx_queues,
@@ -80,7 +86,7 @@ impl Device {
     ///
     /// # Errors
     /// A usage error that names the first such queue and says how many there are.
-    pub(super) fn check_mask(&self, spec: &Spec, mask: &QueueMask) -> Result<()> {
+    pub(in crate::port) fn check_mask(&self, spec: &Spec, mask: &QueueMask) -> Result<()> {
         for (class, set) in [(Class::Rx, &mask.rx), (Class::Tx, &mask.tx)] {
             let Some(largest) = set.largest() else { continue };
             let open = self.queues(spec, class);
@@ -98,7 +104,7 @@ impl Device {
     ///
     /// # Errors
     /// As [`Device::check_mask`].
-    pub(super) fn check_spec(&self, spec: &Spec) -> Result<()> {
+    pub(in crate::port) fn check_spec(&self, spec: &Spec) -> Result<()> {
         let Some(queues) = &spec.queues else { return Ok(()) };
         if queues.is_empty() {
             return Err(Error::usage(format!("port '{spec}'"), "it names no queue"));
@@ -132,7 +138,7 @@ impl Device {
 
     /// The CPU whose packets the kernel sends through TX queue `queue`, if there is one that this
     /// thread may use. A driver with an opinion of its own (`ndo_select_queue`) may still differ.
-    pub(super) fn tx_queue_cpu(&self, queue: u16, bypass: bool) -> Option<u32> {
+    pub(in crate::port) fn tx_queue_cpu(&self, queue: u16, bypass: bool) -> Option<u32> {
         if self.tx_queues == 1 {
             return affinity::allowed_cpus().ok()?.first().copied();
         }
@@ -155,7 +161,7 @@ impl Device {
     }
 
     /// What a user should know about transmitting on this interface.
-    pub(super) fn tx_notes(&self, spec: &Spec, bypass: bool) -> Vec<String> {
+    pub(in crate::port) fn tx_notes(&self, spec: &Spec, bypass: bool) -> Vec<String> {
         let queues = self.queues(spec, Class::Tx);
         let unreachable: Vec<_> =
             queues.iter().filter(|queue| self.tx_queue_cpu(**queue, bypass).is_none()).collect();
@@ -177,7 +183,7 @@ impl Device {
     }
 
     /// What a user should know about captures on this interface.
-    pub(super) fn notes(&self) -> Vec<String> {
+    pub(in crate::port) fn notes(&self) -> Vec<String> {
         let name = &self.name;
         let mut notes = Vec::new();
         if self.mapping == QueueMapping::Unshifted {

@@ -27,7 +27,7 @@
 
 mod config;
 mod control;
-mod device;
+pub(super) mod device;
 mod pace;
 mod program;
 mod ring;
@@ -140,6 +140,21 @@ impl PacketPort {
         let rx: Vec<_> = handle.rings.iter().map(receiver).collect();
         let counters = rx.iter().map(|rx| Arc::clone(rx.counters())).collect();
         Ok(Self { info, handle: Arc::new(handle), rx, tx, gauges, counters, bypass: config.bypass })
+    }
+
+    /// As [`PacketPort::open`], after better ways have been tried in vain.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn open_after(
+        spec: &Spec,
+        options: &OpenOptions,
+        mut tried: Vec<Rung>,
+    ) -> Result<Self> {
+        let mut port = Self::open(spec, options)?;
+        tried.append(&mut port.info.negotiation);
+        port.info.negotiation = tried;
+        Ok(port)
     }
 
     /// What each receiving socket is bound to and whether it takes packets now.

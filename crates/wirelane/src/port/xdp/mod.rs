@@ -1,4 +1,195 @@
-//! The `xdp:` port: AF_XDP sockets, one per queue, and the XDP program that feeds them.
+//! `xdp:IF`: an interface through AF_XDP, one socket per queue over shared frame memory.
+//!
+//! ```text
+//!                 ┌──────────────── region: pools of all queues ────────────────┐
+//!   packet ─▶ program ─▶ XSKMAP[queue] ─▶ RX ring ─▶ Rx ─▶ Frame ─▶ Tx ─▶ TX ring ─▶ wire
+//!              │             ▲ mask            fill ring ◀─┘   ▲      └▶ completion ring
+//!              └─ host       └ Control                         └── of any port of the region
+//! ```
+//!
+//! The modes, best first: *zero copy*, in which the device itself reads and writes the frames;
+//! *native*, in which the program runs in the driver and the kernel copies; *generic*, in which the
+//! program runs in the network stack. `mode=auto` takes the first that the interface can have, and
+//! [`PortInfo::negotiation`](super::PortInfo) says why not the others. A mode that is named is had or
+//! is an error.
+//!
+//! Unlike `packet:`, the packets that a port takes do not reach the host. So
+//! [`OpenOptions::take`](super::OpenOptions) must say which those are, and
+//! [`OpenOptions::keep_management`](super::OpenOptions) leaves the host reachable. What no selected
+//! queue takes goes up the stack untouched.
+//!
+//! Options of the spec:
+//!
+//! | option | meaning |
+//! |---|---|
+//! | `mode=auto\|zerocopy\|native\|generic` | see above |
+//! | `frame=2048\|4096` | bytes per frame, or another size in between with unaligned chunks |
+//! | `chunks=aligned\|unaligned` | how frames lie in the memory |
+//! | `frames=N` | frames to receive into, per queue |
+//! | `ring=N` | slots of the RX and TX ring |
+//! | `sg=auto\|on\|off` | packets in several frames, for MTUs that exceed one (Linux 6.6) |
+//! | `busy=off\|20us` | poll the device for so long instead of waiting for its interrupt (Linux 5.11) |
+//! | `need_wakeup=on\|off` | wake the kernel up only if it asks for it |
+//! | `tx_budget=N` | packets per call that sends in copy mode (Linux 6.17) |
+//! | `headroom=N` | bytes before received packets, beside the kernel's 256 |
+//!
+//! Reading order: `config`, `negotiate` (which mode, and why), `build` (everything in its order),
+//! `program` and `management` (who gets which packet), `queue` (the kernel's side), `intake` and `rx`,
+//! `tx`, `control` (masks and stop).
+#![allow(unsafe_code)]
 
+mod build;
+mod config;
+mod control;
+mod intake;
 pub mod management;
+mod negotiate;
 pub mod program;
+mod queue;
+mod rx;
+mod tx;
+
+use std::sync::Arc;
+
+use wirelane_os::mmap::Kind;
+
+use self::build::Draft;
+use self::control::Handle;
+use self::negotiate::Prospects;
+use self::queue::Census;
+use super::packet::device;
+use super::{Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
+use crate::error::{Error, Result};
+use crate::pool::Region;
+
+/// An interface opened through AF_XDP. See the [module documentation](self).
+pub struct XdpPort {
+    info: PortInfo,
+    handle: Arc<Handle>,
+    rx: Vec<Rx>,
+    tx: Vec<Tx>,
+    censuses: Vec<Census>,
+    region: Region,
+}
+
+impl XdpPort {
+    /// Opens the interface that `spec` names, in the calling thread's network namespace. Its program is
+    /// attached, but hands nothing over before [`Port::start`].
+    ///
+    /// # Errors
+    /// A usage error for a queue that does not exist, an unknown option, or an undecided
+    /// [`OpenOptions::take`]; otherwise why the last mode that was tried cannot be had.
+    pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Self> {
+        Self::negotiate(spec, options).map_err(|(error, _)| error)
+    }
+
+    /// As [`XdpPort::open`]; with an error come the rungs that were tried.
+    pub(super) fn negotiate(
+        spec: &Spec,
+        options: &OpenOptions,
+    ) -> std::result::Result<Self, (Error, Vec<Rung>)> {
+        let mut rungs = Vec::new();
+        Self::climb(spec, options, &mut rungs).map_err(|error| (error, rungs))
+    }
+
+    /// What the frames of the port lie in: another port that is opened with it can send them without a
+    /// copy, and the other way round.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Bytes of frame memory that [`XdpPort::open`] will take with the same arguments.
+    ///
+    /// # Errors
+    /// As there, as far as it can be known before anything is opened.
+    pub fn memory_for(spec: &Spec, options: &OpenOptions) -> Result<usize> {
+        let draft = Draft::new(spec, options)?;
+        Ok(draft.bytes())
+    }
+
+    fn climb(spec: &Spec, options: &OpenOptions, rungs: &mut Vec<Rung>) -> Result<Self> {
+        let draft = Draft::new(spec, options)?;
+        let mut notes = Vec::new();
+        let region = draft.region(options, &mut notes)?;
+        let huge = region.kind() == Kind::Huge2M;
+        let mut memory = draft.carve(&region)?;
+        let prospects = Prospects::of(draft.device());
+        let mut failure = None;
+        for mode in draft.modes() {
+            let refusal = draft.refusal(&prospects, mode, options, huge);
+            let attempt = match refusal {
+                Some(error) => Err(error),
+                None => draft.attempt(mode, options, &region, &mut memory),
+            };
+            match attempt {
+                Ok(built) => {
+                    rungs.push(negotiate::chosen(mode));
+                    let negotiation = std::mem::take(rungs);
+                    let info = draft.describe(spec, (mode, &built), options, negotiation, notes);
+                    let ends = draft.finish(spec, options, memory, built);
+                    return Ok(Self {
+                        info,
+                        handle: ends.handle,
+                        rx: ends.rx,
+                        tx: ends.tx,
+                        censuses: ends.censuses,
+                        region,
+                    });
+                }
+                Err(error) => {
+                    rungs.push(negotiate::refused(mode.rung(), &error));
+                    failure = Some(error);
+                }
+            }
+        }
+        // There is at least one mode.
+        Err(failure.unwrap_or_else(|| Error::failed(spec.to_string(), "no mode is left to try")))
+    }
+}
+
+impl Port for XdpPort {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn rx(&mut self) -> Vec<Rx> {
+        std::mem::take(&mut self.rx)
+    }
+
+    fn tx(&mut self) -> Vec<Tx> {
+        std::mem::take(&mut self.tx)
+    }
+
+    fn start(&mut self) -> Result<()> {
+        self.handle.start()
+    }
+
+    fn control(&self) -> Arc<dyn Control> {
+        Arc::clone(&self.handle) as Arc<dyn Control>
+    }
+
+    fn frames(&self) -> FrameCounts {
+        let mut counts = FrameCounts::default();
+        self.censuses.iter().for_each(|census| counts += census.frames());
+        counts
+    }
+
+    fn late_notes(&self) -> Vec<String> {
+        self.handle.notes()
+    }
+}
+
+impl Drop for XdpPort {
+    fn drop(&mut self) {
+        // Ends that are still out keep their sockets; nothing more comes in through them.
+        self.handle.release();
+        // Receivers and transmitters that nobody took.
+        self.rx.clear();
+        self.tx.clear();
+    }
+}
+
+/// The report of modes that were not tried, and why.
+pub(super) fn not_tried(error: &Error) -> Rung {
+    negotiate::refused("xdp", error)
+}

@@ -1,0 +1,367 @@
+//! Building a port: memory, program, sockets, rings, chunks, binding, in this order.
+
+use std::sync::Arc;
+
+use wirelane_os::bpf;
+use wirelane_os::xdp::{XDP_COPY, XDP_USE_NEED_WAKEUP, XDP_USE_SG, XDP_ZEROCOPY};
+
+use super::config::{Config, Pools, Shape};
+use super::control::{self, Handle};
+use super::device::Device;
+use super::intake::Intake;
+use super::negotiate::{self, Mode, Prospects};
+use super::program::{Attachment, Plan, Target};
+use super::queue::{Census, Queue, Request};
+use super::rx::{Receiver, Setup};
+use super::tx::Transmitter;
+use crate::error::{Error, Result};
+use crate::mask::Class;
+use crate::pool::{Pool, Region};
+use crate::port::{OpenOptions, PortInfo, Rung, Rx, Spec, Take, Tx};
+use crate::stats::{RxCounters, TxCounters};
+
+/// What is known before anything is tried.
+pub(super) struct Draft {
+    config: Config,
+    device: Device,
+    shape: Shape,
+    requests: Vec<Request>,
+}
+
+/// The pools of one queue.
+pub(super) struct Memory {
+    rx: Option<Pool>,
+    whole: Option<Pool>,
+    tx: Option<Pool>,
+}
+
+/// What came of a mode that could be had.
+pub(super) struct Built {
+    attachment: Option<Attachment>,
+    queues: Vec<(Arc<Queue>, Option<Intake>)>,
+    zero_copy: bool,
+}
+
+/// What a port is made of.
+pub(super) struct Ends {
+    pub(super) handle: Arc<Handle>,
+    pub(super) rx: Vec<Rx>,
+    pub(super) tx: Vec<Tx>,
+    pub(super) censuses: Vec<Census>,
+}
+
+impl Draft {
+    /// Reads the spec and looks at the interface.
+    ///
+    /// # Errors
+    /// A usage error, or there is no such interface.
+    pub(super) fn new(spec: &Spec, options: &OpenOptions) -> Result<Self> {
+        let config = Config::parse(spec, options)?;
+        let device = Device::find(spec)?;
+        device.check_spec(spec)?;
+        if options.receive {
+            control::check_mask(&device, spec, &options.mask)?;
+            if matches!(options.take, Take::Undecided) {
+                let cause = "it takes packets away from the host, and was not told which";
+                return Err(Error::usage(format!("port '{spec}'"), cause).help(format!(
+                    "give a filter, ask for all of them, or see copies with packet:{}",
+                    spec.name
+                )));
+            }
+        }
+        if !device.is_ethernet() {
+            let cause = "AF_XDP is for Ethernet interfaces";
+            return Err(Error::failed(spec.name.as_str(), cause));
+        }
+        let shape = config.shape(&device);
+        let queues = |wanted, class| match wanted {
+            true => device.queues(spec, class),
+            false => Vec::new(),
+        };
+        let rx = queues(options.receive, Class::Rx);
+        let tx = queues(options.transmit, Class::Tx);
+        let mut numbers: Vec<u16> = rx.iter().chain(&tx).copied().collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let request = |number| Request {
+            number,
+            receive: rx.contains(&number),
+            transmit: tx.contains(&number),
+        };
+        let requests: Vec<_> = numbers.into_iter().map(request).collect();
+        if requests.is_empty() {
+            return Err(Error::usage(format!("port '{spec}'"), "there is no queue to open"));
+        }
+        Ok(Self { config, device, shape, requests })
+    }
+
+    /// The modes to try, in order.
+    pub(super) fn modes(&self) -> Vec<Mode> {
+        self.config.mode.map_or_else(|| Mode::ALL.to_vec(), |mode| vec![mode])
+    }
+
+    /// The interface.
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Bytes of frame memory for all queues.
+    pub(super) fn bytes(&self) -> usize {
+        self.requests.iter().map(|request| self.pools(request).bytes()).sum()
+    }
+
+    /// The region that was given, if there is enough of it; otherwise one of its own.
+    ///
+    /// # Errors
+    /// The system refuses the memory.
+    pub(super) fn region(&self, options: &OpenOptions, notes: &mut Vec<String>) -> Result<Region> {
+        let bytes = self.bytes();
+        if let Some(region) = &options.memory {
+            if region.left() >= bytes {
+                return Ok(region.clone());
+            }
+            notes.push(format!(
+                "{} needs {bytes} bytes of frame memory, and what it was to share has {} left: \
+                 packets to and from other ports are copied",
+                self.device.name,
+                region.left()
+            ));
+        }
+        let node = self.device.inspected.numa_node.or(options.placement.numa_node(0));
+        Region::new(bytes, node)
+    }
+
+    /// The pools of all queues.
+    ///
+    /// # Errors
+    /// The region is too small.
+    pub(super) fn carve(&self, region: &Region) -> Result<Vec<Memory>> {
+        let pool = |config: Option<_>| config.map(|config| Pool::in_region(region, config));
+        let carve = |request: &Request| {
+            let pools = self.pools(request);
+            Ok(Memory {
+                rx: pool(pools.rx).transpose()?,
+                whole: pool(pools.whole).transpose()?,
+                tx: pool(pools.tx).transpose()?,
+            })
+        };
+        self.requests.iter().map(carve).collect()
+    }
+
+    /// Why `mode` need not be tried.
+    pub(super) fn refusal(
+        &self,
+        prospects: &Prospects,
+        mode: Mode,
+        options: &OpenOptions,
+        huge: bool,
+    ) -> Option<Error> {
+        prospects.refusal(mode, &self.device, &self.shape, options.receive, huge)
+    }
+
+    /// Tries one mode.
+    ///
+    /// # Errors
+    /// Why it cannot be had; then nothing is left of it.
+    pub(super) fn attempt(
+        &self,
+        mode: Mode,
+        options: &OpenOptions,
+        region: &Region,
+        memory: &mut [Memory],
+    ) -> Result<Built> {
+        let attachment = match options.receive {
+            true => Some(self.attach(mode, options)?),
+            false => None,
+        };
+        let mut queues: Vec<(Arc<Queue>, Option<Intake>)> = Vec::new();
+        for (i, request) in self.requests.iter().enumerate() {
+            let owner = queues.first().map(|(queue, _)| Arc::clone(queue));
+            let mut pool = memory.get_mut(i).and_then(|memory| memory.rx.take());
+            let opened = self.open_queue(*request, mode, region, owner.as_deref(), &mut pool);
+            if let Some(memory) = memory.get_mut(i) {
+                memory.rx = pool;
+            }
+            match opened {
+                Ok(opened) => queues.push(opened),
+                Err(error) => {
+                    // What was bound is closed, and its chunks are back in their pools.
+                    for ((queue, intake), memory) in queues.into_iter().zip(memory) {
+                        drop(queue);
+                        memory.rx = intake.map(Intake::into_pool);
+                    }
+                    return Err(negotiate::explain(&self.device, mode, request.number, error));
+                }
+            }
+        }
+        // Not what was asked for, but what the kernel says.
+        let zero_copy = match queues.first() {
+            Some((queue, _)) => queue.socket().is_zero_copy(),
+            None => Ok(false),
+        };
+        let zero_copy = zero_copy.map_err(|error| Error::os(self.device.name.as_str(), error))?;
+        Ok(Built { attachment, queues, zero_copy })
+    }
+
+    /// Hands out the ends.
+    pub(super) fn finish(
+        self,
+        spec: &Spec,
+        options: &OpenOptions,
+        memory: Vec<Memory>,
+        built: Built,
+    ) -> Ends {
+        let interface: Arc<str> = self.device.name.as_str().into();
+        let queues = built.queues.iter().map(|(queue, _)| Arc::clone(queue)).collect();
+        let mask = options.mask.clone();
+        let (config, shape) = (self.config, self.shape);
+        let handle = Handle::new(spec.clone(), self.device, mask, built.attachment, queues);
+        let handle = Arc::new(handle);
+        let (mut rx, mut tx, mut censuses) = (Vec::new(), Vec::new(), Vec::new());
+        for ((queue, intake), memory) in built.queues.into_iter().zip(memory) {
+            let own = [&memory.whole, &memory.tx].into_iter().flatten().map(Pool::gauge);
+            censuses.push(Census {
+                pools: intake.iter().map(Intake::pool_gauge).chain(own).collect(),
+                gauge: Arc::clone(&queue.gauge),
+                queue: Arc::downgrade(&queue),
+            });
+            if let Some(intake) = intake {
+                let counters = Arc::new(RxCounters::new(queue.number, Class::Rx));
+                let setup = Setup {
+                    intake,
+                    whole: memory.whole,
+                    counters: Arc::clone(&counters),
+                    handle: Arc::clone(&handle),
+                    snaplen: options.snaplen.clamp(1, OpenOptions::MAX_SNAPLEN),
+                    busy: config.busy.is_some(),
+                };
+                // SAFETY: the only receiver of this queue, as each queue comes once.
+                rx.extend(unsafe {
+                    match shape.pieces {
+                        true => Receiver::<true>::new(setup).map(|end| Rx::new(end, counters)),
+                        false => Receiver::<false>::new(setup).map(|end| Rx::new(end, counters)),
+                    }
+                });
+            }
+            if let Some(pool) = memory.tx {
+                let counters = Arc::new(TxCounters::new(queue.number));
+                let ours = Arc::clone(&counters);
+                let interface = Arc::clone(&interface);
+                // SAFETY: the only transmitter of this queue, as each queue comes once.
+                let end = unsafe {
+                    Transmitter::new(queue, pool, shape, config.need_wakeup, ours, interface)
+                };
+                tx.extend(end.map(|end| Tx::new(end, counters)));
+            }
+        }
+        Ends { handle, rx, tx, censuses }
+    }
+
+    /// What the port turned out to be.
+    pub(super) fn describe(
+        &self,
+        spec: &Spec,
+        (mode, built): (Mode, &Built),
+        options: &OpenOptions,
+        negotiation: Vec<Rung>,
+        mut notes: Vec<String>,
+    ) -> PortInfo {
+        if built.zero_copy != mode.is_zero_copy() {
+            let is = if built.zero_copy { "zero copy" } else { "copying" };
+            notes.push(format!("asked for {}, the kernel says {is}", mode.as_str()));
+        }
+        let attached = || bpf::attached(self.device.index).ok().flatten();
+        let actual = match (built.zero_copy, &built.attachment) {
+            (true, _) => "zerocopy",
+            // Without a program there is nothing that could run here or there.
+            (false, None) => "copy",
+            (false, Some(_)) => match attached().map(|program| program.mode) {
+                Some(bpf::XdpMode::Generic) => "generic",
+                Some(_) => "native",
+                None => mode.as_str(),
+            },
+        };
+        if actual == "generic" && self.device.shifts_queues() {
+            notes.push(format!(
+                "in generic mode the packets of queue 1 of {} arrive by queue 0, those of queue 2 by queue 1, \
+                 and so on: the kernel misreads what this driver says",
+                self.device.name
+            ));
+        }
+        PortInfo {
+            spec: spec.to_string(),
+            backend: "xdp",
+            mode: actual.to_owned(),
+            interface: Some(self.device.name.clone()),
+            queues: self.requests.iter().map(|request| request.number).collect(),
+            negotiation,
+            notes,
+            link_type: self.device.link_type,
+            hardware: self.device.hardware.clone(),
+            speed: self.device.speed,
+            snaplen: options.snaplen.clamp(1, OpenOptions::MAX_SNAPLEN),
+            lossless: false,
+            // Packets are stamped when they are taken out of the ring.
+            lateness: 0,
+        }
+    }
+
+    fn pools(&self, request: &Request) -> Pools {
+        self.config.pools(&self.shape, request.receive, request.transmit)
+    }
+
+    fn attach(&self, mode: Mode, options: &OpenOptions) -> Result<Attachment> {
+        let target = Target {
+            interface: &self.device.name,
+            ifindex: self.device.index,
+            queues: u32::from(self.device.rx_queues),
+            mode: mode.program(),
+            multi_buffer: self.shape.pieces,
+        };
+        let filter = match &options.take {
+            Take::Matching(filter) => Some(Arc::clone(filter)),
+            Take::All | Take::Undecided => None,
+        };
+        Attachment::new(&target, &Plan { keep_management: options.keep_management, filter })
+    }
+
+    /// Opens one queue. Takes the pool that is to be received into, and leaves it if it fails.
+    fn open_queue(
+        &self,
+        request: Request,
+        mode: Mode,
+        region: &Region,
+        owner: Option<&Queue>,
+        pool: &mut Option<Pool>,
+    ) -> wirelane_os::Result<(Arc<Queue>, Option<Intake>)> {
+        let queue = Queue::create(request, &self.config, &self.shape, region, owner.is_none())?;
+        let queue = Arc::new(queue);
+        // Drivers with zero copy take chunks when they are bound.
+        // SAFETY: the only intake of this queue.
+        let intake = pool.take().map(|pool| unsafe { Intake::new(Arc::clone(&queue), pool) });
+        let (index, number) = (self.device.index, u32::from(request.number));
+        let bound = negotiate::bind_patiently(|| match owner {
+            Some(owner) => queue.socket().bind_shared(index, number, owner.socket()),
+            None => queue.socket().bind(index, number, self.flags(mode)),
+        });
+        match bound {
+            Ok(()) => Ok((queue, intake)),
+            Err(error) => {
+                drop(queue);
+                *pool = intake.map(Intake::into_pool);
+                Err(error)
+            }
+        }
+    }
+
+    fn flags(&self, mode: Mode) -> u16 {
+        let mut flags = if mode.is_zero_copy() { XDP_ZEROCOPY } else { XDP_COPY };
+        if self.config.need_wakeup {
+            flags |= XDP_USE_NEED_WAKEUP;
+        }
+        if self.shape.pieces {
+            flags |= XDP_USE_SG;
+        }
+        flags
+    }
+}

@@ -1,0 +1,289 @@
+//! What a spec and [`OpenOptions`] say about an AF_XDP port.
+
+use std::time::Duration;
+
+use wirelane_os::mmap::page_size;
+use wirelane_os::xdp::{TX_BATCH_SIZE, XDP_PACKET_HEADROOM, XDP_UMEM_MIN_CHUNK_SIZE};
+
+use super::device::Device;
+use super::negotiate::Mode;
+use crate::error::{Error, Result};
+use crate::pool::{PoolConfig, Region};
+use crate::port::spec::parse_number;
+use crate::port::{OpenOptions, Spec};
+
+/// Slots of the RX and TX rings.
+const RING: u32 = 2048;
+/// Frames for programs that make packets, and for copies of packets in foreign memory.
+const TX_FRAMES: u32 = 1024;
+/// Bytes of a chunk for packets of several buffers, and how many there are per queue.
+const LARGE: u32 = 16384;
+const LARGE_FRAMES: u32 = 256;
+/// Bytes left free before packets to send.
+pub(super) const TX_HEADROOM: u32 = 128;
+/// Packets per turn of busy polling, as the kernel has it by default.
+pub(super) const BUSY_BUDGET: u16 = 64;
+/// An Ethernet header with one tag, which packets have beyond the MTU.
+const LINK_HEADER: u32 = 18;
+
+/// A switch that can be left to the port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Switch {
+    Auto,
+    On,
+    Off,
+}
+
+/// The options of a spec.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Config {
+    /// The mode to have; the best one when `None`.
+    pub(super) mode: Option<Mode>,
+    /// Bytes per frame; the smallest that the MTU fits in when `None`.
+    pub(super) frame: Option<u32>,
+    /// Chunks lie anywhere, as those of other sizes than powers of two must.
+    pub(super) unaligned: bool,
+    /// Frames to receive into, per queue.
+    pub(super) frames: u32,
+    /// Slots per ring.
+    pub(super) ring: u32,
+    /// How long to poll the device; not at all when `None`.
+    pub(super) busy: Option<Duration>,
+    /// Wake the kernel up only if it asks for it.
+    pub(super) need_wakeup: bool,
+    /// Packets per call that sends in copy mode.
+    pub(super) tx_budget: u32,
+    /// Packets in several buffers.
+    pub(super) pieces: Switch,
+    /// Bytes left free before received packets, beside the kernel's.
+    pub(super) headroom: u32,
+}
+
+impl Config {
+    /// Reads the options `mode`, `frame`, `chunks`, `frames`, `ring`, `busy`, `need_wakeup`,
+    /// `tx_budget`, `sg`, `headroom`.
+    ///
+    /// # Errors
+    /// An unknown option, or a value that is not of its shape.
+    pub(super) fn parse(spec: &Spec, open: &OpenOptions) -> Result<Self> {
+        let mut options = spec.options();
+        let modes = "auto, zerocopy, native or generic";
+        let mode = options.value("mode", None, modes, |text| match text {
+            "auto" => Some(None),
+            _ => Mode::ALL.into_iter().find(|mode| mode.as_str() == text).map(Some),
+        })?;
+        let sizes = "a number of bytes from 2048 to 4096";
+        let largest = page_size().min(LARGE as usize) as u32;
+        let frame = options.value("frame", None, sizes, |text| {
+            number(text, XDP_UMEM_MIN_CHUNK_SIZE, largest).map(Some)
+        })?;
+        let unaligned =
+            options.value("chunks", None, "aligned or unaligned", |text| match text {
+                "aligned" => Some(Some(false)),
+                "unaligned" => Some(Some(true)),
+                _ => None,
+            })?;
+        let odd = frame.is_some_and(|frame| !frame.is_power_of_two());
+        if odd && unaligned == Some(false) {
+            let cause = "aligned chunks have 2048 or 4096 bytes";
+            return Err(Error::usage(format!("port '{spec}'"), cause));
+        }
+        let ring = options.value("ring", RING, "a power of two from 64 to 32768", |text| {
+            number(text, 64, 32768).filter(|n| n.is_power_of_two())
+        })?;
+        let frames = open.ring_bytes.map(|bytes| {
+            let chunk = frame.unwrap_or(XDP_UMEM_MIN_CHUNK_SIZE) as usize;
+            u32::try_from(bytes / chunk).unwrap_or(u32::MAX).clamp(64, 1 << 20)
+        });
+        let frames = frames.unwrap_or(2 * ring);
+        let frames = options.value("frames", frames, "a number from 64 to 1048576", |text| {
+            number(text, 64, 1 << 20)
+        })?;
+        let busy = options.value("busy", None, "off or a time such as 20us, to 10ms", |text| {
+            if text == "off" { Some(None) } else { time(text).map(Some) }
+        })?;
+        let need_wakeup = options.value("need_wakeup", true, "on or off", switch)?;
+        let tx_budget = options.value("tx_budget", ring, "a number from 32 to 32768", |text| {
+            number(text, TX_BATCH_SIZE, 32768)
+        })?;
+        let pieces = options.value("sg", Switch::Auto, "auto, on or off", |text| match text {
+            "auto" => Some(Switch::Auto),
+            _ => switch(text).map(|on| if on { Switch::On } else { Switch::Off }),
+        })?;
+        let headroom = options
+            .value("headroom", 0, "a number of bytes to 1024", |text| number(text, 0, 1024))?;
+        options.finish()?;
+        Ok(Self {
+            mode,
+            frame,
+            unaligned: unaligned.unwrap_or(odd),
+            frames,
+            ring,
+            busy,
+            need_wakeup,
+            tx_budget: tx_budget.min(ring),
+            pieces,
+            headroom,
+        })
+    }
+
+    /// How packets lie in the memory, given the longest ones of `device`.
+    pub(super) fn shape(&self, device: &Device) -> Shape {
+        let longest = device.mtu.saturating_add(LINK_HEADER);
+        let taken = XDP_PACKET_HEADROOM + self.headroom;
+        let frame = self.frame.unwrap_or(if longest + taken <= XDP_UMEM_MIN_CHUNK_SIZE {
+            XDP_UMEM_MIN_CHUNK_SIZE
+        } else {
+            page_size().min(4096) as u32
+        });
+        let room = frame - taken;
+        let pieces = match self.pieces {
+            Switch::Auto => longest > room,
+            Switch::On => true,
+            Switch::Off => false,
+        };
+        let most = if pieces { LARGE - TX_HEADROOM } else { frame };
+        Shape {
+            frame,
+            unaligned: self.unaligned,
+            headroom: self.headroom,
+            room,
+            pieces,
+            longest: longest.min(most),
+            fits: longest <= if pieces { most } else { room },
+        }
+    }
+
+    /// The pools of a queue, as far as it needs them.
+    pub(super) fn pools(&self, shape: &Shape, receive: bool, transmit: bool) -> Pools {
+        let config = |chunks, chunk_size, headroom| PoolConfig {
+            chunks,
+            chunk_size,
+            headroom,
+            numa_node: None,
+        };
+        let size = if shape.pieces { (LARGE_FRAMES, LARGE) } else { (TX_FRAMES, shape.frame) };
+        Pools {
+            rx: receive.then(|| config(self.frames, shape.frame, 0)),
+            whole: (receive && shape.pieces).then(|| config(LARGE_FRAMES, LARGE, TX_HEADROOM)),
+            tx: transmit.then(|| config(size.0, size.1, TX_HEADROOM)),
+        }
+    }
+}
+
+/// How packets lie in the memory of a port.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// Bytes of a chunk that the kernel fills.
+    pub(super) frame: u32,
+    pub(super) unaligned: bool,
+    pub(super) headroom: u32,
+    /// Bytes of a packet in such a chunk.
+    pub(super) room: u32,
+    /// Packets can have several such chunks.
+    pub(super) pieces: bool,
+    /// The longest packet that can be sent.
+    pub(super) longest: u32,
+    /// Whether every packet within the MTU can be received.
+    pub(super) fits: bool,
+}
+
+/// The pools of one queue.
+#[derive(Clone, Debug)]
+pub(super) struct Pools {
+    /// What the kernel fills.
+    pub(super) rx: Option<PoolConfig>,
+    /// For packets that came in pieces.
+    pub(super) whole: Option<PoolConfig>,
+    /// For packets that are made or copied here.
+    pub(super) tx: Option<PoolConfig>,
+}
+
+impl Pools {
+    /// Bytes of a region that they take.
+    pub(super) fn bytes(&self) -> usize {
+        let pools = [&self.rx, &self.whole, &self.tx];
+        let bytes = |pool: &PoolConfig| Region::bytes_for(pool.chunks, pool.chunk_size);
+        pools.into_iter().flatten().map(bytes).sum()
+    }
+}
+
+fn number(text: &str, least: u32, most: u32) -> Option<u32> {
+    let number = u32::try_from(parse_number(text)?).ok()?;
+    (least..=most).contains(&number).then_some(number)
+}
+
+fn switch(text: &str) -> Option<bool> {
+    match text {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    }
+}
+
+fn time(text: &str) -> Option<Duration> {
+    let (digits, unit) = match text.strip_suffix("us") {
+        Some(digits) => (digits, 1),
+        None => (text.strip_suffix("ms")?, 1000),
+    };
+    let number = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse::<u64>());
+    let micros = number?.ok()?.checked_mul(unit)?;
+    (1..=10_000).contains(&micros).then(|| Duration::from_micros(micros))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config> {
+        Config::parse(&text.parse().unwrap(), &OpenOptions::default())
+    }
+
+    #[test]
+    fn every_option() {
+        let config = parse(
+            "xdp:a?mode=native&frame=3000&frames=1k&ring=512&busy=20us&need_wakeup=off\
+             &tx_budget=64&sg=on&headroom=64",
+        )
+        .unwrap();
+        let expected = Config {
+            mode: Some(Mode::Native),
+            frame: Some(3000),
+            unaligned: true,
+            frames: 1000,
+            ring: 512,
+            busy: Some(Duration::from_micros(20)),
+            need_wakeup: false,
+            tx_budget: 64,
+            pieces: Switch::On,
+            headroom: 64,
+        };
+        assert_eq!(config, expected);
+        assert_eq!(parse("xdp:a?mode=auto").unwrap(), parse("xdp:a").unwrap());
+        assert!(parse("xdp:a?frame=2048&chunks=unaligned").unwrap().unaligned);
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused() {
+        for query in [
+            "mode=zero",
+            "frame=1024",
+            "frame=8192",
+            "frame=3000&chunks=aligned",
+            "chunks=odd",
+            "frames=1",
+            "ring=100",
+            "ring=65536",
+            "busy=1",
+            "busy=11ms",
+            "need_wakeup=1",
+            "tx_budget=31",
+            "sg=yes",
+            "headroom=4096",
+            "block=1",
+        ] {
+            let error = parse(&format!("xdp:a?{query}")).unwrap_err();
+            assert_eq!(error.kind(), crate::ErrorKind::Usage, "{query}: {error}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Masks, start and stop of an AF_XDP port, from any thread.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use wirelane_os::xdp::wait_for_receivers;
+
+use super::device::Device;
+use super::program::Attachment;
+use super::queue::Queue;
+use crate::error::{Error, Result};
+use crate::mask::{Class, QueueMask, QueueSet};
+use crate::port::{Control, Spec};
+
+/// The port's program and the queues that it may hand packets to.
+pub(super) struct Handle {
+    pub(super) spec: Spec,
+    pub(super) device: Device,
+    stopped: AtomicBool,
+    state: Mutex<State>,
+    notes: Mutex<Vec<String>>,
+}
+
+struct State {
+    mask: QueueMask,
+    phase: Phase,
+    /// `None` if the port only sends.
+    attachment: Option<Attachment>,
+    /// Empty once the port is gone, so that its sockets can be closed.
+    queues: Vec<Arc<Queue>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Opened,
+    Started,
+    Stopped,
+}
+
+impl Handle {
+    pub(super) fn new(
+        spec: Spec,
+        device: Device,
+        mask: QueueMask,
+        attachment: Option<Attachment>,
+        queues: Vec<Arc<Queue>>,
+    ) -> Self {
+        Self {
+            spec,
+            device,
+            stopped: AtomicBool::new(false),
+            state: Mutex::new(State { mask, phase: Phase::Opened, attachment, queues }),
+            notes: Mutex::default(),
+        }
+    }
+
+    /// Hands the packets of the selected queues to their sockets.
+    ///
+    /// # Errors
+    /// The system refuses; then nothing is handed over.
+    pub(super) fn start(&self) -> Result<()> {
+        let mut state = lock(&self.state);
+        if state.phase != Phase::Opened {
+            return Ok(());
+        }
+        let mask = state.mask.clone();
+        select(&state, &QueueMask::NONE, &mask)?;
+        state.phase = Phase::Started;
+        Ok(())
+    }
+
+    /// Whether everything that will ever come is in the rings.
+    pub(super) fn stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    /// Keeps a finding for the report.
+    pub(super) fn note(&self, note: String) {
+        lock(&self.notes).push(note);
+    }
+
+    pub(super) fn notes(&self) -> Vec<String> {
+        lock(&self.notes).clone()
+    }
+
+    /// Nobody receives from `queue` any more: its packets go to the host.
+    pub(super) fn abandon(&self, queue: u16) {
+        let mut state = lock(&self.state);
+        if let Some(attachment) = &state.attachment {
+            // It fails only where there is no such queue any more.
+            let _ = attachment.clear(u32::from(queue));
+        }
+        state.queues.retain(|other| other.number != queue || other.rx.is_none());
+    }
+
+    /// The port is gone: what remains of it are the ends that somebody still has.
+    pub(super) fn release(&self) {
+        self.stop();
+        let mut state = lock(&self.state);
+        let (attachment, queues) = (state.attachment.take(), std::mem::take(&mut state.queues));
+        drop(state);
+        drop((attachment, queues));
+    }
+
+    /// Says if the program did not stay on the interface until now.
+    fn check_program(&self, state: &State) {
+        let gone = |attachment: &Attachment| attachment.is_attached().is_ok_and(|there| !there);
+        if state.attachment.as_ref().is_some_and(gone) {
+            self.note(format!("the program was taken off {} by somebody else", self.device.name));
+        }
+    }
+}
+
+impl Control for Handle {
+    fn mask(&self) -> QueueMask {
+        lock(&self.state).mask.clone()
+    }
+
+    fn set_mask(&self, mask: QueueMask) -> Result<()> {
+        check_mask(&self.device, &self.spec, &mask)?;
+        let mut state = lock(&self.state);
+        if state.phase == Phase::Started {
+            let before = state.mask.clone();
+            if let Err(error) = select(&state, &before, &mask) {
+                // Best effort: the first error is the one to report.
+                let _ = select(&state, &mask, &before);
+                return Err(error);
+            }
+        }
+        state.mask = mask;
+        Ok(())
+    }
+
+    fn stop(&self) {
+        let mut state = lock(&self.state);
+        if state.phase == Phase::Stopped {
+            return;
+        }
+        if state.phase == Phase::Started {
+            self.check_program(&state);
+        }
+        state.phase = Phase::Stopped;
+        if let Some(attachment) = &state.attachment {
+            for queue in &state.queues {
+                let _ = attachment.clear(u32::from(queue.number));
+            }
+            if let Err(error) = attachment.detach() {
+                self.note(error.to_string());
+            }
+            // A packet that met the program may still be on its way into a ring: until every processor has
+            // been through a quiescent state, as each is between two turns of receiving.
+            wait_for_receivers();
+        }
+        self.stopped.store(true, Ordering::Release);
+    }
+}
+
+/// Refuses queues that the interface has not or the spec leaves out, and classes that AF_XDP cannot see.
+/// "All" of those is none of them.
+///
+/// # Errors
+/// A usage error.
+pub(super) fn check_mask(device: &Device, spec: &Spec, mask: &QueueMask) -> Result<()> {
+    let unseen = if mask.tx.largest().is_some() {
+        Some("TX queues")
+    } else if mask.other && mask.rx.is_empty() {
+        Some("packets of no queue (OTHER)")
+    } else {
+        None
+    };
+    if let Some(unseen) = unseen.filter(|_| mask.enabled) {
+        let cause = format!("AF_XDP sees received packets, by their RX queue, and no {unseen}");
+        return Err(Error::usage(format!("port '{spec}'"), cause)
+            .help(format!("packet:{} sees them", device.name)));
+    }
+    device.check_mask(spec, &QueueMask { tx: QueueSet::NONE, ..mask.clone() })
+}
+
+/// Updates the sockets of those queues that differ between two masks.
+fn select(state: &State, before: &QueueMask, after: &QueueMask) -> Result<()> {
+    let Some(attachment) = &state.attachment else { return Ok(()) };
+    for queue in state.queues.iter().filter(|queue| queue.rx.is_some()) {
+        let selected = |mask: &QueueMask| mask.selects(Class::Rx, usize::from(queue.number));
+        match (selected(before), selected(after)) {
+            (false, true) => attachment.set_socket(u32::from(queue.number), queue.fd())?,
+            (true, false) => attachment.clear(u32::from(queue.number))?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind these locks is whole at every moment.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,88 @@
+//! The fill ring of a queue: what the kernel receives into.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::queue::Queue;
+use crate::frame::Batch;
+use crate::pool::{Pool, PoolGauge};
+use crate::ring::cursor::Producer;
+
+/// Chunks are handed over in portions of this size.
+pub(super) const PORTION: u32 = 64;
+
+/// Keeps the kernel supplied with chunks.
+pub(super) struct Intake {
+    fill: Producer,
+    pool: Pool,
+    /// Chunks that the kernel has, or has filled and we have not taken.
+    outstanding: u32,
+    portion: Batch,
+    /// After the cursor, which points into it.
+    pub(super) queue: Arc<Queue>,
+}
+
+impl Intake {
+    /// Fills the ring for the first time.
+    ///
+    /// # Safety
+    /// The queue has no other intake.
+    pub(super) unsafe fn new(queue: Arc<Queue>, pool: Pool) -> Self {
+        // SAFETY: by the contract; the queue is dropped after the cursor.
+        let fill = unsafe { Queue::producer(&queue.fill) };
+        let portion = Batch::new(PORTION as usize);
+        let mut intake = Self { fill, pool, outstanding: 0, portion, queue };
+        intake.refill();
+        intake
+    }
+
+    /// The kernel has given `chunks` back, filled.
+    #[inline(always)]
+    pub(super) fn taken(&mut self, chunks: u32) {
+        self.outstanding = self.outstanding.saturating_sub(chunks);
+    }
+
+    /// Whether the kernel has nothing to receive into, as all chunks are in use elsewhere.
+    pub(super) fn is_starved(&self) -> bool {
+        self.outstanding == 0
+    }
+
+    /// Hands over what chunks there are, once it is worth while.
+    #[inline]
+    pub(super) fn refill(&mut self) {
+        let missing = self.pool.size() - self.outstanding.min(self.pool.size());
+        if missing >= PORTION.min(self.pool.size()) {
+            self.hand_over();
+        }
+        self.queue.gauge.receiving.store(self.outstanding, Ordering::Relaxed);
+    }
+
+    /// Hands over every chunk there is.
+    fn hand_over(&mut self) {
+        loop {
+            let room = self.fill.reserve(PORTION);
+            let n = self.pool.take(&mut self.portion, room as usize);
+            if n == 0 {
+                return;
+            }
+            let (queue, fill) = (&*self.queue, &self.fill);
+            for (i, frame) in (0..).zip(self.portion.drain(n)) {
+                let chunk = queue.region.lend(frame, queue.receiving, 1);
+                // SAFETY: one of the reserved slots of this fill ring.
+                unsafe { queue.fill.set_address(fill.slot(i), chunk) };
+            }
+            self.fill.publish(n as u32);
+            self.outstanding += n as u32;
+        }
+    }
+
+    /// Reads the pool from outside.
+    pub(super) fn pool_gauge(&self) -> PoolGauge {
+        self.pool.gauge()
+    }
+
+    /// Gives the pool back, for another attempt.
+    pub(super) fn into_pool(self) -> Pool {
+        self.pool
+    }
+}

@@ -1,0 +1,214 @@
+//! Which mode an interface can have, found out by trying, and said in words.
+//!
+//! The modes are the rungs of a ladder. Each is tried as a whole (program, sockets, rings, chunks, binding of
+//! every queue), and what was tried leaves nothing behind if it is refused.
+
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use wirelane_os::bpf::{self, XdpMode};
+use wirelane_os::netdev::{self, XdpFeatures};
+
+use super::config::Shape;
+use super::device::Device;
+use crate::error::Error;
+use crate::port::Rung;
+
+/// A mode that can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// The device reads and writes the frames.
+    ZeroCopy,
+    /// The program runs in the driver, the kernel copies.
+    Native,
+    /// The program runs in the network stack, the kernel copies.
+    Generic,
+}
+
+impl Mode {
+    pub(super) const ALL: [Self; 3] = [Self::ZeroCopy, Self::Native, Self::Generic];
+
+    /// As in `mode=`.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::ZeroCopy => "zerocopy",
+            Self::Native => "native",
+            Self::Generic => "generic",
+        }
+    }
+
+    /// As in the report of a negotiation.
+    pub(super) fn rung(self) -> &'static str {
+        match self {
+            Self::ZeroCopy => "xdp-zerocopy",
+            Self::Native => "xdp-native",
+            Self::Generic => "xdp-generic",
+        }
+    }
+
+    /// Where the program runs.
+    pub(super) fn program(self) -> XdpMode {
+        match self {
+            Self::ZeroCopy | Self::Native => XdpMode::Native,
+            Self::Generic => XdpMode::Generic,
+        }
+    }
+
+    pub(super) fn is_zero_copy(self) -> bool {
+        self == Self::ZeroCopy
+    }
+}
+
+/// What the kernel says of the interface before anything is tried.
+pub(super) struct Prospects {
+    features: Option<XdpFeatures>,
+    /// A program that is there already.
+    attached: Option<String>,
+}
+
+impl Prospects {
+    pub(super) fn of(device: &Device) -> Self {
+        // Who cannot be asked may still say yes.
+        let attached = bpf::attached(device.index).ok().flatten();
+        Self {
+            features: netdev::xdp_features(device.index).ok().flatten(),
+            attached: attached.map(|program| program.to_string()),
+        }
+    }
+
+    /// Why `mode` need not be tried.
+    pub(super) fn refusal(
+        &self,
+        mode: Mode,
+        device: &Device,
+        shape: &Shape,
+        receive: bool,
+        huge: bool,
+    ) -> Option<Error> {
+        let name = device.name.as_str();
+        let driver = device.hardware.as_deref().unwrap_or("the driver");
+        if let Some(program) = self.attached.as_ref().filter(|_| receive) {
+            let cause = format!("{program} is attached to it already");
+            return Some(refusal(name, cause, Errno::BUSY).help(format!(
+                "stop its owner, or `ip link set dev {name} xdp off` takes it off"
+            )));
+        }
+        if receive && !shape.fits {
+            let cause = format!(
+                "packets of its MTU of {} bytes do not fit in frames of {} bytes, which hold {} of a packet",
+                device.mtu, shape.frame, shape.room
+            );
+            let help = match shape.pieces {
+                true => format!("`ip link set dev {name} mtu 9000` or less"),
+                false => "take larger frames (frame=4096) or several per packet (sg=on)".to_owned(),
+            };
+            return Some(refusal(name, cause, Errno::MSGSIZE).help(help));
+        }
+        let features = self.features?;
+        if mode.is_zero_copy() {
+            if !features.zero_copy() {
+                let cause = format!("{driver} has no zero copy as the interface is set up");
+                return Some(refusal(name, cause, Errno::OPNOTSUPP));
+            }
+            if shape.pieces && features.zero_copy_segments.is_some_and(|most| most < 2) {
+                let cause = format!("{driver} has no zero copy for packets of several frames");
+                return Some(
+                    refusal(name, cause, Errno::OPNOTSUPP)
+                        .help(format!("`ip link set dev {name} mtu 1500`")),
+                );
+            }
+            if shape.unaligned && !huge {
+                let cause = "unaligned chunks cross pages, which must then be huge ones";
+                return Some(
+                    refusal(name, cause, Errno::OPNOTSUPP).help(
+                        "reserve some with `sysctl vm.nr_hugepages=64`, or use chunks=aligned",
+                    ),
+                );
+            }
+        }
+        if receive && mode != Mode::Generic && !(features.native() && features.redirect()) {
+            let cause = format!("{driver} runs no XDP programs as the interface is set up");
+            let error = refusal(name, cause, Errno::OPNOTSUPP);
+            // veth_set_xdp_features().
+            let help = "a veth end needs as many RX queues as its peer has TX queues";
+            return Some(if driver == "veth" { error.help(help) } else { error });
+        }
+        None
+    }
+}
+
+fn refusal(name: &str, cause: impl Into<std::borrow::Cow<'static, str>>, errno: Errno) -> Error {
+    let source = wirelane_os::OsError::from_errno("negotiation", name, errno.raw_os_error());
+    Error::failed(name, cause).caused_by(source)
+}
+
+/// A mode that is in force.
+pub(super) fn chosen(mode: Mode) -> Rung {
+    Rung { rung: mode.rung(), outcome: "chosen", errno: None, cause: None, fix: None }
+}
+
+/// A mode that could not be had.
+pub(super) fn refused(rung: &'static str, error: &Error) -> Rung {
+    let errno = error.errno().map(wirelane_os::error::errno_name);
+    Rung {
+        rung,
+        outcome: "refused",
+        errno: errno.map(str::to_owned),
+        cause: Some(error.cause().to_owned()),
+        fix: error.next_step().map(str::to_owned),
+    }
+}
+
+/// Says what a refused binding means.
+pub(super) fn explain(
+    device: &Device,
+    mode: Mode,
+    queue: u16,
+    error: wirelane_os::OsError,
+) -> Error {
+    let name = device.name.as_str();
+    let said = |cause: String| Error::failed(name, cause);
+    let explained = match error.errno().map(Errno::from_raw_os_error) {
+        Some(Errno::BUSY) => said(format!("queue {queue} has another AF_XDP socket"))
+            .help("end the program that has it, or name other queues, as in xdp:eth0@1-3"),
+        Some(Errno::OPNOTSUPP) if mode.is_zero_copy() => {
+            said(format!("the driver has no zero copy on queue {queue}: {error}"))
+        }
+        Some(Errno::NOBUFS) => {
+            said(format!("the frames exceed the limit of locked memory: {error}"))
+                .help("`ulimit -l unlimited`, CAP_IPC_LOCK, or fewer frames (frames=512)")
+        }
+        Some(Errno::PERM) => said(format!("AF_XDP sockets need CAP_NET_RAW: {error}"))
+            .help("run as root or `setcap cap_net_raw,cap_net_admin,cap_bpf+ep` the program"),
+        Some(Errno::AFNOSUPPORT) => said("this kernel has no AF_XDP".to_owned())
+            .help("it is built without CONFIG_XDP_SOCKETS; packet: works"),
+        Some(Errno::INVAL) => {
+            said(format!("the kernel refuses queue {queue} with these frames: {error}"))
+        }
+        _ => return Error::os(name, error),
+    };
+    explained.caused_by(error)
+}
+
+/// How long a queue may still be taken by a socket that was closed: the kernel ends it later
+/// (`xp_release_deferred`).
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Binds with `bind`, again while the queue is busy and patience lasts.
+pub(super) fn bind_patiently(
+    mut bind: impl FnMut() -> wirelane_os::Result<()>,
+) -> wirelane_os::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    let mut nap = Duration::from_millis(1);
+    loop {
+        match bind() {
+            Err(error)
+                if error.errno() == Some(Errno::BUSY.raw_os_error()) && Instant::now() < until =>
+            {
+                std::thread::sleep(nap);
+                nap = (2 * nap).min(Duration::from_millis(50));
+            }
+            result => return result,
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The receiving end of one queue.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use wirelane_os::clock;
+use wirelane_os::xdp::XDP_PKT_CONTD;
+
+use super::control::Handle;
+use super::intake::{Intake, PORTION};
+use crate::error::{Error, Result};
+use crate::frame::{Batch, Frame};
+use crate::mask::Class;
+use crate::pool::Pool;
+use crate::port::{Readiness, Receive};
+use crate::ring::cursor::Consumer;
+use crate::stats::RxCounters;
+
+/// How often the socket's error and counters are read while nothing comes.
+const PERIOD: u64 = 50_000_000;
+/// Batches after which they are read if something comes all the time.
+const PERIOD_BATCHES: u32 = 4096;
+/// Longest sleep, so that an order to stop is noticed and the watermark moves on.
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+/// How long to leave a consumer alone that holds every chunk.
+const STARVED: Duration = Duration::from_millis(1);
+
+/// What a receiver is made from.
+pub(super) struct Setup {
+    pub(super) intake: Intake,
+    /// Frames for packets that come in pieces; `None` where none do.
+    pub(super) whole: Option<Pool>,
+    pub(super) counters: Arc<RxCounters>,
+    pub(super) handle: Arc<Handle>,
+    pub(super) snaplen: u32,
+    pub(super) busy: bool,
+}
+
+/// Hands out what the kernel has received. `PIECES`: packets can have several chunks.
+pub(super) struct Receiver<const PIECES: bool> {
+    rx: Consumer,
+    intake: Intake,
+    assembly: Option<Assembly>,
+    counters: Arc<RxCounters>,
+    handle: Arc<Handle>,
+    snaplen: u32,
+    busy: bool,
+    watermark: u64,
+    batches: u32,
+    next_reading: u64,
+    /// Descriptors that named no chunk that the kernel had.
+    strangers: u64,
+    failure: Option<Error>,
+    ended: bool,
+}
+
+/// Puts packets together.
+struct Assembly {
+    pool: Pool,
+    /// The packet whose next piece is awaited.
+    open: Open,
+    /// Packets for which there was no frame.
+    lost: u64,
+}
+
+enum Open {
+    None,
+    Packet(Frame),
+    /// There was no frame for it, or it did not fit; its other pieces go, too.
+    Lost,
+}
+
+impl<const PIECES: bool> Receiver<PIECES> {
+    /// `None` if the queue has no RX ring.
+    ///
+    /// # Safety
+    /// The queue has no other receiver.
+    pub(super) unsafe fn new(setup: Setup) -> Option<Self> {
+        let ring = setup.intake.queue.rx.as_ref()?;
+        Some(Self {
+            // SAFETY: by the contract; the queue is a part of the intake, which is dropped later.
+            rx: unsafe { super::queue::Queue::consumer(ring) },
+            intake: setup.intake,
+            assembly: setup.whole.map(|pool| Assembly { pool, open: Open::None, lost: 0 }),
+            counters: setup.counters,
+            handle: setup.handle,
+            snaplen: setup.snaplen,
+            busy: setup.busy,
+            watermark: 0,
+            batches: 0,
+            next_reading: 0,
+            strangers: 0,
+            failure: None,
+            ended: false,
+        })
+    }
+
+    /// Reads the kernel's counters. Where it had no chunk, that is our want of frames; in zero copy it
+    /// counts how often it looked for one, and the device what it lost.
+    fn read_statistics(&mut self) -> Result<()> {
+        self.batches = 0;
+        self.counters.system_calls.add(1);
+        let statistics = self.intake.queue.socket().statistics();
+        let statistics =
+            statistics.map_err(|error| Error::os(self.handle.device.name.as_str(), error))?;
+        let starved = statistics.rx_fill_ring_empty_descs.min(statistics.rx_dropped);
+        let lost = self.assembly.as_ref().map_or(0, |assembly| assembly.lost);
+        self.counters.kernel.set(statistics.rx_dropped - starved);
+        self.counters.ring_full.set(statistics.rx_ring_full + starved + lost);
+        Ok(())
+    }
+
+    /// Notices that the interface is gone: nothing new will come.
+    fn check_error(&mut self) {
+        self.counters.system_calls.add(1);
+        let cause = match self.intake.queue.socket().take_error() {
+            Ok(None) => return,
+            Ok(Some(error)) => error,
+            Err(error) => error.source,
+        };
+        let cause = match cause.raw_os_error() {
+            // xsk_notifier() sets it when the interface is removed.
+            Some(errno) if errno == Errno::NETDOWN.raw_os_error() => {
+                "the interface was removed".to_owned()
+            }
+            _ => cause.to_string(),
+        };
+        let name = self.handle.device.name.as_str();
+        self.failure = Some(Error::failed(name, cause).help("what was received before is valid"));
+    }
+
+    /// Nothing more will come.
+    fn end(&mut self) -> Result<Readiness<'_>> {
+        self.ended = true;
+        let counted = self.read_statistics();
+        if self.strangers > 0 {
+            let (n, number) = (self.strangers, self.intake.queue.number);
+            self.handle.note(format!(
+                "the kernel gave {n} descriptors on queue {number} that name no chunk it had"
+            ));
+        }
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => counted.map(|()| Readiness::End),
+        }
+    }
+
+    #[inline(always)]
+    fn finish(&self, frame: &mut Frame, now: u64) {
+        frame.stamp(now, self.intake.queue.number, Class::Rx);
+        if frame.len() > self.snaplen as usize {
+            frame.truncate(self.snaplen as usize);
+        }
+    }
+}
+
+impl<const PIECES: bool> Receive for Receiver<PIECES> {
+    #[inline]
+    fn receive(&mut self, batch: &mut Batch) -> usize {
+        let before = batch.len();
+        let wanted = batch.room().min(PORTION as usize) as u32;
+        let n = self.rx.available(wanted);
+        if n == 0 {
+            return 0;
+        }
+        let now = clock::realtime_ns();
+        for i in 0..n {
+            let queue = &*self.intake.queue;
+            let Some(ring) = &queue.rx else { break };
+            // SAFETY: one of the available slots of this RX ring.
+            let descriptor = unsafe { ring.descriptor(self.rx.slot(i)) };
+            let frame = queue.region.receive(descriptor.address(), descriptor.len, queue.receiving);
+            let Some(mut frame) = frame else {
+                self.strangers += 1;
+                continue;
+            };
+            if PIECES && let Some(assembly) = &mut self.assembly {
+                let more = descriptor.options & XDP_PKT_CONTD != 0;
+                let Some(whole) = assembly.add(frame, more) else { continue };
+                frame = whole;
+            }
+            self.finish(&mut frame, now);
+            batch.as_vec().push(frame);
+        }
+        self.rx.release(n);
+        self.intake.taken(n);
+        self.intake.refill();
+        self.watermark = now;
+        self.batches += 1;
+        if self.batches >= PERIOD_BATCHES {
+            // A failure shows in `readiness`.
+            let _ = self.read_statistics();
+        }
+        batch.len() - before
+    }
+
+    fn readiness(&mut self) -> Result<Readiness<'_>> {
+        if self.ended {
+            return Ok(Readiness::End);
+        }
+        // In this order: what came before the stop is in the ring when the stop is seen.
+        let time = clock::realtime_ns();
+        let stopped = self.handle.stopped();
+        self.intake.refill();
+        if self.rx.available(1) > 0 {
+            return Ok(Readiness::Now);
+        }
+        if stopped || self.failure.is_some() {
+            return self.end();
+        }
+        // Frames are stamped when they are taken out.
+        self.watermark = self.watermark.max(time);
+        if time >= self.next_reading || self.next_reading > time + 2 * PERIOD {
+            self.next_reading = time + PERIOD;
+            self.read_statistics()?;
+            self.check_error();
+        }
+        if self.intake.is_starved() {
+            return Ok(Readiness::After(STARVED));
+        }
+        if self.busy || self.intake.queue.fill.needs_wakeup() {
+            self.counters.system_calls.add(1);
+            // What is wrong with the interface shows in its pending error.
+            let _ = self.intake.queue.socket().wake_rx();
+            if self.busy {
+                return Ok(Readiness::Now);
+            }
+        }
+        Ok(Readiness::Descriptor(self.intake.queue.fd(), LONGEST_SLEEP))
+    }
+
+    fn watermark(&self) -> u64 {
+        self.watermark
+    }
+}
+
+impl Assembly {
+    /// The packet, if `piece` completes one.
+    #[inline]
+    fn add(&mut self, piece: Frame, more: bool) -> Option<Frame> {
+        let whole = match std::mem::replace(&mut self.open, Open::None) {
+            Open::None if !more => return Some(piece),
+            Open::None => self.pool.take_one().filter(|whole| piece.len() <= whole.capacity()),
+            Open::Packet(whole) => Some(whole),
+            Open::Lost => None,
+        };
+        let whole = whole.and_then(|mut whole| append(&mut whole, piece.data()).then_some(whole));
+        match (whole, more) {
+            (Some(whole), true) => self.open = Open::Packet(whole),
+            (Some(whole), false) => return Some(whole),
+            (None, true) => self.open = Open::Lost,
+            (None, false) => self.lost += 1,
+        }
+        None
+    }
+}
+
+fn append(whole: &mut Frame, piece: &[u8]) -> bool {
+    let start = whole.len();
+    let fits = whole.set_len(start + piece.len());
+    if let Some(end) = whole.data_mut().get_mut(start..).filter(|_| fits) {
+        end.copy_from_slice(piece);
+    }
+    fits
+}
+
+impl<const PIECES: bool> Drop for Receiver<PIECES> {
+    fn drop(&mut self) {
+        // Packets that nobody takes any more belong to the host.
+        self.handle.abandon(self.intake.queue.number);
+    }
+}

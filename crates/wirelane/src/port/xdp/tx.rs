@@ -1,0 +1,378 @@
+//! The transmitting end of one queue.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use wirelane_os::clock;
+use wirelane_os::xdp::{MappedRing, XDP_PKT_CONTD, XdpDesc, address};
+
+use super::config::{Shape, TX_HEADROOM};
+use super::queue::Queue;
+use crate::error::{Error, Result};
+use crate::frame::{Batch, Frame};
+use crate::pool::{Pool, Returned};
+use crate::port::Transmit;
+use crate::ring::cursor::{Consumer, Producer};
+use crate::stats::TxCounters;
+
+/// Frames reclaimed at a time.
+const PORTION: u32 = 64;
+/// Nothing has been completed for so long although something is to be sent: a stall.
+const STALL: u64 = 10_000_000;
+/// How long to wait at the end for what is being sent.
+const FAREWELL: Duration = Duration::from_millis(200);
+/// The shortest Ethernet frame: addresses and type.
+const LEAST: usize = 14;
+
+/// Sends frames of the queue's region where they lie, and copies of all others.
+pub(super) struct Transmitter {
+    tx: Producer,
+    completion: Consumer,
+    pool: Pool,
+    portion: Batch,
+    /// Empty frames for packets of foreign memory; empty between calls.
+    copies: Batch,
+    /// Descriptors and frames that are not completed.
+    descriptors: u32,
+    frames: u32,
+    shape: Shape,
+    flagged: bool,
+    /// Monotonic time when something was last completed, or begun to be waited for.
+    progress: u64,
+    strangers: u64,
+    counters: Arc<TxCounters>,
+    interface: Arc<str>,
+    /// After the cursors, which point into it.
+    queue: Arc<Queue>,
+}
+
+/// How one frame goes out.
+#[derive(Clone, Copy)]
+enum Way {
+    /// Where it lies, in so many pieces.
+    Direct(u32),
+    /// By copy, in so many pieces.
+    Copied(u32),
+    /// Not at all.
+    Refused,
+}
+
+impl Way {
+    fn pieces(self) -> u32 {
+        match self {
+            Self::Direct(pieces) | Self::Copied(pieces) => pieces,
+            Self::Refused => 0,
+        }
+    }
+
+    fn is_copied(self) -> bool {
+        matches!(self, Self::Copied(_))
+    }
+}
+
+impl Transmitter {
+    /// `None` if the queue has no TX ring. `flagged`: the socket is bound with `XDP_USE_NEED_WAKEUP`.
+    ///
+    /// # Safety
+    /// The queue has no other transmitter.
+    pub(super) unsafe fn new(
+        queue: Arc<Queue>,
+        pool: Pool,
+        shape: Shape,
+        flagged: bool,
+        counters: Arc<TxCounters>,
+        interface: Arc<str>,
+    ) -> Option<Self> {
+        let ring = queue.tx.as_ref()?;
+        // SAFETY: by the contract; the queue is dropped after the cursors.
+        let (tx, completion) =
+            unsafe { (Queue::producer(ring), Queue::consumer(&queue.completion)) };
+        Some(Self {
+            tx,
+            completion,
+            pool,
+            portion: Batch::new(PORTION as usize),
+            copies: Batch::new(ring.size() as usize),
+            descriptors: 0,
+            frames: 0,
+            shape,
+            flagged,
+            progress: 0,
+            strangers: 0,
+            counters,
+            interface,
+            queue,
+        })
+    }
+
+    /// How `frame` goes out.
+    #[inline(always)]
+    fn way(&self, frame: &Frame) -> Way {
+        let len = frame.len();
+        if len < LEAST || len > self.shape.longest as usize {
+            return Way::Refused;
+        }
+        let Some(at) = self.queue.region.address(frame) else {
+            // Copies begin at the same place in every chunk.
+            return Way::Copied(self.pieces_of(u64::from(TX_HEADROOM), len as u64));
+        };
+        match self.pieces_of(at, len as u64) {
+            1 => Way::Direct(1),
+            pieces if self.shape.pieces => Way::Direct(pieces),
+            // It lies across chunks as the kernel counts them here.
+            _ => Way::Copied(1),
+        }
+    }
+
+    /// How many descriptors `len` bytes at `at` take.
+    #[inline(always)]
+    fn pieces_of(&self, at: u64, len: u64) -> u32 {
+        let frame = u64::from(self.shape.frame);
+        let first = self.piece(at, len);
+        if first == len { 1 } else { 1 + (len - first).div_ceil(frame) as u32 }
+    }
+
+    /// Bytes of the first descriptor for `left` bytes at `at`: none crosses a chunk where those are
+    /// aligned, or is longer than one.
+    #[inline(always)]
+    fn piece(&self, at: u64, left: u64) -> u64 {
+        let frame = u64::from(self.shape.frame);
+        let skip = if self.shape.unaligned { 0 } else { at & (frame - 1) };
+        left.min(frame - skip)
+    }
+
+    /// Writes the descriptors of `frame`, which is of the region, from the reserved slot `slot` on, and
+    /// lends it to the kernel; returns how many.
+    #[inline(always)]
+    fn put(&self, ring: &MappedRing, frame: Frame, slot: u32) -> u32 {
+        let region = &self.queue.region;
+        let Some(mut at) = region.address(&frame) else { return 0 };
+        let mut left = frame.len() as u64;
+        let pieces = self.pieces_of(at, left);
+        region.lend(frame, self.queue.sending, pieces);
+        for i in 0..pieces {
+            let len = self.piece(at, left);
+            let options = if i + 1 < pieces { XDP_PKT_CONTD } else { 0 };
+            let descriptor = XdpDesc { addr: at, len: len as u32, options };
+            // SAFETY: one of the reserved slots of this TX ring.
+            unsafe { ring.set_descriptor(self.tx.slot(slot + i), descriptor) };
+            (at, left) = (at + len, left - len);
+        }
+        pieces
+    }
+
+    /// How many of the first frames of `batch` go out now; has copies ready for those that need one.
+    #[inline]
+    fn plan(&mut self, batch: &Batch) -> usize {
+        let limit = self.queue.completion.size() - self.descriptors;
+        let wanted = if self.shape.pieces { limit } else { limit.min(batch.len() as u32) };
+        let room = self.tx.reserve(wanted);
+        let (mut used, mut copies, mut taken) = (0, 0, 0);
+        for frame in batch.iter() {
+            let way = self.way(frame);
+            used += way.pieces();
+            if used > room {
+                break;
+            }
+            copies += usize::from(way.is_copied());
+            taken += 1;
+        }
+        if copies == 0 { taken } else { self.prepare_copies(batch, taken, copies) }
+    }
+
+    /// Takes frames for `copies` copies; if there are fewer, the first frames of `batch` that make do with
+    /// those go out now.
+    fn prepare_copies(&mut self, batch: &Batch, taken: usize, copies: usize) -> usize {
+        let mut left = self.pool.take(&mut self.copies, copies);
+        if left == copies {
+            return taken;
+        }
+        let mut fits = |frame: &&Frame| {
+            let copied = usize::from(self.way(frame).is_copied());
+            left.checked_sub(copied).map(|now| left = now).is_some()
+        };
+        batch.iter().take(taken).take_while(|frame| fits(frame)).count()
+    }
+
+    /// Takes back what has been sent, and counts it.
+    fn reclaim(&mut self) {
+        let (mut packets, mut bytes) = (0, 0);
+        loop {
+            let n = self.completion.available(PORTION);
+            if n == 0 {
+                break;
+            }
+            for i in 0..n {
+                // SAFETY: one of the available slots of this completion ring.
+                let raw = unsafe { self.queue.completion.address(self.completion.slot(i)) };
+                match self.queue.region.take_back(address(raw), self.queue.sending) {
+                    Returned::Frame(frame) => {
+                        packets += 1;
+                        bytes += frame.len() as u64;
+                        self.portion.as_vec().push(frame);
+                    }
+                    Returned::Piece => {}
+                    Returned::Stranger => self.strangers += 1,
+                }
+            }
+            self.completion.release(n);
+            self.descriptors = self.descriptors.saturating_sub(n);
+            self.portion.clear();
+        }
+        if packets > 0 {
+            self.frames = self.frames.saturating_sub(packets as u32);
+            self.counters.packets.add(packets);
+            self.counters.bytes.add(bytes);
+            self.progress = 0;
+        }
+        self.queue.gauge.sending.store(self.frames, Ordering::Relaxed);
+    }
+
+    /// Has the kernel send, as long as that brings something forward.
+    fn send(&mut self) -> Result<()> {
+        let mut left = self.unsent();
+        while left > 0 && self.wants_wakeup() {
+            self.wake()?;
+            self.reclaim();
+            let now = self.unsent();
+            if now >= left {
+                break;
+            }
+            left = now;
+        }
+        Ok(())
+    }
+
+    /// Descriptors that the kernel has not taken.
+    fn unsent(&self) -> u32 {
+        self.queue.tx.as_ref().map_or(0, MappedRing::occupied)
+    }
+
+    fn wants_wakeup(&self) -> bool {
+        !self.flagged || self.queue.tx.as_ref().is_some_and(MappedRing::needs_wakeup)
+    }
+
+    fn wake(&mut self) -> Result<()> {
+        self.counters.system_calls.add(1);
+        let Err(error) = self.queue.socket().wake_tx() else { return Ok(()) };
+        match error.raw_os_error().map(Errno::from_raw_os_error) {
+            // More than one call sends; the device or the completion ring is full; or the link is down and
+            // may come back. What is not sent stays in the ring.
+            Some(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::INTR | Errno::NETDOWN) => {
+                Ok(())
+            }
+            // xsk_check_common(): the socket is no longer bound.
+            Some(Errno::NXIO) => {
+                Err(Error::failed(self.interface.as_ref(), "the interface was removed"))
+            }
+            _ => Err(Error::io(self.interface.as_ref(), "sendto", error)),
+        }
+    }
+
+    /// Kicks a kernel that has been silent for too long, whatever it says.
+    fn check_stall(&mut self) -> Result<()> {
+        if self.frames == 0 {
+            return Ok(());
+        }
+        let now = clock::monotonic_ns();
+        if self.progress == 0 {
+            self.progress = now;
+        } else if now.saturating_sub(self.progress) > STALL {
+            self.progress = now;
+            self.counters.stalls.add(1);
+            self.wake()?;
+            self.reclaim();
+        }
+        Ok(())
+    }
+}
+
+impl Transmit for Transmitter {
+    #[inline]
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        if self.queue.completion.size() - self.descriptors < 2 * batch.len() as u32 {
+            self.reclaim();
+        }
+        let taken = self.plan(batch);
+        let Some(ring) = &self.queue.tx else { return 0 };
+        let (mut used, mut sent, mut errors, mut copied) = (0, 0, 0, 0);
+        for mut frame in batch.drain(taken) {
+            match self.way(&frame) {
+                Way::Direct(_) => {}
+                Way::Copied(_) => {
+                    let copy = self.copies.pop().and_then(|mut copy| {
+                        let fits = copy.fill(frame.data());
+                        fits.then_some(copy)
+                    });
+                    let Some(copy) = copy else {
+                        errors += 1;
+                        continue;
+                    };
+                    copied += 1;
+                    frame = copy;
+                }
+                Way::Refused => {
+                    errors += 1;
+                    continue;
+                }
+            }
+            used += self.put(ring, frame, used);
+            sent += 1;
+        }
+        self.copies.clear();
+        self.tx.publish(used);
+        self.descriptors += used;
+        self.frames += sent;
+        if errors > 0 {
+            self.counters.errors.add(errors);
+        }
+        if copied > 0 {
+            self.counters.copied.add(copied);
+        }
+        self.queue.gauge.sending.store(self.frames, Ordering::Relaxed);
+        taken
+    }
+
+    fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize {
+        let got = self.pool.take(batch, n);
+        if got < n {
+            self.reclaim();
+            return got + self.pool.take(batch, n - got);
+        }
+        got
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.reclaim();
+        self.send()?;
+        self.check_stall()
+    }
+
+    fn pending(&self) -> usize {
+        self.frames as usize
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Result<()> {
+        self.flush()?;
+        if self.descriptors < self.queue.completion.size() {
+            return Ok(());
+        }
+        self.counters.system_calls.add(1);
+        let waited = self.queue.socket().wait_writable(timeout);
+        waited.map_err(|error| Error::os(self.interface.as_ref(), error))?;
+        self.flush()
+    }
+}
+
+impl Drop for Transmitter {
+    fn drop(&mut self) {
+        let patience = Instant::now() + FAREWELL;
+        while self.flush().is_ok() && self.frames > 0 && Instant::now() < patience {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        // Those that are never sent go back to their pools with the queue.
+        self.counters.errors.add(u64::from(self.frames));
+    }
+}

@@ -1,0 +1,150 @@
+//! The AF_XDP port on veth pairs, in network namespaces of their own.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+mod traffic;
+
+use std::time::{Duration, Instant};
+
+use wirelane::mask::{Class, QueueMask, QueueSet};
+use wirelane::port::xdp::XdpPort;
+use wirelane::port::{Control, FrameCounts, OpenOptions, Port, Readiness, Rx, Spec, Take, Tx};
+use wirelane::{Batch, Error};
+use wirelane_testkit::netns::Namespace;
+use wirelane_testkit::packets;
+use wirelane_testkit::veth::VethPair;
+
+/// The modes that veth has.
+const MODES: [&str; 2] = ["native", "generic"];
+
+/// Two namespaces and the wire between them.
+struct Bench {
+    near: Namespace,
+    far: Namespace,
+    pair: VethPair,
+}
+
+impl Bench {
+    fn new(queues: u32, mtu: u32) -> Self {
+        let (near, far) = (Namespace::new(), Namespace::new());
+        let pair = VethPair::new(&near, &far, queues, mtu);
+        Self { near, far, pair }
+    }
+
+    /// Opens the near end, with `query` behind its name.
+    fn near(&self, query: &str, options: &OpenOptions) -> XdpPort {
+        open(&self.near, &format!("xdp:{}{query}", self.pair.a.interface), options).unwrap()
+    }
+
+    /// Opens the far end, with `query` behind its name.
+    fn far(&self, query: &str, options: &OpenOptions) -> XdpPort {
+        open(&self.far, &format!("xdp:{}{query}", self.pair.b.interface), options).unwrap()
+    }
+}
+
+fn open(ns: &Namespace, spec: &str, options: &OpenOptions) -> Result<XdpPort, Error> {
+    let spec: Spec = spec.parse()?;
+    ns.inside(|| XdpPort::open(&spec, options))
+}
+
+fn receiving() -> OpenOptions {
+    OpenOptions { take: Take::All, ..OpenOptions::default() }
+}
+
+fn sending() -> OpenOptions {
+    OpenOptions { receive: false, transmit: true, ..OpenOptions::default() }
+}
+
+fn both() -> OpenOptions {
+    OpenOptions { transmit: true, ..receiving() }
+}
+
+fn rx_mask(queues: &[usize]) -> QueueMask {
+    let rx = queues.iter().copied().collect::<QueueSet>();
+    QueueMask { enabled: true, rx, tx: QueueSet::NONE, other: false }
+}
+
+/// A packet that came out of a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Got {
+    queue: u16,
+    sequence: Option<u64>,
+    bytes: Vec<u8>,
+    timestamp: u64,
+}
+
+/// Everything that one end has now, without waiting.
+fn take(rx: &mut Rx, into: &mut Vec<Got>) -> usize {
+    let mut batch = Batch::new(7);
+    let mut total = 0;
+    loop {
+        let n = rx.receive(&mut batch);
+        if n == 0 {
+            return total;
+        }
+        total += n;
+        into.extend(batch.iter().map(|frame| {
+            assert_eq!(frame.class(), Class::Rx);
+            Got {
+                queue: frame.queue(),
+                sequence: packets::sequence(frame.data()),
+                bytes: frame.data().to_vec(),
+                timestamp: frame.timestamp(),
+            }
+        }));
+        batch.clear();
+    }
+}
+
+/// Stops the port and receives to the end.
+fn finish(control: &dyn Control, ends: &mut [Rx]) -> Vec<Got> {
+    control.stop();
+    let mut got = Vec::new();
+    for rx in ends {
+        let patience = Instant::now() + Duration::from_secs(10);
+        loop {
+            take(rx, &mut got);
+            match rx.readiness().unwrap() {
+                Readiness::End => break,
+                Readiness::After(time) | Readiness::Descriptor(_, time) => {
+                    std::thread::sleep(time.min(Duration::from_millis(1)));
+                }
+                Readiness::Now => {}
+            }
+            assert!(Instant::now() < patience, "no end");
+        }
+    }
+    got
+}
+
+/// Sends everything and waits until it has left. `meanwhile` runs after every batch.
+fn send(tx: &mut Tx, frames: impl IntoIterator<Item = Vec<u8>>, mut meanwhile: impl FnMut()) {
+    let mut frames = frames.into_iter().peekable();
+    let mut batch = Batch::new(32);
+    let patience = Instant::now() + Duration::from_secs(20);
+    while frames.peek().is_some() || !batch.is_empty() || tx.pending() > 0 {
+        let mut empty = Batch::new(32 - batch.len());
+        tx.allocate(&mut empty, 32);
+        while frames.peek().is_some()
+            && let Some(mut frame) = empty.pop()
+        {
+            assert!(frame.fill(&frames.next().unwrap()));
+            batch.push(frame).unwrap();
+        }
+        tx.transmit(&mut batch);
+        tx.flush().unwrap();
+        meanwhile();
+        assert!(Instant::now() < patience, "{} pending", tx.pending());
+    }
+}
+
+/// The sequence numbers of one queue, in the order of arrival.
+fn sequences(got: &[Got], queue: u16) -> Vec<u64> {
+    got.iter().filter(|got| got.queue == queue).filter_map(|got| got.sequence).collect()
+}
+
+/// Nothing is in the hands of the program, and nobody has anything to complain of.
+fn assert_conserved(port: &dyn Port) {
+    let counts: FrameCounts = port.frames();
+    assert_eq!(counts.held(), 0, "{counts:?}");
+    assert_eq!(port.late_notes(), [] as [String; 0]);
+}
