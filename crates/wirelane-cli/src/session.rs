@@ -11,13 +11,32 @@ use wirelane::capture::live::Capture;
 use wirelane::forward::Forward;
 use wirelane::mask::MAX_QUEUES;
 use wirelane::placement::Placement;
-use wirelane::port::PortInfo;
+use wirelane::port::{OpenOptions, PortInfo, Take};
 use wirelane::privilege::{self, User};
 use wirelane::stats::QueueStats;
 use wirelane::{Error, ErrorKind, QueueSet, Result};
 
 use crate::args;
 use crate::output::{self, progress::Progress};
+
+/// What ports take that take packets away from the host.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TakeArgs {
+    /// On xdp: ports, take every packet away from the host: it is no longer reachable over the interface
+    #[arg(long, help_heading = "Machine")]
+    all: bool,
+    /// On xdp: ports, leave ARP, neighbour discovery, SSH, DNS and DHCP to the host
+    #[arg(long, help_heading = "Machine")]
+    keep_management: bool,
+}
+
+impl TakeArgs {
+    /// Puts them into the options of a port.
+    pub(crate) fn apply(&self, options: &mut OpenOptions) {
+        options.take = if self.all { Take::All } else { Take::Undecided };
+        options.keep_management = self.keep_management;
+    }
+}
 
 /// Options of such a command.
 #[derive(Args, Clone, Debug)]

@@ -14,7 +14,7 @@ use wirelane::{Error, QueueMask, Result, clock};
 use crate::args::{self, Masks};
 use crate::control::ControlServer;
 use crate::output::{self, summary::Summary};
-use crate::session::{self, Privileges, SessionArgs, Signals};
+use crate::session::{self, Privileges, SessionArgs, Signals, TakeArgs};
 
 /// Capture packets from all selected queues in parallel.
 ///
@@ -64,6 +64,8 @@ pub(crate) struct CaptureArgs {
     /// Most memory between the receiving threads and the writer, in bytes
     #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "256M", help_heading = "Machine")]
     buffer: u64,
+    #[command(flatten)]
+    take: TakeArgs,
     #[command(flatten)]
     session: SessionArgs,
 }
@@ -119,7 +121,7 @@ pub(crate) fn is_input(spec: &Spec, path: &Path) -> bool {
 
 fn open_options(args: &CaptureArgs) -> Result<OpenOptions> {
     let ring = args.ring.map(usize::try_from).transpose();
-    Ok(OpenOptions {
+    let mut options = OpenOptions {
         mask: QueueMask {
             enabled: true,
             rx: args.masks.rx_queues.clone(),
@@ -134,7 +136,10 @@ fn open_options(args: &CaptureArgs) -> Result<OpenOptions> {
         latency: None,
         ring_bytes: ring
             .map_err(|_| Error::usage("--ring", "more than this machine can address"))?,
-    })
+        ..OpenOptions::default()
+    };
+    args.take.apply(&mut options);
+    Ok(options)
 }
 
 /// The CPUs of the queues.

@@ -13,7 +13,7 @@ use wirelane::{Error, QueueMask, QueueSet, Result, clock};
 use super::capture::is_input;
 use crate::args;
 use crate::output::{self, summary::Summary};
-use crate::session::{self, Privileges, SessionArgs, Signals};
+use crate::session::{self, Privileges, SessionArgs, Signals, TakeArgs};
 
 /// Forward packets between two ports, or back through one with swapped MAC addresses.
 ///
@@ -58,6 +58,8 @@ pub(crate) struct ForwardArgs {
     /// Receive ring per queue, in bytes
     #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Machine")]
     ring: Option<u64>,
+    #[command(flatten)]
+    take: TakeArgs,
     #[command(flatten)]
     session: SessionArgs,
 }
@@ -143,8 +145,9 @@ impl Plan {
                     return Err(Error::usage("--json", "standard output already takes packets")
                         .help("write the packets to a file"));
                 }
-                let on_interface =
-                    |spec: &Spec| matches!(spec.backend, None | Some(Backend::Packet));
+                let on_interface = |spec: &Spec| {
+                    matches!(spec.backend, None | Some(Backend::Packet | Backend::Xdp))
+                };
                 if on_interface(first) && on_interface(second) && first.name == second.name {
                     return Err(same_port(&first.name));
                 }
@@ -168,7 +171,7 @@ impl Plan {
         let ring_bytes = args.ring.map(usize::try_from).transpose();
         let ring_bytes =
             ring_bytes.map_err(|_| Error::usage("--ring", "more than this machine can address"))?;
-        let mut ports = Vec::new();
+        let mut wanted = Vec::new();
         for (position, spec) in self.specs.iter().enumerate() {
             let receive = position == 0 || !self.one_way;
             let transmit = position == 1 || self.specs.len() == 1 || !self.one_way;
@@ -176,7 +179,7 @@ impl Plan {
             // Nothing of what a file holds is on its way already, whoever sent it once.
             let is_file = spec.backend == Some(Backend::File);
             let tx = if is_file && rx == QueueSet::All { QueueSet::All } else { QueueSet::NONE };
-            let options = OpenOptions {
+            let mut options = OpenOptions {
                 mask: QueueMask { enabled: true, rx, tx, other: args.other },
                 receive,
                 transmit,
@@ -186,7 +189,15 @@ impl Plan {
                 placement: placement.clone(),
                 ..OpenOptions::default()
             };
-            if is_file && transmit {
+            args.take.apply(&mut options);
+            wanted.push((spec, options));
+        }
+        let pairs: Vec<_> = wanted.iter().map(|(spec, options)| (*spec, options)).collect();
+        let memory = port::shared_memory(&pairs)?;
+        let mut ports = Vec::new();
+        for (spec, mut options) in wanted {
+            options.memory.clone_from(&memory);
+            if spec.backend == Some(Backend::File) && options.transmit {
                 privileges.give_away()?;
             }
             ports.push(port::open(spec, &options).map_err(|error| privileges.explain(error))?);

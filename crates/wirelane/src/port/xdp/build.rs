@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use wirelane_os::bpf;
+use wirelane_os::packet::PacketSocket;
 use wirelane_os::xdp::{XDP_COPY, XDP_USE_NEED_WAKEUP, XDP_USE_SG, XDP_ZEROCOPY};
 
 use super::config::{Config, Pools, Shape};
@@ -40,6 +41,7 @@ pub(super) struct Built {
     attachment: Option<Attachment>,
     queues: Vec<(Arc<Queue>, Option<Intake>)>,
     zero_copy: bool,
+    promiscuous: Option<PacketSocket>,
 }
 
 /// What a port is made of.
@@ -200,7 +202,8 @@ impl Draft {
             None => Ok(false),
         };
         let zero_copy = zero_copy.map_err(|error| Error::os(self.device.name.as_str(), error))?;
-        Ok(Built { attachment, queues, zero_copy })
+        let promiscuous = options.promiscuous.then(|| self.promiscuous()).transpose()?;
+        Ok(Built { attachment, queues, zero_copy, promiscuous })
     }
 
     /// Hands out the ends.
@@ -215,7 +218,8 @@ impl Draft {
         let queues = built.queues.iter().map(|(queue, _)| Arc::clone(queue)).collect();
         let mask = options.mask.clone();
         let (config, shape) = (self.config, self.shape);
-        let handle = Handle::new(spec.clone(), self.device, mask, built.attachment, queues);
+        let (program, promiscuous) = (built.attachment, built.promiscuous);
+        let handle = Handle::new(spec.clone(), self.device, mask, program, queues, promiscuous);
         let handle = Arc::new(handle);
         let (mut rx, mut tx, mut censuses) = (Vec::new(), Vec::new(), Vec::new());
         for ((queue, intake), memory) in built.queues.into_iter().zip(memory) {
@@ -308,6 +312,15 @@ impl Draft {
 
     fn pools(&self, request: &Request) -> Pools {
         self.config.pools(&self.shape, request.receive, request.transmit)
+    }
+
+    /// A socket that holds the wish for promiscuous mode, which the kernel forgets when it is closed.
+    fn promiscuous(&self) -> Result<PacketSocket> {
+        let wished = PacketSocket::open().and_then(|socket| {
+            socket.set_promiscuous(self.device.index, true)?;
+            Ok(socket)
+        });
+        wished.map_err(|error| Error::os(self.device.name.as_str(), error))
     }
 
     fn attach(&self, mode: Mode, options: &OpenOptions) -> Result<Attachment> {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use wirelane_os::packet::PacketSocket;
 use wirelane_os::xdp::wait_for_receivers;
 
 use super::device::Device;
@@ -28,6 +29,8 @@ struct State {
     attachment: Option<Attachment>,
     /// Empty once the port is gone, so that its sockets can be closed.
     queues: Vec<Arc<Queue>>,
+    /// Holds the wish for promiscuous mode, which the kernel forgets when it is closed.
+    promiscuous: Option<PacketSocket>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,12 +47,19 @@ impl Handle {
         mask: QueueMask,
         attachment: Option<Attachment>,
         queues: Vec<Arc<Queue>>,
+        promiscuous: Option<PacketSocket>,
     ) -> Self {
         Self {
             spec,
             device,
             stopped: AtomicBool::new(false),
-            state: Mutex::new(State { mask, phase: Phase::Opened, attachment, queues }),
+            state: Mutex::new(State {
+                mask,
+                phase: Phase::Opened,
+                attachment,
+                queues,
+                promiscuous,
+            }),
             notes: Mutex::default(),
         }
     }
@@ -97,9 +107,11 @@ impl Handle {
     pub(super) fn release(&self) {
         self.stop();
         let mut state = lock(&self.state);
-        let (attachment, queues) = (state.attachment.take(), std::mem::take(&mut state.queues));
+        let queues = std::mem::take(&mut state.queues);
+        let gone = (state.attachment.take(), state.promiscuous.take(), queues);
+        // Closing sockets takes time, and whoever asks for the masks need not wait.
         drop(state);
-        drop((attachment, queues));
+        drop(gone);
     }
 
     /// Says if the program did not stay on the interface until now.
