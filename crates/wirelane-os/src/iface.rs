@@ -142,6 +142,18 @@ pub fn mtu(name: &str) -> Result<u32> {
     u32::try_from(mtu).map_err(|_| OsError::from_errno("ioctl SIOCGIFMTU", name, libc::ERANGE))
 }
 
+/// Sets the largest payload of a frame in bytes, link-layer header excluded.
+///
+/// # Errors
+/// `EINVAL` for what the driver does not take, `EPERM` without CAP_NET_ADMIN, and as [`index`].
+pub fn set_mtu(name: &str, mtu: u32) -> Result<()> {
+    const CALL: &str = "ioctl SIOCSIFMTU";
+    let mut request = request(name, CALL)?;
+    let mtu = libc::c_int::try_from(mtu);
+    request.ifr_ifru.ifru_mtu = mtu.map_err(|_| OsError::from_errno(CALL, name, libc::EINVAL))?;
+    ioctl(&mut request, libc::SIOCSIFMTU, CALL, name)
+}
+
 /// The link type (`ARPHRD_*`) of an interface, e.g. 1 for Ethernet, 772 for a loopback, 65534 for none.
 ///
 /// # Errors

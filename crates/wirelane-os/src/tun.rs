@@ -6,9 +6,10 @@
 
 use crate::error::{OsError, Result};
 use crate::iface;
+use crate::packet::{SockFilter, SockFprog, VirtioNetHdr};
 use rustix::fs::{Mode, OFlags};
 use std::ffi::CStr;
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// The most queues of a device (`MAX_TAP_QUEUES`).
@@ -139,6 +140,26 @@ impl Tap {
         self.control(libc::TUNSETOFFLOAD, mask.into(), "ioctl TUNSETOFFLOAD")
     }
 
+    /// Gives the device a classic BPF program: of what it sends, only packets for which the program
+    /// returns more than 0 get to a queue, cut to so many bytes. Replaces the one before, between
+    /// two packets.
+    ///
+    /// # Errors
+    /// `EINVAL` for an invalid program, `EBADFD` when the device is gone.
+    pub fn set_filter(&self, program: &[SockFilter]) -> Result<()> {
+        const CALL: &str = "ioctl TUNATTACHFILTER";
+        let Some(fd) = self.queue(0) else {
+            return Err(OsError::from_errno(CALL, &*self.name, libc::ENXIO));
+        };
+        let Ok(len) = u16::try_from(program.len()) else {
+            return Err(OsError::from_errno(CALL, &*self.name, libc::EINVAL));
+        };
+        let raw = SockFprog { len, filter: program.as_ptr() };
+        // SAFETY: the kernel reads `len` instructions at the pointer, which is a slice of as many.
+        let status = unsafe { libc::ioctl(fd.as_raw_fd(), TUNATTACHFILTER, &raw) };
+        if status < 0 { Err(OsError::last(CALL, &*self.name)) } else { Ok(()) }
+    }
+
     /// Whether the device stays when its descriptors are closed.
     ///
     /// # Errors
@@ -178,6 +199,37 @@ pub fn write(queue: impl AsFd, packet: &[u8]) -> io::Result<usize> {
 pub fn read(queue: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::io::read(queue, buffer)?)
 }
+
+/// Writes one packet and its `virtio_net_hdr` to a device with [`Options::vnet_hdr`]; the device
+/// receives it. Whole or not at all.
+///
+/// # Errors
+/// As [`write()`].
+pub fn write_with_header(queue: impl AsFd, header: &VirtioNetHdr, packet: &[u8]) -> io::Result<()> {
+    let parts = [IoSlice::new(header.as_bytes()), IoSlice::new(packet)];
+    rustix::io::writev(queue, &parts)?;
+    Ok(())
+}
+
+/// Reads one packet and its `virtio_net_hdr` from a device with [`Options::vnet_hdr`]. Returns the
+/// length of the packet; what is beyond the buffer is lost.
+///
+/// # Errors
+/// As [`read()`].
+pub fn read_with_header(
+    queue: impl AsFd,
+    header: &mut VirtioNetHdr,
+    packet: &mut [u8],
+) -> io::Result<usize> {
+    let mut parts = [IoSliceMut::new(header.as_bytes_mut()), IoSliceMut::new(packet)];
+    let total = rustix::io::readv(queue, &mut parts)?;
+    Ok(total.saturating_sub(size_of::<VirtioNetHdr>()))
+}
+
+/// `TUNATTACHFILTER`, `_IOW('T', 213, struct sock_fprog)`: absent from the libc crate.
+const TUNATTACHFILTER: libc::Ioctl =
+    (1 << 30 | (size_of::<SockFprog>() as libc::Ioctl) << 16 | (b'T' as libc::Ioctl) << 8 | 213)
+        as _;
 
 fn attach(name: &mut String, multi_queue: bool, options: Options) -> Result<OwnedFd> {
     const CALL: &str = "ioctl TUNSETIFF";
@@ -266,6 +318,36 @@ mod tests {
             tap.set_persist(false).unwrap();
             drop(tap);
             assert!(testing::eventually(|| !iface::exists("wl-p").unwrap()));
+        });
+    }
+
+    #[test]
+    fn privileged_headers_and_filters() {
+        testing::in_new_namespace(|| {
+            let options = Options { vnet_hdr: true, ..Options::default() };
+            let tap = Tap::open("wl-f", 1, options).unwrap();
+            let fd = || tap.queue(0).unwrap();
+            let ret = |k| [SockFilter { code: 0x06, jt: 0, jf: 0, k }];
+            tap.set_filter(&ret(u32::MAX)).unwrap();
+            iface::up("wl-f").unwrap();
+            // A host that comes up says so (router solicitation, multicast reports).
+            let (mut header, mut packet) = (VirtioNetHdr::default(), [0; 2048]);
+            let mut read = || read_with_header(fd(), &mut header, &mut packet).ok();
+            let mut found = None;
+            assert!(testing::eventually(|| {
+                found = found.or_else(&mut read);
+                found.is_some()
+            }));
+            assert!(found.unwrap() >= 42, "{found:?}");
+            tap.set_filter(&ret(0)).unwrap();
+            while read().is_some() {}
+            iface::down("wl-f").unwrap();
+            iface::up("wl-f").unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            assert_eq!(read(), None);
+            assert_eq!(tap.set_filter(&[]).unwrap_err().errno(), Some(libc::EINVAL));
+            write_with_header(fd(), &VirtioNetHdr::default(), &[0xff; 60]).unwrap();
+            assert!(write_with_header(fd(), &VirtioNetHdr::default(), &[0xff; 5]).is_err());
         });
     }
 

@@ -262,6 +262,22 @@ pub struct VirtioNetHdr {
 }
 layout!(VirtioNetHdr, 10, { flags: 0, gso_type: 1, hdr_len: 2, gso_size: 4, csum_start: 6, csum_offset: 8 });
 
+impl VirtioNetHdr {
+    /// As it goes to the kernel.
+    pub fn as_bytes(&self) -> &[u8] {
+        // SAFETY: plain integers without padding between or after them, as asserted above.
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
+    }
+
+    /// For the kernel to write.
+    pub fn as_bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `as_bytes`; every value of the bytes is one of the integers.
+        unsafe {
+            std::slice::from_raw_parts_mut(std::ptr::from_mut(self).cast(), size_of::<Self>())
+        }
+    }
+}
+
 /// The checksum is partial: complete it from `csum_start` on.
 pub const VIRTIO_NET_HDR_F_NEEDS_CSUM: u8 = 1;
 /// The checksum was verified.
