@@ -1,5 +1,7 @@
 //! What a property needs of the world around a port.
 
+use std::time::Duration;
+
 use wirelane::Result;
 use wirelane::port::{FrameCounts, OpenOptions, Port};
 
@@ -25,8 +27,8 @@ pub(crate) trait Bed {
     /// Everything that the port has transmitted and this was not told of yet.
     fn observe(&mut self) -> Vec<Observed>;
 
-    /// The host of the port sends `frame` itself, through the TX queue returned; `None` where there
-    /// is no host or nobody can say the queue.
+    /// The host of the port sends `frame` itself, through the TX queue returned; `None` where nobody can
+    /// say the queue.
     fn host_sends(&mut self, frame: &[u8]) -> Option<u16> {
         let _ = frame;
         None
@@ -84,10 +86,10 @@ pub(crate) struct Promises {
     pub(crate) held: Held,
     /// Whether a transmitting end can be full, and everything that it took arrives nevertheless.
     pub(crate) fills: bool,
+    /// After this time nothing is on its way any more.
+    pub(crate) calm: Duration,
     /// The addresses of the port and of its neighbour.
     pub(crate) macs: [[u8; 6]; 2],
-    /// Whether nobody but the test sends on the medium.
-    pub(crate) silent: bool,
 }
 
 /// What becomes of packets of the classes TX and OTHER.

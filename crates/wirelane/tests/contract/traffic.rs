@@ -71,15 +71,15 @@ pub(crate) struct Ledger {
     pub(crate) seen: u64,
     /// Their bytes on the wire.
     pub(crate) bytes: u64,
-    /// Frames that were not made by this session.
-    pub(crate) strangers: u64,
+    /// Frames of an earlier session, which nobody waited for.
+    pub(crate) late: u64,
 }
 
 impl Ledger {
     /// Expects frames of `run` for `queue`, which are as [`Tag::frame`] makes them.
     pub(crate) fn new(run: u8, queue: u16, flow: u16, macs: [[u8; 6]; 2], snaplen: u32) -> Self {
         let snaplen = snaplen as usize;
-        Self { run, queue, flow, macs, snaplen, next: 0, seen: 0, bytes: 0, strangers: 0 }
+        Self { run, queue, flow, macs, snaplen, next: 0, seen: 0, bytes: 0, late: 0 }
     }
 
     /// Checks a frame that came on `queue`, if that is known. True if it is one of ours.
@@ -88,10 +88,11 @@ impl Ledger {
     /// It is not what was sent, came twice, late, or on another queue.
     #[track_caller]
     pub(crate) fn check(&mut self, queue: Option<u16>, bytes: &[u8]) -> bool {
-        let Some(tag) = Tag::of(bytes).filter(|tag| tag.run == self.run) else {
-            self.strangers += 1;
+        let tag = Tag::of(bytes).expect("a frame that this test has not made");
+        if tag.run != self.run {
+            self.late += 1;
             return false;
-        };
+        }
         let place = format!("frame {} of queue {}", tag.number, tag.queue);
         assert_eq!(u16::from(tag.queue), self.queue, "{place} came on the wrong queue");
         assert_eq!(queue.unwrap_or(self.queue), self.queue, "{place} says another queue");
@@ -111,7 +112,7 @@ impl Ledger {
 
     /// A ledger that has seen nothing of what `other` expects.
     pub(crate) fn like(other: &Self) -> Self {
-        Self { next: 0, seen: 0, bytes: 0, strangers: 0, snaplen: usize::MAX, ..other.clone() }
+        Self { next: 0, seen: 0, bytes: 0, late: 0, snaplen: usize::MAX, ..other.clone() }
     }
 
     /// The queue of the frames expected.

@@ -3,7 +3,9 @@
 pub(crate) mod packet;
 pub(crate) mod sim;
 mod tap;
-mod veth;
+pub(crate) mod veth;
+
+use std::time::Duration;
 
 use wirelane::Result;
 use wirelane::port::{self, OpenOptions, Port};
@@ -39,8 +41,13 @@ pub(crate) trait Medium: Send {
     /// As [`Bed::observe`].
     fn observe(&mut self) -> Vec<Observed>;
 
-    /// As [`Bed::host_sends`].
+    /// As [`Bed::host_sends`]. `None` if the frame is sent and nobody can say through which queue.
     fn host_sends(&mut self, frame: &[u8]) -> Option<u16>;
+
+    /// As [`Promises::calm`].
+    fn calm(&self) -> Duration {
+        Duration::from_millis(20)
+    }
 
     /// As [`Bed::lost_before`].
     fn lost_before(&mut self) -> u64;

@@ -19,7 +19,8 @@ pub(crate) fn on_veth(queues: u16) -> OnInterface<Veth> {
     on(Veth::new(queues), queues, true)
 }
 
-fn on<M: Medium>(medium: M, queues: u16, fills: bool) -> OnInterface<M> {
+/// On the interface of `medium`, which has as many queues.
+pub(crate) fn on<M: Medium>(medium: M, queues: u16, fills: bool) -> OnInterface<M> {
     let promises = Promises {
         backend: "packet",
         mode: "tpacket-v3",
@@ -32,8 +33,8 @@ fn on<M: Medium>(medium: M, queues: u16, fills: bool) -> OnInterface<M> {
         hold: 64,
         held: Held::Blocks,
         fills,
+        calm: medium.calm(),
         macs: medium.macs(),
-        silent: true,
     };
     // The kernel decides through which TX queue a frame leaves.
     OnInterface { medium, promises, query: QUICK, steers: false }

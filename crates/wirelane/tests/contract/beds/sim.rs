@@ -1,5 +1,7 @@
 //! Two simulated ports at a cable: one is under test, the other injects and observes.
 
+use std::time::Duration;
+
 use wirelane::port::sim::{Sim, cable};
 use wirelane::port::{FrameCounts, OpenOptions, Port, Rx, Tx};
 use wirelane::{Batch, Result};
@@ -45,8 +47,8 @@ impl Cable {
             hold: 256,
             held: Held::Frames,
             fills: false,
+            calm: Duration::ZERO,
             macs: MACS,
-            silent: true,
         };
         let leads = |flow: u16| {
             let tag = Tag { run: 0, queue: 0, length: 60, number: 0 };

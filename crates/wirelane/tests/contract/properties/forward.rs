@@ -20,9 +20,10 @@ pub(crate) fn received_frames_go_back_with_their_addresses_swapped(bed: &mut dyn
             let mut left = 32;
             while left > 0 {
                 let rx = &mut session.rx[place];
-                left -= rx.receive(&mut batch);
+                rx.receive(&mut batch);
+                batch.retain(|frame| check(rx, &mut session.received[place], frame));
+                left -= batch.len();
                 for frame in batch.iter_mut() {
-                    check(rx, &mut session.received[place], frame);
                     ethernet::swap_addresses(frame.data_mut()).unwrap();
                 }
                 session.taken[place] += batch.len() as u32;
@@ -60,10 +61,9 @@ pub(crate) fn received_frames_leave_through_another_port(bed: &mut dyn Bed) -> V
             let mut left = 32;
             while left > 0 {
                 let rx = &mut from.rx[place];
-                left -= rx.receive(&mut batch);
-                for frame in batch.iter() {
-                    check(rx, &mut from.received[place], frame);
-                }
+                rx.receive(&mut batch);
+                batch.retain(|frame| check(rx, &mut from.received[place], frame));
+                left -= batch.len();
                 to.taken[place] += batch.len() as u32;
                 let tx = &mut to.tx[place];
                 while !batch.is_empty() {

@@ -176,9 +176,7 @@ fn take(session: &mut Session<'_>, place: usize, held: &mut Vec<Frame>) -> usize
     let rx = &mut session.rx[place];
     let mut total = 0;
     while rx.receive(&mut batch) > 0 {
-        for frame in batch.iter() {
-            check(rx, &mut session.received[place], frame);
-        }
+        batch.retain(|frame| check(rx, &mut session.received[place], frame));
         let n = batch.len();
         total += n;
         held.extend(batch.drain(n));

@@ -17,8 +17,7 @@ pub(crate) fn what_is_in_the_rings_is_received_after_the_stop(bed: &mut dyn Bed)
     for place in 0..session.rx.len() {
         assert_eq!(session.inject(place, 48, mixed), 48);
     }
-    // The medium is done with them when it has nothing to do.
-    thread::sleep(Duration::from_millis(30));
+    session.calm();
     session.control.stop();
     session.control.stop();
     let injected = session.injected.clone();

@@ -18,7 +18,8 @@ pub(crate) fn nothing_comes_before_the_start(bed: &mut dyn Bed) -> Verified {
         session.inject(place, 30, short);
     }
     session.injected.fill(0);
-    for _ in 0..20 {
+    session.calm();
+    for _ in 0..10 {
         assert_eq!(session.receive(), 0, "a frame before the start");
         for rx in &mut session.rx {
             assert!(!matches!(rx.readiness().unwrap(), Readiness::End), "the end at the start");
@@ -54,7 +55,7 @@ pub(crate) fn batches_are_filled_as_far_as_they_go(bed: &mut dyn Bed) -> Verifie
         for place in 0..session.rx.len() {
             assert_eq!(session.inject(place, 60, short), 60);
             let deadline = Instant::now() + PATIENCE;
-            let mut missing = 60;
+            let mut missing = 60_u32;
             while missing > 0 {
                 let rx = &mut session.rx[place];
                 assert_eq!(rx.receive(&mut Batch::new(0)), 0, "there is no room");
@@ -66,9 +67,8 @@ pub(crate) fn batches_are_filled_as_far_as_they_go(bed: &mut dyn Bed) -> Verifie
                 let second = rx.receive(&mut batch);
                 assert!(first + second == batch.len() && batch.len() <= capacity);
                 for frame in batch.iter() {
-                    check(rx, &mut session.received[place], frame);
+                    missing -= u32::from(check(rx, &mut session.received[place], frame));
                 }
-                missing -= batch.len();
                 batch.clear();
                 if first == 0 {
                     assert!(Instant::now() < deadline, "no frames: {}", session.books());
@@ -109,7 +109,7 @@ pub(crate) fn times_and_watermarks_are_honest(bed: &mut dyn Bed) -> Verified {
         for place in 0..session.rx.len() {
             let before = clock::realtime_ns();
             assert_eq!(session.inject(place, 16, mixed), 16);
-            let (mut left, deadline) = (16, Instant::now() + PATIENCE);
+            let (mut left, deadline) = (16_u32, Instant::now() + PATIENCE);
             while left > 0 {
                 let rx = &mut session.rx[place];
                 let floor = rx.watermark();
@@ -117,12 +117,13 @@ pub(crate) fn times_and_watermarks_are_honest(bed: &mut dyn Bed) -> Verified {
                 let now = clock::realtime_ns() + SLACK;
                 for frame in session.batch.iter() {
                     let time = frame.timestamp();
-                    assert!((before..=now).contains(&time), "{time} not in {before}..={now}");
                     assert!(time >= floor, "{time} is older than promised, {floor}");
-                    check(rx, &mut session.received[place], frame);
+                    if check(rx, &mut session.received[place], frame) {
+                        assert!((before..=now).contains(&time), "{time} not in {before}..={now}");
+                        left -= 1;
+                    }
                 }
                 session.batch.clear();
-                left -= n;
                 if n == 0 {
                     assert!(Instant::now() < deadline, "no frames: {}", session.books());
                     pipeline::wait_any(&mut session.rx, Duration::from_millis(5)).unwrap();
