@@ -198,12 +198,7 @@ impl PacketSocket {
     /// # Errors
     /// `EINVAL` when the kernel's verifier refuses the program, `ENOMEM` when it is over `net.core.optmem_max`.
     pub fn attach_filter(&self, program: &[SockFilter]) -> Result<()> {
-        const CALL: &str = "setsockopt SO_ATTACH_FILTER";
-        let object = || format!("{} instructions", program.len());
-        let len = u16::try_from(program.len())
-            .map_err(|_| OsError::from_errno(CALL, object(), libc::EINVAL))?;
-        let raw = SockFprog { len, filter: program.as_ptr() };
-        socket::set(self.as_fd(), (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER), &raw, CALL, object)
+        attach_filter(self, program)
     }
 
     /// Removes the filter: every packet of the bound interface and protocol is received.
@@ -430,6 +425,19 @@ impl PacketSocket {
             .and_then(|index| iface::name(index).ok())
             .unwrap_or_else(|| "AF_PACKET".to_owned())
     }
+}
+
+/// [`PacketSocket::attach_filter`] for a socket of any kind.
+///
+/// # Errors
+/// As there.
+pub fn attach_filter(socket: impl AsFd, program: &[SockFilter]) -> Result<()> {
+    const CALL: &str = "setsockopt SO_ATTACH_FILTER";
+    let object = || format!("{} instructions", program.len());
+    let len = u16::try_from(program.len())
+        .map_err(|_| OsError::from_errno(CALL, object(), libc::EINVAL))?;
+    let raw = SockFprog { len, filter: program.as_ptr() };
+    socket::set(socket.as_fd(), (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER), &raw, CALL, object)
 }
 
 impl AsFd for PacketSocket {

@@ -53,7 +53,7 @@ fn operation(insn: SockFilter, after: usize) -> Result<Op, String> {
         let SockFilter { code, k, .. } = insn;
         return Err(match k.checked_sub(ANCILLARY) {
             Some(field) if Op::decode(SockFilter { k: 0, ..insn }).is_some() => {
-                format!("there is no ancillary field {field}")
+                format!("offset {} is before the packet, and no ancillary field {field}", k as i32)
             }
             _ => format!("there is no instruction {code:#x}"),
         });
@@ -71,6 +71,11 @@ fn operation(insn: SockFilter, after: usize) -> Result<Op, String> {
             if k >= MEMORY_CELLS =>
         {
             return Err(format!("there is no M[{k}], the last one is M[{}]", MEMORY_CELLS - 1));
+        }
+        Op::Jump(k) if k as i32 <= -1 => {
+            return Err(
+                "it jumps back, and the kernel takes no loops: protochain makes one".to_owned()
+            );
         }
         Op::Jump(k) => in_program(k)?,
         Op::Branch { jt, jf, .. } => {

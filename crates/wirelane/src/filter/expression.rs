@@ -18,7 +18,8 @@ use crate::error::Error;
 /// empty expression accepts everything. Names of hosts are looked up, as tcpdump does.
 ///
 /// # Errors
-/// libpcap's message and the place it is about, or what to install if there is no libpcap.
+/// libpcap's message and the place it is about, or what to install if there is no libpcap. A program
+/// that breaks the kernel's rules: one that is too long, or `protochain`, which libpcap makes a loop of.
 pub fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Program, ExpressionError> {
     let fail = |message: String| ExpressionError::new(expression, message);
     let library = pcap::library().map_err(|reason| {
@@ -191,7 +192,11 @@ impl Compiler {
             Some(answer.contains(PROBE))
         };
         // Before libpcap 1.10 the scanner takes such a number.
-        if expression.contains(PROBE) || message.contains(PROBE) || !all_taken("")? {
+        if expression.len() > LONGEST_SEARCHED
+            || expression.contains(PROBE)
+            || message.contains(PROBE)
+            || !all_taken("")?
+        {
             return None;
         }
         let tokens = tokens(expression);
@@ -206,6 +211,9 @@ impl Compiler {
         Some(tokens.get(refused - 1).cloned().unwrap_or(end..end))
     }
 }
+
+/// Bytes of an expression in which a place is searched for, which takes a dozen compilations.
+const LONGEST_SEARCHED: usize = 16 << 10;
 
 /// A number that the scanner refuses.
 const PROBE: &str = "99999999999";

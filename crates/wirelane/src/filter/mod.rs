@@ -19,6 +19,7 @@ mod expression;
 mod interpreter;
 pub mod jit;
 pub mod op;
+mod socket;
 mod translate;
 
 pub use self::check::MAX_INSTRUCTIONS;

@@ -153,10 +153,10 @@ struct Fact {
     x_most: u32,
 }
 
-struct Facts(Vec<Option<Fact>>);
+pub(super) struct Facts(Vec<Option<Fact>>);
 
 impl Facts {
-    fn gather(ops: &[Op], target: Target) -> Self {
+    pub(super) fn gather(ops: &[Op], target: Target) -> Self {
         let mut facts = Self(vec![None; ops.len()]);
         facts.meet(0, Fact { present: 0, x_most: 0 });
         for (at, op) in ops.iter().enumerate() {
@@ -204,6 +204,11 @@ impl Facts {
                 x_most: known.x_most.max(other.x_most),
             });
         }
+    }
+
+    /// What X is at most before instruction `at`.
+    pub(super) fn x_most(&self, at: usize) -> u32 {
+        self.get(at).map_or(u32::MAX, |fact| fact.x_most)
     }
 
     /// `None` if no way leads to it.
