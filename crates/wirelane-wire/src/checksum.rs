@@ -16,7 +16,7 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::Protocol;
+use crate::{Protocol, WireError};
 
 /// A partial internet checksum: a one's complement sum of big-endian 16-bit words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,36 +30,29 @@ impl Sum {
     /// zero byte followed it.
     #[inline]
     pub fn of(bytes: &[u8]) -> Self {
-        // RFC 1071 section 2 (B): the sum may be taken in native byte order and swapped once; and as
-        // 2^16 = 1 modulo 0xffff, in wider words. Independent lanes let the compiler use vectors, and
-        // no lane overflows below 16 GiB.
-        let (blocks, rest) = bytes.as_chunks::<32>();
-        let mut lanes = [0_u64; 8];
-        for block in blocks {
-            let (words, _) = block.as_chunks::<4>();
-            for (lane, word) in lanes.iter_mut().zip(words) {
-                *lane += u64::from(u32::from_ne_bytes(*word));
-            }
-        }
-        let (words, rest) = rest.as_chunks::<4>();
-        let mut sum = lanes.iter().sum::<u64>();
-        for word in words {
-            sum += u64::from(u32::from_ne_bytes(*word));
-        }
-        let last = match *rest {
-            [a] => [a, 0, 0, 0],
-            [a, b] => [a, b, 0, 0],
-            [a, b, c] => [a, b, c, 0],
-            _ => [0; 4],
-        };
-        sum += u64::from(u32::from_ne_bytes(last));
-        Self(u16::from_be(fold(sum)))
+        sum(bytes)
+    }
+
+    /// Copies `source` to the front of `target` and sums it on the way: one pass over memory instead
+    /// of two.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] when `target` is shorter than `source`; nothing is copied then.
+    #[inline]
+    pub fn copy(target: &mut [u8], source: &[u8]) -> Result<Self, WireError> {
+        copy(target, source)
     }
 
     /// The sum of one big-endian 16-bit field.
     #[inline]
     pub const fn of_field(field: u16) -> Self {
         Self(field)
+    }
+
+    /// The sum of the four 16-bit words of `number`: of fields that were added up without carry, say.
+    #[inline]
+    pub const fn of_number(number: u64) -> Self {
+        Self(fold(number))
     }
 
     /// The sum of both parts, each at an even offset of the covered data.
@@ -114,6 +107,70 @@ impl Sum {
     pub const fn is_valid(self) -> bool {
         self.0 == 0xffff
     }
+}
+
+/// Bytes per turn of the vectorised loops: with more, LLVM's vectoriser loses its way.
+const BLOCK: usize = 32;
+
+/// As [`Sum::of`], inlined whatever the optimiser thinks of it: a caller that is compiled for wider
+/// vectors (`#[target_feature]`) gets the loop for those.
+#[inline(always)]
+pub fn sum(bytes: &[u8]) -> Sum {
+    let (blocks, rest) = bytes.as_chunks::<BLOCK>();
+    let mut lanes = [0; BLOCK / 4];
+    for block in blocks {
+        add_block(&mut lanes, block);
+    }
+    Sum(u16::from_be(fold(lanes.iter().sum::<u64>() + short(rest))))
+}
+
+/// As [`Sum::copy`], inlined as [`sum`] is.
+///
+/// # Errors
+/// As there.
+#[inline(always)]
+pub fn copy(target: &mut [u8], source: &[u8]) -> Result<Sum, WireError> {
+    let have = target.len();
+    let needed = source.len();
+    let target = target.get_mut(..needed).ok_or(WireError::Truncated { needed, have })?;
+    let (blocks, rest) = source.as_chunks::<BLOCK>();
+    let (target_blocks, target_rest) = target.as_chunks_mut::<BLOCK>();
+    let mut lanes = [0; BLOCK / 4];
+    for (target, block) in target_blocks.iter_mut().zip(blocks) {
+        *target = *block;
+        add_block(&mut lanes, block);
+    }
+    // Of one length, as the slices are.
+    target_rest.copy_from_slice(rest);
+    Ok(Sum(u16::from_be(fold(lanes.iter().sum::<u64>() + short(rest)))))
+}
+
+/// RFC 1071 section 2 (B): the sum may be taken in native byte order and swapped once; and as
+/// 2^16 = 1 modulo 0xffff, in wider words. Independent lanes let the compiler use vectors, and no
+/// lane overflows below 128 GiB.
+#[inline(always)]
+fn add_block(lanes: &mut [u64; BLOCK / 4], block: &[u8; BLOCK]) {
+    let (words, _) = block.as_chunks::<4>();
+    for (lane, word) in lanes.iter_mut().zip(words) {
+        *lane += u64::from(u32::from_ne_bytes(*word));
+    }
+}
+
+/// The sum of what is left after the blocks, in native byte order.
+#[inline(always)]
+fn short(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<4>();
+    let mut sum = 0;
+    for word in words {
+        sum += u64::from(u32::from_ne_bytes(*word));
+    }
+    let last = match *rest {
+        [a] => [a, 0, 0, 0],
+        [a, b] => [a, b, 0, 0],
+        [a, b, c] => [a, b, c, 0],
+        _ => [0; 4],
+    };
+    sum + u64::from(u32::from_ne_bytes(last))
 }
 
 /// The checksum of one contiguous piece, as of an IPv4 header with a zeroed checksum field.
@@ -181,6 +238,20 @@ mod tests {
     }
 
     #[test]
+    fn copying_sums_the_same() {
+        let source: [u8; 200] = core::array::from_fn(|i| (i * 37 + 11) as u8);
+        for length in 0..=source.len() {
+            let (source, mut target) = (&source[..length], [0xa5; 201]);
+            assert_eq!(Sum::copy(&mut target, source), Ok(Sum::of(source)), "{length}");
+            assert_eq!((&target[..length], target[length]), (source, 0xa5));
+            if length > 0 {
+                let error = WireError::Truncated { needed: length, have: length - 1 };
+                assert_eq!(Sum::copy(&mut target[..length - 1], source), Err(error));
+            }
+        }
+    }
+
+    #[test]
     fn rfc_1624_example() {
         // Section 4: a header whose checksum is 0xdd2f, and a field that goes from 0x5555 to 0x3285.
         assert_eq!(update(0xdd2f, 0x5555, 0x3285), 0x0000);
@@ -202,6 +273,7 @@ mod tests {
 
     #[test]
     fn folding_carries_to_the_end() {
+        assert_eq!(Sum::of_number(0x1_ffff), Sum::of_field(1));
         assert_eq!(fold(u64::MAX), 0xffff);
         assert_eq!(fold(0xffff_ffff_0000_0001), 1);
         assert_eq!(fold(0), 0);

@@ -177,6 +177,8 @@ pub struct EtherType(pub u16);
 impl EtherType {
     /// IPv4.
     pub const IPV4: Self = Self(0x0800);
+    /// An Ethernet frame in a tunnel (transparent Ethernet bridging, RFC 1701).
+    pub const BRIDGED: Self = Self(0x6558);
     /// ARP.
     pub const ARP: Self = Self(0x0806);
     /// An IEEE 802.1Q tag (C-tag) follows.

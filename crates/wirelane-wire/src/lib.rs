@@ -8,8 +8,8 @@
 //! Multi-byte fields are big-endian on the wire and host integers here. Buffers always start at the
 //! first byte of the header; [`EthernetView::payload`] and its siblings step to the next one.
 //!
-//! Reading order: [`ethernet`], [`vlan`], [`ipv4`], [`ipv6`], [`udp`], [`tcp`], then [`checksum`],
-//! and finally [`flow`] and [`rss`], which use all of them.
+//! Reading order: [`ethernet`], [`vlan`], [`ipv4`], [`ipv6`], [`udp`], [`tcp`], the tunnels [`vxlan`],
+//! [`geneve`] and [`gre`], then [`checksum`], and finally [`flow`] and [`rss`], which use all of them.
 //!
 //! ```
 //! use wirelane_wire::{FlowKey, HashInput, IndirectionTable, ToeplitzKey};
@@ -38,6 +38,10 @@ pub mod protocol;
 pub mod tcp;
 pub mod udp;
 
+pub mod geneve;
+pub mod gre;
+pub mod vxlan;
+
 pub mod checksum;
 
 pub mod flow;
@@ -49,6 +53,8 @@ mod field;
 pub use error::WireError;
 pub use ethernet::{EtherType, Ethernet, EthernetView, MacAddr};
 pub use flow::{Addresses, FlowKey, Layers, Ports};
+pub use geneve::{Geneve, GeneveView};
+pub use gre::{Gre, GreView};
 pub use ipv4::{Ipv4, Ipv4View};
 pub use ipv6::{Fragment, FragmentView, Ipv6, Ipv6View};
 pub use protocol::Protocol;
@@ -56,3 +62,4 @@ pub use rss::{HashInput, IndirectionTable, ToeplitzKey, ToeplitzTable};
 pub use tcp::{Tcp, TcpFlags, TcpView};
 pub use udp::{Udp, UdpView};
 pub use vlan::{Vlan, VlanView};
+pub use vxlan::{Vxlan, VxlanView};

@@ -12,16 +12,22 @@ impl Protocol {
     pub const HOP_BY_HOP: Self = Self(0);
     /// ICMP over IPv4.
     pub const ICMP: Self = Self(1);
+    /// IPv4 in IP (RFC 2003).
+    pub const IPV4: Self = Self(4);
     /// TCP.
     pub const TCP: Self = Self(6);
     /// UDP.
     pub const UDP: Self = Self(17);
     /// DCCP.
     pub const DCCP: Self = Self(33);
+    /// IPv6 in IP (RFC 4213).
+    pub const IPV6: Self = Self(41);
     /// IPv6 routing header (RFC 8200 section 4.4).
     pub const ROUTING: Self = Self(43);
     /// IPv6 fragment header (RFC 8200 section 4.5).
     pub const FRAGMENT: Self = Self(44);
+    /// Generic routing encapsulation (RFC 2784).
+    pub const GRE: Self = Self(47);
     /// Encapsulating security payload (RFC 4303): what follows is encrypted.
     pub const ESP: Self = Self(50);
     /// Authentication header (RFC 4302).
@@ -60,11 +66,14 @@ impl Protocol {
         Some(match self {
             Self::HOP_BY_HOP => "hop-by-hop",
             Self::ICMP => "icmp",
+            Self::IPV4 => "ipv4",
             Self::TCP => "tcp",
             Self::UDP => "udp",
             Self::DCCP => "dccp",
+            Self::IPV6 => "ipv6",
             Self::ROUTING => "routing",
             Self::FRAGMENT => "fragment",
+            Self::GRE => "gre",
             Self::ESP => "esp",
             Self::AH => "ah",
             Self::ICMPV6 => "icmp6",

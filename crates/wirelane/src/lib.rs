@@ -66,6 +66,7 @@
 //! | [`pipeline`] | the receive loop, on one screen |
 //! | [`filter`] | tcpdump's language: which packets to take |
 //! | [`qdisc`] | what stands between producers and a TX queue: locks, bulk, no locks |
+//! | [`segment`], [`checksum`] | cuts long frames into packets; sums them on the way |
 //! | [`capture`] | capture files, and [`capture::live`]: all queues into one file in order of time |
 //! | [`forward`] | between two ports, or back through one with swapped addresses |
 //! | [`inspect`] | the queues of an interface and the CPUs behind them |
@@ -87,6 +88,8 @@ pub mod bench;
 #[cfg(not(loom))]
 pub mod capture;
 #[cfg(not(loom))]
+pub mod checksum;
+#[cfg(not(loom))]
 pub mod filter;
 #[cfg(not(loom))]
 pub mod forward;
@@ -102,6 +105,8 @@ pub mod placement;
 pub mod port;
 #[cfg(not(loom))]
 pub mod privilege;
+#[cfg(not(loom))]
+pub mod segment;
 #[cfg(not(loom))]
 mod threads;
 

@@ -9,5 +9,6 @@ pub mod report;
 pub mod ring;
 pub mod rte_ring;
 pub mod scalability;
+pub mod segment;
 pub mod sockets;
 pub mod suite;

@@ -1,0 +1,205 @@
+//! Geneve headers (RFC 8926): a frame or packet in a UDP datagram, with options.
+
+use crate::{
+    EtherType, WireError,
+    field::{be16, be32, put, split, split_mut},
+};
+
+/// Length of a header without options in bytes.
+pub const MIN_LEN: usize = 8;
+/// Length of the longest header in bytes.
+pub const MAX_LEN: usize = MIN_LEN + 63 * 4;
+/// The UDP port of the receiver (RFC 8926 section 3.3).
+pub const PORT: u16 = 6081;
+
+/// A checked view of a Geneve header, its options and what it carries.
+#[derive(Clone, Copy, Debug)]
+pub struct GeneveView<'a> {
+    header: &'a [u8; MIN_LEN],
+    options: &'a [u8],
+    payload: &'a [u8],
+}
+
+impl<'a> GeneveView<'a> {
+    /// Takes the payload of a UDP datagram.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] when the bytes end before header and options do;
+    /// [`WireError::Malformed`] for another version than 0.
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
+        let (header, rest) = split::<MIN_LEN>(bytes)?;
+        if header[0] >> 6 != 0 {
+            return Err(WireError::Malformed("Geneve version"));
+        }
+        let options_len = usize::from(header[0] & 0x3f) * 4;
+        let needed = MIN_LEN + options_len;
+        let (options, payload) = rest
+            .split_at_checked(options_len)
+            .ok_or(WireError::Truncated { needed, have: bytes.len() })?;
+        Ok(Self { header, options, payload })
+    }
+
+    /// Bytes of header and options.
+    #[inline]
+    pub fn header_len(&self) -> usize {
+        MIN_LEN + self.options.len()
+    }
+
+    /// What it carries; [`EtherType::BRIDGED`] for an Ethernet frame.
+    #[inline]
+    pub fn protocol(&self) -> EtherType {
+        EtherType(be16::<2, MIN_LEN>(self.header))
+    }
+
+    /// Whether this is a control packet, which carries no traffic.
+    #[inline]
+    pub fn is_control(&self) -> bool {
+        self.header[1] & 0x80 != 0
+    }
+
+    /// Whether an option must be understood by the receiver.
+    #[inline]
+    pub fn has_critical_options(&self) -> bool {
+        self.header[1] & 0x40 != 0
+    }
+
+    /// The network identifier, 24 bits.
+    #[inline]
+    pub fn id(&self) -> u32 {
+        be32::<4, MIN_LEN>(self.header) >> 8
+    }
+
+    /// The options, at most 252 bytes.
+    #[inline]
+    pub fn options(&self) -> &'a [u8] {
+        self.options
+    }
+
+    /// What is carried.
+    #[inline]
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+}
+
+/// The value of a Geneve header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Geneve<'a> {
+    /// What it carries.
+    pub protocol: EtherType,
+    /// Whether this is a control packet.
+    pub control: bool,
+    /// Whether an option must be understood by the receiver.
+    pub critical_options: bool,
+    /// The network identifier, 24 bits.
+    pub id: u32,
+    /// The options: a multiple of 4 bytes, at most 252.
+    pub options: &'a [u8],
+}
+
+impl<'a> Geneve<'a> {
+    /// Reads the fields of a view. Reserved bits are not kept.
+    #[inline]
+    pub fn parse(view: &GeneveView<'a>) -> Self {
+        Self {
+            protocol: view.protocol(),
+            control: view.is_control(),
+            critical_options: view.has_critical_options(),
+            id: view.id(),
+            options: view.options(),
+        }
+    }
+
+    /// Bytes that [`emit`](Self::emit) writes.
+    #[inline]
+    pub const fn header_len(&self) -> usize {
+        MIN_LEN + self.options.len()
+    }
+
+    /// Writes header and options to the front of `buffer` and returns their length.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] when `buffer` is too short; [`WireError::Malformed`] for options that
+    /// are too long or not a multiple of 4 bytes, or an identifier above 24 bits.
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
+        let header_len = self.header_len();
+        if header_len > MAX_LEN || !header_len.is_multiple_of(4) {
+            return Err(WireError::Malformed("Geneve options length"));
+        }
+        if self.id > 0x00ff_ffff {
+            return Err(WireError::Malformed("Geneve network identifier above 24 bits"));
+        }
+        let have = buffer.len();
+        let short = WireError::Truncated { needed: header_len, have };
+        let (header, rest) = split_mut::<MIN_LEN>(buffer).map_err(|_| short)?;
+        rest.get_mut(..self.options.len()).ok_or(short)?.copy_from_slice(self.options);
+        header[0] = (self.options.len() / 4) as u8;
+        header[1] = u8::from(self.control) << 7 | u8::from(self.critical_options) << 6;
+        put::<2, 2, MIN_LEN>(header, self.protocol.0.to_be_bytes());
+        put::<4, 4, MIN_LEN>(header, (self.id << 8).to_be_bytes());
+        Ok(header_len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES: [u8; 14] = [1, 0x40, 0x65, 0x58, 0, 0, 7, 0, 1, 2, 3, 4, 0xaa, 0xbb];
+    const VALUE: Geneve<'_> = Geneve {
+        protocol: EtherType::BRIDGED,
+        control: false,
+        critical_options: true,
+        id: 7,
+        options: &[1, 2, 3, 4],
+    };
+
+    #[test]
+    fn deconstruct() {
+        let view = GeneveView::new(&BYTES).unwrap();
+        assert_eq!((view.header_len(), view.protocol()), (12, EtherType::BRIDGED));
+        assert!(!view.is_control() && view.has_critical_options());
+        assert_eq!(view.id(), 7);
+        assert_eq!((view.options(), view.payload()), (&[1, 2, 3, 4][..], &[0xaa, 0xbb][..]));
+    }
+
+    #[test]
+    fn construct() {
+        let mut bytes = [0xff; 14];
+        assert_eq!(VALUE.emit(&mut bytes), Ok(VALUE.header_len()));
+        bytes[12..].copy_from_slice(&[0xaa, 0xbb]);
+        assert_eq!(bytes, BYTES);
+    }
+
+    #[test]
+    fn parse() {
+        assert_eq!(Geneve::parse(&GeneveView::new(&BYTES).unwrap()), VALUE);
+    }
+
+    #[test]
+    fn emit() {
+        let mut header = [0; 12];
+        assert_eq!(VALUE.emit(&mut header), Ok(12));
+        assert_eq!(header, BYTES[..12]);
+        for wrong in [
+            Geneve { id: 1 << 24, ..VALUE },
+            Geneve { options: &[0; 3], ..VALUE },
+            Geneve { options: &[0; 256], ..VALUE },
+        ] {
+            assert!(matches!(wrong.emit(&mut [0; 300]), Err(WireError::Malformed(_))));
+        }
+    }
+
+    #[test]
+    fn impossible_len() {
+        for have in 0..12 {
+            let needed = if have < MIN_LEN { MIN_LEN } else { 12 };
+            let error = WireError::Truncated { needed, have };
+            assert_eq!(GeneveView::new(&BYTES[..have]).unwrap_err(), error);
+            let error = WireError::Truncated { needed: 12, have };
+            assert_eq!(VALUE.emit(&mut [0; 12][..have]), Err(error));
+        }
+        assert!(matches!(GeneveView::new(&[0x40; MIN_LEN]), Err(WireError::Malformed(_))));
+    }
+}

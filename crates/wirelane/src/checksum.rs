@@ -1,0 +1,109 @@
+//! The internet checksum with the widest vectors of the CPU.
+//!
+//! [`wirelane_wire::checksum`] has it in plain Rust, compiled for what every CPU of the architecture
+//! has: 16-byte vectors on x86-64. Here the CPU is asked for more, at every call, which costs a load.
+#![allow(unsafe_code)]
+
+use wirelane_wire::WireError;
+use wirelane_wire::checksum::{self, Sum};
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod x86;
+
+/// As [`Sum::of`].
+#[inline]
+pub fn sum(bytes: &[u8]) -> Sum {
+    run::<false>(&mut [], bytes)
+}
+
+/// As [`Sum::copy`].
+///
+/// # Errors
+/// [`WireError::Truncated`] when `target` is shorter than `source`; nothing is copied then.
+#[inline]
+pub fn copy(target: &mut [u8], source: &[u8]) -> Result<Sum, WireError> {
+    let error = WireError::Truncated { needed: source.len(), have: target.len() };
+    let target = target.get_mut(..source.len()).ok_or(error)?;
+    Ok(run::<true>(target, source))
+}
+
+/// Sums `source`, and copies it to `target`, of the same length, if `COPY`.
+#[inline]
+fn run<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::is_x86_feature_detected as has;
+        if has!("avx512f") && has!("avx512bw") && has!("avx512vnni") {
+            // SAFETY: the CPU has what the function is compiled for.
+            return unsafe { x86::vnni::<COPY>(target, source) };
+        }
+        if has!("avx2") {
+            // SAFETY: the CPU has what the function is compiled for.
+            return unsafe { x86::avx2::<COPY>(target, source) };
+        }
+    }
+    portable::<COPY>(target, source)
+}
+
+fn portable<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
+    if !COPY {
+        return checksum::sum(source);
+    }
+    // Of the same length, so this cannot fail.
+    checksum::copy(target, source).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(run: impl Fn(bool, &mut [u8], &[u8]) -> Sum) {
+        let hash = |i: u32| (i.wrapping_mul(2_654_435_761) >> 24) as u8;
+        let (mixed, ones) = ((0..3000).map(hash).collect::<Vec<u8>>(), vec![0xff; 3000]);
+        for bytes in [mixed, ones] {
+            for start in [0, 1, 3] {
+                for length in (0..300).chain([1460, 1500, 2900]) {
+                    let source = &bytes[start..start + length];
+                    let mut target = vec![0; length];
+                    assert_eq!(run(false, &mut [], source), Sum::of(source), "{length}");
+                    assert_eq!(run(true, &mut target, source), Sum::of(source), "{length}");
+                    assert_eq!(target, source);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_loop_gives_the_same() {
+        check(|copying, target, source| match copying {
+            true => copy(target, source).unwrap(),
+            false => sum(source),
+        });
+        check(|copying, target, source| match copying {
+            true => portable::<true>(target, source),
+            false => portable::<false>(target, source),
+        });
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            check(|copying, target, source| match copying {
+                // SAFETY: the CPU has AVX2.
+                true => unsafe { x86::avx2::<true>(target, source) },
+                // SAFETY: the CPU has AVX2.
+                false => unsafe { x86::avx2::<false>(target, source) },
+            });
+        }
+    }
+
+    #[test]
+    fn a_target_too_short_is_left_alone() {
+        let mut target = [7; 3];
+        assert!(copy(&mut target, &[0; 4]).is_err());
+        assert_eq!(target, [7; 3]);
+    }
+
+    #[test]
+    fn long_data_do_not_overflow() {
+        let bytes = vec![0xff; (1 << 24) + 4097];
+        assert_eq!(sum(&bytes), Sum::of(&bytes));
+    }
+}

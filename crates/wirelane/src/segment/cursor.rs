@@ -1,0 +1,241 @@
+//! A frame that is being cut: where it stands, and what every segment's headers have in common.
+//!
+//! All segments but the last have one length. So the header block is made once, as a template with
+//! its sums, and per segment only what differs is written and added: sequence number, flags,
+//! identification, lengths and the sum of the payload (RFC 1071 section 2, RFC 1624).
+
+use std::ops::Range;
+
+use wirelane_wire::checksum::Sum;
+
+use super::layout::Layout;
+use super::offload::Offload;
+use super::stats::{Class, Refusal};
+use super::template::{self, Template};
+use crate::checksum;
+
+/// The longest header block, in bytes.
+pub const MAX_HEADER: usize = 512;
+
+/// A frame that is being cut, resumable at any segment. It holds no reference to the frame, so that
+/// both can wait in a queue; every call must be given the same bytes.
+#[derive(Clone, Debug)]
+pub struct Cursor {
+    template: Template,
+    class: Option<Class>,
+    /// Bytes of the whole frame.
+    frame_len: usize,
+    /// Where the payload begins.
+    begin: usize,
+    /// The first payload byte that is not sent yet.
+    position: usize,
+    /// Payload bytes per frame that comes out.
+    unit: usize,
+    /// Payload bytes per segment: less than `unit` if the sink cuts what comes out again.
+    mss: usize,
+    /// Frames that came out.
+    emitted: u32,
+    done: bool,
+}
+
+/// One frame that came out: its bytes are a header block and a part of the payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Bytes of the header block.
+    pub header_len: usize,
+    /// The payload, in bytes of the frame that is cut.
+    pub payload: Range<usize>,
+    /// What the sink has to do to it.
+    pub offload: Offload,
+}
+
+impl Segment {
+    /// Bytes of the frame.
+    pub fn len(&self) -> usize {
+        self.header_len + self.payload.len()
+    }
+
+    /// Whether it has no byte; none has.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Why a cursor gave no segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// All segments came out.
+    Done,
+    /// The buffer is shorter than the next frame, which has so many bytes. Nothing was changed.
+    NoRoom(usize),
+}
+
+impl Cursor {
+    /// Plans to send `payload` bytes of `frame` per frame, each of segments of `mss`.
+    pub(super) fn new(
+        frame: &[u8],
+        layout: &Layout,
+        offload: &Offload,
+        cut: Cut,
+    ) -> Result<Self, Refusal> {
+        let template = Template::new(frame, layout, offload, &cut)?;
+        Ok(Self {
+            begin: template.payload,
+            position: template.payload,
+            template,
+            class: Some(layout.class),
+            frame_len: frame.len(),
+            unit: cut.unit,
+            mss: cut.mss,
+            emitted: 0,
+            done: false,
+        })
+    }
+
+    /// Plans to send the whole frame with its checksum completed.
+    pub(super) fn whole(frame: &[u8], offload: &Offload) -> Result<Self, Refusal> {
+        let place = offload.checksum.ok_or(Refusal::ChecksumPlace)?;
+        let template = Template::whole(frame, place)?;
+        Ok(Self {
+            begin: template.payload,
+            position: template.payload,
+            unit: frame.len() - template.payload,
+            mss: frame.len() - template.payload,
+            template,
+            class: None,
+            frame_len: frame.len(),
+            emitted: 0,
+            done: false,
+        })
+    }
+
+    /// The class of what comes out; `None` for a frame that is not cut.
+    pub fn class(&self) -> Option<Class> {
+        self.class
+    }
+
+    /// Whether all segments came out.
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Frames that came out so far.
+    pub fn emitted(&self) -> u32 {
+        self.emitted
+    }
+
+    /// Frames that are still to come out.
+    pub fn remaining(&self) -> usize {
+        if self.done {
+            return 0;
+        }
+        (self.frame_len - self.position).div_ceil(self.unit.max(1)).max(1)
+    }
+
+    /// Payload bytes per segment.
+    pub fn mss(&self) -> usize {
+        self.mss
+    }
+
+    /// Bytes of the longest frame that comes out, and of the last one.
+    pub fn frame_lengths(&self) -> (usize, usize) {
+        let payload = self.frame_len - self.begin;
+        let last = match payload % self.unit.max(1) {
+            0 => payload.min(self.unit),
+            odd => odd,
+        };
+        let header = self.template.header_len(false);
+        (header + payload.min(self.unit), header + last)
+    }
+
+    /// Bytes of the next frame; 0 when there is none.
+    pub fn next_len(&self) -> usize {
+        if self.done { 0 } else { self.header_len() + self.next_payload().len() }
+    }
+
+    /// Copies the next frame to the front of `out` and sums its payload on the way.
+    ///
+    /// # Errors
+    /// [`Stop`]; the cursor has not moved then.
+    #[inline]
+    pub fn copy(&mut self, frame: &[u8], out: &mut [u8]) -> Result<Segment, Stop> {
+        let payload = self.next_payload();
+        let (header_len, len) = (self.header_len(), self.next_len());
+        if len == 0 {
+            return Err(Stop::Done);
+        }
+        let (header, rest) = out.split_at_mut_checked(header_len).ok_or(Stop::NoRoom(len))?;
+        let target = rest.get_mut(..payload.len()).ok_or(Stop::NoRoom(len))?;
+        // Another frame than the one this was made for: nothing can come out of it.
+        let source = frame.get(payload.clone()).ok_or(Stop::Done)?;
+        let sum = if self.template.sums_payload() {
+            checksum::copy(target, source).map_err(|_| Stop::NoRoom(len))?
+        } else {
+            target.copy_from_slice(source);
+            Sum::ZERO
+        };
+        Ok(self.advance(header, payload, sum))
+    }
+
+    /// Writes the header block of the next frame to the front of `out`; the payload stays where it
+    /// is, for a sink that takes vectors.
+    ///
+    /// # Errors
+    /// [`Stop`]; the cursor has not moved then. No block is longer than [`MAX_HEADER`].
+    #[inline]
+    pub fn slice(&mut self, frame: &[u8], out: &mut [u8]) -> Result<Segment, Stop> {
+        let payload = self.next_payload();
+        let header_len = self.header_len();
+        if self.done {
+            return Err(Stop::Done);
+        }
+        let header = out.get_mut(..header_len).ok_or(Stop::NoRoom(header_len))?;
+        let source = frame.get(payload.clone()).ok_or(Stop::Done)?;
+        let sum = if self.template.sums_payload() { checksum::sum(source) } else { Sum::ZERO };
+        Ok(self.advance(header, payload, sum))
+    }
+
+    #[inline]
+    fn header_len(&self) -> usize {
+        self.template.header_len(self.position == self.begin)
+    }
+
+    /// Of the first fragment, what is in the header block already is no payload.
+    #[inline]
+    fn next_payload(&self) -> Range<usize> {
+        let end = self.frame_len.min(self.position + self.unit);
+        let skip = if self.position == self.begin { self.template.prefix } else { 0 };
+        self.position + skip..end
+    }
+
+    #[inline]
+    fn advance(&mut self, header: &mut [u8], payload: Range<usize>, sum: Sum) -> Segment {
+        let last = payload.end == self.frame_len;
+        let piece = template::Piece {
+            offset: self.position - self.begin,
+            len: payload.end - self.position,
+            index: self.emitted,
+            last,
+            sum,
+        };
+        self.template.write(header, &piece);
+        self.position = payload.end;
+        self.emitted += 1;
+        self.done = last;
+        let offload = self.template.left_to_sink(piece.len, self.mss, piece.offset == 0);
+        Segment { header_len: header.len(), payload, offload }
+    }
+}
+
+/// How a frame is to be cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    /// Payload bytes per segment.
+    pub(super) mss: usize,
+    /// Payload bytes per frame that comes out: a multiple of `mss`, or `mss`.
+    pub(super) unit: usize,
+    /// The sink completes checksums.
+    pub(super) partial: bool,
+    /// For IPv6 fragments.
+    pub(super) fragment_id: u32,
+}

@@ -1,0 +1,332 @@
+//! Where the headers of a frame are that change from segment to segment.
+
+use wirelane_wire::{
+    EtherType, EthernetView, GeneveView, GreView, Ipv4View, Ipv6View, Protocol, TcpFlags, TcpView,
+    UdpView, VlanView, VxlanView, WireError, ethernet, geneve, ipv6, udp, vlan, vxlan,
+};
+
+use super::offload::{Gso, Offload, Tunnel};
+use super::stats::{Class, Refusal};
+
+/// Tags before a network header, as in the kernel (`VLAN_MAX_DEPTH`).
+const MAX_TAGS: usize = 8;
+/// IP, tunnel, IP, tunnel, IP: two levels, as Linux allows.
+const MAX_LAYERS: usize = 5;
+
+/// A header whose length or checksum depends on the payload, outside of the transport header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Layer {
+    #[default]
+    None,
+    /// An IPv4 header; `header_len` with options.
+    Ipv4 { at: usize, header_len: usize, dont_fragment: bool },
+    /// An IPv6 header.
+    Ipv6 { at: usize },
+    /// The UDP header of a tunnel.
+    Udp { at: usize, checksum: bool },
+    /// A GRE header.
+    Gre { at: usize, checksum: bool },
+}
+
+/// The layers of a frame that is to be cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    layers: [Layer; MAX_LAYERS],
+    count: usize,
+    pub(super) class: Class,
+    /// The first network header: what the MTU counts from.
+    pub(super) network: usize,
+    /// The transport header.
+    pub(super) transport: usize,
+    /// The first byte after the transport header.
+    pub(super) payload: usize,
+    /// For IPv6 fragments: where the fragment header goes, and the field that announces it.
+    pub(super) fragment: usize,
+    pub(super) fragment_link: usize,
+    /// Where a routing header has the address of the final receiver.
+    pub(super) final_destination: Option<usize>,
+    /// The AE flag is set: the flags are a counter (RFC 9768).
+    pub(super) accurate_ecn: bool,
+}
+
+impl Layout {
+    /// The layers from the outside in; the last one is the IP header before the transport header.
+    pub(super) fn layers(&self) -> &[Layer] {
+        self.layers.get(..self.count).unwrap_or_default()
+    }
+
+    /// The IP header before the transport header.
+    pub(super) fn innermost(&self) -> Layer {
+        self.layers().last().copied().unwrap_or_default()
+    }
+
+    /// Finds the headers that `offload` speaks of.
+    pub(super) fn parse(frame: &[u8], offload: &Offload) -> Result<Self, Refusal> {
+        let (mut ethertype, mut at) = link(frame, 0)?;
+        let mut layout = Self {
+            layers: [Layer::None; MAX_LAYERS],
+            count: 0,
+            class: Class::Tcp4,
+            network: at,
+            transport: 0,
+            payload: 0,
+            fragment: 0,
+            fragment_link: 0,
+            final_destination: None,
+            accurate_ecn: false,
+        };
+        let mut expected = offload.tunnel;
+        loop {
+            let (protocol, next) = layout.network(frame, ethertype, at)?;
+            let inside = match protocol {
+                Protocol::UDP => {
+                    let view = UdpView::new(rest(frame, next)).map_err(shape)?;
+                    if next + usize::from(view.length()) != frame.len() {
+                        return Err(Refusal::LengthMismatch);
+                    }
+                    match udp_tunnel(&view, next, expected, offload.gso) {
+                        None if expected.is_some() => return Err(Refusal::Tunnel),
+                        None => return layout.finish(frame, offload, protocol, next),
+                        Some(tunnel) => {
+                            let checksum = view.checksum() != 0;
+                            layout.push(Layer::Udp { at: next, checksum })?;
+                            expected = None;
+                            udp_tunnel_inside(frame, &view, next, tunnel)?
+                        }
+                    }
+                }
+                Protocol::GRE => {
+                    let view = GreView::new(rest(frame, next)).map_err(shape)?;
+                    if view.sequence().is_some() {
+                        return Err(Refusal::GreSequence);
+                    }
+                    layout.push(Layer::Gre { at: next, checksum: view.checksum().is_some() })?;
+                    if expected == Some(Tunnel::Gre) {
+                        expected = None;
+                    }
+                    carried(frame, view.protocol(), next + view.header_len())?
+                }
+                Protocol::IPV4 => (EtherType::IPV4, next),
+                Protocol::IPV6 => (EtherType::IPV6, next),
+                _ if expected.is_some() => return Err(Refusal::Tunnel),
+                _ => return layout.finish(frame, offload, protocol, next),
+            };
+            (ethertype, at) = inside;
+        }
+    }
+
+    fn push(&mut self, layer: Layer) -> Result<(), Refusal> {
+        let slot = self.layers.get_mut(self.count).ok_or(Refusal::TunnelDepth)?;
+        *slot = layer;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Takes an IP header: what follows it, and where.
+    fn network(
+        &mut self,
+        frame: &[u8],
+        ethertype: EtherType,
+        at: usize,
+    ) -> Result<(Protocol, usize), Refusal> {
+        let bytes = rest(frame, at);
+        match ethertype {
+            EtherType::IPV4 => {
+                let view = Ipv4View::new_snapped(bytes).map_err(shape)?;
+                // 0 stands for a length that the field cannot hold (BIG TCP).
+                if !matches!(usize::from(view.total_len()), 0)
+                    && usize::from(view.total_len()) != bytes.len()
+                {
+                    return Err(Refusal::LengthMismatch);
+                }
+                if view.is_fragment() {
+                    return Err(Refusal::Fragment);
+                }
+                let header_len = view.header_len();
+                let dont_fragment = view.dont_fragment();
+                self.push(Layer::Ipv4 { at, header_len, dont_fragment })?;
+                Ok((view.protocol(), at + header_len))
+            }
+            EtherType::IPV6 => {
+                let view = Ipv6View::new_snapped(bytes).map_err(shape)?;
+                let stated = usize::from(view.payload_len());
+                if stated == 0 && view.next_header() == Protocol::HOP_BY_HOP {
+                    return Err(Refusal::Jumbogram);
+                }
+                if stated != 0 && stated != bytes.len() - ipv6::LEN {
+                    return Err(Refusal::LengthMismatch);
+                }
+                self.push(Layer::Ipv6 { at })?;
+                self.extensions(&view, at)
+            }
+            _ => Err(Refusal::NotIp),
+        }
+    }
+
+    /// Steps over extension headers and notes where fragments would begin (RFC 8200 section 4.5):
+    /// after the last header that routers on the way process.
+    fn extensions(&mut self, view: &Ipv6View<'_>, at: usize) -> Result<(Protocol, usize), Refusal> {
+        // The next-header field of the fixed header, then the first byte of each extension.
+        let mut link = at + 6;
+        (self.fragment, self.fragment_link) = (at + ipv6::LEN, link);
+        self.final_destination = None;
+        let mut walker = ipv6::extensions(view.next_header(), view.payload());
+        let (mut protocol, mut next) = (view.next_header(), at + ipv6::LEN);
+        for extension in &mut walker {
+            let extension = extension.map_err(shape)?;
+            match extension.kind {
+                Protocol::FRAGMENT => return Err(Refusal::Fragment),
+                Protocol::AH => return Err(Refusal::Authenticated),
+                _ => {}
+            }
+            link = at + ipv6::LEN + extension.offset;
+            next = link + extension.bytes.len();
+            protocol = extension.next_header;
+            if extension.kind == Protocol::ROUTING {
+                self.final_destination = final_destination(extension.bytes)?.map(|it| link + it);
+            }
+            if matches!(extension.kind, Protocol::HOP_BY_HOP | Protocol::ROUTING) {
+                (self.fragment, self.fragment_link) = (next, link);
+            }
+        }
+        Ok((protocol, next))
+    }
+
+    /// The transport header must be what was asked for.
+    fn finish(
+        mut self,
+        frame: &[u8],
+        offload: &Offload,
+        protocol: Protocol,
+        at: usize,
+    ) -> Result<Self, Refusal> {
+        let v6 = matches!(self.innermost(), Layer::Ipv6 { .. });
+        let (class, wanted, field) = match (offload.gso, v6) {
+            (Gso::Tcp4, false) => (Class::Tcp4, Protocol::TCP, 16),
+            (Gso::Tcp6, true) => (Class::Tcp6, Protocol::TCP, 16),
+            (Gso::Udp, false) => (Class::Udp4, Protocol::UDP, 6),
+            (Gso::Udp, true) => (Class::Udp6, Protocol::UDP, 6),
+            (Gso::UdpFragment, false) => (Class::Frag4, Protocol::UDP, 6),
+            (Gso::UdpFragment, true) => (Class::Frag6, Protocol::UDP, 6),
+            _ => return Err(Refusal::NotIp),
+        };
+        if protocol != wanted {
+            return Err(Refusal::OtherProtocol);
+        }
+        if let Some(place) = offload.checksum
+            && (usize::from(place.start), place.offset) != (at, field)
+        {
+            return Err(Refusal::ChecksumPlace);
+        }
+        let header_len = match wanted {
+            Protocol::TCP => {
+                let view = TcpView::new(rest(frame, at)).map_err(shape)?;
+                self.accurate_ecn = view.flags().contains(TcpFlags::AE);
+                view.header_len()
+            }
+            _ => udp::LEN,
+        };
+        (self.class, self.transport, self.payload) = (class, at, at + header_len);
+        Ok(self)
+    }
+}
+
+/// Where the network header of a frame begins.
+pub(super) fn network(frame: &[u8]) -> Result<usize, Refusal> {
+    link(frame, 0).map(|(_, at)| at)
+}
+
+/// Steps over an Ethernet header and its tags.
+fn link(frame: &[u8], at: usize) -> Result<(EtherType, usize), Refusal> {
+    let view = EthernetView::new(rest(frame, at)).map_err(shape)?;
+    let (mut ethertype, mut at) = (view.ethertype(), at + ethernet::LEN);
+    for _ in 0..MAX_TAGS {
+        if !ethertype.is_vlan() {
+            break;
+        }
+        ethertype = VlanView::new(rest(frame, at)).map_err(shape)?.ethertype();
+        at += vlan::LEN;
+    }
+    Ok((ethertype, at))
+}
+
+/// What a tunnel says that it carries.
+fn carried(frame: &[u8], ethertype: EtherType, at: usize) -> Result<(EtherType, usize), Refusal> {
+    if ethertype == EtherType::BRIDGED { link(frame, at) } else { Ok((ethertype, at)) }
+}
+
+/// The tunnel in a UDP datagram, if there is one: the one expected, or one on its well-known port
+/// around a packet that is not UDP, so that the datagram itself cannot be what is to be cut.
+fn udp_tunnel(view: &UdpView<'_>, at: usize, expected: Option<Tunnel>, gso: Gso) -> Option<Tunnel> {
+    match expected {
+        // A GRE header is still to come.
+        Some(Tunnel::Gre) | None => {}
+        Some(Tunnel::Udp { transport, .. }) if usize::from(transport) != at => {}
+        Some(_) => return expected,
+    }
+    match view.destination_port() {
+        vxlan::PORT if matches!(gso, Gso::Tcp4 | Gso::Tcp6) => Some(Tunnel::Vxlan),
+        geneve::PORT if matches!(gso, Gso::Tcp4 | Gso::Tcp6) => Some(Tunnel::Geneve),
+        _ => None,
+    }
+}
+
+/// What the tunnel over the UDP header at `at` carries, and where.
+fn udp_tunnel_inside(
+    frame: &[u8],
+    view: &UdpView<'_>,
+    at: usize,
+    tunnel: Tunnel,
+) -> Result<(EtherType, usize), Refusal> {
+    let begin = at + udp::LEN;
+    match tunnel {
+        Tunnel::Vxlan => {
+            VxlanView::new(view.payload()).map_err(shape)?;
+            link(frame, begin + vxlan::LEN)
+        }
+        Tunnel::Geneve => {
+            let header = GeneveView::new(view.payload()).map_err(shape)?;
+            carried(frame, header.protocol(), begin + header.header_len())
+        }
+        Tunnel::Udp { network, .. } => {
+            let network = usize::from(network);
+            if network < begin || !(network - begin).is_multiple_of(2) {
+                return Err(Refusal::Tunnel);
+            }
+            match frame.get(network).map(|first| first >> 4) {
+                Some(4) => Ok((EtherType::IPV4, network)),
+                Some(6) => Ok((EtherType::IPV6, network)),
+                _ => Err(Refusal::Tunnel),
+            }
+        }
+        Tunnel::Gre => Err(Refusal::Tunnel),
+    }
+}
+
+/// Where in a routing header the address of the final receiver is, which the pseudo-header has
+/// (RFC 8200 section 8.1); `None` if the packet has reached the last part of its way.
+fn final_destination(routing: &[u8]) -> Result<Option<usize>, Refusal> {
+    const ADDRESS: usize = 16;
+    let &[_, _, kind, segments_left] = routing.first_chunk().ok_or(Refusal::Malformed)?;
+    let begin = match kind {
+        _ if segments_left == 0 => return Ok(None),
+        // RFC 5095 and RFC 6275: the last address is the final one.
+        0 | 2 => routing.len().checked_sub(ADDRESS),
+        // RFC 8754 section 2: the first address is the final one.
+        4 => Some(8),
+        _ => None,
+    };
+    begin
+        .filter(|begin| *begin >= 8 && begin + ADDRESS <= routing.len())
+        .map(Some)
+        .ok_or(Refusal::RoutingHeader)
+}
+
+fn rest(frame: &[u8], at: usize) -> &[u8] {
+    frame.get(at..).unwrap_or_default()
+}
+
+/// A header that ends early or is impossible.
+fn shape(_: WireError) -> Refusal {
+    Refusal::Malformed
+}

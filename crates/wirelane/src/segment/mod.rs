@@ -1,0 +1,282 @@
+//! Segmentation in software: frames too long for the wire become packets, as late as possible.
+//!
+//! A stack hands over frames of up to 64 KB with an [`Offload`], which says as `virtio_net_hdr` does
+//! how they are to be cut. A [`Segmenter`] knows the [`Sink`] they go to, and says of each frame
+//! whether it passes, is to be cut, or is refused. A [`Cursor`] then gives the packets one by one:
+//! copied with their checksums ([`Cursor::copy`]), or as a header block and a part of the payload
+//! for a sink that takes vectors ([`Cursor::slice`]). When the sink is full, the cursor waits:
+//! nothing is lost and nothing comes out twice.
+//!
+//! ```
+//! use wirelane::segment::{Gso, Offload, Segmenter, Sink, Stop, Verdict};
+//! # use wirelane_wire::{EtherType, Ethernet, Ipv4, MacAddr, Protocol, Udp};
+//! # let mut frame = vec![0; 14 + 20 + 8 + 3000];
+//! # let ethernet = Ethernet { destination: MacAddr::BROADCAST, source: MacAddr::ZERO, ethertype: EtherType::IPV4 };
+//! # ethernet.emit(&mut frame).unwrap();
+//! # let ip = Ipv4 { source: [192, 0, 2, 1].into(), destination: [192, 0, 2, 2].into(), protocol: Protocol::UDP,
+//! #     ttl: 64, dscp: 0, ecn: 0, identification: 1, dont_fragment: true, more_fragments: false,
+//! #     fragment_offset: 0, payload_len: 3008, options: &[] };
+//! # ip.emit(&mut frame[14..]).unwrap();
+//! # Udp { source_port: 1, destination_port: 2, payload_len: 3000, checksum: 1 }.emit(&mut frame[34..]).unwrap();
+//! let mut segmenter = Segmenter::new(Sink::ethernet());
+//! let offload = Offload { gso: Gso::Udp, size: 1200, ..Offload::default() };
+//! let Verdict::Cut(mut cursor) = segmenter.plan(&frame, &offload) else { panic!() };
+//! let (mut packet, mut lengths) = ([0; 1514], Vec::new());
+//! while let Ok(segment) = cursor.copy(&frame, &mut packet) {
+//!     segmenter.sent(&cursor, &segment);
+//!     lengths.push(segment.len());
+//! }
+//! assert_eq!(lengths, [1242, 1242, 642]);
+//! ```
+//!
+//! # Rules
+//!
+//! | field | rule | source |
+//! |---|---|---|
+//! | TCP sequence number | advances by the payload | RFC 9293 |
+//! | PSH, FIN | on the last segment only | RFC 9293 |
+//! | CWR | on the first only; with Accurate ECN on all | RFC 3168, RFC 9768 |
+//! | URG and its pointer | as long as urgent data follow, counted from the segment | RFC 9293 |
+//! | IPv4 identification | increments; fixed if asked for and DF allows it | RFC 6864 |
+//! | UDP checksum | 0 becomes 0xffff; none stays none over IPv4 only | RFC 768, RFC 8200 |
+//! | fragments | multiples of 8 bytes; options without copy flag only in the first; header chain whole in the first | RFC 791, RFC 8200, RFC 7112 |
+//! | tunnels | lengths, identifications and checksums of every level | RFC 7348, 8926, 2784 |
+//!
+//! Options of TCP and IP, extension headers and VLAN tags are copied to every packet.
+//!
+//! What it cannot do right it refuses, under a [`Refusal`]: a frame is never sent wrong.
+
+mod cursor;
+mod layout;
+mod offload;
+mod stats;
+mod template;
+
+use std::sync::Arc;
+
+use cursor::Cut;
+pub use cursor::{Cursor, MAX_HEADER, Segment, Stop};
+use layout::{Layer, Layout};
+pub use offload::{Gso, Offload, PartialChecksum, Tunnel};
+pub use stats::{
+    Bypass, Class, ClassCounters, ClassStats, ReasonStats, Refusal, SegmentCounters, SegmentStats,
+};
+
+/// The longest IP packet, in bytes.
+const MAX_PACKET: usize = 65_535;
+
+/// Where packets go, and what is done to them there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sink {
+    /// The longest packet, in bytes after the Ethernet header and VLAN tags.
+    pub mtu: usize,
+    /// It completes partial checksums of TCP and UDP.
+    pub checksum: bool,
+    /// It cuts frames itself, up to this many bytes after the Ethernet header and VLAN tags. What is
+    /// longer is cut to fit. It must also complete checksums.
+    pub gso_max: Option<usize>,
+    /// Which kinds it cuts.
+    pub gso: SinkGso,
+}
+
+/// The kinds of frames that a sink cuts itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SinkGso {
+    /// [`Gso::Tcp4`].
+    pub tcp4: bool,
+    /// [`Gso::Tcp6`].
+    pub tcp6: bool,
+    /// [`Gso::Udp`].
+    pub udp: bool,
+    /// [`Gso::UdpFragment`].
+    pub udp_fragment: bool,
+}
+
+impl Sink {
+    /// A sink with the MTU of Ethernet, 1500, that leaves everything to us.
+    pub const fn ethernet() -> Self {
+        let gso = SinkGso { tcp4: false, tcp6: false, udp: false, udp_fragment: false };
+        Self { mtu: 1500, checksum: false, gso_max: None, gso }
+    }
+
+    /// The longest frame of this kind that the sink cuts itself.
+    fn cuts(&self, gso: Gso) -> Option<usize> {
+        let takes = match gso {
+            Gso::None => false,
+            Gso::Tcp4 => self.gso.tcp4,
+            Gso::Tcp6 => self.gso.tcp6,
+            Gso::Udp => self.gso.udp,
+            Gso::UdpFragment => self.gso.udp_fragment,
+        };
+        self.gso_max.filter(|_| takes && self.checksum).map(|max| max.min(MAX_PACKET))
+    }
+}
+
+/// What is to be done with a frame.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a cursor is the usual case, and is used in place")]
+pub enum Verdict {
+    /// Send it as it is; this is what the sink has to do to it.
+    Pass(Offload),
+    /// Send what the cursor gives.
+    Cut(Cursor),
+    /// Do not send it.
+    Refuse(Refusal),
+}
+
+/// Decides about frames for one sink and counts. It does no input or output, and reads no clock.
+#[derive(Debug)]
+pub struct Segmenter {
+    sink: Sink,
+    counters: Arc<SegmentCounters>,
+    fragment_secret: u64,
+    fragments: u32,
+}
+
+impl Segmenter {
+    /// A segmenter for `sink`.
+    pub fn new(sink: Sink) -> Self {
+        Self { sink, counters: Arc::default(), fragment_secret: 0, fragments: 0 }
+    }
+
+    /// Makes the identifications of IPv6 fragments hard to guess (RFC 7739): `secret` is a random
+    /// number. Every pair of addresses counts from a place of its own.
+    #[must_use]
+    pub fn with_fragment_secret(mut self, secret: u64) -> Self {
+        self.fragment_secret = secret;
+        self
+    }
+
+    /// The sink.
+    pub fn sink(&self) -> &Sink {
+        &self.sink
+    }
+
+    /// Changes the sink, from the next frame on.
+    pub fn set_sink(&mut self, sink: Sink) {
+        self.sink = sink;
+    }
+
+    /// The counters, for any thread to read.
+    pub fn counters(&self) -> &Arc<SegmentCounters> {
+        &self.counters
+    }
+
+    /// Says what is to be done with a frame, and counts it.
+    #[inline]
+    pub fn plan(&mut self, frame: &[u8], offload: &Offload) -> Verdict {
+        let decided = match offload.gso {
+            Gso::None => self.plan_whole(frame, offload),
+            _ => self.plan_cut(frame, offload),
+        };
+        match decided {
+            Ok(verdict) => verdict,
+            Err(reason) => {
+                self.counters.refused(reason).add(1);
+                Verdict::Refuse(reason)
+            }
+        }
+    }
+
+    /// Counts a segment that the sink has taken.
+    #[inline]
+    pub fn sent(&self, cursor: &Cursor, segment: &Segment) {
+        if let Some(class) = cursor.class() {
+            let counters = self.counters.class(class);
+            counters.segments.add(1);
+            counters.bytes.add(segment.len() as u64);
+        }
+    }
+
+    /// A frame that is not to be cut.
+    fn plan_whole(&mut self, frame: &[u8], offload: &Offload) -> Result<Verdict, Refusal> {
+        if frame.len() > self.sink.mtu && frame.len() - layout::network(frame)? > self.sink.mtu {
+            return Err(Refusal::AboveMtu);
+        }
+        self.pass(frame, offload, Bypass::NotAsked)
+    }
+
+    /// Sends a frame as it is, or with its checksum completed.
+    fn pass(&self, frame: &[u8], offload: &Offload, why: Bypass) -> Result<Verdict, Refusal> {
+        let verdict = match offload.checksum {
+            Some(_) if !self.sink.checksum => Verdict::Cut(Cursor::whole(frame, offload)?),
+            checksum => {
+                let left = Offload { checksum, ..Offload::default() };
+                Verdict::Pass(if why == Bypass::SinkSegments { *offload } else { left })
+            }
+        };
+        self.counters.bypassed(why).add(1);
+        Ok(verdict)
+    }
+
+    fn plan_cut(&mut self, frame: &[u8], offload: &Offload) -> Result<Verdict, Refusal> {
+        let layout = Layout::parse(frame, offload)?;
+        let v6 = matches!(layout.innermost(), Layer::Ipv6 { .. });
+        let fragments = offload.gso == Gso::UdpFragment;
+        let headers = match offload.gso {
+            Gso::UdpFragment if v6 => layout.fragment + wirelane_wire::ipv6::FRAGMENT_LEN,
+            Gso::UdpFragment => layout.transport,
+            _ => layout.payload,
+        };
+        let begin = match offload.gso {
+            Gso::UdpFragment if v6 => layout.fragment,
+            _ => headers,
+        };
+        let payload = frame.len().saturating_sub(begin);
+        let longest = layout.network + self.sink.mtu.min(MAX_PACKET);
+        let room = longest.saturating_sub(headers);
+        let asked = if offload.size == 0 { room } else { offload.size.into() };
+        let mut mss = asked.min(room);
+        if fragments {
+            // All but the last are multiples of 8 bytes (RFC 791 section 3.2, RFC 8200 section 4.5).
+            mss -= mss % 8;
+        }
+        if payload <= asked && frame.len() <= longest {
+            return self.pass(frame, offload, Bypass::Fits);
+        }
+        if mss == 0 {
+            return Err(Refusal::MtuTooSmall);
+        }
+        if offload.gso == Gso::Udp && asked > room {
+            // A datagram is whole or it is not (RFC 768): it cannot be made smaller.
+            return Err(Refusal::AboveMtu);
+        }
+        let rounded = asked - if fragments { asked % 8 } else { 0 };
+        // Of tunnels and of Accurate ECN no sink is known to know the rules.
+        let accurate_ecn = offload.accurate_ecn || layout.accurate_ecn;
+        let plain = layout.layers().len() == 1 && mss == rounded && !accurate_ecn;
+        let takes = self.sink.cuts(offload.gso).filter(|_| plain);
+        let mut unit = mss;
+        if let Some(max) = takes {
+            let fits = frame.len() <= layout.network + max;
+            if fits && offload.checksum.is_some() && offload.size != 0 {
+                return self.pass(frame, offload, Bypass::SinkSegments);
+            }
+            if !fragments {
+                let room = (layout.network + max).saturating_sub(headers);
+                unit = mss * (room / mss).max(1);
+            }
+        }
+        let fragment_id = if fragments && v6 { self.fragment_id(frame, layout.network) } else { 0 };
+        let cut = Cut { mss, unit, partial: self.sink.checksum && !fragments, fragment_id };
+        let cursor = Cursor::new(frame, &layout, offload, cut)?;
+        let (first, last) = cursor.frame_lengths();
+        self.counters.planned(layout.class, mss, last, first);
+        Ok(Verdict::Cut(cursor))
+    }
+
+    /// The next identification for the addresses of a frame.
+    fn fragment_id(&mut self, frame: &[u8], network: usize) -> u32 {
+        let addresses = frame.get(network + 8..network + 40).unwrap_or_default();
+        let mut hash = self.fragment_secret;
+        for word in addresses.as_chunks::<8>().0 {
+            // The finaliser of SplitMix64: every bit depends on every bit.
+            hash = (hash ^ u64::from_ne_bytes(*word)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+            hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            hash ^= hash >> 31;
+        }
+        self.fragments = self.fragments.wrapping_add(1);
+        (hash as u32).wrapping_add(self.fragments)
+    }
+}

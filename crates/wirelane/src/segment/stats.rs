@@ -1,0 +1,259 @@
+//! What the segmenter did, per class of traffic.
+
+use serde::Serialize;
+
+use crate::sync::Counter;
+
+/// What kind of packet is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// TCP segments over IPv4.
+    Tcp4,
+    /// TCP segments over IPv6.
+    Tcp6,
+    /// UDP datagrams over IPv4.
+    Udp4,
+    /// UDP datagrams over IPv6.
+    Udp6,
+    /// IPv4 fragments.
+    Frag4,
+    /// IPv6 fragments.
+    Frag6,
+}
+
+impl Class {
+    /// All classes, in the order of the counters.
+    pub const ALL: [Self; 6] =
+        [Self::Tcp4, Self::Tcp6, Self::Udp4, Self::Udp6, Self::Frag4, Self::Frag6];
+
+    /// Its name in reports.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tcp4 => "tcp4",
+            Self::Tcp6 => "tcp6",
+            Self::Udp4 => "udp4",
+            Self::Udp6 => "udp6",
+            Self::Frag4 => "frag4",
+            Self::Frag6 => "frag6",
+        }
+    }
+}
+
+/// A closed set of reasons, each with a name and a counter.
+macro_rules! reasons {
+    ($(#[$outer:meta])* $name:ident { $($(#[$inner:meta])* $variant:ident = $text:literal,)+ }) => {
+        $(#[$outer])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$inner])* $variant,)+ }
+
+        impl $name {
+            /// All of them, in the order of the counters.
+            pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
+
+            /// Its name in reports.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    };
+}
+
+reasons! {
+    /// Why a frame passes without being cut.
+    Bypass {
+        /// It asked for nothing, or only for its checksum.
+        NotAsked = "not_asked",
+        /// Its payload fits one segment.
+        Fits = "fits",
+        /// The sink cuts it itself.
+        SinkSegments = "sink_segments",
+    }
+}
+
+reasons! {
+    /// Why a frame is not cut and must not be sent.
+    Refusal {
+        /// It is longer than the MTU and asked for nothing, or for datagrams longer than the MTU.
+        AboveMtu = "above_mtu",
+        /// It is not IP, or of another version than it says.
+        NotIp = "not_ip",
+        /// A header is cut short or impossible.
+        Malformed = "malformed",
+        /// A stated length differs from that of the frame.
+        LengthMismatch = "length_mismatch",
+        /// It is a fragment already.
+        Fragment = "fragment",
+        /// A jumbo payload option (RFC 2675), or lengths beyond those of IP.
+        Jumbogram = "jumbogram",
+        /// An authentication header covers what would change (RFC 4302).
+        Authenticated = "authenticated",
+        /// A routing header of an unknown kind, which hides the final receiver.
+        RoutingHeader = "routing_header",
+        /// The upper layer is not the one it says.
+        OtherProtocol = "other_protocol",
+        /// SYN or RST, of which there can be only one.
+        SynOrRst = "syn_or_rst",
+        /// The checksum is not where the upper layer has it.
+        ChecksumPlace = "checksum_place",
+        /// "Don't fragment" (RFC 791) and fragments asked for.
+        DontFragment = "dont_fragment",
+        /// Headers are longer than [`super::MAX_HEADER`].
+        HeadersTooLong = "headers_too_long",
+        /// The MTU leaves no room for payload behind the headers.
+        MtuTooSmall = "mtu_too_small",
+        /// GRE with sequence numbers (RFC 2890), of which only the sender knows the next.
+        GreSequence = "gre_sequence",
+        /// Not the tunnel it says, or one that is unknown.
+        Tunnel = "tunnel",
+        /// More tunnels than two.
+        TunnelDepth = "tunnel_depth",
+        /// Fragments within a tunnel.
+        TunnelFragment = "tunnel_fragment",
+        /// A kind of offload that is unknown.
+        UnknownOffload = "unknown_offload",
+    }
+}
+
+/// Counters of one class. Written by one thread, read by any.
+#[derive(Debug, Default)]
+pub struct ClassCounters {
+    /// Frames that were cut.
+    pub super_frames: Counter,
+    /// Segments, datagrams or fragments that came out.
+    pub segments: Counter,
+    /// Bytes of those, with their headers.
+    pub bytes: Counter,
+    /// The shortest that came out; 0 if none did.
+    pub smallest_frame: Counter,
+    /// The longest that came out.
+    pub largest_frame: Counter,
+    /// The smallest payload per segment; 0 if none was cut.
+    pub smallest_mss: Counter,
+    /// The largest payload per segment.
+    pub largest_mss: Counter,
+}
+
+/// What one segmenter did. Written by one thread, read by any.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct SegmentCounters {
+    classes: [ClassCounters; Class::ALL.len()],
+    bypassed: [Counter; Bypass::ALL.len()],
+    refused: [Counter; Refusal::ALL.len()],
+}
+
+impl SegmentCounters {
+    /// The counters of one class.
+    pub fn class(&self, class: Class) -> &ClassCounters {
+        // An enumeration without values indexes an array of its length.
+        &self.classes[class as usize]
+    }
+
+    /// Frames that passed for this reason.
+    pub fn bypassed(&self, reason: Bypass) -> &Counter {
+        &self.bypassed[reason as usize]
+    }
+
+    /// Frames that were refused for this reason.
+    pub fn refused(&self, reason: Refusal) -> &Counter {
+        &self.refused[reason as usize]
+    }
+
+    /// A reading of all counters; those that are zero are left out of the lists.
+    pub fn snapshot(&self) -> SegmentStats {
+        let read = |counter: &Counter| counter.value();
+        let classes = Class::ALL.into_iter().filter_map(|class| {
+            let counters = self.class(class);
+            (read(&counters.super_frames) > 0).then(|| ClassStats {
+                class: class.as_str(),
+                super_frames: read(&counters.super_frames),
+                segments: read(&counters.segments),
+                bytes: read(&counters.bytes),
+                smallest_frame: read(&counters.smallest_frame),
+                largest_frame: read(&counters.largest_frame),
+                smallest_mss: read(&counters.smallest_mss),
+                largest_mss: read(&counters.largest_mss),
+            })
+        });
+        let named = |reason, counter: &Counter| {
+            (read(counter) > 0).then(|| ReasonStats { reason, frames: read(counter) })
+        };
+        SegmentStats {
+            classes: classes.collect(),
+            bypassed: Bypass::ALL
+                .into_iter()
+                .filter_map(|reason| named(reason.as_str(), self.bypassed(reason)))
+                .collect(),
+            refused: Refusal::ALL
+                .into_iter()
+                .filter_map(|reason| named(reason.as_str(), self.refused(reason)))
+                .collect(),
+        }
+    }
+
+    pub(super) fn planned(&self, class: Class, mss: usize, smallest: usize, largest: usize) {
+        let counters = self.class(class);
+        let at_least = |counter: &Counter, value: usize| {
+            if value as u64 > counter.value() {
+                counter.set(value as u64);
+            }
+        };
+        let at_most = |counter: &Counter, value: usize| {
+            if counter.value() == 0 || (value as u64) < counter.value() {
+                counter.set(value as u64);
+            }
+        };
+        counters.super_frames.add(1);
+        at_most(&counters.smallest_mss, mss);
+        at_least(&counters.largest_mss, mss);
+        at_most(&counters.smallest_frame, smallest);
+        at_least(&counters.largest_frame, largest);
+    }
+}
+
+/// A reading of [`SegmentCounters`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SegmentStats {
+    /// Classes of which anything was cut.
+    pub classes: Vec<ClassStats>,
+    /// Frames that passed, by reason.
+    pub bypassed: Vec<ReasonStats>,
+    /// Frames that were refused, by reason.
+    pub refused: Vec<ReasonStats>,
+}
+
+/// A reading of [`ClassCounters`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ClassStats {
+    /// Name of the class.
+    pub class: &'static str,
+    /// Frames that were cut.
+    pub super_frames: u64,
+    /// What came out.
+    pub segments: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// The shortest that came out.
+    pub smallest_frame: u64,
+    /// The longest that came out.
+    pub largest_frame: u64,
+    /// The smallest payload per segment.
+    pub smallest_mss: u64,
+    /// The largest payload per segment.
+    pub largest_mss: u64,
+}
+
+/// Frames by reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReasonStats {
+    /// Name of the reason.
+    pub reason: &'static str,
+    /// Frames.
+    pub frames: u64,
+}

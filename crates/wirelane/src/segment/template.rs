@@ -1,0 +1,598 @@
+//! The header block that all segments of a frame have in common, and what differs.
+
+use wirelane_wire::checksum::Sum;
+use wirelane_wire::{Fragment, Protocol, TcpFlags, ipv4, ipv6, udp};
+
+use super::cursor::{Cut, MAX_HEADER};
+use super::layout::{Layer, Layout};
+use super::offload::{Gso, Offload, PartialChecksum};
+use super::stats::Refusal;
+use crate::checksum;
+
+/// IP, tunnel, IP, tunnel, IP.
+const MAX_FIXES: usize = 5;
+
+/// A header block with its changing fields cleared, and the sums of what is left.
+#[derive(Clone, Debug)]
+pub(super) struct Template {
+    block: [u8; MAX_HEADER],
+    len: usize,
+    /// Bytes after the block that only the first fragment has: the UDP header and what is before it.
+    pub(super) prefix: usize,
+    /// The first byte of the frame that is not in the block.
+    pub(super) payload: usize,
+    transport: Transport,
+    /// Headers around the transport header, from the inside out.
+    fixes: [Fix; MAX_FIXES],
+    /// What is left to a sink, apart from its size.
+    offload: Offload,
+    /// The sink completes checksums.
+    partial: bool,
+}
+
+/// A part of the payload that goes out as one frame.
+pub(super) struct Piece {
+    /// Where it is in the payload.
+    pub(super) offset: usize,
+    /// Its length.
+    pub(super) len: usize,
+    /// How many came before.
+    pub(super) index: u32,
+    /// Whether it is the last one.
+    pub(super) last: bool,
+    /// Its sum; zero where nothing depends on it.
+    pub(super) sum: Sum,
+}
+
+/// What of the transport header differs from piece to piece.
+#[derive(Clone, Copy, Debug)]
+enum Transport {
+    Tcp {
+        at: usize,
+        header_len: usize,
+        sequence: u32,
+        flags: TcpFlags,
+        urgent: u16,
+        accurate_ecn: bool,
+        /// Of pseudo-header and header without lengths and what differs.
+        base: Sum,
+        /// Of the pseudo-header without its length.
+        pseudo: Sum,
+    },
+    Udp {
+        at: usize,
+        checksum: bool,
+        base: Sum,
+        pseudo: Sum,
+    },
+    /// Fragments: the transport header is payload, in the prefix.
+    Fragment,
+    /// Only a checksum, from `start` on.
+    Whole {
+        start: usize,
+        field: usize,
+        nonzero: bool,
+    },
+}
+
+/// What of another header differs.
+#[derive(Clone, Copy, Debug, Default)]
+enum Fix {
+    #[default]
+    None,
+    Ipv4 {
+        at: usize,
+        id: u16,
+        step: u16,
+        base: Sum,
+    },
+    Ipv6 {
+        at: usize,
+    },
+    /// An IPv4 header of fragments, and its options in all but the first.
+    Fragment4 {
+        at: usize,
+        base: Sum,
+        first_base: Sum,
+        options: [u8; ipv4::MAX_LEN - ipv4::MIN_LEN],
+        options_len: u8,
+    },
+    /// An IPv6 header of fragments, and its fragment header.
+    Fragment6 {
+        at: usize,
+        fragment: usize,
+    },
+    Udp {
+        at: usize,
+        checksum: bool,
+        pseudo: Sum,
+    },
+    Gre {
+        at: usize,
+        checksum: bool,
+    },
+}
+
+impl Template {
+    /// Takes the headers of a frame that is to be cut.
+    pub(super) fn new(
+        frame: &[u8],
+        layout: &Layout,
+        offload: &Offload,
+        cut: &Cut,
+    ) -> Result<Self, Refusal> {
+        let mut template = match offload.gso {
+            Gso::UdpFragment => Self::fragments(frame, layout, offload, cut)?,
+            _ => Self::segments(frame, layout, offload, cut)?,
+        };
+        // The innermost header is done; those of tunnels around it follow.
+        let id_step = u16::try_from(cut.unit.div_ceil(cut.mss.max(1))).unwrap_or(u16::MAX);
+        let fragments = offload.gso == Gso::UdpFragment;
+        let layers = layout.layers().iter().rev().enumerate();
+        for ((index, layer), fix) in layers.zip(&mut template.fixes) {
+            if fragments && index == 0 {
+                continue;
+            }
+            *fix = match *layer {
+                Layer::None => Fix::None,
+                Layer::Ipv4 { at, header_len, dont_fragment } => {
+                    let fixed = offload.fixed_id && dont_fragment;
+                    let id = field(&template.block, at + 4);
+                    for cleared in [at + 2, at + 4, at + 10] {
+                        put(&mut template.block, cleared, [0; 2]);
+                    }
+                    let base = sum_of(&template.block, at, at + header_len);
+                    Fix::Ipv4 { at, id, step: if fixed { 0 } else { id_step }, base }
+                }
+                Layer::Ipv6 { at } => Fix::Ipv6 { at },
+                Layer::Udp { at, checksum } => {
+                    put(&mut template.block, at + 6, [0; 2]);
+                    let around = layout.layers().iter().rev().nth(index + 1);
+                    let pseudo = pseudo(frame, *around.ok_or(Refusal::Tunnel)?, None, 17)?;
+                    Fix::Udp { at, checksum, pseudo }
+                }
+                Layer::Gre { at, checksum } => {
+                    if checksum {
+                        put(&mut template.block, at + 4, [0; 2]);
+                    }
+                    Fix::Gre { at, checksum }
+                }
+            };
+        }
+        Ok(template)
+    }
+
+    /// Takes the part of a frame that ends with its checksum field.
+    pub(super) fn whole(frame: &[u8], place: PartialChecksum) -> Result<Self, Refusal> {
+        let start = usize::from(place.start);
+        let at = start + usize::from(place.offset);
+        if !place.offset.is_multiple_of(2) {
+            return Err(Refusal::ChecksumPlace);
+        }
+        let (block, len) = block(frame, at + 2)?;
+        let nonzero = usize::from(place.offset) == udp::CHECKSUM_OFFSET;
+        Ok(Self {
+            block,
+            len,
+            prefix: 0,
+            payload: len,
+            transport: Transport::Whole { start, field: at, nonzero },
+            fixes: [Fix::None; MAX_FIXES],
+            offload: Offload::default(),
+            partial: false,
+        })
+    }
+
+    /// Bytes of the header block, of the first piece or another.
+    #[inline]
+    pub(super) fn header_len(&self, first: bool) -> usize {
+        if first { self.len + self.prefix } else { self.len }
+    }
+
+    /// Whether a checksum depends on the payload.
+    #[inline]
+    pub(super) fn sums_payload(&self) -> bool {
+        match self.transport {
+            Transport::Tcp { .. } | Transport::Udp { checksum: true, .. } => !self.partial,
+            // The checksums of tunnels cover it.
+            Transport::Udp { .. } => self.fixes.iter().any(Fix::has_checksum),
+            Transport::Fragment => false,
+            Transport::Whole { .. } => true,
+        }
+    }
+
+    /// What the sink has to do to a piece of `len` payload bytes.
+    #[inline]
+    pub(super) fn left_to_sink(&self, len: usize, mss: usize, first: bool) -> Offload {
+        if !self.partial {
+            return Offload::default();
+        }
+        let cut = len > mss;
+        Offload {
+            gso: if cut { self.offload.gso } else { Gso::None },
+            size: if cut { self.offload.size } else { 0 },
+            ecn: cut && first && self.offload.ecn,
+            accurate_ecn: cut && self.offload.accurate_ecn,
+            fixed_id: cut && self.offload.fixed_id,
+            ..self.offload
+        }
+    }
+
+    /// Writes the header block of a piece, for which `header` has the right length.
+    #[inline]
+    pub(super) fn write(&self, header: &mut [u8], piece: &Piece) {
+        if let Some(block) = self.block.get(..header.len()) {
+            header.copy_from_slice(block);
+        }
+        let covered = self.write_transport(header, piece);
+        let total = self.len + piece.len;
+        for fix in &self.fixes {
+            match *fix {
+                Fix::None => break,
+                Fix::Ipv4 { at, id, step, base } => {
+                    // Lengths fit: no piece is longer than IP allows.
+                    let (length, index) = ((total - at) as u16, piece.index as u16);
+                    let id = id.wrapping_add(index.wrapping_mul(step));
+                    let sum = base.plus(Sum::of_number(u64::from(length) + u64::from(id)));
+                    put(header, at + 2, length.to_be_bytes());
+                    put(header, at + 4, id.to_be_bytes());
+                    put(header, at + 10, sum.checksum().to_be_bytes());
+                }
+                Fix::Ipv6 { at } => {
+                    put(header, at + 4, ((total - at - ipv6::LEN) as u16).to_be_bytes());
+                }
+                Fix::Udp { at, checksum, pseudo } => {
+                    let length = (total - at) as u16;
+                    put(header, at + 4, length.to_be_bytes());
+                    if checksum {
+                        let inside = sum_of(header, at, self.covered_from()).plus(covered);
+                        let sum = pseudo.plus(Sum::of_field(length)).plus(inside);
+                        put(header, at + 6, sum.checksum_nonzero().to_be_bytes());
+                    }
+                }
+                Fix::Gre { at, checksum } => {
+                    if checksum {
+                        let sum = sum_of(header, at, self.covered_from()).plus(covered);
+                        put(header, at + 4, sum.checksum().to_be_bytes());
+                    }
+                }
+                Fix::Fragment4 { at, base, first_base, options, options_len } => {
+                    let length = (total - at) as u16;
+                    // The offset counts in units of 8 bytes; "more fragments" is bit 13.
+                    let fragment = (piece.offset >> 3) as u16 | u16::from(!piece.last) << 13;
+                    let base = if piece.offset == 0 {
+                        first_base
+                    } else {
+                        let begin = at + ipv4::MIN_LEN;
+                        let range = begin..begin + usize::from(options_len);
+                        let options = options.get(..usize::from(options_len));
+                        if let (Some(to), Some(options)) = (header.get_mut(range), options) {
+                            to.copy_from_slice(options);
+                        }
+                        base
+                    };
+                    let sum = Sum::of_number(u64::from(length) + u64::from(fragment)).plus(base);
+                    put(header, at + 2, length.to_be_bytes());
+                    put(header, at + 6, fragment.to_be_bytes());
+                    put(header, at + 10, sum.checksum().to_be_bytes());
+                }
+                Fix::Fragment6 { at, fragment } => {
+                    let offset = (piece.offset as u16) | u16::from(!piece.last);
+                    put(header, at + 4, ((total - at - ipv6::LEN) as u16).to_be_bytes());
+                    put(header, fragment + 2, offset.to_be_bytes());
+                }
+            }
+        }
+    }
+
+    /// Returns the sum of everything from the transport header on, for checksums around it: once
+    /// its checksum is complete, that of the rest is the complement of its pseudo-header's.
+    #[inline]
+    fn write_transport(&self, header: &mut [u8], piece: &Piece) -> Sum {
+        match self.transport {
+            Transport::Tcp {
+                at,
+                header_len,
+                sequence,
+                flags,
+                urgent,
+                accurate_ecn,
+                base,
+                pseudo,
+            } => {
+                let first = piece.offset == 0;
+                let mut flags = flags;
+                if !piece.last {
+                    flags = flags.without(TcpFlags::FIN.with(TcpFlags::PSH));
+                }
+                if !first && !accurate_ecn {
+                    flags = flags.without(TcpFlags::CWR);
+                }
+                // The pointer counts from the segment's own sequence number (RFC 9293 section 3.1).
+                let mut pointer = urgent;
+                if flags.contains(TcpFlags::URG) && !first {
+                    pointer = usize::from(urgent).saturating_sub(piece.offset) as u16;
+                    if pointer == 0 {
+                        flags = flags.without(TcpFlags::URG);
+                    }
+                }
+                let sequence = sequence.wrapping_add(piece.offset as u32);
+                let control = ((header_len / 4) as u16) << 12 | flags.bits();
+                put(header, at + 4, sequence.to_be_bytes());
+                put(header, at + 12, control.to_be_bytes());
+                let length = (header_len + piece.len) as u64;
+                if self.partial {
+                    let sum = pseudo.plus(Sum::of_number(length));
+                    put(header, at + 16, sum.partial().to_be_bytes());
+                } else {
+                    let differs = u64::from(sequence)
+                        + u64::from(control)
+                        + u64::from(pointer)
+                        + length
+                        + u64::from(piece.sum.partial())
+                        + u64::from(base.partial());
+                    put(header, at + 16, Sum::of_number(differs).checksum().to_be_bytes());
+                }
+                if urgent != 0 {
+                    put(header, at + 18, pointer.to_be_bytes());
+                }
+                complement(pseudo.plus(Sum::of_number(length)))
+            }
+            Transport::Udp { at, checksum, base, pseudo } => {
+                let length = (udp::LEN + piece.len) as u16;
+                put(header, at + 4, length.to_be_bytes());
+                let pseudo = pseudo.plus(Sum::of_field(length));
+                if !checksum {
+                    return sum_of(header, at, at + udp::LEN).plus(piece.sum);
+                }
+                let sum = base.plus(pseudo).plus(Sum::of_field(length)).plus(piece.sum);
+                let value = if self.partial { pseudo.partial() } else { sum.checksum_nonzero() };
+                put(header, at + 6, value.to_be_bytes());
+                complement(pseudo)
+            }
+            Transport::Fragment => Sum::ZERO,
+            Transport::Whole { start, field, nonzero } => {
+                let sum = sum_of(header, start, field + 2).plus(piece.sum);
+                let value = if nonzero { sum.checksum_nonzero() } else { sum.checksum() };
+                put(header, field, value.to_be_bytes());
+                Sum::ZERO
+            }
+        }
+    }
+
+    /// Where what [`write_transport`](Self::write_transport) sums begins.
+    #[inline]
+    fn covered_from(&self) -> usize {
+        match self.transport {
+            Transport::Tcp { at, .. } | Transport::Udp { at, .. } => at,
+            Transport::Fragment | Transport::Whole { .. } => self.len,
+        }
+    }
+
+    fn segments(
+        frame: &[u8],
+        layout: &Layout,
+        offload: &Offload,
+        cut: &Cut,
+    ) -> Result<Self, Refusal> {
+        let (mut block, len) = block(frame, layout.payload)?;
+        let at = layout.transport;
+        let tcp = matches!(offload.gso, Gso::Tcp4 | Gso::Tcp6);
+        let protocol = if tcp { Protocol::TCP } else { Protocol::UDP };
+        let destination = layout.final_destination;
+        let pseudo = pseudo(frame, layout.innermost(), destination, protocol.0)?;
+        let transport = if tcp {
+            let control = field(&block, at + 12);
+            let flags = TcpFlags::from_bits(control);
+            if flags.bits() & TcpFlags::SYN.with(TcpFlags::RST).bits() != 0 {
+                return Err(Refusal::SynOrRst);
+            }
+            let (high, low) = (field(&block, at + 4), field(&block, at + 6));
+            let urgent = field(&block, at + 18);
+            for cleared in [at + 4, at + 6, at + 12, at + 16, at + 18] {
+                put(&mut block, cleared, [0; 2]);
+            }
+            Transport::Tcp {
+                at,
+                header_len: layout.payload - at,
+                sequence: u32::from(high) << 16 | u32::from(low),
+                flags,
+                urgent,
+                accurate_ecn: offload.accurate_ecn || flags.contains(TcpFlags::AE),
+                base: sum_of(&block, at, layout.payload).plus(pseudo),
+                pseudo,
+            }
+        } else {
+            // No checksum is a choice over IPv4 (RFC 768); over IPv6 there must be one (RFC 8200
+            // section 8.1).
+            let v6 = matches!(layout.innermost(), Layer::Ipv6 { .. });
+            let checksum = offload.checksum.is_some() || field(&block, at + 6) != 0 || v6;
+            put(&mut block, at + 4, [0; 4]);
+            Transport::Udp { at, checksum, base: sum_of(&block, at, layout.payload), pseudo }
+        };
+        let place = PartialChecksum { start: at as u16, offset: if tcp { 16 } else { 6 } };
+        let without = matches!(transport, Transport::Udp { checksum: false, .. });
+        Ok(Self {
+            block,
+            len,
+            prefix: 0,
+            payload: layout.payload,
+            transport,
+            fixes: [Fix::None; MAX_FIXES],
+            offload: Offload {
+                size: u16::try_from(cut.mss).unwrap_or(u16::MAX),
+                checksum: (!without).then_some(place),
+                ..*offload
+            },
+            partial: cut.partial,
+        })
+    }
+
+    fn fragments(
+        frame: &[u8],
+        layout: &Layout,
+        offload: &Offload,
+        cut: &Cut,
+    ) -> Result<Self, Refusal> {
+        if layout.layers().len() != 1 {
+            return Err(Refusal::TunnelFragment);
+        }
+        let destination = layout.final_destination;
+        let pseudo = pseudo(frame, layout.innermost(), destination, Protocol::UDP.0)?;
+        let datagram = frame.get(layout.transport..).unwrap_or_default();
+        let begin; // of the fragmentable part
+        let (mut block, len);
+        let fix = match layout.innermost() {
+            Layer::Ipv4 { dont_fragment: true, .. } => return Err(Refusal::DontFragment),
+            Layer::Ipv4 { at, header_len, .. } => {
+                begin = layout.transport;
+                (block, len) = self::block(frame, begin)?;
+                for cleared in [at + 2, at + 6, at + 10] {
+                    put(&mut block, cleared, [0; 2]);
+                }
+                let mut options = [0; ipv4::MAX_LEN - ipv4::MIN_LEN];
+                let given = frame.get(at + ipv4::MIN_LEN..at + header_len).unwrap_or_default();
+                for (to, from) in options.iter_mut().zip(given) {
+                    *to = *from;
+                }
+                let options_len = given.len();
+                keep_copied_options(options.get_mut(..options_len).unwrap_or_default());
+                let fixed = sum_of(&block, at, at + ipv4::MIN_LEN);
+                Fix::Fragment4 {
+                    at,
+                    first_base: fixed.plus(Sum::of(given)),
+                    base: fixed.plus(sum_of(&options, 0, options_len)),
+                    options,
+                    options_len: options_len as u8,
+                }
+            }
+            Layer::Ipv6 { at } => {
+                begin = layout.fragment;
+                (block, len) = self::block(frame, begin)?;
+                let link = block.get_mut(layout.fragment_link).ok_or(Refusal::Malformed)?;
+                let next_header = Protocol(std::mem::replace(link, Protocol::FRAGMENT.0));
+                let header = Fragment {
+                    next_header,
+                    offset: 0,
+                    more_fragments: false,
+                    identification: cut.fragment_id,
+                };
+                let free = block.get_mut(begin..).unwrap_or_default();
+                header.emit(free).map_err(|_| Refusal::HeadersTooLong)?;
+                Fix::Fragment6 { at, fragment: begin }
+            }
+            _ => return Err(Refusal::NotIp),
+        };
+        let len = if matches!(fix, Fix::Fragment6 { .. }) { len + ipv6::FRAGMENT_LEN } else { len };
+        // The first fragment has the whole header chain (RFC 7112), with the checksum complete: no
+        // sink can do it for fragments.
+        let prefix = layout.payload - begin;
+        if prefix > cut.unit {
+            return Err(Refusal::MtuTooSmall);
+        }
+        let room = block.get_mut(len..len + prefix).ok_or(Refusal::HeadersTooLong)?;
+        room.copy_from_slice(frame.get(begin..layout.payload).ok_or(Refusal::Malformed)?);
+        let v6 = matches!(fix, Fix::Fragment6 { .. });
+        let place = len + prefix - udp::LEN + udp::CHECKSUM_OFFSET;
+        let none = field(&block, place) == 0;
+        if offload.checksum.is_some() || (v6 && none) {
+            // The field itself is left out of the sum.
+            let value = datagram.get(6..8).map(Sum::of).unwrap_or_default();
+            let length = Sum::of_number(datagram.len() as u64);
+            let sum = checksum::sum(datagram).minus(value).plus(pseudo).plus(length);
+            put(&mut block, place, sum.checksum_nonzero().to_be_bytes());
+        }
+        let mut fixes = [Fix::None; MAX_FIXES];
+        fixes[0] = fix;
+        Ok(Self {
+            block,
+            len,
+            prefix,
+            payload: begin,
+            transport: Transport::Fragment,
+            fixes,
+            offload: Offload::default(),
+            partial: false,
+        })
+    }
+}
+
+impl Fix {
+    fn has_checksum(&self) -> bool {
+        matches!(self, Self::Udp { checksum: true, .. } | Self::Gre { checksum: true, .. })
+    }
+}
+
+/// Replaces options that only the first fragment may have by no-operations (RFC 791 section 3.1:
+/// the first bit of an option says whether it is copied).
+fn keep_copied_options(mut options: &mut [u8]) {
+    const END: u8 = 0;
+    const NO_OPERATION: u8 = 1;
+    while let Some(&kind) = options.first() {
+        let len = match kind {
+            END => return,
+            NO_OPERATION => 1,
+            // A length that cannot be: what follows is no option.
+            _ => match options.get(1).map(|len| usize::from(*len)) {
+                Some(len) if len >= 2 && len <= options.len() => len,
+                _ => return,
+            },
+        };
+        let (option, rest) = options.split_at_mut(len);
+        if kind & 0x80 == 0 {
+            option.fill(NO_OPERATION);
+        }
+        options = rest;
+    }
+}
+
+/// The sum of a pseudo-header without its length. `destination` is where a routing header has the
+/// address of the final receiver.
+fn pseudo(
+    frame: &[u8],
+    layer: Layer,
+    destination: Option<usize>,
+    protocol: u8,
+) -> Result<Sum, Refusal> {
+    let bytes = |at: usize, len: usize| frame.get(at..at + len).ok_or(Refusal::Malformed);
+    let addresses = match layer {
+        Layer::Ipv4 { at, .. } => Sum::of(bytes(at + 12, 8)?),
+        Layer::Ipv6 { at } => {
+            Sum::of(bytes(at + 8, 16)?).plus(Sum::of(bytes(destination.unwrap_or(at + 24), 16)?))
+        }
+        _ => return Err(Refusal::NotIp),
+    };
+    Ok(addresses.plus(Sum::of_field(protocol.into())))
+}
+
+/// The first `len` bytes of a frame as a header block.
+fn block(frame: &[u8], len: usize) -> Result<([u8; MAX_HEADER], usize), Refusal> {
+    let mut block = [0; MAX_HEADER];
+    let headers = frame.get(..len).ok_or(Refusal::ChecksumPlace)?;
+    block.get_mut(..len).ok_or(Refusal::HeadersTooLong)?.copy_from_slice(headers);
+    Ok((block, len))
+}
+
+/// The sum of everything whose checksum is `sum`'s.
+const fn complement(sum: Sum) -> Sum {
+    Sum::of_field(sum.checksum())
+}
+
+/// The big-endian field at `at`, which is in the block.
+#[inline]
+fn field(block: &[u8], at: usize) -> u16 {
+    let bytes = block.get(at..).and_then(|bytes| bytes.first_chunk());
+    bytes.map_or(0, |bytes| u16::from_be_bytes(*bytes))
+}
+
+#[inline]
+fn put<const N: usize>(block: &mut [u8], at: usize, value: [u8; N]) {
+    if let Some(field) = block.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut()) {
+        *field = value;
+    }
+}
+
+#[inline]
+fn sum_of(block: &[u8], from: usize, to: usize) -> Sum {
+    Sum::of(block.get(from..to).unwrap_or_default())
+}

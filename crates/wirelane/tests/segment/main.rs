@@ -1,0 +1,6 @@
+//! Segmentation: every rule by name, the kernel as an oracle, and properties over random frames.
+#![allow(clippy::unwrap_used)]
+
+mod frames;
+mod oracle;
+mod rules;
