@@ -44,6 +44,21 @@ impl VethPair {
     /// When it cannot be created.
     #[track_caller]
     pub fn new(ns_a: &Namespace, ns_b: &Namespace, queues: u32, mtu: u32) -> Self {
+        Self::uneven(ns_a, ns_b, queues, queues, mtu)
+    }
+
+    /// As [`VethPair::new`], but end B has `transmit` transmit queues.
+    ///
+    /// # Panics
+    /// When it cannot be created.
+    #[track_caller]
+    pub fn uneven(
+        ns_a: &Namespace,
+        ns_b: &Namespace,
+        queues: u32,
+        transmit: u32,
+        mtu: u32,
+    ) -> Self {
         static COUNTER: AtomicU16 = AtomicU16::new(0);
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let [a, b] = [(ns_a, 'a', 1), (ns_b, 'b', 2)].map(|(ns, letter, host)| {
@@ -59,9 +74,9 @@ impl VethPair {
 
         let mut add = ip();
         add.args(["link", "add"]);
-        a.describe(&mut add, queues, mtu);
+        a.describe(&mut add, [queues, queues], mtu);
         add.args(["type", "veth", "peer"]);
-        b.describe(&mut add, queues, mtu);
+        b.describe(&mut add, [queues, transmit], mtu);
         run(&mut add);
         for (end, peer) in [(&a, &b), (&b, &a)] {
             end.configure(peer);
@@ -134,11 +149,11 @@ impl End {
         TxSteering { files, cpus: cpu_mask(&cpus), selected: None }
     }
 
-    fn describe(&self, add: &mut std::process::Command, queues: u32, mtu: u32) {
-        let (queues, mtu) = (queues.to_string(), mtu.to_string());
+    fn describe(&self, add: &mut std::process::Command, queues: [u32; 2], mtu: u32) {
+        let ([receive, transmit], mtu) = (queues.map(|n| n.to_string()), mtu.to_string());
         add.args(["name", &self.interface, "netns", &self.namespace]);
         add.args(["address", &self.mac_text(), "mtu", &mtu]);
-        add.args(["numrxqueues", &queues, "numtxqueues", &queues]);
+        add.args(["numrxqueues", &receive, "numtxqueues", &transmit]);
     }
 
     #[track_caller]

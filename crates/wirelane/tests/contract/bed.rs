@@ -98,7 +98,6 @@ pub(crate) enum Classes {
     /// They are received if the masks select them.
     Seen,
     /// Masks that ask for them are refused.
-    #[allow(dead_code, reason = "of ports that see received packets only")]
     Refused,
     /// There are none.
     Absent,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use wirelane::port::{Control, FrameCounts, OpenOptions, Port, Rx, Tx};
+use wirelane::port::{Control, FrameCounts, OpenOptions, Port, Rx, Take, Tx};
 use wirelane::stats::RxCounters;
 use wirelane::{Batch, Class, Frame, QueueMask, QueueSet, pipeline};
 
@@ -60,9 +60,9 @@ pub(crate) fn rx_only() -> OpenOptions {
     options(QueueMask { enabled: true, rx: QueueSet::All, tx: QueueSet::NONE, other: false })
 }
 
-/// To receive what the mask selects, and to transmit.
+/// To receive what the mask selects, also away from the host, and to transmit.
 pub(crate) fn options(mask: QueueMask) -> OpenOptions {
-    OpenOptions { mask, transmit: true, ..OpenOptions::default() }
+    OpenOptions { mask, transmit: true, take: Take::All, ..OpenOptions::default() }
 }
 
 impl<'a> Session<'a> {

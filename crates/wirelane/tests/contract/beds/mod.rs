@@ -4,6 +4,7 @@ pub(crate) mod packet;
 pub(crate) mod sim;
 mod tap;
 pub(crate) mod veth;
+pub(crate) mod xdp;
 
 use std::time::Duration;
 

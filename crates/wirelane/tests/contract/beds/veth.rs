@@ -18,6 +18,8 @@ use crate::beds::Medium;
 /// A pair, what sends on its far end and what listens there.
 pub(crate) struct Veth {
     queues: u16,
+    /// What is sent through TX queue i + shift comes to RX queue i.
+    shift: u16,
     near: Namespace,
     far: Namespace,
     pair: VethPair,
@@ -34,10 +36,22 @@ pub(crate) struct Veth {
 }
 
 impl Veth {
+    /// What the far end sends through TX queue i comes to RX queue i.
     pub(crate) fn new(queues: u16) -> Self {
+        Self::shifted(queues, 0)
+    }
+
+    /// For what takes the queue from the packet, as generic XDP does: it reads 0 as no queue and i + 1
+    /// as queue i (`netif_get_rxqueue`), but veth leaves the TX queue of the sender there.
+    pub(crate) fn generic(queues: u16) -> Self {
+        Self::shifted(queues, 1)
+    }
+
+    fn shifted(queues: u16, shift: u16) -> Self {
         let (near, far) = (Namespace::new(), Namespace::new());
-        let pair = VethPair::new(&near, &far, u32::from(queues), 1500);
-        let steering = pair.b.steering(usize::from(queues));
+        let sending = queues + shift;
+        let pair = VethPair::uneven(&near, &far, queues.into(), sending.into(), 1500);
+        let steering = pair.b.steering(usize::from(sending));
         let name = pair.b.interface.as_str();
         let (sender, mut listener) = far.inside(|| (sender(name), listener(name)));
         let ears = listener.rx().into_iter().take(usize::from(queues)).collect();
@@ -46,6 +60,7 @@ impl Veth {
         let far_drops = Drops::of(far.name(), name);
         Self {
             queues,
+            shift,
             near,
             far,
             steering,
@@ -71,7 +86,7 @@ impl Medium for Veth {
     }
 
     fn again(&self) -> Self {
-        Self::new(self.queues)
+        Self::shifted(self.queues, self.shift)
     }
 
     fn inside<T>(&self, action: impl FnOnce() -> T) -> T {
@@ -80,7 +95,7 @@ impl Medium for Veth {
     }
 
     fn inject(&mut self, queue: u16, frame: &[u8]) -> bool {
-        self.steering.select(usize::from(queue));
+        self.steering.select(usize::from(queue + self.shift));
         match self.sender.send_frame(frame) {
             Ok(sent) => sent == frame.len(),
             Err(error) if error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error()) => {

@@ -1,0 +1,41 @@
+//! `xdp:` on veth pairs, where there is no zero copy.
+
+use crate::bed::{Classes, Held, Promises};
+use crate::beds::veth::Veth;
+use crate::beds::{Medium, OnInterface};
+
+/// In the driver, with a copy.
+pub(crate) fn native(queues: u16) -> OnInterface<Veth> {
+    on(Veth::new(queues), queues, "native", "?mode=native&ring=512&frames=1024")
+}
+
+/// In the stack (SKB mode), with a copy.
+pub(crate) fn generic(queues: u16) -> OnInterface<Veth> {
+    on(Veth::generic(queues), queues, "generic", "?mode=generic&ring=512&frames=1024")
+}
+
+/// On the interface of `medium`, which has as many queues; `query` forces the mode.
+pub(crate) fn on<M: Medium>(
+    medium: M,
+    queues: u16,
+    mode: &'static str,
+    query: &'static str,
+) -> OnInterface<M> {
+    let promises = Promises {
+        backend: "xdp",
+        mode,
+        interface: Some(medium.interface().to_owned()),
+        queues,
+        longest: 1514,
+        refuses_longer: true,
+        parts: true,
+        classes: Classes::Refused,
+        hold: 256,
+        held: Held::Frames,
+        fills: true,
+        calm: medium.calm(),
+        macs: medium.macs(),
+    };
+    // A socket is bound to a queue in both directions.
+    OnInterface { medium, promises, query, steers: true }
+}
