@@ -33,6 +33,7 @@ enum Command {
     #[command(subcommand)]
     Bench(commands::bench::Suite),
     Capture(Box<commands::capture::CaptureArgs>),
+    Filter(commands::filter::FilterArgs),
     Forward(Box<commands::forward::ForwardArgs>),
     Mask(commands::mask::MaskArgs),
     Merge(commands::merge::MergeArgs),
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Bench(suite) => commands::bench::run(&suite),
         Command::Capture(args) => commands::capture::run(&args),
+        Command::Filter(args) => commands::filter::run(&args),
         Command::Forward(args) => commands::forward::run(&args),
         Command::Mask(args) => commands::mask::run(&args),
         Command::Merge(args) => commands::merge::run(&args),

@@ -4,6 +4,7 @@ use crate::error::{OsError, Result};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::ffi::CStr;
 use std::mem::zeroed;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// The longest interface name in bytes.
@@ -170,6 +171,50 @@ pub fn mac(name: &str) -> Result<[u8; 6]> {
     Ok(hardware_address(name)?.1)
 }
 
+/// The IP addresses of an interface, in the kernel's order.
+///
+/// # Errors
+/// As [`index`], and what getifaddrs(3) gives.
+pub fn addresses(name: &str) -> Result<Vec<IpAddr>> {
+    index(name)?;
+    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: getifaddrs writes the head of a list of its own, which is freed below.
+    if unsafe { libc::getifaddrs(&mut first) } != 0 {
+        return Err(OsError::last("getifaddrs", name));
+    }
+    let mut found = Vec::new();
+    let mut next = first;
+    // SAFETY: every element of the list is valid until it is freed, and its end is null.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        next = entry.ifa_next;
+        // SAFETY: the name of an element is a string.
+        let own = unsafe { CStr::from_ptr(entry.ifa_name) };
+        // SAFETY: an address is null or at least as long as its family says; only the family is read here.
+        let family = unsafe { entry.ifa_addr.as_ref() }.map(|address| i32::from(address.sa_family));
+        if own.to_bytes() != name.as_bytes() {
+            continue;
+        }
+        match family {
+            Some(libc::AF_INET) => {
+                // SAFETY: an address of this family is a `sockaddr_in`.
+                let address =
+                    unsafe { entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned() };
+                found.push(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)).into());
+            }
+            Some(libc::AF_INET6) => {
+                // SAFETY: an address of this family is a `sockaddr_in6`.
+                let address =
+                    unsafe { entry.ifa_addr.cast::<libc::sockaddr_in6>().read_unaligned() };
+                found.push(Ipv6Addr::from(address.sin6_addr.s6_addr).into());
+            }
+            _ => {}
+        }
+    }
+    // SAFETY: the list from above, freed once.
+    unsafe { libc::freeifaddrs(first) };
+    Ok(found)
+}
+
 fn hardware_address(name: &str) -> Result<(u16, [u8; 6])> {
     let mut request = request(name, "ioctl SIOCGIFHWADDR")?;
     ioctl(&mut request, libc::SIOCGIFHWADDR, "ioctl SIOCGIFHWADDR", name)?;
@@ -229,6 +274,14 @@ fn control() -> Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no getifaddrs")]
+    fn loopback_has_its_address() {
+        assert!(addresses("lo").unwrap().contains(&IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        assert!(addresses("no-such-if").is_err());
+    }
+
     use crate::testing;
 
     #[test]

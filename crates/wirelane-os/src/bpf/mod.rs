@@ -12,6 +12,7 @@
 pub mod asm;
 pub mod insn;
 
+mod disassembly;
 mod link;
 mod map;
 mod program;

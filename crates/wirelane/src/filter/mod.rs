@@ -14,7 +14,9 @@
 
 mod check;
 mod classic;
+mod compare;
 mod engine;
+pub mod explain;
 mod expression;
 mod interpreter;
 pub mod jit;
@@ -24,10 +26,12 @@ mod translate;
 
 pub use self::check::MAX_INSTRUCTIONS;
 pub use self::classic::Program;
+pub use self::compare::{Comparison, Count, compare};
 pub use self::engine::Engine;
 pub use self::expression::{ExpressionError, compile};
 pub use self::interpreter::Interpreter;
 pub use self::translate::{Context, Ending, Target, translate};
+pub use wirelane_os::packet::SockFilter as Instruction;
 
 /// A packet as a filter sees it.
 #[derive(Clone, Copy, Debug, Default)]
