@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args};
@@ -94,8 +95,9 @@ struct Ebpf {
 #[derive(Default, Serialize)]
 struct MachineCode {
     architecture: &'static str,
-    /// Bytes of instructions, and with constants.
+    /// Bytes of instructions.
     instructions: Option<usize>,
+    /// The same with constants.
     size: Option<usize>,
     hex: Option<String>,
     /// Why there is none.
@@ -207,7 +209,10 @@ impl FilterArgs {
         // What sshd sets: address and port of the client, then of the server.
         let connection = std::env::var("SSH_CONNECTION").unwrap_or_default();
         let mut parts = connection.split(' ');
-        let mut end = || Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?).into());
+        let mut end = || {
+            let address = parts.next()?.parse().ok()?;
+            Some(SocketAddr::new(address, parts.next()?.parse().ok()?))
+        };
         host.session = end().zip(end());
         Ok(host)
     }
@@ -307,9 +312,8 @@ impl Stages {
         }
         let MachineCode { architecture, instructions, size, hex, missing } = &self.machine_code;
         if let (Some(instructions), Some(size)) = (instructions, size) {
-            let constants = size - instructions;
             page += &format!(
-                "\nmachine code for {architecture}: {instructions} bytes, and {constants} of constants\n"
+                "\nmachine code for {architecture}: {instructions} bytes, {size} with constants\n"
             );
         }
         if let Some(missing) = missing {

@@ -129,7 +129,7 @@ impl Assembler {
     /// The code with its constants, every displacement filled in; `None` if a label is bound
     /// nowhere, or the code too long.
     pub(super) fn finish(mut self) -> Option<Vec<u8>> {
-        while !self.code.len().is_multiple_of(16) {
+        while !self.constants.is_empty() && !self.code.len().is_multiple_of(16) {
             self.code.push(0xcc); // int3: never reached
         }
         let constants = self.code.len();
