@@ -19,8 +19,8 @@ pub enum XdpMode {
     Offloaded,
 }
 
-/// A program's place on an interface. It ends when the link is dropped, or by the kernel when the process ends,
-/// however it does. Linux 5.9.
+/// A program's place on an interface. It ends when the link is dropped, and by the kernel when the process
+/// ends, however it does. Linux 5.9.
 #[derive(Debug)]
 pub struct Link {
     fd: OwnedFd,
@@ -102,6 +102,14 @@ impl Link {
 
     fn object(&self) -> String {
         object(self.ifindex)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // Closing is not enough if another thread is just starting a program: until that one executes, it has
+        // copies of all descriptors. What cannot be detached is gone already.
+        let _ = self.detach();
     }
 }
 

@@ -104,10 +104,11 @@ fn privileged_frames_arrive_in_turn() {
         let mut sender = LiveSender::new(&pair.a.interface, &frames).unwrap();
         sender.send(3).unwrap();
         assert_eq!(sender.sent(), 3);
-        let sent = sender.start(Pace { count: Some(300), ..Pace::default() }).unwrap();
-        assert_eq!(sent.wait().unwrap().frames, 300);
+        // The ring of a veth has 256 places.
+        let sent = sender.start(Pace { count: Some(200), ..Pace::default() }).unwrap();
+        assert_eq!(sent.wait().unwrap().frames, 200);
         let received = receive(&socket);
-        assert_eq!(received.len(), 303);
+        assert_eq!(received.len(), 203);
         for (received, expected) in received.iter().zip(frames.iter().cycle()) {
             assert_eq!(received, expected);
         }

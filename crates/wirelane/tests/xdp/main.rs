@@ -1,6 +1,7 @@
 //! The AF_XDP port on veth pairs, in network namespaces of their own.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+mod program;
 mod robustness;
 mod traffic;
 
@@ -136,6 +137,18 @@ fn send(tx: &mut Tx, frames: impl IntoIterator<Item = Vec<u8>>, mut meanwhile: i
         meanwhile();
         assert!(Instant::now() < patience, "{} pending", tx.pending());
     }
+}
+
+/// Whether `condition` comes true within ten seconds.
+fn eventually(mut condition: impl FnMut() -> bool) -> bool {
+    let until = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < until {
+        if condition() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    false
 }
 
 /// The sequence numbers of one queue, in the order of arrival.
