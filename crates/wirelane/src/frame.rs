@@ -21,6 +21,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use crate::mask::Class;
+use crate::segment::{Offload, Tunnel};
 
 /// Takes back the memory of frames. The first field of every concrete owner (`repr(C)`).
 #[repr(C)]
@@ -54,6 +55,8 @@ pub(crate) struct Meta {
     pub(crate) index: u32,
     pub(crate) queue: u16,
     pub(crate) class: Class,
+    /// The headroom begins with an [`Offload`].
+    pub(crate) has_offload: bool,
 }
 
 const _: () = assert!(size_of::<Meta>() <= 64 && align_of::<Meta>() == 8);
@@ -157,7 +160,54 @@ impl Frame {
 
     /// Bytes that can still be prepended.
     pub fn headroom(&self) -> usize {
-        self.meta().headroom as usize
+        let meta = self.meta();
+        let kept = if meta.has_offload { size_of::<Offload>() } else { 0 };
+        (meta.headroom as usize).saturating_sub(kept)
+    }
+
+    /// What is left to do to the packet before it may go out, such as to cut it; `None` if nothing is.
+    #[inline(always)]
+    pub fn offload(&self) -> Option<Offload> {
+        let meta = self.meta();
+        meta.has_offload.then(|| {
+            // SAFETY: `set_offload` wrote it there, and no packet has covered it since.
+            unsafe { self.start().cast::<Offload>().read_unaligned() }
+        })
+    }
+
+    /// Says what is left to do to the packet, with places counted from its first byte. Kept in the
+    /// headroom: false, and nothing changed, if that has too few bytes.
+    #[must_use = "without headroom nothing was changed"]
+    pub fn set_offload(&mut self, offload: Offload) -> bool {
+        let fits = self.meta().headroom as usize >= size_of::<Offload>();
+        if fits {
+            // SAFETY: `headroom` bytes before `data` belong to this frame.
+            unsafe { self.start().cast::<Offload>().write_unaligned(offload) };
+            self.meta_mut().has_offload = !offload.is_none();
+        }
+        fits || offload.is_none()
+    }
+
+    /// The first byte of the headroom.
+    #[inline(always)]
+    fn start(&self) -> NonNull<u8> {
+        let meta = self.meta();
+        // SAFETY: `headroom` bytes before `data` belong to this frame.
+        unsafe { meta.data.sub(meta.headroom as usize) }
+    }
+
+    /// Moves the places that the offload names by `n` bytes, as the packet's first byte moves.
+    fn shift_offload(&mut self, n: isize) {
+        let Some(mut offload) = self.offload() else { return };
+        let moved = |place: u16| place.saturating_add_signed(n.try_into().unwrap_or(0));
+        if let Some(checksum) = &mut offload.checksum {
+            checksum.start = moved(checksum.start);
+        }
+        if let Some(Tunnel::Udp { transport, network }) = &mut offload.tunnel {
+            (*transport, *network) = (moved(*transport), moved(*network));
+        }
+        let fits = self.set_offload(offload);
+        debug_assert!(fits);
     }
 
     /// Bytes that [`Frame::set_len`] can reach.
@@ -185,10 +235,10 @@ impl Frame {
     /// headroom is smaller.
     #[must_use = "without headroom nothing was changed"]
     pub fn prepend(&mut self, n: usize) -> bool {
-        let meta = self.meta_mut();
-        if n > meta.headroom as usize {
+        if n > self.headroom() {
             return false;
         }
+        let meta = self.meta_mut();
         let n32 = n as u32;
         // SAFETY: `headroom` bytes before `data` belong to this frame.
         meta.data = unsafe { meta.data.sub(n) };
@@ -196,6 +246,7 @@ impl Frame {
         meta.len += n32;
         meta.room += n32;
         meta.original_len += n32;
+        self.shift_offload(n as isize);
         true
     }
 
@@ -213,15 +264,18 @@ impl Frame {
         meta.len -= n32;
         meta.room -= n32;
         meta.original_len = meta.original_len.saturating_sub(n32);
+        self.shift_offload(-(n as isize));
         true
     }
 
-    /// Replaces the packet by `bytes`. False, and nothing changed, if they do not fit.
+    /// Replaces the packet by `bytes`, to which nothing is left to do. False, and nothing changed, if
+    /// they do not fit.
     #[must_use = "bytes that do not fit were not copied"]
     pub fn fill(&mut self, bytes: &[u8]) -> bool {
         let fits = self.set_len(bytes.len());
         if fits {
             self.data_mut().copy_from_slice(bytes);
+            self.meta_mut().has_offload = false;
         }
         fits
     }

@@ -43,7 +43,7 @@ pub struct PoolConfig {
     /// Number of chunks, each of which holds one frame; 1 to 2²⁴.
     pub chunks: u32,
     /// Bytes per chunk, headroom included: a power of two from 256 to 65536, or in a [`Region`] any
-    /// number from 2048 to 65536.
+    /// number from 2048 to 131072.
     pub chunk_size: u32,
     /// Bytes kept free before a packet, for headers that are prepended; less than the chunk.
     pub headroom: u32,
@@ -122,8 +122,8 @@ impl Pool {
     /// A shape outside the documented limits; the region has too little left.
     pub fn in_region(region: &Region, config: PoolConfig) -> Result<Self> {
         config.check()?;
-        if !(GRAIN..=65536).contains(&config.chunk_size) {
-            return Err(Error::usage(config.object(), "the frame size is 2048 to 65536"));
+        if !(GRAIN..=131_072).contains(&config.chunk_size) {
+            return Err(Error::usage(config.object(), "the frame size is 2048 to 131072"));
         }
         Self::carve(region, config)
     }
@@ -158,6 +158,7 @@ impl Pool {
                     index,
                     queue: 0,
                     class: Class::Rx,
+                    has_offload: false,
                 };
                 slot.cast::<Meta>().write(meta);
             }
@@ -248,6 +249,7 @@ impl Pool {
             (*fields).data =
                 (*shared).region.base().add((*slot.as_ptr()).chunk() + headroom as usize);
             (*fields).headroom = headroom;
+            (*fields).has_offload = false;
             (*fields).room = (*shared).config.chunk_size - headroom;
             (*fields).len = 0;
             Frame::new(meta)
@@ -363,6 +365,34 @@ mod tests {
         assert_eq!(frame.data(), [7; 192]);
         frame.truncate(10);
         assert_eq!((frame.len(), frame.original_len()), (10, 192));
+    }
+
+    #[test]
+    fn what_is_left_to_do_stays_with_the_packet() {
+        use crate::segment::{Gso, Offload, PartialChecksum};
+        let mut pool = small();
+        let mut frame = pool.take_one().unwrap();
+        assert!(frame.fill(&[7; 100]) && frame.offload().is_none());
+        let checksum = Some(PartialChecksum { start: 34, offset: 16 });
+        let offload = Offload { gso: Gso::Tcp4, size: 1448, checksum, ..Offload::default() };
+        assert!(frame.set_offload(offload) && frame.offload() == Some(offload));
+        // It takes a part of the headroom, and counts from the first byte.
+        let kept = size_of::<Offload>();
+        assert!(!frame.prepend(64 - kept + 1) && frame.prepend(64 - kept));
+        let start = |frame: &Frame| frame.offload().unwrap().checksum.unwrap().start as usize;
+        assert_eq!(start(&frame), 34 + 64 - kept);
+        assert!(frame.strip(64 - kept + 4));
+        assert_eq!((start(&frame), frame.len()), (30, 96));
+        assert!(frame.set_offload(Offload::default()) && frame.offload().is_none());
+        // The next packet in the chunk has none.
+        assert!(frame.set_offload(offload));
+        drop(frame);
+        let mut all = Batch::new(8);
+        pool.take(&mut all, 8);
+        assert!(all.iter().all(|frame| frame.offload().is_none()));
+        let config = PoolConfig { chunks: 1, chunk_size: 256, headroom: 8, numa_node: None };
+        let mut frame = Pool::new(config).unwrap().take_one().unwrap();
+        assert!(!frame.set_offload(offload) && frame.set_offload(Offload::default()));
     }
 
     #[test]

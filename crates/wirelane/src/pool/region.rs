@@ -244,6 +244,7 @@ impl Region {
             (*meta).original_len = len;
             (*meta).headroom = headroom;
             (*meta).room = room;
+            (*meta).has_offload = false;
             Some(Frame::new(NonNull::new_unchecked(meta)))
         }
     }

@@ -19,6 +19,7 @@ pub mod packet;
 pub mod record;
 pub mod sim;
 pub mod spec;
+pub mod tap;
 pub mod trace;
 pub mod xdp;
 
@@ -37,6 +38,7 @@ use crate::frame::Batch;
 use crate::mask::{Class, QueueMask};
 use crate::placement::Placement;
 use crate::pool::Region;
+use crate::segment::{Sink, SinkGso};
 use crate::stats::{RxCounters, TxCounters};
 
 /// What to open of a port, beside what its spec says.
@@ -67,6 +69,10 @@ pub struct OpenOptions {
     /// Leave to the host what keeps it reachable, whatever [`OpenOptions::take`] says: ARP, neighbour
     /// discovery, SSH, DNS and DHCP. See [`xdp::management`].
     pub keep_management: bool,
+    /// Which frames longer than the MTU the program can take, to be cut later ([`crate::segment`]):
+    /// a port whose sender can leave that to us (`tap:`) asks it to. With any of them, checksums may be
+    /// left to do as well: see [`Frame::offload`](crate::Frame::offload).
+    pub offload: SinkGso,
 }
 
 /// Which packets a port takes that takes them away from the host. The masks apply as well.
@@ -101,6 +107,7 @@ impl Default for OpenOptions {
             memory: None,
             take: Take::Undecided,
             keep_management: false,
+            offload: SinkGso::default(),
         }
     }
 }
@@ -125,7 +132,7 @@ pub struct Rung {
 pub struct PortInfo {
     /// The spec, as the user wrote it.
     pub spec: String,
-    /// `sim`, `file`, `packet`, `xdp`.
+    /// `sim`, `file`, `packet`, `xdp`, `tap`.
     pub backend: &'static str,
     /// How it works underneath, such as `tpacket-v3`.
     pub mode: String,
@@ -215,6 +222,11 @@ pub trait Port: Send {
     /// ends by itself.
     fn is_endless(&self) -> bool {
         true
+    }
+
+    /// What its transmitting ends can take.
+    fn sink(&self) -> Sink {
+        Sink { mtu: usize::MAX, ..Sink::ethernet() }
     }
 
     /// What was found out after opening; complete once every receiving end has ended.

@@ -1,6 +1,6 @@
 //! From a spec to an open port.
 
-use super::{Backend, OpenOptions, Port, Spec, Take, file, packet, sim, xdp};
+use super::{Backend, OpenOptions, Port, Spec, Take, file, packet, sim, tap, xdp};
 use crate::error::{Error, Result};
 use crate::pool::Region;
 
@@ -17,6 +17,7 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Box<dyn Port>> {
         Some(Backend::File) => Ok(Box::new(file::FilePort::open(spec, options)?)),
         Some(Backend::Packet) => Ok(Box::new(packet::PacketPort::open(spec, options)?)),
         Some(Backend::Xdp) => Ok(Box::new(xdp::XdpPort::open(spec, options)?)),
+        Some(Backend::Tap) => Ok(Box::new(tap::TapPort::open(spec, options)?)),
         None => best(spec, options),
     }
 }

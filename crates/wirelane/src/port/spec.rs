@@ -23,11 +23,13 @@ pub enum Backend {
     Packet,
     /// AF_XDP with a socket per queue.
     Xdp,
+    /// A TAP device, with the kernel's stack at its other end.
+    Tap,
 }
 
 impl Backend {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Sim, Self::File, Self::Packet, Self::Xdp];
+    pub const ALL: [Self; 5] = [Self::Sim, Self::File, Self::Packet, Self::Xdp, Self::Tap];
 
     /// The word in front of the colon.
     pub const fn as_str(self) -> &'static str {
@@ -36,6 +38,7 @@ impl Backend {
             Self::File => "file",
             Self::Packet => "packet",
             Self::Xdp => "xdp",
+            Self::Tap => "tap",
         }
     }
 }
@@ -93,7 +96,8 @@ impl FromStr for Spec {
         if name.is_empty() {
             return Err(bad("the name is missing".into()));
         }
-        let on_interface = matches!(backend, None | Some(Backend::Packet | Backend::Xdp));
+        let on_interface =
+            matches!(backend, None | Some(Backend::Packet | Backend::Xdp | Backend::Tap));
         let illegal = |c: char| c == '/' || c.is_whitespace() || c.is_control();
         if on_interface && (name.len() > MAX_NAME || name.contains(illegal)) {
             return Err(bad(format!("'{}' cannot be an interface name", name.escape_debug())));

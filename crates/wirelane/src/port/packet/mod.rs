@@ -29,7 +29,7 @@ mod config;
 mod control;
 pub(super) mod device;
 mod pace;
-mod program;
+pub(in crate::port) mod program;
 mod ring;
 mod rx;
 mod tx;

@@ -13,7 +13,7 @@
 use wirelane_os::packet::{PACKET_OUTGOING, SockFilter};
 
 use crate::inspect::QueueMapping;
-use crate::mask::Class;
+use crate::mask::{Class, QueueMask};
 
 /// What one ring takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,8 +103,24 @@ fn choose(rings: &[Selection], class: Class, shift: u32, other: u32) -> Vec<Sock
     part
 }
 
+/// A program for what a TAP device sends, which is received at its other end: takes the packets of the
+/// queues that `mask` selects, of `queues` that there are.
+pub(in crate::port) fn of_queues(mask: &QueueMask, queues: u16) -> Vec<SockFilter> {
+    let (chosen, others): (Vec<_>, Vec<_>) =
+        (0..queues).partition(|queue| mask.selects(Class::Rx, usize::from(*queue)));
+    if others.is_empty() || chosen.is_empty() {
+        return vec![accept(if others.is_empty() { u32::MAX } else { 0 })];
+    }
+    let mut program = vec![load(libc_ad::QUEUE)];
+    for queue in chosen {
+        program.extend([equal(u32::from(queue), 0, 1), accept(u32::MAX)]);
+    }
+    program.push(REJECT);
+    program
+}
+
 /// The program of a ring that is not selected.
-pub(super) const REJECT_ALL: [SockFilter; 1] = [REJECT];
+pub(in crate::port) const REJECT_ALL: [SockFilter; 1] = [REJECT];
 
 const REJECT: SockFilter = SockFilter { code: opcode::RET, jt: 0, jf: 0, k: 0 };
 

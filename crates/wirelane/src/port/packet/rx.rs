@@ -177,6 +177,7 @@ impl Receiver {
             index: self.block,
             queue: selection.queue,
             class: selection.class,
+            has_offload: false,
         };
         if header.status & TP_STATUS_VLAN_VALID != 0 && self.setup.ethernet {
             // SAFETY: the packet is ours, with `VLAN_TAG` bytes before it (`MAC_LEAST`).

@@ -1,0 +1,122 @@
+//! What the ends of a TAP port share: the device, its masks, start and stop.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::io::Errno;
+use wirelane_os::packet::SockFilter;
+use wirelane_os::tun::Tap;
+
+use crate::error::{Error, Result};
+use crate::mask::QueueMask;
+use crate::port::packet::program;
+use crate::port::{Control, Spec};
+
+/// The device of one port.
+pub(super) struct Device {
+    tap: Tap,
+    /// The port, for errors.
+    spec: String,
+    queues: u16,
+    state: Mutex<State>,
+    stopped: AtomicBool,
+}
+
+struct State {
+    mask: QueueMask,
+    started: bool,
+}
+
+impl Device {
+    /// Takes the device over; it gets no packet to us before [`Device::start`].
+    pub(super) fn new(spec: &Spec, tap: Tap, queues: u16, mask: QueueMask) -> Result<Self> {
+        let state = Mutex::new(State { mask: QueueMask::NONE, started: false });
+        let spec = spec.to_string();
+        let device = Self { tap, spec, queues, state, stopped: AtomicBool::new(false) };
+        device.set_mask(mask)?;
+        Ok(device)
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.tap.name()
+    }
+
+    /// The descriptor of `queue`. A queue that is not open has none, and none asks for it.
+    pub(super) fn queue(&self, queue: u16) -> Option<BorrowedFd<'_>> {
+        self.tap.queue(usize::from(queue))
+    }
+
+    pub(super) fn start(&self) -> Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.started = true;
+        self.apply(&state.mask)
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    /// Lets in what `mask` selects, from the next packet on.
+    fn apply(&self, mask: &QueueMask) -> Result<()> {
+        self.attach(&program::of_queues(mask, self.queues))
+    }
+
+    fn attach(&self, program: &[SockFilter]) -> Result<()> {
+        self.tap.set_filter(program).map_err(|error| Error::os(self.name(), error))
+    }
+
+    /// Refuses queues that are not there, and packets that a TAP device does not show.
+    fn check(&self, mask: &QueueMask) -> Result<()> {
+        let refuse = |cause: String| Error::usage(format!("port '{}'", self.spec), cause);
+        let unseen = match mask {
+            _ if !mask.enabled => None,
+            _ if mask.tx.largest().is_some() => Some("TX queues"),
+            _ if mask.other && mask.rx.is_empty() => Some("packets of no queue (OTHER)"),
+            _ => None,
+        };
+        if let Some(unseen) = unseen {
+            let cause = format!("it receives what the device sends, by its queue, and no {unseen}");
+            return Err(refuse(cause).help(format!("packet:{} sees them", self.name())));
+        }
+        match mask.rx.largest().filter(|queue| *queue >= usize::from(self.queues)) {
+            Some(queue) => {
+                Err(refuse(format!("there is no RX queue {queue}: it has {}", self.queues)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// An error of a call on a queue.
+    pub(super) fn failed(&self, call: &'static str, error: io::Error) -> Error {
+        let gone = error.raw_os_error() == Some(Errno::BADFD.raw_os_error());
+        let error = Error::io(self.name(), call, error);
+        if gone { error.help("the device was removed") } else { error }
+    }
+}
+
+impl Control for Device {
+    fn mask(&self) -> QueueMask {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).mask.clone()
+    }
+
+    fn set_mask(&self, mask: QueueMask) -> Result<()> {
+        self.check(&mask)?;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.started && !self.is_stopped() {
+            self.apply(&mask)?;
+        } else if !state.started {
+            self.attach(&program::REJECT_ALL)?;
+        }
+        state.mask = mask;
+        Ok(())
+    }
+
+    fn stop(&self) {
+        let _state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // A device that is gone lets nothing in.
+        let _ = self.attach(&program::REJECT_ALL);
+        self.stopped.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,110 @@
+//! The transmitting end of one queue: one write per packet, which the kernel copies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use wirelane_os::packet::VirtioNetHdr;
+use wirelane_os::tun;
+
+use super::control::Device;
+use crate::error::Result;
+use crate::frame::{Batch, Frame};
+use crate::pool::Pool;
+use crate::port::Transmit;
+use crate::segment::{Gso, Offload};
+use crate::stats::TxCounters;
+
+pub(super) struct Transmitter {
+    device: Arc<Device>,
+    pool: Pool,
+    counters: Arc<TxCounters>,
+    failure: Option<std::io::Error>,
+}
+
+impl Transmitter {
+    pub(super) fn new(device: &Arc<Device>, pool: Pool, counters: &Arc<TxCounters>) -> Self {
+        let (device, counters) = (Arc::clone(device), Arc::clone(counters));
+        Self { device, pool, counters, failure: None }
+    }
+
+    /// Writes one packet: false if there is no room for it now.
+    fn write(&mut self, frame: &Frame) -> bool {
+        let Some(fd) = self.device.queue(self.counters.queue) else { return false };
+        let header = match frame.offload() {
+            Some(offload) => offload.to_virtio(header_len(&offload, frame)),
+            None => VirtioNetHdr::default(),
+        };
+        self.counters.system_calls.add(1);
+        match tun::write_with_header(fd, &header, frame.data()) {
+            Ok(()) => {
+                self.counters.packets.add(1);
+                self.counters.bytes.add(frame.len() as u64);
+                true
+            }
+            Err(error) => match error.raw_os_error().map(Errno::from_raw_os_error) {
+                Some(Errno::AGAIN | Errno::INTR) => false,
+                Some(Errno::BADFD) => {
+                    self.failure.get_or_insert(error);
+                    self.counters.errors.add(1);
+                    true
+                }
+                // The device is down, or the frame is none.
+                _ => {
+                    self.counters.errors.add(1);
+                    true
+                }
+            },
+        }
+    }
+}
+
+impl Transmit for Transmitter {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        let mut taken = 0;
+        while let Some(frame) = batch.get(taken) {
+            if !self.write(frame) {
+                break;
+            }
+            taken += 1;
+        }
+        batch.release_first(taken);
+        taken
+    }
+
+    fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize {
+        self.pool.take(batch, n)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        // Publishes how many frames are free.
+        self.pool.take(&mut Batch::new(0), 0);
+        self.failure.take().map_or(Ok(()), |error| Err(self.device.failed("write", error)))
+    }
+
+    fn pending(&self) -> usize {
+        0
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Result<()> {
+        if let Some(fd) = self.device.queue(self.counters.queue) {
+            let time = timeout.try_into().ok();
+            // A signal or an error shows at the next write.
+            let _ = poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::OUT)], time.as_ref());
+        }
+        self.flush()
+    }
+}
+
+/// The headers of a frame, as a hint for how much of it the kernel copies at first.
+fn header_len(offload: &Offload, frame: &Frame) -> u16 {
+    // TCP's data offset is in the upper half of its 13th byte (RFC 9293 section 3.1).
+    let checksum = offload.checksum.map_or(0, |place| place.start);
+    let doff = frame.data().get(usize::from(checksum) + 12).map_or(0, |byte| byte >> 4);
+    let transport = match offload.gso {
+        Gso::Tcp4 | Gso::Tcp6 => u16::from(doff) * 4,
+        _ => 8,
+    };
+    checksum.saturating_add(transport)
+}
