@@ -80,7 +80,7 @@ impl MappedRing {
         let bytes = size as usize * kind.element();
         let len = elements.checked_add(bytes).ok_or_else(wrong)?;
         let words = [offsets.producer, offsets.consumer, offsets.flags];
-        let is_word = |offset: &u64| offset % 4 == 0 && *offset < offsets.desc;
+        let is_word = |offset: &u64| offset.is_multiple_of(4) && *offset < offsets.desc;
         if !words.iter().all(is_word) || elements % 8 != 0 || size == 0 {
             return Err(wrong());
         }
