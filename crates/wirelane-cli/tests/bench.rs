@@ -104,7 +104,7 @@ fn sockets_of_a_named_port_in_json() {
         "--samples",
         "2",
         "--seconds",
-        "20ms",
+        "200ms",
         "--json",
     ]);
     assert!(ended.status.success(), "{}", ended.stderr);
@@ -137,7 +137,7 @@ fn what_a_port_loses_is_told() {
     // More than one core can receive, from a port that does not wait.
     let port = "sim:1?rate=1Gpps&frames=256";
     let args = ["sockets", "--port", port, "--case", "rxdrop", "--size", "64"];
-    let ended = bench(&[&args[..], &["--samples", "1", "--seconds", "50ms", "--json"]].concat());
+    let ended = bench(&[&args[..], &["--samples", "1", "--seconds", "200ms", "--json"]].concat());
     assert!(ended.status.success(), "{}", ended.stderr);
     let report: Value = serde_json::from_str(&ended.stdout).unwrap();
     let of = |metric| median(sockets_rows(&report, 1), "rxdrop", "sim", 64, metric).unwrap();
@@ -153,16 +153,27 @@ fn privileged_sockets_in_a_lab_balance_and_leave_nothing() {
     let interfaces = || std::fs::read_to_string("/proc/net/dev").unwrap().lines().count();
     let before = interfaces();
     let started = std::time::Instant::now();
-    let ended = bench(&["sockets", "--quick", "--samples", "1", "--json"]);
+    // Longer than a loaded machine keeps a thread waiting.
+    let ended = bench(&[
+        "sockets",
+        "--quick",
+        "--samples",
+        "1",
+        "--seconds",
+        "300ms",
+        "--size",
+        "64",
+        "--json",
+    ]);
     assert!(ended.status.success(), "{}", ended.stderr);
     assert!(started.elapsed() < std::time::Duration::from_secs(60));
     assert_eq!(interfaces(), before);
     let report: Value = serde_json::from_str(&ended.stdout).unwrap();
     let rows = sockets_rows(&report, 1);
-    for case in ["rxdrop", "txpush", "l2fwd"] {
-        for size in [64, 1500] {
-            let of = |metric| median(rows, case, "packet", size, metric);
-            assert!(of("packets_per_s").unwrap() > 0.0);
+    for port in ["packet", "xdp"] {
+        for case in ["rxdrop", "txpush", "l2fwd"] {
+            let of = |metric| median(rows, case, port, 64, metric);
+            assert!(of("packets_per_s").unwrap() > 0.0, "{case} on {port}");
             if case != "txpush" {
                 assert!(of("offered_per_s").unwrap() > 0.0);
                 let lost = of("lost_share").unwrap();
@@ -171,13 +182,27 @@ fn privileged_sockets_in_a_lab_balance_and_leave_nothing() {
             assert!(of("packets_per_system_call").unwrap() > 1.0);
         }
     }
+    for mode in ["native", "generic"] {
+        let is_drop = |row: &&Value| row["case"] == "xdp-drop" && row["params"]["mode"] == mode;
+        let metrics = rows.iter().filter(is_drop).map(|row| row["metric"].as_str().unwrap());
+        let metrics: Vec<_> = metrics.collect();
+        assert!(metrics.contains(&"packets_per_s") && !metrics.contains(&"cpu_ns_per_packet"));
+        assert!(rows.iter().any(|row| row["case"] == "rxdrop" && row["params"]["mode"] == mode));
+    }
+    let skipped = report["skipped"].as_array().unwrap();
+    let [zerocopy] = skipped.as_slice() else { panic!("{skipped:?}") };
+    assert_eq!(zerocopy["case"], "xdp-zerocopy");
+    assert!(!zerocopy["reason"].as_str().unwrap().is_empty());
 }
 
 #[test]
 fn help_and_wrong_usage() {
     for (suite, options) in [
         ("qdisc", &["--quick", "--json", "--samples"][..]),
-        ("sockets", &["--quick", "--json", "--samples", "--port", "--case", "--size", "--seconds"]),
+        (
+            "sockets",
+            &["--quick", "--json", "--samples", "--port", "--case", "--size", "--seconds", "--all"],
+        ),
     ] {
         let help = bench(&[suite, "--help"]);
         assert!(help.status.success());
@@ -191,6 +216,7 @@ fn help_and_wrong_usage() {
         &["qdisc", "more"],
         &["sockets", "--size", "59"],
         &["sockets", "--case", "rx"],
+        &["sockets", "--case", "xdp-drop", "--port", "sim:1"],
         &["sockets", "--port", "nothing:x"],
         &["sockets", "--port", "sim:1?size=64"],
         &["sockets", "--port", "file:x.pcap"],

@@ -1,8 +1,8 @@
-//! What a driver says of itself: the read-only `SIOCETHTOOL` requests.
+//! What a driver says of itself: the read-only `SIOCETHTOOL` requests, and one that is not.
 //!
 //! Every request answers `None` when the driver does not implement it (`EOPNOTSUPP`), which is no error: most virtual
 //! devices implement few. Any other failure is kept. The interface is looked up in the network namespace in which the
-//! [`Ethtool`] was opened, and none of these requests needs a privilege.
+//! [`Ethtool`] was opened, and only [`Ethtool::set_gro`] needs a privilege.
 //!
 //! The kernel's structures are read at asserted offsets out of a buffer of words, so that parsing is safe code that a
 //! test can feed with a recorded answer.
@@ -199,6 +199,21 @@ impl Ethtool {
         Ok(parse_offloads(gro.as_deref(), flags.as_deref()))
     }
 
+    /// Switches generic receive offload on or off. On a veth this also decides whether it runs NAPI, without which it
+    /// takes no frames that its peer redirects (`veth_set_features`, `veth_xdp_xmit`).
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_NET_ADMIN, `EOPNOTSUPP` when it cannot be changed.
+    pub fn set_gro(&self, on: bool) -> Result<()> {
+        const CALL: &str = "ioctl ETHTOOL_SGRO";
+        let mut request = Request::new(ETHTOOL_SGRO, size_of::<UapiValue>());
+        request.set(offset_of!(UapiValue, data), u32::from(on));
+        match self.ask(CALL, &mut request)? {
+            true => Ok(()),
+            false => Err(OsError::from_errno(CALL, self.name.as_str(), libc::EOPNOTSUPP)),
+        }
+    }
+
     /// The link's speed in Mbit/s; `None` also while the link is down, or when the device has no notion of speed.
     ///
     /// # Errors
@@ -393,6 +408,7 @@ const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GRINGPARAM: u32 = 0x10;
 const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_GGRO: u32 = 0x2b;
+const ETHTOOL_SGRO: u32 = 0x2c;
 const ETHTOOL_GRXFHINDIR: u32 = 0x38;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_GRSSH: u32 = 0x46;

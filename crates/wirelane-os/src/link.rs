@@ -158,6 +158,11 @@ mod tests {
                 assert_eq!((iface::mac(name).unwrap(), iface::mtu(name).unwrap()), (mac, 1400));
                 let channels = Ethtool::open(name).unwrap().channels().unwrap().unwrap();
                 assert_eq!((channels.rx, channels.tx), (3, 3));
+                for on in [true, false] {
+                    let ethtool = Ethtool::open(name).unwrap();
+                    ethtool.set_gro(on).unwrap();
+                    assert_eq!(ethtool.offloads().unwrap().gro, Some(on));
+                }
                 iface::up(name).unwrap();
             }
             let error = create_veth([near, far], 1, 1500).unwrap_err();

@@ -16,6 +16,7 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use wirelane_os::ethtool::Ethtool;
 use wirelane_os::link::{self, VethEnd};
 use wirelane_os::{OsError, iface, netns};
 
@@ -97,6 +98,16 @@ impl Site {
     /// The name of its interface.
     pub fn interface(&self) -> &str {
         self.interface
+    }
+
+    /// Switches generic receive offload on or off. It is off at first; with it, or with an XDP program in
+    /// native mode, the interface takes frames that the other end redirects to it.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_gro(&self, on: bool) -> Result<()> {
+        let set = || Ethtool::open(self.interface).and_then(|ethtool| ethtool.set_gro(on));
+        self.inside(set)?.map_err(failed)
     }
 
     /// Calls `action` with the calling thread in its namespace. Sockets opened meanwhile stay there, and

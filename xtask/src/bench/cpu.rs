@@ -220,7 +220,7 @@ fn sample(context: &Context, program: &Program, load: Load, write: bool) -> Resu
 }
 
 /// CPU time of all threads of a running process; zero where the kernel does not tell.
-fn used_so_far(process: u32) -> Duration {
+pub(super) fn used_so_far(process: u32) -> Duration {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
     let of_task = |path: std::path::PathBuf| -> Option<u64> {
         // First field: nanoseconds on a CPU (Documentation/scheduler/sched-stats.rst).

@@ -10,6 +10,7 @@ mod peers;
 mod process;
 mod report;
 mod scaling;
+mod sockets;
 mod write;
 
 use std::env;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -25,7 +27,7 @@ use self::report::Report;
 use crate::cargo;
 use crate::test::root;
 
-/// One thing that the suite `capture` measures.
+/// One thing that a suite measures.
 struct Case {
     name: &'static str,
     about: &'static str,
@@ -48,6 +50,8 @@ pub(crate) struct Arguments {
 enum Suite {
     /// Capturing: CPU time per packet, scaling with queues, writing
     Capture(Capture),
+    /// AF_XDP: receiving, sending, forwarding, beside dpdk-testpmd
+    Sockets(Sockets),
 }
 
 #[derive(clap::Args)]
@@ -55,6 +59,22 @@ struct Capture {
     /// The cases to measure; all of them when none is named
     #[arg(value_name = "CASE", value_parser = CAPTURE.map(|case| case.name))]
     cases: Vec<String>,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(clap::Args)]
+struct Sockets {
+    /// The cases to measure; all of them when none is named
+    #[arg(value_name = "CASE", value_parser = sockets::CASES.map(|case| case.name))]
+    cases: Vec<String>,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// What all suites take.
+#[derive(clap::Args)]
+struct Options {
     /// Fewer and shorter runs
     #[arg(long)]
     quick: bool,
@@ -84,6 +104,11 @@ impl Context {
         if self.quick { 3 } else { 5 }
     }
 
+    /// How long a program is under load.
+    fn load(&self) -> Duration {
+        Duration::from_secs(if self.quick { 1 } else { 3 })
+    }
+
     /// An error once the user has had enough, so that everything is cleaned up on the way out.
     fn proceed(&self) -> Result<()> {
         let interrupted = self.interrupted.load(Ordering::Relaxed);
@@ -92,8 +117,11 @@ impl Context {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let Suite::Capture(arguments) = &arguments.suite;
-    match capture(arguments) {
+    let outcome = match &arguments.suite {
+        Suite::Capture(of) => measure("capture", &CAPTURE, &of.cases, &of.options),
+        Suite::Sockets(of) => measure("sockets", &sockets::CASES, &of.cases, &of.options),
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench: {error}");
@@ -102,7 +130,12 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-fn capture(arguments: &Capture) -> Result<()> {
+fn measure(
+    suite: &'static str,
+    cases: &[Case],
+    named: &[String],
+    arguments: &Options,
+) -> Result<()> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))
@@ -115,11 +148,9 @@ fn capture(arguments: &Capture) -> Result<()> {
         None => build()?,
     };
     let context = Context { wirelane, quick: arguments.quick, interrupted };
-    let chosen = |case: &&Case| {
-        arguments.cases.is_empty() || arguments.cases.iter().any(|name| name == case.name)
-    };
-    let mut report = Report::new("capture");
-    for case in CAPTURE.iter().filter(chosen) {
+    let chosen = |case: &&Case| named.is_empty() || named.iter().any(|name| name == case.name);
+    let mut report = Report::new(suite);
+    for case in cases.iter().filter(chosen) {
         println!("\n=== {}: {}", case.name, case.about);
         (case.run)(&context, &mut report).map_err(|error| format!("{}: {error}", case.name))?;
     }

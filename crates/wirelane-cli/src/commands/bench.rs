@@ -57,14 +57,17 @@ pub(crate) struct QdiscArgs {
 /// rxdrop receives and drops, txpush fills frames and sends them, l2fwd receives, exchanges the
 /// addresses and sends back through the same queue: a thread per queue, each on a CPU of its own.
 /// Simulated ports need no privilege. As root, real ones are measured too, on a pair of interfaces
-/// in two network namespaces that are made for it and end with it; the first CPU is then the
-/// sender's. Ports named with --port are measured as they are: rxdrop and l2fwd see what others
+/// in two network namespaces that are made for it and end with it; a sender inside the kernel has the
+/// first CPU then. Ports named with --port are measured as they are: rxdrop and l2fwd see what others
 /// send to them.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SocketsArgs {
     /// Measure this port instead; may be given several times
     #[arg(long = "port", value_name = "PORT")]
     ports: Vec<String>,
+    /// Let a port that is named with --port take all packets away from the host (xdp:)
+    #[arg(long, requires = "ports")]
+    all: bool,
     /// Measure this case only; may be given several times
     #[arg(long = "case", value_name = "CASE", value_enum)]
     cases: Vec<Case>,
@@ -75,6 +78,9 @@ pub(crate) struct SocketsArgs {
     /// How long a sample counts: 1s by default, 100ms with --quick
     #[arg(long, value_name = "TIME", value_parser = args::duration)]
     seconds: Option<Duration>,
+    /// Send N packets per second to the ports instead of as many as possible (k, M, G)
+    #[arg(long, value_name = "N", value_parser = args::count, conflicts_with = "ports")]
+    rate: Option<u64>,
     /// Pin the threads to these CPUs, in turn
     #[arg(long, value_name = "CPUS", value_parser = args::queues)]
     cpus: Option<QueueSet>,
@@ -108,7 +114,7 @@ pub(crate) struct FilterArgs {
 }
 
 /// What is done with packets.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Case {
     /// Receive and drop
     Rxdrop,
@@ -116,6 +122,8 @@ enum Case {
     Txpush,
     /// Receive, exchange the addresses, send back
     L2fwd,
+    /// Drop in the kernel: a baseline, without --port
+    XdpDrop,
 }
 
 /// Runs the command.
@@ -152,11 +160,16 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
 impl SocketsArgs {
     fn plan(&self) -> Result<sockets::Plan> {
         let default = if self.quick { sockets::Plan::quick() } else { sockets::Plan::full() };
-        let kinds = self.cases.iter().map(|case| match case {
-            Case::Rxdrop => Kind::Rxdrop,
-            Case::Txpush => Kind::Txpush,
-            Case::L2fwd => Kind::L2fwd,
-        });
+        let named = |case| self.cases.is_empty() || self.cases.contains(&case);
+        let kinds = [
+            (Case::Rxdrop, Kind::Rxdrop),
+            (Case::Txpush, Kind::Txpush),
+            (Case::L2fwd, Kind::L2fwd),
+        ];
+        if !self.ports.is_empty() && self.cases.contains(&Case::XdpDrop) {
+            let error = Error::usage("case 'xdp-drop'", "it is no case of a port");
+            return Err(error.help("leave --port out"));
+        }
         let cpus = self.cpus.as_ref().filter(|cpus| **cpus != QueueSet::All);
         let placement = cpus.map(|cpus| {
             let cpus: Vec<_> = cpus.members(MAX_QUEUES).map(|cpu| cpu as u32).collect();
@@ -164,11 +177,14 @@ impl SocketsArgs {
         });
         Ok(sockets::Plan {
             ports: self.ports.iter().map(|port| port.parse()).collect::<Result<_>>()?,
-            kinds: if self.cases.is_empty() { default.kinds } else { kinds.collect() },
+            kinds: kinds.iter().filter(|(case, _)| named(*case)).map(|(_, kind)| *kind).collect(),
+            xdp_drop: named(Case::XdpDrop),
             sizes: self.sizes.iter().map(|size| *size as usize).collect(),
             samples: self.samples.map_or(default.samples, |samples| samples as usize),
             window: self.seconds.unwrap_or(default.window),
             limit: default.limit,
+            take_all: self.all,
+            rate: self.rate,
             placement: placement.transpose()?,
         })
     }

@@ -199,7 +199,7 @@ fn cell(row: &Row, spread: bool) -> String {
         text.push_str(&format!(" ({}–{})", number(low), number(high)));
     }
     if let Some(source) = row.source {
-        text.push_str(&format!(" [{}]", source.value));
+        text.push_str(&format!(" [{}]", number(source.value)));
     }
     text
 }
@@ -242,9 +242,9 @@ Chip, 2 cores, Linux 6.18; 1 ns is 2.600 cycles
 Medians of 3 samples (lowest–highest).
 In brackets: what source 004 published.
 
-                                         packets       ns over
-case     producers        ns per packet    per s       noqueue
-fifo             1  30.00 (29.00–31.00)   33.0 M  20.00 [60.5]
+                                         packets        ns over
+case     producers        ns per packet    per s        noqueue
+fifo             1  30.00 (29.00–31.00)   33.0 M  20.00 [60.50]
 noqueue          1  10.00 (10.00–10.00)
 
                                  cycles per

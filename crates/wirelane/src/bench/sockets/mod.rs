@@ -6,11 +6,13 @@
 //!
 //!   in a lab:         load ─▶ wl-near ═══ wl-far ─▶ rxdrop, l2fwd        a CPU for the load, the
 //!                                         wl-far ◀─ txpush               others for the queues
+//!                           load ─▶ wl-near ═══ wl-far ─▶ XDP_DROP      a baseline without a socket
 //! ```
 //!
 //! Every round measures every case once, so that a slow minute of the machine hits all of them. A
 //! mode that the machine does not have is skipped, with the reason the port gives.
 
+mod baseline;
 mod loops;
 mod rows;
 mod sample;
@@ -19,14 +21,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use wirelane_os::affinity;
+use wirelane_os::bpf::XdpMode;
 
-use self::sample::{Load, Trial};
-pub use self::sample::{Lost, Sample};
+use self::sample::{Load, Nature, Subject, Trial};
+pub use self::sample::{Lost, Sample, Threads};
+use super::live::Pace;
 use super::report::{Report, Skipped};
 use crate::error::{Error, Result};
 use crate::lab::{Lab, LabConfig};
 use crate::placement::Placement;
-use crate::port::{Backend, PortInfo, Spec};
+use crate::port::{Backend, Spec, Take};
 
 const SUITE: &str = "sockets";
 
@@ -62,6 +66,8 @@ pub struct Plan {
     pub ports: Vec<Spec>,
     /// What to do on each of them.
     pub kinds: Vec<Kind>,
+    /// In the lab, drop in the kernel as well, for comparison.
+    pub xdp_drop: bool,
     /// Bytes of the packets, without frame check sequence.
     pub sizes: Vec<usize>,
     /// Rounds: samples of every figure.
@@ -70,6 +76,10 @@ pub struct Plan {
     pub window: Duration,
     /// No round begins that would end later than this.
     pub limit: Option<Duration>,
+    /// The ports named may take all packets away from the host; those in the lab always do.
+    pub take_all: bool,
+    /// Packets per second that are sent to the ports in the lab; as fast as possible if `None`.
+    pub rate: Option<u64>,
     /// CPUs of the queues, in turn. Otherwise all that the load leaves.
     pub placement: Option<Placement>,
 }
@@ -83,10 +93,13 @@ impl Plan {
         Self {
             ports: Vec::new(),
             kinds: Kind::ALL.to_vec(),
+            xdp_drop: true,
             sizes: Self::SIZES.to_vec(),
             samples: 5,
             window: Duration::from_secs(1),
             limit: None,
+            take_all: false,
+            rate: None,
             placement: None,
         }
     }
@@ -123,10 +136,10 @@ pub fn sockets(
             break;
         }
         for one in series.iter_mut().filter(|one| one.refused.is_none()) {
-            progress(round, &format!("{} on {}, {} bytes", one.kind.as_str(), one.port, one.size));
+            progress(round, &format!("{} on {}, {} bytes", one.case(), one.label, one.size));
             match bed.trial(one, plan, stop).run() {
-                Ok(Some((info, sample))) => {
-                    one.info = Some(info);
+                Ok(Some((nature, sample))) => {
+                    one.nature = Some(nature);
                     one.samples.push(sample);
                 }
                 Ok(None) => break 'rounds,
@@ -154,28 +167,45 @@ pub fn sockets(
 
 /// All samples of one case.
 struct Series {
-    port: Spec,
+    subject: Subject,
     /// The port for people, where it is skipped.
     label: &'static str,
-    kind: Kind,
     size: usize,
     in_lab: bool,
-    info: Option<PortInfo>,
+    nature: Option<Nature>,
     samples: Vec<Sample>,
     refused: Option<Error>,
 }
 
-/// Ports in a lab: a name, and what to open.
-const IN_LAB: [(&str, &str); 1] = [("packet", "packet:wl-far?bypass=on")];
-/// The sender in a lab.
-const LOAD: &str = "packet:wl-near?bypass=on";
+impl Series {
+    fn new(subject: Subject, label: &'static str, size: usize, in_lab: bool) -> Self {
+        let (nature, samples, refused) = (None, Vec::new(), None);
+        Self { subject, label, size, in_lab, nature, samples, refused }
+    }
 
+    fn case(&self) -> &'static str {
+        match &self.subject {
+            Subject::Port(_, kind) => kind.as_str(),
+            Subject::XdpDrop(_) => XDP_DROP,
+        }
+    }
+}
+
+const XDP_DROP: &str = "xdp-drop";
+
+/// Ports in a lab: a name, and what to open.
+const IN_LAB: [(&str, &str); 4] = [
+    ("xdp-zerocopy", "xdp:wl-far?mode=zerocopy"),
+    ("xdp-native", "xdp:wl-far?mode=native"),
+    ("xdp-generic", "xdp:wl-far?mode=generic"),
+    ("packet", "packet:wl-far?bypass=on"),
+];
 /// Where the ports are.
 struct Bed {
     lab: Option<Lab>,
-    load: Spec,
-    /// In the lab: CPUs of the sender, and of the queues. Elsewhere: all of them.
-    sender: Placement,
+    /// How it is sent to.
+    pace: Pace,
+    /// CPUs of the queues in the lab, and elsewhere.
     queues: Placement,
     all: Placement,
     cores: usize,
@@ -184,18 +214,26 @@ struct Bed {
 impl Bed {
     fn new(plan: &Plan, report: &mut Report) -> Result<Self> {
         let allowed = affinity::allowed_cpus().unwrap_or_default();
-        let (sender, queues) = match allowed.as_slice() {
-            [first, rest @ ..] if !rest.is_empty() => {
-                (Placement::of(&[*first])?, Placement::of(rest)?)
-            }
-            _ => (Placement::default(), Placement::default()),
+        let (cpu, queues) = match allowed.as_slice() {
+            [first, rest @ ..] if !rest.is_empty() => (Some(*first), Placement::of(rest)?),
+            _ => (None, Placement::default()),
         };
         let lab = match plan.ports.is_empty() {
-            true => Lab::new(LabConfig::default()).map_err(|error| skip_all(report, &error)).ok(),
+            true => Self::lab(plan).map_err(|error| skip_all(report, &error)).ok(),
             false => None,
         };
-        let (load, all) = (LOAD.parse()?, Placement::default());
-        Ok(Self { lab, load, sender, queues, all, cores: allowed.len() })
+        let pace = Pace { count: None, rate: plan.rate, cpu };
+        Ok(Self { lab, pace, queues, all: Placement::default(), cores: allowed.len() })
+    }
+
+    fn lab(plan: &Plan) -> Result<Lab> {
+        const ETHERNET_HEADER: usize = 14;
+        let longest = plan.sizes.iter().max().copied().unwrap_or(0);
+        let mtu = (longest.saturating_sub(ETHERNET_HEADER) as u32).max(LabConfig::default().mtu);
+        let lab = Lab::new(LabConfig { mtu, ..LabConfig::default() })?;
+        // What the sender redirects arrives in generic mode and at packet sockets, too.
+        lab.far.set_gro(true)?;
+        Ok(lab)
     }
 
     fn series(&self, plan: &Plan) -> Result<Vec<Series>> {
@@ -215,37 +253,36 @@ impl Bed {
         }
         let mut series = Vec::new();
         for (spec, label, in_lab) in ports {
-            for kind in &plan.kinds {
+            // A program in front of the interface has no part in sending: its mode makes no difference.
+            let once = |kind: &&Kind| label != "xdp-generic" || **kind != Kind::Txpush;
+            for kind in plan.kinds.iter().filter(once) {
                 for size in &plan.sizes {
                     let mut port = spec.clone();
                     if port.backend == Some(Backend::Sim) {
                         port.options.push(("size".into(), size.to_string()));
                     }
-                    series.push(Series {
-                        port,
-                        label,
-                        kind: *kind,
-                        size: *size,
-                        in_lab,
-                        info: None,
-                        samples: Vec::new(),
-                        refused: None,
-                    });
+                    series.push(Series::new(Subject::Port(port, *kind), label, *size, in_lab));
                 }
             }
+        }
+        if self.lab.is_some() && plan.xdp_drop {
+            let modes = [XdpMode::Native, XdpMode::Generic];
+            let of = |mode| plan.sizes.iter().map(move |size| (mode, *size));
+            let drops = modes.into_iter().flat_map(of);
+            let drops = drops.map(|(mode, size)| (Subject::XdpDrop(mode), size));
+            series.extend(drops.map(|(drop, size)| Series::new(drop, XDP_DROP, size, true)));
         }
         Ok(series)
     }
 
     fn trial<'a>(&'a self, one: &'a Series, plan: &'a Plan, stop: &'a AtomicBool) -> Trial<'a> {
         let lab = self.lab.as_ref().filter(|_| one.in_lab);
-        let load =
-            |lab: &'a Lab| Load { spec: &self.load, site: &lab.near, placement: &self.sender };
+        let load = |lab: &'a Lab| Load { site: &lab.near, pace: self.pace };
         let own = if lab.is_some() { &self.queues } else { &self.all };
         Trial {
-            spec: &one.port,
-            kind: one.kind,
+            subject: &one.subject,
             size: one.size,
+            take: if one.in_lab || plan.take_all { Take::All } else { Take::Undecided },
             window: plan.window,
             placement: plan.placement.as_ref().unwrap_or(own),
             site: lab.map(|lab| &lab.far),
@@ -258,7 +295,7 @@ impl Bed {
 /// Says of every port in a lab that there is none.
 fn skip_all(report: &mut Report, error: &Error) {
     let skipped = |(case, _)| Skipped { suite: SUITE, case, reason: error.to_string() };
-    report.skipped.extend(IN_LAB.map(skipped));
+    report.skipped.extend(IN_LAB.into_iter().chain([(XDP_DROP, "")]).map(skipped));
 }
 
 /// Sizes of packets are of the plan, not of a port.

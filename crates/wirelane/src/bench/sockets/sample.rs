@@ -5,15 +5,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use wirelane_os::bpf::XdpMode;
+
+use super::super::live::{LiveSender, Pace, Sending, Sent};
 use super::Kind;
+use super::baseline::Baseline;
 use super::loops::{Baton, Phase, SIZES, Station, Tally};
 use crate::error::{Error, Result};
 use crate::lab::Site;
 use crate::mask::{QueueMask, QueueSet};
 use crate::placement::Placement;
 use crate::port::sim::Stream;
-use crate::port::{self, OpenOptions, Port, PortInfo, Spec};
-use crate::stats::{RxCounters, TxCounters};
+use crate::port::{self, OpenOptions, Port, Spec, Take};
+use crate::stats::RxCounters;
 use crate::threads::Crew;
 
 /// Flows of the frames that are sent: every queue gets some.
@@ -28,20 +32,29 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub struct Sample {
     /// Packets per second: received by rxdrop, sent by txpush and l2fwd.
     pub packets_per_s: f64,
-    /// CPU time per packet in user space, of the threads of the port, in nanoseconds.
+    /// These packets, while it was counted.
+    pub packets: u64,
+    /// What the threads of the port did for it; `None` if there is no port.
+    pub threads: Option<Threads>,
+    /// Packets that the load sent per second, if there is one.
+    pub offered_per_s: Option<f64>,
+    /// Shares of what came to the interface that were lost.
+    pub lost: Option<Lost>,
+}
+
+/// What the threads of a port did for its packets.
+#[derive(Clone, Debug, Default)]
+pub struct Threads {
+    /// CPU time per packet in user space, in nanoseconds.
     pub user_ns: f64,
-    /// CPU time per packet in the kernel, of the same threads.
+    /// CPU time per packet in the kernel.
     pub system_ns: f64,
-    /// Packets per system call of these threads; `None` if there was none.
+    /// Packets per system call; `None` if there was none.
     pub packets_per_call: Option<f64>,
     /// Shares of the batches that had 1, 2 to 3, 4 to 7, … packets.
     pub batches: [f64; SIZES],
     /// Packets per batch.
     pub batch: f64,
-    /// Packets that the load sent per second, if there is one.
-    pub offered_per_s: Option<f64>,
-    /// Shares of what came to the interface that were lost.
-    pub lost: Option<Lost>,
 }
 
 /// Packets lost, as shares of those that came to the interface.
@@ -64,13 +77,31 @@ impl Lost {
     }
 }
 
+/// What is measured: a port, or the kernel without one.
+#[derive(Clone, Debug)]
+pub(super) enum Subject {
+    /// What is done with the packets of a port.
+    Port(Spec, Kind),
+    /// An XDP program that drops what arrives at the far end of the lab.
+    XdpDrop(XdpMode),
+}
+
+/// What it turned out to be.
+#[derive(Clone, Debug)]
+pub(super) struct Nature {
+    pub(super) backend: &'static str,
+    pub(super) mode: String,
+    pub(super) queues: u64,
+}
+
 /// What is measured, and how.
 pub(super) struct Trial<'a> {
-    pub(super) spec: &'a Spec,
-    pub(super) kind: Kind,
+    pub(super) subject: &'a Subject,
     /// Bytes of a frame without frame check sequence.
     pub(super) size: usize,
     pub(super) window: Duration,
+    /// Which packets a port may take away from the host.
+    pub(super) take: Take,
     /// CPUs of the queues.
     pub(super) placement: &'a Placement,
     /// Where the port is; here if `None`.
@@ -81,11 +112,10 @@ pub(super) struct Trial<'a> {
 }
 
 /// A sender at the other end of the cable.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(super) struct Load<'a> {
-    pub(super) spec: &'a Spec,
     pub(super) site: &'a Site,
-    pub(super) placement: &'a Placement,
+    pub(super) pace: Pace,
 }
 
 impl Trial<'_> {
@@ -93,76 +123,158 @@ impl Trial<'_> {
     ///
     /// # Errors
     /// A port cannot be opened, or failed.
-    pub(super) fn run(&self) -> Result<Option<(PortInfo, Sample)>> {
-        let frames = Arc::new(frames(self.size)?);
-        let place = (self.site, self.placement);
-        let subject = Party::start(self.spec, self.kind, place, &frames)?;
-        let load = match &self.load {
-            Some(load) if self.kind != Kind::Txpush => {
-                let place = (Some(load.site), load.placement);
-                Some(Party::start(load.spec, Kind::Txpush, place, &frames)?)
+    pub(super) fn run(&self) -> Result<Option<(Nature, Sample)>> {
+        match (self.subject, self.site) {
+            (Subject::Port(spec, kind), _) => self.run_port(spec, *kind),
+            (Subject::XdpDrop(mode), Some(site)) => self.run_drop(*mode, site),
+            (Subject::XdpDrop(_), None) => {
+                Err(Error::failed("XDP program that drops", "is for a lab only"))
             }
+        }
+    }
+
+    fn run_port(&self, spec: &Spec, kind: Kind) -> Result<Option<(Nature, Sample)>> {
+        let frames = Arc::new(frames(self.size)?);
+        let subject = Party::start(spec, kind, self, &frames)?;
+        let load = match &self.load {
+            Some(load) if kind != Kind::Txpush => Some(load.start(&frames)?),
             _ => None,
         };
-        let warm = (self.window / 4).clamp(Duration::from_millis(20), Duration::from_millis(300));
-        let parties = || std::iter::once(&subject).chain(load.as_ref());
-        let mut go_on = self.sleep(warm, &subject);
-        parties().for_each(|party| party.baton.set(Phase::Count));
-        go_on = go_on && self.sleep(self.window, &subject);
-        parties().for_each(|party| party.baton.set(Phase::Drain));
-        let offered = load.map(Party::finish).transpose()?;
+        let mut go_on = self.sleep(self.warm_up(), Some(&subject));
+        subject.baton.set(Phase::Count);
+        go_on = go_on && self.sleep(self.window, Some(&subject));
+        subject.baton.set(Phase::Drain);
+        let offered = load.map(Sending::stop).transpose()?;
         if offered.is_some() {
-            subject.drain();
+            let received = || Ok(subject.rx.iter().map(|rx| rx.packets.value()).sum());
+            drain(received)?;
         }
-        let info = subject.port.info().clone();
+        let info = subject.port.info();
+        let nature = Nature {
+            backend: info.backend,
+            mode: info.mode.clone(),
+            queues: info.queues.len() as u64,
+        };
         let outcome = subject.finish()?;
-        Ok(go_on.then(|| (info, self.sample(&outcome, offered.as_ref()))))
+        Ok(go_on.then(|| (nature, sample(kind, &outcome, offered.as_ref()))))
+    }
+
+    fn run_drop(&self, mode: XdpMode, site: &Site) -> Result<Option<(Nature, Sample)>> {
+        let baseline = site.inside(|| Baseline::attach(site.interface(), mode))??;
+        let frames = frames(self.size)?;
+        let load = self.load.as_ref().map(|load| load.start(&frames)).transpose()?;
+        let mut go_on = self.sleep(self.warm_up(), None);
+        let (before, begin) = (baseline.packets()?, Instant::now());
+        go_on = go_on && self.sleep(self.window, None);
+        let (packets, elapsed) = (baseline.packets()? - before, begin.elapsed());
+        let offered = load.map(Sending::stop).transpose()?;
+        drain(|| baseline.packets())?;
+        let total = baseline.packets()?;
+        let came = offered.as_ref().map_or(total, |offered| offered.frames.max(total));
+        let lost = (came - total) as f64 / came.max(1) as f64;
+        let nature = Nature {
+            backend: "xdp",
+            mode: if mode == XdpMode::Native { "native" } else { "generic" }.to_owned(),
+            queues: 1,
+        };
+        let sample = Sample {
+            packets_per_s: packets as f64 / elapsed.as_secs_f64(),
+            packets,
+            offered_per_s: offered.as_ref().map(sending_rate),
+            lost: Some(Lost { interface: lost, ..Lost::default() }),
+            ..Sample::default()
+        };
+        Ok(go_on.then_some((nature, sample)))
+    }
+
+    fn warm_up(&self) -> Duration {
+        (self.window / 4).clamp(Duration::from_millis(20), Duration::from_millis(300))
     }
 
     /// False if it was stopped meanwhile.
-    fn sleep(&self, time: Duration, subject: &Party) -> bool {
+    fn sleep(&self, time: Duration, subject: Option<&Party>) -> bool {
         let until = Instant::now() + time;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if self.stop.load(Ordering::Relaxed) {
                 return false;
             }
+            let slice = left.min(Duration::from_millis(50));
             // A port that failed has no threads left; its error is found at the end.
-            if left.is_zero() || subject.crew.wait(left.min(Duration::from_millis(50))) {
+            let ended = subject.is_some_and(|subject| subject.crew.wait(slice));
+            if left.is_zero() || ended {
                 return true;
+            }
+            if subject.is_none() {
+                thread::sleep(slice);
             }
         }
     }
+}
 
-    fn sample(&self, outcome: &Outcome, offered: Option<&Outcome>) -> Sample {
-        let packets = |tally: &Tally| match self.kind {
-            Kind::Rxdrop => tally.received,
-            Kind::Txpush | Kind::L2fwd => tally.sent,
+impl Load<'_> {
+    fn start(&self, frames: &[Vec<u8>]) -> Result<Sending> {
+        let start = || {
+            LiveSender::new(self.site.interface(), frames)
+                .and_then(|sender| sender.start(self.pace))
         };
-        let rate = |outcome: &Outcome, of: &dyn Fn(&Tally) -> u64| -> f64 {
-            let rates = outcome.tallies.iter();
-            rates.map(|tally| of(tally) as f64 * 1e9 / tally.elapsed_ns.max(1) as f64).sum()
-        };
-        let sum = |of: &dyn Fn(&Tally) -> u64| outcome.tallies.iter().map(of).sum::<u64>();
-        let total = sum(&packets).max(1) as f64;
-        let calls = sum(&|tally| tally.system_calls);
-        let mut batches = [0.0; SIZES];
-        let count = sum(&|tally| tally.batches.iter().sum()).max(1) as f64;
-        for (i, share) in batches.iter_mut().enumerate() {
-            *share = sum(&|tally| tally.batches.get(i).copied().unwrap_or(0)) as f64 / count;
-        }
-        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        Sample {
-            packets_per_s: rate(outcome, &packets),
-            user_ns: sum(&|tally| nanoseconds(tally.cpu.user)) as f64 / total,
-            system_ns: sum(&|tally| nanoseconds(tally.cpu.system)) as f64 / total,
-            packets_per_call: (calls > 0).then(|| total / calls as f64),
-            batches,
-            batch: total / count,
-            offered_per_s: offered.map(|offered| rate(offered, &|tally| tally.sent)),
-            lost: (self.kind != Kind::Txpush).then(|| outcome.lost(offered)),
+        self.site.inside(start)?
+    }
+}
+
+/// Packets per second of all threads together.
+fn rate(outcome: &Outcome, of: impl Fn(&Tally) -> u64) -> f64 {
+    let of = |tally| of(tally) as f64 * 1e9 / tally.elapsed_ns.max(1) as f64;
+    outcome.tallies.iter().map(of).sum()
+}
+
+fn sending_rate(sent: &Sent) -> f64 {
+    sent.frames as f64 / sent.elapsed.as_secs_f64()
+}
+
+fn sample(kind: Kind, outcome: &Outcome, offered: Option<&Sent>) -> Sample {
+    let packets = |tally: &Tally| match kind {
+        Kind::Rxdrop => tally.received,
+        Kind::Txpush | Kind::L2fwd => tally.sent,
+    };
+    let sum = |of: &dyn Fn(&Tally) -> u64| outcome.tallies.iter().map(of).sum::<u64>();
+    let total = sum(&packets).max(1) as f64;
+    let calls = sum(&|tally| tally.system_calls);
+    let mut batches = [0.0; SIZES];
+    let count = sum(&|tally| tally.batches.iter().sum()).max(1) as f64;
+    for (i, share) in batches.iter_mut().enumerate() {
+        *share = sum(&|tally| tally.batches.get(i).copied().unwrap_or(0)) as f64 / count;
+    }
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let user_ns = sum(&|tally| nanoseconds(tally.cpu.user)) as f64 / total;
+    let system_ns = sum(&|tally| nanoseconds(tally.cpu.system)) as f64 / total;
+    let threads = Threads {
+        user_ns,
+        system_ns,
+        packets_per_call: (calls > 0).then(|| total / calls as f64),
+        batches,
+        batch: total / count,
+    };
+    Sample {
+        packets_per_s: rate(outcome, packets),
+        packets: sum(&packets),
+        threads: Some(threads),
+        offered_per_s: offered.map(sending_rate),
+        lost: (kind != Kind::Txpush).then(|| outcome.lost(offered)),
+    }
+}
+
+/// Waits until nothing comes any more.
+fn drain(received: impl Fn() -> Result<u64>) -> Result<()> {
+    let (begin, mut before, mut since) = (Instant::now(), received()?, Instant::now());
+    while since.elapsed() < QUIET && begin.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(10));
+        let now = received()?;
+        if now != before {
+            (before, since) = (now, Instant::now());
         }
     }
+    Ok(())
 }
 
 /// A port at work: a thread per queue.
@@ -171,31 +283,30 @@ struct Party {
     crew: Crew<Result<Tally>>,
     baton: Arc<Baton>,
     rx: Vec<Arc<RxCounters>>,
-    tx: Vec<Arc<TxCounters>>,
 }
 
 impl Party {
     fn start(
         spec: &Spec,
         kind: Kind,
-        (site, placement): (Option<&Site>, &Placement),
+        trial: &Trial<'_>,
         frames: &Arc<Vec<Vec<u8>>>,
     ) -> Result<Self> {
         let options = OpenOptions {
+            take: trial.take.clone(),
             mask: QueueMask { rx: QueueSet::All, ..QueueMask::NONE },
             receive: kind != Kind::Txpush,
             transmit: kind != Kind::Rxdrop,
-            placement: placement.clone(),
+            placement: trial.placement.clone(),
             ..OpenOptions::default()
         };
         let open = || port::open(spec, &options);
-        let mut port = match site {
+        let mut port = match trial.site {
             Some(site) => site.inside(open)??,
             None => open()?,
         };
         let (rx, tx) = (port.rx(), port.tx());
         let rx_counters = rx.iter().map(|rx| Arc::clone(rx.counters())).collect();
-        let tx_counters = tx.iter().map(|tx| Arc::clone(tx.counters())).collect();
         let baton = Arc::new(Baton::new());
         let (mut rx, mut tx) = (rx.into_iter().map(Some), tx.into_iter().map(Some));
         let stations = std::iter::from_fn(|| match kind {
@@ -213,21 +324,8 @@ impl Party {
             let cause = "has no queue for this case".to_owned();
             return Err(Error::failed(format!("port '{spec}'"), cause));
         }
-        let crew = Crew::start(jobs, placement, || port.start())?;
-        Ok(Self { port, crew, baton, rx: rx_counters, tx: tx_counters })
-    }
-
-    /// Waits until nothing comes any more.
-    fn drain(&self) {
-        let received = || self.rx.iter().map(|rx| rx.packets.value()).sum::<u64>();
-        let (begin, mut before, mut since) = (Instant::now(), received(), Instant::now());
-        while since.elapsed() < QUIET && begin.elapsed() < PATIENCE {
-            thread::sleep(Duration::from_millis(10));
-            let now = received();
-            if now != before {
-                (before, since) = (now, Instant::now());
-            }
-        }
+        let crew = Crew::start(jobs, trial.placement, || port.start())?;
+        Ok(Self { port, crew, baton, rx: rx_counters })
     }
 
     /// Ends the threads.
@@ -251,7 +349,6 @@ impl Party {
             kernel: rx(|rx| rx.kernel.value()),
             ring_full: rx(|rx| rx.ring_full.value()),
             tx_full: rx(|rx| rx.tx_full.value()),
-            sent: self.tx.iter().map(|tx| tx.packets.value()).sum(),
         })
     }
 }
@@ -270,13 +367,12 @@ struct Outcome {
     kernel: u64,
     ring_full: u64,
     tx_full: u64,
-    sent: u64,
 }
 
 impl Outcome {
-    fn lost(&self, offered: Option<&Outcome>) -> Lost {
+    fn lost(&self, offered: Option<&Sent>) -> Lost {
         let seen = self.received + self.kernel + self.ring_full;
-        let came = offered.map_or(seen, |offered| offered.sent.max(seen));
+        let came = offered.map_or(seen, |offered| offered.frames.max(seen));
         let share = |packets: u64| packets as f64 / came.max(1) as f64;
         Lost {
             interface: share(came - seen),
