@@ -150,6 +150,8 @@ impl TxCounters {
             packets: self.packets.value(),
             bytes: self.bytes.value(),
             errors: self.errors.value(),
+            copied: self.copied.value(),
+            stalls: self.stalls.value(),
         }
     }
 }
@@ -167,6 +169,10 @@ pub struct TxStats {
     pub bytes: u64,
     /// Frames that could not be sent.
     pub errors: u64,
+    /// Frames that were copied, because they lie in memory that the port cannot send from.
+    pub copied: u64,
+    /// How often the kernel had to be woken up out of a stall.
+    pub stalls: u64,
 }
 
 /// A reading of one receiving end.

@@ -1,8 +1,11 @@
 //! The AF_XDP port on veth pairs, in network namespaces of their own.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+mod forward;
+mod negotiation;
 mod program;
 mod robustness;
+mod teardown;
 mod traffic;
 
 use std::time::{Duration, Instant};
