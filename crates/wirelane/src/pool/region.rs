@@ -349,3 +349,7 @@ impl Drop for Inner {
         unsafe { dealloc(self.slots.as_ptr().cast(), Region::layout(self.grains.len())) };
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "region_tests.rs"]
+mod tests;

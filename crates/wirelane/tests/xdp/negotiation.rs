@@ -83,7 +83,7 @@ fn privileged_a_program_that_is_there_is_named_and_left_alone() {
     let port = bench.far.inside(|| port::open(&bare, &receiving()).unwrap());
     assert_eq!(port.info().backend, "packet");
     let rungs = &port.info().negotiation;
-    assert_eq!(rungs.iter().map(|rung| rung.rung).last(), Some("packet"));
+    assert_eq!(rungs.last().map(|rung| rung.rung), Some("packet"));
     assert_eq!(rungs.len(), 4);
     assert!(rungs[1].cause.as_deref().unwrap().contains("already"), "{rungs:?}");
     drop((first, port));
