@@ -2,6 +2,7 @@
 
 use std::os::unix::net::UnixDatagram;
 
+use wirelane::filter::jit::{self, Jit};
 use wirelane::filter::{Ending, Interpreter, Metadata, Packet, Program, Target, translate};
 use wirelane_os::bpf::{self, Load, ProgramType};
 use wirelane_os::pcap;
@@ -24,11 +25,13 @@ pub struct Engine {
 
 /// All that need no privilege.
 pub fn unprivileged() -> Vec<Engine> {
-    vec![Engine::INTERPRETER, Engine::LIBPCAP, Engine::SOCKET]
+    vec![Engine::INTERPRETER, Engine::LIBPCAP, Engine::SOCKET, Engine::JIT]
 }
 
 impl Engine {
     pub const INTERPRETER: Self = Self { name: "interpreter", is_cut: false, prepare: interpreter };
+    /// Machine code; nothing where there is none for the processor.
+    pub const JIT: Self = Self { name: "jit", is_cut: false, prepare: machine_code };
     /// libpcap's `bpf_filter`.
     pub const LIBPCAP: Self = Self { name: "libpcap", is_cut: false, prepare: libpcap };
     /// The kernel's filter of a socket.
@@ -44,6 +47,18 @@ impl Engine {
 fn interpreter(program: &Program) -> Option<Run<'_>> {
     let interpreter = Interpreter::new(program).unwrap();
     Some(Box::new(move |packet| Some(interpreter.run(packet))))
+}
+
+fn machine_code(program: &Program) -> Option<Run<'_>> {
+    if !jit::AVAILABLE {
+        return None;
+    }
+    let jit = Jit::new(program).unwrap();
+    // A read beyond the end is then one beyond the memory of the packet, which checkers see.
+    Some(Box::new(move |packet| {
+        let data: Box<[u8]> = packet.data.into();
+        Some(jit.run(&Packet { data: &data, ..*packet }))
+    }))
 }
 
 fn libpcap(program: &Program) -> Option<Run<'_>> {
