@@ -34,7 +34,10 @@ mod ring;
 mod rx;
 mod tx;
 
+use std::io;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::thread::{self, ScopedJoinHandle};
 
 use rustix::io::Errno;
 use wirelane_os::packet::{PacketSocket, RingRequest};
@@ -103,10 +106,13 @@ impl PacketPort {
         let (mut tx, mut gauges) = (Vec::new(), Vec::new());
         if options.transmit {
             notes.extend(device.tx_notes(spec, config.bypass));
-            for queue in device.queues(spec, Class::Tx) {
-                let counters = Arc::new(TxCounters::new(queue));
+            let ends = side_by_side(&device.queues(spec, Class::Tx), |_, queue| {
+                let counters = Arc::new(TxCounters::new(*queue));
                 let socket = socket(&device)?;
                 let end = Transmitter::new(socket, &device, config.bypass, Arc::clone(&counters))?;
+                Ok((end, counters))
+            });
+            for (end, counters) in ends? {
                 gauges.push(end.gauge());
                 tx.push(Tx::new(end, counters));
             }
@@ -289,8 +295,7 @@ fn open_rings(
     let is_selected = |ring: &&Selection| options.mask.selects(ring.class, usize::from(ring.queue));
     let asked = config.shape(selections.iter().filter(is_selected).count());
     let mut shape = asked;
-    let mut rings = Vec::with_capacity(selections.len());
-    while let Some(selection) = selections.get(rings.len()) {
+    let open = |place: usize, selection: &Selection, shape| {
         let (block, count) = if is_selected(&selection) { shape } else { config.excluded(shape) };
         let request = RingRequest {
             block_size: u32::try_from(block).unwrap_or(u32::MAX),
@@ -300,22 +305,23 @@ fn open_rings(
             fill_rxhash: false,
         };
         let socket = socket(device)?;
-        let earlier = selections.iter().take(rings.len());
+        let earlier = selections.iter().take(place);
         let position = earlier.filter(|ring| ring.class == selection.class).count();
         let open = || Ring::new(socket, &request, device.index, *selection);
-        match options.placement.beside(position, open) {
-            Ok(ring) => rings.push(ring),
+        let ring = options.placement.beside(position, open);
+        ring.map_err(|error| Error::os(device.name.as_str(), error))
+    };
+    let rings = loop {
+        match side_by_side(selections, |place, selection| open(place, selection, shape)) {
             Err(error) if error.errno() == Some(Errno::NOMEM.raw_os_error()) => {
-                // Smaller from the start, so that no queue is better off than another.
-                rings.clear();
+                // Smaller for all, so that no queue is better off than another.
                 shape = config::smaller(shape).ok_or_else(|| {
-                    Error::os(device.name.as_str(), error)
-                        .help("name fewer queues, as in packet:eth0@0-3, or free memory")
+                    error.help("name fewer queues, as in packet:eth0@0-3, or free memory")
                 })?;
             }
-            Err(error) => return Err(Error::os(device.name.as_str(), error)),
+            opened => break opened?,
         }
-    }
+    };
     if let Err(error) = distribute(&rings, selections) {
         notes.push(format!(
             "every packet is offered to each of the {} rings, which costs time in the kernel: {error}",
@@ -333,6 +339,47 @@ fn open_rings(
         notes.push(format!("packets over the block size of {} bytes are cut", shape.0));
     }
     Ok(rings)
+}
+
+/// Most sockets to open at a time.
+const AT_ONCE: usize = 32;
+
+/// Opens something for each of `items`, given with its place, several at a time: for every ring that it
+/// makes, the kernel waits until no processor is at the socket (synchronize_net in packet_set_ring), tens
+/// of milliseconds. Side by side they wait together.
+///
+/// # Errors
+/// The first one; then nothing stays open.
+fn side_by_side<I: Sync, T: Send>(
+    items: &[I],
+    open: impl Fn(usize, &I) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let open = &open;
+    let mut opened = Vec::with_capacity(items.len());
+    for group in items.chunks(AT_ONCE) {
+        let first = opened.len();
+        let results: Vec<Result<T>> = thread::scope(|scope| {
+            let spawn = |(place, item)| {
+                let spawned = thread::Builder::new().spawn_scoped(scope, move || open(place, item));
+                (place, item, spawned)
+            };
+            let threads: Vec<_> = (first..).zip(group).map(spawn).collect();
+            let finish =
+                |(place, item, spawned): (usize, _, io::Result<ScopedJoinHandle<'_, _>>)| {
+                    match spawned.map(ScopedJoinHandle::join) {
+                        Ok(Ok(result)) => result,
+                        Ok(Err(panic)) => resume_unwind(panic),
+                        // Where no thread can be had, it is done here.
+                        Err(_) => open(place, item),
+                    }
+                };
+            threads.into_iter().map(finish).collect()
+        });
+        for result in results {
+            opened.push(result?);
+        }
+    }
+    Ok(opened)
 }
 
 /// Lets the kernel offer each packet to one ring only.
