@@ -1,5 +1,6 @@
 //! The beds: where ports of each kind can be opened.
 
+mod ears;
 pub(crate) mod packet;
 pub(crate) mod sim;
 mod tap;

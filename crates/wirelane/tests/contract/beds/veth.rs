@@ -4,9 +4,6 @@ use std::fs::File;
 use std::io::{Read, Seek};
 
 use rustix::io::Errno;
-use wirelane::port::packet::PacketPort;
-use wirelane::port::{OpenOptions, Port, Rx};
-use wirelane::{Batch, QueueMask, QueueSet};
 use wirelane_os::packet::PacketSocket;
 use wirelane_os::{iface, netns};
 use wirelane_testkit::netns::Namespace;
@@ -14,6 +11,7 @@ use wirelane_testkit::veth::{TxSteering, VethPair};
 
 use crate::bed::Observed;
 use crate::beds::Medium;
+use crate::beds::ears::Ears;
 
 /// A pair, what sends on its far end and what listens there.
 pub(crate) struct Veth {
@@ -27,12 +25,9 @@ pub(crate) struct Veth {
     sender: PacketSocket,
     /// Frames that the sender was told it could not send, and that count as dropped by the device.
     refused: u64,
-    ears: Vec<Rx>,
-    batch: Batch,
+    ears: Ears,
     near_drops: Drops,
     far_drops: Drops,
-    // The listening port lives as long as its ends.
-    _listener: PacketPort,
 }
 
 impl Veth {
@@ -53,9 +48,7 @@ impl Veth {
         let pair = VethPair::uneven(&near, &far, queues.into(), sending.into(), 1500);
         let steering = pair.b.steering(usize::from(sending));
         let name = pair.b.interface.as_str();
-        let (sender, mut listener) = far.inside(|| (sender(name), listener(name)));
-        let ears = listener.rx().into_iter().take(usize::from(queues)).collect();
-        listener.start().unwrap();
+        let (sender, ears) = far.inside(|| (sender(name), Ears::new(name, queues)));
         let near_drops = Drops::of(near.name(), &pair.a.interface);
         let far_drops = Drops::of(far.name(), name);
         Self {
@@ -67,11 +60,9 @@ impl Veth {
             sender,
             refused: 0,
             ears,
-            batch: Batch::new(64),
             near_drops,
             far_drops,
             pair,
-            _listener: listener,
         }
     }
 }
@@ -107,7 +98,7 @@ impl Medium for Veth {
     }
 
     fn observe(&mut self) -> Vec<Observed> {
-        hear(&mut self.ears, &mut self.batch)
+        self.ears.hear()
     }
 
     fn host_sends(&mut self, frame: &[u8]) -> Option<u16> {
@@ -132,28 +123,6 @@ pub(crate) fn sender(interface: &str) -> PacketSocket {
     let socket = PacketSocket::open().unwrap();
     socket.bind(iface::index(interface).unwrap(), 0).unwrap();
     socket
-}
-
-/// A port that receives what comes to an interface. Its ends of class RX come first, by queue.
-pub(crate) fn listener(interface: &str) -> PacketPort {
-    let spec = format!("packet:{interface}?ring=4Mi&block=64Ki&retire=1ms").parse().unwrap();
-    let mask = QueueMask { enabled: true, rx: QueueSet::All, tx: QueueSet::NONE, other: false };
-    PacketPort::open(&spec, &OpenOptions { mask, ..OpenOptions::default() }).unwrap()
-}
-
-/// What has come to a listener.
-pub(crate) fn hear(ears: &mut [Rx], batch: &mut Batch) -> Vec<Observed> {
-    let mut observed = Vec::new();
-    for rx in ears {
-        while rx.receive(batch) > 0 {
-            observed.extend(batch.iter().map(|frame| Observed {
-                queue: Some(frame.queue()),
-                bytes: frame.data().to_vec(),
-            }));
-            batch.clear();
-        }
-    }
-    observed
 }
 
 /// The drop counters of an interface.
