@@ -24,6 +24,26 @@ mod traffic;
 
 use suite::contract;
 
+/// Ends can move to another thread, and cannot be used by two at a time: this compiles only then.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<wirelane::port::Rx>();
+    is_send::<wirelane::port::Tx>();
+    is_send::<wirelane::Frame>();
+    is_send::<wirelane::Batch>();
+    is_send::<Box<dyn wirelane::port::Port>>();
+
+    /// Implemented once for what is not `Sync`, and twice for what is, which is then ambiguous.
+    trait NotSync<Witness> {
+        const HOLDS: () = ();
+    }
+    struct Shareable;
+    impl<T> NotSync<()> for T {}
+    impl<T: Sync> NotSync<Shareable> for T {}
+    let () = <wirelane::port::Rx as NotSync<_>>::HOLDS;
+    let () = <wirelane::port::Tx as NotSync<_>>::HOLDS;
+};
+
 contract!(sim_cable_1, plain, || beds::sim::Cable::new(1));
 contract!(sim_cable_2, plain, || beds::sim::Cable::new(2));
 contract!(sim_cable_4, plain, || beds::sim::Cable::new(4));

@@ -4,6 +4,9 @@ use std::fs::File;
 use std::io::{Read, Seek};
 
 use rustix::io::Errno;
+use wirelane::port::packet::PacketPort;
+use wirelane::port::{OpenOptions, Rx};
+use wirelane::{Batch, QueueMask, QueueSet};
 use wirelane_os::packet::PacketSocket;
 use wirelane_os::{iface, netns};
 use wirelane_testkit::netns::Namespace;
@@ -123,6 +126,30 @@ pub(crate) fn sender(interface: &str) -> PacketSocket {
     let socket = PacketSocket::open().unwrap();
     socket.bind(iface::index(interface).unwrap(), 0).unwrap();
     socket
+}
+
+/// A port that receives what comes to an interface. Its ends of class RX come first, by queue.
+#[allow(dead_code, reason = "of the target contract-wire")]
+pub(crate) fn listener(interface: &str) -> PacketPort {
+    let spec = format!("packet:{interface}?ring=4Mi&block=64Ki&retire=1ms").parse().unwrap();
+    let mask = QueueMask { enabled: true, rx: QueueSet::All, tx: QueueSet::NONE, other: false };
+    PacketPort::open(&spec, &OpenOptions { mask, ..OpenOptions::default() }).unwrap()
+}
+
+/// What has come to a listener.
+#[allow(dead_code, reason = "of the target contract-wire")]
+pub(crate) fn hear(ears: &mut [Rx], batch: &mut Batch) -> Vec<Observed> {
+    let mut observed = Vec::new();
+    for rx in ears {
+        while rx.receive(batch) > 0 {
+            observed.extend(batch.iter().map(|frame| Observed {
+                queue: Some(frame.queue()),
+                bytes: frame.data().to_vec(),
+            }));
+            batch.clear();
+        }
+    }
+    observed
 }
 
 /// The drop counters of an interface.
