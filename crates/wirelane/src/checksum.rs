@@ -31,16 +31,12 @@ pub fn copy(target: &mut [u8], source: &[u8]) -> Result<Sum, WireError> {
 #[inline]
 fn run<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        use std::arch::is_x86_feature_detected as has;
-        if has!("avx512f") && has!("avx512bw") && has!("avx512vnni") {
-            // SAFETY: the CPU has what the function is compiled for.
-            return unsafe { x86::vnni::<COPY>(target, source) };
-        }
-        if has!("avx2") {
-            // SAFETY: the CPU has what the function is compiled for.
-            return unsafe { x86::avx2::<COPY>(target, source) };
-        }
+    match x86::level() {
+        // SAFETY: the CPU has what the function is compiled for.
+        x86::Level::Vnni => return unsafe { x86::vnni::<COPY>(target, source) },
+        // SAFETY: the CPU has what the function is compiled for.
+        x86::Level::Avx2 => return unsafe { x86::avx2::<COPY>(target, source) },
+        x86::Level::Baseline => {}
     }
     portable::<COPY>(target, source)
 }

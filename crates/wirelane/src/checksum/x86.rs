@@ -6,8 +6,46 @@
 //! and 0 it sums the bytes at even places, and with 0 and 1 those at odd ones.
 
 use std::arch::x86_64::*;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use wirelane_wire::checksum::Sum;
+
+/// What the CPU has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    /// AVX-512 with VNNI.
+    Vnni,
+    /// AVX2.
+    Avx2,
+    /// Neither.
+    Baseline,
+}
+
+/// What the CPU has: one load, once it was asked.
+#[inline]
+pub(super) fn level() -> Level {
+    static FOUND: AtomicU8 = AtomicU8::new(0);
+    match FOUND.load(Ordering::Relaxed) {
+        1 => Level::Vnni,
+        2 => Level::Avx2,
+        3 => Level::Baseline,
+        _ => detect(&FOUND),
+    }
+}
+
+#[cold]
+fn detect(found: &AtomicU8) -> Level {
+    use std::arch::is_x86_feature_detected as has;
+    let (level, number) = if has!("avx512f") && has!("avx512bw") && has!("avx512vnni") {
+        (Level::Vnni, 1)
+    } else if has!("avx2") {
+        (Level::Avx2, 2)
+    } else {
+        (Level::Baseline, 3)
+    };
+    found.store(number, Ordering::Relaxed);
+    level
+}
 
 /// Bytes that 32-bit lanes can take: each turn adds at most 510 to a lane.
 const VNNI_PART: usize = 1 << 24;

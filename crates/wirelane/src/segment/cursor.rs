@@ -160,15 +160,17 @@ impl Cursor {
     #[inline]
     pub fn copy(&mut self, frame: &[u8], out: &mut [u8]) -> Result<Segment, Stop> {
         let payload = self.next_payload();
-        let (header_len, len) = (self.header_len(), self.next_len());
-        if len == 0 {
+        let header_len = self.header_len();
+        let len = header_len + payload.len();
+        if self.done {
             return Err(Stop::Done);
         }
-        let (header, rest) = out.split_at_mut_checked(header_len).ok_or(Stop::NoRoom(len))?;
-        let target = rest.get_mut(..payload.len()).ok_or(Stop::NoRoom(len))?;
         // Another frame than the one this was made for: nothing can come out of it.
         let source = frame.get(payload.clone()).ok_or(Stop::Done)?;
-        let sum = if self.template.sums_payload() {
+        let out = out.get_mut(..len).ok_or(Stop::NoRoom(len))?;
+        self.template.copy_block(out, header_len);
+        let (header, target) = out.split_at_mut_checked(header_len).ok_or(Stop::NoRoom(len))?;
+        let sum = if self.template.sums_payload {
             checksum::copy(target, source).map_err(|_| Stop::NoRoom(len))?
         } else {
             target.copy_from_slice(source);
@@ -177,8 +179,8 @@ impl Cursor {
         Ok(self.advance(header, payload, sum))
     }
 
-    /// Writes the header block of the next frame to the front of `out`; the payload stays where it
-    /// is, for a sink that takes vectors.
+    /// Writes the header block of the next frame to the front of `out`, and may write to what is
+    /// behind it there; the payload stays where it is, for a sink that takes vectors.
     ///
     /// # Errors
     /// [`Stop`]; the cursor has not moved then. No block is longer than [`MAX_HEADER`].
@@ -189,9 +191,13 @@ impl Cursor {
         if self.done {
             return Err(Stop::Done);
         }
-        let header = out.get_mut(..header_len).ok_or(Stop::NoRoom(header_len))?;
         let source = frame.get(payload.clone()).ok_or(Stop::Done)?;
-        let sum = if self.template.sums_payload() { checksum::sum(source) } else { Sum::ZERO };
+        if out.len() < header_len {
+            return Err(Stop::NoRoom(header_len));
+        }
+        self.template.copy_block(out, header_len);
+        let header = out.get_mut(..header_len).ok_or(Stop::NoRoom(header_len))?;
+        let sum = if self.template.sums_payload { checksum::sum(source) } else { Sum::ZERO };
         Ok(self.advance(header, payload, sum))
     }
 

@@ -44,8 +44,11 @@
 //!
 //! Options of TCP and IP, extension headers and VLAN tags are copied to every packet.
 //!
+//! [`Coalescer`] is the inverse: it merges packets into frames that are cut into the same packets.
+//!
 //! What it cannot do right it refuses, under a [`Refusal`]: a frame is never sent wrong.
 
+mod coalesce;
 mod cursor;
 mod layout;
 mod offload;
@@ -54,6 +57,7 @@ mod template;
 
 use std::sync::Arc;
 
+pub use coalesce::{Alone, CoalesceCounters, CoalesceStats, Coalescer, Flush, Limits};
 use cursor::Cut;
 pub use cursor::{Cursor, MAX_HEADER, Segment, Stop};
 use layout::{Layer, Layout};

@@ -64,6 +64,8 @@ macro_rules! reasons {
     };
 }
 
+pub(super) use reasons;
+
 reasons! {
     /// Why a frame passes without being cut.
     Bypass {

@@ -1,7 +1,7 @@
 //! The header block that all segments of a frame have in common, and what differs.
 
 use wirelane_wire::checksum::Sum;
-use wirelane_wire::{Fragment, Protocol, TcpFlags, ipv4, ipv6, udp};
+use wirelane_wire::{Fragment, Protocol, TcpFlags, ipv4, ipv6, tcp, udp};
 
 use super::cursor::{Cut, MAX_HEADER};
 use super::layout::{Layer, Layout};
@@ -22,8 +22,15 @@ pub(super) struct Template {
     /// The first byte of the frame that is not in the block.
     pub(super) payload: usize,
     transport: Transport,
-    /// Headers around the transport header, from the inside out.
+    /// Headers around the transport header, from the inside out; the first `count`.
     fixes: [Fix; MAX_FIXES],
+    count: usize,
+    /// Bytes of IPv4 options of all fragments but the first.
+    options: [u8; ipv4::MAX_LEN - ipv4::MIN_LEN],
+    /// A checksum around the transport header covers it.
+    covered: bool,
+    /// A checksum depends on the payload.
+    pub(super) sums_payload: bool,
     /// What is left to a sink, apart from its size.
     offload: Offload,
     /// The sink completes checksums.
@@ -89,12 +96,11 @@ enum Fix {
     Ipv6 {
         at: usize,
     },
-    /// An IPv4 header of fragments, and its options in all but the first.
+    /// An IPv4 header of fragments.
     Fragment4 {
         at: usize,
         base: Sum,
         first_base: Sum,
-        options: [u8; ipv4::MAX_LEN - ipv4::MIN_LEN],
         options_len: u8,
     },
     /// An IPv6 header of fragments, and its fragment header.
@@ -159,6 +165,11 @@ impl Template {
                 }
             };
         }
+        template.count = layout.layers().len();
+        template.covered = template.fixes.iter().any(Fix::has_checksum);
+        // Without a checksum of its own, a datagram is summed for those around it.
+        let own = !matches!(template.transport, Transport::Udp { checksum: false, .. });
+        template.sums_payload |= template.covered && !own;
         Ok(template)
     }
 
@@ -178,6 +189,10 @@ impl Template {
             payload: len,
             transport: Transport::Whole { start, field: at, nonzero },
             fixes: [Fix::None; MAX_FIXES],
+            count: 0,
+            options: [0; ipv4::MAX_LEN - ipv4::MIN_LEN],
+            covered: false,
+            sums_payload: true,
             offload: Offload::default(),
             partial: false,
         })
@@ -187,18 +202,6 @@ impl Template {
     #[inline]
     pub(super) fn header_len(&self, first: bool) -> usize {
         if first { self.len + self.prefix } else { self.len }
-    }
-
-    /// Whether a checksum depends on the payload.
-    #[inline]
-    pub(super) fn sums_payload(&self) -> bool {
-        match self.transport {
-            Transport::Tcp { .. } | Transport::Udp { checksum: true, .. } => !self.partial,
-            // The checksums of tunnels cover it.
-            Transport::Udp { .. } => self.fixes.iter().any(Fix::has_checksum),
-            Transport::Fragment => false,
-            Transport::Whole { .. } => true,
-        }
     }
 
     /// What the sink has to do to a piece of `len` payload bytes.
@@ -218,25 +221,41 @@ impl Template {
         }
     }
 
-    /// Writes the header block of a piece, for which `header` has the right length.
+    /// Copies the block to the front of `out`. What is behind it there may be overwritten.
+    #[inline]
+    pub(super) fn copy_block(&self, out: &mut [u8], len: usize) {
+        // A copy of known length is a few instructions, one of any length a call.
+        if len <= 64
+            && let (Some(to), Some(from)) = (out.first_chunk_mut::<64>(), self.block.first_chunk())
+        {
+            *to = *from;
+        } else if len <= 128
+            && let (Some(to), Some(from)) = (out.first_chunk_mut::<128>(), self.block.first_chunk())
+        {
+            *to = *from;
+        } else if let (Some(to), Some(from)) = (out.get_mut(..len), self.block.get(..len)) {
+            to.copy_from_slice(from);
+        }
+    }
+
+    /// Writes what differs into the copied block of a piece.
     #[inline]
     pub(super) fn write(&self, header: &mut [u8], piece: &Piece) {
-        if let Some(block) = self.block.get(..header.len()) {
-            header.copy_from_slice(block);
-        }
-        let covered = self.write_transport(header, piece);
+        self.write_transport(header, piece);
+        let covered = if self.covered { self.sum_covered(header, piece) } else { Sum::ZERO };
         let total = self.len + piece.len;
-        for fix in &self.fixes {
+        for fix in self.fixes.get(..self.count).unwrap_or_default() {
             match *fix {
-                Fix::None => break,
+                Fix::None => {}
                 Fix::Ipv4 { at, id, step, base } => {
                     // Lengths fit: no piece is longer than IP allows.
                     let (length, index) = ((total - at) as u16, piece.index as u16);
                     let id = id.wrapping_add(index.wrapping_mul(step));
-                    let sum = base.plus(Sum::of_number(u64::from(length) + u64::from(id)));
-                    put(header, at + 2, length.to_be_bytes());
-                    put(header, at + 4, id.to_be_bytes());
-                    put(header, at + 10, sum.checksum().to_be_bytes());
+                    let sum = u64::from(base.partial()) + u64::from(length) + u64::from(id);
+                    let Some(ip) = at_mut::<{ ipv4::MIN_LEN }>(header, at) else { return };
+                    ip[2..4].copy_from_slice(&length.to_be_bytes());
+                    ip[4..6].copy_from_slice(&id.to_be_bytes());
+                    ip[10..12].copy_from_slice(&Sum::of_number(sum).checksum().to_be_bytes());
                 }
                 Fix::Ipv6 { at } => {
                     put(header, at + 4, ((total - at - ipv6::LEN) as u16).to_be_bytes());
@@ -256,7 +275,7 @@ impl Template {
                         put(header, at + 4, sum.checksum().to_be_bytes());
                     }
                 }
-                Fix::Fragment4 { at, base, first_base, options, options_len } => {
+                Fix::Fragment4 { at, base, first_base, options_len } => {
                     let length = (total - at) as u16;
                     // The offset counts in units of 8 bytes; "more fragments" is bit 13.
                     let fragment = (piece.offset >> 3) as u16 | u16::from(!piece.last) << 13;
@@ -265,16 +284,17 @@ impl Template {
                     } else {
                         let begin = at + ipv4::MIN_LEN;
                         let range = begin..begin + usize::from(options_len);
-                        let options = options.get(..usize::from(options_len));
+                        let options = self.options.get(..usize::from(options_len));
                         if let (Some(to), Some(options)) = (header.get_mut(range), options) {
                             to.copy_from_slice(options);
                         }
                         base
                     };
-                    let sum = Sum::of_number(u64::from(length) + u64::from(fragment)).plus(base);
-                    put(header, at + 2, length.to_be_bytes());
-                    put(header, at + 6, fragment.to_be_bytes());
-                    put(header, at + 10, sum.checksum().to_be_bytes());
+                    let sum = u64::from(base.partial()) + u64::from(length) + u64::from(fragment);
+                    let Some(ip) = at_mut::<{ ipv4::MIN_LEN }>(header, at) else { return };
+                    ip[2..4].copy_from_slice(&length.to_be_bytes());
+                    ip[6..8].copy_from_slice(&fragment.to_be_bytes());
+                    ip[10..12].copy_from_slice(&Sum::of_number(sum).checksum().to_be_bytes());
                 }
                 Fix::Fragment6 { at, fragment } => {
                     let offset = (piece.offset as u16) | u16::from(!piece.last);
@@ -285,10 +305,8 @@ impl Template {
         }
     }
 
-    /// Returns the sum of everything from the transport header on, for checksums around it: once
-    /// its checksum is complete, that of the rest is the complement of its pseudo-header's.
     #[inline]
-    fn write_transport(&self, header: &mut [u8], piece: &Piece) -> Sum {
+    fn write_transport(&self, header: &mut [u8], piece: &Piece) {
         match self.transport {
             Transport::Tcp {
                 at,
@@ -318,12 +336,9 @@ impl Template {
                 }
                 let sequence = sequence.wrapping_add(piece.offset as u32);
                 let control = ((header_len / 4) as u16) << 12 | flags.bits();
-                put(header, at + 4, sequence.to_be_bytes());
-                put(header, at + 12, control.to_be_bytes());
                 let length = (header_len + piece.len) as u64;
-                if self.partial {
-                    let sum = pseudo.plus(Sum::of_number(length));
-                    put(header, at + 16, sum.partial().to_be_bytes());
+                let checksum = if self.partial {
+                    pseudo.plus(Sum::of_number(length)).partial()
                 } else {
                     let differs = u64::from(sequence)
                         + u64::from(control)
@@ -331,36 +346,54 @@ impl Template {
                         + length
                         + u64::from(piece.sum.partial())
                         + u64::from(base.partial());
-                    put(header, at + 16, Sum::of_number(differs).checksum().to_be_bytes());
-                }
-                if urgent != 0 {
-                    put(header, at + 18, pointer.to_be_bytes());
-                }
-                complement(pseudo.plus(Sum::of_number(length)))
+                    Sum::of_number(differs).checksum()
+                };
+                let Some(tcp) = at_mut::<{ tcp::MIN_LEN }>(header, at) else { return };
+                tcp[4..8].copy_from_slice(&sequence.to_be_bytes());
+                tcp[12..14].copy_from_slice(&control.to_be_bytes());
+                tcp[16..18].copy_from_slice(&checksum.to_be_bytes());
+                tcp[18..20].copy_from_slice(&pointer.to_be_bytes());
             }
             Transport::Udp { at, checksum, base, pseudo } => {
                 let length = (udp::LEN + piece.len) as u16;
-                put(header, at + 4, length.to_be_bytes());
-                let pseudo = pseudo.plus(Sum::of_field(length));
-                if !checksum {
-                    return sum_of(header, at, at + udp::LEN).plus(piece.sum);
-                }
-                let sum = base.plus(pseudo).plus(Sum::of_field(length)).plus(piece.sum);
-                let value = if self.partial { pseudo.partial() } else { sum.checksum_nonzero() };
-                put(header, at + 6, value.to_be_bytes());
-                complement(pseudo)
+                let value = if !checksum {
+                    0
+                } else if self.partial {
+                    pseudo.plus(Sum::of_field(length)).partial()
+                } else {
+                    // The length is in the header and in the pseudo-header.
+                    let differs = u64::from(length) * 2
+                        + u64::from(piece.sum.partial())
+                        + u64::from(base.partial());
+                    Sum::of_number(differs).checksum_nonzero()
+                };
+                let Some(udp) = at_mut::<{ udp::LEN }>(header, at) else { return };
+                udp[4..6].copy_from_slice(&length.to_be_bytes());
+                udp[6..8].copy_from_slice(&value.to_be_bytes());
             }
-            Transport::Fragment => Sum::ZERO,
+            Transport::Fragment => {}
             Transport::Whole { start, field, nonzero } => {
                 let sum = sum_of(header, start, field + 2).plus(piece.sum);
                 let value = if nonzero { sum.checksum_nonzero() } else { sum.checksum() };
                 put(header, field, value.to_be_bytes());
-                Sum::ZERO
             }
         }
     }
 
-    /// Where what [`write_transport`](Self::write_transport) sums begins.
+    /// The sum of everything from the transport header on, for checksums around it: once its
+    /// checksum is complete, that of the rest is the complement of its pseudo-header's.
+    #[inline]
+    fn sum_covered(&self, header: &[u8], piece: &Piece) -> Sum {
+        let (pseudo, header_len) = match self.transport {
+            Transport::Tcp { header_len, pseudo, .. } => (pseudo, header_len),
+            Transport::Udp { checksum: true, pseudo, .. } => (pseudo, udp::LEN),
+            _ => return sum_of(header, self.covered_from(), self.len).plus(piece.sum),
+        };
+        let length = Sum::of_number((header_len + piece.len) as u64);
+        Sum::of_field(pseudo.plus(length).checksum())
+    }
+
+    /// Where what [`sum_covered`](Self::sum_covered) sums begins.
     #[inline]
     fn covered_from(&self) -> usize {
         match self.transport {
@@ -408,7 +441,12 @@ impl Template {
             let v6 = matches!(layout.innermost(), Layer::Ipv6 { .. });
             let checksum = offload.checksum.is_some() || field(&block, at + 6) != 0 || v6;
             put(&mut block, at + 4, [0; 4]);
-            Transport::Udp { at, checksum, base: sum_of(&block, at, layout.payload), pseudo }
+            Transport::Udp {
+                at,
+                checksum,
+                base: sum_of(&block, at, layout.payload).plus(pseudo),
+                pseudo,
+            }
         };
         let place = PartialChecksum { start: at as u16, offset: if tcp { 16 } else { 6 } };
         let without = matches!(transport, Transport::Udp { checksum: false, .. });
@@ -419,6 +457,10 @@ impl Template {
             payload: layout.payload,
             transport,
             fixes: [Fix::None; MAX_FIXES],
+            count: 0,
+            options: [0; ipv4::MAX_LEN - ipv4::MIN_LEN],
+            covered: false,
+            sums_payload: !cut.partial && !without,
             offload: Offload {
                 size: u16::try_from(cut.mss).unwrap_or(u16::MAX),
                 checksum: (!without).then_some(place),
@@ -441,6 +483,7 @@ impl Template {
         let pseudo = pseudo(frame, layout.innermost(), destination, Protocol::UDP.0)?;
         let datagram = frame.get(layout.transport..).unwrap_or_default();
         let begin; // of the fragmentable part
+        let mut options = [0; ipv4::MAX_LEN - ipv4::MIN_LEN];
         let (mut block, len);
         let fix = match layout.innermost() {
             Layer::Ipv4 { dont_fragment: true, .. } => return Err(Refusal::DontFragment),
@@ -450,7 +493,6 @@ impl Template {
                 for cleared in [at + 2, at + 6, at + 10] {
                     put(&mut block, cleared, [0; 2]);
                 }
-                let mut options = [0; ipv4::MAX_LEN - ipv4::MIN_LEN];
                 let given = frame.get(at + ipv4::MIN_LEN..at + header_len).unwrap_or_default();
                 for (to, from) in options.iter_mut().zip(given) {
                     *to = *from;
@@ -462,7 +504,6 @@ impl Template {
                     at,
                     first_base: fixed.plus(Sum::of(given)),
                     base: fixed.plus(sum_of(&options, 0, options_len)),
-                    options,
                     options_len: options_len as u8,
                 }
             }
@@ -511,6 +552,10 @@ impl Template {
             payload: begin,
             transport: Transport::Fragment,
             fixes,
+            count: 1,
+            options,
+            covered: false,
+            sums_payload: false,
             offload: Offload::default(),
             partial: false,
         })
@@ -573,11 +618,6 @@ fn block(frame: &[u8], len: usize) -> Result<([u8; MAX_HEADER], usize), Refusal>
     Ok((block, len))
 }
 
-/// The sum of everything whose checksum is `sum`'s.
-const fn complement(sum: Sum) -> Sum {
-    Sum::of_field(sum.checksum())
-}
-
 /// The big-endian field at `at`, which is in the block.
 #[inline]
 fn field(block: &[u8], at: usize) -> u16 {
@@ -590,6 +630,12 @@ fn put<const N: usize>(block: &mut [u8], at: usize, value: [u8; N]) {
     if let Some(field) = block.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut()) {
         *field = value;
     }
+}
+
+/// The `N` bytes at `at`, which are in the block.
+#[inline]
+fn at_mut<const N: usize>(block: &mut [u8], at: usize) -> Option<&mut [u8; N]> {
+    block.get_mut(at..)?.first_chunk_mut()
 }
 
 #[inline]

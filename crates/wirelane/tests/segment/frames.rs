@@ -46,6 +46,7 @@ pub(crate) struct Frame {
     pub(crate) flags: TcpFlags,
     pub(crate) urgent: u16,
     pub(crate) sequence: u32,
+    pub(crate) port: u16,
     pub(crate) id: u16,
     pub(crate) dont_fragment: bool,
     pub(crate) ecn: u8,
@@ -71,6 +72,7 @@ impl Frame {
             flags: TcpFlags::ACK,
             urgent: 0,
             sequence: 0xffff_f000,
+            port: 4321,
             id: 0xfffe,
             dont_fragment: false,
             ecn: 0,
@@ -157,7 +159,7 @@ impl Frame {
         let mut transport = vec![0; if self.is_tcp() { 20 + self.tcp_options.len() } else { 8 }];
         if self.is_tcp() {
             let header = Tcp {
-                source_port: 4321,
+                source_port: self.port,
                 destination_port: 80,
                 sequence: self.sequence,
                 acknowledgment: 77,
@@ -171,7 +173,7 @@ impl Frame {
         } else {
             let payload_len = self.payload.len() as u16;
             let header =
-                Udp { source_port: 4321, destination_port: 9999, payload_len, checksum: 0 };
+                Udp { source_port: self.port, destination_port: 9999, payload_len, checksum: 0 };
             header.emit(&mut transport).unwrap();
         }
         transport.extend(&self.payload);

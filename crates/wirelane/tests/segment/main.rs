@@ -2,5 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod frames;
+mod harness;
 mod oracle;
+mod properties;
 mod rules;

@@ -87,10 +87,10 @@ impl Oracle {
 }
 
 /// SplitMix64: the same frames in every run.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -98,20 +98,20 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
 
-    fn chance(&mut self, one_in: usize) -> bool {
+    pub(crate) fn chance(&mut self, one_in: usize) -> bool {
         self.below(one_in) == 0
     }
 
-    fn of<T: Clone>(&mut self, from: &[T]) -> T {
+    pub(crate) fn of<T: Clone>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())].clone()
     }
 }
 
-fn random_frame(random: &mut Random) -> Frame {
+pub(crate) fn random_frame(random: &mut Random) -> Frame {
     let gso = random.of(&[Gso::Tcp4, Gso::Tcp6, Gso::Udp, Gso::UdpFragment]);
     let v6 = match gso {
         Gso::Tcp4 => false,

@@ -1,0 +1,254 @@
+//! A frame that is growing.
+
+use wirelane_wire::checksum::Sum;
+use wirelane_wire::flow::Addresses;
+use wirelane_wire::{Ports, Protocol, TcpFlags, ipv4, ipv6, udp};
+
+use super::packet::{Flow, Packet, pseudo};
+use super::{Flush, Limits};
+use crate::segment::{Gso, MAX_PACKET, Offload, PartialChecksum};
+
+/// Room for the longest packet and the link header with its tags.
+const CAPACITY: usize = MAX_PACKET + 64;
+
+/// The first packet of a flow, and the payload of those that followed.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// The first packet as it came, then payloads.
+    bytes: Vec<u8>,
+    addresses: Addresses,
+    ports: Ports,
+    protocol: Protocol,
+    network: usize,
+    transport: usize,
+    begin: usize,
+    /// The end of the first packet, before its padding.
+    first_end: usize,
+    v6: bool,
+    /// Payload bytes per packet, the last one excepted.
+    mss: usize,
+    segments: u32,
+    /// The sequence number expected next.
+    next: u32,
+    flags: TcpFlags,
+    /// Flags that only the last packet has.
+    last_flags: TcpFlags,
+    /// CWR is on the first packet only, or on none or all.
+    first_only_cwr: bool,
+    id: u16,
+    fixed_id: bool,
+    checksum: bool,
+    since: u64,
+}
+
+impl Held {
+    pub(super) fn empty() -> Self {
+        let nobody = std::net::Ipv4Addr::UNSPECIFIED;
+        Self {
+            bytes: Vec::with_capacity(CAPACITY),
+            addresses: Addresses::V4 { source: nobody, destination: nobody },
+            ports: Ports { source: 0, destination: 0 },
+            protocol: Protocol::TCP,
+            network: 0,
+            transport: 0,
+            begin: 0,
+            first_end: 0,
+            v6: false,
+            mss: 0,
+            segments: 0,
+            next: 0,
+            flags: TcpFlags::default(),
+            last_flags: TcpFlags::default(),
+            first_only_cwr: false,
+            id: 0,
+            fixed_id: false,
+            checksum: false,
+            since: 0,
+        }
+    }
+
+    /// Begins with `packet`.
+    pub(super) fn start(&mut self, packet: &Packet<'_>, now: u64) {
+        let mss = packet.end - packet.begin;
+        let (sequence, flags) =
+            packet.tcp.map_or((0, TcpFlags::default()), |fields| (fields.sequence, fields.flags));
+        self.bytes.clear();
+        self.bytes.extend_from_slice(packet.frame);
+        *self = Self {
+            bytes: std::mem::take(&mut self.bytes),
+            addresses: packet.flow.addresses,
+            ports: packet.flow.ports,
+            protocol: packet.flow.protocol,
+            network: packet.network,
+            transport: packet.transport,
+            begin: packet.begin,
+            first_end: packet.end,
+            v6: packet.v6,
+            mss,
+            segments: 1,
+            next: sequence.wrapping_add(mss as u32),
+            flags,
+            last_flags: TcpFlags::default(),
+            first_only_cwr: false,
+            id: packet.id,
+            fixed_id: false,
+            checksum: packet.checksum,
+            since: now,
+        };
+    }
+
+    /// When its first packet came.
+    pub(super) fn since(&self) -> u64 {
+        self.since
+    }
+
+    /// Packets in it.
+    pub(super) fn segments(&self) -> u32 {
+        self.segments
+    }
+
+    pub(super) fn is_flow(&self, flow: &Flow<'_>) -> bool {
+        self.ports == flow.ports
+            && self.protocol == flow.protocol
+            && self.addresses == flow.addresses
+            && self.bytes.get(..self.network) == Some(flow.link)
+    }
+
+    pub(super) fn has_addresses(&self, addresses: &Addresses) -> bool {
+        self.addresses == *addresses
+    }
+
+    /// Adds a packet of the flow; says whether the frame is complete with it.
+    ///
+    /// # Errors
+    /// Why it cannot be added.
+    pub(super) fn merge(
+        &mut self,
+        packet: &Packet<'_>,
+        limits: &Limits,
+    ) -> Result<Option<Flush>, Flush> {
+        let payload = packet.payload();
+        if packet.begin != self.begin || packet.checksum != self.checksum {
+            return Err(Flush::Differs);
+        }
+        if packet.tcp.is_some_and(|fields| fields.sequence != self.next) {
+            return Err(Flush::Order);
+        }
+        if payload.len() > self.mss || !packet.like(&self.bytes) {
+            return Err(Flush::Differs);
+        }
+        let end = if self.segments == 1 { self.first_end } else { self.bytes.len() };
+        if self.segments >= limits.segments || end - self.network + payload.len() > limits.size {
+            return Err(Flush::Full);
+        }
+        let fixed_id = self.identification(packet).ok_or(Flush::Differs)?;
+        let first_only_cwr = self.congestion(packet).ok_or(Flush::Differs)?;
+
+        (self.fixed_id, self.first_only_cwr) = (fixed_id, first_only_cwr);
+        self.bytes.truncate(end);
+        self.bytes.extend_from_slice(payload);
+        self.segments += 1;
+        self.next = self.next.wrapping_add(payload.len() as u32);
+        if let Some(fields) = packet.tcp {
+            let last = TcpFlags::PSH.with(TcpFlags::FIN).bits();
+            self.last_flags = TcpFlags::from_bits(fields.flags.bits() & last);
+        }
+        Ok(if packet.ends_frame() {
+            Some(Flush::Push)
+        } else if payload.len() < self.mss {
+            Some(Flush::Short)
+        } else {
+            None
+        })
+    }
+
+    /// Whether the identification is fixed, if that of `packet` fits at all.
+    fn identification(&self, packet: &Packet<'_>) -> Option<bool> {
+        let fixed = packet.dont_fragment && packet.id == self.id;
+        let counts = packet.id == self.id.wrapping_add(self.segments as u16);
+        match self.segments {
+            _ if self.v6 => Some(false),
+            1 if fixed || counts => Some(fixed),
+            1 => None,
+            _ if self.fixed_id => fixed.then_some(true),
+            _ => counts.then_some(false),
+        }
+    }
+
+    /// Whether CWR is on the first packet only, if the flags of `packet` fit at all: PSH and FIN may
+    /// end the frame, CWR may be on the first packet (RFC 3168) or on all (RFC 9768).
+    fn congestion(&self, packet: &Packet<'_>) -> Option<bool> {
+        let Some(fields) = packet.tcp else { return Some(false) };
+        let ends = TcpFlags::PSH.with(TcpFlags::FIN);
+        let varies = ends.with(TcpFlags::CWR);
+        if fields.flags.without(varies) != self.flags.without(varies) {
+            return None;
+        }
+        let (first, now) =
+            (self.flags.contains(TcpFlags::CWR), fields.flags.contains(TcpFlags::CWR));
+        match (first, now) {
+            (false, true) => None,
+            (false, false) => Some(false),
+            (true, true) => (!self.first_only_cwr).then_some(false),
+            // With AE, cutting would set it on all.
+            (true, false) => {
+                let may = self.segments == 1 || self.first_only_cwr;
+                (may && !self.flags.contains(TcpFlags::AE)).then_some(true)
+            }
+        }
+    }
+
+    /// Brings the headers up to date; what is left to do to the frame.
+    pub(super) fn finish(&mut self) -> (&[u8], Offload) {
+        if self.segments < 2 {
+            return (&self.bytes, Offload::default());
+        }
+        let tcp = self.protocol == Protocol::TCP;
+        let packet = self.bytes.len() - self.network;
+        let segment = self.bytes.len() - self.transport;
+        if self.v6 {
+            put(&mut self.bytes, self.network + 4, (packet - ipv6::LEN) as u16);
+        } else {
+            put(&mut self.bytes, self.network + 2, packet as u16);
+            put(&mut self.bytes, self.network + 10, 0);
+            let header = self.bytes.get(self.network..self.network + ipv4::MIN_LEN);
+            let checksum = Sum::of(header.unwrap_or_default()).checksum();
+            put(&mut self.bytes, self.network + 10, checksum);
+        }
+        let partial = pseudo(&self.addresses, self.protocol, segment).partial();
+        if tcp {
+            put(&mut self.bytes, self.transport + 16, partial);
+            let flags = self.flags.with(self.last_flags).bits();
+            let offset = ((self.begin - self.transport) / 4) as u16;
+            put(&mut self.bytes, self.transport + 12, offset << 12 | flags);
+        } else {
+            put(&mut self.bytes, self.transport + 4, segment as u16);
+            let value = if self.checksum { partial } else { 0 };
+            put(&mut self.bytes, self.transport + udp::CHECKSUM_OFFSET, value);
+        }
+        let offset = if tcp { 16 } else { udp::CHECKSUM_OFFSET as u16 };
+        let place = PartialChecksum { start: self.transport as u16, offset };
+        let congestion = self.flags.contains(TcpFlags::CWR);
+        let offload = Offload {
+            gso: match (tcp, self.v6) {
+                (true, false) => Gso::Tcp4,
+                (true, true) => Gso::Tcp6,
+                (false, _) => Gso::Udp,
+            },
+            size: self.mss as u16,
+            checksum: self.checksum.then_some(place),
+            ecn: congestion && self.first_only_cwr,
+            accurate_ecn: congestion && !self.first_only_cwr,
+            fixed_id: self.fixed_id,
+            tunnel: None,
+        };
+        (&self.bytes, offload)
+    }
+}
+
+/// Writes a field of a header that is in the frame.
+fn put(bytes: &mut [u8], at: usize, value: u16) {
+    if let Some(field) = bytes.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut()) {
+        *field = value.to_be_bytes();
+    }
+}

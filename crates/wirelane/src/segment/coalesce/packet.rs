@@ -1,0 +1,222 @@
+//! Whether a packet can be merged, and the places of its headers.
+
+use wirelane_wire::checksum::Sum;
+use wirelane_wire::flow::{Addresses, Network};
+use wirelane_wire::{Layers, Ports, Protocol, TcpFlags, TcpView, UdpView, ipv4, ipv6, tcp};
+
+use super::{Alone, Limits};
+use crate::checksum;
+
+/// A packet that can be merged, if what came before it fits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packet<'a> {
+    /// The whole frame, with any padding.
+    pub(super) frame: &'a [u8],
+    pub(super) flow: Flow<'a>,
+    /// The IP header.
+    pub(super) network: usize,
+    /// The transport header.
+    pub(super) transport: usize,
+    /// The payload.
+    pub(super) begin: usize,
+    /// Its end, before any padding.
+    pub(super) end: usize,
+    pub(super) v6: bool,
+    /// What of the TCP header may differ; `None` for UDP.
+    pub(super) tcp: Option<TcpFields>,
+    /// The IPv4 identification.
+    pub(super) id: u16,
+    pub(super) dont_fragment: bool,
+    /// It has a checksum; UDP over IPv4 may have none.
+    pub(super) checksum: bool,
+}
+
+/// What of a TCP header may differ from packet to packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TcpFields {
+    pub(super) sequence: u32,
+    pub(super) flags: TcpFlags,
+}
+
+/// What tells one flow from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Flow<'a> {
+    /// The Ethernet header with all tags.
+    pub(super) link: &'a [u8],
+    pub(super) addresses: Addresses,
+    pub(super) ports: Ports,
+    pub(super) protocol: Protocol,
+}
+
+/// A packet that cannot be merged: what is known of its flow, and why.
+#[derive(Debug)]
+pub(super) enum Kind<'a> {
+    /// All is known.
+    Flow(Flow<'a>, Alone),
+    /// Only its addresses.
+    Addresses(Addresses, Alone),
+    /// Nothing.
+    Foreign(Alone),
+}
+
+impl Kind<'_> {
+    pub(super) fn reason(&self) -> Alone {
+        match self {
+            Self::Flow(_, reason) | Self::Addresses(_, reason) | Self::Foreign(reason) => *reason,
+        }
+    }
+}
+
+impl<'a> Packet<'a> {
+    /// Takes a packet apart and verifies its checksums.
+    pub(super) fn parse(frame: &'a [u8], limits: &Limits) -> Result<Self, Kind<'a>> {
+        let layers = Layers::parse(frame).map_err(|_| Kind::Foreign(Alone::Malformed))?;
+        let network = layers.network_offset;
+        let bytes = frame.get(network..).unwrap_or_default();
+        // Total length, header length, and what is peculiar to the version.
+        let (addresses, stated, v6) = match &layers.network {
+            Network::V4(view) => {
+                let (source, destination) = (view.source(), view.destination());
+                (Addresses::V4 { source, destination }, usize::from(view.total_len()), false)
+            }
+            Network::V6(view) => {
+                let (source, destination) = (view.source(), view.destination());
+                let stated = ipv6::LEN + usize::from(view.payload_len());
+                (Addresses::V6 { source, destination }, stated, true)
+            }
+            Network::Other(_) => return Err(Kind::Foreign(Alone::OtherProtocol)),
+        };
+        let unknown = |reason| Kind::Addresses(addresses, reason);
+        let upper = layers.transport.ok_or(unknown(Alone::OtherProtocol))?;
+        let (id, dont_fragment, plain, sound) = match &layers.network {
+            Network::V4(view) => (
+                view.identification(),
+                view.dont_fragment(),
+                view.options().is_empty() && !view.is_fragment(),
+                // 0xffff verifies as well as 0 and is not what cutting would write.
+                view.checksum_is_valid() && view.checksum() != 0xffff,
+            ),
+            _ => (0, true, upper.offset == network + ipv6::LEN && !upper.is_fragment, true),
+        };
+        if !plain {
+            return Err(unknown(Alone::NotPlain));
+        }
+        let ports = upper.ports().map_err(|_| unknown(Alone::Malformed))?;
+        let (Some(ports), Protocol::TCP | Protocol::UDP) = (ports, upper.protocol) else {
+            return Err(unknown(Alone::OtherProtocol));
+        };
+        let link = frame.get(..network).unwrap_or_default();
+        let flow = Flow { link, addresses, ports, protocol: upper.protocol };
+        let known = |reason| Kind::Flow(flow, reason);
+        let is_tcp = upper.protocol == Protocol::TCP;
+        if !(if is_tcp { limits.tcp } else { limits.udp }) {
+            return Err(known(Alone::OtherProtocol));
+        }
+        // What is behind the stated length is Ethernet padding; what is missing is a cut packet.
+        let transport = upper.offset;
+        let segment = bytes
+            .get(..stated)
+            .and_then(|packet| packet.get(transport - network..))
+            .ok_or(known(Alone::Malformed))?;
+        let (header_len, field, tcp) = if is_tcp {
+            let view = TcpView::new(segment).map_err(|_| known(Alone::Malformed))?;
+            let fields = TcpFields { sequence: view.sequence(), flags: view.flags() };
+            (view.header_len(), view.checksum(), Some(fields))
+        } else {
+            let view = UdpView::new(segment).map_err(|_| known(Alone::Malformed))?;
+            if usize::from(view.length()) != segment.len() {
+                return Err(known(Alone::Malformed));
+            }
+            (wirelane_wire::udp::LEN, view.checksum(), None)
+        };
+        if segment.len() == header_len {
+            return Err(known(Alone::Empty));
+        }
+        let single = TcpFlags::SYN.with(TcpFlags::RST).with(TcpFlags::URG);
+        if let Some(fields) = tcp
+            && (fields.flags.bits() & single.bits() != 0
+                || !fields.flags.contains(TcpFlags::ACK)
+                || urgent_pointer(segment) != 0)
+        {
+            return Err(known(Alone::Flags));
+        }
+        let none = !is_tcp && field == 0 && !v6;
+        let usual = !is_tcp || field != 0xffff;
+        let right = none || (usual && verifies(&flow, segment));
+        if !(right && sound) || (v6 && !is_tcp && field == 0) {
+            return Err(known(Alone::Checksum));
+        }
+        Ok(Self {
+            frame,
+            flow,
+            network,
+            transport,
+            begin: transport + header_len,
+            end: network + stated,
+            v6,
+            tcp,
+            id,
+            dont_fragment,
+            checksum: !none,
+        })
+    }
+
+    /// Payload bytes.
+    pub(super) fn payload(&self) -> &'a [u8] {
+        self.frame.get(self.begin..self.end).unwrap_or_default()
+    }
+
+    /// Whether nothing can follow it in one frame.
+    pub(super) fn ends_frame(&self) -> bool {
+        let ends = TcpFlags::PSH.with(TcpFlags::FIN);
+        self.tcp.is_some_and(|fields| fields.flags.bits() & ends.bits() != 0)
+    }
+
+    /// Whether the headers are those of `first`, apart from what cutting changes.
+    pub(super) fn like(&self, first: &[u8]) -> bool {
+        let same = |range: std::ops::Range<usize>| matches!((self.frame.get(range.clone()), first.get(range)), (Some(a), Some(b)) if a == b);
+        let (ip, at) = (self.network, self.transport);
+        let network = if self.v6 {
+            // All but the payload length.
+            same(ip..ip + 4) && same(ip + 6..ip + ipv6::LEN)
+        } else {
+            // All but total length, identification and checksum.
+            same(ip..ip + 2) && same(ip + 6..ip + 10) && same(ip + 12..ip + ipv4::MIN_LEN)
+        };
+        network
+            && match self.tcp {
+                // All but sequence number, flags and checksum; the data offset is with the flags.
+                Some(_) => {
+                    same(at..at + 4)
+                        && same(at + 8..at + 12)
+                        && same(at + 14..at + 16)
+                        && same(at + tcp::MIN_LEN..self.begin)
+                }
+                None => same(at..at + 4),
+            }
+    }
+}
+
+/// It counts only with URG, but must be what cutting copies.
+fn urgent_pointer(segment: &[u8]) -> u16 {
+    let field = segment.get(18..).and_then(|bytes| bytes.first_chunk());
+    field.map_or(0, |field| u16::from_be_bytes(*field))
+}
+
+fn verifies(flow: &Flow<'_>, segment: &[u8]) -> bool {
+    pseudo(&flow.addresses, flow.protocol, segment.len()).plus(checksum::sum(segment)).is_valid()
+}
+
+/// The sum of the pseudo-header for `length` bytes.
+pub(super) fn pseudo(addresses: &Addresses, protocol: Protocol, length: usize) -> Sum {
+    // No packet is longer than 65535 bytes.
+    let length = length as u32;
+    match *addresses {
+        Addresses::V4 { source, destination } => {
+            wirelane_wire::checksum::pseudo_v4(source, destination, protocol, length)
+        }
+        Addresses::V6 { source, destination } => {
+            wirelane_wire::checksum::pseudo_v6(source, destination, protocol, length)
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! One harness for property tests and fuzzing: cuts an arbitrary frame with arbitrary metadata and
+//! merges what comes out. It panics when a byte is lost or a packet is too long.
+
+use wirelane::segment::{
+    Coalescer, Gso, Limits, Offload, PartialChecksum, Segmenter, Sink, SinkGso, Tunnel, Verdict,
+};
+use wirelane_wire::flow::Layers;
+
+/// What the first bytes say is to be done to the rest.
+fn metadata(bytes: &[u8; 16]) -> (Offload, Sink) {
+    let [kind, flags, size, size2, start, offset, at, at2, mtu, mtu2, max, max2, sink, ..] = *bytes;
+    let gso = [Gso::None, Gso::Tcp4, Gso::Tcp6, Gso::Udp, Gso::UdpFragment];
+    let tunnel = [
+        None,
+        Some(Tunnel::Vxlan),
+        Some(Tunnel::Geneve),
+        Some(Tunnel::Gre),
+        Some(Tunnel::Udp { transport: at.into(), network: at2.into() }),
+    ];
+    let place = PartialChecksum { start: start.into(), offset: offset.into() };
+    let offload = Offload {
+        gso: gso[usize::from(kind) % gso.len()],
+        size: u16::from_be_bytes([size, size2]),
+        checksum: (flags & 1 != 0).then_some(place),
+        ecn: flags & 2 != 0,
+        accurate_ecn: flags & 4 != 0,
+        fixed_id: flags & 8 != 0,
+        tunnel: tunnel[usize::from(flags >> 4) % tunnel.len()],
+    };
+    let all = sink & 4 != 0;
+    let sink = Sink {
+        mtu: u16::from_be_bytes([mtu, mtu2]).into(),
+        checksum: sink & 1 != 0,
+        gso_max: (sink & 2 != 0).then_some(u16::from_be_bytes([max, max2]).into()),
+        gso: SinkGso { tcp4: all, tcp6: all, udp: all, udp_fragment: all },
+    };
+    (offload, sink)
+}
+
+/// Takes arbitrary bytes.
+pub(crate) fn run(bytes: &[u8]) {
+    let Some((head, frame)) = bytes.split_first_chunk() else { return };
+    let (offload, sink) = metadata(head);
+    let mut segmenter = Segmenter::new(sink);
+    let mut packets = Vec::new();
+    match segmenter.plan(frame, &offload) {
+        Verdict::Pass(_) => packets.push(frame.to_vec()),
+        Verdict::Refuse(_) => return,
+        Verdict::Cut(mut cursor) => {
+            let link = Layers::parse(frame).map_or(14, |layers| layers.network_offset);
+            let whole = cursor.class().is_none();
+            let mut slicer = cursor.clone();
+            let mut next: Option<usize> = None;
+            let mut buffer = vec![0; 70_000];
+            // A payload of a byte per packet is slow to check and has nothing to show.
+            while let (Ok(segment), true) = (cursor.copy(frame, &mut buffer), packets.len() < 5000)
+            {
+                let packet = &buffer[..segment.len()];
+                let limit = if segment.offload.gso == Gso::None { sink.mtu } else { 65_535 };
+                assert!(packet.len() <= link + limit, "{} bytes above {limit}", packet.len());
+                assert_eq!(packet[segment.header_len..], frame[segment.payload.clone()]);
+                // Payloads follow each other without a gap.
+                assert!(next.is_none_or(|next| next == segment.payload.start));
+                next = Some(segment.payload.end);
+                let mut header = vec![0; segment.header_len];
+                assert_eq!(slicer.slice(frame, &mut header), Ok(segment.clone()));
+                assert_eq!(header, packet[..segment.header_len]);
+                segmenter.sent(&cursor, &segment);
+                packets.push(packet.to_vec());
+            }
+            if cursor.is_done() {
+                assert_eq!(next, Some(frame.len()));
+            }
+            assert!(!whole || packets.len() == 1);
+        }
+    }
+    merge(&packets);
+}
+
+/// Merges packets, and counts that all their bytes come out.
+fn merge(packets: &[Vec<u8>]) {
+    let mut coalescer = Coalescer::new(Limits { flows: 2, ..Limits::default() });
+    let mut out = Vec::new();
+    let mut send = |frame: &[u8], offload: Offload| out.push((frame.to_vec(), offload));
+    for (now, packet) in packets.iter().enumerate() {
+        coalescer.push(packet, now as u64, &mut send);
+        coalescer.expire(now as u64, &mut send);
+    }
+    coalescer.flush(&mut send);
+    let mut again = Vec::new();
+    for (frame, offload) in out {
+        if offload.gso == Gso::None {
+            again.push(frame);
+            continue;
+        }
+        let mut segmenter = Segmenter::new(Sink { mtu: 65_535, ..Sink::ethernet() });
+        let Verdict::Cut(mut cursor) = segmenter.plan(&frame, &offload) else {
+            panic!("what was merged cannot be cut: {offload:?}");
+        };
+        let mut buffer = vec![0; 70_000];
+        while let Ok(segment) = cursor.copy(&frame, &mut buffer) {
+            again.push(buffer[..segment.len()].to_vec());
+        }
+    }
+    assert_eq!(again.len(), packets.len());
+    // Of one flow here, so in order; Ethernet padding is not kept.
+    assert!(again.iter().zip(packets).all(|(again, packet)| packet.starts_with(again)));
+}
