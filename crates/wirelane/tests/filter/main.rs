@@ -3,6 +3,8 @@
 //! `corpus.rs` reads `expressions.txt`, `packets.rs` makes the packets, `programs.rs` makes random
 //! programs, and `engines.rs` lists what is compared.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
 mod corpus;
 mod engines;
 mod packets;
