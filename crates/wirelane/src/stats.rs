@@ -33,6 +33,8 @@ pub struct RxCounters {
     pub fault: Counter,
     /// Frames that a filter rejected in user space.
     pub filtered: Counter,
+    /// 1 once the kernel has filtered, which does not count what it leaves out.
+    pub filtered_unseen: Counter,
     /// Frames to be forwarded that found the TX queue full.
     pub tx_full: Counter,
     /// Bytes of the frames that were filtered or found the TX queue full, if known.
@@ -60,6 +62,7 @@ impl RxCounters {
             unwritten_bytes: Counter::default(),
             fault: Counter::default(),
             filtered: Counter::default(),
+            filtered_unseen: Counter::default(),
             tx_full: Counter::default(),
             undelivered_bytes: Counter::default(),
             system_calls: Counter::default(),
@@ -87,8 +90,9 @@ impl RxCounters {
             fault: known(&self.fault),
             tx_full: known(&self.tx_full),
         };
-        let filtered = known(&self.filtered);
-        let gone = unwritten + filtered.unwrap_or(0) + self.tx_full.value();
+        let seen = self.filtered.value();
+        let filtered = (self.filtered_unseen.value() == 0).then_some(seen);
+        let gone = unwritten + seen + self.tx_full.value();
         let packets = self.packets.value().saturating_sub(gone);
         QueueStats {
             port,

@@ -138,7 +138,7 @@ fn open_options(args: &CaptureArgs) -> Result<OpenOptions> {
             .map_err(|_| Error::usage("--ring", "more than this machine can address"))?,
         ..OpenOptions::default()
     };
-    args.take.apply(&mut options);
+    args.take.apply(&mut options)?;
     Ok(options)
 }
 

@@ -189,7 +189,7 @@ impl Plan {
                 placement: placement.clone(),
                 ..OpenOptions::default()
             };
-            args.take.apply(&mut options);
+            args.take.apply(&mut options)?;
             wanted.push((spec, options));
         }
         let pairs: Vec<_> = wanted.iter().map(|(spec, options)| (*spec, options)).collect();

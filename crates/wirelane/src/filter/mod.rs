@@ -22,6 +22,7 @@ mod interpreter;
 pub mod jit;
 pub mod op;
 mod socket;
+mod source;
 mod translate;
 
 pub use self::check::MAX_INSTRUCTIONS;
@@ -30,6 +31,7 @@ pub use self::compare::{Comparison, Count, compare};
 pub use self::engine::Engine;
 pub use self::expression::{ExpressionError, compile};
 pub use self::interpreter::Interpreter;
+pub use self::source::Filter;
 pub use self::translate::{Context, Ending, Target, translate};
 pub use wirelane_os::packet::SockFilter as Instruction;
 

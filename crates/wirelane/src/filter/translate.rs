@@ -385,9 +385,13 @@ impl<'a> Emitter<'a> {
                 if x_most > most {
                     self.jump(Insn::jump_if(ECond::Gt, X, most as i32, 0), Label::Reject);
                 }
+                // The mask changes nothing but what the verifier knows: after a comparison of A and X
+                // in code that is never reached, its bounds of X may contradict each other, and
+                // then the sum would be no pointer (`adjust_ptr_min_max_vals`).
                 self.emit([
-                    Insn::mov_reg(SCRATCH, DATA),
-                    Insn::alu64_reg(EAlu::Add, SCRATCH, X),
+                    Insn::alu32_reg(EAlu::Mov, SCRATCH, X),
+                    Insn::alu32(EAlu::And, SCRATCH, XDP_LIMIT as i32),
+                    Insn::alu64_reg(EAlu::Add, SCRATCH, DATA),
                     Insn::alu64(EAlu::Add, SCRATCH, end as i32),
                 ]);
                 self.jump(Insn::jump_if_reg(ECond::Gt, SCRATCH, END, 0), Label::Reject);

@@ -14,6 +14,7 @@
 
 pub mod fault;
 pub mod file;
+mod filtered;
 mod open;
 pub mod packet;
 pub mod record;
@@ -32,8 +33,8 @@ use serde::Serialize;
 
 pub use self::open::{open, shared_memory};
 pub use self::spec::{Backend, Options, Spec};
-use crate::error::Result;
-use crate::filter;
+use crate::error::{Error, Result};
+use crate::filter::{self, Filter};
 use crate::frame::Batch;
 use crate::mask::{Class, QueueMask};
 use crate::placement::Placement;
@@ -46,6 +47,9 @@ use crate::stats::{RxCounters, TxCounters};
 pub struct OpenOptions {
     /// Which packets to select at first; [`Control::set_mask`] changes it later.
     pub mask: QueueMask,
+    /// Which of those to receive, at first; all of them when `None`. [`Control::set_filter`] changes it
+    /// later. On `xdp:` the others go to the host.
+    pub filter: Option<Filter>,
     /// Open for receiving.
     pub receive: bool,
     /// Open for transmitting.
@@ -97,6 +101,7 @@ impl Default for OpenOptions {
     fn default() -> Self {
         Self {
             mask: QueueMask::ALL,
+            filter: None,
             receive: true,
             transmit: false,
             snaplen: Self::MAX_SNAPLEN,
@@ -247,6 +252,17 @@ pub trait Control: Send + Sync {
     /// A queue that the port does not have or a class that it cannot see (a usage error, nothing
     /// changed), or the system refuses.
     fn set_mask(&self, mask: QueueMask) -> Result<()>;
+
+    /// Replaces the filter; `None` takes all packets that the masks select. Each packet meets the old
+    /// or the new one. Packets received before, and not yet asked for, have met the old one.
+    ///
+    /// # Errors
+    /// The filter means nothing for packets of this link type or is over the limits (nothing changed),
+    /// or the system refuses. A port that was not opened by [`open()`] may not be able to filter.
+    fn set_filter(&self, filter: Option<&Filter>) -> Result<()> {
+        let cause = "it was opened by its backend alone, which cannot filter";
+        filter.map_or(Ok(()), |_| Err(Error::failed("port", cause).help("open it with port::open")))
+    }
 
     /// Lets no more packets in. What is in the rings can still be received, then
     /// [`Readiness::End`] follows.

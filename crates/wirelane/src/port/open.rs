@@ -1,5 +1,6 @@
 //! From a spec to an open port.
 
+use super::filtered::FilteredPort;
 use super::{Backend, OpenOptions, Port, Spec, Take, file, packet, sim, tap, xdp};
 use crate::error::{Error, Result};
 use crate::pool::Region;
@@ -13,12 +14,18 @@ use crate::pool::Region;
 /// The spec asks for what the backend or the machine does not have; each backend says more.
 pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Box<dyn Port>> {
     match spec.backend {
-        Some(Backend::Sim) => Ok(Box::new(sim::Sim::open(spec, options)?)),
-        Some(Backend::File) => Ok(Box::new(file::FilePort::open(spec, options)?)),
+        Some(Backend::Sim) => {
+            Ok(Box::new(FilteredPort::new(sim::Sim::open(spec, options)?, options)?))
+        }
+        Some(Backend::File) => {
+            Ok(Box::new(FilteredPort::new(file::FilePort::open(spec, options)?, options)?))
+        }
         Some(Backend::Packet) => Ok(Box::new(packet::PacketPort::open(spec, options)?)),
-        Some(Backend::Xdp) => Ok(Box::new(xdp::XdpPort::open(spec, options)?)),
-        Some(Backend::Tap) => Ok(Box::new(tap::TapPort::open(spec, options)?)),
-        None => best(spec, options),
+        Some(Backend::Xdp) => Ok(Box::new(xdp::XdpPort::open(spec, &matching(options)?)?)),
+        Some(Backend::Tap) => {
+            Ok(Box::new(FilteredPort::new(tap::TapPort::open(spec, options)?, options)?))
+        }
+        None => best(spec, &matching(options)?),
     }
 }
 
@@ -41,6 +48,18 @@ pub fn shared_memory(ports: &[(&Spec, &OpenOptions)]) -> Result<Option<Region>> 
     Region::new(needs.iter().sum(), None).map(Some)
 }
 
+/// The options with the filter as what AF_XDP takes: it knows Ethernet only.
+fn matching(options: &OpenOptions) -> Result<OpenOptions> {
+    let mut options = options.clone();
+    if let Some(filter) = options.filter.as_ref().filter(|_| options.receive) {
+        options.take = Take::Matching(filter.program(ETHERNET, options.snaplen)?);
+    }
+    Ok(options)
+}
+
+/// `LINKTYPE_ETHERNET`.
+const ETHERNET: u16 = 1;
+
 /// AF_XDP in the best mode that the interface can have, or else AF_PACKET.
 fn best(spec: &Spec, options: &OpenOptions) -> Result<Box<dyn Port>> {
     let rungs = if is_candidate(spec, options) {
@@ -57,7 +76,8 @@ fn best(spec: &Spec, options: &OpenOptions) -> Result<Box<dyn Port>> {
 
 /// Whether AF_XDP can do what is asked for.
 fn is_candidate(spec: &Spec, options: &OpenOptions) -> bool {
-    let decided = !options.receive || !matches!(options.take, Take::Undecided);
+    let decided =
+        !options.receive || options.filter.is_some() || !matches!(options.take, Take::Undecided);
     let mask = &options.mask;
     let copies = options.receive && mask.enabled && mask.tx.largest().is_some();
     // Options are of one backend; those that are given without a backend are of `packet`.

@@ -1,11 +1,11 @@
 //! The expressions of `expressions.txt`.
 
-pub struct Expression {
-    pub text: String,
-    pub link_type: u16,
+pub(crate) struct Expression {
+    pub(crate) text: String,
+    pub(crate) link_type: u16,
 }
 
-pub fn expressions() -> Vec<Expression> {
+pub(crate) fn expressions() -> Vec<Expression> {
     let mut link_type = 1;
     let mut expressions = Vec::new();
     for line in include_str!("expressions.txt").lines() {

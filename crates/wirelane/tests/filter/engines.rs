@@ -8,39 +8,40 @@ use wirelane_os::bpf::{self, Load, ProgramType};
 use wirelane_os::pcap;
 
 /// What every packet comes with: what a test run of XDP on `lo` says.
-pub const METADATA: Metadata = Metadata { queue: 0, packet_type: 0, interface_index: 1 };
+pub(crate) const METADATA: Metadata = Metadata { queue: 0, packet_type: 0, interface_index: 1 };
 
 /// Runs a program on a packet; `None` for a packet that the engine cannot be given.
-pub type Run<'a> = Box<dyn Fn(&Packet<'_>) -> Option<u32> + 'a>;
+pub(crate) type Run<'a> = Box<dyn Fn(&Packet<'_>) -> Option<u32> + 'a>;
 
 /// One way to run a program.
 #[derive(Clone, Copy)]
-pub struct Engine {
-    pub name: &'static str,
+pub(crate) struct Engine {
+    pub(crate) name: &'static str,
     /// Whether its answers are cut to the length of the packet.
-    pub is_cut: bool,
+    pub(crate) is_cut: bool,
     /// `None` for a program that the engine does not know how to run.
-    pub prepare: fn(&Program) -> Option<Run<'_>>,
+    pub(crate) prepare: fn(&Program) -> Option<Run<'_>>,
 }
 
 /// All that need no privilege.
-pub fn unprivileged() -> Vec<Engine> {
+pub(crate) fn unprivileged() -> Vec<Engine> {
     vec![Engine::INTERPRETER, Engine::LIBPCAP, Engine::SOCKET, Engine::JIT]
 }
 
 impl Engine {
-    pub const INTERPRETER: Self = Self { name: "interpreter", is_cut: false, prepare: interpreter };
+    pub(crate) const INTERPRETER: Self =
+        Self { name: "interpreter", is_cut: false, prepare: interpreter };
     /// Machine code; nothing where there is none for the processor.
-    pub const JIT: Self = Self { name: "jit", is_cut: false, prepare: machine_code };
+    pub(crate) const JIT: Self = Self { name: "jit", is_cut: false, prepare: machine_code };
     /// libpcap's `bpf_filter`.
-    pub const LIBPCAP: Self = Self { name: "libpcap", is_cut: false, prepare: libpcap };
+    pub(crate) const LIBPCAP: Self = Self { name: "libpcap", is_cut: false, prepare: libpcap };
     /// The kernel's filter of a socket.
-    pub const SOCKET: Self = Self { name: "socket", is_cut: true, prepare: socket };
+    pub(crate) const SOCKET: Self = Self { name: "socket", is_cut: true, prepare: socket };
     /// Translated, in the kernel.
-    pub const XDP: Self =
+    pub(crate) const XDP: Self =
         Self { name: "xdp", is_cut: false, prepare: |program| xdp(program, false) };
     /// The same, for packets in several buffers.
-    pub const XDP_FRAGMENTS: Self =
+    pub(crate) const XDP_FRAGMENTS: Self =
         Self { name: "xdp with fragments", is_cut: false, prepare: |program| xdp(program, true) };
 }
 

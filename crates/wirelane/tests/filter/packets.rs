@@ -5,7 +5,7 @@ use wirelane_testkit::packets as kit;
 use super::programs::Dice;
 
 /// Every frame of the corpus, Ethernet first.
-pub fn corpus() -> Vec<Vec<u8>> {
+pub(crate) fn corpus() -> Vec<Vec<u8>> {
     let mut dice = Dice::new(7);
     let whole = whole();
     let mut packets = whole.clone();

@@ -4,14 +4,14 @@ use wirelane::filter::Program;
 use wirelane::filter::op::{Alu, Ancillary, Cond, Op, Operand, Width};
 
 /// A generator of numbers, the same for the same seed (splitmix64).
-pub struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub fn draw(&mut self) -> u64 {
+    pub(crate) fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,11 +20,11 @@ impl Dice {
     }
 
     /// From 0 on and below `n`.
-    pub fn below(&mut self, n: u32) -> u32 {
+    pub(crate) fn below(&mut self, n: u32) -> u32 {
         (self.draw() % u64::from(n.max(1))) as u32
     }
 
-    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u32) as usize]
     }
 
@@ -62,7 +62,7 @@ impl Dice {
 }
 
 /// A valid program of 1 to a few hundred instructions.
-pub fn random(dice: &mut Dice) -> Program {
+pub(crate) fn random(dice: &mut Dice) -> Program {
     let len = match dice.below(20) {
         0 => 1,
         1 => 300 + dice.below(300),

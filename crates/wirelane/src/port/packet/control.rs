@@ -4,16 +4,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use wirelane_os::clock;
-use wirelane_os::packet::PacketSocket;
+use wirelane_os::packet::{PacketSocket, SockFilter};
 
 use super::Binding;
 use super::device::Device;
 use super::program::REJECT_ALL;
 use super::ring::Ring;
 use crate::error::{Error, Result};
+use crate::filter::{Filter, MAX_INSTRUCTIONS};
 use crate::inspect;
 use crate::mask::QueueMask;
 use crate::port::{Control, FrameCounts, Spec};
+use crate::stats::RxCounters;
 
 /// What receivers must know of the port's life, and what they have to say.
 #[derive(Default)]
@@ -42,6 +44,8 @@ impl Progress {
 /// The port's rings and what is attached to each.
 pub(super) struct Handle {
     pub(super) rings: Vec<Ring>,
+    /// By ring.
+    counters: Vec<Arc<RxCounters>>,
     pub(super) progress: Arc<Progress>,
     pub(super) spec: Spec,
     pub(super) device: Device,
@@ -51,6 +55,8 @@ pub(super) struct Handle {
 
 struct State {
     mask: QueueMask,
+    /// What follows the selection in the program of every ring.
+    filter: Option<Vec<SockFilter>>,
     phase: Phase,
     /// By ring: whether its own program is attached, and not the one that rejects.
     open: Vec<bool>,
@@ -69,14 +75,16 @@ enum Phase {
 impl Handle {
     pub(super) fn new(
         rings: Vec<Ring>,
+        counters: Vec<Arc<RxCounters>>,
         (spec, device): (Spec, Device),
         mask: QueueMask,
         snaplen: u32,
         spare: PacketSocket,
     ) -> Self {
         let open = vec![false; rings.len()];
-        let state = State { mask, phase: Phase::Opened, open, spare: Some(spare) };
-        Self { rings, progress: Arc::default(), spec, device, snaplen, state: Mutex::new(state) }
+        let state = State { mask, filter: None, phase: Phase::Opened, open, spare: Some(spare) };
+        let (progress, state) = (Arc::default(), Mutex::new(state));
+        Self { rings, counters, progress, spec, device, snaplen, state }
     }
 
     /// Lets in what the mask selects.
@@ -142,10 +150,10 @@ impl Handle {
             if state.open[i] == *want {
                 continue;
             }
-            if let Err(error) = self.attach(ring, *want) {
+            if let Err(error) = self.attach(ring, *want, state.filter.as_deref()) {
                 for (ring, open) in self.rings.iter().zip(&state.open).take(i) {
                     // Best effort: the first error is the one to report.
-                    let _ = self.attach(ring, *open);
+                    let _ = self.attach(ring, *open, state.filter.as_deref());
                 }
                 return Err(error);
             }
@@ -154,9 +162,17 @@ impl Handle {
         Ok(())
     }
 
-    fn attach(&self, ring: &Ring, open: bool) -> Result<()> {
+    fn attach(&self, ring: &Ring, open: bool, filter: Option<&[SockFilter]>) -> Result<()> {
         let attached = if open {
-            ring.attach(&ring.selection.program(self.snaplen))
+            let program = ring.selection.program(self.snaplen, filter);
+            if program.len() > MAX_INSTRUCTIONS {
+                let cause = format!(
+                    "with the selection of queues it has {} instructions, and the kernel takes {MAX_INSTRUCTIONS}",
+                    program.len()
+                );
+                return Err(Error::usage("filter", cause).help("write a shorter expression"));
+            }
+            ring.attach(&program)
         } else {
             ring.attach(&REJECT_ALL)
         };
@@ -198,6 +214,32 @@ impl Control for Handle {
             self.switch(&mut state, &wanted)?;
         }
         state.mask = mask;
+        Ok(())
+    }
+
+    fn set_filter(&self, filter: Option<&Filter>) -> Result<()> {
+        let program = match filter {
+            Some(filter) => {
+                let program = filter.program(self.device.link_type, self.snaplen)?;
+                Some(program.for_socket(self.snaplen)?)
+            }
+            None => None,
+        };
+        let mut state = lock(&self.state);
+        let rings = || self.rings.iter().zip(&state.open).filter(|(_, open)| **open);
+        for (done, (ring, _)) in rings().enumerate() {
+            if let Err(error) = self.attach(ring, true, program.as_deref()) {
+                for (ring, _) in rings().take(done) {
+                    // Best effort: the first error is the one to report.
+                    let _ = self.attach(ring, true, state.filter.as_deref());
+                }
+                return Err(error);
+            }
+        }
+        if program.is_some() {
+            self.counters.iter().for_each(|counters| counters.filtered_unseen.set(1));
+        }
+        state.filter = program;
         Ok(())
     }
 

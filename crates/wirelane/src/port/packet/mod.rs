@@ -128,23 +128,26 @@ impl PacketPort {
         let interface: Arc<str> = device.name.as_str().into();
         let ethernet = device.is_ethernet();
         let mask = options.mask.clone();
-        let handle = Handle::new(rings, (spec.clone(), device), mask, snaplen, spare);
-        let receiver = |ring: &Ring| {
-            let Selection { class, queue, .. } = ring.selection;
-            let counters = Arc::new(RxCounters::new(queue, class));
+        let counters: Vec<_> = rings
+            .iter()
+            .map(|ring| Arc::new(RxCounters::new(ring.selection.queue, ring.selection.class)))
+            .collect();
+        let handle =
+            Handle::new(rings, counters.clone(), (spec.clone(), device), mask, snaplen, spare);
+        handle.set_filter(options.filter.as_ref().filter(|_| options.receive))?;
+        let receiver = |(ring, counters): (&Ring, &Arc<RxCounters>)| {
             let setup = Setup {
                 ring: ring.clone(),
-                counters: Arc::clone(&counters),
+                counters: Arc::clone(counters),
                 progress: Arc::clone(&handle.progress),
                 interface: Arc::clone(&interface),
                 snaplen,
                 times,
                 ethernet,
             };
-            Rx::new(Receiver::new(setup), counters)
+            Rx::new(Receiver::new(setup), Arc::clone(counters))
         };
-        let rx: Vec<_> = handle.rings.iter().map(receiver).collect();
-        let counters = rx.iter().map(|rx| Arc::clone(rx.counters())).collect();
+        let rx: Vec<_> = handle.rings.iter().zip(&counters).map(receiver).collect();
         Ok(Self { info, handle: Arc::new(handle), rx, tx, gauges, counters, bypass: config.bypass })
     }
 

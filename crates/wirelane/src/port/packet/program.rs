@@ -28,8 +28,11 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// A program that takes the first `snaplen` bytes of exactly these packets.
-    pub(super) fn program(&self, snaplen: u32) -> Vec<SockFilter> {
+    /// A program that takes the first `snaplen` bytes of exactly these packets, or what `filter`
+    /// ([`filter::Program::for_socket`]) takes of them.
+    ///
+    /// [`filter::Program::for_socket`]: crate::filter::Program::for_socket
+    pub(super) fn program(&self, snaplen: u32, filter: Option<&[SockFilter]>) -> Vec<SockFilter> {
         let outgoing = u32::from(PACKET_OUTGOING);
         let queue = u32::from(self.queue);
         let count = u32::from(self.rx_queues);
@@ -52,7 +55,14 @@ impl Selection {
                 program.push(greater(count.saturating_sub(1), 0, 1));
             }
         }
-        program.extend([accept(snaplen.max(1)), REJECT]);
+        match filter {
+            None => program.extend([accept(snaplen.max(1)), REJECT]),
+            Some(filter) => {
+                // Where the packet would be accepted, over the rejection to the filter.
+                program.extend([SockFilter { code: opcode::JUMP, jt: 0, jf: 0, k: 1 }, REJECT]);
+                program.extend_from_slice(filter);
+            }
+        }
         program
     }
 }
@@ -220,7 +230,7 @@ mod tests {
                                 mapping,
                                 rx_queues: COUNT,
                             };
-                            let taken = run(&selection.program(96), packet_type, value);
+                            let taken = run(&selection.program(96, None), packet_type, value);
                             assert!(taken == 0 || taken == 96);
                             taken != 0
                         })
@@ -253,7 +263,7 @@ mod tests {
                     for value in (0..COUNT + 3).chain([u16::MAX]) {
                         let given = run(&distribution, packet_type, value) as usize;
                         for (place, ring) in rings.iter().enumerate() {
-                            let taken = run(&ring.program(1), packet_type, value) == 1;
+                            let taken = run(&ring.program(1, None), packet_type, value) == 1;
                             assert!(!taken || given == place, "{ring:?} {value} {given}");
                         }
                     }
@@ -278,7 +288,7 @@ mod tests {
     fn a_snap_length_of_nothing_still_selects() {
         let selection =
             Selection { class: Class::Tx, queue: 0, mapping: QueueMapping::Shifted, rx_queues: 1 };
-        assert_eq!(run(&selection.program(0), PACKET_OUTGOING, 0), 1);
+        assert_eq!(run(&selection.program(0, None), PACKET_OUTGOING, 0), 1);
         assert_eq!(run(&REJECT_ALL, PACKET_OUTGOING, 0), 0);
     }
 }

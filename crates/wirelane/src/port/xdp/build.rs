@@ -216,10 +216,9 @@ impl Draft {
     ) -> Ends {
         let interface: Arc<str> = self.device.name.as_str().into();
         let queues = built.queues.iter().map(|(queue, _)| Arc::clone(queue)).collect();
-        let mask = options.mask.clone();
         let (config, shape) = (self.config, self.shape);
         let (program, promiscuous) = (built.attachment, built.promiscuous);
-        let handle = Handle::new(spec.clone(), self.device, mask, program, queues, promiscuous);
+        let handle = Handle::new(spec.clone(), self.device, options, program, queues, promiscuous);
         let handle = Arc::new(handle);
         let (mut rx, mut tx, mut censuses) = (Vec::new(), Vec::new(), Vec::new());
         for ((queue, intake), memory) in built.queues.into_iter().zip(memory) {

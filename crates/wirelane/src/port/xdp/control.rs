@@ -7,16 +7,21 @@ use wirelane_os::packet::PacketSocket;
 use wirelane_os::xdp::wait_for_receivers;
 
 use super::device::Device;
-use super::program::Attachment;
+use super::program::{Attachment, Plan};
 use super::queue::Queue;
 use crate::error::{Error, Result};
+use crate::filter::Filter;
 use crate::mask::{Class, QueueMask, QueueSet};
-use crate::port::{Control, Spec};
+use crate::port::{Control, OpenOptions, Spec, Take};
 
 /// The port's program and the queues that it may hand packets to.
 pub(super) struct Handle {
     pub(super) spec: Spec,
     pub(super) device: Device,
+    snaplen: u32,
+    keep_management: bool,
+    /// Somebody has said that the host may lose all packets.
+    may_take_all: bool,
     stopped: AtomicBool,
     state: Mutex<State>,
     notes: Mutex<Vec<String>>,
@@ -44,7 +49,7 @@ impl Handle {
     pub(super) fn new(
         spec: Spec,
         device: Device,
-        mask: QueueMask,
+        options: &OpenOptions,
         attachment: Option<Attachment>,
         queues: Vec<Arc<Queue>>,
         promiscuous: Option<PacketSocket>,
@@ -52,9 +57,12 @@ impl Handle {
         Self {
             spec,
             device,
+            snaplen: options.snaplen,
+            keep_management: options.keep_management,
+            may_take_all: matches!(options.take, Take::All),
             stopped: AtomicBool::new(false),
             state: Mutex::new(State {
-                mask,
+                mask: options.mask.clone(),
                 phase: Phase::Opened,
                 attachment,
                 queues,
@@ -143,6 +151,22 @@ impl Control for Handle {
         Ok(())
     }
 
+    fn set_filter(&self, filter: Option<&Filter>) -> Result<()> {
+        if filter.is_none() && !self.may_take_all {
+            let cause = "without a filter it would take every packet away from the host";
+            return Err(Error::usage(format!("port '{}'", self.spec), cause)
+                .help("open it with a filter of your own, or ask for all of them"));
+        }
+        let filter = filter.map(|filter| filter.program(ETHERNET, self.snaplen)).transpose()?;
+        let state = lock(&self.state);
+        match &state.attachment {
+            Some(attachment) if state.phase != Phase::Stopped => {
+                attachment.replace(&Plan { keep_management: self.keep_management, filter })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn stop(&self) {
         let mut state = lock(&self.state);
         if state.phase == Phase::Stopped {
@@ -166,6 +190,9 @@ impl Control for Handle {
         self.stopped.store(true, Ordering::Release);
     }
 }
+
+/// `LINKTYPE_ETHERNET`, the only link type that AF_XDP is used with here.
+const ETHERNET: u16 = 1;
 
 /// Refuses queues that the interface has not or the spec leaves out, and classes that AF_XDP cannot see.
 /// "All" of those is none of them.
