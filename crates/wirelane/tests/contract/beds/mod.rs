@@ -68,6 +68,14 @@ pub(crate) struct OnInterface<M> {
     steers: bool,
 }
 
+impl<M> OnInterface<M> {
+    /// The same with frames of up to `longest` bytes.
+    fn with_longest(mut self, longest: usize) -> Self {
+        self.promises.longest = longest;
+        self
+    }
+}
+
 impl<M: Medium + 'static> Bed for OnInterface<M> {
     fn promises(&self) -> &Promises {
         &self.promises

@@ -19,6 +19,11 @@ pub(crate) fn on_veth(queues: u16) -> OnInterface<Veth> {
     on(Veth::new(queues), queues, true)
 }
 
+/// As [`on_veth`], with frames of up to 9014 bytes.
+pub(crate) fn on_jumbo_veth(queues: u16) -> OnInterface<Veth> {
+    on(Veth::jumbo(queues), queues, true).with_longest(9014)
+}
+
 /// On the interface of `medium`, which has as many queues.
 pub(crate) fn on<M: Medium>(medium: M, queues: u16, fills: bool) -> OnInterface<M> {
     let promises = Promises {

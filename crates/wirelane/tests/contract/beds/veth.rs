@@ -21,6 +21,7 @@ pub(crate) struct Veth {
     queues: u16,
     /// What is sent through TX queue i + shift comes to RX queue i.
     shift: u16,
+    mtu: u32,
     near: Namespace,
     far: Namespace,
     pair: VethPair,
@@ -36,19 +37,24 @@ pub(crate) struct Veth {
 impl Veth {
     /// What the far end sends through TX queue i comes to RX queue i.
     pub(crate) fn new(queues: u16) -> Self {
-        Self::shifted(queues, 0)
+        Self::with(queues, 0, 1500)
     }
 
     /// For what takes the queue from the packet, as generic XDP does: it reads 0 as no queue and i + 1
     /// as queue i (`netif_get_rxqueue`), but veth leaves the TX queue of the sender there.
     pub(crate) fn generic(queues: u16) -> Self {
-        Self::shifted(queues, 1)
+        Self::with(queues, 1, 1500)
     }
 
-    fn shifted(queues: u16, shift: u16) -> Self {
+    /// With frames of up to 9014 bytes.
+    pub(crate) fn jumbo(queues: u16) -> Self {
+        Self::with(queues, 0, 9000)
+    }
+
+    fn with(queues: u16, shift: u16, mtu: u32) -> Self {
         let (near, far) = (Namespace::new(), Namespace::new());
         let sending = queues + shift;
-        let pair = VethPair::uneven(&near, &far, queues.into(), sending.into(), 1500);
+        let pair = VethPair::uneven(&near, &far, queues.into(), sending.into(), mtu);
         let steering = pair.b.steering(usize::from(sending));
         let name = pair.b.interface.as_str();
         let (sender, ears) = far.inside(|| (sender(name), Ears::new(name, queues)));
@@ -57,6 +63,7 @@ impl Veth {
         Self {
             queues,
             shift,
+            mtu,
             near,
             far,
             steering,
@@ -80,7 +87,7 @@ impl Medium for Veth {
     }
 
     fn again(&self) -> Self {
-        Self::shifted(self.queues, self.shift)
+        Self::with(self.queues, self.shift, self.mtu)
     }
 
     fn inside<T>(&self, action: impl FnOnce() -> T) -> T {

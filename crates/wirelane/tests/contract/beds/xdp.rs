@@ -9,6 +9,12 @@ pub(crate) fn native(queues: u16) -> OnInterface<Veth> {
     on(Veth::new(queues), queues, "native", "?mode=native&ring=512&frames=1024")
 }
 
+/// In the driver, with frames that take several chunks.
+pub(crate) fn jumbo(queues: u16) -> OnInterface<Veth> {
+    let bed = on(Veth::jumbo(queues), queues, "native", "?mode=native&ring=512&frames=2048&sg=on");
+    bed.with_longest(9014)
+}
+
 /// In the stack (SKB mode), with a copy.
 pub(crate) fn generic(queues: u16) -> OnInterface<Veth> {
     on(Veth::generic(queues), queues, "generic", "?mode=generic&ring=512&frames=1024")

@@ -29,7 +29,8 @@ pub(crate) fn every_frame_is_sent_once(bed: &mut dyn Bed) -> Verified {
 pub(crate) fn foreign_frames_are_sent(bed: &mut dyn Bed) -> Verified {
     const COUNT: u32 = 48;
     let mut session = Session::start(bed);
-    let config = PoolConfig { chunks: 64, chunk_size: 2048, headroom: 128, numa_node: None };
+    let config =
+        PoolConfig { chunks: 64, chunk_size: chunk(&session), headroom: 128, numa_node: None };
     let mut pool = Pool::new(config).unwrap();
     let [near, far] = session.bed.promises().macs;
     let longest = session.longest();
@@ -69,7 +70,8 @@ pub(crate) fn long_frames_are_errors(bed: &mut dyn Bed) -> Verified {
     let longest = session.longest();
     // With a tag, a frame may be longer by that.
     let too_long = longest as u16 + 5;
-    let config = PoolConfig { chunks: 64, chunk_size: 4096, headroom: 128, numa_node: None };
+    let config =
+        PoolConfig { chunks: 64, chunk_size: chunk(&session), headroom: 128, numa_node: None };
     let mut pool = Pool::new(config).unwrap();
     for place in 0..session.tx.len() {
         let (queue, mut batch) = (session.tx[place].queue(), Batch::new(64));
@@ -264,6 +266,11 @@ pub(crate) fn both_ways_on_two_threads(bed: &mut dyn Bed) -> Verified {
     session.injected.fill(COUNT);
     collect(&mut session, senders);
     session.finish()
+}
+
+/// Bytes of a chunk for frames that are a little longer than the longest.
+fn chunk(session: &Session<'_>) -> u32 {
+    (session.longest() as u32 + 256).next_power_of_two()
 }
 
 /// A thread per transmitting end, which sends `count` frames of mixed lengths.
