@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  expression ─ libpcap ─▶ Program ─┬─ interpreter          anywhere, the reference
-//!  tcpdump -ddd ─────────▶ checked  ├─ translate ─▶ eBPF ─┬─ XDP program of xdp:
-//!                          classic  │                     └─ machine code for sim:, file:
-//!                                   └─ the kernel's socket filter of packet:
+//!  tcpdump -ddd ─────────▶ checked  ├─ jit ─▶ machine code  sim:, file:, tap:
+//!                          classic  ├─ translate ─▶ eBPF    the XDP program of xdp:
+//!                                   └─ for_socket           the socket filter of packet:
 //! ```
 //!
 //! A [`Program`] is classic BPF that keeps the kernel's rules, for packets of one link type. Its

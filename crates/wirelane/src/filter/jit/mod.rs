@@ -20,6 +20,8 @@ mod assembler;
 #[cfg(target_arch = "x86_64")]
 mod flow;
 #[cfg(target_arch = "x86_64")]
+mod sets;
+#[cfg(target_arch = "x86_64")]
 mod x86_64;
 
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
