@@ -1,0 +1,398 @@
+//! Puts a segmenter in front of a transmitting end: what is too long for the wire is cut there, as late
+//! as possible.
+//!
+//! ```text
+//!   frames of up to 64 KB ─▶ [queueing discipline] ─▶ plan ─┬─ fits ─────────────▶ TX ring
+//!                                                           ├─ cut ─▶ segments ──▶ TX ring
+//!                                                           └─ refused: counted
+//! ```
+//!
+//! Segments are written into frames of the sink's own memory, so that the copy out of the long frame is
+//! the only one. When the sink is full the cut stands still where it is, and goes on with the next
+//! call: order stays, nothing is lost and nothing comes out twice.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use wirelane_wire::{FlowKey, Protocol, flow::Addresses};
+
+use super::{Transmit, Tx};
+use crate::error::Result;
+use crate::frame::{Batch, Frame};
+use crate::segment::{Cursor, Gso, Offload, Segmenter, Verdict};
+use crate::stats::TxCounters;
+
+/// Which protocols are cut at one port: source 003's switches. They can be changed at any time.
+#[derive(Debug)]
+pub struct Switches {
+    tcp: AtomicBool,
+    udp: AtomicBool,
+}
+
+impl Switches {
+    /// With these settings.
+    pub fn new(tcp: bool, udp: bool) -> Self {
+        Self { tcp: AtomicBool::new(tcp), udp: AtomicBool::new(udp) }
+    }
+
+    /// Whether TCP and UDP are cut.
+    pub fn get(&self) -> (bool, bool) {
+        (self.tcp.load(Ordering::Relaxed), self.udp.load(Ordering::Relaxed))
+    }
+
+    /// Changes what is cut from now on. A frame whose sender left something to do is cut in any case:
+    /// it was on its way already.
+    pub fn set(&self, tcp: bool, udp: bool) {
+        self.tcp.store(tcp, Ordering::Relaxed);
+        self.udp.store(udp, Ordering::Relaxed);
+    }
+
+    /// What to do with a frame longer than the MTU whose sender said nothing: as source 003, which
+    /// cuts whatever does not fit.
+    fn infer(&self, frame: &[u8]) -> Offload {
+        let gso = match FlowKey::parse(frame) {
+            Ok(Some(flow)) => match (flow.protocol, flow.addresses) {
+                (Protocol::TCP, Addresses::V4 { .. }) if self.get().0 => Gso::Tcp4,
+                (Protocol::TCP, Addresses::V6 { .. }) if self.get().0 => Gso::Tcp6,
+                (Protocol::UDP, _) if self.get().1 => Gso::UdpFragment,
+                _ => Gso::None,
+            },
+            _ => Gso::None,
+        };
+        Offload { gso, ..Offload::default() }
+    }
+}
+
+/// Puts `segmenter` in front of `tx`.
+pub fn tx(tx: Tx, segmenter: Segmenter, switches: Arc<Switches>) -> Tx {
+    tx.wrap(|inner, counters| GsoTx {
+        inner,
+        counters,
+        short: segmenter.sink().mtu.saturating_add(ETHERNET),
+        segmenter,
+        switches,
+        current: None,
+        ready: Batch::default(),
+        empty: Batch::default(),
+        incoming: Vec::new(),
+    })
+}
+
+/// A frame of so many bytes more than the MTU fits for certain.
+const ETHERNET: usize = 14;
+
+struct GsoTx {
+    inner: Box<dyn Transmit>,
+    counters: Arc<TxCounters>,
+    segmenter: Segmenter,
+    switches: Arc<Switches>,
+    /// Frames of at most so many bytes need no look.
+    short: usize,
+    /// The frame that is being cut. It comes after all in `ready`.
+    current: Option<(Frame, Cursor)>,
+    /// Frames that can go out, in order.
+    ready: Batch,
+    /// Memory for segments.
+    empty: Batch,
+    /// What is being looked at; empty between calls.
+    incoming: Vec<Frame>,
+}
+
+impl GsoTx {
+    /// Passes on as much as the sink takes; true if nothing is left.
+    fn push(&mut self) -> bool {
+        loop {
+            let cut = self.cut();
+            let sent = self.inner.transmit(&mut self.ready);
+            if !self.ready.is_empty() || cut + sent == 0 {
+                return self.ready.is_empty() && self.current.is_none();
+            }
+        }
+    }
+
+    /// Cuts the current frame as far as there is room; returns how many segments came out.
+    fn cut(&mut self) -> usize {
+        let Some((frame, cursor)) = &mut self.current else { return 0 };
+        let wanted = cursor.remaining().min(self.ready.room());
+        let before = self.ready.len();
+        self.inner.allocate(&mut self.empty, wanted);
+        let mut failed = false;
+        for mut out in self.empty.drain(wanted) {
+            let room = out.capacity();
+            let whole = out.set_len(room);
+            debug_assert!(whole);
+            let segment = match cursor.copy(frame.data(), out.data_mut()) {
+                Ok(segment) => segment,
+                // The sink's frames are shorter than its packets: it cannot be sent.
+                Err(_) => {
+                    failed = true;
+                    break;
+                }
+            };
+            self.segmenter.sent(cursor, &segment);
+            let fits = out.set_len(segment.len()) && out.set_offload(segment.offload);
+            debug_assert!(fits);
+            self.ready.as_vec().push(out);
+        }
+        self.empty.clear();
+        if failed {
+            self.counters.errors.add(1);
+        }
+        if failed || cursor.is_done() {
+            self.current = None;
+        }
+        self.ready.len() - before
+    }
+
+    /// Decides about one frame.
+    fn plan(&mut self, mut frame: Frame) {
+        let offload = match frame.offload() {
+            Some(offload) => offload,
+            None if frame.len() > self.short => self.switches.infer(frame.data()),
+            None => Offload::default(),
+        };
+        match self.segmenter.plan(frame.data(), &offload) {
+            Verdict::Pass(left) => {
+                if frame.set_offload(left) {
+                    self.ready.as_vec().push(frame);
+                } else {
+                    self.counters.errors.add(1);
+                }
+            }
+            Verdict::Cut(cursor) => self.current = Some((frame, cursor)),
+            Verdict::Refuse(_) => self.counters.errors.add(1),
+        }
+    }
+}
+
+impl Transmit for GsoTx {
+    #[inline]
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        if !self.push() {
+            return 0;
+        }
+        let short = self.short;
+        let passes = |frame: &Frame| frame.len() <= short && frame.offload().is_none();
+        if batch.iter().all(passes) {
+            return self.inner.transmit(batch);
+        }
+        let mut incoming = std::mem::take(&mut self.incoming);
+        incoming.append(batch.as_vec());
+        let offered = incoming.len();
+        let mut frames = incoming.drain(..);
+        // Not a frame more once there is no room: what was not looked at stays with the caller.
+        while let Some(frame) = frames.next() {
+            self.plan(frame);
+            if (self.current.is_some() || self.ready.room() == 0) && !self.push() {
+                break;
+            }
+        }
+        let left = frames.len();
+        batch.as_vec().extend(frames);
+        self.incoming = incoming;
+        self.push();
+        offered - left
+    }
+
+    fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize {
+        self.inner.allocate(batch, n)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.push();
+        self.inner.flush()
+    }
+
+    fn pending(&self) -> usize {
+        let cut = self.current.as_ref().map_or(0, |(_, cursor)| cursor.remaining());
+        self.inner.pending() + self.ready.len() + cut
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Result<()> {
+        self.inner.wait(timeout)?;
+        self.push();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::pool::{Pool, PoolConfig};
+    use crate::segment::Sink;
+    use wirelane_wire::{EtherType, Ethernet, Ipv4, MacAddr, Udp};
+
+    /// Takes a few frames per call, and keeps their bytes.
+    struct Narrow {
+        pool: Pool,
+        room: usize,
+        calls: usize,
+        taken: Arc<Mutex<Vec<Vec<u8>>>>,
+    }
+
+    impl Transmit for Narrow {
+        fn transmit(&mut self, batch: &mut Batch) -> usize {
+            self.calls += 1;
+            // Every third call finds no room.
+            let room = if self.calls % 3 == 0 { 0 } else { self.room };
+            let n = room.min(batch.len());
+            self.taken.lock().unwrap().extend(batch.drain(n).map(|frame| frame.data().to_vec()));
+            n
+        }
+
+        fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize {
+            self.pool.take(batch, n)
+        }
+
+        fn flush(&mut self) -> Result<()> {
+            Ok(())
+        }
+
+        fn pending(&self) -> usize {
+            0
+        }
+
+        fn wait(&mut self, _timeout: Duration) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    struct Bed {
+        tx: Tx,
+        segmenter: Arc<crate::segment::SegmentCounters>,
+        switches: Arc<Switches>,
+        taken: Arc<Mutex<Vec<Vec<u8>>>>,
+        source: Pool,
+    }
+
+    fn bed(room: usize, frames: u32) -> Bed {
+        let pool = |chunks, chunk_size| {
+            Pool::new(PoolConfig { chunks, chunk_size, headroom: 128, numa_node: None }).unwrap()
+        };
+        let taken = Arc::default();
+        let inner = Narrow { pool: pool(frames, 2048), room, calls: 0, taken: Arc::clone(&taken) };
+        let segmenter = Segmenter::new(Sink::ethernet());
+        let switches = Arc::new(Switches::new(true, true));
+        let counters = Arc::clone(segmenter.counters());
+        let tx = Tx::new(inner, Arc::new(TxCounters::new(0)));
+        let tx = super::tx(tx, segmenter, Arc::clone(&switches));
+        Bed { tx, segmenter: counters, switches, taken, source: pool(16, 16_384) }
+    }
+
+    /// A datagram with `payload` bytes that count up from `seed`.
+    fn datagram(payload: usize, seed: u8) -> Vec<u8> {
+        let mut frame = vec![0; 42 + payload];
+        let (destination, source) = (MacAddr::BROADCAST, MacAddr::ZERO);
+        Ethernet { destination, source, ethertype: EtherType::IPV4 }.emit(&mut frame).unwrap();
+        let ip = Ipv4 {
+            source: [192, 0, 2, 1].into(),
+            destination: [192, 0, 2, 2].into(),
+            protocol: Protocol::UDP,
+            ttl: 64,
+            dscp: 0,
+            ecn: 0,
+            identification: u16::from(seed),
+            dont_fragment: false,
+            more_fragments: false,
+            fragment_offset: 0,
+            payload_len: 8 + payload as u16,
+            options: &[],
+        };
+        ip.emit(&mut frame[14..]).unwrap();
+        for (i, byte) in frame[42..].iter_mut().enumerate() {
+            *byte = seed.wrapping_add(i as u8);
+        }
+        let (source_port, destination_port) = (1, 2);
+        let udp = Udp { source_port, destination_port, payload_len: payload as u16, checksum: 1 };
+        udp.emit(&mut frame[34..]).unwrap();
+        frame
+    }
+
+    /// Sends all frames, again and again until everything is out.
+    fn send(bed: &mut Bed, frames: &[(Vec<u8>, Offload)]) {
+        let mut batch = Batch::default();
+        for (bytes, offload) in frames {
+            let mut frame = bed.source.take_one().unwrap();
+            assert!(frame.fill(bytes) && frame.set_offload(*offload));
+            batch.push(frame).unwrap();
+        }
+        let (offered, mut taken) = (batch.len(), 0);
+        for _ in 0..10_000 {
+            taken += bed.tx.transmit(&mut batch);
+            assert_eq!(taken + batch.len(), offered);
+            if batch.is_empty() && bed.tx.pending() == 0 {
+                return;
+            }
+            bed.tx.flush().unwrap();
+        }
+        panic!("it does not end");
+    }
+
+    fn uso() -> Offload {
+        Offload { gso: Gso::Udp, size: 1000, ..Offload::default() }
+    }
+
+    #[test]
+    fn a_narrow_sink_gets_every_segment_once_and_in_order() {
+        for (room, frames) in [(1, 1), (1, 3), (7, 5), (64, 64)] {
+            let mut bed = bed(room, frames);
+            let long = datagram(9500, 7);
+            let frames = [
+                (datagram(10, 1), Offload::default()),
+                (long, uso()),
+                (datagram(20, 2), Offload::default()),
+            ];
+            send(&mut bed, &frames);
+            let taken = bed.taken.lock().unwrap();
+            let lengths: Vec<_> = taken.iter().map(|frame| frame.len() - 42).collect();
+            let mut expected = vec![10];
+            expected.extend([1000; 9]);
+            expected.extend([500, 20]);
+            assert_eq!(lengths, expected, "room {room}");
+            let payload: Vec<u8> =
+                taken[1..11].iter().flat_map(|frame| frame[42..].to_vec()).collect();
+            assert_eq!(payload, datagram(9500, 7)[42..]);
+            drop(taken);
+            assert_eq!(bed.segmenter.snapshot().classes[0].segments, 10);
+            assert_eq!(bed.source.free(), bed.source.size(), "every long frame is back");
+        }
+    }
+
+    #[test]
+    fn long_datagrams_become_fragments_where_that_is_on() {
+        let mut bed = bed(64, 64);
+        send(&mut bed, &[(datagram(4000, 3), Offload::default())]);
+        // 8 + 4000 bytes in multiples of 8 up to 1480.
+        assert_eq!(bed.taken.lock().unwrap().len(), 3);
+        bed.switches.set(true, false);
+        send(&mut bed, &[(datagram(4000, 3), Offload::default()), (datagram(3000, 4), uso())]);
+        // The first one is refused; the second was asked for.
+        assert_eq!(bed.taken.lock().unwrap().len(), 3 + 3);
+        assert_eq!(bed.tx.counters().errors.value(), 1);
+        let stats = bed.segmenter.snapshot();
+        assert_eq!((stats.refused[0].reason, stats.refused[0].frames), ("above_mtu", 1));
+        assert_eq!(bed.source.free(), bed.source.size());
+    }
+
+    #[test]
+    fn frames_too_short_for_a_segment_are_an_error() {
+        let mut bed = bed(64, 64);
+        bed.tx = {
+            let config = PoolConfig { chunks: 8, chunk_size: 512, headroom: 64, numa_node: None };
+            let pool = Pool::new(config).unwrap();
+            let inner = Narrow { pool, room: 64, calls: 0, taken: Arc::clone(&bed.taken) };
+            let segmenter = Segmenter::new(Sink::ethernet());
+            super::tx(
+                Tx::new(inner, Arc::new(TxCounters::new(0))),
+                segmenter,
+                Arc::clone(&bed.switches),
+            )
+        };
+        send(&mut bed, &[(datagram(3000, 1), uso()), (datagram(30, 1), Offload::default())]);
+        assert_eq!(bed.taken.lock().unwrap().len(), 1);
+        assert_eq!(bed.tx.counters().errors.value(), 1);
+    }
+}
