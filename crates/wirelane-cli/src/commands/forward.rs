@@ -1,13 +1,16 @@
 //! `wirelane forward`: between two ports, or back through one with swapped addresses.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
 use wirelane::forward::{Forward, ForwardConfig};
 use wirelane::placement::Placement;
+use wirelane::port::gso::Switches;
 use wirelane::port::{self, Backend, OpenOptions, Port, Spec};
 use wirelane::qdisc::{Choice, QdiscSpec};
+use wirelane::segment::SinkGso;
 use wirelane::{Error, QueueMask, QueueSet, Result, clock};
 
 use super::capture::is_input;
@@ -55,6 +58,11 @@ pub(crate) struct ForwardArgs {
     /// of addresses and ports) or cpu
     #[arg(long, value_name = "HOW", value_parser = choice, default_value = "explicit", requires = "qdisc")]
     tx_choice: Choice,
+    /// Cut frames that are longer than the MTU of the port they leave by, just before its TX ring: tcp,
+    /// udp or both. A TAP device then sends frames of up to 64 KB
+    #[arg(long, value_name = "PROTOCOLS", num_args = 0..=1, default_missing_value = "tcp,udp",
+          require_equals = true, value_delimiter = ',')]
+    gso: Vec<Cut>,
     /// Receive ring per queue, in bytes
     #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Machine")]
     ring: Option<u64>,
@@ -62,6 +70,15 @@ pub(crate) struct ForwardArgs {
     take: TakeArgs,
     #[command(flatten)]
     session: SessionArgs,
+}
+
+/// What is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Cut {
+    /// TCP segments
+    Tcp,
+    /// UDP datagrams and fragments
+    Udp,
 }
 
 /// How long a packet may wait in a ring for others: each way through adds it once.
@@ -84,6 +101,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
         choice: args.tx_choice,
         packets: args.session.count,
         placement,
+        gso: vec![args.switches(); ports.len()],
     };
     let forward = Forward::start(ports, &config).map_err(|error| privileges.explain(error))?;
     let started = Instant::now();
@@ -105,6 +123,24 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
         output::json(&summary)?;
     }
     session::conclude(outcome.errors, &privileges)
+}
+
+impl ForwardArgs {
+    fn cuts(&self, what: Cut) -> bool {
+        self.gso.contains(&what)
+    }
+
+    /// One pair of switches for all ports.
+    fn switches(&self) -> Option<Arc<Switches>> {
+        let switches = || Arc::new(Switches::new(self.cuts(Cut::Tcp), self.cuts(Cut::Udp)));
+        (!self.gso.is_empty()).then(switches)
+    }
+
+    /// What a source may leave to us.
+    fn offload(&self) -> SinkGso {
+        let (tcp, udp) = (self.cuts(Cut::Tcp), self.cuts(Cut::Udp));
+        SinkGso { tcp4: tcp, tcp6: tcp, udp, udp_fragment: false }
+    }
 }
 
 /// The ports and what each has to do.
@@ -187,6 +223,7 @@ impl Plan {
                 ring_bytes,
                 latency: Some(LATENCY),
                 placement: placement.clone(),
+                offload: args.offload(),
                 ..OpenOptions::default()
             };
             args.take.apply(&mut options)?;

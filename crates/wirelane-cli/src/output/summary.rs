@@ -8,6 +8,7 @@ use wirelane::clock::CpuTime;
 use wirelane::forward::ForwardOutcome;
 use wirelane::port::{FrameCounts, PortInfo};
 use wirelane::qdisc::QdiscStats;
+use wirelane::segment::SegmentStats;
 use wirelane::stats::{QueueStats, TxStats};
 use wirelane::{Error, ErrorKind};
 
@@ -28,6 +29,9 @@ pub(crate) struct Summary {
     /// Of a command that sends through disciplines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     qdiscs: Vec<Discipline>,
+    /// Of a command that cuts long frames.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gso: Vec<Segmented>,
     totals: Totals,
     frames: Frames,
     order: Option<Order>,
@@ -41,6 +45,14 @@ struct Discipline {
     queue: u16,
     #[serde(flatten)]
     stats: QdiscStats,
+}
+
+#[derive(Serialize)]
+struct Segmented {
+    port: usize,
+    queue: u16,
+    #[serde(flatten)]
+    stats: SegmentStats,
 }
 
 #[derive(Serialize)]
@@ -111,6 +123,12 @@ impl Summary {
             stats: stats.clone(),
         };
         summary.qdiscs = outcome.qdiscs.iter().map(discipline).collect();
+        let segmented = |(port, queue, stats): &(usize, u16, SegmentStats)| Segmented {
+            port: *port,
+            queue: *queue,
+            stats: stats.clone(),
+        };
+        summary.gso = outcome.gso.iter().map(segmented).collect();
         summary
     }
 
@@ -142,6 +160,7 @@ impl Summary {
             queues: queues.to_vec(),
             tx: Vec::new(),
             qdiscs: Vec::new(),
+            gso: Vec::new(),
             totals,
             frames: Frames {
                 pool: frames.pool,
@@ -162,6 +181,7 @@ impl Summary {
         self.print_queues();
         self.print_tx();
         self.print_qdiscs();
+        self.print_gso();
         let totals = &self.totals;
         let rate = |count: u64| scaled(count as f64 / self.elapsed_s.max(1e-9));
         line(format_args!(
@@ -234,6 +254,27 @@ impl Summary {
             [name, tx.packets.to_string(), tx.bytes.to_string(), tx.errors.to_string()]
         });
         table(header, rows.collect());
+    }
+
+    fn print_gso(&self) {
+        for Segmented { port, queue, stats } in &self.gso {
+            for class in &stats.classes {
+                line(format_args!(
+                    "port {port} queue {queue}: {} of {} to {} {} of {} to {} bytes, {}B",
+                    class.super_frames,
+                    class.class,
+                    class.segments,
+                    if class.class.starts_with("frag") { "fragments" } else { "segments" },
+                    class.smallest_frame,
+                    class.largest_frame,
+                    scaled(class.bytes as f64),
+                ));
+            }
+            for refused in &stats.refused {
+                let (frames, reason) = (refused.frames, refused.reason.replace('_', " "));
+                line(format_args!("port {port} queue {queue}: {frames} refused: {reason}"));
+            }
+        }
     }
 
     fn print_qdiscs(&self) {

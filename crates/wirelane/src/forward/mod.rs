@@ -44,12 +44,16 @@ use std::time::Duration;
 
 use self::outlet::Outlets;
 use self::worker::{Ended, Worker};
+use wirelane_os::clock;
+
 use crate::error::{Error, Result};
 use crate::mask::Class;
 use crate::pipeline::budget::{Allowance, Budget};
 use crate::placement::Placement;
-use crate::port::{FrameCounts, Port, PortInfo, Rx};
+use crate::port::gso::{self, Switches};
+use crate::port::{FrameCounts, Port, PortInfo, Rx, Tx};
 use crate::qdisc::{Choice, Egress, Egresses, QdiscSpec, QdiscStats};
+use crate::segment::{SegmentCounters, SegmentStats, Segmenter};
 use crate::stats::{QueueStats, RxCounters, TxCounters, TxStats};
 use crate::threads::Crew;
 
@@ -69,6 +73,9 @@ pub struct ForwardConfig {
     pub packets: Option<u64>,
     /// The CPUs of the threads, in turn.
     pub placement: Placement,
+    /// What to cut at each port, by position, after a discipline and just before its TX rings; nothing
+    /// is cut at a port without.
+    pub gso: Vec<Option<Arc<Switches>>>,
 }
 
 /// What forwarding came to.
@@ -83,6 +90,8 @@ pub struct ForwardOutcome {
     /// What happened at the disciplines, if there are any, with the position of the port and the
     /// number of the TX queue.
     pub qdiscs: Vec<(usize, u16, QdiscStats)>,
+    /// What was cut, with the position of the port and the number of the TX queue.
+    pub gso: Vec<(usize, u16, SegmentStats)>,
     /// Where the frames of all ports were when everything had ended.
     pub frames: FrameCounts,
     /// What went wrong, the first thing first. What is counted above happened nevertheless.
@@ -96,6 +105,8 @@ pub struct Forward {
     rx: Vec<(usize, Arc<RxCounters>)>,
     tx: Vec<(usize, Arc<TxCounters>)>,
     egresses: Vec<(usize, Egresses)>,
+    /// With the position of their port and the number of their queue.
+    segmenters: Vec<(usize, u16, Arc<SegmentCounters>)>,
     crew: Crew<Ended>,
     signals: Arc<Signals>,
 }
@@ -129,6 +140,7 @@ impl Forward {
             rx: Vec::new(),
             tx: Vec::new(),
             egresses: Vec::new(),
+            segmenters: Vec::new(),
             crew: Crew::default(),
             signals: Arc::default(),
         };
@@ -138,7 +150,10 @@ impl Forward {
             let mut inputs = std::mem::take(&mut ends[from].0);
             // What the host itself sends is on its way already.
             inputs.retain(|rx| rx.class() != Class::Tx);
-            let outputs = std::mem::take(&mut ends[to].1);
+            let mut outputs = std::mem::take(&mut ends[to].1);
+            if let Some(Some(switches)) = config.gso.get(to) {
+                outputs = forward.cut(to, outputs, switches);
+            }
             let (source, sink) = (forward.ports[from].info(), forward.ports[to].info());
             if inputs.is_empty() || outputs.is_empty() {
                 let (spec, lack) = match inputs.is_empty() {
@@ -192,6 +207,27 @@ impl Forward {
         Ok(forward)
     }
 
+    /// Puts segmenters in front of the transmitting ends of the port at position `to`.
+    fn cut(&mut self, to: usize, outputs: Vec<Tx>, switches: &Arc<Switches>) -> Vec<Tx> {
+        let sink = self.ports[to].sink();
+        let cut = |tx: Tx| {
+            // Nobody outside can guess the time to the nanosecond.
+            let secret = clock::realtime_ns() ^ u64::from(std::process::id()) << 32;
+            let segmenter = Segmenter::new(sink).with_fragment_secret(secret);
+            self.segmenters.push((to, tx.queue(), Arc::clone(segmenter.counters())));
+            gso::tx(tx, segmenter, Arc::clone(switches))
+        };
+        outputs.into_iter().map(cut).collect()
+    }
+
+    /// What was cut until now, with the position of the port and the number of the TX queue.
+    pub fn segmented(&self) -> Vec<(usize, u16, SegmentStats)> {
+        let read = |(port, queue, counters): &(usize, u16, Arc<SegmentCounters>)| {
+            (*port, *queue, counters.snapshot())
+        };
+        self.segmenters.iter().map(read).collect()
+    }
+
     /// What the ports turned out to be.
     pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
         self.ports.iter().map(|port| port.info())
@@ -232,6 +268,7 @@ impl Forward {
             queues: self.queues(),
             tx: self.tx(),
             qdiscs: Vec::new(),
+            gso: self.segmented(),
             frames: FrameCounts::default(),
             errors,
         };

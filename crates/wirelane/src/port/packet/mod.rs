@@ -52,6 +52,7 @@ use self::tx::{Transmitter, TxGauge};
 use super::{Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};
 use crate::mask::{Class, QueueSet};
+use crate::segment::Sink;
 use crate::stats::{RxCounters, TxCounters};
 
 /// An interface opened through AF_PACKET. See the [module documentation](self).
@@ -232,6 +233,10 @@ impl Port for PacketPort {
         let mut counts = self.handle.frames();
         self.gauges.iter().for_each(|gauge| counts += gauge.frames());
         counts
+    }
+
+    fn sink(&self) -> Sink {
+        Sink { mtu: self.handle.device.mtu as usize, ..Sink::ethernet() }
     }
 
     fn late_notes(&self) -> Vec<String> {

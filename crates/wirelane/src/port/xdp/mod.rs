@@ -61,6 +61,7 @@ use super::packet::device;
 use super::{Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};
 use crate::pool::Region;
+use crate::segment::Sink;
 
 /// An interface opened through AF_XDP. See the [module documentation](self).
 pub struct XdpPort {
@@ -70,6 +71,7 @@ pub struct XdpPort {
     tx: Vec<Tx>,
     censuses: Vec<Census>,
     region: Region,
+    mtu: u32,
 }
 
 impl XdpPort {
@@ -113,7 +115,7 @@ impl XdpPort {
         let region = draft.region(options, &mut notes)?;
         let huge = region.kind() == Kind::Huge2M;
         let mut memory = draft.carve(&region)?;
-        let prospects = Prospects::of(draft.device());
+        let (prospects, mtu) = (Prospects::of(draft.device()), draft.device().mtu);
         let mut failure = None;
         for mode in draft.modes() {
             let refusal = draft.refusal(&prospects, mode, options, huge);
@@ -134,6 +136,7 @@ impl XdpPort {
                         tx: ends.tx,
                         censuses: ends.censuses,
                         region,
+                        mtu,
                     });
                 }
                 Err(error) => {
@@ -172,6 +175,10 @@ impl Port for XdpPort {
         let mut counts = FrameCounts::default();
         self.censuses.iter().for_each(|census| counts += census.frames());
         counts
+    }
+
+    fn sink(&self) -> Sink {
+        Sink { mtu: self.mtu as usize, ..Sink::ethernet() }
     }
 
     fn late_notes(&self) -> Vec<String> {
