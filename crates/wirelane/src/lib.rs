@@ -62,7 +62,7 @@
 //! | [`frame`], [`pool`] | one packet and who owns it; the memory of a queue |
 //! | [`ring`], [`sync`] | the one queue between two threads, and what else threads share |
 //! | [`mask`], [`stats`], [`error`] | which queues; what happened; what went wrong |
-//! | [`port`] | the traits of a port, and the ports: [`port::sim`], [`port::file`], [`port::packet`] |
+//! | [`port`] | the traits of a port, and the ports: [`port::sim`], [`port::file`], [`port::packet`], [`port::xdp`] |
 //! | [`pipeline`] | the receive loop, on one screen |
 //! | [`filter`] | tcpdump's language: which packets to take |
 //! | [`qdisc`] | what stands between producers and a TX queue: locks, bulk, no locks |

@@ -214,7 +214,6 @@ impl Draft {
         memory: Vec<Memory>,
         built: Built,
     ) -> Ends {
-        let interface: Arc<str> = self.device.name.as_str().into();
         let queues = built.queues.iter().map(|(queue, _)| Arc::clone(queue)).collect();
         let (config, shape) = (self.config, self.shape);
         let (program, promiscuous) = (built.attachment, built.promiscuous);
@@ -249,10 +248,10 @@ impl Draft {
             if let Some(pool) = memory.tx {
                 let counters = Arc::new(TxCounters::new(queue.number));
                 let ours = Arc::clone(&counters);
-                let interface = Arc::clone(&interface);
+                let handle = Arc::clone(&handle);
                 // SAFETY: the only transmitter of this queue, as each queue comes once.
                 let end = unsafe {
-                    Transmitter::new(queue, pool, shape, config.need_wakeup, ours, interface)
+                    Transmitter::new(queue, pool, shape, config.need_wakeup, ours, handle)
                 };
                 tx.extend(end.map(|end| Tx::new(end, counters)));
             }

@@ -47,14 +47,17 @@ impl Intake {
         self.outstanding == 0
     }
 
-    /// Hands over what chunks there are, once it is worth while.
+    /// Hands over what chunks there are, once it is worth while. True if the driver waits for them and must
+    /// be woken up.
     #[inline]
-    pub(super) fn refill(&mut self) {
+    pub(super) fn refill(&mut self) -> bool {
         let missing = self.pool.size() - self.outstanding.min(self.pool.size());
+        let before = self.outstanding;
         if missing >= PORTION.min(self.pool.size()) {
             self.hand_over();
         }
         self.queue.gauge.receiving.store(self.outstanding, Ordering::Relaxed);
+        self.outstanding > before && self.queue.fill.needs_wakeup()
     }
 
     /// Hands over every chunk there is.

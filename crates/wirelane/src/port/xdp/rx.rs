@@ -146,6 +146,20 @@ impl<const PIECES: bool> Receiver<PIECES> {
         }
     }
 
+    #[inline]
+    fn refill(&mut self) {
+        if self.intake.refill() {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        self.counters.system_calls.add(1);
+        // What is wrong with the interface shows in its pending error.
+        let _ = self.intake.queue.socket().wake_rx();
+    }
+
     #[inline(always)]
     fn finish(&self, frame: &mut Frame, now: u64) {
         frame.stamp(now, self.intake.queue.number, Class::Rx);
@@ -162,6 +176,8 @@ impl<const PIECES: bool> Receive for Receiver<PIECES> {
         let wanted = batch.room().min(PORTION as usize) as u32;
         let n = self.rx.available(wanted);
         if n == 0 {
+            // Chunks may have come back that the kernel is waiting for.
+            self.refill();
             return 0;
         }
         let now = clock::realtime_ns();
@@ -185,7 +201,7 @@ impl<const PIECES: bool> Receive for Receiver<PIECES> {
         }
         self.rx.release(n);
         self.intake.taken(n);
-        self.intake.refill();
+        self.refill();
         self.watermark = now;
         self.batches += 1;
         if self.batches >= PERIOD_BATCHES {
@@ -202,7 +218,7 @@ impl<const PIECES: bool> Receive for Receiver<PIECES> {
         // In this order: what came before the stop is in the ring when the stop is seen.
         let time = clock::realtime_ns();
         let stopped = self.handle.stopped();
-        self.intake.refill();
+        self.refill();
         if self.rx.available(1) > 0 {
             return Ok(Readiness::Now);
         }
@@ -220,9 +236,7 @@ impl<const PIECES: bool> Receive for Receiver<PIECES> {
             return Ok(Readiness::After(STARVED));
         }
         if self.busy || self.intake.queue.fill.needs_wakeup() {
-            self.counters.system_calls.add(1);
-            // What is wrong with the interface shows in its pending error.
-            let _ = self.intake.queue.socket().wake_rx();
+            self.wake();
             if self.busy {
                 return Ok(Readiness::Now);
             }

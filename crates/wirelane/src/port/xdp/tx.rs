@@ -9,6 +9,7 @@ use wirelane_os::clock;
 use wirelane_os::xdp::{MappedRing, XDP_PKT_CONTD, XdpDesc, address};
 
 use super::config::{Shape, TX_HEADROOM};
+use super::control::Handle;
 use super::queue::Queue;
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
@@ -41,9 +42,10 @@ pub(super) struct Transmitter {
     flagged: bool,
     /// Monotonic time when something was last completed, or begun to be waited for.
     progress: u64,
+    /// Completions that named nothing that was being sent.
     strangers: u64,
     counters: Arc<TxCounters>,
-    interface: Arc<str>,
+    handle: Arc<Handle>,
     /// After the cursors, which point into it.
     queue: Arc<Queue>,
 }
@@ -83,7 +85,7 @@ impl Transmitter {
         shape: Shape,
         flagged: bool,
         counters: Arc<TxCounters>,
-        interface: Arc<str>,
+        handle: Arc<Handle>,
     ) -> Option<Self> {
         let ring = queue.tx.as_ref()?;
         // SAFETY: by the contract; the queue is dropped after the cursors.
@@ -102,7 +104,7 @@ impl Transmitter {
             progress: 0,
             strangers: 0,
             counters,
-            interface,
+            handle,
             queue,
         })
     }
@@ -265,9 +267,9 @@ impl Transmitter {
             }
             // xsk_check_common(): the socket is no longer bound.
             Some(Errno::NXIO) => {
-                Err(Error::failed(self.interface.as_ref(), "the interface was removed"))
+                Err(Error::failed(self.handle.device.name.as_str(), "the interface was removed"))
             }
-            _ => Err(Error::io(self.interface.as_ref(), "sendto", error)),
+            _ => Err(Error::io(self.handle.device.name.as_str(), "sendto", error)),
         }
     }
 
@@ -361,7 +363,7 @@ impl Transmit for Transmitter {
         }
         self.counters.system_calls.add(1);
         let waited = self.queue.socket().wait_writable(timeout);
-        waited.map_err(|error| Error::os(self.interface.as_ref(), error))?;
+        waited.map_err(|error| Error::os(self.handle.device.name.as_str(), error))?;
         self.flush()
     }
 }
@@ -374,5 +376,16 @@ impl Drop for Transmitter {
         }
         // Those that are never sent go back to their pools with the queue.
         self.counters.errors.add(u64::from(self.frames));
+        let refused =
+            self.queue.socket().statistics().map_or(0, |counted| counted.tx_invalid_descs);
+        let number = self.queue.number;
+        for (count, what) in [
+            (refused, "refused descriptors to send"),
+            (self.strangers, "completed descriptors that nobody sent"),
+        ] {
+            if count > 0 {
+                self.handle.note(format!("the kernel {what} on queue {number}: {count}"));
+            }
+        }
     }
 }
