@@ -7,6 +7,7 @@
 
 mod corpus;
 mod engines;
+mod live;
 mod packets;
 mod programs;
 
