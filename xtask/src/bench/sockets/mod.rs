@@ -59,6 +59,9 @@ struct Sample {
     lost: f64,
     /// CPU time of the process per packet, in nanoseconds.
     cpu: f64,
+    /// CPU time of the sender per packet that it sent: it pays for the way to the ring of the receiver,
+    /// and for waking it up.
+    sender: f64,
 }
 
 /// A task under a condition.
@@ -158,12 +161,14 @@ fn compare(
             let i = (round + turn) % PROGRAMS.len();
             let sample = condition.sample(context, &PROGRAMS[i])?;
             println!(
-                "{case:<8} {:<13} {:6.3} Mpps of {:6.3} offered, {:.3} % lost, {:7.1} ns CPU/packet",
+                "{case:<8} {:<13} {:6.3} Mpps of {:6.3} offered, {:.3} % lost, {:7.1} ns CPU/packet, \
+                 sender {:4.0}",
                 PROGRAMS[i].name,
                 sample.rate / 1e6,
                 sample.offered / 1e6,
                 sample.lost * 100.0,
                 sample.cpu,
+                sample.sender,
             );
             samples[i].push(sample);
         }
@@ -180,6 +185,7 @@ fn compare(
         if condition.task != Task::Txpush {
             add("offered_per_s", "1/s", figures(|sample| sample.offered));
             add("lost_share", "", figures(|sample| sample.lost));
+            add("sender_cpu_ns_per_packet", "ns", figures(|sample| sample.sender));
         }
     }
     Ok(Some(samples))
@@ -279,6 +285,8 @@ impl Condition {
         sample.cpu = used.as_nanos() as f64 / packets.max(1) as f64;
         if let Some(sent) = sent {
             sample.offered = sent.frames as f64 / sent.elapsed.as_secs_f64();
+            let used = sent.cpu.total().as_nanos() as f64;
+            sample.sender = used / sent.frames.max(1) as f64;
             sample.lost = 1.0 - packets as f64 / sent.frames.max(1) as f64;
         }
         Ok(sample)
