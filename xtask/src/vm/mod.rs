@@ -3,6 +3,7 @@
 
 mod initramfs;
 mod packages;
+mod plan;
 mod qemu;
 mod report;
 
@@ -21,6 +22,7 @@ use crate::step::{Outcome, Step, run_all};
 use crate::test;
 use initramfs::Initramfs;
 use packages::{Kernel, Qemu};
+use plan::Program;
 use report::Report;
 
 #[derive(clap::Args)]
@@ -44,7 +46,7 @@ const LIMIT: Duration = Duration::from_secs(270);
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     if arguments.list {
-        for program in plan() {
+        for program in plan::all() {
             println!("{}", program.name);
         }
         return ExitCode::SUCCESS;
@@ -77,22 +79,6 @@ fn obstacle() -> Option<&'static str> {
     (!Path::new("/dev/net/tun").exists()).then_some("needs /dev/net/tun")
 }
 
-/// A program that the guest runs.
-struct Program {
-    name: &'static str,
-    /// The most that it may take, in seconds; it takes a small part of this.
-    limit: u32,
-    environment: &'static [(&'static str, &'static str)],
-    /// The program, a test target or one of the workspace's binaries, and its arguments.
-    command: &'static [&'static str],
-}
-
-/// What the guest runs, in this order.
-fn plan() -> Vec<Program> {
-    let program = |name, limit, command| Program { name, limit, environment: &[], command };
-    vec![program("queues", 30, &["wirelane", "queues"])]
-}
-
 fn in_guest(arguments: &Arguments) -> Outcome {
     if let Some(reason) = obstacle() {
         return Outcome::failure(reason);
@@ -103,7 +89,7 @@ fn in_guest(arguments: &Arguments) -> Outcome {
 fn attempt(arguments: &Arguments) -> Result<Outcome, String> {
     let filter = arguments.filter.as_deref().unwrap_or_default();
     let programs: Vec<_> =
-        plan().into_iter().filter(|program| program.name.contains(filter)).collect();
+        plan::all().into_iter().filter(|program| program.name.contains(filter)).collect();
     if programs.is_empty() {
         return Err(format!("no program of the guest has {filter:?} in its name; see --list"));
     }
@@ -128,7 +114,7 @@ fn attempt(arguments: &Arguments) -> Result<Outcome, String> {
         println!("{line}");
         report.line(line);
     });
-    let mut outcome = report.outcome(programs.iter().map(|program| program.name));
+    let mut outcome = report.outcome(&programs);
     if let Err(reason) = ending {
         outcome += Outcome::failure(reason);
     }
@@ -194,22 +180,16 @@ fn guest_files(
             .map_err(|error| format!("cannot read {}: {error}", module.display()))?;
         files.file(&format!("/modules/{name}"), &bytes);
     }
-    let mut plan = String::new();
+    let mut lines = String::new();
     for program in programs {
-        let [name, arguments @ ..] = program.command else { continue };
-        let path = format!("/bin/{name}");
-        files.program(&path, built(name)?)?;
-        plan += &format!("{}\t{}\tPATH=/bin", program.name, program.limit);
-        for (name, value) in program.environment {
-            plan += &format!("\t{name}={value}");
+        for command in std::iter::once(&program.command).chain(&program.beside) {
+            if let [name, ..] = command.as_slice() {
+                files.program(&plan::path(name), built(name)?)?;
+            }
         }
-        plan += &format!("\t--\t{path}");
-        for argument in arguments {
-            plan += &format!("\t{argument}");
-        }
-        plan.push('\n');
+        lines += &program.line();
     }
-    files.file("/plan", plan.as_bytes());
+    files.file("/plan", lines.as_bytes());
     Ok(files)
 }
 

@@ -1,82 +1,137 @@
 //! What the guest says, counted.
 
+use serde_json::Value;
+
+use super::plan::Program;
 use crate::libtest;
 use crate::step::Outcome;
 
 /// Reads the lines of the guest's second serial port; `guest-init` describes them.
 #[derive(Default)]
 pub(crate) struct Report {
-    /// The name of the running program, and what the test harness in it says.
-    running: Option<(String, libtest::Report)>,
-    ended: Vec<String>,
-    outcome: Outcome,
+    running: Option<Said>,
+    ended: Vec<(Said, String)>,
+    notes: Vec<String>,
+    /// What is wrong apart from the programs.
+    failures: Vec<String>,
     /// Whether the guest came to the end of its plan.
     done: bool,
+}
+
+/// What a program said.
+struct Said {
+    name: String,
+    tests: libtest::Report,
+    rates: Vec<Rate>,
+}
+
+/// A rate that a measuring program reported.
+struct Rate {
+    mode: String,
+    packets_per_s: f64,
 }
 
 impl Report {
     /// Takes one line in.
     pub(crate) fn line(&mut self, line: &str) {
         let Some(marker) = line.strip_prefix("@@ ") else {
-            if let Some((_, report)) = &mut self.running {
-                report.line(line);
+            if let Some(running) = &mut self.running {
+                running.tests.line(line);
+                running.rates.extend(rates(line));
             }
             return;
         };
         let (word, rest) = marker.split_once(' ').unwrap_or((marker, ""));
         match word {
-            "note" => self.outcome.notes.push(format!("Linux {rest}")),
-            "run" => self.running = Some((rest.to_owned(), libtest::Report::default())),
-            "end" => self.end(rest),
+            "note" => self.notes.push(format!("Linux {rest}")),
+            "run" => {
+                let tests = libtest::Report::default();
+                self.running = Some(Said { name: rest.to_owned(), tests, rates: Vec::new() });
+            }
+            "end" => match self.running.take() {
+                Some(running) => self.ended.push((running, rest.to_owned())),
+                None => self.failures.push(format!("ended without having begun: {rest}")),
+            },
             "done" => self.done = true,
-            _ => self.fail(rest.to_owned()),
+            _ => self.failures.push(rest.to_owned()),
         }
     }
 
-    /// The counts of all programs; `expected` are the names of those that had to run.
-    pub(crate) fn outcome<'a>(mut self, expected: impl Iterator<Item = &'a str>) -> Outcome {
-        for name in expected {
-            if !self.ended.iter().any(|ended| ended == name) {
-                self.fail(format!("{name}: did not come to its end"));
-            }
+    /// The counts of all `programs`.
+    pub(crate) fn outcome(self, programs: &[Program]) -> Outcome {
+        let mut outcome = Outcome { notes: self.notes, ..Outcome::default() };
+        for program in programs {
+            let ended = self.ended.iter().find(|(said, _)| said.name == program.name);
+            outcome += match ended {
+                Some((said, end)) => said.outcome(program, end),
+                None => Outcome::failure(format!("{}: did not come to its end", program.name)),
+            };
+        }
+        for failure in self.failures {
+            outcome += Outcome::failure(failure);
         }
         if !self.done {
-            self.fail("the guest did not come to its end".to_owned());
+            outcome += Outcome::failure("the guest did not come to its end");
         }
-        self.outcome
+        outcome
     }
+}
 
-    /// A program ended: `SECONDS NAME REASON`. One without test results counts as one check.
-    fn end(&mut self, marker: &str) {
-        let mut words = marker.splitn(3, ' ');
-        let (Some(seconds), Some(name), Some(reason)) = (words.next(), words.next(), words.next())
-        else {
-            return self.fail(format!("the guest said: {marker}"));
-        };
+impl Said {
+    /// The counts of one program, which ended as `end` says: `SECONDS REASON`. One without test
+    /// results and rates counts as one check.
+    fn outcome(&self, program: &Program, end: &str) -> Outcome {
+        let (seconds, reason) = end.split_once(' ').unwrap_or((end, ""));
         let succeeded = reason == "exit 0";
-        let report = match self.running.take() {
-            Some((running, report)) if running == name => report,
-            _ => return self.fail(format!("{name}: ended without having begun")),
-        };
-        let counts = if report.is_empty() {
-            Outcome::single(succeeded)
+        let mut counts = if !self.tests.is_empty() {
+            Outcome { notes: Vec::new(), ..self.tests.outcome(succeeded, 0) }
+        } else if program.rates > 0 {
+            let passed = self.rates.iter().filter(|rate| rate.is_right()).count();
+            let failed = self.rates.len().max(program.rates) - passed;
+            Outcome { passed, failed, ..Outcome::default() }
         } else {
-            Outcome { notes: Vec::new(), ..report.outcome(succeeded, 0) }
+            Outcome::single(succeeded)
         };
-        self.outcome.notes.push(format!(
-            "{name}: {} passed, {} failed, {} skipped in {seconds} s{}",
-            counts.passed,
-            counts.failed,
-            counts.skipped,
-            if succeeded { String::new() } else { format!(", {reason}") }
-        ));
-        self.outcome += counts;
-        self.ended.push(name.to_owned());
+        if !succeeded && counts.failed == 0 {
+            counts.failed = 1;
+        }
+        let mut line = format!(
+            "{}: {} passed, {} failed, {} skipped in {seconds} s",
+            program.name, counts.passed, counts.failed, counts.skipped,
+        );
+        if !succeeded {
+            line += &format!(", {reason}");
+        }
+        for rate in self.rates.iter().filter(|rate| !rate.is_right()) {
+            line += &format!(", {} packets per second in mode {}", rate.packets_per_s, rate.mode);
+        }
+        counts.notes.push(line);
+        counts
     }
+}
 
-    fn fail(&mut self, note: String) {
-        self.outcome += Outcome::failure(note);
+impl Rate {
+    /// Something moved, without copying. How much means nothing on an emulated machine.
+    fn is_right(&self) -> bool {
+        self.packets_per_s > 0.0 && self.mode.contains("zerocopy")
     }
+}
+
+/// The rates in a line of the form `wirelane.bench/1`.
+fn rates(line: &str) -> Vec<Rate> {
+    let Some(report) = line.starts_with('{').then(|| serde_json::from_str::<Value>(line).ok())
+    else {
+        return Vec::new();
+    };
+    let rows = report.as_ref().and_then(|report| report.get("rows")?.as_array());
+    let rate = |row: &Value| {
+        (row.get("metric")? == "packets_per_s").then_some(())?;
+        Some(Rate {
+            mode: row.get("params")?.get("mode")?.as_str()?.to_owned(),
+            packets_per_s: row.get("median")?.as_f64()?,
+        })
+    };
+    rows.into_iter().flatten().filter_map(rate).collect()
 }
 
 /// Complaints of the kernel in what it wrote to its console.
@@ -90,10 +145,15 @@ pub(crate) fn complaints(console: &str) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    fn outcome(output: &str, expected: &[&str]) -> Outcome {
+    fn outcome(output: &str, programs: &[(&str, usize)]) -> Outcome {
         let mut report = Report::default();
         output.lines().for_each(|line| report.line(line));
-        report.outcome(expected.iter().copied())
+        let program = |(name, rates): &(&str, usize)| Program {
+            name: (*name).to_owned(),
+            rates: *rates,
+            ..Program::default()
+        };
+        report.outcome(&programs.iter().map(program).collect::<Vec<_>>())
     }
 
     #[test]
@@ -103,37 +163,58 @@ mod tests {
 
 @@ run list
 anything
-@@ end 0.1 list exit 0
+@@ end 0.1 exit 0
 
 @@ run contract
 test one ... ok
 test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out
 
-@@ end 2.0 contract exit 101
+@@ end 2.0 exit 101
 
 @@ done
 ";
-        let outcome = outcome(output, &["list", "contract"]);
+        let outcome = outcome(output, &[("list", 0), ("contract", 0)]);
         assert_eq!((outcome.passed, outcome.failed, outcome.skipped), (4, 1, 0));
         assert_eq!(outcome.notes[0], "Linux 6.14, igb0 with 2 queues");
         assert_eq!(outcome.notes[2], "contract: 3 passed, 1 failed, 0 skipped in 2.0 s, exit 101");
     }
 
     #[test]
+    fn rates_are_of_zero_copy_and_not_zero() {
+        let row = |mode: &str, median: &str| {
+            format!(
+                r#"{{"metric":"packets_per_s","params":{{"mode":"{mode}"}},"median":{median}}}"#
+            )
+        };
+        let right = row("zerocopy", "17.5");
+        for (rows, passed, failed) in [
+            (format!("{right},{right}"), 2, 0),
+            (right.clone(), 1, 1),
+            (format!("{right},{}", row("zerocopy", "0.0")), 1, 1),
+            (format!("{right},{}", row("native", "17.5")), 1, 1),
+            (right.replace("packets_per_s", "ns_per_packet"), 0, 2),
+        ] {
+            let output = format!("@@ run a\n{{\"rows\":[{rows}]}}\n@@ end 1.0 exit 0\n@@ done\n");
+            let outcome = outcome(&output, &[("a", 2)]);
+            assert_eq!((outcome.passed, outcome.failed), (passed, failed), "{rows}");
+        }
+    }
+
+    #[test]
     fn killed_program_is_a_failure() {
         let output = "@@ run a\ntest result: ok. 3 passed; 0 failed\n\
-                      @@ end 9.0 a killed after 9 s\n@@ done\n";
-        let outcome = outcome(output, &["a"]);
+                      @@ end 9.0 killed at its time limit\n@@ done\n";
+        let outcome = outcome(output, &[("a", 0)]);
         assert_eq!((outcome.passed, outcome.failed), (3, 1));
-        assert!(outcome.notes[0].ends_with("killed after 9 s"));
+        assert!(outcome.notes[0].ends_with("killed at its time limit"));
     }
 
     #[test]
     fn missing_end_is_a_failure() {
-        assert_eq!(outcome("@@ run a\n@@ end 1.0 a exit 0\n", &["a"]).failed, 1);
-        assert_eq!(outcome("@@ run a\n", &["a", "b"]).failed, 3);
+        assert_eq!(outcome("@@ run a\n@@ end 1.0 exit 0\n", &[("a", 0)]).failed, 1);
+        assert_eq!(outcome("@@ run a\n", &[("a", 0), ("b", 0)]).failed, 3);
         assert_eq!(outcome("@@ failed no igb\n", &[]).failed, 2);
-        assert_eq!(outcome("@@ end 1.0 a exit 0\n@@ done\n", &[]).failed, 1);
+        assert_eq!(outcome("@@ end 1.0 exit 0\n@@ done\n", &[]).failed, 1);
     }
 
     #[test]

@@ -8,28 +8,34 @@
 //! @@ note 6.14.0, igb0 with 2 queues, …
 //! @@ run NAME
 //! (output)
-//! @@ end 1.3 NAME exit 0
+//! @@ end 1.3 exit 0
 //! @@ done
 //! ```
 //!
 //! Each line of the plan is one program, its fields separated by tabs: name, most seconds, any
-//! number of `NAME=value` for the environment, and after `--` the program and its arguments.
+//! number of `NAME=value` for the environment, and after `--` the program and its arguments. After
+//! `--beside` there may be another one, which is started before and interrupted after it.
 #![allow(clippy::print_stderr, reason = "the console is where a guest that cannot go on says so")]
 
 use std::error::Error;
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{self, BufRead, BufReader, PipeReader, Write};
 use std::path::PathBuf;
-use std::process::{self, Command, ExitCode, Stdio};
+use std::process::{self, Child, Command, ExitCode, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::mount::{MountFlags, mount};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::system::{RebootCommand, finit_module, reboot, uname};
 use wirelane_os::ethtool::Ethtool;
 use wirelane_os::iface;
 
+/// The second serial port.
+type Port = Arc<Mutex<File>>;
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 fn main() -> ExitCode {
@@ -48,17 +54,18 @@ fn main() -> ExitCode {
 
 fn guest() -> Result<()> {
     file_systems()?;
-    let mut port = OpenOptions::new().read(true).write(true).open("/dev/ttyS1")?;
+    let port = OpenOptions::new().write(true).open("/dev/ttyS1")?;
+    let port = Arc::new(Mutex::new(port));
     let outcome = prepare().and_then(|note| {
-        writeln!(port, "@@ note {note}")?;
+        write(&port, format!("@@ note {note}\n").as_bytes());
         for line in fs::read_to_string("/plan")?.lines() {
-            run(&Program::parse(line)?, &mut port)?;
+            run(&Program::parse(line)?, &port);
         }
         Ok(())
     });
     match &outcome {
-        Ok(()) => writeln!(port, "\n@@ done")?,
-        Err(error) => writeln!(port, "\n@@ failed {error}")?,
+        Ok(()) => write(&port, b"@@ done\n"),
+        Err(error) => write(&port, format!("@@ failed {error}\n").as_bytes()),
     }
     outcome
 }
@@ -159,8 +166,9 @@ struct Program<'a> {
     name: &'a str,
     limit: Duration,
     environment: Vec<(&'a str, &'a str)>,
-    program: &'a str,
-    arguments: Vec<&'a str>,
+    /// The program and its arguments.
+    command: Vec<&'a str>,
+    beside: Option<Vec<&'a str>>,
 }
 
 impl<'a> Program<'a> {
@@ -171,47 +179,107 @@ impl<'a> Program<'a> {
         let name = settings.next().ok_or_else(malformed)?;
         let seconds = settings.next().ok_or_else(malformed)?.parse()?;
         let environment: Option<Vec<_>> = settings.map(|setting| setting.split_once('=')).collect();
-        let mut command = command.split('\t');
+        let (command, beside) = match command.split_once("\t--beside\t") {
+            Some((command, beside)) => (command, Some(beside.split('\t').collect())),
+            None => (command, None),
+        };
         Ok(Self {
             name,
             limit: Duration::from_secs(seconds),
             environment: environment.ok_or_else(malformed)?,
-            program: command.next().ok_or_else(malformed)?,
-            arguments: command.collect(),
+            command: command.split('\t').collect(),
+            beside,
         })
+    }
+
+    /// Starts `command`, with a pipe for its output: it is to behave as on no terminal.
+    fn start(&self, command: &[&str], port: &Port) -> Result<Running> {
+        let [program, arguments @ ..] = command else { return Err("no program".into()) };
+        let (output, input) = io::pipe()?;
+        let child = Command::new(program)
+            .args(arguments)
+            .envs(self.environment.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(input.try_clone()?)
+            .stderr(input)
+            .spawn()
+            .map_err(|error| format!("cannot start {program}: {error}"))?;
+        let (copied, all_copied) = channel();
+        let port = Arc::clone(port);
+        thread::spawn(move || {
+            copy(output, &port);
+            let _ = copied.send(());
+        });
+        Ok(Running { child, all_copied })
     }
 }
 
-/// Runs `program` to its end, or kills it at its limit.
-fn run(program: &Program<'_>, port: &mut File) -> Result<()> {
-    writeln!(port, "\n@@ run {}", program.name)?;
-    let start = Instant::now();
-    let child = Command::new(program.program)
-        .args(&program.arguments)
-        .envs(program.environment.iter().copied())
-        .stdin(Stdio::null())
-        .stdout(port.try_clone()?)
-        .stderr(port.try_clone()?)
-        .spawn();
-    let end = match child {
-        Err(error) => format!("cannot start {}: {error}", program.program),
-        Ok(mut child) => loop {
-            if let Some(status) = child.try_wait()? {
-                break status.code().map_or(status.to_string(), |code| format!("exit {code}"));
-            }
-            if start.elapsed() > program.limit {
-                child.kill()?;
-                child.wait()?;
-                break format!("killed after {} s", program.limit.as_secs());
-            }
-            thread::sleep(POLL);
-        },
-    };
-    let seconds = start.elapsed().as_secs_f64();
-    writeln!(port, "\n@@ end {seconds:.1} {} {end}", program.name)?;
-    Ok(())
+/// Copies whole lines: two programs that run side by side do not cut each other's.
+fn copy(output: PipeReader, port: &Port) {
+    let mut reader = BufReader::new(output);
+    let mut line = Vec::new();
+    while matches!(reader.read_until(b'\n', &mut line), Ok(1..)) {
+        write(port, &line);
+        line.clear();
+    }
 }
 
+fn write(port: &Port, bytes: &[u8]) {
+    let mut port = port.lock().unwrap_or_else(PoisonError::into_inner);
+    // Nobody else can be told when this fails; whoever reads misses the last line.
+    let _ = port.write_all(bytes);
+}
+
+/// Runs `program` to its end, or kills it at its limit.
+fn run(program: &Program<'_>, port: &Port) {
+    write(port, format!("\n@@ run {}\n", program.name).as_bytes());
+    let start = Instant::now();
+    let end =
+        attempt(program, port, start + program.limit).unwrap_or_else(|error| error.to_string());
+    let seconds = start.elapsed().as_secs_f64();
+    write(port, format!("\n@@ end {seconds:.1} {end}\n").as_bytes());
+}
+
+/// How `program` ended, and what runs beside it if that did not end well.
+fn attempt(program: &Program<'_>, port: &Port, deadline: Instant) -> Result<String> {
+    let beside =
+        program.beside.as_deref().map(|command| program.start(command, port)).transpose()?;
+    let end = program.start(&program.command, port).and_then(|running| running.wait(deadline));
+    let Some(beside) = beside else { return end };
+    kill_process(Pid::from_child(&beside.child), Signal::INT)?;
+    let other = beside.wait(deadline)?;
+    let end = end?;
+    Ok(if other == SUCCESS { end } else { format!("{end}, beside it: {other}") })
+}
+
+/// A program that was started.
+struct Running {
+    child: Child,
+    /// Says that all its output has been copied.
+    all_copied: Receiver<()>,
+}
+
+impl Running {
+    /// How it ended. If it still runs at the deadline, it is killed.
+    fn wait(mut self, deadline: Instant) -> Result<String> {
+        let end = loop {
+            if let Some(status) = self.child.try_wait()? {
+                break status.code().map_or(status.to_string(), |code| format!("exit {code}"));
+            }
+            if Instant::now() > deadline {
+                self.child.kill()?;
+                self.child.wait()?;
+                break "killed at its time limit".to_owned();
+            }
+            thread::sleep(POLL);
+        };
+        // Not for ever: a child of its own may have inherited the pipe.
+        let _ = self.all_copied.recv_timeout(Duration::from_secs(2));
+        Ok(end)
+    }
+}
+
+const SUCCESS: &str = "exit 0";
 const POLL: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
@@ -223,7 +291,10 @@ mod tests {
         let program = Program::parse("list\t20\tA=1\tB=x=y\t--\t/bin/ls\t-l\t/").unwrap();
         assert_eq!((program.name, program.limit.as_secs()), ("list", 20));
         assert_eq!(program.environment, [("A", "1"), ("B", "x=y")]);
-        assert_eq!((program.program, &program.arguments[..]), ("/bin/ls", &["-l", "/"][..]));
+        assert_eq!(program.command, ["/bin/ls", "-l", "/"]);
+        assert_eq!(program.beside, None);
+        let program = Program::parse("list\t20\t--\tls\t--beside\tcat\tx").unwrap();
+        assert_eq!((program.command, program.beside), (vec!["ls"], Some(vec!["cat", "x"])));
     }
 
     #[test]
