@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     /// The steps to run, in their usual order; all of them when none is named
     #[arg(value_name = "STEP", value_parser = STEPS.map(|step| step.name))]
     steps: Vec<String>,
-    /// Shorter: fewer interleavings, 3 s per fuzz target, no ThreadSanitizer
+    /// Shorter: fewer interleavings, 3 s per fuzz target, no ThreadSanitizer, no guest
     #[arg(long)]
     quick: bool,
     /// List the steps

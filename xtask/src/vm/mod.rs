@@ -59,6 +59,9 @@ pub(crate) const ABOUT: &str = "zero copy on emulated igb and virtio_net, in a g
 
 /// The step of `cargo xtask test`.
 pub(crate) fn step(context: &test::Context) -> Outcome {
+    if context.quick {
+        return Outcome::skip("left out by --quick");
+    }
     if let Some(reason) = obstacle() {
         return context.unavailable(1, reason.to_owned());
     }
