@@ -79,7 +79,7 @@ impl Kernel {
     pub(crate) fn get(cache: &Path, version: Option<&str>) -> Result<Self, String> {
         let cached = match version {
             Some(version) => Some(cache.join("kernel").join(version)),
-            None => list(&cache.join("kernel")).pop(),
+            None => list(&cache.join("kernel")).into_iter().max_by_key(|path| numbers(path)),
         };
         if let Some(directory) = cached
             && let Some(kernel) = Self::open(&directory)
@@ -102,6 +102,12 @@ impl Kernel {
 
 const PROGRAM: &str = "qemu-system-x86_64";
 const LIBRARIES: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
+
+/// The numbers in the name of a kernel's directory, by which versions compare.
+fn numbers(path: &Path) -> Vec<u32> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
+}
 
 /// Unpacks QEMU and the libraries that this machine does not have.
 fn unpack_qemu(cache: &Path) -> Result<(), String> {
@@ -193,7 +199,9 @@ fn add_module(
         return Ok(());
     }
     let path = available.iter().find(|path| module_name(path) == name);
-    let path = path.ok_or_else(|| format!("the kernel packages hold no module {name}"))?;
+    let path = path.ok_or_else(|| {
+        format!("no module {name} in what {KERNEL_SUITE} still has of this kernel; take another")
+    })?;
     let bytes = decompress(path)?;
     for dependency in dependencies(&bytes) {
         add_module(&dependency, available, order)?;
@@ -454,6 +462,13 @@ Other nodistro main https://other.example/
         assert_eq!(major("1:7.2+dfsg-7+deb12u18"), Some(7));
         assert_eq!(major("10.0.2"), Some(10));
         assert_eq!(major("(none)"), None);
+    }
+
+    #[test]
+    fn versions_compare_as_numbers() {
+        let newer = |a: &str, b: &str| numbers(Path::new(a)) > numbers(Path::new(b));
+        assert!(newer("kernel/7.10.1+deb13-amd64", "kernel/7.2.12+deb13-amd64"));
+        assert!(newer("kernel/7.2.12+deb13-amd64", "kernel/7.2.9+deb13-amd64"));
     }
 
     #[test]
