@@ -141,15 +141,22 @@ struct Executable {
 
 /// Builds what the guest runs; nothing that `cargo xtask test test` has not built already.
 fn build() -> Result<Vec<Executable>, String> {
-    let mut command =
-        cargo::stable(&["build", "--bins", "-p", "wirelane-cli", "-p", "wirelane-testkit"]);
-    command.args(["--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
-    let output = command.output().map_err(|error| format!("cannot run cargo: {error}"))?;
-    if !output.status.success() {
-        return Err("what the guest runs does not build".into());
+    const BUILDS: [&[&str]; 2] = [
+        &["build", "--bins", "-p", "wirelane-cli", "-p", "wirelane-testkit"],
+        &["test", "--no-run", "-p", "wirelane", "--test", plan::CONTRACT],
+    ];
+    let mut executables = Vec::new();
+    for arguments in BUILDS {
+        let mut command = cargo::stable(arguments);
+        command.args(["--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
+        let output = command.output().map_err(|error| format!("cannot run cargo: {error}"))?;
+        if !output.status.success() {
+            return Err("what the guest runs does not build".into());
+        }
+        let messages = String::from_utf8_lossy(&output.stdout);
+        executables.extend(messages.lines().filter_map(executable));
     }
-    let messages = String::from_utf8_lossy(&output.stdout);
-    Ok(messages.lines().filter_map(executable).collect())
+    Ok(executables)
 }
 
 /// The executable that a message of cargo is about.

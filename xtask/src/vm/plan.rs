@@ -15,10 +15,15 @@ pub(crate) struct Program {
     pub(crate) rates: usize,
 }
 
+/// The test target with the port contract on interfaces that exist.
+pub(crate) const CONTRACT: &str = "contract-wire";
+
 /// All of them, in this order.
 pub(crate) fn all() -> Vec<Program> {
     let mut programs = vec![Program::new("queues", 30, "wirelane queues")];
-    for driver in ["igb", "virtio"] {
+    let pairs = ["igb", "virtio"];
+    for (driver, other) in [(pairs[0], pairs[1]), (pairs[1], pairs[0])] {
+        programs.push(contract(driver, other, "packet"));
         programs.extend(sockets(driver));
     }
     programs
@@ -50,6 +55,19 @@ impl Program {
         }
         fields.join("\t") + "\n"
     }
+}
+
+/// The port contract on the interfaces of a driver.
+fn contract(driver: &str, other: &str, mode: &str) -> Program {
+    let pair = |driver| format!("{driver}0,{driver}1");
+    let environment = vec![
+        ("WIRELANE_CONTRACT_PAIR", pair(driver)),
+        ("WIRELANE_CONTRACT_TWIN", pair(other)),
+        ("WIRELANE_CONTRACT_MODE", mode.to_owned()),
+        ("WIRELANE_REQUIRE_PRIVILEGED", "1".to_owned()),
+    ];
+    let command = format!("{CONTRACT} --test-threads=1");
+    Program { environment, ..Program::new(format!("contract-{driver}-{mode}"), 100, &command) }
 }
 
 /// rxdrop, txpush and l2fwd on each queue of one interface, the other interface sending to it.

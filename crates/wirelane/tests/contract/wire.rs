@@ -1,0 +1,182 @@
+//! The contract of ports on two interfaces that exist, at the two ends of one cable and in one
+//! namespace, such as the emulated ones in the guest of `cargo xtask vm`. The port under test is on
+//! the first of them.
+//!
+//! | variable | value |
+//! |---|---|
+//! | `WIRELANE_CONTRACT_PAIR` | the two interfaces: `igb0,igb1` |
+//! | `WIRELANE_CONTRACT_TWIN` | two others, for properties of two ports |
+//! | `WIRELANE_CONTRACT_MODE` | `packet`, or a mode of `xdp:`, which is then forced |
+//!
+//! The tests share the interfaces, so they run on one thread.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+#![allow(unused, reason = "the other beds belong to the contract's own target")]
+
+mod bed;
+mod beds;
+mod properties;
+mod session;
+mod suite;
+mod traffic;
+
+use std::env;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wirelane::Batch;
+use wirelane::port::packet::PacketPort;
+use wirelane::port::{Port, Rx};
+use wirelane_os::ethtool::Ethtool;
+use wirelane_os::iface;
+use wirelane_os::packet::PacketSocket;
+
+use bed::Observed;
+use beds::veth::{Drops, hear, listener, sender};
+use beds::{Medium, OnInterface};
+use suite::contract;
+use traffic::Tag;
+
+contract!(wire, privileged, crate::on_wire);
+
+fn on_wire() -> OnInterface<Wire> {
+    let wire = Wire::named("WIRELANE_CONTRACT_PAIR");
+    let queues = wire.flows.len() as u16;
+    match env::var("WIRELANE_CONTRACT_MODE").unwrap().as_str() {
+        "packet" => beds::packet::on(wire, queues, true),
+        mode => panic!("no such mode: {mode}"),
+    }
+}
+
+/// Two interfaces at one cable.
+struct Wire {
+    near: String,
+    far: String,
+    macs: [[u8; 6]; 2],
+    /// By RX queue of the near interface, a flow that comes to it.
+    flows: Vec<u16>,
+    sender: PacketSocket,
+    ears: Vec<Rx>,
+    batch: Batch,
+    near_drops: Drops,
+    far_drops: Drops,
+    // The listening port lives as long as its ends.
+    _listener: PacketPort,
+}
+
+/// An interface may be without its link for a while when its settings have changed.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+impl Wire {
+    fn named(variable: &str) -> Self {
+        let pair = env::var(variable).unwrap_or_else(|_| panic!("{variable} names no interfaces"));
+        let (near, far) = pair.split_once(',').expect("two interfaces");
+        wait_for_carriers([near, far]);
+        let sender = sender(far);
+        let flows = flows(near, &sender, [far, near].map(|name| iface::mac(name).unwrap()));
+        let mut listener = listener(far);
+        let queues = queues(far);
+        let ears = listener.rx().into_iter().take(queues).collect();
+        listener.start().unwrap();
+        Self {
+            near: near.to_owned(),
+            far: far.to_owned(),
+            macs: [near, far].map(|name| iface::mac(name).unwrap()),
+            flows,
+            sender,
+            ears,
+            batch: Batch::new(64),
+            near_drops: Drops::here(near),
+            far_drops: Drops::here(far),
+            _listener: listener,
+        }
+    }
+}
+
+impl Medium for Wire {
+    fn interface(&self) -> &str {
+        &self.near
+    }
+
+    fn macs(&self) -> [[u8; 6]; 2] {
+        self.macs
+    }
+
+    fn again(&self) -> Self {
+        Self::named("WIRELANE_CONTRACT_TWIN")
+    }
+
+    fn inside<T>(&self, action: impl FnOnce() -> T) -> T {
+        let result = action();
+        wait_for_carriers([&self.near, &self.far]);
+        result
+    }
+
+    fn flow(&self, queue: u16) -> u16 {
+        self.flows[usize::from(queue)]
+    }
+
+    fn inject(&mut self, _queue: u16, frame: &[u8]) -> bool {
+        iface::flags(&self.near).unwrap().is_running()
+            && self.sender.send_frame(frame).is_ok_and(|sent| sent == frame.len())
+    }
+
+    fn observe(&mut self) -> Vec<Observed> {
+        hear(&mut self.ears, &mut self.batch)
+    }
+
+    fn host_sends(&mut self, frame: &[u8]) -> Option<u16> {
+        let _ = frame;
+        None
+    }
+
+    fn lost_before(&mut self) -> u64 {
+        self.near_drops.read().received
+    }
+
+    fn lost_behind(&mut self) -> u64 {
+        self.near_drops.read().transmitted + self.far_drops.read().received
+    }
+}
+
+/// The number of queues of an interface.
+fn queues(name: &str) -> usize {
+    Ethtool::open(name).unwrap().channels().unwrap().unwrap().combined as usize
+}
+
+/// For each RX queue of `near` a flow that comes to it, found by sending some: not every driver
+/// tells the key of its hash.
+fn flows(near: &str, sender: &PacketSocket, macs: [[u8; 6]; 2]) -> Vec<u16> {
+    let mut listener = listener(near);
+    let count = queues(near);
+    let mut ears: Vec<Rx> = listener.rx().into_iter().take(count).collect();
+    listener.start().unwrap();
+    let mut found: Vec<Option<u16>> = vec![None; count];
+    let mut batch = Batch::new(64);
+    for flow in 0..256 {
+        let tag = Tag { run: u8::MAX, queue: 0, length: 60, number: u32::from(flow) };
+        sender.send_frame(&tag.frame(flow, macs)).unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let mut missing = true;
+        while missing {
+            for observed in hear(&mut ears, &mut batch) {
+                if Tag::of(&observed.bytes) == Some(tag) {
+                    missing = false;
+                    found[usize::from(observed.queue.unwrap())].get_or_insert(flow);
+                }
+            }
+            assert!(Instant::now() < deadline, "a frame of flow {flow} does not come to {near}");
+        }
+        if let Some(flows) = found.iter().copied().collect() {
+            return flows;
+        }
+    }
+    panic!("no flow comes to some queue of {near}: {found:?}");
+}
+
+fn wait_for_carriers(names: [&str; 2]) {
+    let deadline = Instant::now() + PATIENCE;
+    while !names.iter().all(|name| iface::flags(name).unwrap().is_running()) {
+        assert!(Instant::now() < deadline, "no link between {} and {}", names[0], names[1]);
+        thread::sleep(Duration::from_millis(10));
+    }
+}
