@@ -168,11 +168,12 @@ impl Draft {
     pub(super) fn attempt(
         &self,
         mode: Mode,
+        prospects: &Prospects,
         options: &OpenOptions,
         region: &Region,
         memory: &mut [Memory],
     ) -> Result<Built> {
-        let attachment = match options.receive {
+        let attachment = match options.receive || self.sends_with_program(mode, prospects) {
             true => Some(self.attach(mode, options)?),
             false => None,
         };
@@ -306,6 +307,13 @@ impl Draft {
             // Packets are stamped when they are taken out of the ring.
             lateness: 0,
         }
+    }
+
+    /// Whether a port that only sends has a program too, which leaves every packet to the host. Drivers
+    /// send from sockets in zero copy only while they have one (`igb_xsk_wakeup`, `i40e_xsk_wakeup`), no
+    /// matter whose.
+    fn sends_with_program(&self, mode: Mode, prospects: &Prospects) -> bool {
+        mode.is_zero_copy() && !prospects.is_taken()
     }
 
     fn pools(&self, request: &Request) -> Pools {

@@ -16,6 +16,9 @@ use crate::port::{OpenOptions, Spec};
 const RING: u32 = 2048;
 /// Frames for programs that make packets, and for copies of packets in foreign memory.
 const TX_FRAMES: u32 = 1024;
+/// Frames for what the host receives on a queue that only sends in zero copy: rings of the hardware have
+/// 256 to 1024 slots by default.
+const HOST_FRAMES: u32 = 1024;
 /// Bytes of a chunk for packets of several buffers, and how many there are per queue.
 const LARGE: u32 = 16384;
 const LARGE_FRAMES: u32 = 256;
@@ -155,7 +158,11 @@ impl Config {
     }
 
     /// The pools of a queue, as far as it needs them.
+    ///
+    /// With zero copy a driver receives everything on the queue into the socket's chunks, the packets of
+    /// the host as well: a queue that only sends has some for those. The kernel keeps them.
     pub(super) fn pools(&self, shape: &Shape, receive: bool, transmit: bool) -> Pools {
+        let zero_copy = self.mode.is_none_or(Mode::is_zero_copy);
         let config = |chunks, chunk_size, headroom| PoolConfig {
             chunks,
             chunk_size,
@@ -164,7 +171,11 @@ impl Config {
         };
         let size = if shape.pieces { (LARGE_FRAMES, LARGE) } else { (TX_FRAMES, shape.frame) };
         Pools {
-            rx: receive.then(|| config(self.frames, shape.frame, 0)),
+            rx: if receive {
+                Some(config(self.frames, shape.frame, 0))
+            } else {
+                zero_copy.then(|| config(HOST_FRAMES, shape.frame, 0))
+            },
             whole: (receive && shape.pieces).then(|| config(LARGE_FRAMES, LARGE, TX_HEADROOM)),
             tx: transmit.then(|| config(size.0, size.1, TX_HEADROOM)),
         }

@@ -180,7 +180,11 @@ impl Control for Handle {
             for queue in &state.queues {
                 let _ = attachment.clear(u32::from(queue.number));
             }
-            if let Err(error) = attachment.detach() {
+            // What sends in zero copy needs the program until it is done: then it goes with the port.
+            let sends = |queue: &Arc<Queue>| queue.tx.is_some() && queue.is_zero_copy();
+            if !state.queues.iter().any(sends)
+                && let Err(error) = attachment.detach()
+            {
                 self.note(error.to_string());
             }
             // A packet that met the program may still be on its way into a ring: until every processor has

@@ -121,7 +121,7 @@ impl XdpPort {
             let refusal = draft.refusal(&prospects, mode, options, huge);
             let attempt = match refusal {
                 Some(error) => Err(error),
-                None => draft.attempt(mode, options, &region, &mut memory),
+                None => draft.attempt(mode, &prospects, options, &region, &mut memory),
             };
             match attempt {
                 Ok(built) => {

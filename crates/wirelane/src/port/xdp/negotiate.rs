@@ -76,6 +76,11 @@ impl Prospects {
         }
     }
 
+    /// Whether the interface has a program.
+    pub(super) fn is_taken(&self) -> bool {
+        self.attached.is_some()
+    }
+
     /// Why `mode` need not be tried.
     pub(super) fn refusal(
         &self,

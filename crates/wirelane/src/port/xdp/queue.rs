@@ -117,6 +117,11 @@ impl Queue {
         }
     }
 
+    /// Whether the device itself reads and writes the chunks.
+    pub(super) fn is_zero_copy(&self) -> bool {
+        self.socket().is_zero_copy().unwrap_or(false)
+    }
+
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.socket().as_fd()
     }
