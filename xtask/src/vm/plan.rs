@@ -23,7 +23,7 @@ pub(crate) fn all() -> Vec<Program> {
     let mut programs = vec![Program::new("queues", 30, "wirelane queues")];
     let pairs = ["igb", "virtio"];
     for (driver, other) in [(pairs[0], pairs[1]), (pairs[1], pairs[0])] {
-        programs.push(contract(driver, other, "packet"));
+        programs.push(contract(driver, other, "zerocopy"));
         programs.extend(sockets(driver));
     }
     programs
@@ -66,8 +66,8 @@ fn contract(driver: &str, other: &str, mode: &str) -> Program {
         ("WIRELANE_CONTRACT_MODE", mode.to_owned()),
         ("WIRELANE_REQUIRE_PRIVILEGED", "1".to_owned()),
     ];
-    let command = format!("{CONTRACT} --test-threads=1");
-    Program { environment, ..Program::new(format!("contract-{driver}-{mode}"), 100, &command) }
+    let command = format!("{CONTRACT} --test-threads=1 --nocapture");
+    Program { environment, ..Program::new(format!("contract-{driver}-{mode}"), 120, &command) }
 }
 
 /// rxdrop, txpush and l2fwd on each queue of one interface, the other interface sending to it.

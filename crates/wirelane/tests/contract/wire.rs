@@ -43,6 +43,9 @@ fn on_wire() -> OnInterface<Wire> {
     let queues = wire.flows.len() as u16;
     match env::var("WIRELANE_CONTRACT_MODE").unwrap().as_str() {
         "packet" => beds::packet::on(wire, queues, true),
+        "zerocopy" => beds::xdp::on(wire, queues, "zerocopy", "?mode=zerocopy&ring=512&frames=1024"),
+        "native" => beds::xdp::on(wire, queues, "native", "?mode=native&ring=512&frames=1024"),
+        "generic" => beds::xdp::on(wire, queues, "generic", "?mode=generic&ring=512&frames=1024"),
         mode => panic!("no such mode: {mode}"),
     }
 }
@@ -125,8 +128,14 @@ impl Medium for Wire {
     }
 
     fn host_sends(&mut self, frame: &[u8]) -> Option<u16> {
-        let _ = frame;
+        let socket = sender(&self.near);
+        socket.send_frame(frame).unwrap();
         None
+    }
+
+    fn calm(&self) -> Duration {
+        // An emulated device takes its time.
+        Duration::from_millis(150)
     }
 
     fn lost_before(&mut self) -> u64 {
