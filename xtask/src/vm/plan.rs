@@ -76,7 +76,7 @@ fn contract(driver: &str, other: &str, mode: &str) -> Program {
 /// (igb_xdp_setup): hence the length of a sample.
 fn sockets(driver: &str) -> [Program; 3] {
     ["rxdrop", "txpush", "l2fwd"].map(|case| {
-        let bench = "wirelane bench sockets --samples 1 --size 64";
+        let bench = "wirelane bench sockets --all --samples 1 --size 64";
         let ports = [0, 1].map(|queue| format!("--port xdp:{driver}0@{queue}?mode=zerocopy"));
         let subject = format!("{bench} --json --seconds 3s --case {case} {}", ports.join(" "));
         let load =

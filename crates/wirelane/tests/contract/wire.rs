@@ -124,7 +124,10 @@ impl Medium for Wire {
     }
 
     fn observe(&mut self) -> Vec<Observed> {
-        hear(&mut self.ears, &mut self.batch)
+        let mut observed = hear(&mut self.ears, &mut self.batch);
+        // The queue is the one of the far end, which knows nothing of ours.
+        observed.iter_mut().for_each(|frame| frame.queue = None);
+        observed
     }
 
     fn host_sends(&mut self, frame: &[u8]) -> Option<u16> {
