@@ -91,8 +91,11 @@ fn in_guest(arguments: &Arguments) -> Outcome {
 
 fn attempt(arguments: &Arguments) -> Result<Outcome, String> {
     let filter = arguments.filter.as_deref().unwrap_or_default();
-    let programs: Vec<_> =
-        plan::all().into_iter().filter(|program| program.name.contains(filter)).collect();
+    let chosen = |program: &Program| match filter {
+        "" => !program.on_request,
+        _ => program.name.contains(filter),
+    };
+    let programs: Vec<_> = plan::all().into_iter().filter(chosen).collect();
     if programs.is_empty() {
         return Err(format!("no program of the guest has {filter:?} in its name; see --list"));
     }

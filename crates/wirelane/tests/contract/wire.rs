@@ -43,7 +43,9 @@ fn on_wire() -> OnInterface<Wire> {
     let queues = wire.flows.len() as u16;
     match env::var("WIRELANE_CONTRACT_MODE").unwrap().as_str() {
         "packet" => beds::packet::on(wire, queues, true),
-        "zerocopy" => beds::xdp::on(wire, queues, "zerocopy", "?mode=zerocopy&ring=512&frames=1024"),
+        "zerocopy" => {
+            beds::xdp::on(wire, queues, "zerocopy", "?mode=zerocopy&ring=512&frames=1024")
+        }
         "native" => beds::xdp::on(wire, queues, "native", "?mode=native&ring=512&frames=1024"),
         "generic" => beds::xdp::on(wire, queues, "generic", "?mode=generic&ring=512&frames=1024"),
         mode => panic!("no such mode: {mode}"),

@@ -134,7 +134,10 @@ impl Config {
     pub(super) fn shape(&self, device: &Device) -> Shape {
         let longest = device.mtu.saturating_add(LINK_HEADER);
         let taken = XDP_PACKET_HEADROOM + self.headroom;
-        let frame = self.frame.unwrap_or(if longest + taken <= XDP_UMEM_MIN_CHUNK_SIZE {
+        let zero_copy_room = |frame: u32| (frame - taken) / unit(device) * unit(device);
+        let small = longest + taken <= XDP_UMEM_MIN_CHUNK_SIZE
+            && (!self.may_be_zero_copy() || longest <= zero_copy_room(XDP_UMEM_MIN_CHUNK_SIZE));
+        let frame = self.frame.unwrap_or(if small {
             XDP_UMEM_MIN_CHUNK_SIZE
         } else {
             page_size().min(4096) as u32
@@ -154,7 +157,12 @@ impl Config {
             pieces,
             longest: longest.min(most),
             fits: longest <= if pieces { most } else { room },
+            fits_zero_copy: pieces || longest <= zero_copy_room(frame),
         }
+    }
+
+    fn may_be_zero_copy(&self) -> bool {
+        self.mode.is_none_or(Mode::is_zero_copy)
     }
 
     /// The pools of a queue, as far as it needs them.
@@ -162,7 +170,7 @@ impl Config {
     /// With zero copy a driver receives everything on the queue into the socket's chunks, the packets of
     /// the host as well: a queue that only sends has some for those. The kernel keeps them.
     pub(super) fn pools(&self, shape: &Shape, receive: bool, transmit: bool) -> Pools {
-        let zero_copy = self.mode.is_none_or(Mode::is_zero_copy);
+        let zero_copy = self.may_be_zero_copy();
         let config = |chunks, chunk_size, headroom| PoolConfig {
             chunks,
             chunk_size,
@@ -197,6 +205,8 @@ pub(super) struct Shape {
     pub(super) longest: u32,
     /// Whether every packet within the MTU can be received.
     pub(super) fits: bool,
+    /// The same in zero copy, where some devices use a part of each chunk only.
+    pub(super) fits_zero_copy: bool,
 }
 
 /// The pools of one queue.
@@ -216,6 +226,16 @@ impl Pools {
         let pools = [&self.rx, &self.whole, &self.tx];
         let bytes = |pool: &PoolConfig| Region::bytes_for(pool.chunks, pool.chunk_size);
         pools.into_iter().flatten().map(bytes).sum()
+    }
+}
+
+/// Bytes in whose multiples a device counts how much of a chunk it may fill in zero copy: the field
+/// BSIZEPKT of SRRCTL has units of 1 KiB (`igb_setup_srrctl`, `igc_configure_rx_ring`,
+/// `ixgbe_configure_srrctl`). Longer packets it would cut.
+fn unit(device: &Device) -> u32 {
+    match device.hardware.as_deref() {
+        Some("igb" | "igc" | "ixgbe") => 1024,
+        _ => 1,
     }
 }
 

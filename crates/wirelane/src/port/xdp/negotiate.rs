@@ -111,6 +111,15 @@ impl Prospects {
         }
         let features = self.features?;
         if mode.is_zero_copy() {
+            if receive && !shape.fits_zero_copy {
+                let cause = format!(
+                    "in zero copy {driver} would cut packets of its MTU of {} bytes to fit frames of {} bytes",
+                    device.mtu, shape.frame
+                );
+                return Some(
+                    refusal(name, cause, Errno::MSGSIZE).help("take larger frames (frame=4096)"),
+                );
+            }
             if !features.zero_copy() {
                 let cause = format!("{driver} has no zero copy as the interface is set up");
                 return Some(refusal(name, cause, Errno::OPNOTSUPP));
