@@ -28,7 +28,7 @@ pub fn copy(target: &mut [u8], source: &[u8]) -> Result<Sum, WireError> {
 }
 
 /// Sums `source`, and copies it to `target`, of the same length, if `COPY`.
-#[inline]
+#[inline(always)]
 fn run<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     match x86::level() {

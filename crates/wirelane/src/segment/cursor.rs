@@ -72,6 +72,7 @@ pub enum Stop {
 
 impl Cursor {
     /// Plans to send `payload` bytes of `frame` per frame, each of segments of `mss`.
+    #[inline(always)]
     pub(super) fn new(
         frame: &[u8],
         layout: &Layout,
@@ -214,7 +215,7 @@ impl Cursor {
         self.position + skip..end
     }
 
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, header: &mut [u8], payload: Range<usize>, sum: Sum) -> Segment {
         let last = payload.end == self.frame_len;
         let piece = template::Piece {

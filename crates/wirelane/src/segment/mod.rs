@@ -213,6 +213,7 @@ impl Segmenter {
         Ok(verdict)
     }
 
+    #[inline(always)]
     fn plan_cut(&mut self, frame: &[u8], offload: &Offload) -> Result<Verdict, Refusal> {
         let layout = Layout::parse(frame, offload)?;
         let v6 = matches!(layout.innermost(), Layer::Ipv6 { .. });

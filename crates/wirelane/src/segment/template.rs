@@ -121,6 +121,9 @@ enum Fix {
 
 impl Template {
     /// Takes the headers of a frame that is to be cut.
+    ///
+    /// Always inlined, as what it calls: so a template is made in its place and not moved there.
+    #[inline(always)]
     pub(super) fn new(
         frame: &[u8],
         layout: &Layout,
@@ -402,6 +405,7 @@ impl Template {
         }
     }
 
+    #[inline(always)]
     fn segments(
         frame: &[u8],
         layout: &Layout,
@@ -611,6 +615,7 @@ fn pseudo(
 }
 
 /// The first `len` bytes of a frame as a header block.
+#[inline(always)]
 fn block(frame: &[u8], len: usize) -> Result<([u8; MAX_HEADER], usize), Refusal> {
     let mut block = [0; MAX_HEADER];
     let headers = frame.get(..len).ok_or(Refusal::ChecksumPlace)?;
