@@ -74,12 +74,14 @@
 //! | [`privilege`] | giving privileges away once everything is open |
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
+pub mod checksum;
 pub mod error;
 pub mod frame;
 pub mod mask;
 pub mod pool;
 pub mod qdisc;
 pub mod ring;
+pub mod segment;
 pub mod stats;
 pub mod sync;
 
@@ -87,8 +89,6 @@ pub mod sync;
 pub mod bench;
 #[cfg(not(loom))]
 pub mod capture;
-#[cfg(not(loom))]
-pub mod checksum;
 #[cfg(not(loom))]
 pub mod filter;
 #[cfg(not(loom))]
@@ -105,8 +105,6 @@ pub mod placement;
 pub mod port;
 #[cfg(not(loom))]
 pub mod privilege;
-#[cfg(not(loom))]
-pub mod segment;
 #[cfg(not(loom))]
 mod threads;
 

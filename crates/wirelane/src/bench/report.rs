@@ -141,8 +141,17 @@ impl Better {
         if metric.ends_with("_per_s") || metric.contains("_under_") || metric == "speedup" {
             return Some(Self::Higher);
         }
-        let costs =
-            ["ns_", "cycles_", "cpu_", "user_", "system_", "locks_", "cas_retries_", "lost_"];
+        let costs = [
+            "ns_",
+            "cycles_",
+            "cost_",
+            "cpu_",
+            "user_",
+            "system_",
+            "locks_",
+            "cas_retries_",
+            "lost_",
+        ];
         let is_cost = costs.iter().any(|cost| metric.starts_with(cost)) || metric == "budget_share";
         is_cost.then_some(Self::Lower)
     }

@@ -37,7 +37,7 @@ fn loom_ring_two_producers() {
             let (mut tx, mut left) = thread.join().unwrap();
             drain(&mut rx, &mut got, 2);
             tx.enqueue_bulk(&mut left);
-            assert_eq!(left, []);
+            assert!(left.is_empty());
         }
         drain(&mut rx, &mut got, 2);
         assert_eq!(of(10, &got), [10, 11]);

@@ -1,0 +1,557 @@
+//! The suite `capture`: source 000's six conditions, with one thread and with one per queue.
+//!
+//! Packets are only read, written to memory (`/dev/shm`), or written to a disk; each by a port that copies
+//! (`packet:`, a ring of AF_PACKET), by one that does not (`xdp:`), and from the simulated interface, which
+//! costs next to nothing and shows what the capture itself can do. `single` is a capture whose queues
+//! are all on one thread (source 000: test_sqbpf), `multi` one with a thread per queue (test_mqbpf).
+//!
+//! Cycles per packet are split as the source's programs print them: spent processing (user space), in system
+//! calls, both together (not sleeping), and from receiving a batch until its memory was given back.
+//! Cycles are those of the time stamp counter. A sender of ours runs on the same CPUs; its time is not
+//! counted, but while it runs nothing else does on that CPU.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use wirelane_os::clock::{self, CpuTime};
+
+use super::live::{LiveSender, Pace, Sending};
+use super::report::{Param, Params, Report, Row, Skipped, Source};
+use crate::capture::WriterOptions;
+use crate::capture::live::{Capture, CaptureConfig, CaptureOutcome, OutputConfig};
+use crate::error::{Error, Result};
+use crate::frame::Batch;
+use crate::lab::{Lab, LabConfig, Site};
+use crate::mask::{QueueMask, QueueSet};
+use crate::port::sim::Stream;
+use crate::port::{
+    self, Control, FrameCounts, OpenOptions, Port, PortInfo, Readiness, Receive, Rx, Spec, Take, Tx,
+};
+
+const SUITE: &str = "capture";
+/// Queues of every port: as many as there are senders.
+const QUEUES: u16 = 2;
+/// A run ends before it has written more than this.
+const MOST_BYTES: u64 = 1 << 30;
+const FLOWS: u64 = 64;
+
+/// What to measure, and how thoroughly.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Rounds: samples of every figure.
+    pub samples: usize,
+    /// How long one sample takes, at least.
+    pub window: Duration,
+    /// No round begins that would end later than this.
+    pub limit: Option<Duration>,
+    /// A folder on the disk to write to; without, that is skipped.
+    pub disk: Option<PathBuf>,
+}
+
+impl Plan {
+    /// A few minutes.
+    pub fn full() -> Self {
+        Self { samples: 5, window: Duration::from_secs(1), limit: None, disk: None }
+    }
+
+    /// Less than a minute.
+    pub fn quick() -> Self {
+        let limit = Some(Duration::from_secs(50));
+        Self { samples: 3, window: Duration::from_millis(100), limit, ..Self::full() }
+    }
+}
+
+/// Where packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    None,
+    Memory,
+    Disk,
+}
+
+impl Target {
+    const ALL: [Self; 3] = [Self::None, Self::Memory, Self::Disk];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+        }
+    }
+}
+
+/// One condition, and what came of it.
+struct Case {
+    port: &'static str,
+    target: Target,
+    single: bool,
+    size: u64,
+    samples: Vec<Sample>,
+    refused: Option<Error>,
+}
+
+/// What one run brought.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    packets: u64,
+    dropped: Option<u64>,
+    bytes: u64,
+    elapsed: Duration,
+    cpu: CpuTime,
+    /// Nanoseconds from receiving to giving back, over all batches.
+    held_ns: u64,
+}
+
+/// Measures what `plan` says, and adds the rows to `report`.
+///
+/// `progress` is told the round and what is measured next; `stop` ends the run early, with what
+/// was measured until then.
+///
+/// # Errors
+/// None that a row of its own could not say: what cannot be measured is skipped with its reason.
+pub fn capture(
+    plan: &Plan,
+    report: &mut Report,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(u32, &str),
+) -> Result<()> {
+    let bed = Bed::new(plan, report);
+    let mut cases = bed.cases(report);
+    let (begin, mut longest) = (Instant::now(), Duration::ZERO);
+    let rounds = u32::try_from(plan.samples).unwrap_or(u32::MAX).max(1);
+    'rounds: for round in 1..=rounds {
+        let started = Instant::now();
+        if plan.limit.is_some_and(|limit| begin.elapsed() + longest > limit) {
+            break;
+        }
+        for case in cases.iter_mut().filter(|case| case.refused.is_none()) {
+            if stop.load(Ordering::Relaxed) {
+                break 'rounds;
+            }
+            progress(round, &case.name());
+            match bed.run(case, plan.window, stop) {
+                Ok(sample) => case.samples.push(sample),
+                Err(error) => case.refused = Some(error),
+            }
+        }
+        longest = longest.max(started.elapsed());
+    }
+    for case in &cases {
+        report.rows.extend(case.rows(report.machine.cycles_per_ns));
+        if let Some(error) = &case.refused {
+            let skipped = Skipped { suite: SUITE, case: case.port, reason: error.to_string() };
+            if !report.skipped.contains(&skipped) {
+                report.skipped.push(skipped);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where the ports and the files are.
+struct Bed {
+    lab: Option<Lab>,
+    memory: Option<Folder>,
+    disk: Option<Folder>,
+}
+
+impl Bed {
+    fn new(plan: &Plan, report: &mut Report) -> Self {
+        let mut skip = |case, error: Error| {
+            let reason = error.to_string();
+            report.skipped.push(Skipped { suite: SUITE, case, reason });
+        };
+        let lab = || {
+            let lab = Lab::new(LabConfig { queues: QUEUES, ..LabConfig::default() })?;
+            // What the sender redirects arrives at packet sockets, too.
+            lab.far.set_gro(true)?;
+            Ok(lab)
+        };
+        let lab = match lab() {
+            Ok(lab) => Some(lab),
+            Err(error) => {
+                skip("packet", error);
+                None
+            }
+        };
+        let mut folder = |case, path: Option<&Path>| match path.map(Folder::new) {
+            Some(Ok(folder)) => Some(folder),
+            Some(Err(error)) => {
+                skip(case, error);
+                None
+            }
+            None => None,
+        };
+        let memory = folder("memory", Some(Path::new("/dev/shm")));
+        let disk = folder("disk", plan.disk.as_deref());
+        Self { lab, memory, disk }
+    }
+
+    fn cases(&self, report: &mut Report) -> Vec<Case> {
+        let mut cases = Vec::new();
+        let ports: &[&'static str] =
+            if self.lab.is_some() { &["sim", "packet", "xdp"] } else { &["sim"] };
+        if self.disk.is_none() {
+            let reason = "no folder on a disk was named".to_owned();
+            report.skipped.push(Skipped { suite: SUITE, case: "disk", reason });
+        }
+        for port in ports {
+            for target in Target::ALL {
+                if target != Target::None && self.folder(target).is_none() {
+                    continue;
+                }
+                for size in [64, 1500] {
+                    for single in [true, false] {
+                        let (samples, refused) = (Vec::new(), None);
+                        cases.push(Case { port, target, single, size, samples, refused });
+                    }
+                }
+            }
+        }
+        cases
+    }
+
+    fn folder(&self, target: Target) -> Option<&Folder> {
+        match target {
+            Target::None => None,
+            Target::Memory => self.memory.as_ref(),
+            Target::Disk => self.disk.as_ref(),
+        }
+    }
+
+    fn run(&self, case: &Case, window: Duration, stop: &AtomicBool) -> Result<Sample> {
+        let lab = self.lab.as_ref().filter(|_| case.port != "sim");
+        let spec: Spec = match lab {
+            Some(lab) => format!("{}:{}", case.port, lab.far.interface()),
+            None => format!("sim:{QUEUES}?size={}&flows=256", case.size),
+        }
+        .parse()?;
+        let options = OpenOptions {
+            mask: QueueMask { rx: QueueSet::All, ..QueueMask::NONE },
+            take: Take::All,
+            ..OpenOptions::default()
+        };
+        let open = || port::open(&spec, &options);
+        let port = match lab {
+            Some(lab) => lab.far.inside(open)??,
+            None => open()?,
+        };
+        let output = self.folder(case.target).map(|folder| {
+            let path = folder.0.join("capture.pcapng");
+            OutputConfig { options: WriterOptions::of_path(&path), path, split: !case.single }
+        });
+        let config = CaptureConfig { output, single: case.single, ..CaptureConfig::default() };
+        let held = Arc::new(AtomicU64::new(0));
+        let timed = Timed { inner: port, held: Arc::clone(&held) };
+        let (before, begin) = (clock::process_cpu(), Instant::now());
+        let capture = Capture::start(Box::new(timed), &config)?;
+        let senders = lab.map(|lab| senders(&lab.near, case.size)).transpose()?;
+        self.wait(&capture, case, begin + window, stop);
+        let mut sent = CpuTime::default();
+        for sender in senders.into_iter().flatten() {
+            let cpu = sender.stop()?.cpu;
+            sent = CpuTime { user: sent.user + cpu.user, system: sent.system + cpu.system };
+        }
+        let outcome = capture.join();
+        let (elapsed, cpu) = (begin.elapsed(), clock::process_cpu().since(before));
+        if let Some(folder) = self.folder(case.target) {
+            folder.clear();
+        }
+        sample(outcome, elapsed, cpu.since(sent), held.load(Ordering::Relaxed))
+    }
+
+    /// Until `end`, or there is enough in the file.
+    fn wait(&self, capture: &Capture, case: &Case, end: Instant, stop: &AtomicBool) {
+        const SLICE: Duration = Duration::from_millis(5);
+        let most = MOST_BYTES / (case.size + 32);
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let full = case.target != Target::None && capture.written() >= most;
+            let stopped = stop.load(Ordering::Relaxed);
+            if left.is_zero() || full || stopped || capture.wait(left.min(SLICE)) {
+                return;
+            }
+        }
+    }
+}
+
+/// A sender for every queue of the other end: it arrives on the queue of the sender's CPU.
+fn senders(site: &Site, size: u64) -> Result<Vec<Sending>> {
+    let spec: Spec = format!("sim:1?flows={FLOWS}&size={size}").parse()?;
+    let stream = Stream::new(&spec)?;
+    let frames: Vec<_> = (0..FLOWS).map(|k| stream.packet(k).bytes).collect();
+    let cpus = wirelane_os::affinity::allowed_cpus().unwrap_or_default();
+    let start = |cpu: u32| {
+        let pace = Pace { cpu: Some(cpu), ..Pace::default() };
+        LiveSender::new(site.interface(), &frames).and_then(|sender| sender.start(pace))
+    };
+    let queue = |queue| cpus.iter().copied().find(move |cpu| cpu % u32::from(QUEUES) == queue);
+    let cpus = (0..u32::from(QUEUES)).filter_map(queue);
+    site.inside(|| cpus.map(start).collect::<Result<Vec<_>>>())?
+}
+
+fn sample(
+    outcome: CaptureOutcome,
+    elapsed: Duration,
+    cpu: CpuTime,
+    held_ns: u64,
+) -> Result<Sample> {
+    if let Some(error) = outcome.errors.into_iter().next() {
+        return Err(error);
+    }
+    let packets = outcome.queues.iter().map(|queue| queue.packets).sum();
+    let dropped = outcome.queues.iter().map(|queue| queue.dropped.total()).sum();
+    let bytes = outcome.queues.iter().map(|queue| queue.bytes.unwrap_or(0)).sum();
+    Ok(Sample { packets, dropped, bytes, elapsed, cpu, held_ns })
+}
+
+impl Case {
+    fn name(&self) -> String {
+        let threads = if self.single { "one thread" } else { "a thread per queue" };
+        let target = match self.target {
+            Target::None => "reading",
+            Target::Memory => "writing to memory",
+            Target::Disk => "writing to disk",
+        };
+        format!("{} {target}, {threads}, {} bytes", self.port, self.size)
+    }
+
+    fn rows(&self, cycles_per_ns: Option<f64>) -> Vec<Row> {
+        if self.samples.is_empty() {
+            return Vec::new();
+        }
+        let params = Params(vec![
+            ("port", Param::Text(self.port)),
+            ("target", Param::Text(self.target.as_str())),
+            ("size", Param::Number(self.size)),
+            ("queues", Param::Number(QUEUES.into())),
+        ]);
+        let row = |metric, unit, samples: Vec<f64>, source| Row {
+            suite: SUITE,
+            case: if self.single { "single" } else { "multi" },
+            peer: None,
+            params: params.clone(),
+            metric,
+            unit,
+            samples,
+            source,
+        };
+        let each = |of: &dyn Fn(&Sample) -> f64| self.samples.iter().map(of).collect::<Vec<_>>();
+        let mut rows = vec![
+            row(
+                "bits_per_s",
+                "bit/s",
+                each(&|s| s.bytes as f64 * 8.0 / s.seconds()),
+                self.source(),
+            ),
+            row("packets_per_s", "1/s", each(&|s| s.packets as f64 / s.seconds()), None),
+            row("packets_received", "1", each(&|s| s.packets as f64), None),
+        ];
+        if self.samples.iter().all(|sample| sample.dropped.is_some()) {
+            let dropped = each(&|s| s.dropped.unwrap_or(0) as f64);
+            rows.push(row("packets_dropped", "1", dropped, None));
+        }
+        let (scale, unit) = cycles_per_ns.map_or((1.0, "ns"), |cycles| (cycles, "cycles"));
+        let per = |of: &dyn Fn(&Sample) -> f64| each(&|s| of(s) * scale / s.packets.max(1) as f64);
+        let ns = |time: Duration| time.as_nanos() as f64;
+        let split: [(&'static str, Vec<f64>); 4] = [
+            ("cost_processing", per(&|s| ns(s.cpu.user))),
+            ("cost_in_system_calls", per(&|s| ns(s.cpu.system))),
+            ("cost_not_sleeping", per(&|s| ns(s.cpu.total()))),
+            ("cost_until_reclaimed", per(&|s| s.held_ns as f64)),
+        ];
+        rows.extend(split.map(|(metric, samples)| row(metric, unit, samples, None)));
+        rows
+    }
+
+    /// The figure of source 000 on its 10 Gbit/s card.
+    fn source(&self) -> Option<Source> {
+        let (multi, single) = match (self.port, self.target, self.size) {
+            ("packet", Target::None, 1500) => (5303.09, 3959.83),
+            ("packet", Target::Memory, 1500) => (1061.25, 204.78),
+            ("packet", Target::Disk, 1500) => (119.91, 101.20),
+            ("xdp", Target::None, 1500) => (4772.92, 3173.20),
+            ("xdp", Target::Memory, 1500) => (306.90, 317.81),
+            ("xdp", Target::Disk, 1500) => (174.02, 138.07),
+            _ => return None,
+        };
+        let value = if self.single { single } else { multi };
+        Some(Source { document: "000", value, unit: "Mbit/s" })
+    }
+}
+
+impl Sample {
+    fn seconds(&self) -> f64 {
+        self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+}
+
+/// A folder of our own in another one; it goes with the value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(parent: &Path) -> Result<Self> {
+        let path = parent.join(format!("wirelane-bench-{}", std::process::id()));
+        match fs::create_dir(&path) {
+            Ok(()) => Ok(Self(path)),
+            Err(error) => Err(Error::io(path.display().to_string(), "create", error)),
+        }
+    }
+
+    fn clear(&self) {
+        let Ok(entries) = fs::read_dir(&self.0) else { return };
+        for entry in entries.flatten() {
+            // What stays goes with the folder.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A port whose receiving ends say how long their frames were in use.
+struct Timed {
+    inner: Box<dyn Port>,
+    held: Arc<AtomicU64>,
+}
+
+impl Port for Timed {
+    fn info(&self) -> &PortInfo {
+        self.inner.info()
+    }
+
+    fn rx(&mut self) -> Vec<Rx> {
+        let timed = |rx: Rx| {
+            rx.wrap(|inner, _| TimedRx {
+                inner,
+                since: None,
+                total: 0,
+                held: Arc::clone(&self.held),
+            })
+        };
+        self.inner.rx().into_iter().map(timed).collect()
+    }
+
+    fn tx(&mut self) -> Vec<Tx> {
+        self.inner.tx()
+    }
+
+    fn start(&mut self) -> Result<()> {
+        self.inner.start()
+    }
+
+    fn control(&self) -> Arc<dyn Control> {
+        self.inner.control()
+    }
+
+    fn frames(&self) -> FrameCounts {
+        self.inner.frames()
+    }
+
+    fn is_endless(&self) -> bool {
+        self.inner.is_endless()
+    }
+
+    fn late_notes(&self) -> Vec<String> {
+        self.inner.late_notes()
+    }
+}
+
+struct TimedRx {
+    inner: Box<dyn Receive>,
+    /// When the batch that is in use was received.
+    since: Option<u64>,
+    total: u64,
+    held: Arc<AtomicU64>,
+}
+
+impl TimedRx {
+    /// The consumer has given its batch back before it asks again.
+    #[inline]
+    fn given_back(&mut self) {
+        if let Some(since) = self.since.take() {
+            self.total += clock::monotonic_ns().saturating_sub(since);
+        }
+    }
+}
+
+impl Receive for TimedRx {
+    fn receive(&mut self, batch: &mut Batch) -> usize {
+        self.given_back();
+        let n = self.inner.receive(batch);
+        if n > 0 {
+            self.since = Some(clock::monotonic_ns());
+        }
+        n
+    }
+
+    fn readiness(&mut self) -> Result<Readiness<'_>> {
+        self.given_back();
+        self.inner.readiness()
+    }
+
+    fn watermark(&self) -> u64 {
+        self.inner.watermark()
+    }
+}
+
+impl Drop for TimedRx {
+    fn drop(&mut self) {
+        self.held.fetch_add(self.total, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_condition_of_the_simulated_interface() {
+        let folder = std::env::temp_dir();
+        let plan = Plan {
+            samples: 1,
+            window: Duration::from_millis(30),
+            limit: None,
+            disk: Some(folder.clone()),
+        };
+        let mut report = Report::new("test".into());
+        capture(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+        let of = |port: &'static str, metric: &str| {
+            let port = ("port", Param::Text(port));
+            let rows = report.rows.iter();
+            rows.filter(|row| row.params.0.contains(&port) && row.metric == metric).count()
+        };
+        // Three targets, two sizes, one thread and several.
+        assert_eq!((of("sim", "bits_per_s"), of("sim", "cost_until_reclaimed")), (12, 12));
+        // As root the others too, otherwise they are skipped.
+        let skipped = report.skipped.iter().any(|skipped| skipped.case == "packet");
+        assert_eq!(
+            of("packet", "packets_per_s"),
+            if skipped { 0 } else { 12 },
+            "{:?}",
+            report.skipped
+        );
+        assert_eq!(
+            of("xdp", "packets_per_s"),
+            if skipped { 0 } else { 12 },
+            "{:?}",
+            report.skipped
+        );
+        for row in &report.rows {
+            let [least, ..] = row.summary().unwrap();
+            // A short run may spend less than a tick in the kernel, or lose nothing.
+            let may_be_none = ["packets_dropped", "cost_in_system_calls"].contains(&row.metric);
+            assert!(least > 0.0 || may_be_none, "{row:?}");
+        }
+        let left = format!("wirelane-bench-{}", std::process::id());
+        assert!(!folder.join(&left).exists() && !Path::new("/dev/shm").join(left).exists());
+    }
+}
