@@ -4,15 +4,16 @@ mod all;
 mod compare;
 
 use std::io::{self, IsTerminal, Write as _};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use wirelane::bench::filter;
 use wirelane::bench::report::Report;
 use wirelane::bench::sockets::{self, Kind};
 use wirelane::bench::suite::{self, Plan};
+use wirelane::bench::{capture, filter, scaling};
 use wirelane::mask::MAX_QUEUES;
 use wirelane::placement::Placement;
 use wirelane::{Error, QueueSet, Result};
@@ -25,9 +26,11 @@ use crate::session::Signals;
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Suite {
     All(all::AllArgs),
+    Capture(CaptureArgs),
     Compare(compare::CompareArgs),
     Filter(FilterArgs),
     Qdisc(QdiscArgs),
+    Scaling(ScalingArgs),
     Sockets(SocketsArgs),
 }
 
@@ -113,6 +116,45 @@ pub(crate) struct FilterArgs {
     samples: Option<u32>,
 }
 
+/// Measure capturing in the six conditions of "Multiqueue support for bpf" (2011): reading, writing to
+/// memory and to disk, with copying and without, with one thread and with one per queue.
+///
+/// The simulated interface needs no privilege. As root, packets pass between two network namespaces that are
+/// made for it and end with it. Cycles per packet are split into processing, system calls, both, and the
+/// time until a batch's memory was given back.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CaptureArgs {
+    /// A folder on the disk to write to; without it that condition is left out
+    #[arg(long, value_name = "DIR")]
+    disk: Option<PathBuf>,
+    /// Take less than a minute instead of several; the figures vary more
+    #[arg(long)]
+    quick: bool,
+    /// Print one JSON object (schema wirelane.bench/1) instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Measure every figure N times: 5 by default, 3 with --quick
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    samples: Option<u32>,
+}
+
+/// Measure one queue to as many as there are CPUs, each with a thread, on the simulated interface.
+///
+/// What the Universal Scalability Law makes of it for more CPUs than the machine has stands apart, as
+/// rx-projected: a projection, no measurement.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ScalingArgs {
+    /// Take a few seconds; the figures vary more
+    #[arg(long)]
+    quick: bool,
+    /// Print one JSON object (schema wirelane.bench/1) instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Measure every figure N times: 5 by default, 3 with --quick
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    samples: Option<u32>,
+}
+
 /// What is done with packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Case {
@@ -134,6 +176,21 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
     match suite {
         Suite::All(args) => all::run(args),
         Suite::Compare(args) => compare::run(args),
+        Suite::Capture(args) => {
+            let mut plan = if args.quick { capture::Plan::quick() } else { capture::Plan::full() };
+            plan.samples = args.samples.map_or(plan.samples, |samples| samples as usize);
+            plan.disk.clone_from(&args.disk);
+            measure(args.json, plan.samples, |report, stop, progress| {
+                capture::capture(&plan, report, stop, progress)
+            })
+        }
+        Suite::Scaling(args) => {
+            let mut plan = if args.quick { sockets::Plan::quick() } else { sockets::Plan::full() };
+            plan.samples = args.samples.map_or(plan.samples, |samples| samples as usize);
+            measure(args.json, plan.samples, |report, stop, progress| {
+                scaling::scaling(&plan, report, stop, progress)
+            })
+        }
         Suite::Qdisc(args) => {
             let mut plan = if args.quick { Plan::QUICK } else { Plan::FULL };
             plan.samples = args.samples.map_or(plan.samples, |samples| samples as usize);

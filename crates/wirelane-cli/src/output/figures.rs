@@ -188,7 +188,7 @@ fn wrap(title: &str, width: usize) -> Vec<String> {
 fn cell(row: &Row, spread: bool) -> String {
     let Some([low, median, high]) = row.summary() else { return String::new() };
     let number = |value: f64| match row.unit {
-        "1/s" => scaled(value),
+        "1/s" | "bit/s" => scaled(value),
         _ if row.metric.ends_with("_share") => format!("{:.0} %", value * 100.0),
         _ if value.abs() >= 100.0 => format!("{value:.0}"),
         "1" => format!("{value:.3}"),

@@ -148,12 +148,12 @@ fn sockets(size: &'static str) -> Table {
 
 /// Source 002: one thread against one per queue.
 fn scaling() -> Table {
-    let cell = |queues, published| Cell {
+    let cell = |cpus, published| Cell {
         published: Some(published),
         ours: Some(Figure {
             suite: "scaling",
             case: "rx",
-            params: vec![("queues", queues)],
+            params: vec![("cpus", cpus)],
             metric: "packets_per_s",
             scale: 1e-6,
         }),
@@ -161,13 +161,13 @@ fn scaling() -> Table {
     Table {
         document: "002",
         title: "Receiving with one queue and with all",
-        setting: "Source: Xeon L5640 (6 cores) and two E5530 (2 × 4 cores), 10 GbE (ixgbe), AF_PACKET. Here: as many \
-                  queues as the source's two columns have the meaning of: one, and one per CPU of this machine.",
+        setting: "Source: Xeon L5640 (6 cores) and two E5530 (2 × 4 cores), 10 GbE (ixgbe), AF_PACKET. Here: the \
+                  simulated interface, with one queue and with one per CPU of this machine.",
         unit: "Mpps",
         columns: &["one queue", "one per core"],
         lines: vec![
-            line("L5640, 6 cores", vec![cell("1", 0.73), cell("all", 4.20)]),
-            line("2 × E5530, 8 cores", vec![cell("1", 0.80), cell("all", 4.60)]),
+            line("L5640, 6 cores", vec![cell("one", 0.73), cell("all", 4.20)]),
+            line("2 × E5530, 8 cores", vec![cell("one", 0.80), cell("all", 4.60)]),
         ],
     }
 }

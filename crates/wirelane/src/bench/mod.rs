@@ -10,6 +10,7 @@ pub mod report;
 pub mod ring;
 pub mod rte_ring;
 pub mod scalability;
+pub mod scaling;
 pub mod segment;
 pub mod sockets;
 pub mod suite;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use wirelane::bench::report::{Report, Skipped};
-use wirelane::bench::{filter, sockets, suite};
+use wirelane::bench::{capture, filter, scaling, sockets, suite};
 use wirelane::{Error, Result};
 
 use super::Tell;
@@ -86,10 +86,23 @@ fn suites(args: &AllArgs) -> Vec<(&'static str, Suite)> {
     let mut qdisc = if args.quick { suite::Plan::QUICK } else { suite::Plan::FULL };
     qdisc.samples = samples.unwrap_or(qdisc.samples);
     let filter = qdisc;
+    let mut capture = if args.quick { capture::Plan::quick() } else { capture::Plan::full() };
+    capture.samples = samples.unwrap_or(capture.samples);
+    // The report's folder is where the user wants large files to be.
+    capture.disk = Some(args.report.clone());
+    let scaling = sockets.clone();
     vec![
+        (
+            "capture",
+            Box::new(move |report, stop, tell| capture::capture(&capture, report, stop, tell)),
+        ),
         (
             "sockets",
             Box::new(move |report, stop, tell| sockets::sockets(&sockets, report, stop, tell)),
+        ),
+        (
+            "scaling",
+            Box::new(move |report, stop, tell| scaling::scaling(&scaling, report, stop, tell)),
         ),
         ("qdisc", Box::new(move |report, stop, tell| suite::qdisc(&qdisc, report, stop, tell))),
         ("filter", Box::new(move |report, stop, tell| filter::filter(&filter, report, stop, tell))),

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use wirelane_os::clock;
 
-use self::worker::{Credit, Lane, Worker};
+use self::worker::{Credit, Lane, OWN, Worker};
 use self::writer::{Finished, Input, Ledger, WriterThread};
 use crate::capture::{CaptureWriter, Source, WriterOptions, Written, split_name};
 use crate::error::{Error, Result};
@@ -263,6 +263,7 @@ impl Capture {
                     filled,
                     spent,
                     empty: Vec::with_capacity(chunks),
+                    own: OWN,
                     credit: Arc::clone(&credit),
                     current: None,
                     watermark: Arc::clone(&watermark),

@@ -18,31 +18,36 @@ const CHUNK: usize = 128 * 1024;
 /// The writer looks for chunks by itself every now and then; it is woken for this many. A wake-up
 /// costs as much as to encode thousands of packets.
 const WORTH_WAKING: usize = 4;
-/// Empty chunks that a lane keeps while nothing comes.
-const KEPT: usize = 4;
+/// Chunks that are a lane's own, whatever the others take: one being filled, one being written, two on
+/// the way. A lane that had none would wait for ever for one of a lane that has ended.
+pub(super) const OWN: usize = 4;
 
-/// The chunks that may still be made, shared by all lanes; touched once per chunk at most.
-pub(super) struct Credit(AtomicUsize);
+/// The chunks that may still be made beyond those that lanes own, shared by all lanes; touched once per
+/// chunk at most.
+pub(super) struct Credit {
+    left: AtomicUsize,
+    total: usize,
+}
 
 impl Credit {
-    /// As many chunks as `bytes` hold, at least `lanes` times as many as a lane needs: one being
-    /// filled, one being written, two on the way.
+    /// As many chunks as `bytes` hold, and at least what the lanes own.
     pub(super) fn new(bytes: usize, lanes: usize) -> Self {
-        Self(AtomicUsize::new((bytes / CHUNK).max(4 * lanes)))
+        let (own, total) = (OWN * lanes, (bytes / CHUNK).max(OWN * lanes));
+        Self { left: AtomicUsize::new(total - own), total }
     }
 
-    /// How many chunks there can be.
+    /// How many chunks there can be, of all lanes together.
     pub(super) fn total(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.total
     }
 
     fn take(&self) -> bool {
         let less = |left: usize| left.checked_sub(1);
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
     fn give_back(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.left.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -55,6 +60,8 @@ pub(super) struct Lane {
     pub(super) spent: Receiver<Chunk>,
     /// Empty chunks; the one used last is used first, while it is still in the cache.
     pub(super) empty: Vec<Chunk>,
+    /// How many of its own chunks are not made yet.
+    pub(super) own: usize,
     /// How many more chunks all lanes together may make.
     pub(super) credit: Arc<Credit>,
     pub(super) current: Option<Chunk>,
@@ -150,6 +157,10 @@ impl Lane {
                 chunk.clear();
                 return Some(chunk);
             }
+            if self.own > 0 {
+                self.own -= 1;
+                return Some(Chunk::new(CHUNK));
+            }
             if self.credit.take() {
                 return Some(Chunk::new(CHUNK));
             }
@@ -164,7 +175,7 @@ impl Lane {
     /// Leaves memory that a burst took to other lanes.
     fn keep_few(&mut self) {
         self.spent.receive(&mut self.empty, usize::MAX);
-        for _ in KEPT.min(self.empty.len())..self.empty.len() {
+        for _ in OWN.min(self.empty.len())..self.empty.len() {
             self.empty.pop();
             self.credit.give_back();
         }
@@ -184,5 +195,23 @@ impl Lane {
     fn announce(&mut self) {
         self.unannounced = 0;
         self.bell.ring();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lanes_own_cannot_be_taken() {
+        for (bytes, lanes, shared) in
+            [(0, 2, 0), (1 << 20, 2, 0), (2 << 20, 2, 8), (2 << 20, 1, 12)]
+        {
+            let credit = Credit::new(bytes, lanes);
+            assert_eq!(std::iter::from_fn(|| credit.take().then_some(())).count(), shared);
+            assert_eq!(credit.total(), shared + OWN * lanes);
+            credit.give_back();
+            assert!(credit.take() && !credit.take());
+        }
     }
 }
