@@ -7,7 +7,8 @@ fn config(chunks: u32, chunk_size: u32) -> PoolConfig {
 }
 
 fn region(pools: &[(u32, u32)]) -> Region {
-    Region::new(pools.iter().map(|(n, size)| Region::bytes_for(*n, *size)).sum(), None).unwrap()
+    Region::new(pools.iter().map(|(n, size)| Region::bytes_for(*n, *size)).sum(), None)
+        .expect("a small region")
 }
 
 fn all(pool: &mut Pool) -> Batch {

@@ -182,7 +182,7 @@ impl Transmit for GsoTx {
         let offered = incoming.len();
         let mut frames = incoming.drain(..);
         // Not a frame more once there is no room: what was not looked at stays with the caller.
-        while let Some(frame) = frames.next() {
+        for frame in frames.by_ref() {
             self.plan(frame);
             if (self.current.is_some() || self.ready.room() == 0) && !self.push() {
                 break;
@@ -237,7 +237,7 @@ mod tests {
         fn transmit(&mut self, batch: &mut Batch) -> usize {
             self.calls += 1;
             // Every third call finds no room.
-            let room = if self.calls % 3 == 0 { 0 } else { self.room };
+            let room = if self.calls.is_multiple_of(3) { 0 } else { self.room };
             let n = room.min(batch.len());
             self.taken.lock().unwrap().extend(batch.drain(n).map(|frame| frame.data().to_vec()));
             n
