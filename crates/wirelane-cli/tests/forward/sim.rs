@@ -143,3 +143,17 @@ fn threads_go_where_they_are_told() {
     let summary = forward(&["sim:4?count=1000", "sim:4?count=1000", "--cpus", "0"]);
     assert_eq!(summary["totals"]["sent"], 2000);
 }
+
+#[test]
+fn a_filter_keeps_back_what_does_not_match() {
+    let ports = ["sim:2?count=6000&proto=mix&seed=3", "sim:2", "--one-way"];
+    let with = |filter: &str| forward(&[&ports[..], &["-f", filter]].concat());
+    let (tcp, rest) = (with("tcp"), with("not tcp"));
+    let total = |summary: &Value, key: &str| number(&summary["totals"][key]);
+    for summary in [&tcp, &rest] {
+        assert_eq!(total(summary, "received"), 6000);
+        assert_eq!(total(summary, "delivered") + total(summary, "filtered"), 6000);
+        assert_eq!(total(summary, "sent"), total(summary, "delivered"));
+    }
+    assert!(total(&tcp, "sent") > 0 && total(&tcp, "sent") == total(&rest, "filtered"));
+}

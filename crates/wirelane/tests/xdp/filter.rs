@@ -1,0 +1,62 @@
+//! A filter in the program: what does not match goes to the host, and each packet meets the old filter or
+//! the new one.
+
+use wirelane::filter::Filter;
+use wirelane_testkit::privileged;
+
+use super::*;
+
+fn filter(text: &str) -> Filter {
+    text.parse().unwrap()
+}
+
+#[test]
+fn privileged_a_filter_changes_while_packets_come() {
+    if !privileged::require() {
+        return;
+    }
+    for mode in MODES {
+        let bench = Bench::new(1, 1500);
+        let query = format!("?mode={mode}");
+        let options = OpenOptions { filter: Some(filter("udp")), ..receiving() };
+        let mut receiver = bench.far(&query, &options);
+        let mut sender = bench.near(&query, &sending());
+        let (mut ends, mut senders) = (receiver.rx(), sender.tx());
+        let control = receiver.control();
+        receiver.start().unwrap();
+        let (mut got, mut expected) = (Vec::new(), Vec::new());
+        for round in 0..40u64 {
+            let is_udp = round % 2 == 0;
+            control.set_filter(Some(&filter(if is_udp { "udp" } else { "tcp" }))).unwrap();
+            let numbers = round * 20..(round + 1) * 20;
+            expected.extend(numbers.clone().filter(|n| (n % 2 == 0) == is_udp));
+            let frame = |n: u64| match n % 2 {
+                0 => packets::udp4(n).build(),
+                _ => packets::tcp4(n).build(),
+            };
+            send(&mut senders[0], numbers.map(frame), || {
+                take(&mut ends[0], &mut got);
+            });
+        }
+        // A wrong one changes nothing.
+        assert!(control.set_filter(Some(&filter("udp udp"))).is_err());
+        got.extend(finish(&*control, &mut ends));
+        let sequences: Vec<u64> = got.iter().map(|got| got.sequence.unwrap()).collect();
+        assert_eq!(sequences, expected, "{mode}");
+    }
+}
+
+#[test]
+fn privileged_the_last_filter_stays_where_all_was_not_asked_for() {
+    if !privileged::require() {
+        return;
+    }
+    let bench = Bench::new(1, 1500);
+    let program = filter("udp").program(1, 65_535).unwrap();
+    let take = Take::Matching(program.into());
+    let receiver = bench.far("?mode=native", &OpenOptions { take, ..OpenOptions::default() });
+    let refused = receiver.control().set_filter(None).unwrap_err();
+    assert!(refused.to_string().contains("every packet"), "{refused}");
+    let all = bench.near("?mode=native", &receiving());
+    all.control().set_filter(None).unwrap();
+}
