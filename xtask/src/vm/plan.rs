@@ -11,8 +11,6 @@ pub(crate) struct Program {
     pub(crate) command: Vec<String>,
     /// Another one that runs as long as the first.
     pub(crate) beside: Option<Vec<String>>,
-    /// Whether it runs only when the filter asks for it.
-    pub(crate) on_request: bool,
     /// How many rates it must report, of each of which something must have moved in zero copy.
     pub(crate) rates: usize,
 }
@@ -69,8 +67,8 @@ fn contract(driver: &str, other: &str, mode: &str) -> Program {
         ("WIRELANE_REQUIRE_PRIVILEGED", "1".to_owned()),
     ];
     let command = format!("{CONTRACT} --test-threads=1 --nocapture");
-    let program = Program::new(format!("contract-{driver}-{mode}"), 200, &command);
-    Program { environment, on_request: true, ..program }
+    let program = Program::new(format!("contract-{driver}-{mode}"), 280, &command);
+    Program { environment, ..program }
 }
 
 /// rxdrop, txpush and l2fwd on each queue of one interface, the other interface sending to it.
@@ -85,7 +83,6 @@ fn sockets(driver: &str) -> [Program; 3] {
         let load =
             format!("{bench} --seconds 60s --case txpush --port xdp:{driver}1?mode=zerocopy");
         Program {
-            on_request: driver != "igb" && case != "txpush",
             beside: (case != "txpush").then(|| words(&load)),
             rates: ports.len(),
             ..Program::new(format!("{case}-{driver}"), 40, &subject)

@@ -98,6 +98,14 @@ fn prepare() -> Result<String> {
     command("/bin/ip", &["link", "set", "lo", "up"])?;
     let interfaces = interfaces()?;
     for name in &interfaces {
+        if let Some(channels) = Ethtool::open(name)?.channels()? {
+            // With queue pairs to spare, virtio_net spreads what it receives over more queues as
+            // soon as a program is attached (virtnet_xdp_set), and the new ones belong to no port.
+            if name.starts_with("virtio") && channels.combined < channels.max_combined {
+                let all = channels.max_combined.to_string();
+                command("/bin/ethtool", &["-L", name, "combined", &all])?;
+            }
+        }
         // Test frames go to stations that do not exist.
         command("/bin/ip", &["link", "set", name, "promisc", "on", "up"])?;
         if name.starts_with("igb") {

@@ -86,6 +86,8 @@ pub(crate) struct Promises {
     pub(crate) held: Held,
     /// Whether a transmitting end can be full, and everything that it took arrives nevertheless.
     pub(crate) fills: bool,
+    /// Whether somebody counts the frames that the medium loses when more come than are taken.
+    pub(crate) counts_losses: bool,
     /// After this time nothing is on its way any more.
     pub(crate) calm: Duration,
     /// The addresses of the port and of its neighbour.

@@ -44,7 +44,11 @@ fn on_wire() -> OnInterface<Wire> {
     match env::var("WIRELANE_CONTRACT_MODE").unwrap().as_str() {
         "packet" => beds::packet::on(wire, queues, true),
         "zerocopy" => {
-            beds::xdp::on(wire, queues, "zerocopy", "?mode=zerocopy&ring=512&frames=1024")
+            let emulated = wire.near.starts_with("igb");
+            let query = "?mode=zerocopy&ring=512&frames=1024";
+            let bed = beds::xdp::on(wire, queues, "zerocopy", query);
+            // The emulated card drops what finds no descriptor, and counts it nowhere.
+            if emulated { bed.that_loses_silently() } else { bed }
         }
         "native" => beds::xdp::on(wire, queues, "native", "?mode=native&ring=512&frames=1024"),
         "generic" => beds::xdp::on(wire, queues, "generic", "?mode=generic&ring=512&frames=1024"),

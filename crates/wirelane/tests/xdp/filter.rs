@@ -53,7 +53,7 @@ fn privileged_the_last_filter_stays_where_all_was_not_asked_for() {
     }
     let bench = Bench::new(1, 1500);
     let program = filter("udp").program(1, 65_535).unwrap();
-    let take = Take::Matching(program.into());
+    let take = Take::Matching(program);
     let receiver = bench.far("?mode=native", &OpenOptions { take, ..OpenOptions::default() });
     let refused = receiver.control().set_filter(None).unwrap_err();
     assert!(refused.to_string().contains("every packet"), "{refused}");

@@ -76,6 +76,15 @@ impl<M> OnInterface<M> {
     }
 }
 
+impl<M> OnInterface<M> {
+    /// On a device that does not count what it has no room for.
+    #[allow(dead_code, reason = "for interfaces that exist, which are another target's")]
+    pub(crate) fn that_loses_silently(mut self) -> Self {
+        self.promises.counts_losses = false;
+        self
+    }
+}
+
 impl<M: Medium + 'static> Bed for OnInterface<M> {
     fn promises(&self) -> &Promises {
         &self.promises

@@ -38,6 +38,7 @@ pub(crate) fn on<M: Medium>(medium: M, queues: u16, fills: bool) -> OnInterface<
         hold: 64,
         held: Held::Blocks,
         fills,
+        counts_losses: true,
         calm: medium.calm(),
         macs: medium.macs(),
     };

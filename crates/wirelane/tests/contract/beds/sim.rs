@@ -47,6 +47,7 @@ impl Cable {
             hold: 256,
             held: Held::Frames,
             fills: false,
+            counts_losses: true,
             calm: Duration::ZERO,
             macs: MACS,
         };

@@ -39,6 +39,7 @@ pub(crate) fn on<M: Medium>(
         hold: 256,
         held: Held::Frames,
         fills: true,
+        counts_losses: true,
         calm: medium.calm(),
         macs: medium.macs(),
     };

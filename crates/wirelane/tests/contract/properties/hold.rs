@@ -89,7 +89,7 @@ pub(crate) fn reception_recovers_when_all_was_held(bed: &mut dyn Bed) -> Verifie
             assert!(!held.is_empty(), "no frames: {}", session.books());
             assert!(session.frames().held() > 0);
             drop(held);
-            session.settle();
+            session.settle_overload();
             // A port that is asked takes what came back, a portion at a time.
             for _ in 0..32 {
                 session.receive();

@@ -151,7 +151,7 @@ pub(crate) fn what_does_not_fit_stays(bed: &mut dyn Bed) -> Verified {
         }
         session.tx[place].flush().unwrap();
         assert_eq!(session.taken[place], number);
-        session.watch();
+        session.watch_overload();
         session.transmit_on(place, 50, short);
         session.watch();
         drop(batch);
