@@ -120,3 +120,16 @@ fn a_filter_changes_while_packets_come() -> Result<()> {
     assert_eq!(port.frames().held(), 0);
     Ok(())
 }
+
+#[test]
+fn privileged_what_a_port_takes_is_known_through_a_filter() {
+    if !wirelane_testkit::privileged::require() {
+        return;
+    }
+    let ns = wirelane_testkit::netns::Namespace::new();
+    let spec = "tap:wl-t?mtu=1400".parse().unwrap();
+    let options = OpenOptions { transmit: true, ..OpenOptions::default() };
+    let port = ns.inside(|| port::open(&spec, &options)).unwrap();
+    let sink = port.sink();
+    assert_eq!((sink.mtu, sink.checksum, sink.gso.tcp4), (1400, true, true));
+}

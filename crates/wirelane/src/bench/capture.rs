@@ -30,6 +30,7 @@ use crate::port::sim::Stream;
 use crate::port::{
     self, Control, FrameCounts, OpenOptions, Port, PortInfo, Readiness, Receive, Rx, Spec, Take, Tx,
 };
+use crate::segment::Sink;
 
 const SUITE: &str = "capture";
 /// Queues of every port: as many as there are senders.
@@ -458,6 +459,10 @@ impl Port for Timed {
 
     fn is_endless(&self) -> bool {
         self.inner.is_endless()
+    }
+
+    fn sink(&self) -> Sink {
+        self.inner.sink()
     }
 
     fn late_notes(&self) -> Vec<String> {

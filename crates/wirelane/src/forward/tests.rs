@@ -6,6 +6,7 @@ use super::*;
 use crate::frame::Batch;
 use crate::port::sim::Sim;
 use crate::port::{Control, OpenOptions, Transmit};
+use crate::segment::Sink;
 
 /// A simulated port whose TX rings take only some frames until they are flushed.
 struct Narrow {
@@ -76,6 +77,10 @@ impl Port for Narrow {
 
     fn control(&self) -> Arc<dyn Control> {
         self.sim.control()
+    }
+
+    fn sink(&self) -> Sink {
+        Sink::unlimited()
     }
 
     fn frames(&self) -> FrameCounts {

@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::filter::{Engine, Filter};
 use crate::frame::Batch;
 use crate::mask::QueueMask;
+use crate::segment::Sink;
 use crate::stats::RxCounters;
 
 /// A port that filters what its backend receives.
@@ -84,6 +85,10 @@ impl<P: Port> Port for FilteredPort<P> {
 
     fn is_endless(&self) -> bool {
         self.inner.is_endless()
+    }
+
+    fn sink(&self) -> Sink {
+        self.inner.sink()
     }
 
     fn late_notes(&self) -> Vec<String> {

@@ -231,9 +231,7 @@ pub trait Port: Send {
     }
 
     /// What its transmitting ends can take.
-    fn sink(&self) -> Sink {
-        Sink { mtu: usize::MAX, ..Sink::ethernet() }
-    }
+    fn sink(&self) -> Sink;
 
     /// What was found out after opening; complete once every receiving end has ended.
     fn late_notes(&self) -> Vec<String> {

@@ -103,6 +103,11 @@ impl Sink {
         Self { mtu: 1500, checksum: false, gso_max: None, gso }
     }
 
+    /// A sink for frames of any length, which leaves everything else to us: it is no wire.
+    pub const fn unlimited() -> Self {
+        Self { mtu: usize::MAX, ..Self::ethernet() }
+    }
+
     /// The longest frame of this kind that the sink cuts itself.
     fn cuts(&self, gso: Gso) -> Option<usize> {
         let takes = match gso {

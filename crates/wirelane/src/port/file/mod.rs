@@ -45,6 +45,7 @@ use crate::capture::{self, CaptureReader, CaptureWriter, LINK_TYPE_ETHERNET, Wri
 use crate::error::{Error, Result};
 use crate::mask::Class;
 use crate::pool::{Pool, PoolConfig, PoolGauge};
+use crate::segment;
 use crate::stats::{RxCounters, TxCounters};
 use crate::sync::Counter;
 
@@ -178,6 +179,10 @@ impl Port for FilePort {
 
     fn control(&self) -> Arc<dyn Control> {
         Arc::clone(&self.switch) as Arc<dyn Control>
+    }
+
+    fn sink(&self) -> segment::Sink {
+        segment::Sink::unlimited()
     }
 
     fn frames(&self) -> FrameCounts {

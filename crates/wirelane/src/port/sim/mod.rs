@@ -51,6 +51,7 @@ use crate::error::Result;
 use crate::mask::Class;
 use crate::pool::{Pool, PoolConfig, PoolGauge};
 use crate::port::spec::Spec;
+use crate::segment;
 use crate::stats::{RxCounters, TxCounters};
 
 pub use self::cable::cable;
@@ -191,6 +192,10 @@ impl Port for Sim {
 
     fn is_endless(&self) -> bool {
         self.endless
+    }
+
+    fn sink(&self) -> segment::Sink {
+        segment::Sink::unlimited()
     }
 
     fn frames(&self) -> FrameCounts {
