@@ -6,6 +6,7 @@ mod forward;
 mod negotiation;
 mod program;
 mod robustness;
+mod soak;
 mod teardown;
 mod traffic;
 
