@@ -9,6 +9,7 @@ mod bad_input;
 mod bridge;
 mod disciplines;
 mod files;
+mod gso;
 mod sim;
 
 use std::collections::HashMap;

@@ -20,7 +20,7 @@ use wirelane_wire::{FlowKey, Protocol, flow::Addresses};
 use super::{Transmit, Tx};
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
-use crate::segment::{Cursor, Gso, Offload, Segmenter, Verdict};
+use crate::segment::{Cursor, Gso, Segmenter, Verdict};
 use crate::stats::TxCounters;
 
 /// Which protocols are cut at one port: source 003's switches. They can be changed at any time.
@@ -50,8 +50,8 @@ impl Switches {
 
     /// What to do with a frame longer than the MTU whose sender said nothing: as source 003, which
     /// cuts whatever does not fit.
-    fn infer(&self, frame: &[u8]) -> Offload {
-        let gso = match FlowKey::parse(frame) {
+    fn infer(&self, frame: &[u8]) -> Gso {
+        match FlowKey::parse(frame) {
             Ok(Some(flow)) => match (flow.protocol, flow.addresses) {
                 (Protocol::TCP, Addresses::V4 { .. }) if self.get().0 => Gso::Tcp4,
                 (Protocol::TCP, Addresses::V6 { .. }) if self.get().0 => Gso::Tcp6,
@@ -59,8 +59,7 @@ impl Switches {
                 _ => Gso::None,
             },
             _ => Gso::None,
-        };
-        Offload { gso, ..Offload::default() }
+        }
     }
 }
 
@@ -147,11 +146,10 @@ impl GsoTx {
 
     /// Decides about one frame.
     fn plan(&mut self, mut frame: Frame) {
-        let offload = match frame.offload() {
-            Some(offload) => offload,
-            None if frame.len() > self.short => self.switches.infer(frame.data()),
-            None => Offload::default(),
-        };
+        let mut offload = frame.offload().unwrap_or_default();
+        if offload.gso == Gso::None && frame.len() > self.short {
+            offload.gso = self.switches.infer(frame.data());
+        }
         match self.segmenter.plan(frame.data(), &offload) {
             Verdict::Pass(left) => {
                 if frame.set_offload(left) {
@@ -222,7 +220,7 @@ mod tests {
 
     use super::*;
     use crate::pool::{Pool, PoolConfig};
-    use crate::segment::Sink;
+    use crate::segment::{Offload, Sink};
     use wirelane_wire::{EtherType, Ethernet, Ipv4, MacAddr, Udp};
 
     /// Takes a few frames per call, and keeps their bytes.
