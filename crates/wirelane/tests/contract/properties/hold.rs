@@ -61,7 +61,7 @@ pub(crate) fn reception_recovers_after_a_pause(bed: &mut dyn Bed) -> Verified {
                 thread::sleep(Duration::from_micros(100));
             }
         }
-        session.settle();
+        session.settle_overload();
         session.exchange(100, mixed);
     }
     session.finish()
