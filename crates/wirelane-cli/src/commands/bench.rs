@@ -34,6 +34,27 @@ pub(crate) enum Suite {
     Sockets(SocketsArgs),
 }
 
+/// How thoroughly to measure, and how to say it: the same for every suite.
+#[derive(Args, Clone, Debug)]
+struct Effort {
+    /// Take less than a minute instead of several; the figures vary more
+    #[arg(long)]
+    quick: bool,
+    /// Print one JSON object (schema wirelane.bench/1) instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Measure every figure N times instead of 5 or 7 times, with --quick 3 or 5
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    samples: Option<u32>,
+}
+
+impl Effort {
+    /// As often as was asked for, or else as the suite does by itself.
+    fn samples(&self, usual: usize) -> usize {
+        self.samples.map_or(usual, |samples| samples as usize)
+    }
+}
+
 /// Measure queueing disciplines with 1 to 8 producers, rings between two cores, and a lock.
 ///
 /// Producers send frames of 64 and 1500 bytes in batches through noqueue, fifo, bulk and lockless
@@ -43,15 +64,8 @@ pub(crate) enum Suite {
 /// (Debian: dpdk-dev). All CPUs are in use meanwhile: leave the machine alone.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct QdiscArgs {
-    /// Take less than a minute instead of several; the figures vary more
-    #[arg(long)]
-    quick: bool,
-    /// Print one JSON object (schema wirelane.bench/1) instead of tables
-    #[arg(long)]
-    json: bool,
-    /// Measure every figure N times: 7 by default, 5 with --quick
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    samples: Option<u32>,
+    #[command(flatten)]
+    effort: Effort,
 }
 
 /// Measure receiving, sending and forwarding through each kind of port, as "AF_XDP, zero-copy
@@ -87,15 +101,8 @@ pub(crate) struct SocketsArgs {
     /// Pin the threads to these CPUs, in turn
     #[arg(long, value_name = "CPUS", value_parser = args::queues)]
     cpus: Option<QueueSet>,
-    /// Take less than a minute instead of several; the figures vary more
-    #[arg(long)]
-    quick: bool,
-    /// Print one JSON object (schema wirelane.bench/1) instead of tables
-    #[arg(long)]
-    json: bool,
-    /// Measure every figure N times: 5 by default, 3 with --quick
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    samples: Option<u32>,
+    #[command(flatten)]
+    effort: Effort,
 }
 
 /// Measure filters: machine code, the interpreter, libpcap's interpreter, and the kernel.
@@ -105,15 +112,8 @@ pub(crate) struct SocketsArgs {
 /// kernel takes root, and its figure, a whole number of nanoseconds, has the cost of its test run.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct FilterArgs {
-    /// Take a few seconds; the figures vary more
-    #[arg(long)]
-    quick: bool,
-    /// Print one JSON object (schema wirelane.bench/1) instead of tables
-    #[arg(long)]
-    json: bool,
-    /// Measure every figure N times: 7 by default, 5 with --quick
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    samples: Option<u32>,
+    #[command(flatten)]
+    effort: Effort,
 }
 
 /// Measure capturing in the six conditions of "Multiqueue support for bpf" (2011): reading, writing to
@@ -127,15 +127,8 @@ pub(crate) struct CaptureArgs {
     /// A folder on the disk to write to; without it that condition is left out
     #[arg(long, value_name = "DIR")]
     disk: Option<PathBuf>,
-    /// Take less than a minute instead of several; the figures vary more
-    #[arg(long)]
-    quick: bool,
-    /// Print one JSON object (schema wirelane.bench/1) instead of tables
-    #[arg(long)]
-    json: bool,
-    /// Measure every figure N times: 5 by default, 3 with --quick
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    samples: Option<u32>,
+    #[command(flatten)]
+    effort: Effort,
 }
 
 /// Measure one queue to as many as there are CPUs, each with a thread, on the simulated interface.
@@ -144,15 +137,8 @@ pub(crate) struct CaptureArgs {
 /// rx-projected: a projection, no measurement.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ScalingArgs {
-    /// Take a few seconds; the figures vary more
-    #[arg(long)]
-    quick: bool,
-    /// Print one JSON object (schema wirelane.bench/1) instead of tables
-    #[arg(long)]
-    json: bool,
-    /// Measure every figure N times: 5 by default, 3 with --quick
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    samples: Option<u32>,
+    #[command(flatten)]
+    effort: Effort,
 }
 
 /// What is done with packets.
@@ -177,37 +163,39 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
         Suite::All(args) => all::run(args),
         Suite::Compare(args) => compare::run(args),
         Suite::Capture(args) => {
-            let mut plan = if args.quick { capture::Plan::quick() } else { capture::Plan::full() };
-            plan.samples = args.samples.map_or(plan.samples, |samples| samples as usize);
+            let mut plan =
+                if args.effort.quick { capture::Plan::quick() } else { capture::Plan::full() };
+            plan.samples = args.effort.samples(plan.samples);
             plan.disk.clone_from(&args.disk);
-            measure(args.json, plan.samples, |report, stop, progress| {
+            measure(args.effort.json, plan.samples, |report, stop, progress| {
                 capture::capture(&plan, report, stop, progress)
             })
         }
         Suite::Scaling(args) => {
-            let mut plan = if args.quick { sockets::Plan::quick() } else { sockets::Plan::full() };
-            plan.samples = args.samples.map_or(plan.samples, |samples| samples as usize);
-            measure(args.json, plan.samples, |report, stop, progress| {
+            let mut plan =
+                if args.effort.quick { sockets::Plan::quick() } else { sockets::Plan::full() };
+            plan.samples = args.effort.samples(plan.samples);
+            measure(args.effort.json, plan.samples, |report, stop, progress| {
                 scaling::scaling(&plan, report, stop, progress)
             })
         }
         Suite::Qdisc(args) => {
-            let mut plan = if args.quick { Plan::QUICK } else { Plan::FULL };
-            plan.samples = args.samples.map_or(plan.samples, |samples| samples as usize);
-            measure(args.json, plan.samples, |report, stop, progress| {
+            let mut plan = if args.effort.quick { Plan::QUICK } else { Plan::FULL };
+            plan.samples = args.effort.samples(plan.samples);
+            measure(args.effort.json, plan.samples, |report, stop, progress| {
                 suite::qdisc(&plan, report, stop, progress)
             })
         }
         Suite::Filter(args) => {
-            let mut plan = if args.quick { Plan::QUICK } else { Plan::FULL };
-            plan.samples = args.samples.map_or(plan.samples, |samples| samples as usize);
-            measure(args.json, plan.samples, |report, stop, progress| {
+            let mut plan = if args.effort.quick { Plan::QUICK } else { Plan::FULL };
+            plan.samples = args.effort.samples(plan.samples);
+            measure(args.effort.json, plan.samples, |report, stop, progress| {
                 filter::filter(&plan, report, stop, progress)
             })
         }
         Suite::Sockets(args) => {
             let plan = args.plan()?;
-            measure(args.json, plan.samples, |report, stop, progress| {
+            measure(args.effort.json, plan.samples, |report, stop, progress| {
                 sockets::sockets(&plan, report, stop, progress)
             })
         }
@@ -216,7 +204,8 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
 
 impl SocketsArgs {
     fn plan(&self) -> Result<sockets::Plan> {
-        let default = if self.quick { sockets::Plan::quick() } else { sockets::Plan::full() };
+        let default =
+            if self.effort.quick { sockets::Plan::quick() } else { sockets::Plan::full() };
         let named = |case| self.cases.is_empty() || self.cases.contains(&case);
         let kinds = [
             (Case::Rxdrop, Kind::Rxdrop),
@@ -237,7 +226,7 @@ impl SocketsArgs {
             kinds: kinds.iter().filter(|(case, _)| named(*case)).map(|(_, kind)| *kind).collect(),
             xdp_drop: named(Case::XdpDrop),
             sizes: self.sizes.iter().map(|size| *size as usize).collect(),
-            samples: self.samples.map_or(default.samples, |samples| samples as usize),
+            samples: self.effort.samples(default.samples),
             window: self.seconds.unwrap_or(default.window),
             limit: default.limit,
             take_all: self.all,
