@@ -33,7 +33,8 @@ fn look(program: wirelane::Result<Program>, data: &[u8]) {
     let again = Program::parse(1, &program.decimal().to_string());
     assert_eq!(again.expect("what was written is read"), program);
     let _ = program.for_socket(96);
-    for target in [Target::User, Target::Xdp { fragments: false }, Target::Xdp { fragments: true }] {
+    for target in [Target::User, Target::Xdp { fragments: false }, Target::Xdp { fragments: true }]
+    {
         for ending in [Ending::Exit, Ending::FallThrough] {
             let _ = translate(&program, target, ending);
         }
