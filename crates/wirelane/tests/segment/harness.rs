@@ -4,7 +4,7 @@
 use wirelane::segment::{
     Coalescer, Gso, Limits, Offload, PartialChecksum, Segmenter, Sink, SinkGso, Tunnel, Verdict,
 };
-use wirelane_wire::flow::Layers;
+use wirelane_wire::{EthernetView, VlanView, ethernet, vlan};
 
 /// What the first bytes say is to be done to the rest.
 fn metadata(bytes: &[u8; 16]) -> (Offload, Sink) {
@@ -37,6 +37,21 @@ fn metadata(bytes: &[u8; 16]) -> (Offload, Sink) {
     (offload, sink)
 }
 
+/// Bytes of the Ethernet header with its tags, whatever follows them: what the MTU does not count.
+fn link_len(frame: &[u8]) -> usize {
+    let Ok(view) = EthernetView::new(frame) else { return 0 };
+    let (mut ethertype, mut len) = (view.ethertype(), ethernet::LEN);
+    // As many as the kernel steps over (`VLAN_MAX_DEPTH`).
+    for _ in 0..8 {
+        match VlanView::new(&frame[len..]) {
+            Ok(tag) if ethertype.is_vlan() => ethertype = tag.ethertype(),
+            _ => break,
+        }
+        len += vlan::LEN;
+    }
+    len
+}
+
 /// Takes arbitrary bytes.
 pub(crate) fn run(bytes: &[u8]) {
     let Some((head, frame)) = bytes.split_first_chunk() else { return };
@@ -47,7 +62,7 @@ pub(crate) fn run(bytes: &[u8]) {
         Verdict::Pass(_) => packets.push(frame.to_vec()),
         Verdict::Refuse(_) => return,
         Verdict::Cut(mut cursor) => {
-            let link = Layers::parse(frame).map_or(14, |layers| layers.network_offset);
+            let link = link_len(frame);
             let whole = cursor.class().is_none();
             let mut slicer = cursor.clone();
             let mut next: Option<usize> = None;

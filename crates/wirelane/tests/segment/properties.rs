@@ -253,6 +253,12 @@ fn frames_end_where_they_must() {
     assert_eq!(split(&merged), damaged[..3]);
 }
 
+/// Found by fuzzing: tags with nothing behind them do not count against the MTU.
+#[test]
+fn a_frame_of_tags_alone_is_harmless() {
+    harness::run(include_bytes!("../../../../fuzz/seeds/segment/tags_only"));
+}
+
 #[test]
 fn age_is_time_passed_in() {
     let mut coalescer = Coalescer::new(Limits { age: 10, ..Limits::default() });
