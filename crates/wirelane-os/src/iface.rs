@@ -6,6 +6,8 @@ use std::ffi::CStr;
 use std::mem::zeroed;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The longest interface name in bytes.
 pub const NAME_MAX: usize = libc::IFNAMSIZ - 1;
@@ -129,6 +131,26 @@ pub fn up(name: &str) -> Result<()> {
 /// As [`up`].
 pub fn down(name: &str) -> Result<()> {
     set_up(name, false)
+}
+
+/// Waits until an interface that is up takes packets.
+///
+/// The kernel does not let it at once: where the carrier comes later than the interface goes up, as on the end of a
+/// veth pair that is first set up, the queues are activated by a worker that looks at most once in a second
+/// (`linkwatch_schedule_work`, net/core/link_watch.c), and are black holes until then.
+///
+/// # Errors
+/// `ETIMEDOUT` when it has no carrier after `limit`, and as [`up`].
+pub fn wait_until_running(name: &str, limit: Duration) -> Result<()> {
+    let deadline = Instant::now() + limit;
+    while !flags(name)?.is_running() {
+        if Instant::now() >= deadline {
+            return Err(OsError::from_errno("waiting for the carrier", name, libc::ETIMEDOUT));
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    // The flag comes before the activation, under one lock, which setting flags takes as well.
+    up(name)
 }
 
 /// The largest payload of a frame in bytes, link-layer header excluded.

@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
-use wirelane_os::{affinity, netns};
+use wirelane_os::{affinity, iface, netns};
 
 use crate::netns::{Namespace, ip};
 use crate::process::run;
@@ -80,6 +81,9 @@ impl VethPair {
         run(&mut add);
         for (end, peer) in [(&a, &b), (&b, &a)] {
             end.configure(peer);
+        }
+        for end in [&a, &b] {
+            end.wait_until_running();
         }
         Self { a, b }
     }
@@ -165,6 +169,16 @@ impl End {
         ip(&["link", "set", name, "up"]);
         let lladdr = peer.mac_text();
         ip(&["neigh", "replace", &neighbour, "lladdr", &lladdr, "dev", name, "nud", "permanent"]);
+    }
+
+    /// What is sent before vanishes.
+    #[track_caller]
+    fn wait_until_running(&self) {
+        let wait = || {
+            let _inside = netns::enter_named(&self.namespace)?;
+            iface::wait_until_running(&self.interface, Duration::from_secs(30))
+        };
+        wait().unwrap_or_else(|error| panic!("in {}: {error}", self.namespace));
     }
 
     fn mac_text(&self) -> String {

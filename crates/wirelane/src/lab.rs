@@ -15,12 +15,16 @@
 use std::fs;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use wirelane_os::ethtool::Ethtool;
 use wirelane_os::link::{self, VethEnd};
 use wirelane_os::{OsError, iface, netns};
 
 use crate::error::{Error, Result};
+
+/// How long the kernel may take to see that both ends of a pair are up; it needs a second at most.
+const CARRIER: Duration = Duration::from_secs(10);
 
 /// The shape of a lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +62,7 @@ pub struct Site {
 }
 
 impl Lab {
-    /// Makes one. Both interfaces are up, and know each other's address for good; IPv6 is off, so that
+    /// Makes one. Both interfaces take packets, and know each other's address for good; IPv6 is off, so that
     /// nothing is on the wire but what is sent.
     ///
     /// # Errors
@@ -89,6 +93,9 @@ impl Lab {
                 link::add_neighbour(site.interface, peer.address, peer.mac)
             })?
             .map_err(failed)?;
+        }
+        for site in [&lab.near, &lab.far] {
+            site.inside(|| iface::wait_until_running(site.interface, CARRIER))?.map_err(failed)?;
         }
         Ok(lab)
     }
@@ -149,7 +156,6 @@ fn failed(error: OsError) -> Error {
 mod tests {
     use super::*;
     use std::net::UdpSocket;
-    use std::time::Duration;
     use wirelane_testkit::privileged;
 
     #[test]

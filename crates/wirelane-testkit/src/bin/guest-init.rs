@@ -146,14 +146,8 @@ fn interfaces() -> Result<Vec<String>> {
 
 /// An emulated igb negotiates its link for a second or two.
 fn wait_for_carriers(interfaces: &[String]) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(30);
     for name in interfaces {
-        while !iface::flags(name)?.is_running() {
-            if Instant::now() > deadline {
-                return Err(format!("{name} has no carrier").into());
-            }
-            thread::sleep(POLL);
-        }
+        iface::wait_until_running(name, Duration::from_secs(30))?;
     }
     Ok(())
 }
