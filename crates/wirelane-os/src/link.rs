@@ -2,7 +2,7 @@
 //!
 //! All calls act in the calling thread's network namespace ([`crate::netns`]) and need CAP_NET_ADMIN in it.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use crate::error::{OsError, Result};
@@ -56,41 +56,78 @@ pub fn delete(name: &str) -> Result<()> {
     Netlink::open(None)?.act("rtnetlink RTM_DELLINK", name, libc::RTM_DELLINK, 0, &header)
 }
 
-/// Gives an interface an IPv4 address.
+/// Gives an interface a text that `ip link` shows as its alias, at most 255 bytes.
 ///
 /// # Errors
-/// `EEXIST` when it has it, `ENODEV` when there is no interface of this name.
-pub fn add_address(name: &str, address: Ipv4Addr, prefix: u8) -> Result<()> {
+/// `EINVAL` for a longer text, `ENODEV` when there is no interface of this name.
+pub fn set_alias(name: &str, alias: &str) -> Result<()> {
+    modify(name, libc::IFLA_IFALIAS, alias.as_bytes())
+}
+
+/// Gives an interface another link-layer address.
+///
+/// # Errors
+/// `EADDRNOTAVAIL` for one of a group, `EBUSY` when a driver wants the interface down for it, `ENODEV` when there is none of
+/// this name.
+pub fn set_mac(name: &str, mac: [u8; 6]) -> Result<()> {
+    modify(name, libc::IFLA_ADDRESS, &mac)
+}
+
+/// Changes one attribute of an interface.
+fn modify(name: &str, attribute: u16, value: &[u8]) -> Result<()> {
+    const CALL: &str = "rtnetlink RTM_SETLINK";
+    let mut request = header(iface::index(name)?).to_vec();
+    push_attribute(&mut request, attribute, value)
+        .map_err(|error| OsError::new(CALL, name, error))?;
+    Netlink::open(None)?.act(CALL, name, libc::RTM_SETLINK, 0, &request)
+}
+
+/// Gives an interface an address. An IPv6 address can be used at once: nobody is asked whether it is taken.
+///
+/// # Errors
+/// `EEXIST` when it has it, `EACCES` when IPv6 is off, `ENODEV` when there is no interface of this name.
+pub fn add_address(name: &str, address: impl Into<IpAddr>, prefix: u8) -> Result<()> {
     const CALL: &str = "rtnetlink RTM_NEWADDR";
     let index = iface::index(name)?;
+    let (family, octets) = parts(address.into());
+    let flags = if family == libc::AF_INET6 as u8 { libc::IFA_F_NODAD as u8 } else { 0 };
     // struct ifaddrmsg: family, prefix length, flags, scope, index.
-    let mut request = vec![libc::AF_INET as u8, prefix, 0, 0];
+    let mut request = vec![family, prefix, flags, 0];
     request.extend_from_slice(&index.to_ne_bytes());
     let failed = |error| OsError::new(CALL, name, error);
     for kind in [libc::IFA_LOCAL, libc::IFA_ADDRESS] {
-        push_attribute(&mut request, kind, &address.octets()).map_err(failed)?;
+        push_attribute(&mut request, kind, &octets).map_err(failed)?;
     }
     let flags = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
     Netlink::open(None)?.act(CALL, name, libc::RTM_NEWADDR, flags, &request)
 }
 
-/// Tells the kernel for good which link-layer address an IPv4 neighbour has, so that nobody asks.
+/// Tells the kernel for good which link-layer address a neighbour has, so that nobody asks.
 ///
 /// # Errors
 /// `ENODEV` when there is no interface of this name.
-pub fn add_neighbour(name: &str, address: Ipv4Addr, mac: [u8; 6]) -> Result<()> {
+pub fn add_neighbour(name: &str, address: impl Into<IpAddr>, mac: [u8; 6]) -> Result<()> {
     const CALL: &str = "rtnetlink RTM_NEWNEIGH";
     let index = iface::index(name)?;
+    let (family, octets) = parts(address.into());
     // struct ndmsg: family, padding of 3, index, state, flags, type.
-    let mut request = vec![libc::AF_INET as u8, 0, 0, 0];
+    let mut request = vec![family, 0, 0, 0];
     request.extend_from_slice(&index.to_ne_bytes());
     request.extend_from_slice(&NUD_PERMANENT.to_ne_bytes());
     request.extend_from_slice(&[0, 0]);
     let failed = |error| OsError::new(CALL, name, error);
-    push_attribute(&mut request, NDA_DST, &address.octets()).map_err(failed)?;
+    push_attribute(&mut request, NDA_DST, &octets).map_err(failed)?;
     push_attribute(&mut request, NDA_LLADDR, &mac).map_err(failed)?;
     let flags = (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
     Netlink::open(None)?.act(CALL, name, libc::RTM_NEWNEIGH, flags, &request)
+}
+
+/// The family and the bytes of an address.
+fn parts(address: IpAddr) -> (u8, Vec<u8>) {
+    match address {
+        IpAddr::V4(address) => (libc::AF_INET as u8, address.octets().to_vec()),
+        IpAddr::V6(address) => (libc::AF_INET6 as u8, address.octets().to_vec()),
+    }
 }
 
 /// The message that asks for one end.
@@ -140,7 +177,8 @@ const NUD_PERMANENT: u16 = 0x80;
 mod tests {
     use super::*;
     use crate::ethtool::Ethtool;
-    use crate::{netns, testing};
+    use crate::{netdev, netns, testing};
+    use std::net::{Ipv4Addr, Ipv6Addr};
 
     const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 
@@ -171,6 +209,16 @@ mod tests {
             add_neighbour("wl-a", Ipv4Addr::new(10, 1, 0, 2), MACS[1]).unwrap();
             let arp = std::fs::read_to_string("/proc/thread-self/net/arp").unwrap();
             assert!(arp.contains("10.1.0.2") && arp.contains("02:00:00:00:00:02"), "{arp}");
+            let six: Ipv6Addr = "fd57::1".parse().unwrap();
+            add_address("wl-a", six, 64).unwrap();
+            add_neighbour("wl-a", "fd57::2".parse::<Ipv6Addr>().unwrap(), MACS[1]).unwrap();
+            assert!(iface::addresses("wl-a").unwrap().contains(&six.into()));
+            std::net::UdpSocket::bind((six, 0)).expect("usable at once");
+            set_alias("wl-a", "one of ours").unwrap();
+            assert_eq!(netdev::link("wl-a").unwrap().alias.as_deref(), Some("one of ours"));
+            assert_eq!(netdev::link("wl-b").unwrap().alias, None);
+            set_mac("wl-a", [2, 0, 0, 0, 0, 9]).unwrap();
+            assert_eq!(iface::mac("wl-a").unwrap(), [2, 0, 0, 0, 0, 9]);
             delete("wl-b").unwrap();
             assert!(!iface::exists("wl-a").unwrap());
             assert_eq!(delete("wl-b").unwrap_err().errno(), Some(libc::ENODEV));

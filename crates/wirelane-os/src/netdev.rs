@@ -30,6 +30,8 @@ pub struct Link {
     pub tx_queues: Option<u32>,
     /// Kind of a software device, e.g. `veth`.
     pub kind: Option<String>,
+    /// What somebody wrote on it (`ip link set … alias`).
+    pub alias: Option<String>,
 }
 
 impl Link {
@@ -237,6 +239,7 @@ fn parse_link(payload: &[u8]) -> Option<Link> {
             libc::IFLA_ADDRESS => link.address = value.to_vec(),
             libc::IFLA_NUM_RX_QUEUES => link.rx_queues = u32_at(value, 0),
             libc::IFLA_NUM_TX_QUEUES => link.tx_queues = u32_at(value, 0),
+            libc::IFLA_IFALIAS => link.alias = Some(text(value)).filter(|alias| !alias.is_empty()),
             libc::IFLA_LINKINFO => {
                 link.kind = Attributes::new(value)
                     .find(|(kind, _)| *kind == libc::IFLA_INFO_KIND)

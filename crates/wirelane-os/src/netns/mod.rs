@@ -1,4 +1,6 @@
-//! Network namespaces of threads. Creating named ones is `ip netns add`'s business.
+//! Network namespaces of threads; in [`names`], their names.
+
+pub mod names;
 
 use crate::error::{OsError, Result};
 use crate::iface;
@@ -49,10 +51,7 @@ pub fn anonymous() -> Result<OwnedFd> {
 /// # Errors
 /// `ENOENT` when there is none, `EINVAL` for a name that is not a plain file name.
 pub fn named(name: &str) -> Result<OwnedFd> {
-    if name.is_empty() || name.contains('/') || name == "." || name == ".." {
-        return Err(OsError::from_errno("open", format!("netns {name:?}"), libc::EINVAL));
-    }
-    open(&Path::new("/run/netns").join(name))
+    open(&names::path(name)?)
 }
 
 /// Moves the calling thread to a namespace until the guard is dropped.
@@ -97,6 +96,20 @@ pub fn same(a: impl AsFd, b: impl AsFd) -> Result<bool> {
     Ok(identity(&a)? == identity(&b)?)
 }
 
+/// Whether a descriptor is of a network namespace.
+pub fn is_network_namespace(file: impl AsFd) -> bool {
+    // Another kind of file could take the number for a request of its own.
+    if !names::on_nsfs(file.as_fd()) {
+        return false;
+    }
+    // SAFETY: on a file of nsfs this request takes nothing and returns the kind (ns_ioctl).
+    let kind = unsafe { libc::ioctl(file.as_fd().as_raw_fd(), NS_GET_NSTYPE) };
+    kind == libc::CLONE_NEWNET
+}
+
+/// `_IO(0xb7, 3)` of `include/uapi/linux/nsfs.h`, Linux 4.11.
+const NS_GET_NSTYPE: libc::Ioctl = 0xb703;
+
 /// Brings the thread that [`enter`]ed a namespace back when dropped. It stays on that thread: it is neither `Send` nor `Sync`.
 #[derive(Debug)]
 #[must_use = "the thread goes back when this is dropped"]
@@ -129,6 +142,14 @@ mod tests {
             assert_eq!(named(name).unwrap_err().errno(), Some(libc::EINVAL), "{name:?}");
         }
         assert_eq!(named("wirelane-no-such").unwrap_err().errno(), Some(libc::ENOENT));
+    }
+
+    #[test]
+    fn network_namespaces_are_known() {
+        assert!(is_network_namespace(current().unwrap()));
+        for path in ["/proc/self/ns/uts", "/proc/self/status", "/"] {
+            assert!(!is_network_namespace(File::open(path).unwrap()), "{path}");
+        }
     }
 
     #[test]

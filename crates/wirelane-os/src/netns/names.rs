@@ -1,0 +1,281 @@
+//! Names of network namespaces, as `ip netns` gives them: files of `/run/netns` on which a namespace is mounted.
+//!
+//! A name given here differs from one of `ip netns add` in one thing: the file below the mount is not empty, it says who
+//! made it. It appears with its contents in one step, so that whoever finds it without a namespace on it (its maker was
+//! killed, or somebody unmounted the namespace) knows whose it is.
+
+use std::fs::{DirBuilder, File, Permissions};
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, linkat, openat, unlinkat};
+use rustix::io::Errno;
+use rustix::mount::{
+    MountPropagationFlags, UnmountFlags, mount_bind, mount_bind_recursive, mount_change, unmount,
+};
+
+use super::is_network_namespace;
+use crate::error::{OsError, Result};
+
+/// Where the names are (`NETNS_RUN_DIR` of iproute2).
+pub const DIRECTORY: &str = "/run/netns";
+
+/// What a name stands for.
+#[derive(Debug)]
+pub enum Entry {
+    /// There is nothing of this name.
+    Absent,
+    /// A network namespace.
+    Namespace(OwnedFd),
+    /// A file without a namespace on it: its contents, of which only the beginning is read.
+    File(Vec<u8>),
+    /// Something else, such as a directory, or a namespace of another kind.
+    Other,
+}
+
+/// The path of a name.
+///
+/// # Errors
+/// `EINVAL` for a name that is not a plain file name.
+pub fn path(name: &str) -> Result<PathBuf> {
+    if name.is_empty() || name.contains(['/', '\0']) || name == "." || name == ".." {
+        return Err(OsError::from_errno("open", format!("netns {name:?}"), libc::EINVAL));
+    }
+    Ok(Path::new(DIRECTORY).join(name))
+}
+
+/// All names, sorted; none when nobody ever gave one.
+///
+/// # Errors
+/// What readdir(3) gives.
+pub fn list() -> Result<Vec<String>> {
+    let failed = |error| OsError::new("readdir", DIRECTORY, error);
+    let entries = match std::fs::read_dir(DIRECTORY) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        // A name that is not text cannot be one of ours.
+        names.extend(entry.map_err(failed)?.file_name().into_string().ok());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// What `name` stands for now.
+///
+/// # Errors
+/// As [`path`], and what open(2) gives.
+pub fn look(name: &str) -> Result<Entry> {
+    let path = path(name)?;
+    let failed = |call| move |errno: Errno| OsError::new(call, name, errno);
+    // Nothing is opened that could block, and no link is followed.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = match openat(CWD, &path, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(Entry::Absent),
+        Err(Errno::LOOP | Errno::NXIO | Errno::NODEV) => return Ok(Entry::Other),
+        file => file.map_err(failed("open"))?,
+    };
+    if is_network_namespace(&file) {
+        return Ok(Entry::Namespace(file));
+    }
+    let status = rustix::fs::fstat(&file).map_err(failed("fstat"))?;
+    if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile || on_nsfs(&file) {
+        return Ok(Entry::Other);
+    }
+    let mut contents = Vec::new();
+    File::from(file)
+        .take(LONGEST)
+        .read_to_end(&mut contents)
+        .map_err(|error| OsError::new("read", name, error))?;
+    Ok(Entry::File(contents))
+}
+
+/// The only one who changes names now, among those who ask: this module, and `ip netns add` while it prepares the
+/// directory. It ends with the process, too.
+#[derive(Debug)]
+pub struct Names {
+    directory: File,
+}
+
+impl Names {
+    /// Waits until nobody else changes names.
+    ///
+    /// # Errors
+    /// `EACCES` for an ordinary user when the directory does not exist; what flock(2) gives.
+    pub fn lock() -> Result<Names> {
+        match DirBuilder::new().mode(0o755).create(DIRECTORY) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(OsError::new("mkdir", DIRECTORY, error));
+            }
+            _ => {}
+        }
+        let directory =
+            File::open(DIRECTORY).map_err(|error| OsError::new("open", DIRECTORY, error))?;
+        directory.lock().map_err(|error| OsError::new("flock", DIRECTORY, error))?;
+        Ok(Names { directory })
+    }
+
+    /// Gives a namespace the name `name`. `mark` becomes the contents of the file below it, at most 256 bytes of which
+    /// [`look`] reads back.
+    ///
+    /// # Errors
+    /// `EEXIST` when there is something of this name, `EPERM` without CAP_SYS_ADMIN, and as [`path`].
+    pub fn give(&self, name: &str, namespace: impl AsFd, mark: &str) -> Result<()> {
+        let path = path(name)?;
+        self.share()?;
+        self.place(name, mark)?;
+        let source = format!("/proc/self/fd/{}", namespace.as_fd().as_raw_fd());
+        mount_bind(source, &path).map_err(|errno| {
+            // The file is ours, and nothing is on it.
+            let _ = std::fs::remove_file(&path);
+            OsError::new("mount MS_BIND", name, errno)
+        })
+    }
+
+    /// Takes the namespace away from a name, which stays as a file.
+    ///
+    /// # Errors
+    /// `EINVAL` when there is none on it, `EPERM` without CAP_SYS_ADMIN, and as [`path`].
+    pub fn unmount(&self, name: &str) -> Result<()> {
+        unmount(path(name)?, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
+            .map_err(|errno| OsError::new("umount", name, errno))
+    }
+
+    /// Removes the file of a name without a namespace. In other mount namespaces, which may still have one on it, it goes
+    /// as well: the kernel detaches what is mounted on a file that is removed.
+    ///
+    /// # Errors
+    /// `EBUSY` when something is mounted on it, what unlink(2) gives, and as [`path`].
+    pub fn remove(&self, name: &str) -> Result<()> {
+        unlinkat(CWD, path(name)?, AtFlags::empty())
+            .map_err(|errno| OsError::new("unlink", name, errno))
+    }
+
+    /// Makes the directory a mount that others share, as `ip netns add` does. It must be that before the first name is
+    /// mounted in it: otherwise the first `ip netns add` covers what is mounted there, and nobody gets at it any more.
+    fn share(&self) -> Result<()> {
+        let shared = || mount_change(DIRECTORY, MountPropagationFlags::SHARED);
+        match shared() {
+            // Not a mount yet.
+            Err(Errno::INVAL) => mount_bind_recursive(DIRECTORY, DIRECTORY)
+                .map_err(|errno| OsError::new("mount MS_BIND", DIRECTORY, errno))?,
+            outcome => {
+                return outcome.map_err(|errno| OsError::new("mount MS_SHARED", DIRECTORY, errno));
+            }
+        }
+        shared().map_err(|errno| OsError::new("mount MS_SHARED", DIRECTORY, errno))
+    }
+
+    /// Makes the file, with its contents in it.
+    fn place(&self, name: &str, mark: &str) -> Result<()> {
+        let path = path(name)?;
+        let failed = |call| move |error: std::io::Error| OsError::new(call, name, error);
+        // What is mounted over the directory may have changed since the lock was taken.
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o444);
+        let (file, unnamed) = match openat(CWD, DIRECTORY, flags | OFlags::TMPFILE, mode) {
+            Ok(file) => (file, true),
+            // A file system without unnamed files: killed right here, we leave a file that nobody can tell from the one
+            // that `ip netns add` leaves when it is killed, and so nobody touches.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR) => {
+                let flags = flags | OFlags::CREATE | OFlags::EXCL;
+                let made = openat(CWD, &path, flags, mode);
+                (made.map_err(|errno| failed("open O_EXCL")(errno.into()))?, false)
+            }
+            Err(errno) => return Err(failed("open O_TMPFILE")(errno.into())),
+        };
+        let mut file = File::from(file);
+        file.write_all(mark.as_bytes()).map_err(failed("write"))?;
+        // Whatever the umask is: whose it is may be known to all.
+        file.set_permissions(Permissions::from_mode(0o444)).map_err(failed("fchmod"))?;
+        if unnamed {
+            let source = format!("/proc/self/fd/{}", file.as_raw_fd());
+            linkat(CWD, source, CWD, &path, AtFlags::SYMLINK_FOLLOW)
+                .map_err(|errno| failed("link")(errno.into()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Names {
+    fn drop(&mut self) {
+        // Closing it would do, unless a child has a copy of the descriptor.
+        let _ = self.directory.unlock();
+    }
+}
+
+/// Whether a file belongs to the file system of namespaces.
+pub(super) fn on_nsfs(file: impl AsFd) -> bool {
+    rustix::fs::fstatfs(file).is_ok_and(|status| status.f_type as u64 == NSFS_MAGIC)
+}
+
+/// `include/uapi/linux/magic.h`
+const NSFS_MAGIC: u64 = 0x6e73_6673;
+/// A mark is one line.
+const LONGEST: u64 = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{netns, testing};
+
+    /// A name that no other test has.
+    fn name(what: &str) -> String {
+        format!("wl-{}-{what}", std::process::id())
+    }
+
+    #[test]
+    fn what_cannot_be_a_name_is_refused() {
+        for name in ["", ".", "..", "a/b", "/", "a\0"] {
+            assert_eq!(path(name).unwrap_err().errno(), Some(libc::EINVAL), "{name:?}");
+        }
+        assert!(matches!(look(&name("none")).unwrap(), Entry::Absent));
+    }
+
+    #[test]
+    fn privileged_a_name_is_given_once_and_taken_away() {
+        testing::in_new_namespace(|| {
+            let name = name("give");
+            let here = netns::current().unwrap();
+            let names = Names::lock().unwrap();
+            names.give(&name, &here, "a mark").unwrap();
+            let Entry::Namespace(found) = look(&name).unwrap() else { panic!("no namespace") };
+            assert!(netns::same(&found, &here).unwrap());
+            assert!(list().unwrap().contains(&name));
+            assert_eq!(names.give(&name, &here, "2").unwrap_err().errno(), Some(libc::EEXIST));
+            assert_eq!(names.remove(&name).unwrap_err().errno(), Some(libc::EBUSY));
+            names.unmount(&name).unwrap();
+            let Entry::File(mark) = look(&name).unwrap() else { panic!("no file") };
+            assert_eq!(mark, b"a mark");
+            assert_eq!(names.unmount(&name).unwrap_err().errno(), Some(libc::EINVAL));
+            names.remove(&name).unwrap();
+            assert!(matches!(look(&name).unwrap(), Entry::Absent));
+        });
+    }
+
+    #[test]
+    fn privileged_other_things_are_told_apart() {
+        testing::in_new_namespace(|| {
+            let names = Names::lock().unwrap();
+            let name = name("other");
+            let path = path(&name).unwrap();
+            std::os::unix::fs::symlink("/proc/self/ns/net", &path).unwrap();
+            assert!(matches!(look(&name).unwrap(), Entry::Other), "a link is not followed");
+            names.remove(&name).unwrap();
+            std::fs::create_dir(&path).unwrap();
+            assert!(matches!(look(&name).unwrap(), Entry::Other));
+            std::fs::remove_dir(&path).unwrap();
+            // A namespace of another kind.
+            names.place(&name, "").unwrap();
+            mount_bind("/proc/self/ns/uts", &path).unwrap();
+            let found = look(&name).unwrap();
+            names.unmount(&name).unwrap();
+            names.remove(&name).unwrap();
+            assert!(matches!(found, Entry::Other), "{found:?}");
+        });
+    }
+}

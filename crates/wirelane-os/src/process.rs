@@ -1,0 +1,191 @@
+//! Processes: which run in a network namespace, and ending exactly those.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::error::{OsError, Result};
+
+/// A process that runs in a namespace, or has threads there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its id.
+    pub pid: u32,
+    /// Its effective user id; `None` when the kernel does not tell.
+    pub user: Option<u32>,
+    /// The program and its arguments; empty for a thread of the kernel.
+    pub command: Vec<String>,
+    /// Whether its main thread is there. Otherwise it has merely threads there.
+    pub whole: bool,
+}
+
+/// The processes in a network namespace, in order of their ids. Those of other users are seen with CAP_SYS_PTRACE only.
+///
+/// # Errors
+/// What reading /proc gives.
+pub fn inside(namespace: impl AsFd) -> Result<Vec<Process>> {
+    let identity = identity_of(namespace)?;
+    let failed = |error| OsError::new("readdir", "/proc", error);
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let directory = Path::new("/proc").join(&name);
+        let whole = is_in(&directory, identity);
+        if whole || has_thread_in(&directory, identity) {
+            found.push(describe(pid, &directory, whole));
+        }
+    }
+    found.sort_by_key(|process| process.pid);
+    Ok(found)
+}
+
+/// A process that cannot be mistaken for a later one with the same id.
+#[derive(Debug)]
+pub struct Handle {
+    pid: u32,
+    process: OwnedFd,
+}
+
+impl Handle {
+    /// The process `pid`, if its main thread is in this network namespace; otherwise `None`, as for one that has ended.
+    ///
+    /// # Errors
+    /// `ENOSYS` before Linux 5.3.
+    pub fn open(pid: u32, namespace: impl AsFd) -> Result<Option<Handle>> {
+        let identity = identity_of(namespace)?;
+        let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let Some(number) = number else { return Ok(None) };
+        let process = match pidfd_open(number, PidfdFlags::empty()) {
+            Err(Errno::SRCH) => return Ok(None),
+            opened => opened.map_err(|errno| failed("pidfd_open", pid, errno))?,
+        };
+        let handle = Handle { pid, process };
+        // Asked after the descriptor was had, so that the answer is about it, unless it ended meanwhile.
+        let here = is_in(&Path::new("/proc").join(pid.to_string()), identity);
+        Ok((here && !handle.wait(Duration::ZERO)?).then_some(handle))
+    }
+
+    /// Asks it to end (SIGTERM), or ends it (SIGKILL). One that has ended is left alone.
+    ///
+    /// # Errors
+    /// `EPERM` for a process of another user without CAP_KILL.
+    pub fn end(&self, at_once: bool) -> Result<()> {
+        let signal = if at_once { Signal::KILL } else { Signal::TERM };
+        match pidfd_send_signal(&self.process, signal) {
+            Err(Errno::SRCH) => Ok(()),
+            outcome => outcome.map_err(|errno| failed("pidfd_send_signal", self.pid, errno)),
+        }
+    }
+
+    /// Waits until it has ended, at most `timeout`; whether it has.
+    ///
+    /// # Errors
+    /// What poll(2) gives.
+    pub fn wait(&self, timeout: Duration) -> Result<bool> {
+        let timeout = Timespec::try_from(timeout).map_err(|_| {
+            OsError::from_errno("poll", format!("process {}", self.pid), libc::EINVAL)
+        })?;
+        let mut descriptors = [PollFd::new(&self.process, PollFlags::IN)];
+        match poll(&mut descriptors, Some(&timeout)) {
+            // A signal came; whoever waits for longer asks again.
+            Err(Errno::INTR) => Ok(false),
+            ready => ready.map(|ready| ready > 0).map_err(|errno| failed("poll", self.pid, errno)),
+        }
+    }
+}
+
+/// Device and inode, which name a namespace while it lives.
+type Identity = (u64, u64);
+
+fn identity_of(namespace: impl AsFd) -> Result<Identity> {
+    rustix::fs::fstat(namespace)
+        .map(|status| (status.st_dev, status.st_ino))
+        .map_err(|errno| OsError::new("fstat", "network namespace", errno))
+}
+
+/// Whether a process or thread, given as its directory in /proc, is in the namespace. One that ends meanwhile, or is somebody
+/// else's, is not.
+fn is_in(directory: &Path, identity: Identity) -> bool {
+    let namespace = fs::metadata(directory.join("ns/net"));
+    namespace.is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == identity)
+}
+
+fn has_thread_in(directory: &Path, identity: Identity) -> bool {
+    let threads: io::Result<fs::ReadDir> = fs::read_dir(directory.join("task"));
+    threads.is_ok_and(|threads| threads.flatten().any(|thread| is_in(&thread.path(), identity)))
+}
+
+fn describe(pid: u32, directory: &Path, whole: bool) -> Process {
+    let read = |file| fs::read(directory.join(file)).unwrap_or_default();
+    let arguments = read("cmdline");
+    let command = arguments
+        .split(|byte| *byte == 0)
+        .map(|argument| String::from_utf8_lossy(argument).into_owned());
+    let mut command: Vec<_> = command.collect();
+    // The list ends with a zero.
+    command.pop_if(|last| last.is_empty());
+    let status = String::from_utf8_lossy(&read("status")).into_owned();
+    // proc_pid_status(5): real, effective, saved, of the file system.
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    let user = ids.and_then(|ids| ids.split_whitespace().nth(1)?.parse().ok());
+    Process { pid, user, command, whole }
+}
+
+fn failed(call: &'static str, pid: u32, errno: Errno) -> OsError {
+    OsError::new(call, format!("process {pid}"), errno)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{netns, testing};
+    use std::process::Command;
+
+    #[test]
+    fn this_process_is_in_its_namespace() {
+        let found = inside(netns::current().unwrap()).unwrap();
+        let own = found.iter().find(|process| process.pid == std::process::id()).unwrap();
+        assert!(own.whole && !own.command.is_empty(), "{own:?}");
+        assert_eq!(own.user, Some(rustix::process::geteuid().as_raw()));
+        let not_a_namespace = fs::File::open("/proc/self/status").unwrap();
+        assert_eq!(inside(not_a_namespace).unwrap(), []);
+        assert!(Handle::open(0, netns::current().unwrap()).unwrap().is_none());
+    }
+
+    #[test]
+    fn privileged_exactly_what_runs_inside_is_ended() {
+        let outside = netns::current().unwrap();
+        testing::in_new_namespace(|| {
+            let here = netns::current().unwrap();
+            let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+            let pid = child.id();
+            // Until it is another program it is a copy of this one.
+            assert!(testing::eventually(|| {
+                let found = inside(&here).unwrap();
+                found
+                    .iter()
+                    .any(|process| process.pid == pid && process.command == ["sleep", "600"])
+            }));
+            let found = inside(&here).unwrap();
+            let own = found.iter().find(|process| process.pid == std::process::id()).unwrap();
+            assert!(!own.whole, "only this thread is inside");
+            assert!(Handle::open(own.pid, &here).unwrap().is_none());
+            assert!(Handle::open(pid, &outside).unwrap().is_none());
+            let handle = Handle::open(pid, &here).unwrap().unwrap();
+            assert!(!handle.wait(Duration::from_millis(1)).unwrap());
+            handle.end(false).unwrap();
+            assert!(testing::eventually(|| handle.wait(Duration::from_millis(10)).unwrap()));
+            child.wait().unwrap();
+            handle.end(true).unwrap();
+            assert!(Handle::open(pid, &here).unwrap().is_none());
+        });
+    }
+}
