@@ -4,11 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{ArgAction, Args};
 use wirelane::forward::{Forward, ForwardConfig};
 use wirelane::placement::Placement;
-use wirelane::port::gso::Switches;
-use wirelane::port::{self, Backend, OpenOptions, Port, Spec};
+use wirelane::port::{self, Backend, Offloads, OpenOptions, Port, Protocols, Spec, Switches};
 use wirelane::qdisc::{Choice, QdiscSpec};
 use wirelane::segment::SinkGso;
 use wirelane::{Error, QueueMask, QueueSet, Result, clock};
@@ -59,10 +58,11 @@ pub(crate) struct ForwardArgs {
     #[arg(long, value_name = "HOW", value_parser = choice, default_value = "explicit", requires = "qdisc")]
     tx_choice: Choice,
     /// Cut frames that are longer than the MTU of the port they leave by, just before its TX ring: tcp,
-    /// udp or both. A TAP device then sends frames of up to 64 KB
-    #[arg(long, value_name = "PROTOCOLS", num_args = 0..=1, default_missing_value = "tcp,udp",
-          require_equals = true, value_delimiter = ',')]
-    gso: Vec<Cut>,
+    /// udp or both (on). A TAP device then sends frames of up to 64 KB. For one port:
+    /// PORT?gso=PROTOCOLS&gso_max=BYTES
+    #[arg(long, value_name = "PROTOCOLS", num_args = 0..=1, default_missing_value = "on",
+          require_equals = true, value_parser = protocols)]
+    gso: Option<Protocols>,
     /// Receive ring per queue, in bytes
     #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Machine")]
     ring: Option<u64>,
@@ -70,15 +70,6 @@ pub(crate) struct ForwardArgs {
     take: TakeArgs,
     #[command(flatten)]
     session: SessionArgs,
-}
-
-/// What is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Cut {
-    /// TCP segments
-    Tcp,
-    /// UDP datagrams and fragments
-    Udp,
 }
 
 /// How long a packet may wait in a ring for others: each way through adds it once.
@@ -101,7 +92,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
         choice: args.tx_choice,
         packets: args.session.count,
         placement,
-        gso: vec![args.switches(); ports.len()],
+        switches: plan.switches(args),
     };
     let forward = Forward::start(ports, &config).map_err(|error| privileges.explain(error))?;
     let started = Instant::now();
@@ -126,20 +117,9 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
 }
 
 impl ForwardArgs {
-    fn cuts(&self, what: Cut) -> bool {
-        self.gso.contains(&what)
-    }
-
-    /// One pair of switches for all ports.
-    fn switches(&self) -> Option<Arc<Switches>> {
-        let switches = || Arc::new(Switches::new(self.cuts(Cut::Tcp), self.cuts(Cut::Udp)));
-        (!self.gso.is_empty()).then(switches)
-    }
-
-    /// What a source may leave to us.
-    fn offload(&self) -> SinkGso {
-        let (tcp, udp) = (self.cuts(Cut::Tcp), self.cuts(Cut::Udp));
-        SinkGso { tcp4: tcp, tcp6: tcp, udp, udp_fragment: false }
+    /// What holds for ports whose specs say nothing.
+    fn offloads(&self) -> Offloads {
+        Offloads { gso: self.gso, ..Offloads::default() }
     }
 }
 
@@ -194,6 +174,22 @@ impl Plan {
         Ok(Self { specs, one_way })
     }
 
+    /// The switches of each port; none at all if nobody speaks of cutting or merging.
+    fn switches(&self, args: &ForwardArgs) -> Vec<Option<Arc<Switches>>> {
+        let others = args.offloads();
+        let silent = others.is_empty() && self.specs.iter().all(|spec| spec.offloads.is_empty());
+        let of = |spec: &Spec| (!silent).then(|| Arc::new(Switches::of(&spec.offloads, &others)));
+        self.specs.iter().map(of).collect()
+    }
+
+    /// Which frames the source at `position` may leave to us: what is cut where they leave.
+    fn offload(&self, args: &ForwardArgs, position: usize) -> SinkGso {
+        let sink = self.specs.get(self.specs.len() - 1 - position);
+        let said = sink.and_then(|spec| spec.offloads.gso);
+        let Protocols { tcp, udp } = said.or(args.gso).unwrap_or_default();
+        SinkGso { tcp4: tcp, tcp6: tcp, udp, udp_fragment: false }
+    }
+
     /// Opens the ports, and gives privileges away before a file is created.
     ///
     /// # Errors
@@ -223,7 +219,8 @@ impl Plan {
                 ring_bytes,
                 latency: Some(LATENCY),
                 placement: placement.clone(),
-                offload: args.offload(),
+                offload: self.offload(args, position),
+                heeds_offloads: true,
                 ..OpenOptions::default()
             };
             args.take.apply(&mut options)?;
@@ -263,6 +260,10 @@ fn discipline(text: &str) -> Result<QdiscSpec, String> {
         let help = error.next_step().map(|help| format!("; {help}")).unwrap_or_default();
         format!("{}{help}", error.cause())
     })
+}
+
+fn protocols(text: &str) -> Result<Protocols, String> {
+    text.parse().map_err(|error: Error| error.next_step().unwrap_or(error.cause()).to_owned())
 }
 
 fn choice(text: &str) -> Result<Choice, String> {

@@ -50,8 +50,7 @@ use crate::error::{Error, Result};
 use crate::mask::Class;
 use crate::pipeline::budget::{Allowance, Budget};
 use crate::placement::Placement;
-use crate::port::gso::{self, Switches};
-use crate::port::{FrameCounts, Port, PortInfo, Rx, Tx};
+use crate::port::{FrameCounts, Port, PortInfo, Rx, Switches, Tx, gso};
 use crate::qdisc::{Choice, Egress, Egresses, QdiscSpec, QdiscStats};
 use crate::segment::{SegmentCounters, SegmentStats, Segmenter};
 use crate::stats::{QueueStats, RxCounters, TxCounters, TxStats};
@@ -73,9 +72,9 @@ pub struct ForwardConfig {
     pub packets: Option<u64>,
     /// The CPUs of the threads, in turn.
     pub placement: Placement,
-    /// What to cut at each port, by position, after a discipline and just before its TX rings; nothing
-    /// is cut at a port without.
-    pub gso: Vec<Option<Arc<Switches>>>,
+    /// What to cut and merge at each port, by position: cut after a discipline and just before its TX
+    /// rings. Nothing is at a port without.
+    pub switches: Vec<Option<Arc<Switches>>>,
 }
 
 /// What forwarding came to.
@@ -151,7 +150,7 @@ impl Forward {
             // What the host itself sends is on its way already.
             inputs.retain(|rx| rx.class() != Class::Tx);
             let mut outputs = std::mem::take(&mut ends[to].1);
-            if let Some(Some(switches)) = config.gso.get(to) {
+            if let Some(Some(switches)) = config.switches.get(to) {
                 outputs = forward.cut(to, outputs, switches);
             }
             let (source, sink) = (forward.ports[from].info(), forward.ports[to].info());

@@ -12,56 +12,15 @@
 //! call: order stays, nothing is lost and nothing comes out twice.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use wirelane_wire::{FlowKey, Protocol, flow::Addresses};
 
-use super::{Transmit, Tx};
+use super::{Protocols, Switches, Transmit, Tx};
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
-use crate::segment::{Cursor, Gso, Segmenter, Verdict};
+use crate::segment::{Cursor, Gso, Segmenter, Sink, Verdict};
 use crate::stats::TxCounters;
-
-/// Which protocols are cut at one port: source 003's switches. They can be changed at any time.
-#[derive(Debug)]
-pub struct Switches {
-    tcp: AtomicBool,
-    udp: AtomicBool,
-}
-
-impl Switches {
-    /// With these settings.
-    pub fn new(tcp: bool, udp: bool) -> Self {
-        Self { tcp: AtomicBool::new(tcp), udp: AtomicBool::new(udp) }
-    }
-
-    /// Whether TCP and UDP are cut.
-    pub fn get(&self) -> (bool, bool) {
-        (self.tcp.load(Ordering::Relaxed), self.udp.load(Ordering::Relaxed))
-    }
-
-    /// Changes what is cut from now on. A frame whose sender left something to do is cut in any case:
-    /// it was on its way already.
-    pub fn set(&self, tcp: bool, udp: bool) {
-        self.tcp.store(tcp, Ordering::Relaxed);
-        self.udp.store(udp, Ordering::Relaxed);
-    }
-
-    /// What to do with a frame longer than the MTU whose sender said nothing: as source 003, which
-    /// cuts whatever does not fit.
-    fn infer(&self, frame: &[u8]) -> Gso {
-        match FlowKey::parse(frame) {
-            Ok(Some(flow)) => match (flow.protocol, flow.addresses) {
-                (Protocol::TCP, Addresses::V4 { .. }) if self.get().0 => Gso::Tcp4,
-                (Protocol::TCP, Addresses::V6 { .. }) if self.get().0 => Gso::Tcp6,
-                (Protocol::UDP, _) if self.get().1 => Gso::UdpFragment,
-                _ => Gso::None,
-            },
-            _ => Gso::None,
-        }
-    }
-}
 
 /// Puts `segmenter` in front of `tx`.
 pub fn tx(tx: Tx, segmenter: Segmenter, switches: Arc<Switches>) -> Tx {
@@ -69,8 +28,10 @@ pub fn tx(tx: Tx, segmenter: Segmenter, switches: Arc<Switches>) -> Tx {
         inner,
         counters,
         short: segmenter.sink().mtu.saturating_add(ETHERNET),
+        sink: *segmenter.sink(),
         segmenter,
         switches,
+        max_burst: u32::MAX,
         current: None,
         ready: Batch::default(),
         empty: Batch::default(),
@@ -86,6 +47,10 @@ struct GsoTx {
     counters: Arc<TxCounters>,
     segmenter: Segmenter,
     switches: Arc<Switches>,
+    /// What the port itself takes.
+    sink: Sink,
+    /// What the segmenter knows of the switches.
+    max_burst: u32,
     /// Frames of at most so many bytes need no look.
     short: usize,
     /// The frame that is being cut. It comes after all in `ready`.
@@ -144,11 +109,22 @@ impl GsoTx {
         self.ready.len() - before
     }
 
+    /// Lets the segmenter know of another longest frame.
+    #[inline]
+    fn follow_switches(&mut self) {
+        let max_burst = self.switches.max_burst();
+        if max_burst != self.max_burst {
+            self.max_burst = max_burst;
+            let gso_max = self.sink.gso_max.map(|most| most.min(max_burst as usize));
+            self.segmenter.set_sink(Sink { gso_max, ..self.sink });
+        }
+    }
+
     /// Decides about one frame.
     fn plan(&mut self, mut frame: Frame) {
         let mut offload = frame.offload().unwrap_or_default();
         if offload.gso == Gso::None && frame.len() > self.short {
-            offload.gso = self.switches.infer(frame.data());
+            offload.gso = infer(frame.data(), self.switches.gso());
         }
         match self.segmenter.plan(frame.data(), &offload) {
             Verdict::Pass(left) => {
@@ -175,6 +151,7 @@ impl Transmit for GsoTx {
         if batch.iter().all(passes) {
             return self.inner.transmit(batch);
         }
+        self.follow_switches();
         let mut incoming = std::mem::take(&mut self.incoming);
         incoming.append(batch.as_vec());
         let offered = incoming.len();
@@ -211,6 +188,20 @@ impl Transmit for GsoTx {
         self.inner.wait(timeout)?;
         self.push();
         Ok(())
+    }
+}
+
+/// What to do with a frame longer than the MTU whose sender said nothing: as source 003, which cuts
+/// whatever does not fit.
+fn infer(frame: &[u8], cut: Protocols) -> Gso {
+    match FlowKey::parse(frame) {
+        Ok(Some(flow)) => match (flow.protocol, flow.addresses) {
+            (Protocol::TCP, Addresses::V4 { .. }) if cut.tcp => Gso::Tcp4,
+            (Protocol::TCP, Addresses::V6 { .. }) if cut.tcp => Gso::Tcp6,
+            (Protocol::UDP, _) if cut.udp => Gso::UdpFragment,
+            _ => Gso::None,
+        },
+        _ => Gso::None,
     }
 }
 
@@ -273,7 +264,7 @@ mod tests {
         let taken = Arc::default();
         let inner = Narrow { pool: pool(frames, 2048), room, calls: 0, taken: Arc::clone(&taken) };
         let segmenter = Segmenter::new(Sink::ethernet());
-        let switches = Arc::new(Switches::new(true, true));
+        let switches = Arc::new(Switches::new(Protocols::ALL, Protocols::NONE));
         let counters = Arc::clone(segmenter.counters());
         let tx = Tx::new(inner, Arc::new(TxCounters::new(0)));
         let tx = super::tx(tx, segmenter, Arc::clone(&switches));
@@ -365,7 +356,7 @@ mod tests {
         send(&mut bed, &[(datagram(4000, 3), Offload::default())]);
         // 8 + 4000 bytes in multiples of 8 up to 1480.
         assert_eq!(bed.taken.lock().unwrap().len(), 3);
-        bed.switches.set(true, false);
+        bed.switches.set_gso(Protocols { tcp: true, udp: false });
         send(&mut bed, &[(datagram(4000, 3), Offload::default()), (datagram(3000, 4), uso())]);
         // The first one is refused; the second was asked for.
         assert_eq!(bed.taken.lock().unwrap().len(), 3 + 3);

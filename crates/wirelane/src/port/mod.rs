@@ -21,6 +21,7 @@ pub mod packet;
 pub mod record;
 pub mod sim;
 pub mod spec;
+mod switches;
 pub mod tap;
 pub mod trace;
 pub mod xdp;
@@ -34,6 +35,7 @@ use serde::Serialize;
 
 pub use self::open::{open, shared_memory};
 pub use self::spec::{Backend, Options, Spec};
+pub use self::switches::{Offloads, Protocols, Switches};
 use crate::error::{Error, Result};
 use crate::filter::{self, Filter};
 use crate::frame::Batch;
@@ -78,6 +80,9 @@ pub struct OpenOptions {
     /// a port whose sender can leave that to us (`tap:`) asks it to. With any of them, checksums may be
     /// left to do as well: see [`Frame::offload`](crate::Frame::offload).
     pub offload: SinkGso,
+    /// The program heeds what the spec says of cutting and merging ([`Spec::offloads`]). A spec that says
+    /// something is refused otherwise.
+    pub heeds_offloads: bool,
 }
 
 /// Which packets a port takes that takes them away from the host. The masks apply as well.
@@ -114,6 +119,7 @@ impl Default for OpenOptions {
             take: Take::Undecided,
             keep_management: false,
             offload: SinkGso::default(),
+            heeds_offloads: false,
         }
     }
 }

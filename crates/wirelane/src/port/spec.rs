@@ -4,11 +4,14 @@
 //! eth0     xdp:eth0@0-3?mode=zerocopy     packet:eth0@1,3     sim:4?rate=max&size=imix
 //! ```
 //!
+//! The keys `gso`, `gro` and `gso_max` are of every port ([`Offloads`]); the others are of its backend.
 //! In `file:` the name is a path: everything up to the first `?`, `@` included.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use super::switches::Offloads;
 use crate::error::{Error, Result};
 use crate::mask::QueueSet;
 
@@ -54,6 +57,8 @@ pub struct Spec {
     pub queues: Option<QueueSet>,
     /// Backend options, in the order written.
     pub options: Vec<(String, String)>,
+    /// What is to be cut and merged at this port.
+    pub offloads: Offloads,
 }
 
 impl Spec {
@@ -106,16 +111,20 @@ impl FromStr for Spec {
             return Err(bad("a path cannot hold a zero byte".into()));
         }
         let mut options: Vec<(String, String)> = Vec::new();
+        let mut offloads = Offloads::default();
         for pair in query.into_iter().flat_map(|query| query.split('&')) {
             let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
                 return Err(bad(format!("'{}' is not key=value", pair.escape_debug())));
             };
-            if options.iter().any(|(known, _)| known == key) {
+            let said = offloads.pairs().any(|(known, _)| known == key);
+            if said || options.iter().any(|(known, _)| known == key) {
                 return Err(bad(format!("'{}' is given twice", key.escape_debug())));
             }
-            options.push((key.into(), value.into()));
+            if !offloads.take(key, value).map_err(bad)? {
+                options.push((key.into(), value.into()));
+            }
         }
-        Ok(Self { backend, name: name.into(), queues, options })
+        Ok(Self { backend, name: name.into(), queues, options, offloads })
     }
 }
 
@@ -128,7 +137,9 @@ impl fmt::Display for Spec {
         if let Some(queues) = &self.queues {
             write!(f, "@{queues}")?;
         }
-        for (i, (key, value)) in self.options.iter().enumerate() {
+        let options = self.options.iter().map(|(key, value)| (key.as_str(), value.as_str().into()));
+        let offloads = self.offloads.pairs().map(|(key, value)| (key, Cow::from(value)));
+        for (i, (key, value)) in options.chain(offloads).enumerate() {
             write!(f, "{}{key}={value}", if i == 0 { '?' } else { '&' })?;
         }
         Ok(())
@@ -207,6 +218,7 @@ pub fn parse_number(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
+    use crate::port::Protocols;
     use proptest::prelude::*;
 
     #[test]
@@ -244,6 +256,28 @@ mod tests {
     }
 
     #[test]
+    fn every_port_can_say_what_is_cut_and_merged() {
+        let text = "packet:eth0?ring=64M&gso=tcp&gro=tcp,udp&gso_max=32768";
+        let spec: Spec = text.parse().unwrap();
+        assert_eq!((spec.options.len(), spec.to_string().as_str()), (1, text));
+        let Offloads { gso, gro, gso_max } = spec.offloads;
+        assert_eq!(gso, Some(Protocols { tcp: true, udp: false }));
+        assert_eq!((gro, gso_max), (Some(Protocols::ALL), Some(32_768)));
+        assert!("eth0?gso=off".parse::<Spec>().unwrap().options.is_empty());
+        for (text, cause) in [
+            ("eth0?gso=sctp", "gso=sctp is not tcp, udp, tcp,udp, on or off"),
+            ("eth0?gro=", "gro= is not tcp"),
+            ("eth0?gso_max=575", "gso_max=575 is not a number from 576 to 65535"),
+            ("eth0?gso_max=64Ki", "is not a number"),
+            ("eth0?gso=on&gso=off", "'gso' is given twice"),
+        ] {
+            let error = text.parse::<Spec>().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Usage);
+            assert!(error.to_string().contains(cause), "{error}");
+        }
+    }
+
+    #[test]
     fn unknown_options_are_named() {
         let spec: Spec = "sim:1?sped=1".parse().unwrap();
         let mut options = spec.options();
@@ -275,13 +309,14 @@ mod tests {
         fn text_and_back(
             name in "[a-z][a-z0-9.]{0,14}",
             queues in proptest::option::of(proptest::collection::vec(0usize..64, 1..5)),
-            options in proptest::collection::btree_map("[a-z]{1,6}", "[a-z0-9.]{0,6}", 0..4),
+            options in proptest::collection::btree_map("[h-z]{1,6}", "[a-z0-9.]{0,6}", 0..4),
         ) {
             let spec = Spec {
                 backend: Some(Backend::Packet),
                 name,
                 queues: queues.map(|queues| queues.into_iter().collect()),
                 options: options.into_iter().collect(),
+                offloads: Offloads::default(),
             };
             prop_assert_eq!(&spec, &spec.to_string().parse::<Spec>().unwrap());
         }

@@ -1,0 +1,248 @@
+//! The switches of a port: which protocols are cut on the way out, which are merged on the way in, and
+//! how long a frame may be (source 003's switches, per port and per protocol).
+//!
+//! A spec says them as `?gso=tcp,udp&gro=on&gso_max=32k`. [`Switches`] is what a running program turns:
+//! every end of the port looks at them once per batch, so that each packet meets the old or the new
+//! settings.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use serde::Serialize;
+
+use super::spec::parse_number;
+use crate::error::{Error, Result};
+
+/// A set of the protocols that can be cut and merged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Protocols {
+    /// TCP, over IPv4 and IPv6.
+    pub tcp: bool,
+    /// UDP, over both: datagrams, and fragments on the way out.
+    pub udp: bool,
+}
+
+impl Protocols {
+    /// Both.
+    pub const ALL: Self = Self { tcp: true, udp: true };
+    /// None.
+    pub const NONE: Self = Self { tcp: false, udp: false };
+
+    /// Whether there is any.
+    pub fn any(self) -> bool {
+        self.tcp || self.udp
+    }
+}
+
+impl FromStr for Protocols {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "on" => return Ok(Self::ALL),
+            "off" => return Ok(Self::NONE),
+            _ => {}
+        }
+        let mut protocols = Self::NONE;
+        for word in text.split(',') {
+            match word {
+                "tcp" => protocols.tcp = true,
+                "udp" => protocols.udp = true,
+                _ => {
+                    let cause = format!("'{}' is no protocol to cut or merge", word.escape_debug());
+                    return Err(Error::usage(format!("'{}'", text.escape_debug()), cause)
+                        .help("write tcp, udp, tcp,udp, on or off"));
+                }
+            }
+        }
+        Ok(protocols)
+    }
+}
+
+impl fmt::Display for Protocols {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.tcp, self.udp) {
+            (true, true) => "tcp,udp",
+            (true, false) => "tcp",
+            (false, true) => "udp",
+            (false, false) => "off",
+        })
+    }
+}
+
+/// What a spec says of cutting and merging; what it does not say is for the program to choose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Offloads {
+    /// `gso=`: what is cut before it leaves through the port.
+    pub gso: Option<Protocols>,
+    /// `gro=`: what is merged when it comes in.
+    pub gro: Option<Protocols>,
+    /// `gso_max=`: see [`Switches::max_burst`].
+    pub gso_max: Option<u32>,
+}
+
+impl Offloads {
+    /// The words that a spec can say.
+    pub const KEYS: [&'static str; 3] = ["gso", "gro", "gso_max"];
+
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Takes `key=value`, if it is one of [`Offloads::KEYS`]; false if it is not.
+    ///
+    /// # Errors
+    /// The value is not of its shape, in words that fit behind the name of the port.
+    pub(super) fn take(&mut self, key: &str, value: &str) -> Result<bool, String> {
+        let bad = |shape| format!("{key}={} is not {shape}", value.escape_debug());
+        let protocols = || value.parse().map_err(|_: Error| bad("tcp, udp, tcp,udp, on or off"));
+        match key {
+            "gso" => self.gso = Some(protocols()?),
+            "gro" => self.gro = Some(protocols()?),
+            "gso_max" => {
+                let bytes = parse_number(value).and_then(|bytes| u32::try_from(bytes).ok());
+                let bytes = bytes.filter(|bytes| Switches::BURSTS.contains(bytes));
+                self.gso_max = Some(bytes.ok_or_else(|| bad("a number from 576 to 65535"))?);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// What it says, as a spec has it.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let protocols = |said: Option<Protocols>| said.map(|said| said.to_string());
+        let max = self.gso_max.map(|bytes| bytes.to_string());
+        let values = [protocols(self.gso), protocols(self.gro), max];
+        Self::KEYS.into_iter().zip(values).filter_map(|(key, value)| Some((key, value?)))
+    }
+}
+
+/// What is cut and merged at one running port. Can be changed at any time, from any thread.
+#[derive(Debug)]
+pub struct Switches {
+    gso: Pair,
+    gro: Pair,
+    max_burst: AtomicU32,
+}
+
+/// [`Protocols`] that can be switched one by one.
+#[derive(Debug)]
+struct Pair {
+    tcp: AtomicBool,
+    udp: AtomicBool,
+}
+
+impl Pair {
+    fn new(protocols: Protocols) -> Self {
+        let Protocols { tcp, udp } = protocols;
+        Self { tcp: AtomicBool::new(tcp), udp: AtomicBool::new(udp) }
+    }
+
+    #[inline]
+    fn get(&self) -> Protocols {
+        Protocols { tcp: self.tcp.load(Ordering::Relaxed), udp: self.udp.load(Ordering::Relaxed) }
+    }
+
+    fn set(&self, protocols: Protocols) {
+        self.tcp.store(protocols.tcp, Ordering::Relaxed);
+        self.udp.store(protocols.udp, Ordering::Relaxed);
+    }
+}
+
+impl Switches {
+    /// What [`Switches::max_burst`] can be: an IPv4 packet that every host takes (RFC 791 section 3.1) at
+    /// least, and the longest one at most.
+    pub const BURSTS: std::ops::RangeInclusive<u32> = 576..=65_535;
+
+    /// With these protocols, and bursts of any length.
+    pub fn new(gso: Protocols, gro: Protocols) -> Self {
+        let max_burst = AtomicU32::new(*Self::BURSTS.end());
+        Self { gso: Pair::new(gso), gro: Pair::new(gro), max_burst }
+    }
+
+    /// As a spec says, and `others` where it says nothing.
+    pub fn of(said: &Offloads, others: &Offloads) -> Self {
+        let or =
+            |said: Option<Protocols>, other: Option<Protocols>| said.or(other).unwrap_or_default();
+        let switches = Self::new(or(said.gso, others.gso), or(said.gro, others.gro));
+        if let Some(bytes) = said.gso_max.or(others.gso_max) {
+            switches.set_max_burst(bytes);
+        }
+        switches
+    }
+
+    /// What is cut if it is too long.
+    #[inline]
+    pub fn gso(&self) -> Protocols {
+        self.gso.get()
+    }
+
+    /// What is merged.
+    #[inline]
+    pub fn gro(&self) -> Protocols {
+        self.gro.get()
+    }
+
+    /// The longest frame that goes through the port in one piece, in bytes from its IP header on: what is
+    /// merged on the way in, and on the way out what a port gets that cuts frames itself.
+    #[inline]
+    pub fn max_burst(&self) -> u32 {
+        self.max_burst.load(Ordering::Relaxed)
+    }
+
+    /// Changes what is cut from now on. A frame whose sender left something to do is cut in any case:
+    /// it was on its way already.
+    pub fn set_gso(&self, protocols: Protocols) {
+        self.gso.set(protocols);
+    }
+
+    /// Changes what is merged from now on. What has been merged stays so.
+    pub fn set_gro(&self, protocols: Protocols) {
+        self.gro.set(protocols);
+    }
+
+    /// Changes the longest frame from now on, to the nearest of [`Switches::BURSTS`].
+    pub fn set_max_burst(&self, bytes: u32) {
+        let bytes = bytes.clamp(*Self::BURSTS.start(), *Self::BURSTS.end());
+        self.max_burst.store(bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn protocols_and_back() {
+        for (text, tcp, udp) in [
+            ("tcp", true, false),
+            ("udp", false, true),
+            ("tcp,udp", true, true),
+            ("off", false, false),
+        ] {
+            let protocols: Protocols = text.parse().unwrap();
+            assert_eq!((protocols, protocols.to_string().as_str()), (Protocols { tcp, udp }, text));
+        }
+        assert_eq!("on".parse::<Protocols>().unwrap(), Protocols::ALL);
+        for text in ["", "tcp,", "sctp", "on,tcp", "TCP"] {
+            assert!(text.parse::<Protocols>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_port_says_of_itself_goes_first() {
+        let (tcp, udp) = (Protocols { tcp: true, udp: false }, Protocols { tcp: false, udp: true });
+        let said = Offloads { gso: Some(tcp), gro: None, gso_max: Some(9000) };
+        let others = Offloads { gso: Some(Protocols::ALL), gro: Some(udp), gso_max: None };
+        let switches = Switches::of(&said, &others);
+        assert_eq!((switches.gso(), switches.gro(), switches.max_burst()), (tcp, udp, 9000));
+        switches.set_max_burst(1);
+        switches.set_gso(Protocols::NONE);
+        assert_eq!((switches.gso().any(), switches.max_burst()), (false, 576));
+        switches.set_max_burst(1 << 20);
+        assert_eq!(switches.max_burst(), 65_535);
+    }
+}
