@@ -5,9 +5,11 @@
 //! ([`threads`] tells).
 
 use crate::error::{OsError, Result};
+use crate::socket;
 use rustix::process::{Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use std::fmt;
+use std::os::fd::BorrowedFd;
 
 /// A capability that this project has to do with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +118,17 @@ pub fn threads() -> Result<usize> {
         .map_err(|error| OsError::new("readdir", "/proc/self/task", error))
 }
 
+/// The process id and the effective user id of the other end of a local socket: of whoever connected or began to
+/// listen, at that time. A process of another PID namespace has the id 0.
+///
+/// # Errors
+/// What getsockopt(2) gives.
+pub fn peer(socket: BorrowedFd<'_>) -> Result<(u32, u32)> {
+    let option = (libc::SOL_SOCKET, libc::SO_PEERCRED);
+    let credentials: libc::ucred = socket::get(socket, option, "getsockopt SO_PEERCRED")?;
+    Ok((credentials.pid.cast_unsigned(), credentials.uid))
+}
+
 /// Gives every capability away but `keep`, in all sets, and the way back to them: no program started later gains privileges
 /// either (`no_new_privs`).
 ///
@@ -219,6 +232,7 @@ mod tests {
     use super::*;
     use crate::packet::PacketSocket;
     use crate::testing;
+    use std::os::fd::AsFd;
 
     #[test]
     fn sets_of_capabilities() {
@@ -227,6 +241,15 @@ mod tests {
         assert!(!set.contains(Capability::NetAdmin) && !set.is_empty());
         assert!(Set::EMPTY.is_empty());
         assert_eq!(Capability::NetAdmin.to_string(), "CAP_NET_ADMIN");
+    }
+
+    #[test]
+    fn the_other_end_of_a_socket_pair_is_this_process() {
+        let (a, b) = std::os::unix::net::UnixStream::pair().unwrap();
+        let this = (std::process::id(), rustix::process::geteuid().as_raw());
+        assert_eq!(peer(a.as_fd()).unwrap(), this);
+        assert_eq!(peer(b.as_fd()).unwrap(), this);
+        assert!(peer(std::fs::File::open("/dev/null").unwrap().as_fd()).is_err());
     }
 
     #[test]

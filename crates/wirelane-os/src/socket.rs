@@ -11,6 +11,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 pub(crate) unsafe trait Plain: Copy {}
 // SAFETY: a C int has neither invalid patterns nor padding.
 unsafe impl Plain for i32 {}
+// SAFETY: three numbers of four bytes each.
+unsafe impl Plain for libc::ucred {}
 
 /// `setsockopt(fd, level, option, value)`; `call` names the option in the error.
 pub(crate) fn set<T: Plain>(

@@ -69,6 +69,7 @@
 //! | [`segment`], [`checksum`] | cuts long frames into packets; sums them on the way |
 //! | [`capture`] | capture files, and [`capture::live`]: all queues into one file in order of time |
 //! | [`forward`] | between two ports, or back through one with swapped addresses |
+//! | [`monitor`] | reading a running capture or forwarding from any thread |
 //! | [`inspect`] | the queues of an interface and the CPUs behind them |
 //! | [`lab`] | two network namespaces and a veth pair, to try things in |
 //! | [`privilege`] | giving privileges away once everything is open |
@@ -97,6 +98,8 @@ pub mod forward;
 pub mod inspect;
 #[cfg(not(loom))]
 pub mod lab;
+#[cfg(not(loom))]
+pub mod monitor;
 #[cfg(not(loom))]
 pub mod pipeline;
 #[cfg(not(loom))]

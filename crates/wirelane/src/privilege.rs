@@ -7,6 +7,7 @@
 
 use std::env;
 use std::fs;
+use std::os::fd::AsFd;
 
 use wirelane_os::privilege::{self, Set};
 
@@ -63,6 +64,25 @@ pub fn drop_all(user: Option<User>) -> Result<()> {
     privilege::drop_all(Set::EMPTY).map_err(|error| {
         Error::os("privileges", error).help("to go on with all of them, add --keep-privileges")
     })
+}
+
+/// The process at the other end of a local socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Process id; 0 if it has none here.
+    pub pid: u32,
+    /// Effective user id.
+    pub uid: u32,
+}
+
+/// Who connected, or began to listen, at the other end of `socket`.
+///
+/// # Errors
+/// It is no local socket.
+pub fn peer(socket: impl AsFd) -> Result<Peer> {
+    let (pid, uid) =
+        privilege::peer(socket.as_fd()).map_err(|error| Error::os("local socket", error))?;
+    Ok(Peer { pid, uid })
 }
 
 /// The effective user id.

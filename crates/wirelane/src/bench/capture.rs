@@ -28,7 +28,7 @@ use crate::lab::{Lab, LabConfig, Site};
 use crate::mask::{QueueMask, QueueSet};
 use crate::port::sim::Stream;
 use crate::port::{
-    self, Control, FrameCounts, OpenOptions, Port, PortInfo, Readiness, Receive, Rx, Spec, Take, Tx,
+    self, Census, Control, OpenOptions, Port, PortInfo, Readiness, Receive, Rx, Spec, Take, Tx,
 };
 use crate::segment::Sink;
 
@@ -453,8 +453,8 @@ impl Port for Timed {
         self.inner.control()
     }
 
-    fn frames(&self) -> FrameCounts {
-        self.inner.frames()
+    fn census(&self) -> Census {
+        self.inner.census()
     }
 
     fn is_endless(&self) -> bool {

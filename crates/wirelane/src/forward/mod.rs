@@ -34,6 +34,7 @@
 //! # }
 //! ```
 
+mod control;
 mod outlet;
 mod worker;
 
@@ -42,18 +43,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use self::control::Intake;
 use self::outlet::Outlets;
 use self::worker::{Ended, Worker};
 use wirelane_os::clock;
 
 use crate::error::{Error, Result};
 use crate::mask::Class;
+use crate::monitor::{Monitor, Reading};
 use crate::pipeline::budget::{Allowance, Budget};
 use crate::placement::Placement;
-use crate::port::{FrameCounts, Port, PortInfo, Rx, Switches, Tx, gso};
+use crate::port::{Control, FrameCounts, Port, PortInfo, Rx, Switches, Tx, gso};
 use crate::qdisc::{Choice, Egress, Egresses, QdiscSpec, QdiscStats};
-use crate::segment::{SegmentCounters, SegmentStats, Segmenter};
-use crate::stats::{QueueStats, RxCounters, TxCounters, TxStats};
+use crate::segment::{SegmentStats, Segmenter};
+use crate::stats::{QueueStats, TxStats};
 use crate::threads::Crew;
 
 /// How to forward.
@@ -100,12 +103,8 @@ pub struct ForwardOutcome {
 /// Running threads that forward. Dropping it stops them; [`Forward::join`] also says what it came to.
 pub struct Forward {
     ports: Vec<Box<dyn Port>>,
-    /// With the position of their port.
-    rx: Vec<(usize, Arc<RxCounters>)>,
-    tx: Vec<(usize, Arc<TxCounters>)>,
-    egresses: Vec<(usize, Egresses)>,
-    /// With the position of their port and the number of their queue.
-    segmenters: Vec<(usize, u16, Arc<SegmentCounters>)>,
+    monitor: Monitor,
+    egresses: Vec<Egresses>,
     crew: Crew<Ended>,
     signals: Arc<Signals>,
 }
@@ -134,12 +133,15 @@ impl Forward {
     pub fn start(mut ports: Vec<Box<dyn Port>>, config: &ForwardConfig) -> Result<Self> {
         let routes = routes(&ports, config)?;
         let mut ends: Vec<_> = ports.iter_mut().map(|port| (port.rx(), port.tx())).collect();
+        let monitor = Monitor {
+            ports: ports.iter().map(|port| port.info().clone()).collect(),
+            censuses: ports.iter().map(|port| port.census()).collect(),
+            ..Monitor::default()
+        };
         let mut forward = Self {
             ports,
-            rx: Vec::new(),
-            tx: Vec::new(),
+            monitor,
             egresses: Vec::new(),
-            segmenters: Vec::new(),
             crew: Crew::default(),
             signals: Arc::default(),
         };
@@ -161,8 +163,9 @@ impl Forward {
                 };
                 return Err(Error::failed(format!("port '{spec}'"), lack));
             }
-            forward.rx.extend(inputs.iter().map(|rx| (from, Arc::clone(rx.counters()))));
-            forward.tx.extend(outlet::counters(&outputs).map(|counters| (to, counters)));
+            let monitor = &mut forward.monitor;
+            monitor.rx.extend(inputs.iter().map(|rx| (from, Arc::clone(rx.counters()))));
+            monitor.tx.extend(outlet::counters(&outputs).map(|counters| (to, counters)));
             let endless = forward.ports[from].is_endless();
             let count = outputs.len();
             let mut outlets = match &config.qdisc {
@@ -170,7 +173,9 @@ impl Forward {
                 Some(spec) => {
                     let queues = outputs.into_iter().map(|tx| Egress::new(spec, tx));
                     let egresses = Egresses::new(queues, config.choice);
-                    forward.egresses.push((to, egresses.clone()));
+                    let gauges = egresses.queues().iter().map(|egress| (to, egress.gauge()));
+                    forward.monitor.qdiscs.extend(gauges);
+                    forward.egresses.push(egresses.clone());
                     Outlets::Queued(egresses, config.choice)
                 }
             };
@@ -213,18 +218,10 @@ impl Forward {
             // Nobody outside can guess the time to the nanosecond.
             let secret = clock::realtime_ns() ^ u64::from(std::process::id()) << 32;
             let segmenter = Segmenter::new(sink).with_fragment_secret(secret);
-            self.segmenters.push((to, tx.queue(), Arc::clone(segmenter.counters())));
+            self.monitor.segmenters.push((to, tx.queue(), Arc::clone(segmenter.counters())));
             gso::tx(tx, segmenter, Arc::clone(switches))
         };
         outputs.into_iter().map(cut).collect()
-    }
-
-    /// What was cut until now, with the position of the port and the number of the TX queue.
-    pub fn segmented(&self) -> Vec<(usize, u16, SegmentStats)> {
-        let read = |(port, queue, counters): &(usize, u16, Arc<SegmentCounters>)| {
-            (*port, *queue, counters.snapshot())
-        };
-        self.segmenters.iter().map(read).collect()
     }
 
     /// What the ports turned out to be.
@@ -232,14 +229,25 @@ impl Forward {
         self.ports.iter().map(|port| port.info())
     }
 
-    /// The counters of every receiving end now.
-    pub fn queues(&self) -> Vec<QueueStats> {
-        self.rx.iter().map(|(port, counters)| counters.snapshot(*port)).collect()
+    /// Masks, filter and stop of each port, for any thread. Only what is received here can be selected: not
+    /// what the host itself sends, and nothing at a port that only sends.
+    pub fn controls(&self) -> Vec<Arc<dyn Control>> {
+        let receives = |position| self.monitor.rx.iter().any(|(of, _)| *of == position);
+        let ports = self.ports.iter().enumerate();
+        let intakes = ports.map(|(position, port)| {
+            Arc::new(Intake::new(port.control(), port.info(), receives(position)))
+        });
+        intakes.map(|intake| intake as Arc<dyn Control>).collect()
     }
 
-    /// The counters of every transmitting end now.
-    pub fn tx(&self) -> Vec<TxStats> {
-        self.tx.iter().map(|(port, counters)| counters.snapshot(*port)).collect()
+    /// Reads everything that is counted, from any thread.
+    pub fn monitor(&self) -> Monitor {
+        self.monitor.clone()
+    }
+
+    /// The counters of every receiving end now.
+    pub fn queues(&self) -> Vec<QueueStats> {
+        self.monitor.queues()
     }
 
     /// Waits until it has ended by itself (enough packets, the end of all sources that have one, an
@@ -262,19 +270,12 @@ impl Forward {
         // An interface that goes away fails at each of its queues.
         let mut said = BTreeSet::new();
         errors.retain(|error| said.insert(error.to_string()));
-        let mut outcome = ForwardOutcome {
-            ports: Vec::new(),
-            queues: self.queues(),
-            tx: self.tx(),
-            qdiscs: Vec::new(),
-            gso: self.segmented(),
-            frames: FrameCounts::default(),
-            errors,
-        };
-        for (port, egresses) in self.egresses.drain(..) {
-            let read = |egress: &Egress| (port, egress.queue(), egress.stats());
-            outcome.qdiscs.extend(egresses.queues().iter().map(read));
-        }
+        let Reading { queues, tx, qdiscs, gso, .. } = self.monitor.read();
+        let frames = FrameCounts::default();
+        let mut outcome =
+            ForwardOutcome { ports: Vec::new(), queues, tx, qdiscs, gso, frames, errors };
+        // What still waits in a discipline goes back to its owner.
+        self.egresses.clear();
         for (position, port) in self.ports.iter().enumerate() {
             let mut info = port.info().clone();
             info.notes.extend(port.late_notes());

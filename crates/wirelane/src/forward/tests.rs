@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::frame::Batch;
+use crate::mask::{QueueMask, QueueSet};
 use crate::port::sim::Sim;
-use crate::port::{Control, OpenOptions, Transmit};
+use crate::port::{Census, Control, OpenOptions, Transmit};
 use crate::segment::Sink;
 
 /// A simulated port whose TX rings take only some frames until they are flushed.
@@ -83,8 +84,8 @@ impl Port for Narrow {
         Sink::unlimited()
     }
 
-    fn frames(&self) -> FrameCounts {
-        self.sim.frames()
+    fn census(&self) -> Census {
+        self.sim.census()
     }
 }
 
@@ -163,4 +164,43 @@ fn ports_that_do_not_fit() {
     assert!(error.to_string().contains("no queue to send through"), "{error}");
     let error = start(vec![Box::new(sim("sim:1", false))]);
     assert!(error.to_string().contains("no queue to receive from"), "{error}");
+}
+
+#[test]
+fn a_running_session_is_read_from_outside() {
+    let sink = Narrow { sim: sim("sim:2", false), room: 7, flushes: usize::MAX };
+    let ports: Vec<Box<dyn Port>> = vec![Box::new(sim("sim:3", true)), Box::new(sink)];
+    let qdisc = Some("fifo".parse().unwrap());
+    let config = ForwardConfig { one_way: true, qdisc, ..ForwardConfig::default() };
+    let forward = Forward::start(ports, &config).unwrap();
+    let (monitor, controls) = (forward.monitor(), forward.controls());
+    let sent = |reading: &Reading| reading.tx.iter().map(|tx| tx.packets).sum::<u64>();
+    while sent(&monitor.read()) == 0 {
+        assert!(!forward.wait(Duration::from_millis(1)));
+    }
+    let reading = monitor.read();
+    assert_eq!((reading.queues.len(), reading.tx.len(), reading.qdiscs.len()), (3, 2, 2));
+    assert!(reading.qdiscs.iter().all(|(port, ..)| *port == 1));
+    assert_eq!((monitor.ports().len(), monitor.frames().len()), (2, 2));
+
+    // Only what is received can be selected.
+    let rx = "1".parse().unwrap();
+    let mask = QueueMask { rx, tx: QueueSet::NONE, ..QueueMask::ALL };
+    controls[0].set_mask(mask.clone()).unwrap();
+    assert_eq!(controls[0].mask(), mask);
+    for wrong in [QueueMask { enabled: false, ..mask.clone() }, QueueMask::ALL] {
+        let error = controls[0].set_mask(wrong).unwrap_err();
+        assert!(error.to_string().contains("the host sends"), "{error}");
+    }
+    assert_eq!(controls[0].mask(), mask);
+    let error = controls[1].set_mask(mask).unwrap_err();
+    assert!(error.to_string().contains("only leave by it"), "{error}");
+
+    let outcome = forward.join();
+    assert!(outcome.qdiscs.iter().any(|(.., stats)| stats.enqueued > 0), "{outcome:?}");
+    // What is gone is not counted; what is left is the same.
+    let after = monitor.read();
+    assert_eq!(after.qdiscs.len(), 0);
+    assert_eq!(sent(&after), outcome.tx.iter().map(|tx| tx.packets).sum::<u64>());
+    assert!(monitor.frames().iter().all(|frames| frames.held() == 0));
 }

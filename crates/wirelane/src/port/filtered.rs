@@ -10,7 +10,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Control, FrameCounts, OpenOptions, Port, PortInfo, Readiness, Receive, Rx, Tx};
+use super::{Census, Control, OpenOptions, Port, PortInfo, Readiness, Receive, Rx, Tx};
 use crate::error::Result;
 use crate::filter::{Engine, Filter};
 use crate::frame::Batch;
@@ -79,8 +79,8 @@ impl<P: Port> Port for FilteredPort<P> {
         Arc::clone(&self.shared) as Arc<dyn Control>
     }
 
-    fn frames(&self) -> FrameCounts {
-        self.inner.frames()
+    fn census(&self) -> Census {
+        self.inner.census()
     }
 
     fn is_endless(&self) -> bool {

@@ -41,7 +41,7 @@ use crate::filter::{self, Filter};
 use crate::frame::Batch;
 use crate::mask::{Class, QueueMask};
 use crate::placement::Placement;
-use crate::pool::Region;
+use crate::pool::{PoolGauge, Region};
 use crate::segment::{Sink, SinkGso};
 use crate::stats::{RxCounters, TxCounters};
 
@@ -196,6 +196,18 @@ impl FrameCounts {
     }
 }
 
+impl FrameCounts {
+    /// The frames of pools.
+    pub(crate) fn of<'a>(gauges: impl IntoIterator<Item = &'a PoolGauge>) -> Self {
+        let mut sum = Self::default();
+        for gauge in gauges {
+            let (pool, free) = (u64::from(gauge.size()), u64::from(gauge.free()));
+            sum += Self { pool, free, ..Self::default() };
+        }
+        sum
+    }
+}
+
 impl std::ops::AddAssign for FrameCounts {
     fn add_assign(&mut self, other: Self) {
         self.pool += other.pool;
@@ -204,6 +216,22 @@ impl std::ops::AddAssign for FrameCounts {
         self.rx += other.rx;
         self.tx += other.tx;
         self.completion += other.completion;
+    }
+}
+
+/// Counts the frames of a port, from any thread. It keeps none of them.
+#[derive(Clone)]
+pub struct Census(Arc<dyn Fn() -> FrameCounts + Send + Sync>);
+
+impl Census {
+    /// Counts with this function.
+    pub fn new(count: impl Fn() -> FrameCounts + Send + Sync + 'static) -> Self {
+        Self(Arc::new(count))
+    }
+
+    /// Where the frames are now.
+    pub fn frames(&self) -> FrameCounts {
+        (self.0)()
     }
 }
 
@@ -227,8 +255,13 @@ pub trait Port: Send {
     /// Masks and stop, for any thread.
     fn control(&self) -> Arc<dyn Control>;
 
+    /// Counts its frames, from any thread.
+    fn census(&self) -> Census;
+
     /// Where the frames are now.
-    fn frames(&self) -> FrameCounts;
+    fn frames(&self) -> FrameCounts {
+        self.census().frames()
+    }
 
     /// Whether packets may go on coming until it is stopped. A source with a given number of packets
     /// ends by itself.

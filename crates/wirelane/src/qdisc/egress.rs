@@ -1,7 +1,7 @@
 //! A discipline in front of one TX queue, and the producers' handles to it.
 
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use super::bulk::Round;
@@ -103,6 +103,11 @@ impl Egress {
         stats
     }
 
+    /// Reads the queue and does not keep it.
+    pub fn gauge(&self) -> EgressGauge {
+        EgressGauge { queue: self.queue(), shared: Arc::downgrade(&self.0) }
+    }
+
     /// What the transmitting end counts: frames and bytes sent, errors.
     pub fn tx_counters(&self) -> &Arc<TxCounters> {
         self.0.link.counters()
@@ -116,6 +121,25 @@ impl Egress {
     /// The discipline, as the user wrote it.
     pub fn spec(&self) -> &QdiscSpec {
         &self.0.spec
+    }
+}
+
+/// Reads an [`Egress`] from any thread, as long as there is one.
+#[derive(Clone)]
+pub struct EgressGauge {
+    queue: u16,
+    shared: Weak<Shared>,
+}
+
+impl EgressGauge {
+    /// The number of the TX queue.
+    pub fn queue(&self) -> u16 {
+        self.queue
+    }
+
+    /// What happened so far, over all producers; `None` once the queue is gone.
+    pub fn stats(&self) -> Option<QdiscStats> {
+        self.shared.upgrade().map(|shared| Egress(shared).stats())
     }
 }
 

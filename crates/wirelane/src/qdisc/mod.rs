@@ -55,7 +55,7 @@ pub use self::stats::{QdiscDropped, QdiscStats, Sent};
 #[cfg(not(loom))]
 pub use self::{
     chooser::{Choice, Egresses, Producer},
-    egress::{Egress, Handle},
+    egress::{Egress, EgressGauge, Handle},
     link::{Link, Wire},
     spec::{Kind, QdiscSpec},
 };

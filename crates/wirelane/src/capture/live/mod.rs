@@ -32,6 +32,7 @@ use self::writer::{Finished, Input, Ledger, WriterThread};
 use crate::capture::{CaptureWriter, Source, WriterOptions, Written, split_name};
 use crate::error::{Error, Result};
 use crate::mask::Class;
+use crate::monitor::Monitor;
 use crate::pipeline;
 use crate::pipeline::budget::{Allowance, Budget};
 use crate::placement::Placement;
@@ -110,10 +111,9 @@ pub struct CaptureOutcome {
 /// A running capture. Dropping it stops it; [`Capture::join`] also says what it came to.
 pub struct Capture {
     port: Box<dyn Port>,
-    counters: Vec<Arc<RxCounters>>,
+    monitor: Monitor,
     workers: Crew<Ended>,
     writers: Vec<JoinHandle<Finished>>,
-    written: Vec<Arc<Counter>>,
     failed: Arc<AtomicBool>,
     lateness: u64,
 }
@@ -131,14 +131,18 @@ impl Capture {
     /// An output cannot be created, a CPU cannot be used, or the port refuses to start.
     pub fn start(mut port: Box<dyn Port>, config: &CaptureConfig) -> Result<Self> {
         let inputs = port.rx();
-        let counters: Vec<_> = inputs.iter().map(|rx| Arc::clone(rx.counters())).collect();
+        let monitor = Monitor {
+            ports: vec![port.info().clone()],
+            censuses: vec![port.census()],
+            rx: inputs.iter().map(|rx| (0, Arc::clone(rx.counters()))).collect(),
+            ..Monitor::default()
+        };
         let lateness = port.info().lateness + SLACK;
         let mut capture = Self {
             port,
-            counters,
+            monitor,
             workers: Crew::default(),
             writers: Vec::new(),
-            written: Vec::new(),
             failed: Arc::default(),
             lateness,
         };
@@ -160,14 +164,19 @@ impl Capture {
         self.port.control()
     }
 
+    /// Reads everything that is counted, from any thread.
+    pub fn monitor(&self) -> Monitor {
+        self.monitor.clone()
+    }
+
     /// The counters of every queue now.
     pub fn queues(&self) -> Vec<QueueStats> {
-        self.counters.iter().map(|counters| counters.snapshot(0)).collect()
+        self.monitor.queues()
     }
 
     /// Packets safely in files now.
     pub fn written(&self) -> u64 {
-        self.written.iter().map(|counter| counter.value()).sum()
+        self.monitor.packets_written()
     }
 
     /// Waits until the capture has ended by itself (enough packets, the end of the source, an
@@ -221,7 +230,7 @@ impl Capture {
         config: &CaptureConfig,
     ) -> Result<Vec<Option<Lane>>> {
         let sources: Vec<_> =
-            self.counters.iter().map(|counters| source(self.port.info(), counters)).collect();
+            self.monitor.rx.iter().map(|(_, rx)| source(self.port.info(), rx)).collect();
         let now = clock::realtime_ns();
         // Per file: its path, its sources, and the receiving ends behind them.
         let files: Vec<(PathBuf, Vec<usize>)> = if output.split {
@@ -255,7 +264,7 @@ impl Capture {
             for (interface, member) in members.into_iter().enumerate() {
                 let (filled, filled_rx) = channel(chunks);
                 let (spent_tx, spent) = channel(chunks);
-                let counters = Arc::clone(&self.counters[member]);
+                let counters = Arc::clone(&self.monitor.rx[member].1);
                 let watermark = Arc::new(Watermark::default());
                 lanes[member] = Some(Lane {
                     counters: Arc::clone(&counters),
@@ -290,7 +299,7 @@ impl Capture {
                 scratch: Vec::new(),
             };
             self.writers.push(handle);
-            self.written.push(written);
+            self.monitor.written.push(written);
             // The thread waits for exactly this; it cannot be gone.
             let _ = send_thread.send(writer);
         }

@@ -40,7 +40,7 @@ use self::cursor::{Cursor, Replay};
 use self::origin::Origins;
 use self::sink::Sink;
 use self::source::Source;
-use super::{Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
+use super::{Census, Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::capture::{self, CaptureReader, CaptureWriter, LINK_TYPE_ETHERNET, WriterOptions};
 use crate::error::{Error, Result};
 use crate::mask::Class;
@@ -185,13 +185,9 @@ impl Port for FilePort {
         segment::Sink::unlimited()
     }
 
-    fn frames(&self) -> FrameCounts {
-        let mut sum = FrameCounts::default();
-        for gauge in [Some(&self.frames), self.progress.large.get()].into_iter().flatten() {
-            let (pool, free) = (u64::from(gauge.size()), u64::from(gauge.free()));
-            sum += FrameCounts { pool, free, ..FrameCounts::default() };
-        }
-        sum
+    fn census(&self) -> Census {
+        let (small, progress) = (self.frames.clone(), Arc::clone(&self.progress));
+        Census::new(move || FrameCounts::of([&small].into_iter().chain(progress.large.get())))
     }
 }
 

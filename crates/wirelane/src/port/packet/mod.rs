@@ -49,7 +49,7 @@ use self::program::Selection;
 use self::ring::Ring;
 use self::rx::{Receiver, Setup, Times};
 use self::tx::{Transmitter, TxGauge};
-use super::{Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
+use super::{Census, Control, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};
 use crate::mask::{Class, QueueSet};
 use crate::segment::Sink;
@@ -229,10 +229,13 @@ impl Port for PacketPort {
         Arc::clone(&self.handle) as Arc<dyn Control>
     }
 
-    fn frames(&self) -> FrameCounts {
-        let mut counts = self.handle.frames();
-        self.gauges.iter().for_each(|gauge| counts += gauge.frames());
-        counts
+    fn census(&self) -> Census {
+        let (handle, gauges) = (Arc::downgrade(&self.handle), self.gauges.clone());
+        Census::new(move || {
+            let mut counts = handle.upgrade().map(|handle| handle.frames()).unwrap_or_default();
+            gauges.iter().for_each(|gauge| counts += gauge.frames());
+            counts
+        })
     }
 
     fn sink(&self) -> Sink {

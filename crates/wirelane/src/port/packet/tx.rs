@@ -74,6 +74,7 @@ struct Limits {
 }
 
 /// Reads a transmitter from outside.
+#[derive(Clone)]
 pub(super) struct TxGauge {
     slots: u32,
     pending: Arc<AtomicU32>,

@@ -46,7 +46,7 @@ use self::cable::Tally;
 use self::control::Switch;
 use self::sink::Sink;
 use self::source::Source;
-use super::{Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Tx};
+use super::{Census, Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Tx};
 use crate::error::Result;
 use crate::mask::Class;
 use crate::pool::{Pool, PoolConfig, PoolGauge};
@@ -198,16 +198,15 @@ impl Port for Sim {
         segment::Sink::unlimited()
     }
 
-    fn frames(&self) -> FrameCounts {
-        let mut sum = FrameCounts::default();
-        for gauge in &self.gauges {
-            let (pool, free) = (u64::from(gauge.size()), u64::from(gauge.free()));
-            sum += FrameCounts { pool, free, ..FrameCounts::default() };
-        }
-        // Frames of other ports that were sent by this one are on the way as well.
-        let in_flight: u64 = self.strands.iter().map(|strand| strand.in_flight()).sum();
-        sum.tx = in_flight.min(sum.held());
-        sum
+    fn census(&self) -> Census {
+        let (gauges, strands) = (self.gauges.clone(), self.strands.clone());
+        Census::new(move || {
+            let mut sum = FrameCounts::of(&gauges);
+            // Frames of other ports that were sent by this one are on the way as well.
+            let in_flight: u64 = strands.iter().map(|strand| strand.in_flight()).sum();
+            sum.tx = in_flight.min(sum.held());
+            sum
+        })
     }
 }
 

@@ -35,7 +35,7 @@ use self::config::Config;
 use self::control::Device;
 use self::rx::Receiver;
 use self::tx::Transmitter;
-use super::{Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
+use super::{Census, Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};
 use crate::mask::Class;
 use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
@@ -182,13 +182,9 @@ impl Port for TapPort {
         Arc::clone(&self.device) as Arc<dyn Control>
     }
 
-    fn frames(&self) -> FrameCounts {
-        let mut sum = FrameCounts::default();
-        for gauge in &self.gauges {
-            let (pool, free) = (u64::from(gauge.size()), u64::from(gauge.free()));
-            sum += FrameCounts { pool, free, ..FrameCounts::default() };
-        }
-        sum
+    fn census(&self) -> Census {
+        let gauges = self.gauges.clone();
+        Census::new(move || FrameCounts::of(&gauges))
     }
 
     fn sink(&self) -> Sink {

@@ -12,7 +12,7 @@ use super::device::Device;
 use super::intake::Intake;
 use super::negotiate::{self, Mode, Prospects};
 use super::program::{Attachment, Plan, Target};
-use super::queue::{Census, Queue, Request};
+use super::queue::{Queue, QueueCensus, Request};
 use super::rx::{Receiver, Setup};
 use super::tx::Transmitter;
 use crate::error::{Error, Result};
@@ -49,7 +49,7 @@ pub(super) struct Ends {
     pub(super) handle: Arc<Handle>,
     pub(super) rx: Vec<Rx>,
     pub(super) tx: Vec<Tx>,
-    pub(super) censuses: Vec<Census>,
+    pub(super) censuses: Vec<QueueCensus>,
 }
 
 impl Draft {
@@ -223,7 +223,7 @@ impl Draft {
         let (mut rx, mut tx, mut censuses) = (Vec::new(), Vec::new(), Vec::new());
         for ((queue, intake), memory) in built.queues.into_iter().zip(memory) {
             let own = [&memory.whole, &memory.tx].into_iter().flatten().map(Pool::gauge);
-            censuses.push(Census {
+            censuses.push(QueueCensus {
                 pools: intake.iter().map(Intake::pool_gauge).chain(own).collect(),
                 gauge: Arc::clone(&queue.gauge),
                 queue: Arc::downgrade(&queue),

@@ -56,9 +56,9 @@ use wirelane_os::mmap::Kind;
 use self::build::Draft;
 use self::control::Handle;
 use self::negotiate::Prospects;
-use self::queue::Census;
+use self::queue::QueueCensus;
 use super::packet::device;
-use super::{Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
+use super::{Census, Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};
 use crate::pool::Region;
 use crate::segment::Sink;
@@ -69,7 +69,7 @@ pub struct XdpPort {
     handle: Arc<Handle>,
     rx: Vec<Rx>,
     tx: Vec<Tx>,
-    censuses: Vec<Census>,
+    censuses: Arc<[QueueCensus]>,
     region: Region,
     mtu: u32,
 }
@@ -134,7 +134,7 @@ impl XdpPort {
                         handle: ends.handle,
                         rx: ends.rx,
                         tx: ends.tx,
-                        censuses: ends.censuses,
+                        censuses: ends.censuses.into(),
                         region,
                         mtu,
                     });
@@ -171,10 +171,13 @@ impl Port for XdpPort {
         Arc::clone(&self.handle) as Arc<dyn Control>
     }
 
-    fn frames(&self) -> FrameCounts {
-        let mut counts = FrameCounts::default();
-        self.censuses.iter().for_each(|census| counts += census.frames());
-        counts
+    fn census(&self) -> Census {
+        let censuses = Arc::clone(&self.censuses);
+        Census::new(move || {
+            let mut counts = FrameCounts::default();
+            censuses.iter().for_each(|census| counts += census.frames());
+            counts
+        })
     }
 
     fn sink(&self) -> Sink {

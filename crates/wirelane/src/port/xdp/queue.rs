@@ -161,13 +161,13 @@ impl Drop for Queue {
 }
 
 /// Counts the frames of one queue, also when it is gone.
-pub(super) struct Census {
+pub(super) struct QueueCensus {
     pub(super) pools: Vec<PoolGauge>,
     pub(super) gauge: Arc<Gauge>,
     pub(super) queue: std::sync::Weak<Queue>,
 }
 
-impl Census {
+impl QueueCensus {
     pub(super) fn frames(&self) -> FrameCounts {
         let sum =
             |of: fn(&PoolGauge) -> u32| self.pools.iter().map(|pool| u64::from(of(pool))).sum();
