@@ -38,6 +38,7 @@ enum Command {
     Mask(commands::mask::MaskArgs),
     Merge(commands::merge::MergeArgs),
     Queues(commands::queues::QueuesArgs),
+    Verify(commands::verify::VerifyArgs),
 }
 
 fn main() -> ExitCode {
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Mask(args) => commands::mask::run(&args),
         Command::Merge(args) => commands::merge::run(&args),
         Command::Queues(args) => commands::queues::run(&args),
+        Command::Verify(args) => commands::verify::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

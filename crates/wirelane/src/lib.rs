@@ -67,6 +67,7 @@
 //! | [`filter`] | tcpdump's language: which packets to take |
 //! | [`qdisc`] | what stands between producers and a TX queue: locks, bulk, no locks |
 //! | [`segment`], [`checksum`] | cuts long frames into packets; sums them on the way |
+//! | [`verify`] | audits captured packets for the rules of segmentation, fragments and checksums |
 //! | [`capture`] | capture files, and [`capture::live`]: all queues into one file in order of time |
 //! | [`forward`] | between two ports, or back through one with swapped addresses |
 //! | [`monitor`] | reading a running capture or forwarding from any thread |
@@ -110,6 +111,8 @@ pub mod port;
 pub mod privilege;
 #[cfg(not(loom))]
 mod threads;
+#[cfg(not(loom))]
+pub mod verify;
 
 pub use error::{Error, ErrorKind, Result};
 pub use frame::{Batch, Frame};

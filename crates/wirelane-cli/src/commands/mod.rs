@@ -7,3 +7,4 @@ pub(crate) mod forward;
 pub(crate) mod mask;
 pub(crate) mod merge;
 pub(crate) mod queues;
+pub(crate) mod verify;

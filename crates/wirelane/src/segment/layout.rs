@@ -305,7 +305,7 @@ fn udp_tunnel_inside(
 
 /// Where in a routing header the address of the final receiver is, which the pseudo-header has
 /// (RFC 8200 section 8.1); `None` if the packet has reached the last part of its way.
-fn final_destination(routing: &[u8]) -> Result<Option<usize>, Refusal> {
+pub(crate) fn final_destination(routing: &[u8]) -> Result<Option<usize>, Refusal> {
     const ADDRESS: usize = 16;
     let &[_, _, kind, segments_left] = routing.first_chunk().ok_or(Refusal::Malformed)?;
     let begin = match kind {

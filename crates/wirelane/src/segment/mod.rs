@@ -60,6 +60,7 @@ use std::sync::Arc;
 pub use coalesce::{Alone, CoalesceCounters, CoalesceStats, Coalescer, Flush, Limits};
 use cursor::Cut;
 pub use cursor::{Cursor, MAX_HEADER, Segment, Stop};
+pub(crate) use layout::final_destination;
 use layout::{Layer, Layout};
 pub use offload::{Gso, Offload, PartialChecksum, Tunnel};
 pub use stats::{

@@ -6,3 +6,4 @@ mod harness;
 mod oracle;
 mod properties;
 mod rules;
+mod verify;

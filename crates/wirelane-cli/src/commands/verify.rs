@@ -1,0 +1,344 @@
+//! `wirelane verify`: audits the packets of a capture file and names what is wrong with which of them.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+use wirelane::capture::{CaptureError, CaptureReader};
+use wirelane::verify::{Auditor, Finding, Kind, Options, Packet, Rule, RuleCounts, Summary};
+use wirelane::{Error, Result};
+
+use crate::output;
+
+/// Audit the packets of a capture file: lengths, checksums, fragments and segments of any stack.
+///
+/// Every violation is one line: the packet's number, the rule, what it wants, what is there, and the
+/// RFC. What a snap length took away or the sending host left to its hardware is counted as not
+/// checked. Rules about super-frames (TCP frames longer than the MTU) are checked where the capture
+/// has both them and their segments, on interfaces of different names: capture both sides of what
+/// cuts them, and join the files with `wirelane merge`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct VerifyArgs {
+    /// pcap or pcapng, plain or compressed with gzip or zstd; `-` is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Packets longer than this are violations, counted in bytes from the IP header on
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(68..=65_575))]
+    mtu: Option<u32>,
+
+    /// The packets are from the wire: super-frames, checksums left to the hardware and missing
+    /// fragments are violations, too
+    #[arg(long)]
+    strict: bool,
+
+    /// Print every note, too: what is worth knowing, and right or undecidable
+    #[arg(long)]
+    notes: bool,
+
+    /// Print at most so many violations and notes; all are counted
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    max: usize,
+
+    /// Print one JSON object (schema wirelane.verify/1)
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  wirelane verify trace.pcapng
+  wirelane verify --mtu 1500 --strict wire.pcap.gz
+  wirelane merge tap.pcapng wire.pcapng -w - | wirelane verify -
+
+Exit status: 0 no violation, 1 violations or a damaged file, 2 wrong usage.";
+
+/// Runs the command.
+///
+/// # Errors
+/// The file cannot be read or is damaged, or packets break rules.
+pub(crate) fn run(args: &VerifyArgs) -> Result<()> {
+    let audit = audit(args, &mut io::stdout().lock())?;
+    let summary = audit.auditor.summary();
+    if args.json {
+        output::json(&Document::new(args, &audit))?;
+    } else {
+        print(&mut io::stdout().lock(), page(args, &audit).as_bytes())?;
+    }
+    let name = name(&args.file);
+    match (audit.damage, summary.violations()) {
+        (Some(damage), _) => Err(damage.into()),
+        (None, 0) => Ok(()),
+        (None, 1) => Err(Error::failed(name, "1 violation")),
+        (None, n) => Err(Error::failed(name, format!("{n} violations"))),
+    }
+}
+
+/// What came of the whole file.
+struct Audit {
+    auditor: Auditor,
+    /// What is to be shown, for JSON.
+    findings: Vec<Finding>,
+    /// What was not shown.
+    omitted: u64,
+    damage: Option<CaptureError>,
+}
+
+/// Reads the file; findings are printed as they come, so that a pipe shows them at once.
+fn audit(args: &VerifyArgs, out: &mut impl Write) -> Result<Audit> {
+    let mut reader = CaptureReader::open(&args.file)?;
+    let options = Options { mtu: args.mtu, strict: args.strict, ..Options::default() };
+    let mut auditor = Auditor::new(options);
+    let mut devices = Devices::default();
+    let mut findings = Vec::new();
+    let (mut shown, mut omitted, mut failed) = (0, 0, None);
+    let mut show = |finding: &Finding| {
+        if finding.kind == Kind::Note && !args.notes {
+            return;
+        }
+        if shown == args.max {
+            omitted += 1;
+            return;
+        }
+        shown += 1;
+        if args.json {
+            findings.push(finding.clone());
+        } else if failed.is_none() {
+            failed = print(out, format!("{finding}\n").as_bytes()).err();
+        }
+    };
+    let damage = loop {
+        match reader.advance() {
+            Ok(true) => {}
+            Ok(false) => break None,
+            Err(damage) => break Some(damage),
+        }
+        let record = reader.current();
+        let (interface, link_type) = devices.find(&reader, record.interface);
+        let packet = Packet {
+            interface,
+            link_type,
+            timestamp: record.timestamp,
+            original_len: record.original_len,
+            data: record.data,
+        };
+        auditor.packet(&packet, &mut show);
+    };
+    auditor.finish(&mut show);
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(Audit { auditor, findings, omitted, damage }),
+    }
+}
+
+/// Numbers devices: the queues of one are interfaces of the same name in a capture of Wirelane.
+#[derive(Default)]
+struct Devices {
+    names: HashMap<String, u32>,
+    /// Number and link type of each interface of the file.
+    interfaces: Vec<(u32, u16)>,
+}
+
+impl Devices {
+    fn find(&mut self, reader: &CaptureReader, interface: u32) -> (u32, u16) {
+        let index = interface as usize;
+        if index >= self.interfaces.len() {
+            // More may be described as the file goes on.
+            for source in reader.interfaces().iter().skip(self.interfaces.len()) {
+                let position = self.interfaces.len();
+                let name = match source.name.as_str() {
+                    "" => format!(" {position}"),
+                    name => name.to_owned(),
+                };
+                let next = self.names.len() as u32;
+                let number = *self.names.entry(name).or_insert(next);
+                self.interfaces.push((number, source.link_type));
+            }
+        }
+        self.interfaces.get(index).copied().unwrap_or((u32::MAX, u16::MAX))
+    }
+}
+
+fn page(args: &VerifyArgs, audit: &Audit) -> String {
+    let summary = audit.auditor.summary();
+    let mut page = String::new();
+    if audit.omitted > 0 {
+        page += &format!("… and {} more (--max)\n", audit.omitted);
+    }
+    page += &format!("{}: {}", name(&args.file), plural(summary.packets, "packet"));
+    page += &match summary.violations() {
+        0 => ", no violation".to_owned(),
+        n => format!(", {}", plural(n, "violation")),
+    };
+    page += &format!(", {}\n", plural(summary.notes(), "note"));
+    for rule in Rule::ALL {
+        page += &line(rule, summary.rule(rule));
+    }
+    for (count, what) in others(summary) {
+        if count > 0 {
+            page += &format!("{}: {what}\n", plural(count, "packet"));
+        }
+    }
+    for (count, what) in [
+        (
+            summary.evicted_flows,
+            "flows forgotten for want of room: rules between packets may have been missed",
+        ),
+        (
+            summary.evicted_fragments,
+            "sets of fragments forgotten for want of room before they were whole",
+        ),
+    ] {
+        if count > 0 {
+            page += &format!("{count} {what}\n");
+        }
+    }
+    page
+}
+
+/// One rule in the summary; nothing if it was never met.
+fn line(rule: Rule, counts: &RuleCounts) -> String {
+    let RuleCounts { checked, violations, notes, cut, left, undecided, first } = *counts;
+    if *counts == RuleCounts::default() {
+        return String::new();
+    }
+    let mut parts = vec![format!("{checked} checked")];
+    let mut add = |count, text: &str| {
+        if count > 0 {
+            parts.push(format!("{count} {text}"));
+        }
+    };
+    add(violations, if violations == 1 { "violation" } else { "violations" });
+    add(notes, if notes == 1 { "note" } else { "notes" });
+    add(cut, "not checked: cut by the snap length");
+    add(left, "not checked: left to the hardware");
+    add(undecided, "not checked: the capture does not say enough");
+    if let Some(first) = first {
+        parts.push(format!("first: packet {first}"));
+    }
+    format!("  {:18} {}\n", rule.name(), parts.join(", "))
+}
+
+/// Packets that were not checked in whole, and why.
+fn others(summary: &Summary) -> [(u64, &'static str); 6] {
+    [
+        (summary.cut, "cut by the snap length"),
+        (summary.unknown_link, "not checked: a link type that is unknown here"),
+        (summary.not_ip, "not checked: not IP"),
+        (
+            summary.other_protocol,
+            "not checked beyond IP: another protocol than TCP, UDP and tunnels",
+        ),
+        (summary.too_deep, "not checked in whole: more tunnels than are looked into"),
+        (summary.trailers, "with more behind them than Ethernet's padding"),
+    ]
+}
+
+fn name(path: &Path) -> String {
+    if path.as_os_str() == "-" { "standard input".into() } else { path.display().to_string() }
+}
+
+fn plural(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+fn print(out: &mut impl Write, bytes: &[u8]) -> Result<()> {
+    out.write_all(bytes)
+        .and_then(|()| out.flush())
+        .map_err(|error| Error::io("standard output", "write", error))
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    version: &'static str,
+    file: String,
+    packets: u64,
+    violations: u64,
+    notes: u64,
+    /// Checks that could not be made because the capture lacks bytes.
+    not_checked: u64,
+    findings: Vec<Found<'a>>,
+    findings_omitted: u64,
+    rules: Vec<RuleRow>,
+    cut: u64,
+    unknown_link: u64,
+    not_ip: u64,
+    other_protocol: u64,
+    too_deep: u64,
+    trailers: u64,
+    evicted_flows: u64,
+    evicted_fragments: u64,
+    /// What is wrong with the file, in words; `null` if nothing is.
+    damage: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Found<'a> {
+    packet: u64,
+    other: Option<u64>,
+    rule: &'static str,
+    kind: &'static str,
+    place: &'a str,
+    expected: &'a str,
+    found: &'a str,
+    reference: &'static str,
+}
+
+#[derive(Serialize)]
+struct RuleRow {
+    rule: &'static str,
+    reference: &'static str,
+    says: &'static str,
+    #[serde(flatten)]
+    counts: RuleCounts,
+}
+
+impl<'a> Document<'a> {
+    fn new(args: &VerifyArgs, audit: &'a Audit) -> Self {
+        let summary = audit.auditor.summary();
+        let found = |finding: &'a Finding| Found {
+            packet: finding.packet,
+            other: finding.other,
+            rule: finding.rule.name(),
+            kind: match finding.kind {
+                Kind::Violation => "violation",
+                Kind::Note => "note",
+            },
+            place: &finding.place,
+            expected: &finding.expected,
+            found: &finding.found,
+            reference: finding.rule.reference(),
+        };
+        let row = |rule: Rule| RuleRow {
+            rule: rule.name(),
+            reference: rule.reference(),
+            says: rule.says(),
+            counts: *summary.rule(rule),
+        };
+        Self {
+            schema: "wirelane.verify/1",
+            version: env!("CARGO_PKG_VERSION"),
+            file: name(&args.file),
+            packets: summary.packets,
+            violations: summary.violations(),
+            notes: summary.notes(),
+            not_checked: summary.not_checked(),
+            findings: audit.findings.iter().map(found).collect(),
+            findings_omitted: audit.omitted,
+            rules: Rule::ALL.map(row).into(),
+            cut: summary.cut,
+            unknown_link: summary.unknown_link,
+            not_ip: summary.not_ip,
+            other_protocol: summary.other_protocol,
+            too_deep: summary.too_deep,
+            trailers: summary.trailers,
+            evicted_flows: summary.evicted_flows,
+            evicted_fragments: summary.evicted_fragments,
+            damage: audit.damage.as_ref().map(ToString::to_string),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What is remembered between packets, in bounded memory.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// A table of at most `limit` entries that forgets those used longest ago, half a table at a time:
+/// entries in use move to the young half; when that is full, the old half goes.
+pub(super) struct Table<K, V> {
+    young: HashMap<K, V>,
+    old: HashMap<K, V>,
+    half: usize,
+    evicted: u64,
+}
+
+impl<K: Hash + Eq, V> Table<K, V> {
+    pub(super) fn new(limit: usize) -> Self {
+        let half = (limit / 2).max(1);
+        Self { young: HashMap::new(), old: HashMap::new(), half, evicted: 0 }
+    }
+
+    /// How many entries went for want of room.
+    pub(super) fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
+    /// The entry of `key`, made if there is none. What goes to make room is given to `gone`.
+    pub(super) fn entry(
+        &mut self,
+        key: K,
+        make: impl FnOnce() -> V,
+        mut gone: impl FnMut(V),
+    ) -> &mut V {
+        let kept = self.old.remove(&key);
+        if self.young.len() >= self.half && !self.young.contains_key(&key) {
+            let young = std::mem::take(&mut self.young);
+            let old = std::mem::replace(&mut self.old, young);
+            self.evicted += old.len() as u64;
+            old.into_values().for_each(&mut gone);
+        }
+        self.young.entry(key).or_insert_with(|| kept.unwrap_or_else(make))
+    }
+
+    /// The entry of `key`, if there is one.
+    pub(super) fn existing(&mut self, key: &K) -> Option<&mut V> {
+        match self.young.get_mut(key) {
+            Some(value) => Some(value),
+            None => self.old.get_mut(key),
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: &K) -> Option<V> {
+        self.young.remove(key).or_else(|| self.old.remove(key))
+    }
+
+    /// Takes everything out.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = V> {
+        let old = std::mem::take(&mut self.old);
+        old.into_values().chain(std::mem::take(&mut self.young).into_values())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_go_and_are_counted() {
+        let mut table = Table::new(4);
+        let mut gone = Vec::new();
+        for key in 0..6 {
+            table.entry(key, || key, |value| gone.push(value));
+            // In use all the time.
+            table.entry(0, || unreachable!(), |value| gone.push(value));
+        }
+        assert!(table.existing(&0).is_some() && table.existing(&5).is_some());
+        assert_eq!(table.evicted(), gone.len() as u64);
+        assert!(!gone.is_empty() && !gone.contains(&0), "{gone:?}");
+        let left = table.drain().count();
+        assert_eq!(left + gone.len(), 6);
+        assert!(left <= 4);
+    }
+}
