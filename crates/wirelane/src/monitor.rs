@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::port::{Census, FrameCounts, PortInfo};
 use crate::qdisc::{EgressGauge, QdiscStats};
-use crate::segment::{SegmentCounters, SegmentStats};
+use crate::segment::{CoalesceCounters, CoalesceStats, SegmentCounters, SegmentStats};
 use crate::stats::{QueueStats, RxCounters, TxCounters, TxStats};
 use crate::sync::Counter;
 
@@ -24,6 +24,8 @@ pub struct Monitor {
     pub(crate) qdiscs: Vec<(usize, EgressGauge)>,
     /// With the position of their port and the number of their queue.
     pub(crate) segmenters: Vec<(usize, u16, Arc<SegmentCounters>)>,
+    /// As above; without a number for packets that are tied to no queue.
+    pub(crate) coalescers: Vec<(usize, Option<u16>, Arc<CoalesceCounters>)>,
     /// Packets in files, by file.
     pub(crate) written: Vec<Arc<Counter>>,
 }
@@ -40,6 +42,9 @@ pub struct Reading {
     pub qdiscs: Vec<(usize, u16, QdiscStats)>,
     /// What was cut, with the position of the port and the number of the TX queue.
     pub gso: Vec<(usize, u16, SegmentStats)>,
+    /// What was merged, with the position of the port and the number of the RX queue, or `None` for
+    /// packets that are tied to no queue.
+    pub gro: Vec<(usize, Option<u16>, CoalesceStats)>,
     /// Packets safely in files; `None` if none are written.
     pub written: Option<u64>,
 }
@@ -58,11 +63,15 @@ impl Monitor {
         let segmented = |(port, queue, counters): &(usize, u16, Arc<SegmentCounters>)| {
             (*port, *queue, counters.snapshot())
         };
+        let coalesced = |(port, queue, counters): &(usize, Option<u16>, Arc<CoalesceCounters>)| {
+            (*port, *queue, counters.snapshot())
+        };
         Reading {
             queues: self.queues(),
             tx: self.tx.iter().map(|(port, counters)| counters.snapshot(*port)).collect(),
             qdiscs: self.qdiscs.iter().filter_map(qdisc).collect(),
             gso: self.segmenters.iter().map(segmented).collect(),
+            gro: self.coalescers.iter().map(coalesced).collect(),
             written: (!self.written.is_empty()).then(|| self.packets_written()),
         }
     }

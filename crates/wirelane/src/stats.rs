@@ -5,7 +5,8 @@ use serde::Serialize;
 use crate::mask::Class;
 use crate::sync::Counter;
 
-/// What happened to the packets of one receiving end. `received = filtered + delivered + dropped`.
+/// What happened to the packets of one receiving end. `received = filtered + delivered + dropped`, where
+/// packets that were merged into one frame count once.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct RxCounters {
@@ -31,6 +32,8 @@ pub struct RxCounters {
     pub unwritten_bytes: Counter,
     /// Frames dropped by a fault injector.
     pub fault: Counter,
+    /// Packets that were merged into the frame of another one; `packets` does not count them.
+    pub merged: Counter,
     /// Frames that a filter rejected in user space.
     pub filtered: Counter,
     /// 1 once the kernel has filtered, which does not count what it leaves out.
@@ -61,6 +64,7 @@ impl RxCounters {
             unwritten: Counter::default(),
             unwritten_bytes: Counter::default(),
             fault: Counter::default(),
+            merged: Counter::default(),
             filtered: Counter::default(),
             filtered_unseen: Counter::default(),
             tx_full: Counter::default(),
@@ -106,6 +110,7 @@ impl RxCounters {
                     self.bytes.value().saturating_sub(lost)
                 },
             ),
+            merged: self.merged.value(),
             filtered,
             dropped,
         }
@@ -194,6 +199,9 @@ pub struct QueueStats {
     pub packets: u64,
     /// Bytes on the wire of the packets delivered.
     pub bytes: Option<u64>,
+    /// Packets that were merged into the frame of another one, before anything was counted: on the wire
+    /// there were so many more than `received`.
+    pub merged: u64,
     /// Packets that a filter rejected.
     pub filtered: Option<u64>,
     /// Packets lost, by reason.

@@ -25,7 +25,7 @@ use crate::session::{self, Privileges, SessionArgs, Signals, TakeArgs};
 /// promiscuous mode while packets pass between two of them. It ends, with a summary, when all sources
 /// that have an end have come to it, or by ^C.
 ///
-/// Packets pass as they are. Switch off what makes packets longer than the MTU or leaves checksums
+/// Packets pass as they are, without --gso and --gro. Switch off what makes packets longer than the MTU or leaves checksums
 /// to the hardware: `ethtool -K IF gro off lro off` on both interfaces, and `ethtool -K IF tx off` on
 /// the other end of a veth pair.
 #[derive(Args, Clone, Debug)]
@@ -63,6 +63,12 @@ pub(crate) struct ForwardArgs {
     #[arg(long, value_name = "PROTOCOLS", num_args = 0..=1, default_missing_value = "on",
           require_equals = true, value_parser = protocols)]
     gso: Option<Protocols>,
+    /// Merge packets of a flow that follow each other, as soon as they are received: tcp, udp or both
+    /// (on). A TAP device gets frames of up to 64 KB; for a port that takes none they are cut again. For one
+    /// port: PORT?gro=PROTOCOLS
+    #[arg(long, value_name = "PROTOCOLS", num_args = 0..=1, default_missing_value = "on",
+          require_equals = true, value_parser = protocols)]
+    gro: Option<Protocols>,
     /// Receive ring per queue, in bytes
     #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Machine")]
     ring: Option<u64>,
@@ -119,7 +125,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
 impl ForwardArgs {
     /// What holds for ports whose specs say nothing.
     fn offloads(&self) -> Offloads {
-        Offloads { gso: self.gso, ..Offloads::default() }
+        Offloads { gso: self.gso, gro: self.gro, gso_max: None }
     }
 }
 

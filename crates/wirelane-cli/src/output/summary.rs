@@ -8,7 +8,7 @@ use wirelane::clock::CpuTime;
 use wirelane::forward::ForwardOutcome;
 use wirelane::port::{FrameCounts, PortInfo};
 use wirelane::qdisc::QdiscStats;
-use wirelane::segment::SegmentStats;
+use wirelane::segment::{CoalesceStats, SegmentStats};
 use wirelane::stats::{QueueStats, TxStats};
 use wirelane::{Error, ErrorKind};
 
@@ -32,6 +32,9 @@ pub(crate) struct Summary {
     /// Of a command that cuts long frames.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     gso: Vec<Segmented>,
+    /// Of a command that merges packets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gro: Vec<Coalesced>,
     totals: Totals,
     frames: Frames,
     order: Option<Order>,
@@ -56,8 +59,19 @@ struct Segmented {
 }
 
 #[derive(Serialize)]
+struct Coalesced {
+    port: usize,
+    /// `None` for packets that are tied to no queue.
+    queue: Option<u16>,
+    #[serde(flatten)]
+    stats: CoalesceStats,
+}
+
+#[derive(Serialize)]
 struct Totals {
     received: Option<u64>,
+    /// Packets in the frames of others, beside those received.
+    merged: u64,
     filtered: Option<u64>,
     delivered: u64,
     /// `None` if nothing was to be written.
@@ -129,6 +143,12 @@ impl Summary {
             stats: stats.clone(),
         };
         summary.gso = outcome.gso.iter().map(segmented).collect();
+        let coalesced = |(port, queue, stats): &(usize, Option<u16>, CoalesceStats)| Coalesced {
+            port: *port,
+            queue: *queue,
+            stats: stats.clone(),
+        };
+        summary.gro = outcome.gro.iter().map(coalesced).collect();
         summary
     }
 
@@ -143,6 +163,7 @@ impl Summary {
         let sum = |of: fn(&QueueStats) -> Option<u64>| queues.iter().map(of).sum::<Option<u64>>();
         let totals = Totals {
             received: sum(|queue| queue.received),
+            merged: queues.iter().map(|queue| queue.merged).sum(),
             filtered: sum(|queue| queue.filtered),
             delivered: queues.iter().map(|queue| queue.packets).sum(),
             written: None,
@@ -161,6 +182,7 @@ impl Summary {
             tx: Vec::new(),
             qdiscs: Vec::new(),
             gso: Vec::new(),
+            gro: Vec::new(),
             totals,
             frames: Frames {
                 pool: frames.pool,
@@ -182,6 +204,7 @@ impl Summary {
         self.print_tx();
         self.print_qdiscs();
         self.print_gso();
+        self.print_gro();
         let totals = &self.totals;
         let rate = |count: u64| scaled(count as f64 / self.elapsed_s.max(1e-9));
         line(format_args!(
@@ -273,6 +296,23 @@ impl Summary {
             for refused in &stats.refused {
                 let (frames, reason) = (refused.frames, refused.reason.replace('_', " "));
                 line(format_args!("port {port} queue {queue}: {frames} refused: {reason}"));
+            }
+        }
+    }
+
+    fn print_gro(&self) {
+        for Coalesced { port, queue, stats } in &self.gro {
+            let queue = self.name(*port, if queue.is_some() { "rx" } else { "other" }, *queue);
+            for class in &stats.classes {
+                line(format_args!(
+                    "{queue}: {} packets of {} merged to {} of {} to {} bytes, {}B",
+                    class.segments,
+                    class.class,
+                    class.super_frames,
+                    class.smallest_frame,
+                    class.largest_frame,
+                    scaled(class.bytes as f64),
+                ));
             }
         }
     }

@@ -9,8 +9,10 @@ mod bad_input;
 mod bridge;
 mod disciplines;
 mod files;
+mod gro;
 mod gso;
 mod sim;
+mod wire;
 
 use std::collections::HashMap;
 use std::path::Path;

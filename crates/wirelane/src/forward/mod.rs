@@ -35,6 +35,7 @@
 //! ```
 
 mod control;
+mod offload;
 mod outlet;
 mod worker;
 
@@ -46,16 +47,14 @@ use std::time::Duration;
 use self::control::Intake;
 use self::outlet::Outlets;
 use self::worker::{Ended, Worker};
-use wirelane_os::clock;
-
 use crate::error::{Error, Result};
 use crate::mask::Class;
 use crate::monitor::{Monitor, Reading};
 use crate::pipeline::budget::{Allowance, Budget};
 use crate::placement::Placement;
-use crate::port::{Control, FrameCounts, Port, PortInfo, Rx, Switches, Tx, gso};
+use crate::port::{Control, FrameCounts, Port, PortInfo, Rx, Switches};
 use crate::qdisc::{Choice, Egress, Egresses, QdiscSpec, QdiscStats};
-use crate::segment::{SegmentStats, Segmenter};
+use crate::segment::{CoalesceStats, SegmentStats};
 use crate::stats::{QueueStats, TxStats};
 use crate::threads::Crew;
 
@@ -75,8 +74,10 @@ pub struct ForwardConfig {
     pub packets: Option<u64>,
     /// The CPUs of the threads, in turn.
     pub placement: Placement,
-    /// What to cut and merge at each port, by position: cut after a discipline and just before its TX
-    /// rings. Nothing is at a port without.
+    /// What to cut and merge at each port, by position: merged as soon as it is received, cut after a
+    /// discipline and just before the TX rings. What was merged is cut for any port that does not take
+    /// long frames, whatever its switches say. With [`ForwardConfig::packets`] nothing is kept waiting for
+    /// others of its flow, and so less is merged.
     pub switches: Vec<Option<Arc<Switches>>>,
 }
 
@@ -94,6 +95,9 @@ pub struct ForwardOutcome {
     pub qdiscs: Vec<(usize, u16, QdiscStats)>,
     /// What was cut, with the position of the port and the number of the TX queue.
     pub gso: Vec<(usize, u16, SegmentStats)>,
+    /// What was merged, with the position of the port and the number of the RX queue, or `None` for
+    /// packets that are tied to no queue.
+    pub gro: Vec<(usize, Option<u16>, CoalesceStats)>,
     /// Where the frames of all ports were when everything had ended.
     pub frames: FrameCounts,
     /// What went wrong, the first thing first. What is counted above happened nevertheless.
@@ -146,14 +150,22 @@ impl Forward {
             signals: Arc::default(),
         };
         let budget = Arc::new(Budget::new(config.packets));
+        let switches = |position: usize| config.switches.get(position).and_then(Option::as_ref);
         let mut jobs = Vec::new();
         for (from, to) in routes {
             let mut inputs = std::mem::take(&mut ends[from].0);
             // What the host itself sends is on its way already.
             inputs.retain(|rx| rx.class() != Class::Tx);
             let mut outputs = std::mem::take(&mut ends[to].1);
-            if let Some(Some(switches)) = config.switches.get(to) {
-                outputs = forward.cut(to, outputs, switches);
+            let merges = switches(from).filter(|switches| switches.can_merge());
+            if let Some(switches) = merges {
+                inputs = offload::merge(&mut forward.monitor, from, inputs, switches, config)?;
+            }
+            // What was merged may have to be cut again.
+            let cuts = switches(to).cloned().or_else(|| merges.map(|_| Arc::default()));
+            if let Some(switches) = cuts {
+                let sink = forward.ports[to].sink();
+                outputs = offload::cut(&mut forward.monitor, to, outputs, sink, &switches);
             }
             let (source, sink) = (forward.ports[from].info(), forward.ports[to].info());
             if inputs.is_empty() || outputs.is_empty() {
@@ -211,19 +223,6 @@ impl Forward {
         Ok(forward)
     }
 
-    /// Puts segmenters in front of the transmitting ends of the port at position `to`.
-    fn cut(&mut self, to: usize, outputs: Vec<Tx>, switches: &Arc<Switches>) -> Vec<Tx> {
-        let sink = self.ports[to].sink();
-        let cut = |tx: Tx| {
-            // Nobody outside can guess the time to the nanosecond.
-            let secret = clock::realtime_ns() ^ u64::from(std::process::id()) << 32;
-            let segmenter = Segmenter::new(sink).with_fragment_secret(secret);
-            self.monitor.segmenters.push((to, tx.queue(), Arc::clone(segmenter.counters())));
-            gso::tx(tx, segmenter, Arc::clone(switches))
-        };
-        outputs.into_iter().map(cut).collect()
-    }
-
     /// What the ports turned out to be.
     pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
         self.ports.iter().map(|port| port.info())
@@ -270,10 +269,10 @@ impl Forward {
         // An interface that goes away fails at each of its queues.
         let mut said = BTreeSet::new();
         errors.retain(|error| said.insert(error.to_string()));
-        let Reading { queues, tx, qdiscs, gso, .. } = self.monitor.read();
+        let Reading { queues, tx, qdiscs, gso, gro, .. } = self.monitor.read();
         let frames = FrameCounts::default();
         let mut outcome =
-            ForwardOutcome { ports: Vec::new(), queues, tx, qdiscs, gso, frames, errors };
+            ForwardOutcome { ports: Vec::new(), queues, tx, qdiscs, gso, gro, frames, errors };
         // What still waits in a discipline goes back to its owner.
         self.egresses.clear();
         for (position, port) in self.ports.iter().enumerate() {
@@ -281,12 +280,12 @@ impl Forward {
             info.notes.extend(port.late_notes());
             let of_port = outcome.tx.iter().filter(|tx| tx.port == position);
             info.notes.extend(refusals(&info, of_port.map(|tx| tx.errors).sum()));
-            outcome.frames += port.frames();
             if cut > 0 && position == 0 {
                 info.notes.push(format!("{cut} packets had been cut before, and were not sent on"));
             }
             outcome.ports.push(info);
         }
+        self.monitor.frames().into_iter().for_each(|frames| outcome.frames += frames);
         outcome
     }
 

@@ -21,6 +21,8 @@ pub(super) struct Worker {
     outlet: Outlet,
     /// Of the receiving ends, by position.
     counters: Vec<Arc<RxCounters>>,
+    /// What they had merged when they were last asked.
+    merged: Vec<u64>,
     /// The source waits for us: nothing is lost by making it wait.
     lossless: bool,
     /// The sink keeps the wire length of a packet that was cut, and gains from being left alone.
@@ -66,6 +68,7 @@ impl Worker {
         Self {
             outlet: seed.grow(),
             counters: inputs.iter().map(|rx| Arc::clone(rx.counters())).collect(),
+            merged: vec![0; inputs.len()],
             lossless: plan.source.lossless,
             is_file: plan.sink.backend == "file",
             swap: plan.swap,
@@ -97,6 +100,16 @@ impl Worker {
             self.signals.done.store(true, Ordering::Release);
         }
         Ended { _inputs: inputs, _outlet: self.outlet, cut: self.cut, errors }
+    }
+
+    /// Packets that became part of others since the last call.
+    fn merged(&mut self, input: usize) -> usize {
+        let (Some(counters), Some(seen)) = (self.counters.get(input), self.merged.get_mut(input))
+        else {
+            return 0;
+        };
+        let now = counters.merged.value();
+        (now - std::mem::replace(seen, now)) as usize
     }
 
     /// Takes out what cannot be sent: what was cut before it got here, which sent on would be another
@@ -151,7 +164,8 @@ impl Worker {
 
 impl Consumer for Worker {
     fn consume(&mut self, input: usize, batch: &mut Batch) {
-        self.allowance.spend(batch.len());
+        let merged = self.merged(input);
+        self.allowance.spend(batch.len() + merged);
         self.filter(input, batch);
         if self.failure.is_none() {
             self.failure = self.send(input, batch).err();

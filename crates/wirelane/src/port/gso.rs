@@ -264,7 +264,7 @@ mod tests {
         let taken = Arc::default();
         let inner = Narrow { pool: pool(frames, 2048), room, calls: 0, taken: Arc::clone(&taken) };
         let segmenter = Segmenter::new(Sink::ethernet());
-        let switches = Arc::new(Switches::new(Protocols::ALL, Protocols::NONE));
+        let switches = Arc::new(Switches::new(Protocols::ALL, None));
         let counters = Arc::clone(segmenter.counters());
         let tx = Tx::new(inner, Arc::new(TxCounters::new(0)));
         let tx = super::tx(tx, segmenter, Arc::clone(&switches));

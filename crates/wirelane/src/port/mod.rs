@@ -15,6 +15,7 @@
 pub mod fault;
 pub mod file;
 mod filtered;
+pub(crate) mod gro;
 pub mod gso;
 mod open;
 pub mod packet;

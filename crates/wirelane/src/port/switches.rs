@@ -124,7 +124,8 @@ impl Offloads {
 #[derive(Debug)]
 pub struct Switches {
     gso: Pair,
-    gro: Pair,
+    /// Without, there is nothing to merge with.
+    gro: Option<Pair>,
     max_burst: AtomicU32,
 }
 
@@ -152,22 +153,29 @@ impl Pair {
     }
 }
 
+impl Default for Switches {
+    /// Nothing is cut that nobody asked for, and nothing merged.
+    fn default() -> Self {
+        Self::new(Protocols::NONE, None)
+    }
+}
+
 impl Switches {
     /// What [`Switches::max_burst`] can be: an IPv4 packet that every host takes (RFC 791 section 3.1) at
     /// least, and the longest one at most.
     pub const BURSTS: std::ops::RangeInclusive<u32> = 576..=65_535;
 
-    /// With these protocols, and bursts of any length.
-    pub fn new(gso: Protocols, gro: Protocols) -> Self {
+    /// With these protocols, and bursts of any length. Without `gro` nothing is ever merged, and no memory
+    /// kept for it.
+    pub fn new(gso: Protocols, gro: Option<Protocols>) -> Self {
         let max_burst = AtomicU32::new(*Self::BURSTS.end());
-        Self { gso: Pair::new(gso), gro: Pair::new(gro), max_burst }
+        Self { gso: Pair::new(gso), gro: gro.map(Pair::new), max_burst }
     }
 
     /// As a spec says, and `others` where it says nothing.
     pub fn of(said: &Offloads, others: &Offloads) -> Self {
-        let or =
-            |said: Option<Protocols>, other: Option<Protocols>| said.or(other).unwrap_or_default();
-        let switches = Self::new(or(said.gso, others.gso), or(said.gro, others.gro));
+        let gso = said.gso.or(others.gso).unwrap_or_default();
+        let switches = Self::new(gso, said.gro.or(others.gro));
         if let Some(bytes) = said.gso_max.or(others.gso_max) {
             switches.set_max_burst(bytes);
         }
@@ -183,7 +191,12 @@ impl Switches {
     /// What is merged.
     #[inline]
     pub fn gro(&self) -> Protocols {
-        self.gro.get()
+        self.gro.as_ref().map_or(Protocols::NONE, Pair::get)
+    }
+
+    /// Whether anything can be merged, now or later.
+    pub fn can_merge(&self) -> bool {
+        self.gro.is_some()
     }
 
     /// The longest frame that goes through the port in one piece, in bytes from its IP header on: what is
@@ -200,8 +213,19 @@ impl Switches {
     }
 
     /// Changes what is merged from now on. What has been merged stays so.
-    pub fn set_gro(&self, protocols: Protocols) {
-        self.gro.set(protocols);
+    ///
+    /// # Errors
+    /// A usage error, and nothing changed, if something is to be merged and nothing was prepared for it.
+    pub fn set_gro(&self, protocols: Protocols) -> Result<()> {
+        match &self.gro {
+            Some(gro) => gro.set(protocols),
+            None if protocols.any() => {
+                return Err(Error::usage("gro", "the port was started without")
+                    .help("start it with gro=off, which can be switched on"));
+            }
+            None => {}
+        }
+        Ok(())
     }
 
     /// Changes the longest frame from now on, to the nearest of [`Switches::BURSTS`].
@@ -244,5 +268,16 @@ mod tests {
         assert_eq!((switches.gso().any(), switches.max_burst()), (false, 576));
         switches.set_max_burst(1 << 20);
         assert_eq!(switches.max_burst(), 65_535);
+        switches.set_gro(Protocols::ALL).unwrap();
+        assert_eq!(switches.gro(), Protocols::ALL);
+    }
+
+    #[test]
+    fn merging_that_was_not_prepared_cannot_be_switched_on() {
+        let switches = Switches::of(&Offloads::default(), &Offloads::default());
+        assert!(!switches.can_merge() && switches.set_gro(Protocols::NONE).is_ok());
+        let error = switches.set_gro(Protocols::ALL).unwrap_err();
+        assert!(error.to_string().contains("gro=off"), "{error}");
+        assert_eq!(switches.gro(), Protocols::NONE);
     }
 }

@@ -58,6 +58,7 @@ mod template;
 use std::sync::Arc;
 
 pub use coalesce::{Alone, CoalesceCounters, CoalesceStats, Coalescer, Flush, Limits};
+pub(crate) use coalesce::{COALESCED, Store};
 use cursor::Cut;
 pub use cursor::{Cursor, MAX_HEADER, Segment, Stop};
 pub(crate) use layout::final_destination;
@@ -68,7 +69,7 @@ pub use stats::{
 };
 
 /// The longest IP packet, in bytes.
-const MAX_PACKET: usize = 65_535;
+pub(crate) const MAX_PACKET: usize = 65_535;
 
 /// Where packets go, and what is done to them there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,7 +273,7 @@ impl Segmenter {
         let cut = Cut { mss, unit, partial: self.sink.checksum && !fragments, fragment_id };
         let cursor = Cursor::new(frame, &layout, offload, cut)?;
         let (first, last) = cursor.frame_lengths();
-        self.counters.planned(layout.class, mss, last, first);
+        self.counters.class(layout.class).count(mss, last, first);
         Ok(Verdict::Cut(cursor))
     }
 

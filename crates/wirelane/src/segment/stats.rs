@@ -141,6 +141,44 @@ pub struct ClassCounters {
     pub largest_mss: Counter,
 }
 
+impl ClassCounters {
+    /// A frame of this class and the packets it consists of: their payload, and the shortest and the
+    /// longest of what comes out.
+    pub(super) fn count(&self, mss: usize, smallest: usize, largest: usize) {
+        let at_least = |counter: &Counter, value: usize| {
+            if value as u64 > counter.value() {
+                counter.set(value as u64);
+            }
+        };
+        let at_most = |counter: &Counter, value: usize| {
+            if counter.value() == 0 || (value as u64) < counter.value() {
+                counter.set(value as u64);
+            }
+        };
+        self.super_frames.add(1);
+        at_most(&self.smallest_mss, mss);
+        at_least(&self.largest_mss, mss);
+        at_most(&self.smallest_frame, smallest);
+        at_least(&self.largest_frame, largest);
+    }
+
+    /// A reading of the classes of which there was anything.
+    pub(super) fn snapshot(classes: &[Self; Class::ALL.len()]) -> Vec<ClassStats> {
+        let read = |(class, counters): (Class, &Self)| ClassStats {
+            class: class.as_str(),
+            super_frames: counters.super_frames.value(),
+            segments: counters.segments.value(),
+            bytes: counters.bytes.value(),
+            smallest_frame: counters.smallest_frame.value(),
+            largest_frame: counters.largest_frame.value(),
+            smallest_mss: counters.smallest_mss.value(),
+            largest_mss: counters.largest_mss.value(),
+        };
+        let all = Class::ALL.into_iter().zip(classes).map(read);
+        all.filter(|stats| stats.super_frames > 0).collect()
+    }
+}
+
 /// What one segmenter did. Written by one thread, read by any.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -169,25 +207,12 @@ impl SegmentCounters {
 
     /// A reading of all counters; those that are zero are left out of the lists.
     pub fn snapshot(&self) -> SegmentStats {
-        let read = |counter: &Counter| counter.value();
-        let classes = Class::ALL.into_iter().filter_map(|class| {
-            let counters = self.class(class);
-            (read(&counters.super_frames) > 0).then(|| ClassStats {
-                class: class.as_str(),
-                super_frames: read(&counters.super_frames),
-                segments: read(&counters.segments),
-                bytes: read(&counters.bytes),
-                smallest_frame: read(&counters.smallest_frame),
-                largest_frame: read(&counters.largest_frame),
-                smallest_mss: read(&counters.smallest_mss),
-                largest_mss: read(&counters.largest_mss),
-            })
-        });
         let named = |reason, counter: &Counter| {
-            (read(counter) > 0).then(|| ReasonStats { reason, frames: read(counter) })
+            let frames = counter.value();
+            (frames > 0).then_some(ReasonStats { reason, frames })
         };
         SegmentStats {
-            classes: classes.collect(),
+            classes: ClassCounters::snapshot(&self.classes),
             bypassed: Bypass::ALL
                 .into_iter()
                 .filter_map(|reason| named(reason.as_str(), self.bypassed(reason)))
@@ -197,25 +222,6 @@ impl SegmentCounters {
                 .filter_map(|reason| named(reason.as_str(), self.refused(reason)))
                 .collect(),
         }
-    }
-
-    pub(super) fn planned(&self, class: Class, mss: usize, smallest: usize, largest: usize) {
-        let counters = self.class(class);
-        let at_least = |counter: &Counter, value: usize| {
-            if value as u64 > counter.value() {
-                counter.set(value as u64);
-            }
-        };
-        let at_most = |counter: &Counter, value: usize| {
-            if counter.value() == 0 || (value as u64) < counter.value() {
-                counter.set(value as u64);
-            }
-        };
-        counters.super_frames.add(1);
-        at_most(&counters.smallest_mss, mss);
-        at_least(&counters.largest_mss, mss);
-        at_most(&counters.smallest_frame, smallest);
-        at_least(&counters.largest_frame, largest);
     }
 }
 

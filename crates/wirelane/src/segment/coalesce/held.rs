@@ -5,17 +5,14 @@ use wirelane_wire::flow::Addresses;
 use wirelane_wire::{Ports, Protocol, TcpFlags, ipv4, ipv6, udp};
 
 use super::packet::{Flow, Packet, pseudo};
-use super::{Flush, Limits};
-use crate::segment::{Gso, MAX_PACKET, Offload, PartialChecksum};
-
-/// Room for the longest packet and the link header with its tags.
-const CAPACITY: usize = MAX_PACKET + 64;
+use super::{Flush, Limits, Store};
+use crate::segment::{Class, Gso, Offload, PartialChecksum};
 
 /// The first packet of a flow, and the payload of those that followed.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct Held<B> {
     /// The first packet as it came, then payloads.
-    bytes: Vec<u8>,
+    pub(super) buffer: B,
     addresses: Addresses,
     ports: Ports,
     protocol: Protocol,
@@ -41,11 +38,11 @@ pub(super) struct Held {
     since: u64,
 }
 
-impl Held {
-    pub(super) fn empty() -> Self {
+impl<B> Held<B> {
+    pub(super) fn empty(buffer: B) -> Self {
         let nobody = std::net::Ipv4Addr::UNSPECIFIED;
         Self {
-            bytes: Vec::with_capacity(CAPACITY),
+            buffer,
             addresses: Addresses::V4 { source: nobody, destination: nobody },
             ports: Ports { source: 0, destination: 0 },
             protocol: Protocol::TCP,
@@ -67,34 +64,24 @@ impl Held {
         }
     }
 
-    /// Begins with `packet`.
+    /// Begins with `packet`, which is still to be put into [`Held::buffer`].
     pub(super) fn start(&mut self, packet: &Packet<'_>, now: u64) {
-        let mss = packet.end - packet.begin;
+        self.mss = packet.end - packet.begin;
         let (sequence, flags) =
             packet.tcp.map_or((0, TcpFlags::default()), |fields| (fields.sequence, fields.flags));
-        self.bytes.clear();
-        self.bytes.extend_from_slice(packet.frame);
-        *self = Self {
-            bytes: std::mem::take(&mut self.bytes),
-            addresses: packet.flow.addresses,
-            ports: packet.flow.ports,
-            protocol: packet.flow.protocol,
-            network: packet.network,
-            transport: packet.transport,
-            begin: packet.begin,
-            first_end: packet.end,
-            v6: packet.v6,
-            mss,
-            segments: 1,
-            next: sequence.wrapping_add(mss as u32),
-            flags,
-            last_flags: TcpFlags::default(),
-            first_only_cwr: false,
-            id: packet.id,
-            fixed_id: false,
-            checksum: packet.checksum,
-            since: now,
-        };
+        self.addresses = packet.flow.addresses;
+        self.ports = packet.flow.ports;
+        self.protocol = packet.flow.protocol;
+        (self.network, self.transport) = (packet.network, packet.transport);
+        (self.begin, self.first_end) = (packet.begin, packet.end);
+        self.v6 = packet.v6;
+        self.segments = 1;
+        self.next = sequence.wrapping_add(self.mss as u32);
+        (self.flags, self.last_flags) = (flags, TcpFlags::default());
+        (self.first_only_cwr, self.fixed_id) = (false, false);
+        self.id = packet.id;
+        self.checksum = packet.checksum;
+        self.since = now;
     }
 
     /// When its first packet came.
@@ -107,11 +94,26 @@ impl Held {
         self.segments
     }
 
-    pub(super) fn is_flow(&self, flow: &Flow<'_>) -> bool {
+    /// What kind of frame it becomes.
+    pub(super) fn class(&self) -> Class {
+        match (self.protocol == Protocol::TCP, self.v6) {
+            (true, false) => Class::Tcp4,
+            (true, true) => Class::Tcp6,
+            (false, false) => Class::Udp4,
+            (false, true) => Class::Udp6,
+        }
+    }
+
+    /// Payload bytes per packet, the last one excepted.
+    pub(super) fn mss(&self) -> usize {
+        self.mss
+    }
+
+    pub(super) fn is_flow<S: Store<Buffer = B>>(&self, flow: &Flow<'_>) -> bool {
         self.ports == flow.ports
             && self.protocol == flow.protocol
             && self.addresses == flow.addresses
-            && self.bytes.get(..self.network) == Some(flow.link)
+            && S::content(&self.buffer).get(..self.network) == Some(flow.link)
     }
 
     pub(super) fn has_addresses(&self, addresses: &Addresses) -> bool {
@@ -122,31 +124,34 @@ impl Held {
     ///
     /// # Errors
     /// Why it cannot be added.
-    pub(super) fn merge(
+    pub(super) fn merge<S: Store<Buffer = B>>(
         &mut self,
         packet: &Packet<'_>,
         limits: &Limits,
+        store: &mut S,
     ) -> Result<Option<Flush>, Flush> {
         let payload = packet.payload();
+        let bytes = S::content(&self.buffer);
         if packet.begin != self.begin || packet.checksum != self.checksum {
             return Err(Flush::Differs);
         }
         if packet.tcp.is_some_and(|fields| fields.sequence != self.next) {
             return Err(Flush::Order);
         }
-        if payload.len() > self.mss || !packet.like(&self.bytes) {
+        if payload.len() > self.mss || !packet.like(bytes) {
             return Err(Flush::Differs);
         }
-        let end = if self.segments == 1 { self.first_end } else { self.bytes.len() };
+        let end = if self.segments == 1 { self.first_end } else { bytes.len() };
         if self.segments >= limits.segments || end - self.network + payload.len() > limits.size {
             return Err(Flush::Full);
         }
         let fixed_id = self.identification(packet).ok_or(Flush::Differs)?;
         let first_only_cwr = self.congestion(packet).ok_or(Flush::Differs)?;
 
+        if !store.append(&mut self.buffer, end, payload) {
+            return Err(Flush::NoMemory);
+        }
         (self.fixed_id, self.first_only_cwr) = (fixed_id, first_only_cwr);
-        self.bytes.truncate(end);
-        self.bytes.extend_from_slice(payload);
         self.segments += 1;
         self.next = self.next.wrapping_add(payload.len() as u32);
         if let Some(fields) = packet.tcp {
@@ -199,37 +204,38 @@ impl Held {
     }
 
     /// Brings the headers up to date; what is left to do to the frame.
-    pub(super) fn finish(&mut self) -> (&[u8], Offload) {
+    pub(super) fn finish<S: Store<Buffer = B>>(&mut self) -> Offload {
         if self.segments < 2 {
-            return (&self.bytes, Offload::default());
+            return Offload::default();
         }
+        let bytes = S::content_mut(&mut self.buffer);
         let tcp = self.protocol == Protocol::TCP;
-        let packet = self.bytes.len() - self.network;
-        let segment = self.bytes.len() - self.transport;
+        let packet = bytes.len() - self.network;
+        let segment = bytes.len() - self.transport;
         if self.v6 {
-            put(&mut self.bytes, self.network + 4, (packet - ipv6::LEN) as u16);
+            put(bytes, self.network + 4, (packet - ipv6::LEN) as u16);
         } else {
-            put(&mut self.bytes, self.network + 2, packet as u16);
-            put(&mut self.bytes, self.network + 10, 0);
-            let header = self.bytes.get(self.network..self.network + ipv4::MIN_LEN);
+            put(bytes, self.network + 2, packet as u16);
+            put(bytes, self.network + 10, 0);
+            let header = bytes.get(self.network..self.network + ipv4::MIN_LEN);
             let checksum = Sum::of(header.unwrap_or_default()).checksum();
-            put(&mut self.bytes, self.network + 10, checksum);
+            put(bytes, self.network + 10, checksum);
         }
         let partial = pseudo(&self.addresses, self.protocol, segment).partial();
         if tcp {
-            put(&mut self.bytes, self.transport + 16, partial);
+            put(bytes, self.transport + 16, partial);
             let flags = self.flags.with(self.last_flags).bits();
             let offset = ((self.begin - self.transport) / 4) as u16;
-            put(&mut self.bytes, self.transport + 12, offset << 12 | flags);
+            put(bytes, self.transport + 12, offset << 12 | flags);
         } else {
-            put(&mut self.bytes, self.transport + 4, segment as u16);
+            put(bytes, self.transport + 4, segment as u16);
             let value = if self.checksum { partial } else { 0 };
-            put(&mut self.bytes, self.transport + udp::CHECKSUM_OFFSET, value);
+            put(bytes, self.transport + udp::CHECKSUM_OFFSET, value);
         }
         let offset = if tcp { 16 } else { udp::CHECKSUM_OFFSET as u16 };
         let place = PartialChecksum { start: self.transport as u16, offset };
         let congestion = self.flags.contains(TcpFlags::CWR);
-        let offload = Offload {
+        Offload {
             gso: match (tcp, self.v6) {
                 (true, false) => Gso::Tcp4,
                 (true, true) => Gso::Tcp6,
@@ -241,8 +247,7 @@ impl Held {
             accurate_ecn: congestion && !self.first_only_cwr,
             fixed_id: self.fixed_id,
             tunnel: None,
-        };
-        (&self.bytes, offload)
+        }
     }
 }
 

@@ -19,6 +19,7 @@
 
 mod held;
 mod packet;
+mod store;
 
 use std::sync::Arc;
 
@@ -26,8 +27,10 @@ use serde::Serialize;
 
 use self::held::Held;
 use self::packet::{Kind, Packet};
-use super::Offload;
+use self::store::Copies;
+pub(crate) use self::store::Store;
 use super::stats::reasons;
+use super::{Class, ClassCounters, ClassStats, MAX_PACKET, Offload};
 use crate::sync::Counter;
 
 /// When what is held is handed on.
@@ -75,6 +78,8 @@ reasons! {
         Evicted = "evicted",
         /// All was to be handed on.
         Asked = "asked",
+        /// There was no memory to merge it with another packet.
+        NoMemory = "no_memory",
     }
 }
 
@@ -95,6 +100,10 @@ reasons! {
         Flags = "flags",
         /// Nothing followed that could be merged with it.
         Single = "single",
+        /// Its sender left something to do, such as its checksum.
+        Offload = "offload",
+        /// Only a part of it is there.
+        Cut = "cut",
     }
 }
 
@@ -108,6 +117,7 @@ pub struct CoalesceCounters {
     pub super_frames: Counter,
     /// Packets in those.
     pub merged: Counter,
+    classes: [ClassCounters; Class::ALL.len()],
     flushed: [Counter; Flush::ALL.len()],
     alone: [Counter; Alone::ALL.len()],
 }
@@ -124,6 +134,16 @@ impl CoalesceCounters {
         &self.alone[reason as usize]
     }
 
+    /// Merged frames of one class: segments are the packets in them, lengths and bytes their own.
+    pub fn class(&self, class: Class) -> &ClassCounters {
+        &self.classes[class as usize]
+    }
+
+    /// Packets that are no longer a frame of their own.
+    pub(crate) fn merged_away(&self) -> u64 {
+        self.merged.value() - self.super_frames.value()
+    }
+
     /// A reading of all counters; reasons that are zero are left out.
     pub fn snapshot(&self) -> CoalesceStats {
         let named = |reason, counter: &Counter| {
@@ -136,6 +156,7 @@ impl CoalesceCounters {
             packets: self.packets.value(),
             super_frames: self.super_frames.value(),
             merged: self.merged.value(),
+            classes: ClassCounters::snapshot(&self.classes),
             flushed: flushed.collect(),
             alone: alone.collect(),
         }
@@ -151,6 +172,8 @@ pub struct CoalesceStats {
     pub super_frames: u64,
     /// Packets in those.
     pub merged: u64,
+    /// Merged frames by class: segments are the packets in them, lengths and bytes their own.
+    pub classes: Vec<ClassStats>,
     /// What was held and handed on, by reason.
     pub flushed: Vec<super::ReasonStats>,
     /// Packets that passed, by reason.
@@ -158,30 +181,60 @@ pub struct CoalesceStats {
 }
 
 /// Merges packets. It does no input or output; time is passed in, in any unit that only grows.
+///
+/// What it holds lies in buffers of type `B`: memory of its own, unless a port gives others.
 #[derive(Debug)]
-pub struct Coalescer {
+pub struct Coalescer<B = Vec<u8>> {
     limits: Limits,
-    held: Vec<Held>,
+    held: Vec<Held<B>>,
     /// Buffers of what is not held now.
-    free: Vec<Held>,
+    free: Vec<Held<B>>,
     counters: Arc<CoalesceCounters>,
 }
+
+/// Room for the longest packet and the link header with its tags.
+pub(crate) const COALESCED: usize = MAX_PACKET + 64;
 
 impl Coalescer {
     /// A coalescer that holds nothing. It takes the memory for all flows now.
     pub fn new(limits: Limits) -> Self {
-        let limits = Limits {
-            size: limits.size.min(super::MAX_PACKET),
-            flows: limits.flows.max(1),
-            ..limits
-        };
-        let free = (0..limits.flows).map(|_| Held::empty()).collect();
+        Self::with_buffers(limits, || Vec::with_capacity(COALESCED))
+    }
+
+    /// Takes a packet that came at `now`. `send` gets what is to be handed on: the packet itself, or
+    /// what was held before it, or both.
+    pub fn push(&mut self, frame: &[u8], now: u64, send: &mut impl FnMut(&[u8], Offload)) {
+        self.take(frame, now, &mut Copies(send));
+    }
+
+    /// Hands on what has been held since before `now` less the age limit.
+    pub fn expire(&mut self, now: u64, send: &mut impl FnMut(&[u8], Offload)) {
+        self.expire_to(now, &mut Copies(send));
+    }
+
+    /// Hands on all that is held.
+    pub fn flush(&mut self, send: &mut impl FnMut(&[u8], Offload)) {
+        self.flush_to(&mut Copies(send));
+    }
+}
+
+impl<B> Coalescer<B> {
+    /// A coalescer that holds nothing, in buffers that are made now, one per flow.
+    pub(crate) fn with_buffers(limits: Limits, mut buffer: impl FnMut() -> B) -> Self {
+        let limits =
+            Limits { size: limits.size.min(MAX_PACKET), flows: limits.flows.max(1), ..limits };
+        let free = (0..limits.flows).map(|_| Held::empty(buffer())).collect();
         Self { limits, held: Vec::with_capacity(limits.flows), free, counters: Arc::default() }
     }
 
     /// The limits.
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Changes what is merged and how long frames may become, from the next packet on.
+    pub(crate) fn adjust(&mut self, tcp: bool, udp: bool, size: usize) {
+        self.limits = Limits { tcp, udp, size: size.min(MAX_PACKET), ..self.limits };
     }
 
     /// The counters, for any thread to read.
@@ -194,88 +247,125 @@ impl Coalescer {
         self.held.len()
     }
 
-    /// Takes a packet that came at `now`. `send` gets what is to be handed on: the packet itself, or
-    /// what was held before it, or both.
-    pub fn push(&mut self, frame: &[u8], now: u64, send: &mut impl FnMut(&[u8], Offload)) {
+    /// What is held, oldest first.
+    pub(crate) fn buffers(&self) -> impl Iterator<Item = &B> {
+        self.held.iter().map(|held| &held.buffer)
+    }
+
+    /// As [`Coalescer::push`], for packets that `store` has.
+    pub(crate) fn take<S: Store<Buffer = B>>(
+        &mut self,
+        packet: S::Packet<'_>,
+        now: u64,
+        store: &mut S,
+    ) {
         self.counters.packets.add(1);
-        let packet = match Packet::parse(frame, &self.limits) {
-            Ok(packet) => packet,
+        let parsed = match Packet::parse(S::bytes(&packet), &self.limits) {
+            Ok(parsed) => parsed,
             Err(kind) => {
-                // What is held of its flow, as far as that can be told, comes first.
-                self.flush_where(Flush::Unmergeable, send, |held| match &kind {
-                    Kind::Flow(flow, _) => held.is_flow(flow),
-                    Kind::Addresses(addresses, _) => held.has_addresses(addresses),
-                    Kind::Foreign(_) => false,
-                });
-                self.counters.alone(kind.reason()).add(1);
-                return send(frame, Offload::default());
+                let reason = kind.reason();
+                self.flush_flow(&kind, store);
+                self.counters.alone(reason).add(1);
+                return store.pass(packet);
             }
         };
-        if let Some(index) = self.held.iter().position(|held| held.is_flow(&packet.flow)) {
+        if let Some(index) = self.held.iter().position(|held| held.is_flow::<S>(&parsed.flow)) {
             let merged = match self.held.get_mut(index) {
-                Some(held) => held.merge(&packet, &self.limits),
+                Some(held) => held.merge(&parsed, &self.limits, store),
                 None => Err(Flush::Order),
             };
             match merged {
                 Ok(None) => return,
-                Ok(Some(reason)) => return self.hand_on(index, reason, send),
-                Err(reason) => self.hand_on(index, reason, send),
+                Ok(Some(reason)) => return self.hand_on(index, reason, store),
+                Err(reason) => self.hand_on(index, reason, store),
             }
         }
-        if packet.ends_frame() {
+        if parsed.ends_frame() {
             self.counters.alone(Alone::Single).add(1);
-            return send(frame, Offload::default());
+            return store.pass(packet);
         }
         if self.free.is_empty() {
             let ages = self.held.iter().enumerate().map(|(index, held)| (held.since(), index));
             if let Some((_, oldest)) = ages.min() {
-                self.hand_on(oldest, Flush::Evicted, send);
+                self.hand_on(oldest, Flush::Evicted, store);
             }
         }
         if let Some(mut held) = self.free.pop() {
-            held.start(&packet, now);
+            held.start(&parsed, now);
+            store.begin(&mut held.buffer, packet);
             self.held.push(held);
         }
     }
 
-    /// Hands on what has been held since before `now` less the age limit.
-    pub fn expire(&mut self, now: u64, send: &mut impl FnMut(&[u8], Offload)) {
-        let age = self.limits.age;
-        self.flush_where(Flush::Age, send, |held| now.saturating_sub(held.since()) >= age);
+    /// Lets a packet pass that must not be merged for a reason that it does not show itself.
+    pub(crate) fn pass<S: Store<Buffer = B>>(
+        &mut self,
+        packet: S::Packet<'_>,
+        reason: Alone,
+        store: &mut S,
+    ) {
+        self.counters.packets.add(1);
+        self.counters.alone(reason).add(1);
+        // With both protocols off the flow is all that is looked for.
+        let limits = Limits { tcp: false, udp: false, ..self.limits };
+        if let Err(kind) = Packet::parse(S::bytes(&packet), &limits) {
+            self.flush_flow(&kind, store);
+        }
+        store.pass(packet);
     }
 
-    /// Hands on all that is held.
-    pub fn flush(&mut self, send: &mut impl FnMut(&[u8], Offload)) {
-        self.flush_where(Flush::Asked, send, |_| true);
+    /// As [`Coalescer::expire`].
+    pub(crate) fn expire_to<S: Store<Buffer = B>>(&mut self, now: u64, store: &mut S) {
+        let age = self.limits.age;
+        self.flush_where(Flush::Age, store, |held| now.saturating_sub(held.since()) >= age);
+    }
+
+    /// As [`Coalescer::flush`].
+    pub(crate) fn flush_to<S: Store<Buffer = B>>(&mut self, store: &mut S) {
+        self.flush_where(Flush::Asked, store, |_| true);
+    }
+
+    /// Hands on what is held of the flow of a packet, as far as that can be told.
+    fn flush_flow<S: Store<Buffer = B>>(&mut self, kind: &Kind<'_>, store: &mut S) {
+        self.flush_where(Flush::Unmergeable, store, |held| match kind {
+            Kind::Flow(flow, _) => held.is_flow::<S>(flow),
+            Kind::Addresses(addresses, _) => held.has_addresses(addresses),
+            Kind::Foreign(_) => false,
+        });
     }
 
     /// Hands on, oldest first, what `which` says.
-    fn flush_where(
+    fn flush_where<S: Store<Buffer = B>>(
         &mut self,
         reason: Flush,
-        send: &mut impl FnMut(&[u8], Offload),
-        which: impl Fn(&Held) -> bool,
+        store: &mut S,
+        which: impl Fn(&Held<B>) -> bool,
     ) {
         while let Some(index) = self.held.iter().position(&which) {
-            self.hand_on(index, reason, send);
+            self.hand_on(index, reason, store);
         }
     }
 
-    fn hand_on(&mut self, index: usize, reason: Flush, send: &mut impl FnMut(&[u8], Offload)) {
+    fn hand_on<S: Store<Buffer = B>>(&mut self, index: usize, reason: Flush, store: &mut S) {
         if index >= self.held.len() {
             return;
         }
         let mut held = self.held.remove(index);
-        let segments = held.segments();
+        let segments = u64::from(held.segments());
         self.counters.flushed(reason).add(1);
+        let offload = held.finish::<S>();
         if segments > 1 {
             self.counters.super_frames.add(1);
-            self.counters.merged.add(segments.into());
+            self.counters.merged.add(segments);
+            let length = S::content(&held.buffer).len();
+            let class = self.counters.class(held.class());
+            class.count(held.mss(), length, length);
+            class.segments.add(segments);
+            class.bytes.add(length as u64);
         } else {
             self.counters.alone(Alone::Single).add(1);
         }
-        let (frame, offload) = held.finish();
-        send(frame, offload);
+        store.hand_on(&mut held.buffer, offload);
         self.free.push(held);
     }
 }

@@ -1,0 +1,115 @@
+//! The kernel's stack behind a TAP device, and another one at the end of a wire.
+//!
+//! ```text
+//!   left: stack ─ wl-tap ─ wirelane forward ─ a ══ veth ══ b ─ stack :right
+//! ```
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+use wirelane_testkit::veth::VethPair;
+
+use super::*;
+
+/// The addresses of both stacks, over IPv4 and IPv6.
+pub(crate) const LEFT: [&str; 2] = ["10.98.0.1", "fd98::1"];
+pub(crate) const RIGHT: [&str; 2] = ["10.98.0.2", "fd98::2"];
+
+pub(crate) struct Wire {
+    pub(crate) left: Namespace,
+    pub(crate) right: Namespace,
+    pub(crate) pair: VethPair,
+}
+
+impl Wire {
+    pub(crate) fn new() -> Self {
+        Self::with_queues(1)
+    }
+
+    pub(crate) fn with_queues(queues: u32) -> Self {
+        let (left, right) = (Namespace::new(), Namespace::new());
+        let pair = VethPair::new(&left, &right, queues, 1500);
+        // Real checksums on the wire, no long frames from the other side, and no address on our end of it.
+        let off = ["tx", "off", "tso", "off", "gso", "off", "gro", "off"];
+        for end in [&pair.a, &pair.b] {
+            end.ethtool(&[&["-K", &end.interface][..], &off].concat());
+        }
+        left.run("ip", ["address", "flush", "dev", &pair.a.interface]);
+        right.enable_ipv6();
+        add_addresses(&right, RIGHT, &pair.b.interface);
+        Self { left, right, pair }
+    }
+
+    /// Starts forwarding between a new TAP device and the wire: `tap` and `wire` are specs, of which the
+    /// latter ends before the name of the interface or has `IF` in its place.
+    pub(crate) fn forward(&self, options: &[&str], tap: &str, wire: &str) -> ChildGuard {
+        let mut command = self.left.command(WIRELANE);
+        let wire = match wire.split_once("IF") {
+            Some((before, after)) => format!("{before}{}{after}", self.pair.a.interface),
+            None => format!("{wire}:{}", self.pair.a.interface),
+        };
+        command.args(["forward", "--json", "--all", tap, &wire]).args(options);
+        let mut child = ChildGuard::spawn(&mut command);
+        child.wait_until(PATIENCE, |child| child.stderr().contains("queues"));
+        self.left.enable_ipv6();
+        add_addresses(&self.left, LEFT, "wl-tap");
+        child
+    }
+
+    /// Sends `content` from one namespace to `address` in the other one; panics if it does not come as it
+    /// is.
+    #[track_caller]
+    pub(crate) fn transfer(from: &Namespace, to: &Namespace, address: &str, content: &[u8]) {
+        let listener = to.inside(|| TcpListener::bind((address, 0)).unwrap());
+        let at = listener.local_addr().unwrap();
+        let receiver = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            let mut got = Vec::new();
+            stream.read_to_end(&mut got).unwrap();
+            got
+        });
+        let mut sender = from.inside(|| TcpStream::connect_timeout(&at, PATIENCE).unwrap());
+        sender.set_write_timeout(Some(PATIENCE)).unwrap();
+        sender.write_all(content).unwrap();
+        drop(sender);
+        assert!(receiver.join().unwrap() == content, "{address}: not what was sent");
+    }
+
+    /// A counter of the TAP device, as the kernel keeps it: `rx` is what it got from Wirelane.
+    pub(crate) fn tap_statistic(&self, name: &str) -> u64 {
+        let text = self.left.run("cat", [format!("/sys/class/net/wl-tap/statistics/{name}")]);
+        text.trim().parse().unwrap()
+    }
+}
+
+fn add_addresses(ns: &Namespace, [v4, v6]: [&str; 2], interface: &str) {
+    ns.run("ip", ["address", "add", &format!("{v4}/24"), "dev", interface]);
+    ns.run("ip", ["address", "add", &format!("{v6}/64"), "dev", interface, "nodad"]);
+}
+
+/// Bytes that depend on their place.
+pub(crate) fn content(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|i| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[0]).collect()
+}
+
+/// Ends it as ^C does; returns its summary, which must be a good one.
+#[track_caller]
+pub(crate) fn summary_of(child: ChildGuard) -> Value {
+    child.interrupt();
+    let ended = child.wait(PATIENCE);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    // A TAP device does not know what its queues lost.
+    let summary: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(summary["errors"], serde_json::json!([]));
+    assert_eq!(summary["frames"]["leaked"], 0, "{summary}");
+    summary
+}
+
+/// What was cut (`gso`) or merged (`gro`) of one class, over all queues.
+pub(crate) fn of_class(summary: &Value, table: &str, class: &str, key: &str) -> u64 {
+    let queues = summary[table].as_array().unwrap().iter();
+    let classes = queues.flat_map(|queue| queue["classes"].as_array().unwrap());
+    classes.filter(|row| row["class"] == class).map(|row| number(&row[key])).sum()
+}

@@ -1,0 +1,237 @@
+//! Puts a coalescer behind a receiving end: packets of a flow that follow each other become one frame
+//! before anybody sees them. The inverse of [`gso`](super::gso).
+//!
+//! ```text
+//!   RX ring ─▶ look at each packet ─┬─ alone ──────────────────────────▶ ready ─▶ consumer
+//!                                   └─ held, with those that follow ─┐     ▲
+//!                                        one flow, one frame ◀───────┘─────┘ full, ended, or 20 µs old
+//! ```
+//!
+//! A packet that stays alone passes in the frame it came in. With the second packet of its flow the first
+//! one is copied into a long frame of this wrapper's own memory, and so is each that follows: one copy
+//! each. Where there is no such frame left, packets pass as they are.
+//!
+//! What comes out has an [`Offload`]: a sink that takes long frames gets it whole, and [`gso`](super::gso)
+//! cuts it for any other. So there has to be one before the sink.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use wirelane_os::clock;
+
+use super::{Protocols, Readiness, Receive, Rx, Switches};
+use crate::error::Result;
+use crate::frame::{Batch, Frame};
+use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
+use crate::segment::{Alone, COALESCED, CoalesceCounters, Coalescer, Limits, Offload, Store};
+use crate::stats::RxCounters;
+
+/// Long frames per receiving end: what is held, and what is on its way to the sink. Prefaulted, so few.
+const FRAMES: u32 = 64;
+/// Bytes free before each packet, as in other ports.
+const HEADROOM: u32 = 128;
+
+/// What is known of a receiving end that merges, from any thread.
+pub(crate) struct Merging {
+    pub(crate) counters: Arc<CoalesceCounters>,
+    pub(crate) frames: PoolGauge,
+}
+
+/// Puts a coalescer behind `rx`. What it holds it hands on after `limits.age` nanoseconds; with 0 it holds
+/// nothing when a call returns, so that as many packets have been received as were handed out. The protocols
+/// and the length are those of `switches`.
+///
+/// # Errors
+/// There is no memory for long frames.
+pub(crate) fn rx(
+    rx: Rx,
+    limits: Limits,
+    switches: Arc<Switches>,
+    numa_node: Option<u32>,
+) -> Result<(Rx, Merging)> {
+    let chunk_size = (COALESCED as u32 + HEADROOM).next_multiple_of(2048);
+    let region = Region::new(Region::bytes_for(FRAMES, chunk_size), numa_node)?;
+    let config = PoolConfig { chunks: FRAMES, chunk_size, headroom: HEADROOM, numa_node };
+    let pool = Pool::in_region(&region, config)?;
+    let coalescer = Coalescer::with_buffers(limits, Slot::default);
+    let merging = Merging { counters: Arc::clone(coalescer.counters()), frames: pool.gauge() };
+    let rx = rx.wrap(|inner, counters| GroRx {
+        inner,
+        counters,
+        coalescer,
+        switches,
+        frames: Frames { pool, ready: VecDeque::with_capacity(Batch::DEFAULT + limits.flows + 1) },
+        incoming: Batch::default(),
+    });
+    Ok((rx, merging))
+}
+
+struct GroRx {
+    inner: Box<dyn Receive>,
+    counters: Arc<RxCounters>,
+    coalescer: Coalescer<Slot>,
+    switches: Arc<Switches>,
+    frames: Frames,
+    /// What was just received; empty between calls.
+    incoming: Batch,
+}
+
+impl GroRx {
+    /// Hands out what is ready, as far as there is room.
+    fn hand_out(&mut self, batch: &mut Batch) {
+        let n = batch.room().min(self.frames.ready.len());
+        batch.as_vec().extend(self.frames.ready.drain(..n));
+    }
+
+    /// Takes what was received apart from what passes as it is.
+    fn merge(&mut self, now: u64) {
+        let count = self.incoming.len();
+        for frame in self.incoming.drain(count) {
+            let reason = match &frame {
+                frame if frame.len() < frame.original_len() as usize => Some(Alone::Cut),
+                frame if frame.offload().is_some() => Some(Alone::Offload),
+                _ => None,
+            };
+            match reason {
+                Some(reason) => self.coalescer.pass(frame, reason, &mut self.frames),
+                None => self.coalescer.take(frame, now, &mut self.frames),
+            }
+        }
+    }
+}
+
+impl Receive for GroRx {
+    fn receive(&mut self, batch: &mut Batch) -> usize {
+        let before = batch.len();
+        self.hand_out(batch);
+        let Protocols { tcp, udp } = self.switches.gro();
+        if !(tcp || udp) && self.coalescer.held() == 0 {
+            return batch.len() - before + self.inner.receive(batch);
+        }
+        self.coalescer.adjust(tcp, udp, self.switches.max_burst() as usize);
+        // Until something comes out: what is held longer than its age does.
+        while batch.len() == before {
+            self.incoming.limit(batch.room());
+            let received = self.inner.receive(&mut self.incoming);
+            if received == 0 && self.coalescer.held() == 0 {
+                break;
+            }
+            let now = clock::monotonic_ns();
+            let merged = self.coalescer.counters().merged_away();
+            self.merge(now);
+            match self.coalescer.limits().age {
+                0 => self.coalescer.flush_to(&mut self.frames),
+                _ => self.coalescer.expire_to(now, &mut self.frames),
+            }
+            self.counters.merged.add(self.coalescer.counters().merged_away() - merged);
+            self.hand_out(batch);
+            if received == 0 {
+                break;
+            }
+        }
+        batch.len() - before
+    }
+
+    fn readiness(&mut self) -> Result<Readiness<'_>> {
+        if !self.frames.ready.is_empty() {
+            return Ok(Readiness::Now);
+        }
+        // What is held comes out soon, and the end comes after it.
+        if self.coalescer.held() > 0 { Ok(Readiness::Now) } else { self.inner.readiness() }
+    }
+
+    fn watermark(&self) -> u64 {
+        let held = self.coalescer.buffers().filter_map(Slot::frame);
+        let inside = self.frames.ready.iter().chain(held).map(Frame::timestamp);
+        inside.fold(self.inner.watermark(), u64::min)
+    }
+}
+
+/// A place for a frame that grows.
+#[derive(Debug, Default)]
+enum Slot {
+    #[default]
+    Empty,
+    /// One packet, in the frame that it came in.
+    Single(Frame),
+    /// Several, in a long frame.
+    Long(Frame),
+}
+
+impl Slot {
+    fn frame(&self) -> Option<&Frame> {
+        match self {
+            Self::Empty => None,
+            Self::Single(frame) | Self::Long(frame) => Some(frame),
+        }
+    }
+}
+
+/// The memory of long frames, and where all frames go.
+struct Frames {
+    pool: Pool,
+    ready: VecDeque<Frame>,
+}
+
+impl Frames {
+    /// A long frame with the first `end` bytes of `first`, and what is known of it.
+    fn long(&mut self, first: &Frame, end: usize) -> Option<Frame> {
+        let mut long = self.pool.take_one()?;
+        long.stamp(first.timestamp(), first.queue(), first.class());
+        let fits = long.fill(first.data().get(..end)?);
+        fits.then_some(long)
+    }
+}
+
+impl Store for Frames {
+    type Packet<'p> = Frame;
+    type Buffer = Slot;
+
+    fn bytes(packet: &Frame) -> &[u8] {
+        packet.data()
+    }
+
+    fn content(slot: &Slot) -> &[u8] {
+        slot.frame().map_or(&[], Frame::data)
+    }
+
+    fn content_mut(slot: &mut Slot) -> &mut [u8] {
+        match slot {
+            Slot::Empty => &mut [],
+            Slot::Single(frame) | Slot::Long(frame) => frame.data_mut(),
+        }
+    }
+
+    fn begin(&mut self, slot: &mut Slot, packet: Frame) {
+        *slot = Slot::Single(packet);
+    }
+
+    fn append(&mut self, slot: &mut Slot, end: usize, payload: &[u8]) -> bool {
+        if let Slot::Single(first) = slot {
+            let Some(long) = self.long(first, end) else { return false };
+            *slot = Slot::Long(long);
+        }
+        let Slot::Long(frame) = slot else { return false };
+        let fits = frame.set_len(end + payload.len());
+        if fits && let Some(place) = frame.data_mut().get_mut(end..) {
+            place.copy_from_slice(payload);
+        }
+        fits
+    }
+
+    fn pass(&mut self, packet: Frame) {
+        self.ready.push_back(packet);
+    }
+
+    fn hand_on(&mut self, slot: &mut Slot, offload: Offload) {
+        match std::mem::take(slot) {
+            Slot::Empty => {}
+            Slot::Single(frame) => self.ready.push_back(frame),
+            Slot::Long(mut frame) => {
+                let fits = frame.set_offload(offload);
+                debug_assert!(fits);
+                self.ready.push_back(frame);
+            }
+        }
+    }
+}
