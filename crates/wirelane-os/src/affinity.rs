@@ -1,7 +1,7 @@
 //! CPUs and NUMA nodes.
 
 use crate::error::{OsError, Result};
-use rustix::thread::CpuSet;
+use rustix::thread::{CpuSet, Pid};
 use std::path::Path;
 
 /// The CPUs that the calling thread may run on, ascending.
@@ -30,6 +30,21 @@ pub fn pin(cpu: u32) -> Result<()> {
 /// # Errors
 /// As [`pin`], when none of them can be used.
 pub fn pin_to(cpus: &[u32]) -> Result<()> {
+    place(None, cpus)
+}
+
+/// Pins another thread, by its number, to one CPU.
+///
+/// # Errors
+/// As [`pin`]; `ESRCH` when there is no such thread, `EPERM` when it is another user's, `EINVAL` too for one that the
+/// kernel keeps where it is.
+pub fn pin_thread(thread: u32, cpu: u32) -> Result<()> {
+    let missing = || OsError::from_errno("sched_setaffinity", thread.to_string(), libc::ESRCH);
+    let pid = i32::try_from(thread).ok().and_then(Pid::from_raw).ok_or_else(missing)?;
+    place(Some(pid), &[cpu])
+}
+
+fn place(thread: Option<Pid>, cpus: &[u32]) -> Result<()> {
     const CALL: &str = "sched_setaffinity";
     let object = || format!("CPU {cpus:?}");
     let mut set = CpuSet::new();
@@ -40,7 +55,7 @@ pub fn pin_to(cpus: &[u32]) -> Result<()> {
             .ok_or_else(|| OsError::from_errno(CALL, object(), libc::EINVAL))?;
         set.set(cpu);
     }
-    rustix::thread::sched_setaffinity(None, &set)
+    rustix::thread::sched_setaffinity(thread, &set)
         .map_err(|errno| OsError::new(CALL, object(), errno))
 }
 

@@ -205,12 +205,25 @@ impl Ethtool {
     /// # Errors
     /// `EPERM` without CAP_NET_ADMIN, `EOPNOTSUPP` when it cannot be changed.
     pub fn set_gro(&self, on: bool) -> Result<()> {
-        const CALL: &str = "ioctl ETHTOOL_SGRO";
-        let mut request = Request::new(ETHTOOL_SGRO, size_of::<UapiValue>());
+        self.switch("ioctl ETHTOOL_SGRO", ETHTOOL_SGRO, on)
+    }
+
+    /// Switches on or off what the kernel leaves to the device of packets to be sent: checksums, and with them the
+    /// segmentation of TCP, which needs them.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_NET_ADMIN, `EOPNOTSUPP` when it cannot be changed.
+    pub fn set_tx_offload(&self, on: bool) -> Result<()> {
+        self.switch("ioctl ETHTOOL_STXCSUM", ETHTOOL_STXCSUM, on)?;
+        self.switch("ioctl ETHTOOL_STSO", ETHTOOL_STSO, on)
+    }
+
+    fn switch(&self, call: &'static str, command: u32, on: bool) -> Result<()> {
+        let mut request = Request::new(command, size_of::<UapiValue>());
         request.set(offset_of!(UapiValue, data), u32::from(on));
-        match self.ask(CALL, &mut request)? {
+        match self.ask(call, &mut request)? {
             true => Ok(()),
-            false => Err(OsError::from_errno(CALL, self.name.as_str(), libc::EOPNOTSUPP)),
+            false => Err(OsError::from_errno(call, self.name.as_str(), libc::EOPNOTSUPP)),
         }
     }
 
@@ -408,6 +421,8 @@ const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GRINGPARAM: u32 = 0x10;
 const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_GGRO: u32 = 0x2b;
+const ETHTOOL_STXCSUM: u32 = 0x17;
+const ETHTOOL_STSO: u32 = 0x1f;
 const ETHTOOL_SGRO: u32 = 0x2c;
 const ETHTOOL_GRXFHINDIR: u32 = 0x38;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;

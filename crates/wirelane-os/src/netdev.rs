@@ -145,6 +145,25 @@ pub fn napis(interface: u32) -> Result<Option<Vec<Napi>>> {
     Ok(entries.map(|entries| entries.iter().filter_map(|entry| parse_napi(entry)).collect()))
 }
 
+/// Lets a kernel thread of its own run the NAPI context `napi` (Linux 6.17), which [`napis`] then names. Otherwise whoever
+/// raises its softirq runs it, for a veth whoever sends.
+///
+/// # Errors
+/// `EOPNOTSUPP` or `EINVAL` on an older kernel, `EPERM` without CAP_NET_ADMIN, `ENOENT` when there is no such context.
+pub fn set_napi_threaded(napi: u32) -> Result<()> {
+    const CALL: &str = "netlink NETDEV_CMD_NAPI_SET";
+    let object = format!("NAPI context {napi}");
+    let wrong = |errno| OsError::new(CALL, object.as_str(), errno);
+    let Some((mut netlink, family)) = family()? else {
+        return Err(OsError::from_errno(CALL, object.as_str(), libc::EOPNOTSUPP));
+    };
+    let mut payload = generic_header(NETDEV_CMD_NAPI_SET, 1);
+    for (kind, value) in [(NETDEV_A_NAPI_ID, napi), (NETDEV_A_NAPI_THREADED, 1)] {
+        push_attribute(&mut payload, kind, &value.to_ne_bytes()).map_err(wrong)?;
+    }
+    netlink.act(CALL, &object, family, 0, &payload)
+}
+
 /// What a driver can do with XDP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XdpFeatures {
@@ -200,20 +219,7 @@ fn list(
 ) -> Result<Option<Vec<Vec<u8>>>> {
     let object = format!("interface index {interface}");
     let wrong = |errno| OsError::new(call, object.as_str(), errno);
-    let mut netlink = match Netlink::open(Some(GENERIC)) {
-        Err(error) if error.errno() == Some(libc::EPROTONOSUPPORT) => return Ok(None),
-        opened => opened?,
-    };
-    let mut payload = generic_header(CTRL_CMD_GETFAMILY, 1);
-    push_attribute(&mut payload, CTRL_ATTR_FAMILY_NAME, b"netdev\0").map_err(wrong)?;
-    let answer = netlink.get("netlink CTRL_CMD_GETFAMILY", "netdev", GENL_ID_CTRL, &payload);
-    let answer = match answer {
-        Err(error) if error.errno() == Some(libc::ENOENT) => return Ok(None),
-        answer => answer?,
-    };
-    let Some(family) = answer.iter().find_map(|payload| parse_family(payload)) else {
-        return Ok(None);
-    };
+    let Some((mut netlink, family)) = family()? else { return Ok(None) };
     let mut payload = generic_header(command, 1);
     push_attribute(&mut payload, selector, &interface.to_ne_bytes()).map_err(wrong)?;
     match netlink.dump(call, &object, family, &payload) {
@@ -221,6 +227,24 @@ fn list(
         Err(error) if error.errno() == Some(libc::EOPNOTSUPP) => Ok(None),
         answer => answer.map(Some),
     }
+}
+
+/// A socket for the `netdev` family, and the family's number; `None` if the kernel has no such family.
+fn family() -> Result<Option<(Netlink, u16)>> {
+    const CALL: &str = "netlink CTRL_CMD_GETFAMILY";
+    let mut netlink = match Netlink::open(Some(GENERIC)) {
+        Err(error) if error.errno() == Some(libc::EPROTONOSUPPORT) => return Ok(None),
+        opened => opened?,
+    };
+    let mut payload = generic_header(CTRL_CMD_GETFAMILY, 1);
+    push_attribute(&mut payload, CTRL_ATTR_FAMILY_NAME, b"netdev\0")
+        .map_err(|errno| OsError::new(CALL, "netdev", errno))?;
+    let answer = match netlink.get(CALL, "netdev", GENL_ID_CTRL, &payload) {
+        Err(error) if error.errno() == Some(libc::ENOENT) => return Ok(None),
+        answer => answer?,
+    };
+    let number = answer.iter().find_map(|payload| parse_family(payload));
+    Ok(number.map(|number| (netlink, number)))
 }
 
 /// `struct genlmsghdr`: command, version, two reserved bytes.
@@ -360,6 +384,9 @@ const NETDEV_A_NAPI_IFINDEX: u16 = 1;
 const NETDEV_A_NAPI_ID: u16 = 2;
 const NETDEV_A_NAPI_IRQ: u16 = 3;
 const NETDEV_A_NAPI_PID: u16 = 4;
+// include/uapi/linux/netdev.h: the command of Linux 6.13, the attribute of 6.17.
+const NETDEV_CMD_NAPI_SET: u8 = 14;
+const NETDEV_A_NAPI_THREADED: u16 = 8;
 
 #[cfg(test)]
 #[path = "netdev_tests.rs"]

@@ -134,6 +134,16 @@ fn privileged_napi_contexts_are_listed() {
             assert!(queue.napi.is_none_or(|id| napis.iter().any(|napi| napi.id == id)));
         }
         eprintln!("{queues:?}\n{napis:?}");
+        match set_napi_threaded(napis[0].id) {
+            Ok(()) => {
+                let threads = super::napis(va.index).unwrap().unwrap();
+                assert!(threads.iter().any(|napi| napi.thread.is_some()), "{threads:?}");
+            }
+            Err(error) => {
+                let old = [Some(libc::EOPNOTSUPP), Some(libc::EINVAL)];
+                assert!(old.contains(&error.errno()), "{error}");
+            }
+        }
     });
 }
 

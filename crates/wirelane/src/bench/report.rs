@@ -138,7 +138,8 @@ impl Better {
     /// Of the metric with this name; `None` where neither more nor less is better.
     pub fn of(metric: &str) -> Option<Self> {
         // What is saved over something else, before the times by their unit.
-        if metric.ends_with("_per_s") || metric.contains("_under_") || metric == "speedup" {
+        if metric.ends_with("_per_s") || metric.contains("_under_") || metric.starts_with("speedup")
+        {
             return Some(Self::Higher);
         }
         let costs = [
@@ -269,7 +270,7 @@ mod tests {
         {
             assert_eq!(Better::of(metric), Some(Better::Lower), "{metric}");
         }
-        for metric in ["packets_per_s", "bits_per_s", "ns_under_fifo"] {
+        for metric in ["packets_per_s", "bits_per_s", "ns_under_fifo", "speedup_per_cpu"] {
             assert_eq!(Better::of(metric), Some(Better::Higher), "{metric}");
         }
         assert_eq!(Better::of("bypassed_share"), None);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use wirelane::bench::report::{Report, Skipped};
-use wirelane::bench::{capture, filter, scaling, sockets, suite};
+use wirelane::bench::{capture, filter, gso, scaling, sockets, suite};
 use wirelane::{Error, Result};
 
 use super::Tell;
@@ -91,6 +91,8 @@ fn suites(args: &AllArgs) -> Vec<(&'static str, Suite)> {
     // The report's folder is where the user wants large files to be.
     capture.disk = Some(args.report.clone());
     let scaling = sockets.clone();
+    let mut gso = if args.quick { gso::Plan::quick() } else { gso::Plan::full() };
+    gso.samples = samples.unwrap_or(gso.samples);
     vec![
         (
             "capture",
@@ -104,6 +106,7 @@ fn suites(args: &AllArgs) -> Vec<(&'static str, Suite)> {
             "scaling",
             Box::new(move |report, stop, tell| scaling::scaling(&scaling, report, stop, tell)),
         ),
+        ("gso", Box::new(move |report, stop, tell| gso::gso(&gso, report, stop, tell))),
         ("qdisc", Box::new(move |report, stop, tell| suite::qdisc(&qdisc, report, stop, tell))),
         ("filter", Box::new(move |report, stop, tell| filter::filter(&filter, report, stop, tell))),
     ]

@@ -1,0 +1,222 @@
+//! The suite `gso`: source 003's tables, TCP and UDP over IPv4 and IPv6 with the kernel's segmentation
+//! offload, with Wirelane's, and with none.
+//!
+//! A transfer goes from one network namespace to another through a TAP device, `forward` and a veth pair
+//! ([`bed`] has the path of each case), with everything on one CPU, of which a CPU quota ([`quota`]) leaves
+//! the share that stands for one of the source's clock frequencies. So the figures compare at equal CPU by
+//! construction: sender, forwarder, receiver and all softirqs of one case have what those of another have.
+//! Beside the rate stands what the whole path spends per gigabyte ([`account`] says how it is
+//! counted), which does not depend on what else runs on the machine as the rate does.
+//!
+//! Every round measures every case once; a speed-up is that of one round.
+
+mod account;
+mod bed;
+mod quota;
+mod rows;
+mod traffic;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use wirelane_os::affinity;
+
+use self::bed::{Sample, Trial};
+use self::quota::Quota;
+use super::report::{Report, Skipped};
+use crate::error::{Error, Result};
+
+const SUITE: &str = "gso";
+/// Percent of a CPU that need no quota.
+const WHOLE: u64 = 100;
+
+/// What to measure, and how thoroughly.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Rounds: samples of every figure.
+    pub samples: usize,
+    /// How long one sample counts.
+    pub window: Duration,
+    /// No round begins that would end later than this.
+    pub limit: Option<Duration>,
+    /// Shares of a CPU, in percent.
+    pub shares: Vec<u64>,
+    /// Only these of [`Plan::CASES`], unless there are none.
+    pub cases: Vec<String>,
+    /// Only these of [`Plan::OFFLOADS`], unless there are none.
+    pub offloads: Vec<String>,
+    /// The kind of port at the wire: `packet` or `xdp`.
+    pub port: &'static str,
+}
+
+impl Plan {
+    /// A share for each clock frequency of source 003: 2.93, 2.53, 2.00, 1.46, 1.05 and 0.45 GHz.
+    pub const SHARES: [u64; 6] = [100, 86, 68, 50, 36, 15];
+
+    /// The source's four tables.
+    pub const CASES: [&'static str; 4] = ["tcp4", "tcp6", "udp4", "udp6"];
+    /// Who makes packets of the wire's size: the kernel's offload, Wirelane, the kernel's software, or TCP
+    /// itself.
+    pub const OFFLOADS: [&'static str; 4] = ["kernel", "wirelane", "none", "stack"];
+
+    /// A few minutes.
+    pub fn full() -> Self {
+        Self {
+            samples: 5,
+            window: Duration::from_secs(1),
+            limit: None,
+            shares: Self::SHARES.to_vec(),
+            cases: Vec::new(),
+            offloads: Vec::new(),
+            port: "packet",
+        }
+    }
+
+    /// Less than a minute.
+    pub fn quick() -> Self {
+        let limit = Some(Duration::from_secs(45));
+        Self { samples: 3, window: Duration::from_millis(100), limit, ..Self::full() }
+    }
+}
+
+/// What carries the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    Tcp,
+    Udp,
+}
+
+/// Who makes packets of the wire's size; [`bed`] has the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Offloading {
+    Kernel,
+    Wirelane,
+    None,
+    Stack,
+}
+
+/// One line of a table of the source, in one column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Case {
+    protocol: Protocol,
+    v6: bool,
+    offloading: Offloading,
+    /// Percent of one CPU.
+    cpu: u64,
+}
+
+impl Case {
+    fn name(&self) -> &'static str {
+        match (self.protocol, self.v6) {
+            (Protocol::Tcp, false) => "tcp4",
+            (Protocol::Tcp, true) => "tcp6",
+            (Protocol::Udp, false) => "udp4",
+            (Protocol::Udp, true) => "udp6",
+        }
+    }
+}
+
+impl Offloading {
+    const ALL: [Self; 4] = [Self::Kernel, Self::Wirelane, Self::None, Self::Stack];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Wirelane => "wirelane",
+            Self::None => "none",
+            Self::Stack => "stack",
+        }
+    }
+}
+
+/// All samples of one case, one per round.
+struct Series {
+    case: Case,
+    samples: Vec<Sample>,
+}
+
+/// Measures what `plan` says, and adds the rows to `report`.
+///
+/// `progress` is told the round and what is measured next; `stop` ends the run early, with what
+/// was measured until then.
+///
+/// # Errors
+/// None that a reason in the report could not say: what cannot be measured is skipped.
+pub fn gso(
+    plan: &Plan,
+    report: &mut Report,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(u32, &str),
+) -> Result<()> {
+    let mut series: Vec<Series> =
+        cases(plan).into_iter().map(|case| Series { case, samples: Vec::new() }).collect();
+    if let Err(error) = Quota::new(50) {
+        skip(report, "quota", &error);
+        series.retain(|one| one.case.cpu == WHOLE);
+    }
+    // Interrupts favour the first CPU.
+    let cpu = affinity::allowed_cpus().unwrap_or_default().last().copied().unwrap_or(0);
+    let rounds = u32::try_from(plan.samples).unwrap_or(u32::MAX).max(1);
+    let mut refused = Vec::new();
+    let (begin, mut longest) = (Instant::now(), Duration::ZERO);
+    'rounds: for round in 1..=rounds {
+        let started = Instant::now();
+        if plan.limit.is_some_and(|limit| begin.elapsed() + longest > limit) {
+            break;
+        }
+        progress(round, "the segmenter alone");
+        rows::segments(report);
+        for one in &mut series {
+            if stop.load(Ordering::Relaxed) {
+                break 'rounds;
+            }
+            let case = one.case;
+            if refused.iter().any(|(other, _)| *other == case) {
+                continue;
+            }
+            let (name, offloading) = (case.name(), case.offloading.as_str());
+            progress(round, &format!("{name}, offload {offloading}, {} % of a CPU", case.cpu));
+            let trial = Trial { case, port: plan.port, cpu, window: plan.window, stop };
+            match trial.run() {
+                Ok(Some(sample)) => one.samples.push(sample),
+                Ok(None) => break 'rounds,
+                Err(error) => refused.push((case, error)),
+            }
+        }
+        longest = longest.max(started.elapsed());
+    }
+    rows::rows(&series, plan.port, report);
+    for (case, error) in refused {
+        skip(report, case.name(), &error);
+    }
+    Ok(())
+}
+
+/// Once for a case, not for every share and offload.
+fn skip(report: &mut Report, case: &'static str, error: &Error) {
+    let skipped = Skipped { suite: SUITE, case, reason: error.to_string() };
+    if !report.skipped.contains(&skipped) {
+        report.skipped.push(skipped);
+    }
+}
+
+/// What is compared next to each other.
+fn cases(plan: &Plan) -> Vec<Case> {
+    let (tcp, udp) = (Protocol::Tcp, Protocol::Udp);
+    let mut cases = Vec::new();
+    for cpu in &plan.shares {
+        for (protocol, v6) in [(tcp, false), (tcp, true), (udp, false), (udp, true)] {
+            for offloading in Offloading::ALL {
+                cases.push(Case { protocol, v6, offloading, cpu: *cpu });
+            }
+        }
+    }
+    let is_wanted = |list: &[String], name| list.is_empty() || list.iter().any(|one| one == name);
+    cases.retain(|case| {
+        // UDP is fragmented by the stack in any case.
+        (case.protocol == tcp || case.offloading != Offloading::Stack)
+            && is_wanted(&plan.cases, case.name())
+            && is_wanted(&plan.offloads, case.offloading.as_str())
+    });
+    cases
+}
