@@ -203,7 +203,7 @@ impl Trial<'_> {
                 .collect::<Result<_>>()
         };
         let ports = lab.near.inside(open)??;
-        let switches = cuts.then(|| Arc::new(Switches::new(Protocols::ALL, Protocols::NONE)));
+        let switches = cuts.then(|| Arc::new(Switches::new(Protocols::ALL, None)));
         let config =
             ForwardConfig { placement, switches: vec![switches; 2], ..ForwardConfig::default() };
         let forward = Forward::start(ports, &config)?;
