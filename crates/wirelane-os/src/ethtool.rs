@@ -1,11 +1,14 @@
-//! What a driver says of itself: the read-only `SIOCETHTOOL` requests, and one that is not.
+//! What a driver says of itself: the read-only `SIOCETHTOOL` requests, and two that are not.
 //!
 //! Every request answers `None` when the driver does not implement it (`EOPNOTSUPP`), which is no error: most virtual
 //! devices implement few. Any other failure is kept. The interface is looked up in the network namespace in which the
-//! [`Ethtool`] was opened, and only [`Ethtool::set_gro`] needs a privilege.
+//! [`Ethtool`] was opened, and only [`Ethtool::set_gro`] and
+//! [`Ethtool::set_features`] need a privilege.
 //!
 //! The kernel's structures are read at asserted offsets out of a buffer of words, so that parsing is safe code that a
 //! test can feed with a recorded answer.
+
+mod features;
 
 use std::mem::{offset_of, size_of};
 use std::os::fd::{AsRawFd, OwnedFd};
