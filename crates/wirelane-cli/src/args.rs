@@ -20,12 +20,15 @@ pub(crate) struct Masks {
     pub(crate) other: bool,
 }
 
-/// `all`, `none` or a list of queues, without the parts of the message that clap adds itself.
+/// `all`, `none` or a list of queues.
 pub(crate) fn queues(text: &str) -> Result<QueueSet, String> {
-    text.parse().map_err(|error: wirelane::Error| {
-        let help = error.next_step().map(|help| format!("; {help}")).unwrap_or_default();
-        format!("{}{help}", error.cause())
-    })
+    text.parse().map_err(reason)
+}
+
+/// Why a value was refused, without the parts of the message that clap adds itself.
+pub(crate) fn reason(error: wirelane::Error) -> String {
+    let help = error.next_step().map(|help| format!("; {help}")).unwrap_or_default();
+    format!("{}{help}", error.cause())
 }
 
 /// `on` or `off`.

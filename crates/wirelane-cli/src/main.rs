@@ -35,6 +35,8 @@ enum Command {
     Capture(Box<commands::capture::CaptureArgs>),
     Filter(commands::filter::FilterArgs),
     Forward(Box<commands::forward::ForwardArgs>),
+    #[command(subcommand)]
+    Lab(commands::lab::Action),
     Mask(commands::mask::MaskArgs),
     Merge(commands::merge::MergeArgs),
     Queues(commands::queues::QueuesArgs),
@@ -51,6 +53,13 @@ fn main() -> ExitCode {
         Command::Capture(args) => commands::capture::run(&args),
         Command::Filter(args) => commands::filter::run(&args),
         Command::Forward(args) => commands::forward::run(&args),
+        Command::Lab(action) => match commands::lab::run(action) {
+            Err(commands::lab::Failure { error, status: Some(status) }) => {
+                report(&error);
+                return ExitCode::from(status);
+            }
+            outcome => outcome.map_err(|failure| failure.error),
+        },
         Command::Mask(args) => commands::mask::run(&args),
         Command::Merge(args) => commands::merge::run(&args),
         Command::Queues(args) => commands::queues::run(&args),

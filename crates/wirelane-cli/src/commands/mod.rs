@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod capture;
 pub(crate) mod filter;
 pub(crate) mod forward;
+pub(crate) mod lab;
 pub(crate) mod mask;
 pub(crate) mod merge;
 pub(crate) mod queues;

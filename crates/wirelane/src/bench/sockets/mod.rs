@@ -4,9 +4,9 @@
 //! ```text
 //!   in the process:   sim:N ─▶ rxdrop │ txpush ─▶ sim:N │ sim:N ─▶ swap ─▶ sim:N
 //!
-//!   in a lab:         load ─▶ wl-near ═══ wl-far ─▶ rxdrop, l2fwd        a CPU for the load, the
-//!                                         wl-far ◀─ txpush               others for the queues
-//!                           load ─▶ wl-near ═══ wl-far ─▶ XDP_DROP      a baseline without a socket
+//!   in a lab:         load ─▶ wl-a ═══ wl-b ─▶ rxdrop, l2fwd        a CPU for the load, the
+//!                                      wl-b ◀─ txpush               others for the queues
+//!                           load ─▶ wl-a ═══ wl-b ─▶ XDP_DROP      a baseline without a socket
 //! ```
 //!
 //! Every round measures every case once, so that a slow minute of the machine hits all of them. A
@@ -195,10 +195,10 @@ const XDP_DROP: &str = "xdp-drop";
 
 /// Ports in a lab: a name, and what to open.
 const IN_LAB: [(&str, &str); 4] = [
-    ("xdp-zerocopy", "xdp:wl-far?mode=zerocopy"),
-    ("xdp-native", "xdp:wl-far?mode=native"),
-    ("xdp-generic", "xdp:wl-far?mode=generic"),
-    ("packet", "packet:wl-far?bypass=on"),
+    ("xdp-zerocopy", "xdp:wl-b?mode=zerocopy"),
+    ("xdp-native", "xdp:wl-b?mode=native"),
+    ("xdp-generic", "xdp:wl-b?mode=generic"),
+    ("packet", "packet:wl-b?bypass=on"),
 ];
 /// Where the ports are.
 struct Bed {

@@ -1,0 +1,63 @@
+//! `wirelane lab exec`: becomes a command in one end of a lab.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use clap::Args;
+use wirelane::Error;
+use wirelane::lab::Side;
+
+use super::{Failure, Name};
+use crate::args;
+use crate::output;
+
+/// Run a command in one end of a lab.
+///
+/// The command takes the place of this program: it gets its signals, and its exit status is that of the
+/// command; 126 if the command cannot be run, 127 if there is no such command, 125 if it is the lab that
+/// is missing. /sys shows the interfaces of the lab.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ExecArgs {
+    #[command(flatten)]
+    lab: Name,
+    /// The end: a or b
+    #[arg(value_name = "a|b", value_parser = side)]
+    side: Side,
+    /// The command and its arguments, after --
+    #[arg(
+        value_name = "COMMAND",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    command: Vec<OsString>,
+}
+
+/// Becomes the command; returns only if that fails.
+pub(super) fn run(args: &ExecArgs) -> Failure {
+    match args.lab.lab.enter(args.side) {
+        Err(error) => return Failure { error, status: Some(LAB_MISSING) },
+        Ok(Some(note)) => output::line(format_args!("wirelane: {note}")),
+        Ok(None) => {}
+    }
+    let Some((program, arguments)) = args.command.split_first() else {
+        // The parser demands one.
+        return Error::usage("arguments", "there is no command").help("write one after --").into();
+    };
+    let failure = Command::new(program).args(arguments).exec();
+    let status =
+        if failure.kind() == std::io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
+    let name = program.to_string_lossy();
+    let error = Error::io(format!("command {name}"), "execve", failure);
+    Failure { error, status: Some(status) }
+}
+
+/// As env(1) has them.
+const LAB_MISSING: u8 = 125;
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+fn side(text: &str) -> Result<Side, String> {
+    text.parse().map_err(args::reason)
+}

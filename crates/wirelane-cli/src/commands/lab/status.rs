@@ -1,0 +1,134 @@
+//! `wirelane lab status`: what there is of labs, for people and for programs.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use clap::Args;
+use serde::Serialize;
+use wirelane::lab::{InterfaceStatus, LabStatus, NamedLab, Process, SiteStatus, State};
+use wirelane::{Error, Result};
+
+use super::named;
+use crate::output;
+
+/// The name of the JSON object's shape.
+pub(super) const SCHEMA: &str = "wirelane.lab/1";
+
+/// Show what there is of labs: namespaces, interfaces, and the processes inside.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct StatusArgs {
+    /// Name of the lab [default: all there are]
+    #[arg(long = "name", value_name = "NAME", value_parser = named)]
+    lab: Option<NamedLab>,
+    /// Print one JSON object (schema wirelane.lab/1)
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The namespaces cannot be looked into.
+pub(super) fn run(args: &StatusArgs) -> Result<()> {
+    let labs = match &args.lab {
+        Some(lab) => vec![lab.clone()],
+        None => NamedLab::all()?,
+    };
+    let labs = labs.iter().map(NamedLab::status).collect::<Result<Vec<_>>>()?;
+    if args.json {
+        return json(&labs);
+    }
+    if labs.is_empty() {
+        output::line(format_args!("there is no lab; `wirelane lab up` makes one"));
+    }
+    print(&labs)
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    version: &'static str,
+    labs: &'a [LabStatus],
+}
+
+/// Prints the labs as one JSON object.
+pub(super) fn json(labs: &[LabStatus]) -> Result<()> {
+    output::json(&Document { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), labs })
+}
+
+/// Prints the labs for people.
+pub(super) fn print(labs: &[LabStatus]) -> Result<()> {
+    let text: String = labs.iter().map(lab).collect();
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| Error::io("standard output", "write", error))
+}
+
+/// A process in a few words.
+pub(super) fn process(process: &Process) -> String {
+    let user = process.user.clone().or_else(|| process.uid.map(|uid| uid.to_string()));
+    let command = match process.command.is_empty() {
+        true => "a thread of the kernel".to_owned(),
+        // What others chose for their arguments must not reach the terminal as it is.
+        false => process.command.join(" ").escape_debug().to_string(),
+    };
+    let threads = if process.threads_only { ", with threads inside" } else { "" };
+    format!(
+        "process {} of {}: {command}{threads}",
+        process.pid,
+        user.unwrap_or_else(|| "somebody".into())
+    )
+}
+
+fn lab(lab: &LabStatus) -> String {
+    let shape = lab.shape.filter(|_| lab.state != State::Absent);
+    let shape = shape.map(|shape| format!(", {shape}")).unwrap_or_default();
+    let state = match lab.state {
+        State::Up => "up",
+        State::Partial => "a part of it is missing",
+        State::Absent => "not there",
+        State::Foreign => "somebody else has its name",
+    };
+    let mut out = format!("lab {}: {state}{shape}\n", lab.name);
+    if lab.state != State::Absent {
+        lab.sites.iter().for_each(|site| describe(&mut out, site));
+    }
+    out
+}
+
+fn describe(out: &mut String, site: &SiteStatus) {
+    let state = match (site.state, site.cause) {
+        (_, Some(cause)) => format!(": {cause}"),
+        (State::Absent, _) => ": not there".into(),
+        (State::Partial, _) => ": a name without a namespace".into(),
+        _ => String::new(),
+    };
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "  {}  namespace {}{state}", site.site, site.namespace);
+    for interface in &site.interfaces {
+        let _ = writeln!(out, "     {}", in_words(interface));
+    }
+    for inside in &site.processes {
+        let _ = writeln!(out, "     {}", process(inside));
+    }
+}
+
+fn in_words(interface: &InterfaceStatus) -> String {
+    let link = match (interface.up, interface.running) {
+        (true, true) => "up",
+        (true, false) => "up, nobody at its other end",
+        _ => "down",
+    };
+    let count = |count: Option<u32>| count.map(|count| count.to_string());
+    let queues = match (count(interface.rx_queues), count(interface.tx_queues)) {
+        (Some(rx), Some(tx)) if rx == tx => format!(", {rx} queues"),
+        (Some(rx), Some(tx)) => format!(", {rx} RX and {tx} TX queues"),
+        _ => String::new(),
+    };
+    let mtu = interface.mtu.map(|mtu| format!(", MTU {mtu}")).unwrap_or_default();
+    let offloads = interface.offloads.map(|list| format!(", offloads {list}")).unwrap_or_default();
+    let addresses: String =
+        interface.addresses.iter().map(|address| format!(" {address}")).collect();
+    format!("{}{addresses}: {link}{queues}{mtu}{offloads}", interface.name)
+}
