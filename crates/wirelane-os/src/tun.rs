@@ -65,7 +65,7 @@ pub struct Tap {
 
 impl Tap {
     /// Opens `queues` queues of the device `name` in the calling thread's network namespace, and makes the device when there is
-    /// none. A name with `%d` lets the kernel number it. The device of more than one queue, and only that, is
+    /// none. A name with `%d` lets the kernel number it. A new device of more than one queue, and only that, is
     /// multi-queue. It is down when new: see [`iface::up`].
     ///
     /// # Errors
@@ -78,7 +78,13 @@ impl Tap {
         }
         let mut tap = Tap { name: name.to_owned(), queues: Vec::with_capacity(queues) };
         for _ in 0..queues {
-            let fd = attach(&mut tap.name, queues > 1, options)?;
+            let fd = match attach(&mut tap.name, queues > 1, options) {
+                // One queue of a device that was made to have several (`tun_set_iff` compares the flags).
+                Err(error) if queues == 1 && error.errno() == Some(libc::EINVAL) => {
+                    attach(&mut tap.name, true, options).map_err(|_| error)?
+                }
+                attached => attached?,
+            };
             tap.queues.push(fd);
         }
         if options.persist {
@@ -314,6 +320,7 @@ mod tests {
             assert_eq!(tap.write(1, &[0; 70]).unwrap(), 70);
             drop(tap);
             assert!(iface::exists("wl-p").unwrap());
+            drop(Tap::open("wl-p", 1, options).expect("one of several"));
             let tap = Tap::open("wl-p", 2, options).unwrap();
             tap.set_persist(false).unwrap();
             drop(tap);

@@ -198,6 +198,8 @@ fn refused(object: impl Into<String>, error: OsError) -> Error {
 mod tests {
     use super::*;
     use std::net::UdpSocket;
+    use std::time::Duration;
+    use wirelane_os::iface;
     use wirelane_testkit::privileged;
 
     #[test]
