@@ -1,0 +1,68 @@
+//! `wirelane verify` as a user meets it: what it finds in a file, says and counts, and that what the
+//! kernel sends is right.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+#[path = "../shared/mod.rs"]
+#[allow(dead_code, reason = "other commands need more")]
+mod shared;
+
+mod files;
+mod kernel;
+
+use std::path::Path;
+
+use serde_json::Value;
+use wirelane_testkit::process::{Output, output};
+
+use self::shared::*;
+
+#[track_caller]
+fn verify(file: &Path, options: &[&str]) -> Output {
+    output(wirelane(["verify"]).args(options).arg(file))
+}
+
+/// The JSON object, and whether the exit status says that there is no violation.
+#[track_caller]
+fn audit(file: &Path, options: &[&str]) -> (Value, bool) {
+    let ended = verify(file, &[&["--json"], options].concat());
+    let status = ended.status.code();
+    let document: Value = serde_json::from_str(&ended.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}{}", ended.stdout, ended.stderr));
+    assert_eq!(document["schema"], "wirelane.verify/1");
+    let clean = number(&document["violations"]) == 0;
+    assert_eq!(status, Some(i32::from(!clean)), "{}", ended.stderr);
+    (document, clean)
+}
+
+/// What became of one rule.
+fn rule(document: &Value, name: &str, key: &str) -> u64 {
+    let rules = document["rules"].as_array().unwrap();
+    number(&rules.iter().find(|rule| rule["rule"] == name).unwrap()[key])
+}
+
+/// Numbers of the packets that break the rules whose names end so.
+fn broken(document: &Value, end: &str) -> Vec<u64> {
+    let findings = document["findings"].as_array().unwrap().iter();
+    let of_rule =
+        |it: &&Value| it["rule"].as_str().unwrap().ends_with(end) && it["kind"] == "violation";
+    let mut numbers: Vec<_> = findings.filter(of_rule).map(|it| number(&it["packet"])).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+/// Numbers of the packets in which tshark finds a wrong checksum.
+#[track_caller]
+fn wrong_for_tshark(file: &Path) -> Vec<u64> {
+    let mut command = std::process::Command::new("tshark");
+    command.arg("-n").arg("-r").arg(file);
+    command.args(["-d", "tcp.port==1-65535,data", "-d", "udp.port==1-65535,data"]);
+    for protocol in ["ip", "tcp", "udp"] {
+        command.args(["-o", &format!("{protocol}.check_checksum:TRUE")]);
+    }
+    let statuses = ["ip", "tcp", "udp"].map(|it| format!("{it}.checksum.status == 0"));
+    command.args(["-Y", &statuses.join(" or "), "-T", "fields", "-e", "frame.number"]);
+    let ended = output(&mut command);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    ended.stdout.lines().map(|line| line.parse().unwrap()).collect()
+}
