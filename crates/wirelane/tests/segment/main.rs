@@ -1,6 +1,7 @@
 //! Segmentation: every rule by name, the kernel as an oracle, and properties over random frames.
 #![allow(clippy::unwrap_used)]
 
+mod audit;
 mod frames;
 mod harness;
 mod oracle;

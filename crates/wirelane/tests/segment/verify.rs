@@ -6,6 +6,7 @@ use wirelane::verify::{Auditor, Finding, Kind, Options, Packet, Rule, Summary};
 use wirelane_wire::checksum::{Sum, pseudo_v4};
 use wirelane_wire::{EtherType, Protocol, TcpFlags};
 
+use super::audit;
 use super::frames::{Around, Checksum, DESTINATION_V4, Frame, SOURCE_V4, cut, cut_for};
 use super::oracle::{Random, random_frame};
 
@@ -804,8 +805,20 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_harmless(packets in proptest::collection::vec((0..3_u32, proptest::collection::vec(any::<u8>(), 0..200)), 0..20)) {
-        Capture::on(packets).audit();
+    fn arbitrary_bytes_are_harmless(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+        audit::run(&bytes);
+    }
+
+    #[test]
+    fn what_is_said_of_damaged_packets_adds_up(seed: u64, flips in proptest::collection::vec(any::<(u16, u8)>(), 1..40)) {
+        let mut capture = random_capture(seed);
+        capture.packets.truncate(30);
+        let mut bytes = audit::input([seed as u8 & 2, 94, 16, 16], &capture.packets);
+        for (at, with) in flips {
+            let at = usize::from(at) % bytes.len();
+            bytes[at] ^= with;
+        }
+        audit::run(&bytes);
     }
 }
 
@@ -822,4 +835,36 @@ fn a_sink_that_cuts_again_gets_what_is_right() {
     frame.tags = vec![EtherType::QINQ, EtherType::VLAN];
     let (long, packets) = both_sides(&frame);
     seen(&long, &packets).assert_clean();
+}
+
+/// Run by hand to make the seeds of the fuzzer anew.
+#[test]
+#[ignore = "writes files"]
+fn write_seeds() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/verify");
+    std::fs::create_dir_all(directory).unwrap();
+    let write = |name: &str, capture: Capture| {
+        let bytes = audit::input([0, 94, 16, 16], &capture.packets);
+        std::fs::write(format!("{directory}/{name}"), bytes).unwrap();
+    };
+    let small = |mut frame: Frame| {
+        frame.payload.truncate(700);
+        frame.mss = 256;
+        frame
+    };
+    let (long, packets) = both_sides(&Frame { mss: 1000, ..burst() });
+    write("burst", seen(&long, &packets[..3]));
+    write("tcp6", Capture::of(segments(&small(Frame::tcp6(700, 256)))));
+    write("udp4", Capture::of(segments(&small(Frame::new(Gso::Udp, false, 700, 256)))));
+    for (name, around) in
+        [("vxlan", Around::Vxlan), ("geneve", Around::Geneve), ("gre", Around::Gre)]
+    {
+        let mut frame = small(Frame::tcp4(700, 256));
+        (frame.around, frame.outer_checksum) = (around, true);
+        write(name, Capture::of(segments(&frame)));
+    }
+    for (name, v6) in [("frag4", false), ("frag6", true)] {
+        write(name, Capture::of(segments(&small(Frame::new(Gso::UdpFragment, v6, 700, 256)))));
+    }
+    write("handshake", Capture::of(handshake(0xc0, 0x40)));
 }
