@@ -210,11 +210,9 @@ pub const fn update_sum(checksum: u16, old: Sum, new: Sum) -> u16 {
 /// Adds the four 16-bit words of `sum` with end-around carry.
 #[inline]
 const fn fold(sum: u64) -> u16 {
-    let sum = (sum >> 32) + (sum & 0xffff_ffff);
-    let sum = (sum >> 32) + (sum & 0xffff_ffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    sum as u16
+    // The upper half of a number plus its halves swapped is their sum with the carry added back.
+    let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
+    (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
 }
 
 #[cfg(test)]

@@ -118,16 +118,15 @@ pub fn segment(frame: &[u8], offload: &Offload, form: Form, rounds: usize) -> Op
     let mut segmenter = Segmenter::new(Sink::ethernet());
     let mut out = vec![[0; BUFFER]; 64];
     let mut turn = || {
-        let Verdict::Cut(mut cursor) = segmenter.plan(black_box(frame), black_box(offload)) else {
-            return 0;
-        };
+        let mut verdict = segmenter.plan(black_box(frame), black_box(offload));
+        let Verdict::Cut(cursor) = &mut verdict else { return 0 };
         for buffer in &mut out {
             let taken = match form {
                 Form::Copy => cursor.copy(frame, buffer),
                 Form::Slices => cursor.slice(frame, buffer),
             };
             let Ok(segment) = taken else { break };
-            segmenter.sent(&cursor, &segment);
+            segmenter.sent(cursor, &segment);
             black_box(buffer);
         }
         cursor.emitted()

@@ -2,8 +2,8 @@
 //!
 //! AVX2 widens 32-bit words to 64-bit lanes, as the portable loop does (RFC 1071 section 2 (B)): the
 //! compiler finds these instructions by itself, but not in every version and shape of the loop.
-//! VNNI multiplies bytes and adds four products to a 32-bit lane in one instruction: with factors 1
-//! and 0 it sums the bytes at even places, and with 0 and 1 those at odd ones.
+//! VNNI multiplies signed 16-bit words and adds two products to a 32-bit lane in one instruction: with
+//! factors 1 it sums words that were made signed by taking 2^15 from each, which is put back at the end.
 
 use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -47,9 +47,11 @@ fn detect(found: &AtomicU8) -> Level {
     level
 }
 
-/// Bytes that are summed without a look at carries: at 510 per turn of 64 bytes, 1024 turns leave
-/// sixteen lanes whose sum, 256 times as much, fits 32 bits.
+/// Bytes that are summed without a look at carries: 2^15 words, the sum of which fits 32 bits.
 const VNNI_PART: usize = 1 << 16;
+
+/// Bytes of a vector.
+const VECTOR: usize = 64;
 
 /// Sums `source`, and copies it to `target` if `COPY`: of the same length then.
 #[target_feature(enable = "avx2")]
@@ -86,6 +88,9 @@ pub(super) fn avx2<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 #[inline]
 pub(super) fn vnni<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
+    if source.len() <= VNNI_PART {
+        return vnni_part::<COPY>(target, source);
+    }
     let mut sum = Sum::ZERO;
     let mut targets = target.chunks_mut(VNNI_PART);
     for part in source.chunks(VNNI_PART) {
@@ -96,42 +101,68 @@ pub(super) fn vnni<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 #[inline]
-fn vnni_part<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
-    let (even, odd) = (_mm512_set1_epi16(0x0001), _mm512_set1_epi16(0x0100));
-    // The instruction takes five cycles, so eight of them must be under way at a time.
-    let (mut evens, mut odds) = ([_mm512_setzero_si512(); 4], [_mm512_setzero_si512(); 4]);
-    let (blocks, rest) = source.as_chunks::<256>();
-    let (targets, target_rest) = target.as_chunks_mut::<256>();
+fn vnni_part<const COPY: bool>(mut target: &mut [u8], mut source: &[u8]) -> Sum {
+    let (bias, one) = (_mm512_set1_epi16(i16::MIN), _mm512_set1_epi16(1));
+    let add = |lane, words| _mm512_dpwssd_epi32(lane, _mm512_xor_si512(words, bias), one);
+    let mut lanes = [_mm512_setzero_si512(); 4];
+    let mut turns = 0;
+    // A load that crosses cache lines takes twice as long. Words must stay words.
+    let unaligned = source.as_ptr().align_offset(VECTOR);
+    if source.len() >= 4 * VECTOR && unaligned > 0 && unaligned.is_multiple_of(2) {
+        let (head, rest) = source.split_at(unaligned);
+        let (to, target_rest) = target.split_at_mut(if COPY { unaligned } else { 0 });
+        // SAFETY: the head is shorter than a vector.
+        lanes[1] = add(lanes[1], unsafe { part::<COPY>(to, head) });
+        turns += 1;
+        (source, target) = (rest, target_rest);
+    }
+    let (blocks, rest) = source.as_chunks::<{ 4 * VECTOR }>();
+    let (targets, target_rest) = target.as_chunks_mut::<{ 4 * VECTOR }>();
     let mut targets = targets.iter_mut();
     for block in blocks {
-        let (quarters, _) = block.as_chunks::<64>();
-        for ((quarter, evens), odds) in quarters.iter().zip(&mut evens).zip(&mut odds) {
-            // SAFETY: a quarter has the 64 bytes that are read.
-            let bytes = unsafe { _mm512_loadu_si512(quarter.as_ptr().cast()) };
-            *evens = _mm512_dpbusd_epi32(*evens, bytes, even);
-            *odds = _mm512_dpbusd_epi32(*odds, bytes, odd);
+        let (vectors, _) = block.as_chunks::<VECTOR>();
+        for (lane, vector) in lanes.iter_mut().zip(vectors) {
+            // SAFETY: a vector has the 64 bytes that are read.
+            *lane = add(*lane, unsafe { _mm512_loadu_si512(vector.as_ptr().cast()) });
         }
         if COPY && let Some(target) = targets.next() {
             *target = *block;
         }
     }
     let mut to = target_rest;
-    for ((from, evens), odds) in rest.chunks(64).zip(&mut evens).zip(&mut odds) {
-        let len = from.len();
-        let mask = u64::MAX >> (64 - len);
-        // SAFETY: only the first `len` bytes are read, which there are.
-        let bytes = unsafe { _mm512_maskz_loadu_epi8(mask, from.as_ptr().cast()) };
-        *evens = _mm512_dpbusd_epi32(*evens, bytes, even);
-        *odds = _mm512_dpbusd_epi32(*odds, bytes, odd);
-        if COPY && to.len() >= len {
-            // SAFETY: only the first `len` bytes are written, which there are.
-            unsafe { _mm512_mask_storeu_epi8(to.as_mut_ptr().cast(), mask, bytes) };
-            to = to.split_at_mut(len).1;
-        }
+    for (from, lane) in rest.chunks(VECTOR).zip(&mut lanes) {
+        let (front, behind) = to.split_at_mut(if COPY { from.len() } else { 0 });
+        // SAFETY: no chunk is longer than a vector.
+        *lane = add(*lane, unsafe { part::<COPY>(front, from) });
+        to = behind;
     }
-    let all = |it: [__m512i; 4]| {
-        _mm512_add_epi32(_mm512_add_epi32(it[0], it[1]), _mm512_add_epi32(it[2], it[3]))
-    };
-    let words = _mm512_add_epi32(_mm512_slli_epi32::<8>(all(evens)), all(odds));
-    Sum::of_number(u64::from(_mm512_reduce_add_epi32(words) as u32))
+    let both = |a, b| _mm512_add_epi32(a, b);
+    let all = both(both(lanes[0], lanes[1]), both(lanes[2], lanes[3]));
+    // Each turn took 2 * 2^15 too little per lane.
+    turns += source.len().div_ceil(VECTOR) as i32;
+    let all = both(all, _mm512_set1_epi32(turns << 16));
+    let halves = _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64::<1>(all));
+    let quarters =
+        _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves));
+    // All lanes together fit 32 bits, so two of them at once fit 64.
+    let sum = (_mm_cvtsi128_si64(quarters) as u64) + (_mm_extract_epi64::<1>(quarters) as u64);
+    // The lanes are in native byte order.
+    Sum::of_field(u16::from_be(Sum::of_number(sum).partial()))
+}
+
+/// The bytes of `source` in front of zeros; copies them to `target`, of the same length, if `COPY`.
+///
+/// # Safety
+/// `source` is at most as long as a vector, and not empty.
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+unsafe fn part<const COPY: bool>(target: &mut [u8], source: &[u8]) -> __m512i {
+    let mask = u64::MAX >> (VECTOR - source.len());
+    // SAFETY: only bytes of `source` are read.
+    let bytes = unsafe { _mm512_maskz_loadu_epi8(mask, source.as_ptr().cast()) };
+    if COPY && target.len() >= source.len() {
+        // SAFETY: only as many bytes are written, which `target` has.
+        unsafe { _mm512_mask_storeu_epi8(target.as_mut_ptr().cast(), mask, bytes) };
+    }
+    bytes
 }

@@ -1,13 +1,17 @@
 //! The header block that all segments of a frame have in common, and what differs.
 
 use wirelane_wire::checksum::Sum;
-use wirelane_wire::{Fragment, Protocol, TcpFlags, ipv4, ipv6, tcp, udp};
+use wirelane_wire::{Protocol, TcpFlags, ipv4, ipv6, tcp, udp};
+
+use self::middle::Middle;
 
 use super::cursor::{Cut, MAX_HEADER};
 use super::layout::{Layer, Layout};
 use super::offload::{Gso, Offload, PartialChecksum};
 use super::stats::Refusal;
-use crate::checksum;
+
+mod fragments;
+mod middle;
 
 /// IP, tunnel, IP, tunnel, IP.
 const MAX_FIXES: usize = 5;
@@ -35,6 +39,8 @@ pub(super) struct Template {
     offload: Offload,
     /// The sink completes checksums.
     partial: bool,
+    /// How to write most pieces faster, if there are such; the block is theirs then.
+    middle: Option<Middle>,
 }
 
 /// A part of the payload that goes out as one frame.
@@ -173,6 +179,7 @@ impl Template {
         // Without a checksum of its own, a datagram is summed for those around it.
         let own = !matches!(template.transport, Transport::Udp { checksum: false, .. });
         template.sums_payload |= template.covered && !own;
+        template.middle = Middle::new(&mut template, cut.unit);
         Ok(template)
     }
 
@@ -198,6 +205,7 @@ impl Template {
             sums_payload: true,
             offload: Offload::default(),
             partial: false,
+            middle: None,
         })
     }
 
@@ -224,26 +232,36 @@ impl Template {
         }
     }
 
-    /// Copies the block to the front of `out`. What is behind it there may be overwritten.
-    #[inline]
+    /// Copies the block to the front of `out`, which has `len` bytes. What is behind may be overwritten.
+    #[inline(always)]
     pub(super) fn copy_block(&self, out: &mut [u8], len: usize) {
-        // A copy of known length is a few instructions, one of any length a call.
-        if len <= 64
-            && let (Some(to), Some(from)) = (out.first_chunk_mut::<64>(), self.block.first_chunk())
+        // A copy of known length is a few instructions, one of any length a call. One after the other, not
+        // as alternatives, which the compiler would make a call again.
+        const FRONT: usize = 64;
+        let done = match (out.first_chunk_mut::<FRONT>(), self.block.first_chunk()) {
+            (Some(to), Some(from)) => {
+                *to = *from;
+                FRONT
+            }
+            _ => 0,
+        };
+        if len > done
+            && let (Some(to), Some(from)) = (out.get_mut(done..len), self.block.get(done..len))
         {
-            *to = *from;
-        } else if len <= 128
-            && let (Some(to), Some(from)) = (out.first_chunk_mut::<128>(), self.block.first_chunk())
-        {
-            *to = *from;
-        } else if let (Some(to), Some(from)) = (out.get_mut(..len), self.block.get(..len)) {
             to.copy_from_slice(from);
         }
     }
 
     /// Writes what differs into the copied block of a piece.
-    #[inline]
+    #[inline(always)]
     pub(super) fn write(&self, header: &mut [u8], piece: &Piece) {
+        match &self.middle {
+            Some(middle) if piece.offset != 0 && !piece.last => middle.write(header, piece),
+            _ => self.write_any(header, piece),
+        }
+    }
+
+    fn write_any(&self, header: &mut [u8], piece: &Piece) {
         self.write_transport(header, piece);
         let covered = if self.covered { self.sum_covered(header, piece) } else { Sum::ZERO };
         let total = self.len + piece.len;
@@ -471,97 +489,7 @@ impl Template {
                 ..*offload
             },
             partial: cut.partial,
-        })
-    }
-
-    fn fragments(
-        frame: &[u8],
-        layout: &Layout,
-        offload: &Offload,
-        cut: &Cut,
-    ) -> Result<Self, Refusal> {
-        if layout.layers().len() != 1 {
-            return Err(Refusal::TunnelFragment);
-        }
-        let destination = layout.final_destination;
-        let pseudo = pseudo(frame, layout.innermost(), destination, Protocol::UDP.0)?;
-        let datagram = frame.get(layout.transport..).unwrap_or_default();
-        let begin; // of the fragmentable part
-        let mut options = [0; ipv4::MAX_LEN - ipv4::MIN_LEN];
-        let (mut block, len);
-        let fix = match layout.innermost() {
-            Layer::Ipv4 { dont_fragment: true, .. } => return Err(Refusal::DontFragment),
-            Layer::Ipv4 { at, header_len, .. } => {
-                begin = layout.transport;
-                (block, len) = self::block(frame, begin)?;
-                for cleared in [at + 2, at + 6, at + 10] {
-                    put(&mut block, cleared, [0; 2]);
-                }
-                let given = frame.get(at + ipv4::MIN_LEN..at + header_len).unwrap_or_default();
-                for (to, from) in options.iter_mut().zip(given) {
-                    *to = *from;
-                }
-                let options_len = given.len();
-                keep_copied_options(options.get_mut(..options_len).unwrap_or_default());
-                let fixed = sum_of(&block, at, at + ipv4::MIN_LEN);
-                Fix::Fragment4 {
-                    at,
-                    first_base: fixed.plus(Sum::of(given)),
-                    base: fixed.plus(sum_of(&options, 0, options_len)),
-                    options_len: options_len as u8,
-                }
-            }
-            Layer::Ipv6 { at } => {
-                begin = layout.fragment;
-                (block, len) = self::block(frame, begin)?;
-                let link = block.get_mut(layout.fragment_link).ok_or(Refusal::Malformed)?;
-                let next_header = Protocol(std::mem::replace(link, Protocol::FRAGMENT.0));
-                let header = Fragment {
-                    next_header,
-                    offset: 0,
-                    more_fragments: false,
-                    identification: cut.fragment_id,
-                };
-                let free = block.get_mut(begin..).unwrap_or_default();
-                header.emit(free).map_err(|_| Refusal::HeadersTooLong)?;
-                Fix::Fragment6 { at, fragment: begin }
-            }
-            _ => return Err(Refusal::NotIp),
-        };
-        let len = if matches!(fix, Fix::Fragment6 { .. }) { len + ipv6::FRAGMENT_LEN } else { len };
-        // The first fragment has the whole header chain (RFC 7112), with the checksum complete: no
-        // sink can do it for fragments.
-        let prefix = layout.payload - begin;
-        if prefix > cut.unit {
-            return Err(Refusal::MtuTooSmall);
-        }
-        let room = block.get_mut(len..len + prefix).ok_or(Refusal::HeadersTooLong)?;
-        room.copy_from_slice(frame.get(begin..layout.payload).ok_or(Refusal::Malformed)?);
-        let v6 = matches!(fix, Fix::Fragment6 { .. });
-        let place = len + prefix - udp::LEN + udp::CHECKSUM_OFFSET;
-        let none = field(&block, place) == 0;
-        if offload.checksum.is_some() || (v6 && none) {
-            // The field itself is left out of the sum.
-            let value = datagram.get(6..8).map(Sum::of).unwrap_or_default();
-            let length = Sum::of_number(datagram.len() as u64);
-            let sum = checksum::sum(datagram).minus(value).plus(pseudo).plus(length);
-            put(&mut block, place, sum.checksum_nonzero().to_be_bytes());
-        }
-        let mut fixes = [Fix::None; MAX_FIXES];
-        fixes[0] = fix;
-        Ok(Self {
-            block,
-            len,
-            prefix,
-            payload: begin,
-            transport: Transport::Fragment,
-            fixes,
-            count: 1,
-            options,
-            covered: false,
-            sums_payload: false,
-            offload: Offload::default(),
-            partial: false,
+            middle: None,
         })
     }
 }
@@ -569,29 +497,6 @@ impl Template {
 impl Fix {
     fn has_checksum(&self) -> bool {
         matches!(self, Self::Udp { checksum: true, .. } | Self::Gre { checksum: true, .. })
-    }
-}
-
-/// Replaces options that only the first fragment may have by no-operations (RFC 791 section 3.1:
-/// the first bit of an option says whether it is copied).
-fn keep_copied_options(mut options: &mut [u8]) {
-    const END: u8 = 0;
-    const NO_OPERATION: u8 = 1;
-    while let Some(&kind) = options.first() {
-        let len = match kind {
-            END => return,
-            NO_OPERATION => 1,
-            // A length that cannot be: what follows is no option.
-            _ => match options.get(1).map(|len| usize::from(*len)) {
-                Some(len) if len >= 2 && len <= options.len() => len,
-                _ => return,
-            },
-        };
-        let (option, rest) = options.split_at_mut(len);
-        if kind & 0x80 == 0 {
-            option.fill(NO_OPERATION);
-        }
-        options = rest;
     }
 }
 

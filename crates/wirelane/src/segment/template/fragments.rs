@@ -1,0 +1,128 @@
+//! The header blocks of IP fragments (RFC 791 section 3.2, RFC 8200 section 4.5).
+
+use wirelane_wire::checksum::Sum;
+use wirelane_wire::{Fragment, Protocol, ipv4, ipv6, udp};
+
+use super::{Fix, MAX_FIXES, Template, Transport, field, pseudo, put, sum_of};
+use crate::checksum;
+use crate::segment::cursor::Cut;
+use crate::segment::layout::{Layer, Layout};
+use crate::segment::offload::Offload;
+use crate::segment::stats::Refusal;
+
+impl Template {
+    pub(super) fn fragments(
+        frame: &[u8],
+        layout: &Layout,
+        offload: &Offload,
+        cut: &Cut,
+    ) -> Result<Self, Refusal> {
+        if layout.layers().len() != 1 {
+            return Err(Refusal::TunnelFragment);
+        }
+        let destination = layout.final_destination;
+        let pseudo = pseudo(frame, layout.innermost(), destination, Protocol::UDP.0)?;
+        let datagram = frame.get(layout.transport..).unwrap_or_default();
+        let begin; // of the fragmentable part
+        let mut options = [0; ipv4::MAX_LEN - ipv4::MIN_LEN];
+        let (mut block, len);
+        let fix = match layout.innermost() {
+            Layer::Ipv4 { dont_fragment: true, .. } => return Err(Refusal::DontFragment),
+            Layer::Ipv4 { at, header_len, .. } => {
+                begin = layout.transport;
+                (block, len) = super::block(frame, begin)?;
+                for cleared in [at + 2, at + 6, at + 10] {
+                    put(&mut block, cleared, [0; 2]);
+                }
+                let given = frame.get(at + ipv4::MIN_LEN..at + header_len).unwrap_or_default();
+                for (to, from) in options.iter_mut().zip(given) {
+                    *to = *from;
+                }
+                let options_len = given.len();
+                keep_copied_options(options.get_mut(..options_len).unwrap_or_default());
+                let fixed = sum_of(&block, at, at + ipv4::MIN_LEN);
+                Fix::Fragment4 {
+                    at,
+                    first_base: fixed.plus(Sum::of(given)),
+                    base: fixed.plus(sum_of(&options, 0, options_len)),
+                    options_len: options_len as u8,
+                }
+            }
+            Layer::Ipv6 { at } => {
+                begin = layout.fragment;
+                (block, len) = super::block(frame, begin)?;
+                let link = block.get_mut(layout.fragment_link).ok_or(Refusal::Malformed)?;
+                let next_header = Protocol(std::mem::replace(link, Protocol::FRAGMENT.0));
+                let header = Fragment {
+                    next_header,
+                    offset: 0,
+                    more_fragments: false,
+                    identification: cut.fragment_id,
+                };
+                let free = block.get_mut(begin..).unwrap_or_default();
+                header.emit(free).map_err(|_| Refusal::HeadersTooLong)?;
+                Fix::Fragment6 { at, fragment: begin }
+            }
+            _ => return Err(Refusal::NotIp),
+        };
+        let len = if matches!(fix, Fix::Fragment6 { .. }) { len + ipv6::FRAGMENT_LEN } else { len };
+        // The first fragment has the whole header chain (RFC 7112), with the checksum complete: no
+        // sink can do it for fragments.
+        let prefix = layout.payload - begin;
+        if prefix > cut.unit {
+            return Err(Refusal::MtuTooSmall);
+        }
+        let room = block.get_mut(len..len + prefix).ok_or(Refusal::HeadersTooLong)?;
+        room.copy_from_slice(frame.get(begin..layout.payload).ok_or(Refusal::Malformed)?);
+        let v6 = matches!(fix, Fix::Fragment6 { .. });
+        let place = len + prefix - udp::LEN + udp::CHECKSUM_OFFSET;
+        let none = field(&block, place) == 0;
+        if offload.checksum.is_some() || (v6 && none) {
+            // The field itself is left out of the sum.
+            let value = datagram.get(6..8).map(Sum::of).unwrap_or_default();
+            let length = Sum::of_number(datagram.len() as u64);
+            let sum = checksum::sum(datagram).minus(value).plus(pseudo).plus(length);
+            put(&mut block, place, sum.checksum_nonzero().to_be_bytes());
+        }
+        let mut fixes = [Fix::None; MAX_FIXES];
+        fixes[0] = fix;
+        Ok(Self {
+            block,
+            len,
+            prefix,
+            payload: begin,
+            transport: Transport::Fragment,
+            fixes,
+            count: 1,
+            options,
+            covered: false,
+            sums_payload: false,
+            offload: Offload::default(),
+            partial: false,
+            middle: None,
+        })
+    }
+}
+
+/// Replaces options that only the first fragment may have by no-operations (RFC 791 section 3.1:
+/// the first bit of an option says whether it is copied).
+fn keep_copied_options(mut options: &mut [u8]) {
+    const END: u8 = 0;
+    const NO_OPERATION: u8 = 1;
+    while let Some(&kind) = options.first() {
+        let len = match kind {
+            END => return,
+            NO_OPERATION => 1,
+            // A length that cannot be: what follows is no option.
+            _ => match options.get(1).map(|len| usize::from(*len)) {
+                Some(len) if len >= 2 && len <= options.len() => len,
+                _ => return,
+            },
+        };
+        let (option, rest) = options.split_at_mut(len);
+        if kind & 0x80 == 0 {
+            option.fill(NO_OPERATION);
+        }
+        options = rest;
+    }
+}
