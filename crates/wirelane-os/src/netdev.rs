@@ -171,6 +171,10 @@ pub struct XdpFeatures {
     pub flags: u64,
     /// Most pieces of a packet in zero copy; 1 where packets are one piece, `None` if the kernel does not tell.
     pub zero_copy_segments: Option<u32>,
+    /// `NETDEV_XDP_RX_METADATA_*`: what a program that is for this interface only can ask of a packet. Linux 6.8.
+    pub rx_metadata: u64,
+    /// `NETDEV_XSK_FLAGS_*`: what the device does to packets to send in zero copy. Linux 6.8.
+    pub tx_metadata: u64,
 }
 
 impl XdpFeatures {
@@ -187,6 +191,16 @@ impl XdpFeatures {
     /// AF_XDP sockets can have zero copy (`NETDEV_XDP_ACT_XSK_ZEROCOPY`).
     pub fn zero_copy(self) -> bool {
         self.flags & (1 << 3) != 0
+    }
+
+    /// A program can ask for the VLAN tag that was taken out of a packet (`NETDEV_XDP_RX_METADATA_VLAN_TAG`).
+    pub fn rx_vlan_tag(self) -> bool {
+        self.rx_metadata & (1 << 2) != 0
+    }
+
+    /// In zero copy the device completes checksums (`NETDEV_XSK_FLAGS_TX_CHECKSUM`).
+    pub fn tx_checksum(self) -> bool {
+        self.tx_metadata & (1 << 1) != 0
     }
 
     /// Programs see packets in several pieces (`NETDEV_XDP_ACT_RX_SG`).
@@ -330,6 +344,12 @@ fn parse_features(payload: &[u8]) -> Option<(u32, XdpFeatures)> {
                 features.flags = u64::from_ne_bytes(*value.first_chunk()?);
             }
             NETDEV_A_DEV_XDP_ZC_MAX_SEGS => features.zero_copy_segments = u32_at(value, 0),
+            NETDEV_A_DEV_XDP_RX_METADATA_FEATURES => {
+                features.rx_metadata = u64::from_ne_bytes(*value.first_chunk()?);
+            }
+            NETDEV_A_DEV_XSK_FEATURES => {
+                features.tx_metadata = u64::from_ne_bytes(*value.first_chunk()?);
+            }
             _ => {}
         }
     }
@@ -370,6 +390,8 @@ const NETDEV_CMD_DEV_GET: u8 = 1;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
 const NETDEV_A_DEV_XDP_ZC_MAX_SEGS: u16 = 4;
+const NETDEV_A_DEV_XDP_RX_METADATA_FEATURES: u16 = 5;
+const NETDEV_A_DEV_XSK_FEATURES: u16 = 6;
 
 // include/uapi/linux/netdev.h, Linux 6.8.
 const NETDEV_CMD_QUEUE_GET: u8 = 10;

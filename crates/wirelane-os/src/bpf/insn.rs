@@ -236,6 +236,13 @@ impl Insn {
         Self::raw(class::JMP | CALL, Reg::R0, 0, 0, helper)
     }
 
+    /// Calls the function of the kernel with this number ([`kernel_function`](super::btf::kernel_function)), with
+    /// R1 to R5 as arguments; its result is in R0. Linux 5.13.
+    pub const fn call_kernel(function: u32) -> Self {
+        // BPF_PSEUDO_KFUNC_CALL
+        Self::raw(class::JMP | 0x80, Reg::R0, 2, 0, function as i32)
+    }
+
     /// Ends the program with the result in R0.
     pub const fn exit() -> Self {
         Self::raw(class::JMP | EXIT, Reg::R0, 0, 0, 0)

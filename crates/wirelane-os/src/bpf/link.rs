@@ -19,7 +19,7 @@ pub enum XdpMode {
     Offloaded,
 }
 
-/// A program's place on an interface. It ends when the link is dropped, and by the kernel when the process
+/// The place of an XDP or a traffic program on an interface. It ends when the link is dropped, and by the kernel when the process
 /// ends, however it does. Linux 5.9.
 #[derive(Debug)]
 pub struct Link {
@@ -36,15 +36,29 @@ impl Link {
     /// interface is set up (veth: the peer's MTU too large, more transmit queues at the peer than receive
     /// queues here); `EINVAL` also when there is no such interface, and before Linux 5.9.
     pub fn attach(ifindex: u32, program: &Program, mode: XdpMode) -> Result<Link> {
+        let flags = match mode {
+            XdpMode::Generic => 1 << 1,
+            XdpMode::Native => 1 << 2,
+            XdpMode::Offloaded => 1 << 3,
+        };
+        Self::create(ifindex, program, uapi::BPF_XDP, flags)
+    }
+
+    /// Lets `program`, of [`ProgramType::Traffic`](super::ProgramType), see and change what the stack sends through
+    /// the interface with this index. Linux 6.6.
+    ///
+    /// # Errors
+    /// `EINVAL` when there is no such interface and on older kernels.
+    pub fn attach_egress(ifindex: u32, program: &Program) -> Result<Link> {
+        Self::create(ifindex, program, uapi::BPF_TCX_EGRESS, 0)
+    }
+
+    fn create(ifindex: u32, program: &Program, attach_type: u32, flags: u32) -> Result<Link> {
         let mut attr = uapi::LinkCreate {
             prog_fd: program.fd.as_raw_fd() as u32,
             target_ifindex: ifindex,
-            attach_type: uapi::BPF_XDP,
-            flags: match mode {
-                XdpMode::Generic => 1 << 1,
-                XdpMode::Native => 1 << 2,
-                XdpMode::Offloaded => 1 << 3,
-            },
+            attach_type,
+            flags,
         };
         // SAFETY: the attribute holds no address.
         match unsafe { uapi::bpf_fd(uapi::BPF_LINK_CREATE, &mut attr) } {

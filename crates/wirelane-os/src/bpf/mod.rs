@@ -10,6 +10,7 @@
 //! Nothing here needs `/sys/fs/bpf`: programs, maps and links live as long as their descriptors.
 
 pub mod asm;
+pub mod btf;
 pub mod insn;
 
 mod disassembly;

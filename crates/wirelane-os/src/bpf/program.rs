@@ -16,6 +16,8 @@ use crate::error::{OsError, Result};
 pub enum ProgramType {
     /// On a socket (`SO_ATTACH_BPF`): the result is how many bytes to keep. Linux 3.19.
     SocketFilter = 1,
+    /// In the stack's way out of an interface ([`Link::attach_egress`](super::Link::attach_egress)). Linux 4.1.
+    Traffic = 3,
     /// In front of an interface: the result is an [`XdpAction`]. Linux 4.8.
     Xdp = 6,
 }
@@ -49,12 +51,15 @@ pub struct Load<'a> {
     pub license: &'a CStr,
     /// XDP: it copes with packets of several buffers, of which it sees the first. Linux 5.18.
     pub frags: bool,
+    /// XDP: it is for the interface with this index in the calling thread's network namespace only, in the
+    /// driver, and may ask that for what it knows of a packet. Linux 6.3.
+    pub interface: Option<u32>,
 }
 
 impl<'a> Load<'a> {
     /// A program for packets of one buffer, that needs no helper reserved for the GPL.
     pub fn new(kind: ProgramType, name: &'a str, insns: &'a [Insn]) -> Load<'a> {
-        Load { kind, name, insns, license: c"MIT OR Apache-2.0", frags: false }
+        Load { kind, name, insns, license: c"MIT OR Apache-2.0", frags: false, interface: None }
     }
 }
 
@@ -189,10 +194,12 @@ fn attempt(load: &Load<'_>, log: &mut [u8]) -> io::Result<OwnedFd> {
         insn_cnt: u32::try_from(load.insns.len()).map_err(too_long)?,
         insns: load.insns.as_ptr() as u64,
         license: load.license.as_ptr() as u64,
-        prog_flags: if load.frags { uapi::BPF_F_XDP_HAS_FRAGS } else { 0 },
+        prog_flags: if load.frags { uapi::BPF_F_XDP_HAS_FRAGS } else { 0 }
+            | if load.interface.is_some() { uapi::BPF_F_XDP_DEV_BOUND_ONLY } else { 0 },
+        prog_ifindex: load.interface.unwrap_or_default(),
         prog_name: uapi::object_name(load.name),
         expected_attach_type: match load.kind {
-            ProgramType::SocketFilter => 0,
+            ProgramType::SocketFilter | ProgramType::Traffic => 0,
             ProgramType::Xdp => uapi::BPF_XDP,
         },
         ..ProgramLoad::default()

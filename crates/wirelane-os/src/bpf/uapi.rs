@@ -28,10 +28,14 @@ pub(super) const BPF_LINK_DETACH: i32 = 34; // Linux 5.9
 
 /// `BPF_XDP` of `enum bpf_attach_type`, Linux 5.9.
 pub(super) const BPF_XDP: u32 = 37;
+/// `BPF_TCX_EGRESS` of `enum bpf_attach_type`, Linux 6.6.
+pub(super) const BPF_TCX_EGRESS: u32 = 47;
 /// `BPF_LINK_TYPE_XDP` of `enum bpf_link_type`, Linux 5.9.
 pub(super) const BPF_LINK_TYPE_XDP: u32 = 6;
 /// The program takes packets of several buffers; Linux 5.18.
 pub(super) const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
+/// The program is for one interface, whose driver it may ask about packets; Linux 6.3.
+pub(super) const BPF_F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
 /// Frames of a test run are real ones; Linux 5.18.
 pub(super) const BPF_F_TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
 

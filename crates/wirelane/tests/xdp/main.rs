@@ -7,6 +7,7 @@ mod negotiation;
 mod program;
 mod robustness;
 mod soak;
+mod tags;
 mod teardown;
 mod traffic;
 

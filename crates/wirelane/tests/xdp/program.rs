@@ -28,7 +28,7 @@ const PLACES: [XdpMode; 2] = [XdpMode::Native, XdpMode::Generic];
 
 fn attach(interface: &str, mode: XdpMode, plan: &Plan) -> wirelane::Result<Attachment> {
     let ifindex = iface::index(interface).unwrap();
-    let target = Target { interface, ifindex, queues: 2, mode, multi_buffer: false };
+    let target = Target { interface, ifindex, queues: 2, mode, multi_buffer: false, tags: None };
     Attachment::new(&target, plan)
 }
 

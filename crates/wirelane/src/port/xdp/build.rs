@@ -6,7 +6,7 @@ use wirelane_os::bpf;
 use wirelane_os::packet::PacketSocket;
 use wirelane_os::xdp::{XDP_COPY, XDP_USE_NEED_WAKEUP, XDP_USE_SG, XDP_ZEROCOPY};
 
-use super::config::{Config, Pools, Shape};
+use super::config::{Config, Pools, Shape, Switch};
 use super::control::{self, Handle};
 use super::device::Device;
 use super::intake::Intake;
@@ -14,6 +14,7 @@ use super::negotiate::{self, Mode, Prospects};
 use super::program::{Attachment, Plan, Target};
 use super::queue::{Queue, QueueCensus, Request};
 use super::rx::{Receiver, Setup};
+use super::tags::Tags;
 use super::tx::Transmitter;
 use crate::error::{Error, Result};
 use crate::mask::Class;
@@ -174,7 +175,7 @@ impl Draft {
         memory: &mut [Memory],
     ) -> Result<Built> {
         let attachment = match options.receive || self.sends_with_program(mode, prospects) {
-            true => Some(self.attach(mode, options)?),
+            true => Some(self.attach(mode, prospects, options)?),
             false => None,
         };
         let mut queues: Vec<(Arc<Queue>, Option<Intake>)> = Vec::new();
@@ -291,6 +292,11 @@ impl Draft {
                 self.device.name
             ));
         }
+        let loses_tags =
+            |attachment: &Attachment| self.strips_tags() && !attachment.restores_tags();
+        if options.receive && built.attachment.as_ref().is_some_and(loses_tags) {
+            notes.push(self.lost_tags(actual));
+        }
         PortInfo {
             spec: spec.to_string(),
             backend: "xdp",
@@ -329,19 +335,82 @@ impl Draft {
         wished.map_err(|error| Error::os(self.device.name.as_str(), error))
     }
 
-    fn attach(&self, mode: Mode, options: &OpenOptions) -> Result<Attachment> {
+    fn attach(
+        &self,
+        mode: Mode,
+        prospects: &Prospects,
+        options: &OpenOptions,
+    ) -> Result<Attachment> {
         let target = Target {
             interface: &self.device.name,
             ifindex: self.device.index,
             queues: u32::from(self.device.rx_queues),
             mode: mode.program(),
             multi_buffer: self.shape.pieces,
+            tags: self.tags(mode, prospects, options)?,
         };
         let filter = match &options.take {
             Take::Matching(filter) => Some(Arc::clone(filter)),
             Take::All | Take::Undecided => None,
         };
-        Attachment::new(&target, &Plan { keep_management: options.keep_management, filter })
+        let plan = Plan { keep_management: options.keep_management, filter };
+        match Attachment::new(&target, &plan) {
+            // A kernel may refuse the program only because it asks for tags: then that is not to be had.
+            Err(_) if target.tags.is_some() && self.config.tags == Switch::Auto => {
+                Attachment::new(&Target { tags: None, ..target }, &plan)
+            }
+            attached => attached,
+        }
+    }
+
+    /// How to put VLAN tags back, if that is wanted and can be.
+    ///
+    /// # Errors
+    /// It must be, and cannot.
+    fn tags(
+        &self,
+        mode: Mode,
+        prospects: &Prospects,
+        options: &OpenOptions,
+    ) -> Result<Option<Tags>> {
+        let must = self.config.tags == Switch::On;
+        if !options.receive || !must && (self.config.tags == Switch::Off || !self.strips_tags()) {
+            return Ok(None);
+        }
+        let tags = match prospects.tells_tags(mode) {
+            true => Tags::find(),
+            false => Ok(None),
+        };
+        match tags {
+            Ok(None) if must => {
+                let driver = self.device.hardware.as_deref().unwrap_or("the driver");
+                let cause = format!(
+                    "VLAN tags cannot be put back as tags=on wants: {driver} does not tell them in {} mode",
+                    mode.as_str()
+                );
+                let help = "leave it out; `ethtool -K` switches off that the driver takes them out";
+                Err(Error::failed(self.device.name.as_str(), cause).help(help))
+            }
+            Err(error) if must => Err(Error::os(self.device.name.as_str(), error)),
+            tags => Ok(tags.unwrap_or_default()),
+        }
+    }
+
+    /// Whether packets come without the VLAN tags that they had on the wire, as far as is known.
+    fn strips_tags(&self) -> bool {
+        self.device.inspected.offloads.rx_vlan == Some(true)
+    }
+
+    fn lost_tags(&self, mode: &str) -> String {
+        let name = &self.device.name;
+        let (driver, fix) = match self.device.hardware.as_deref() {
+            // The other end leaves them beside the packet (veth_xmit).
+            Some("veth") => ("veth", "`ethtool -K` at its other end, with txvlan off,".to_owned()),
+            driver => (driver.unwrap_or("the driver"), format!("`ethtool -K {name} rxvlan off`")),
+        };
+        format!(
+            "VLAN tags that {driver} keeps beside a packet are lost in {mode} mode: {fix} leaves them in it"
+        )
     }
 
     /// Opens one queue. Takes the pool that is to be received into, and leaves it if it fails.

@@ -60,11 +60,13 @@ pub(super) struct Config {
     pub(super) pieces: Switch,
     /// Bytes left free before received packets, beside the kernel's.
     pub(super) headroom: u32,
+    /// Putting VLAN tags back that the driver takes out.
+    pub(super) tags: Switch,
 }
 
 impl Config {
     /// Reads the options `mode`, `frame`, `chunks`, `frames`, `ring`, `busy`, `need_wakeup`,
-    /// `tx_budget`, `sg`, `headroom`.
+    /// `tx_budget`, `sg`, `headroom`, `tags`.
     ///
     /// # Errors
     /// An unknown option, or a value that is not of its shape.
@@ -109,10 +111,12 @@ impl Config {
         let tx_budget = options.value("tx_budget", ring, "a number from 32 to 32768", |text| {
             number(text, TX_BATCH_SIZE, 32768)
         })?;
-        let pieces = options.value("sg", Switch::Auto, "auto, on or off", |text| match text {
+        let three = |text: &str| match text {
             "auto" => Some(Switch::Auto),
             _ => switch(text).map(|on| if on { Switch::On } else { Switch::Off }),
-        })?;
+        };
+        let pieces = options.value("sg", Switch::Auto, "auto, on or off", three)?;
+        let tags = options.value("tags", Switch::Auto, "auto, on or off", three)?;
         let headroom = options
             .value("headroom", 0, "a number of bytes to 1024", |text| number(text, 0, 1024))?;
         options.finish()?;
@@ -127,6 +131,7 @@ impl Config {
             tx_budget: tx_budget.min(ring),
             pieces,
             headroom,
+            tags,
         })
     }
 
@@ -274,7 +279,7 @@ mod tests {
     fn every_option() {
         let config = parse(
             "xdp:a?mode=native&frame=3000&frames=1k&ring=512&busy=20us&need_wakeup=off\
-             &tx_budget=64&sg=on&headroom=64",
+             &tx_budget=64&sg=on&headroom=64&tags=off",
         )
         .unwrap();
         let expected = Config {
@@ -288,6 +293,7 @@ mod tests {
             tx_budget: 64,
             pieces: Switch::On,
             headroom: 64,
+            tags: Switch::Off,
         };
         assert_eq!(config, expected);
         assert_eq!(parse("xdp:a?mode=auto").unwrap(), parse("xdp:a").unwrap());
@@ -311,6 +317,7 @@ mod tests {
             "tx_budget=31",
             "sg=yes",
             "headroom=4096",
+            "tags=7",
             "block=1",
         ] {
             let error = parse(&format!("xdp:a?{query}")).unwrap_err();

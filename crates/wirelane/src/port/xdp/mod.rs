@@ -32,9 +32,10 @@
 //! | `need_wakeup=on\|off` | wake the kernel up only if it asks for it |
 //! | `tx_budget=N` | packets per call that sends in copy mode (Linux 6.17) |
 //! | `headroom=N` | bytes before received packets, beside the kernel's 256 |
+//! | `tags=auto\|on\|off` | put VLAN tags back that the driver takes out of packets (Linux 6.8); `auto`: where it does so and tells |
 //!
 //! Reading order: `config`, `negotiate` (which mode, and why), `build` (everything in its order),
-//! `program` and `management` (who gets which packet), `queue` (the kernel's side), `intake` and `rx`,
+//! `program`, `tags` and `management` (who gets which packet), `queue` (the kernel's side), `intake` and `rx`,
 //! `tx`, `control` (masks and stop).
 #![allow(unsafe_code)]
 
@@ -47,6 +48,7 @@ mod negotiate;
 pub mod program;
 mod queue;
 mod rx;
+pub mod tags;
 mod tx;
 
 use std::sync::Arc;

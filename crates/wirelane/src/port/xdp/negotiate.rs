@@ -76,6 +76,11 @@ impl Prospects {
         }
     }
 
+    /// Whether the driver tells the VLAN tags that it takes out of packets, to programs that run in `mode`.
+    pub(super) fn tells_tags(&self, mode: Mode) -> bool {
+        mode != Mode::Generic && self.features.is_some_and(XdpFeatures::rx_vlan_tag)
+    }
+
     /// Whether the interface has a program.
     pub(super) fn is_taken(&self) -> bool {
         self.attached.is_some()

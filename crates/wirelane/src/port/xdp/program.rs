@@ -1,16 +1,16 @@
 //! The XDP program of a port: which packets go to its sockets, and which go on to the host.
 //!
 //! ```text
-//!   packet ─▶ socket for its queue? ─▶ management? ─▶ filter ─▶ XSKMAP[queue]
-//!                  │ no                   │ yes, or    │ no
-//!                  ▼                      ▼ unclear    ▼
-//!                host ◀────────────────────────────────┘
+//!   packet ─▶ socket for its queue? ─▶ tag put back ─▶ management? ─▶ filter ─▶ XSKMAP[queue]
+//!                  │ no                                   │ yes, or    │ no
+//!                  ▼                                      ▼ unclear    ▼
+//!                host ◀────────────────────────── tag taken out ◀──────┘
 //! ```
 //!
-//! The first three questions are asked only where the [`Plan`] needs them. The program is attached by a
+//! The steps before the last are taken only where the [`Plan`] and [`tags`](super::tags) need them. The program is attached by a
 //! link, so that the kernel takes it off when the process ends, however it does.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -19,8 +19,10 @@ use wirelane_os::bpf::{
     self, Alu, Assembler, Cond, Insn, Link, Load, Map, MapKind, Program, ProgramType, Reg, Size,
     XdpAction, XdpMode,
 };
+use wirelane_os::netns;
 
 use super::management;
+use super::tags::Tags;
 use crate::error::{Error, Result};
 use crate::filter::{self, Ending, translate};
 
@@ -48,6 +50,8 @@ pub struct Target<'a> {
     /// The sockets take packets of several buffers (`XDP_USE_SG`). The program then sees the first buffer
     /// only. Linux 5.18.
     pub multi_buffer: bool,
+    /// VLAN tags that the driver takes out are put back. Not in [`XdpMode::Generic`].
+    pub tags: Option<Tags>,
 }
 
 /// The program of a port on its interface, until it is dropped.
@@ -56,7 +60,17 @@ pub struct Attachment {
     link: Link,
     sockets: Map,
     interface: String,
+    recipe: Recipe,
+    /// Where the interface is, for programs that are for it only.
+    namespace: Option<OwnedFd>,
+}
+
+/// What is the same in all programs of a port.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recipe {
     multi_buffer: bool,
+    /// With the interface that can be asked for them.
+    tags: Option<(Tags, u32)>,
 }
 
 impl Attachment {
@@ -68,11 +82,14 @@ impl Attachment {
     pub fn new(target: &Target<'_>, plan: &Plan) -> Result<Attachment> {
         let sockets = Map::create(MapKind::Xsk, "wl_sockets", 4, target.queues.max(1))
             .map_err(|error| refused(target.interface, error))?;
-        let program = load(target.interface, &sockets, plan, target.multi_buffer)?;
+        let tags = target.tags.map(|tags| (tags, target.ifindex));
+        let recipe = Recipe { multi_buffer: target.multi_buffer, tags };
+        let program = load(target.interface, &sockets, plan, recipe)?;
+        let namespace = tags.map(|_| netns::current()).transpose();
+        let namespace = namespace.map_err(|error| Error::os(target.interface, error))?;
         let link = Link::attach(target.ifindex, &program, target.mode)
             .map_err(|error| not_attached(target, error))?;
-        let (interface, multi_buffer) = (target.interface.to_owned(), target.multi_buffer);
-        Ok(Attachment { link, sockets, interface, multi_buffer })
+        Ok(Attachment { link, sockets, interface: target.interface.to_owned(), recipe, namespace })
     }
 
     /// Lets the packets of a receive queue go to `socket`, from the next one on.
@@ -96,13 +113,18 @@ impl Attachment {
     /// # Errors
     /// As [`Attachment::new`], and the interface is gone.
     pub fn replace(&self, plan: &Plan) -> Result<()> {
-        let program = load(&self.interface, &self.sockets, plan, self.multi_buffer)?;
+        let program = self.at_home(|| load(&self.interface, &self.sockets, plan, self.recipe))?;
         self.link.update(&program).map_err(|error| match errno(&error) {
             Some(Errno::NOLINK) => {
                 Error::failed(self.interface.as_str(), "the interface is gone").caused_by(error)
             }
             _ => self.failed(error),
         })
+    }
+
+    /// Whether it puts VLAN tags back that the driver takes out.
+    pub fn restores_tags(&self) -> bool {
+        self.recipe.tags.is_some()
     }
 
     /// Whether the program is still on the interface: not after [`Attachment::detach`], and not when the
@@ -123,22 +145,42 @@ impl Attachment {
         self.link.detach().map_err(|error| self.failed(error))
     }
 
+    /// Runs `what` where the number of the interface means this one.
+    fn at_home<T: Send>(&self, what: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        let away = |home: &&OwnedFd| match netns::current() {
+            Ok(here) => !netns::same(&here, home).unwrap_or(true),
+            Err(_) => false,
+        };
+        let Some(home) = self.namespace.as_ref().filter(away) else { return what() };
+        // A thread of its own: one that ends cannot be left in the wrong namespace.
+        let run = || netns::set(home).map_err(|error| self.failed(error)).and_then(|()| what());
+        std::thread::scope(|scope| scope.spawn(run).join())
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
     fn failed(&self, error: OsError) -> Error {
         Error::os(self.interface.as_str(), error)
     }
 }
 
 /// Assembles and loads the program that acts on `plan`.
-fn load(interface: &str, sockets: &Map, plan: &Plan, multi_buffer: bool) -> Result<Program> {
-    let insns = assemble(interface, sockets.as_fd().as_raw_fd(), plan, multi_buffer)?;
-    let load = Load { frags: multi_buffer, ..Load::new(ProgramType::Xdp, NAME, &insns) };
+fn load(interface: &str, sockets: &Map, plan: &Plan, recipe: Recipe) -> Result<Program> {
+    let insns = assemble(interface, sockets.as_fd().as_raw_fd(), plan, recipe)?;
+    let mut load = Load::new(ProgramType::Xdp, NAME, &insns);
+    load.frags = recipe.multi_buffer;
+    if let Some((_, ifindex)) = recipe.tags {
+        load.interface = Some(ifindex);
+        // Functions of the kernel are for programs that say that the GPL allows them (`add_kfunc_call`); MIT does.
+        load.license = c"Dual MIT/GPL";
+    }
     Program::load(&load).map_err(|error| refused(interface, error.into()))
 }
 
-fn assemble(interface: &str, sockets: i32, plan: &Plan, multi_buffer: bool) -> Result<Vec<Insn>> {
+fn assemble(interface: &str, sockets: i32, plan: &Plan, recipe: Recipe) -> Result<Vec<Insn>> {
     let mut asm = Assembler::new();
-    let host = asm.label();
-    let selective = plan.keep_management || plan.filter.is_some();
+    let (host, pass) = (asm.label(), asm.label());
+    let tags = recipe.tags.map(|(tags, _)| tags);
+    let selective = plan.keep_management || plan.filter.is_some() || tags.is_some();
     asm.emit(Insn::mov_reg(CONTEXT, Reg::R1));
     if selective {
         // No need to look at packets of a queue that has no socket.
@@ -148,13 +190,16 @@ fn assemble(interface: &str, sockets: i32, plan: &Plan, multi_buffer: bool) -> R
         asm.emit(Insn::mov_reg(Reg::R2, Reg::R10));
         asm.emit(Insn::alu64(Alu::Add, Reg::R2, -4));
         asm.emit(Insn::call(MAP_LOOKUP_ELEM));
-        asm.jump_if(Cond::Eq, Reg::R0, 0, host);
+        asm.jump_if(Cond::Eq, Reg::R0, 0, pass);
+    }
+    if let Some(tags) = tags {
+        tags.restore(&mut asm, CONTEXT, host);
     }
     if plan.keep_management {
         management::keep(&mut asm, host);
     }
     if let Some(filter) = &plan.filter {
-        let target = filter::Target::Xdp { fragments: multi_buffer };
+        let target = filter::Target::Xdp { fragments: recipe.multi_buffer };
         asm.extend(translate(filter, target, Ending::FallThrough)?);
         asm.jump_if(Cond::Eq, Reg::R0, 0, host);
     }
@@ -167,6 +212,10 @@ fn assemble(interface: &str, sockets: i32, plan: &Plan, multi_buffer: bool) -> R
     if selective {
         // Not otherwise: the verifier refuses what cannot be reached.
         asm.place(host);
+        if let Some(tags) = tags {
+            tags.undo(&mut asm, CONTEXT);
+        }
+        asm.place(pass);
         asm.emit(Insn::mov(Reg::R0, XdpAction::Pass as i32));
         asm.emit(Insn::exit());
     }

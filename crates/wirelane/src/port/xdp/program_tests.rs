@@ -20,7 +20,7 @@ impl Trial {
         let sockets = Map::create(MapKind::Xsk, "sockets", 4, 1).unwrap();
         let socket = xdp_socket();
         sockets.set_socket(0, socket.as_fd()).unwrap();
-        let program = load("trial", &sockets, plan, false).unwrap();
+        let program = load("trial", &sockets, plan, Recipe::default()).unwrap();
         Trial { program, _sockets: sockets, _socket: socket }
     }
 
@@ -289,7 +289,7 @@ fn privileged_a_queue_without_a_socket_is_the_hosts() {
     for plan in [Plan::default(), management(), Plan { filter: Some(ip6_only()), ..management() }] {
         let sockets = Map::create(MapKind::Xsk, "sockets", 4, 2).unwrap();
         let socket = xdp_socket();
-        let program = load("trial", &sockets, &plan, false).unwrap();
+        let program = load("trial", &sockets, &plan, Recipe::default()).unwrap();
         let run = || program.test_run(&packets::udp6(1).build(), None, 1).unwrap().result;
         assert_eq!(run(), XdpAction::Pass as u32);
         sockets.set_socket(1, socket.as_fd()).unwrap();
