@@ -21,7 +21,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use crate::mask::Class;
-use crate::segment::{Offload, Tunnel};
+use crate::segment::{Offload, PartialChecksum, Tunnel};
 
 /// Takes back the memory of frames. The first field of every concrete owner (`repr(C)`).
 #[repr(C)]
@@ -175,6 +175,12 @@ impl Frame {
         })
     }
 
+    /// The checksum that is left to do.
+    #[inline(always)]
+    pub(crate) fn checksum(&self) -> Option<PartialChecksum> {
+        self.offload().and_then(|offload| offload.checksum)
+    }
+
     /// Says what is left to do to the packet, with places counted from its first byte. Kept in the
     /// headroom: false, and nothing changed, if that has too few bytes.
     #[must_use = "without headroom nothing was changed"]
@@ -186,6 +192,29 @@ impl Frame {
             self.meta_mut().has_offload = !offload.is_none();
         }
         fits || offload.is_none()
+    }
+
+    /// Bytes before the packet that belong to the frame, what is kept there included.
+    #[inline(always)]
+    pub(crate) fn before(&self) -> usize {
+        self.meta().headroom as usize
+    }
+
+    /// Writes `bytes` where they end at the first byte of the packet; what is left to do to it, which may lie there,
+    /// is forgotten. False, and nothing changed, if the headroom is smaller.
+    #[inline(always)]
+    pub(crate) fn write_before(&mut self, bytes: &[u8]) -> bool {
+        let fits = bytes.len() <= self.before();
+        if fits {
+            let meta = self.meta_mut();
+            meta.has_offload = false;
+            // SAFETY: `headroom` bytes before `data` belong to this frame.
+            unsafe {
+                let place = meta.data.sub(bytes.len()).as_ptr();
+                place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            }
+        }
+        fits
     }
 
     /// The first byte of the headroom.

@@ -39,6 +39,9 @@ pub struct Umem {
     pub headroom: u32,
     /// Chunks lie anywhere.
     pub unaligned: bool,
+    /// Before packets to send there can be an [`XskTxMetadata`]: room for one is there before every packet, in the
+    /// same chunk. Linux 6.11.
+    pub tx_metadata: bool,
 }
 
 /// An AF_XDP socket.
@@ -67,7 +70,7 @@ impl XskSocket {
     /// in the TX ring until they come out of the completion ring: nobody else uses them meanwhile.
     ///
     /// # Errors
-    /// `EINVAL` for shapes that the kernel refuses, `ENOBUFS` over `RLIMIT_MEMLOCK` without CAP_IPC_LOCK, `ENOMEM`,
+    /// `EINVAL` for shapes that the kernel refuses and metadata that it does not know, `ENOBUFS` over `RLIMIT_MEMLOCK` without CAP_IPC_LOCK, `ENOMEM`,
     /// `EBUSY` when the socket has one.
     pub unsafe fn register_umem(&self, umem: &Umem) -> Result<()> {
         const CALL: &str = "setsockopt XDP_UMEM_REG";
@@ -76,8 +79,9 @@ impl XskSocket {
             len: umem.len as u64,
             chunk_size: umem.chunk_size,
             headroom: umem.headroom,
-            flags: if umem.unaligned { XDP_UMEM_UNALIGNED_CHUNK_FLAG } else { 0 },
-            tx_metadata_len: 0,
+            flags: if umem.unaligned { XDP_UMEM_UNALIGNED_CHUNK_FLAG } else { 0 }
+                | if umem.tx_metadata { XDP_UMEM_TX_METADATA_LEN } else { 0 },
+            tx_metadata_len: if umem.tx_metadata { size_of::<XskTxMetadata>() as u32 } else { 0 },
         };
         let object = || format!("{} bytes in chunks of {}", umem.len, umem.chunk_size);
         // Older kernels read the part of the structure that they know (`xsk_setsockopt`); one that does not know

@@ -21,6 +21,7 @@ fn umem(memory: &Mapping) -> Umem {
         chunk_size: CHUNK,
         headroom: 0,
         unaligned: false,
+        tx_metadata: false,
     }
 }
 

@@ -142,6 +142,42 @@ pub fn address(raw: u64) -> u64 {
     (raw & ((1 << SHIFT) - 1)) + (raw >> SHIFT)
 }
 
+/// `struct xsk_tx_metadata`, as far as requests go: what is to be done to a packet that is sent. It ends where the
+/// packet begins, and counts if the descriptor has [`XDP_TX_METADATA`]. Linux 6.8; the last field is of 6.15.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct XskTxMetadata {
+    /// [`XDP_TXMD_FLAGS_CHECKSUM`].
+    pub flags: u64,
+    /// First byte that the checksum covers, from the start of the packet.
+    pub csum_start: u16,
+    /// The checksum, from `csum_start` on.
+    pub csum_offset: u16,
+    /// Nothing.
+    pub reserved: u32,
+    /// When the packet is to leave, for devices that can wait.
+    pub launch_time: u64,
+}
+layout!(XskTxMetadata, 24, { flags: 0, csum_start: 8, csum_offset: 10, reserved: 12, launch_time: 16 });
+
+impl XskTxMetadata {
+    /// Has the checksum completed.
+    pub fn checksum(csum_start: u16, csum_offset: u16) -> Self {
+        Self { flags: XDP_TXMD_FLAGS_CHECKSUM, csum_start, csum_offset, ..Self::default() }
+    }
+
+    /// As it lies in memory.
+    #[inline(always)]
+    pub fn bytes(&self) -> [u8; size_of::<Self>()] {
+        let mut bytes = [0; size_of::<Self>()];
+        bytes[..8].copy_from_slice(&self.flags.to_ne_bytes());
+        bytes[8..10].copy_from_slice(&self.csum_start.to_ne_bytes());
+        bytes[10..12].copy_from_slice(&self.csum_offset.to_ne_bytes());
+        bytes[16..].copy_from_slice(&self.launch_time.to_ne_bytes());
+        bytes
+    }
+}
+
 /// Options of `SOL_XDP`.
 pub(crate) mod option {
     pub(crate) const MMAP_OFFSETS: i32 = 1;
@@ -198,6 +234,9 @@ pub const XDP_OPTIONS_ZEROCOPY: u32 = 1 << 0;
 pub const XDP_PKT_CONTD: u32 = 1 << 0;
 /// Descriptor to send: metadata lies before the packet; Linux 6.8.
 pub const XDP_TX_METADATA: u32 = 1 << 1;
+
+/// Metadata: the checksum is to be completed; Linux 6.8.
+pub const XDP_TXMD_FLAGS_CHECKSUM: u64 = 1 << 1;
 
 /// Bytes that the kernel leaves free before every received packet (`include/uapi/linux/bpf.h`).
 pub const XDP_PACKET_HEADROOM: u32 = 256;

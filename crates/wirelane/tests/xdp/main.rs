@@ -1,6 +1,7 @@
 //! The AF_XDP port on veth pairs, in network namespaces of their own.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+mod checksum;
 mod filter;
 mod forward;
 mod negotiation;

@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::mask::Class;
 use crate::pool::{Pool, Region};
 use crate::port::{OpenOptions, PortInfo, Rung, Rx, Spec, Take, Tx};
+use crate::segment::Sink;
 use crate::stats::{RxCounters, TxCounters};
 
 /// What is known before anything is tried.
@@ -42,6 +43,8 @@ pub(super) struct Built {
     attachment: Option<Attachment>,
     queues: Vec<(Arc<Queue>, Option<Intake>)>,
     zero_copy: bool,
+    /// The UMEM has room for metadata before packets to send.
+    tx_metadata: bool,
     promiscuous: Option<PacketSocket>,
 }
 
@@ -174,6 +177,7 @@ impl Draft {
         region: &Region,
         memory: &mut [Memory],
     ) -> Result<Built> {
+        let mut tx_metadata = self.leaves_checksums(mode, prospects, options)?;
         let attachment = match options.receive || self.sends_with_program(mode, prospects) {
             true => Some(self.attach(mode, prospects, options)?),
             false => None,
@@ -182,7 +186,16 @@ impl Draft {
         for (i, request) in self.requests.iter().enumerate() {
             let owner = queues.first().map(|(queue, _)| Arc::clone(queue));
             let mut pool = memory.get_mut(i).and_then(|memory| memory.rx.take());
-            let opened = self.open_queue(*request, mode, region, owner.as_deref(), &mut pool);
+            let mut open = |tx_metadata| {
+                let owner = owner.as_deref();
+                self.open_queue(*request, mode, region, (owner, tx_metadata), &mut pool)
+            };
+            let mut opened = open(tx_metadata);
+            if tx_metadata && i == 0 && opened.as_ref().is_err_and(is_unknown) {
+                // Linux before 6.11 does not know how to be told.
+                tx_metadata = false;
+                opened = open(false);
+            }
             if let Some(memory) = memory.get_mut(i) {
                 memory.rx = pool;
             }
@@ -205,7 +218,53 @@ impl Draft {
         };
         let zero_copy = zero_copy.map_err(|error| Error::os(self.device.name.as_str(), error))?;
         let promiscuous = options.promiscuous.then(|| self.promiscuous()).transpose()?;
-        Ok(Built { attachment, queues, zero_copy, promiscuous })
+        if !tx_metadata && self.config.checksum == Switch::On {
+            return Err(self.no_checksum("this kernel takes no metadata of packets to send"));
+        }
+        Ok(Built { attachment, queues, zero_copy, tx_metadata, promiscuous })
+    }
+
+    /// What the ends of the port can take.
+    pub(super) fn sink(&self, built: &Built) -> Sink {
+        Sink { mtu: self.device.mtu as usize, checksum: built.tx_metadata, ..Sink::ethernet() }
+    }
+
+    /// Whether checksums of packets to send are left to somebody else.
+    ///
+    /// # Errors
+    /// They must be, and cannot.
+    fn leaves_checksums(
+        &self,
+        mode: Mode,
+        prospects: &Prospects,
+        options: &OpenOptions,
+    ) -> Result<bool> {
+        // Without a device that does it, the sum that we make while we cut is the cheaper one.
+        let wanted = match self.config.checksum {
+            Switch::Auto => mode.is_zero_copy(),
+            Switch::On => true,
+            Switch::Off => false,
+        };
+        if !options.transmit || !wanted {
+            return Ok(false);
+        }
+        let why = if !prospects.completes_checksums(mode) {
+            "in zero copy the driver does not complete them"
+        } else if self.shape.pieces {
+            // The pieces of a packet follow one another without a gap (`xp_aligned_validate_desc`).
+            "packets in several pieces have no room for metadata"
+        } else {
+            return Ok(true);
+        };
+        match self.config.checksum {
+            Switch::On => Err(self.no_checksum(why)),
+            _ => Ok(false),
+        }
+    }
+
+    fn no_checksum(&self, why: &str) -> Error {
+        let cause = format!("checksums cannot be left to others as checksum=on wants: {why}");
+        Error::failed(self.device.name.as_str(), cause).help("leave it out")
     }
 
     /// Hands out the ends.
@@ -218,6 +277,7 @@ impl Draft {
     ) -> Ends {
         let queues = built.queues.iter().map(|(queue, _)| Arc::clone(queue)).collect();
         let (config, shape) = (self.config, self.shape);
+        let tx_metadata = built.tx_metadata;
         let (program, promiscuous) = (built.attachment, built.promiscuous);
         let handle = Handle::new(spec.clone(), self.device, options, program, queues, promiscuous);
         let handle = Arc::new(handle);
@@ -253,7 +313,8 @@ impl Draft {
                 let handle = Arc::clone(&handle);
                 // SAFETY: the only transmitter of this queue, as each queue comes once.
                 let end = unsafe {
-                    Transmitter::new(queue, pool, shape, config.need_wakeup, ours, handle)
+                    let flags = (config.need_wakeup, tx_metadata);
+                    Transmitter::new(queue, pool, shape, flags, ours, handle)
                 };
                 tx.extend(end.map(|end| Tx::new(end, counters)));
             }
@@ -419,10 +480,11 @@ impl Draft {
         request: Request,
         mode: Mode,
         region: &Region,
-        owner: Option<&Queue>,
+        (owner, tx_metadata): (Option<&Queue>, bool),
         pool: &mut Option<Pool>,
     ) -> wirelane_os::Result<(Arc<Queue>, Option<Intake>)> {
-        let queue = Queue::create(request, &self.config, &self.shape, region, owner.is_none())?;
+        let umem = (owner.is_none(), tx_metadata);
+        let queue = Queue::create(request, &self.config, &self.shape, region, umem)?;
         let queue = Arc::new(queue);
         // Drivers with zero copy take chunks when they are bound.
         // SAFETY: the only intake of this queue.
@@ -452,4 +514,9 @@ impl Draft {
         }
         flags
     }
+}
+
+/// Whether the kernel does not know what it was asked for.
+fn is_unknown(error: &wirelane_os::OsError) -> bool {
+    error.errno() == Some(rustix::io::Errno::INVAL.raw_os_error())
 }

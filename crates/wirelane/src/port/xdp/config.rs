@@ -62,11 +62,13 @@ pub(super) struct Config {
     pub(super) headroom: u32,
     /// Putting VLAN tags back that the driver takes out.
     pub(super) tags: Switch,
+    /// Leaving checksums of packets to send to the kernel or the device.
+    pub(super) checksum: Switch,
 }
 
 impl Config {
     /// Reads the options `mode`, `frame`, `chunks`, `frames`, `ring`, `busy`, `need_wakeup`,
-    /// `tx_budget`, `sg`, `headroom`, `tags`.
+    /// `tx_budget`, `sg`, `headroom`, `tags`, `checksum`.
     ///
     /// # Errors
     /// An unknown option, or a value that is not of its shape.
@@ -117,6 +119,7 @@ impl Config {
         };
         let pieces = options.value("sg", Switch::Auto, "auto, on or off", three)?;
         let tags = options.value("tags", Switch::Auto, "auto, on or off", three)?;
+        let checksum = options.value("checksum", Switch::Auto, "auto, on or off", three)?;
         let headroom = options
             .value("headroom", 0, "a number of bytes to 1024", |text| number(text, 0, 1024))?;
         options.finish()?;
@@ -132,6 +135,7 @@ impl Config {
             pieces,
             headroom,
             tags,
+            checksum,
         })
     }
 
@@ -279,7 +283,7 @@ mod tests {
     fn every_option() {
         let config = parse(
             "xdp:a?mode=native&frame=3000&frames=1k&ring=512&busy=20us&need_wakeup=off\
-             &tx_budget=64&sg=on&headroom=64&tags=off",
+             &tx_budget=64&sg=on&headroom=64&tags=off&checksum=on",
         )
         .unwrap();
         let expected = Config {
@@ -294,6 +298,7 @@ mod tests {
             pieces: Switch::On,
             headroom: 64,
             tags: Switch::Off,
+            checksum: Switch::On,
         };
         assert_eq!(config, expected);
         assert_eq!(parse("xdp:a?mode=auto").unwrap(), parse("xdp:a").unwrap());
@@ -318,6 +323,7 @@ mod tests {
             "sg=yes",
             "headroom=4096",
             "tags=7",
+            "checksum=soft",
             "block=1",
         ] {
             let error = parse(&format!("xdp:a?{query}")).unwrap_err();

@@ -33,6 +33,7 @@
 //! | `tx_budget=N` | packets per call that sends in copy mode (Linux 6.17) |
 //! | `headroom=N` | bytes before received packets, beside the kernel's 256 |
 //! | `tags=auto\|on\|off` | put VLAN tags back that the driver takes out of packets (Linux 6.8); `auto`: where it does so and tells |
+//! | `checksum=auto\|on\|off` | leave checksums of packets to send to the kernel, and that to the device (Linux 6.11); `auto`: in zero copy, where the device completes them |
 //!
 //! Reading order: `config`, `negotiate` (which mode, and why), `build` (everything in its order),
 //! `program`, `tags` and `management` (who gets which packet), `queue` (the kernel's side), `intake` and `rx`,
@@ -73,7 +74,7 @@ pub struct XdpPort {
     tx: Vec<Tx>,
     censuses: Arc<[QueueCensus]>,
     region: Region,
-    mtu: u32,
+    sink: Sink,
 }
 
 impl XdpPort {
@@ -117,7 +118,7 @@ impl XdpPort {
         let region = draft.region(options, &mut notes)?;
         let huge = region.kind() == Kind::Huge2M;
         let mut memory = draft.carve(&region)?;
-        let (prospects, mtu) = (Prospects::of(draft.device()), draft.device().mtu);
+        let prospects = Prospects::of(draft.device());
         let mut failure = None;
         for mode in draft.modes() {
             let refusal = draft.refusal(&prospects, mode, options, huge);
@@ -130,6 +131,7 @@ impl XdpPort {
                     rungs.push(negotiate::chosen(mode));
                     let negotiation = std::mem::take(rungs);
                     let info = draft.describe(spec, (mode, &built), options, negotiation, notes);
+                    let sink = draft.sink(&built);
                     let ends = draft.finish(spec, options, memory, built);
                     return Ok(Self {
                         info,
@@ -138,7 +140,7 @@ impl XdpPort {
                         tx: ends.tx,
                         censuses: ends.censuses.into(),
                         region,
-                        mtu,
+                        sink,
                     });
                 }
                 Err(error) => {
@@ -183,7 +185,7 @@ impl Port for XdpPort {
     }
 
     fn sink(&self) -> Sink {
-        Sink { mtu: self.mtu as usize, ..Sink::ethernet() }
+        self.sink
     }
 
     fn late_notes(&self) -> Vec<String> {

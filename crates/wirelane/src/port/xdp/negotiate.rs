@@ -76,6 +76,12 @@ impl Prospects {
         }
     }
 
+    /// Whether somebody completes the checksums of packets that are sent in `mode`: in zero copy the device, if
+    /// it can; otherwise the stack, which leaves them to the device if that can (`validate_xmit_skb`).
+    pub(super) fn completes_checksums(&self, mode: Mode) -> bool {
+        !mode.is_zero_copy() || self.features.is_some_and(XdpFeatures::tx_checksum)
+    }
+
     /// Whether the driver tells the VLAN tags that it takes out of packets, to programs that run in `mode`.
     pub(super) fn tells_tags(&self, mode: Mode) -> bool {
         mode != Mode::Generic && self.features.is_some_and(XdpFeatures::rx_vlan_tag)

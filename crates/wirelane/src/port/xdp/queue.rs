@@ -49,7 +49,7 @@ pub(super) struct Request {
 
 impl Queue {
     /// Opens a socket and makes its rings; with the UMEM of `owner`, or else with one of its own. It is
-    /// not bound, and so takes nothing.
+    /// not bound, and so takes nothing. `tx_metadata`: that UMEM has room for it before packets to send.
     ///
     /// # Errors
     /// The system refuses.
@@ -58,7 +58,7 @@ impl Queue {
         config: &Config,
         shape: &Shape,
         region: &Region,
-        owner: bool,
+        (owner, tx_metadata): (bool, bool),
     ) -> wirelane_os::Result<Self> {
         let socket = XskSocket::open()?;
         if owner {
@@ -69,6 +69,7 @@ impl Queue {
                 chunk_size: shape.frame,
                 headroom: shape.headroom,
                 unaligned: shape.unaligned,
+                tx_metadata,
             };
             // SAFETY: the region is mapped as long as this queue, or any that shares the UMEM, and
             // only chunks in the custody of a ring get into that ring.

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use wirelane_os::clock;
-use wirelane_os::xdp::{MappedRing, XDP_PKT_CONTD, XdpDesc, address};
+use wirelane_os::xdp::{
+    MappedRing, XDP_PKT_CONTD, XDP_TX_METADATA, XdpDesc, XskTxMetadata, address,
+};
 
 use super::config::{Shape, TX_HEADROOM};
 use super::control::Handle;
@@ -16,6 +18,7 @@ use crate::frame::{Batch, Frame};
 use crate::pool::{Pool, Returned};
 use crate::port::Transmit;
 use crate::ring::cursor::{Consumer, Producer};
+use crate::segment::PartialChecksum;
 use crate::stats::TxCounters;
 
 /// Frames reclaimed at a time.
@@ -24,6 +27,8 @@ const PORTION: u32 = 64;
 const STALL: u64 = 10_000_000;
 /// How long to wait at the end for what is being sent.
 const FAREWELL: Duration = Duration::from_millis(200);
+/// Bytes of metadata before a packet.
+const METADATA: usize = size_of::<XskTxMetadata>();
 /// The shortest Ethernet frame: addresses and type.
 const LEAST: usize = 14;
 
@@ -40,6 +45,8 @@ pub(super) struct Transmitter {
     frames: u32,
     shape: Shape,
     flagged: bool,
+    /// Every packet has room for metadata before it, and checksums can be left to others.
+    metadata: bool,
     /// Monotonic time when something was last completed, or begun to be waited for.
     progress: u64,
     /// Completions that named nothing that was being sent.
@@ -75,7 +82,8 @@ impl Way {
 }
 
 impl Transmitter {
-    /// `None` if the queue has no TX ring. `flagged`: the socket is bound with `XDP_USE_NEED_WAKEUP`.
+    /// `None` if the queue has no TX ring. `flagged`: the socket is bound with `XDP_USE_NEED_WAKEUP`;
+    /// `metadata`: its UMEM has room for it.
     ///
     /// # Safety
     /// The queue has no other transmitter.
@@ -83,7 +91,7 @@ impl Transmitter {
         queue: Arc<Queue>,
         pool: Pool,
         shape: Shape,
-        flagged: bool,
+        (flagged, metadata): (bool, bool),
         counters: Arc<TxCounters>,
         handle: Arc<Handle>,
     ) -> Option<Self> {
@@ -101,6 +109,7 @@ impl Transmitter {
             frames: 0,
             shape,
             flagged,
+            metadata,
             progress: 0,
             strangers: 0,
             counters,
@@ -113,6 +122,9 @@ impl Transmitter {
     #[inline(always)]
     fn way(&self, frame: &Frame) -> Way {
         let len = frame.len();
+        if self.metadata && frame.checksum().is_some_and(|place| !is_inside(place, len)) {
+            return Way::Refused;
+        }
         if len < LEAST || len > self.shape.longest as usize {
             return Way::Refused;
         }
@@ -120,12 +132,22 @@ impl Transmitter {
             // Copies begin at the same place in every chunk.
             return Way::Copied(self.pieces_of(u64::from(TX_HEADROOM), len as u64));
         };
+        if self.metadata && self.has_no_room(frame, at) {
+            return Way::Copied(1);
+        }
         match self.pieces_of(at, len as u64) {
             1 => Way::Direct(1),
             pieces if self.shape.pieces => Way::Direct(pieces),
             // It lies across chunks as the kernel counts them here.
             _ => Way::Copied(1),
         }
+    }
+
+    /// Whether what lies before the packet at `at` is not all of its own, or of another chunk as the kernel
+    /// counts them: it would refuse the packet, whether there is metadata or not (`xp_aligned_validate_desc`).
+    fn has_no_room(&self, frame: &Frame, at: u64) -> bool {
+        let before = if self.shape.unaligned { at } else { at & (u64::from(self.shape.frame) - 1) };
+        frame.before() < METADATA || before < METADATA as u64
     }
 
     /// How many descriptors `len` bytes at `at` take.
@@ -148,15 +170,17 @@ impl Transmitter {
     /// Writes the descriptors of `frame`, which is of the region, from the reserved slot `slot` on, and
     /// lends it to the kernel; returns how many.
     #[inline(always)]
-    fn put(&self, ring: &MappedRing, frame: Frame, slot: u32) -> u32 {
+    fn put(&self, ring: &MappedRing, mut frame: Frame, slot: u32) -> u32 {
         let region = &self.queue.region;
+        let first = if self.metadata { request(&mut frame) } else { 0 };
         let Some(mut at) = region.address(&frame) else { return 0 };
         let mut left = frame.len() as u64;
         let pieces = self.pieces_of(at, left);
         region.lend(frame, self.queue.sending, pieces);
         for i in 0..pieces {
             let len = self.piece(at, left);
-            let options = if i + 1 < pieces { XDP_PKT_CONTD } else { 0 };
+            let more = if i + 1 < pieces { XDP_PKT_CONTD } else { 0 };
+            let options = more | if i == 0 { first } else { 0 };
             let descriptor = XdpDesc { addr: at, len: len as u32, options };
             // SAFETY: one of the reserved slots of this TX ring.
             unsafe { ring.set_descriptor(self.tx.slot(slot + i), descriptor) };
@@ -291,6 +315,20 @@ impl Transmitter {
     }
 }
 
+/// Says before `frame` what is left to do to it; returns the option of its descriptor.
+#[inline(always)]
+fn request(frame: &mut Frame) -> u32 {
+    let Some(place) = frame.checksum() else { return 0 };
+    let metadata = XskTxMetadata::checksum(place.start, place.offset);
+    // There is room: `has_no_room` was asked.
+    if frame.write_before(&metadata.bytes()) { XDP_TX_METADATA } else { 0 }
+}
+
+/// Whether the checksum that is left to do lies in the packet; others the kernel would refuse for ever (`xsk_skb_metadata`).
+fn is_inside(place: PartialChecksum, len: usize) -> bool {
+    usize::from(place.start) + usize::from(place.offset) + 2 <= len
+}
+
 impl Transmit for Transmitter {
     #[inline]
     fn transmit(&mut self, batch: &mut Batch) -> usize {
@@ -305,7 +343,8 @@ impl Transmit for Transmitter {
                 Way::Direct(_) => {}
                 Way::Copied(_) => {
                     let copy = self.copies.pop().and_then(|mut copy| {
-                        let fits = copy.fill(frame.data());
+                        let left = frame.offload().unwrap_or_default();
+                        let fits = copy.fill(frame.data()) && copy.set_offload(left);
                         fits.then_some(copy)
                     });
                     let Some(copy) = copy else {
