@@ -106,7 +106,7 @@ impl Path3 {
             let mut stream =
                 self.left.inside(|| TcpStream::connect_timeout(&at, PATIENCE).unwrap());
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
-            let content: Vec<u8> = (0..BYTES).map(|i| (i * 7 >> 3) as u8).collect();
+            let content: Vec<u8> = (0..BYTES).map(|i| ((i * 7) >> 3) as u8).collect();
             for (index, part) in content.chunks(70_001).enumerate() {
                 // Small writes between long ones.
                 stream.set_nodelay(index % 2 == 0).unwrap();
