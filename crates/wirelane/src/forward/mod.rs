@@ -283,10 +283,27 @@ impl Forward {
             if cut > 0 && position == 0 {
                 info.notes.push(format!("{cut} packets had been cut before, and were not sent on"));
             }
+            info.notes.extend(self.merged_in_vain(position, &outcome.gro));
             outcome.ports.push(info);
         }
         self.monitor.frames().into_iter().for_each(|frames| outcome.frames += frames);
         outcome
+    }
+
+    /// What a user should know if packets of a port were merged for one that wants none.
+    fn merged_in_vain(
+        &self,
+        from: usize,
+        gro: &[(usize, Option<u16>, CoalesceStats)],
+    ) -> Option<String> {
+        let merged = gro.iter().any(|(port, _, stats)| *port == from && stats.super_frames > 0);
+        let to = self.ports.get(self.ports.len() - 1 - from).filter(|_| merged)?;
+        to.sink().gso_max.is_none().then(|| {
+            let name = &to.info().spec;
+            format!(
+                "what was merged here was cut again before '{name}', which takes no long frames"
+            )
+        })
     }
 
     fn stop(&self) {

@@ -235,3 +235,7 @@ impl Store for Frames {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "gro_tests.rs"]
+mod tests;

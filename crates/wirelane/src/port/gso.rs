@@ -97,6 +97,7 @@ impl GsoTx {
             self.segmenter.sent(cursor, &segment);
             let fits = out.set_len(segment.len()) && out.set_offload(segment.offload);
             debug_assert!(fits);
+            out.stamp(frame.timestamp(), frame.queue(), frame.class());
             self.ready.as_vec().push(out);
         }
         self.empty.clear();
