@@ -203,7 +203,8 @@ fn privileged_gso_has_rates_costs_and_speedups() {
     let interfaces = || std::fs::read_to_string("/proc/net/dev").unwrap().lines().count();
     let before = interfaces();
     let args = ["gso", "--quick", "--samples", "1", "--seconds", "200ms", "--json"];
-    let narrow = ["--case", "tcp4", "--case", "udp6", "--cpu", "100", "--cpu", "50"];
+    let narrow =
+        ["--case", "tcp4", "--case", "udp6", "--case", "gro-tcp6", "--cpu", "100", "--cpu", "50"];
     let ended = bench(&[&args[..], &narrow].concat());
     assert!(ended.status.success(), "{}", ended.stderr);
     assert_eq!(interfaces(), before);
@@ -228,6 +229,7 @@ fn privileged_gso_has_rates_costs_and_speedups() {
         for (case, offloads) in [
             ("tcp4", &["kernel", "wirelane", "none", "stack"][..]),
             ("udp6", &["kernel", "wirelane", "none"]),
+            ("gro-tcp6", &["kernel", "wirelane", "none"]),
         ] {
             for offload in offloads {
                 let rate = of(case, offload, *cpu, "bits_per_s");

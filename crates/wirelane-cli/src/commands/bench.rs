@@ -123,7 +123,8 @@ pub(crate) struct FilterArgs {
 /// made for it and gone with it, through a TAP device, a forwarder and a pair of interfaces: all on one CPU,
 /// of which a cgroup leaves 100, 86, 68, 50, 36 and 15 percent in place of the source's clock frequencies.
 /// Offload "kernel" has no TAP device and no Wirelane; "none" is the kernel's own software just before the
-/// TAP device; "stack" lets TCP make every segment itself. Beside the rate stand the CPU time per
+/// TAP device; "stack" lets TCP make every segment itself. Cases gro- go the other way, where the packets of a
+/// wire are merged or not. Beside the rate stand the CPU time per
 /// gigabyte, the speed-up of "wirelane" over "none" and "stack", and the segmenter alone. It needs root.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct GsoArgs {

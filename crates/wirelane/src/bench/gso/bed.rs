@@ -13,6 +13,9 @@
 //! | `none` | the kernel's own GSO, just before the TAP device | the kernel's stack |
 //! | `stack` | TCP itself, which makes every segment on its own, as FreeBSD without TSO and GSO: source 003's "none" | |
 //!
+//! The cases named `gro-` go the other way. The far end sends packets of the wire's size; who merges them is the
+//! kernel at `wl-near`, without a TAP device, or Wirelane (`forward --gro`), or nobody.
+//!
 //! Everything runs on one CPU, and under the quota. What arrives at the far end is received by a thread of
 //! the kernel there (threaded NAPI) instead of by whoever sends, packet by packet: so GRO finds packets to merge,
 //! as in source 003's "LRO-enabled receiver", "otherwise TSO/GSO are ineffective".
@@ -122,8 +125,14 @@ impl Trial<'_> {
             }
             _ => Some(self.forward(&lab, &addresses)?),
         };
-        let ends =
-            Ends { from: &lab.near, to: &lab.far, address: SocketAddr::new(addresses.far, 0) };
+        let ends = match self.case.inbound {
+            false => {
+                Ends { from: &lab.near, to: &lab.far, address: SocketAddr::new(addresses.far, 0) }
+            }
+            true => {
+                Ends { from: &lab.far, to: &lab.near, address: SocketAddr::new(addresses.near, 0) }
+            }
+        };
         let transfer = Transfer::start(self.case.protocol, &ends)?;
         let sample = self.count(&transfer, forward.as_ref(), &receiving)?;
         transfer.finish()?;
@@ -139,26 +148,23 @@ impl Trial<'_> {
         }
     }
 
-    /// Sets both namespaces up for what is compared. Returns the kernel's threads that receive at the far end.
+    /// Sets both namespaces up for what is compared. Returns the kernel's threads that receive.
     fn prepare(&self, lab: &Lab, addresses: &Addresses) -> Result<Vec<u32>> {
         for site in [&lab.near, &lab.far] {
             site.inside(|| self.tune(site.interface(), addresses))?;
         }
-        let is_kernel = self.case.offloading == Offloading::Kernel;
-        lab.near
-            .inside(|| set(lab.near.interface(), |ethtool| ethtool.set_tx_offload(is_kernel)))??;
-        lab.far.inside(|| -> Result<_> {
-            let name = lab.far.interface();
-            set(name, |ethtool| ethtool.set_tx_offload(is_kernel))?;
-            set(name, |ethtool| ethtool.set_gro(true))?;
-            let index = iface::index(name).map_err(failed)?;
-            let napis = || netdev::napis(index).map(Option::unwrap_or_default).map_err(failed);
-            for napi in napis()? {
-                // Before Linux 6.17 whoever sends receives, too, and little is merged.
-                let _ = netdev::set_napi_threaded(napi.id);
+        // What comes from a wire has the wire's size, and all its checksums.
+        let is_whole = self.case.offloading == Offloading::Kernel && !self.case.inbound;
+        let mut receiving = Vec::new();
+        for site in [&lab.near, &lab.far] {
+            let name = site.interface();
+            site.inside(|| set(name, |ethtool| ethtool.set_tx_offload(is_whole)))??;
+            let is_end = std::ptr::eq(site, &lab.far) || self.case.offloading == Offloading::Kernel;
+            if is_end {
+                receiving.extend(site.inside(|| merge_in_a_thread(name))??);
             }
-            Ok(napis()?.iter().filter_map(|napi| napi.thread).collect())
-        })?
+        }
+        Ok(receiving)
     }
 
     /// Kernel settings of a namespace. What a kernel does not have needs no setting.
@@ -176,7 +182,8 @@ impl Trial<'_> {
 
     /// Opens the TAP device and the near end of the cable, and forwards between them.
     fn forward(&self, lab: &Lab, addresses: &Addresses) -> Result<Forward> {
-        let cuts = self.case.offloading == Offloading::Wirelane;
+        let is_ours = self.case.offloading == Offloading::Wirelane;
+        let (cuts, merges) = (is_ours && !self.case.inbound, is_ours && self.case.inbound);
         let whole_datagrams = cuts && self.case.protocol == Protocol::Udp;
         let mtu = if whole_datagrams { TAP_MTU } else { 1500 };
         let specs =
@@ -203,7 +210,9 @@ impl Trial<'_> {
                 .collect::<Result<_>>()
         };
         let ports = lab.near.inside(open)??;
-        let switches = cuts.then(|| Arc::new(Switches::new(Protocols::ALL, None)));
+        let on = |is_on: bool| is_on.then_some(Protocols::ALL);
+        let switches = || Arc::new(Switches::new(on(cuts).unwrap_or_default(), on(merges)));
+        let switches = is_ours.then(switches);
         let config =
             ForwardConfig { placement, switches: vec![switches; 2], ..ForwardConfig::default() };
         let forward = Forward::start(ports, &config)?;
@@ -246,6 +255,18 @@ impl Trial<'_> {
             lost: transfer.lost() - lost,
         }))
     }
+}
+
+/// Lets the kernel merge what an interface receives, in threads of their own, which are returned.
+fn merge_in_a_thread(name: &str) -> Result<Vec<u32>> {
+    set(name, |ethtool| ethtool.set_gro(true))?;
+    let index = iface::index(name).map_err(failed)?;
+    let napis = || netdev::napis(index).map(Option::unwrap_or_default).map_err(failed);
+    for napi in napis()? {
+        // Before Linux 6.17 whoever sends receives, too, and little is merged.
+        let _ = netdev::set_napi_threaded(napi.id);
+    }
+    Ok(napis()?.iter().filter_map(|napi| napi.thread).collect())
 }
 
 /// Gives an interface an address of the path, and tells it where the other end is.

@@ -53,8 +53,8 @@ impl Plan {
     /// A share for each clock frequency of source 003: 2.93, 2.53, 2.00, 1.46, 1.05 and 0.45 GHz.
     pub const SHARES: [u64; 6] = [100, 86, 68, 50, 36, 15];
 
-    /// The source's four tables.
-    pub const CASES: [&'static str; 4] = ["tcp4", "tcp6", "udp4", "udp6"];
+    /// The source's four tables, and merging what comes in.
+    pub const CASES: [&'static str; 6] = ["tcp4", "tcp6", "udp4", "udp6", "gro-tcp4", "gro-tcp6"];
     /// Who makes packets of the wire's size: the kernel's offload, Wirelane, the kernel's software, or TCP
     /// itself.
     pub const OFFLOADS: [&'static str; 4] = ["kernel", "wirelane", "none", "stack"];
@@ -100,6 +100,8 @@ enum Offloading {
 struct Case {
     protocol: Protocol,
     v6: bool,
+    /// From the far end: what is compared is merging.
+    inbound: bool,
     offloading: Offloading,
     /// Percent of one CPU.
     cpu: u64,
@@ -107,11 +109,13 @@ struct Case {
 
 impl Case {
     fn name(&self) -> &'static str {
-        match (self.protocol, self.v6) {
-            (Protocol::Tcp, false) => "tcp4",
-            (Protocol::Tcp, true) => "tcp6",
-            (Protocol::Udp, false) => "udp4",
-            (Protocol::Udp, true) => "udp6",
+        match (self.protocol, self.v6, self.inbound) {
+            (Protocol::Tcp, false, false) => "tcp4",
+            (Protocol::Tcp, true, false) => "tcp6",
+            (Protocol::Tcp, false, true) => "gro-tcp4",
+            (Protocol::Tcp, true, true) => "gro-tcp6",
+            (Protocol::Udp, false, _) => "udp4",
+            (Protocol::Udp, true, _) => "udp6",
         }
     }
 }
@@ -205,16 +209,18 @@ fn cases(plan: &Plan) -> Vec<Case> {
     let (tcp, udp) = (Protocol::Tcp, Protocol::Udp);
     let mut cases = Vec::new();
     for cpu in &plan.shares {
-        for (protocol, v6) in [(tcp, false), (tcp, true), (udp, false), (udp, true)] {
-            for offloading in Offloading::ALL {
-                cases.push(Case { protocol, v6, offloading, cpu: *cpu });
+        for (protocol, inbound) in [(tcp, false), (udp, false), (tcp, true)] {
+            for v6 in [false, true] {
+                for offloading in Offloading::ALL {
+                    cases.push(Case { protocol, v6, inbound, offloading, cpu: *cpu });
+                }
             }
         }
     }
     let is_wanted = |list: &[String], name| list.is_empty() || list.iter().any(|one| one == name);
     cases.retain(|case| {
-        // UDP is fragmented by the stack in any case.
-        (case.protocol == tcp || case.offloading != Offloading::Stack)
+        // UDP is fragmented by the stack in any case, and nobody but us merges before the TAP device.
+        (case.protocol == tcp && !case.inbound || case.offloading != Offloading::Stack)
             && is_wanted(&plan.cases, case.name())
             && is_wanted(&plan.offloads, case.offloading.as_str())
     });

@@ -142,11 +142,12 @@ const TABLES: [[[f64; 3]; 6]; 4] = [
 
 /// The line of the source's table that a case stands for.
 fn line(case: &Case) -> Option<[f64; 3]> {
-    let table = match (case.protocol, case.v6) {
-        (Protocol::Tcp, false) => 0,
-        (Protocol::Tcp, true) => 1,
-        (Protocol::Udp, false) => 2,
-        (Protocol::Udp, true) => 3,
+    let table = match case.name() {
+        "tcp4" => 0,
+        "tcp6" => 1,
+        "udp4" => 2,
+        "udp6" => 3,
+        _ => return None,
     };
     let line = super::Plan::SHARES.iter().position(|share| *share == case.cpu)?;
     TABLES.get(table)?.get(line).copied()
@@ -233,7 +234,13 @@ mod tests {
 
     #[test]
     fn speedups_are_of_one_round() {
-        let case = |offloading| Case { protocol: Protocol::Tcp, v6: false, offloading, cpu: 50 };
+        let case = |offloading| Case {
+            protocol: Protocol::Tcp,
+            v6: false,
+            inbound: false,
+            offloading,
+            cpu: 50,
+        };
         let series = [
             (Offloading::Wirelane, vec![sample(4000, 2500), sample(1000, 2500)]),
             (Offloading::None, vec![sample(1000, 500), sample(500, 500)]),
