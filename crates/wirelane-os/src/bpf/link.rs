@@ -173,6 +173,18 @@ pub fn attached(ifindex: u32) -> Result<Option<Attached>> {
     Ok(Some(Attached { id, name, mode, link: find_link(ifindex, id) }))
 }
 
+/// Whether the kernel still has the program with this number. Numbers do not repeat.
+///
+/// # Errors
+/// `EPERM` without CAP_SYS_ADMIN.
+pub fn program_exists(id: u32) -> Result<bool> {
+    match by_id(uapi::BPF_PROG_GET_FD_BY_ID, id) {
+        Ok(_) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+        Err(error) => Err(OsError::new("bpf PROG_GET_FD_BY_ID", format!("program {id}"), error)),
+    }
+}
+
 /// The link that holds the program `program` on the interface. Numbers of links, programs and interfaces do not
 /// repeat in the system, except that interfaces of two namespaces may have the same index.
 fn find_link(ifindex: u32, program: u32) -> Option<u32> {

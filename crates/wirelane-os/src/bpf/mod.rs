@@ -29,7 +29,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use asm::{AsmError, Assembler, Label};
 pub use insn::{Alu, Cond, Insn, Reg, Size};
-pub use link::{Attached, Link, XdpMode, attached};
+pub use link::{Attached, Link, XdpMode, attached, program_exists};
 pub use map::{Map, MapKind};
 pub use program::{Load, LoadError, Program, ProgramType, XdpAction};
 pub use run::{Arrival, Outcome};

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use wirelane_os::clock::{self, CpuTime};
 
+use super::leftovers;
 use super::live::{LiveSender, Pace, Sending};
 use super::report::{Param, Params, Report, Row, Skipped, Source};
 use crate::capture::WriterOptions;
@@ -187,7 +188,7 @@ impl Bed {
             }
             None => None,
         };
-        let memory = folder("memory", Some(Path::new("/dev/shm")));
+        let memory = folder("memory", Some(Path::new(leftovers::MEMORY)));
         let disk = folder("disk", plan.disk.as_deref());
         Self { lab, memory, disk }
     }
@@ -241,7 +242,9 @@ impl Bed {
             Some(lab) => lab.far.inside(open)??,
             None => open()?,
         };
-        let output = self.folder(case.target).map(|folder| {
+        let folder = self.folder(case.target);
+        folder.map_or(Ok(()), Folder::make)?;
+        let output = folder.map(|folder| {
             let path = folder.0.join("capture.pcapng");
             OutputConfig { options: WriterOptions::of_path(&path), path, split: !case.single }
         });
@@ -249,7 +252,10 @@ impl Bed {
         let held = Arc::new(AtomicU64::new(0));
         let timed = Timed { inner: port, held: Arc::clone(&held) };
         let (before, begin) = (clock::process_cpu(), Instant::now());
-        let capture = Capture::start(Box::new(timed), &config)?;
+        let capture = Capture::start(Box::new(timed), &config);
+        // All files are open, or never will be.
+        folder.inspect(|folder| folder.remove());
+        let capture = capture?;
         let senders = lab.map(|lab| senders(&lab.near, case.size)).transpose()?;
         self.wait(&capture, case, begin + window, stop);
         let mut sent = CpuTime::default();
@@ -259,9 +265,6 @@ impl Bed {
         }
         let outcome = capture.join();
         let (elapsed, cpu) = (begin.elapsed(), clock::process_cpu().since(before));
-        if let Some(folder) = self.folder(case.target) {
-            folder.clear();
-        }
         sample(outcome, elapsed, cpu.since(sent), held.load(Ordering::Relaxed))
     }
 
@@ -391,29 +394,26 @@ impl Sample {
     }
 }
 
-/// A folder of our own in another one; it goes with the value.
+/// Where files are opened: a folder of our own in another one, which is there only meanwhile. A file that
+/// is open can be written and measured without its name, and goes with the process if that is killed.
 struct Folder(PathBuf);
 
 impl Folder {
+    /// In `parent`, which must take one. What benchmarks that were killed left there is removed.
     fn new(parent: &Path) -> Result<Self> {
-        let path = parent.join(format!("wirelane-bench-{}", std::process::id()));
-        match fs::create_dir(&path) {
-            Ok(()) => Ok(Self(path)),
-            Err(error) => Err(Error::io(path.display().to_string(), "create", error)),
-        }
+        leftovers::sweep_in(parent);
+        let folder = Self(leftovers::path_in(parent));
+        folder.make()?;
+        folder.remove();
+        Ok(folder)
     }
 
-    fn clear(&self) {
-        let Ok(entries) = fs::read_dir(&self.0) else { return };
-        for entry in entries.flatten() {
-            // What stays goes with the folder.
-            let _ = fs::remove_file(entry.path());
-        }
+    fn make(&self) -> Result<()> {
+        fs::create_dir(&self.0)
+            .map_err(|error| Error::io(self.0.display().to_string(), "create", error))
     }
-}
 
-impl Drop for Folder {
-    fn drop(&mut self) {
+    fn remove(&self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -5,6 +5,7 @@ pub mod capture;
 pub mod compare;
 pub mod filter;
 pub mod gso;
+pub mod leftovers;
 pub mod live;
 pub mod qdisc;
 pub mod report;

@@ -3,10 +3,12 @@
 mod exec;
 mod status;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
+use wirelane::bench::leftovers;
 use wirelane::lab::{Change, IPV6_NETWORK, LabConfig, NamedLab, Network, Offloads, Process, Taps};
 use wirelane::{Error, Result};
 
@@ -58,7 +60,8 @@ pub(crate) struct UpArgs {
 
 /// Remove a lab, or what is left of one; if there is none, nothing happens.
 ///
-/// Processes inside are asked to end, and ended after the grace period.
+/// Processes inside are asked to end, and ended after the grace period. Files and cgroups that a benchmark
+/// left when it was killed are removed, too.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DownArgs {
     #[command(flatten)]
@@ -143,11 +146,14 @@ struct Removed<'a> {
     removed: &'a [String],
     ended: &'a [Process],
     remaining: &'a [Process],
+    /// What benchmarks left that were killed.
+    swept: &'a [PathBuf],
 }
 
 fn down(args: &DownArgs) -> Result<()> {
     let lab = &args.lab.lab;
     let done = lab.down(args.grace)?;
+    let swept = leftovers::sweep();
     if args.json {
         return output::json(&Removed {
             schema: status::SCHEMA,
@@ -156,6 +162,7 @@ fn down(args: &DownArgs) -> Result<()> {
             removed: &done.removed,
             ended: &done.ended,
             remaining: &done.remaining,
+            swept: &swept,
         });
     }
     for process in &done.ended {
@@ -166,6 +173,9 @@ fn down(args: &DownArgs) -> Result<()> {
             "left alone: {}; the kernel keeps an empty namespace until it ends",
             status::process(process)
         ));
+    }
+    for path in &swept {
+        output::line(format_args!("removed {}, of a benchmark that was killed", path.display()));
     }
     let state = if done.removed.is_empty() { "is not there" } else { "is removed" };
     output::line(format_args!("lab {} {state}", lab.name()));

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   near namespace                                              far namespace
-//!   sender ─ stack ─ wl-tap ─ forward ─ wl-near ═══ veth ═══ wl-far ─ stack ─ receiver     wirelane, none, stack
-//!   sender ─ stack ───────────────────── wl-near ═══ veth ═══ wl-far ─ stack ─ receiver    kernel
+//!   sender ─ stack ─ wl-tap ─ forward ─ wl-a ═══ veth ═══ wl-b ─ stack ─ receiver     wirelane, none, stack
+//!   sender ─ stack ───────────────────── wl-a ═══ veth ═══ wl-b ─ stack ─ receiver    kernel
 //! ```
 //!
 //! | offload | who cuts TCP | who fragments UDP |

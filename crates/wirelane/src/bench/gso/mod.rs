@@ -226,3 +226,7 @@ fn cases(plan: &Plan) -> Vec<Case> {
     });
     cases
 }
+/// The cgroup of this process that divides CPU time, in which quotas are made.
+pub(super) fn cgroup() -> Option<std::path::PathBuf> {
+    quota::own_cgroup().ok().map(|(directory, _)| directory)
+}

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::thread::gettid;
 
+use crate::bench::leftovers;
 use crate::error::{Error, Result};
 
 /// The limit holds in each such span. Shorter than a TCP connection's patience, longer than a scheduler's
@@ -35,7 +36,8 @@ impl Quota {
     /// There is no cgroup with a `cpu` controller that this process may divide.
     pub(super) fn new(percent: u64) -> Result<Self> {
         let (parent, version) = own_cgroup()?;
-        let directory = parent.join(format!("wirelane-bench-{}", std::process::id()));
+        leftovers::sweep_in(&parent);
+        let directory = leftovers::path_in(&parent);
         match fs::create_dir(&directory) {
             // Of a process of the same number that was killed.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -106,13 +108,13 @@ impl Drop for Quota {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+pub(super) enum Version {
     One,
     Two,
 }
 
 /// Where the cgroup of this process is that divides CPU time.
-fn own_cgroup() -> Result<(PathBuf, Version)> {
+pub(super) fn own_cgroup() -> Result<(PathBuf, Version)> {
     let read = |path: &str| {
         fs::read_to_string(path).map_err(|error| failed(Path::new(path), "read", error))
     };

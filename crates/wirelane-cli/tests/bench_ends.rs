@@ -1,0 +1,275 @@
+//! What a benchmark leaves, however it ends: nothing but its report.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tempfile::{TempDir, tempdir};
+use wirelane_os::bpf;
+use wirelane_testkit::privileged;
+use wirelane_testkit::process::{ChildGuard, run};
+
+const WIRELANE: &str = env!("CARGO_BIN_EXE_wirelane");
+/// How long anything may take on a busy machine before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A benchmark that is running, and what it was seen to hold.
+struct Bench {
+    child: ChildGuard,
+    pid: u32,
+    /// Where it runs, and may write to `disk` only.
+    directory: TempDir,
+    interfaces: Vec<String>,
+    pinned: BTreeSet<PathBuf>,
+    programs: BTreeSet<u32>,
+    namespaces: BTreeSet<u64>,
+}
+
+impl Bench {
+    fn start(args: &[&str]) -> Self {
+        let directory = tempdir().unwrap();
+        fs::create_dir(directory.path().join("disk")).unwrap();
+        let mut command = Command::new(WIRELANE);
+        command.arg("bench").args(args).current_dir(&directory);
+        let (interfaces, pinned) = (interfaces(), listing("/sys/fs/bpf"));
+        let child = ChildGuard::spawn(&mut command);
+        let pid = child.id();
+        let (programs, namespaces) = (BTreeSet::new(), BTreeSet::new());
+        Self { child, pid, directory, interfaces, pinned, programs, namespaces }
+    }
+
+    /// Lets it run for `time`, or to its end, and notes what it holds meanwhile.
+    fn watch(&mut self, time: Duration) {
+        let begin = Instant::now();
+        while begin.elapsed() < time && self.child.is_running() {
+            self.note();
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Notes the programs and the network namespaces that it holds now.
+    fn note(&mut self) {
+        let own = fs::metadata("/proc/self/ns/net").unwrap().ino();
+        let directory = PathBuf::from(format!("/proc/{}", self.pid));
+        for entry in entries(&directory.join("fdinfo")) {
+            let text = fs::read_to_string(entry).unwrap_or_default();
+            let ids = text.lines().filter_map(|line| line.strip_prefix("prog_id:"));
+            self.programs.extend(ids.filter_map(|id| id.trim().parse::<u32>().ok()));
+        }
+        self.namespaces.extend(namespaces_of(&directory).into_iter().filter(|id| *id != own));
+    }
+
+    /// Checks that nothing of it is left. The kernel takes its time to tear down what nobody holds any more.
+    #[track_caller]
+    fn assert_gone(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = self.left();
+            if left.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "left: {left:?}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn left(&self) -> Vec<String> {
+        let mut left = Vec::new();
+        for name in interfaces() {
+            if !self.interfaces.contains(&name) {
+                left.push(format!("interface {name}"));
+            }
+        }
+        left.extend(
+            listing("/sys/fs/bpf").difference(&self.pinned).map(|path| path.display().to_string()),
+        );
+        for id in &self.programs {
+            if bpf::program_exists(*id).unwrap() {
+                left.push(format!("BPF program {id}"));
+            }
+        }
+        let referenced = referenced_namespaces();
+        let namespaces = self.namespaces.iter().filter(|id| referenced.contains(id));
+        left.extend(namespaces.map(|id| format!("network namespace {id}")));
+        let own = format!("wirelane-bench-{}", self.pid);
+        let mut found = cgroups(&own);
+        found.extend(["/dev/shm", "/tmp", "/var/tmp"].map(|parent| Path::new(parent).join(&own)));
+        left.extend(
+            found.iter().filter(|path| path.exists()).map(|path| path.display().to_string()),
+        );
+        for entry in entries(self.directory.path()) {
+            if !entry.ends_with("disk") {
+                left.push(entry.display().to_string());
+            }
+        }
+        // Programs that it started are in its process group.
+        for directory in entries(Path::new("/proc")) {
+            let stat = fs::read_to_string(directory.join("stat")).unwrap_or_default();
+            let fields = stat.rsplit(") ").next().unwrap_or_default();
+            if fields.split(' ').nth(2) == Some(&*self.pid.to_string()) && !fields.starts_with('Z')
+            {
+                left.push(format!("process {}", directory.display()));
+            }
+        }
+        left
+    }
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+fn listing(directory: &str) -> BTreeSet<PathBuf> {
+    entries(Path::new(directory)).into_iter().collect()
+}
+
+fn interfaces() -> Vec<String> {
+    let table = fs::read_to_string("/proc/self/net/dev").unwrap();
+    table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned())).collect()
+}
+
+/// The network namespaces that a process is in, or holds open.
+fn namespaces_of(process: &Path) -> BTreeSet<u64> {
+    let mut links = entries(&process.join("fd"));
+    links.extend(entries(&process.join("task")).into_iter().map(|thread| thread.join("ns/net")));
+    let target = |link: PathBuf| {
+        let target = fs::read_link(link).ok()?;
+        target.to_str()?.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok()
+    };
+    links.into_iter().filter_map(target).collect()
+}
+
+/// Those of all processes, and those that are mounted somewhere.
+fn referenced_namespaces() -> BTreeSet<u64> {
+    let mut found: BTreeSet<u64> =
+        entries(Path::new("/proc")).iter().flat_map(|process| namespaces_of(process)).collect();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mounted = mounts.lines().filter_map(|line| line.split(' ').nth(3)?.strip_prefix("net:["));
+    found.extend(mounted.filter_map(|rest| rest.strip_suffix(']')?.parse::<u64>().ok()));
+    found
+}
+
+/// All cgroups of this name.
+fn cgroups(name: &str) -> Vec<PathBuf> {
+    fn below(directory: &Path, name: &str, depth: u32, found: &mut Vec<PathBuf>) {
+        for entry in entries(directory) {
+            if depth > 0 && fs::symlink_metadata(&entry).is_ok_and(|entry| entry.is_dir()) {
+                if entry.ends_with(name) {
+                    found.push(entry.clone());
+                }
+                below(&entry, name, depth - 1, found);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    below(Path::new("/sys/fs/cgroup"), name, 8, &mut found);
+    found
+}
+
+/// Suites, and what they are seen to hold when they have run for a while.
+const SUITES: [&[&str]; 4] = [
+    &["capture", "--quick", "--disk", "disk"],
+    &["sockets", "--quick", "--case", "rxdrop", "--case", "xdp-drop"],
+    &["scaling", "--quick"],
+    &["gso", "--quick", "--cpu", "50"],
+];
+
+/// Whether a suite makes namespaces and loads programs.
+fn is_simulated(suite: &[&str]) -> bool {
+    suite[0] == "scaling"
+}
+
+#[test]
+fn privileged_a_benchmark_that_ends_by_itself_leaves_nothing() {
+    if !privileged::require() {
+        return;
+    }
+    for suite in SUITES {
+        let mut bench = Bench::start(&[suite, &["--samples", "1", "--json"]].concat());
+        bench.watch(Duration::from_secs(180));
+        assert!(!bench.child.is_running(), "{suite:?} takes too long");
+        let status = bench.child.stderr();
+        assert!(
+            bench.child.stdout().contains("\"schema\":\"wirelane.bench/1\""),
+            "{suite:?}: {status}"
+        );
+        assert!(
+            is_simulated(suite) || !bench.namespaces.is_empty(),
+            "{suite:?} was not seen at work"
+        );
+        assert_eq!(entries(&bench.directory.path().join("disk")), [] as [PathBuf; 0]);
+        bench.assert_gone();
+    }
+}
+
+#[test]
+fn privileged_a_benchmark_that_is_interrupted_leaves_nothing() {
+    if !privileged::require() {
+        return;
+    }
+    for suite in SUITES {
+        for milliseconds in [30, 700, 2500] {
+            let mut bench = Bench::start(suite);
+            bench.watch(Duration::from_millis(milliseconds));
+            bench.child.interrupt();
+            bench.watch(PATIENCE);
+            assert!(!bench.child.is_running(), "{suite:?} goes on after ^C");
+            bench.assert_gone();
+            assert_eq!(entries(&bench.directory.path().join("disk")), [] as [PathBuf; 0]);
+        }
+    }
+}
+
+/// Then `wirelane lab down` removes what has a name, also when no lab is up.
+#[test]
+fn privileged_a_benchmark_that_is_killed_leaves_what_lab_down_removes() {
+    if !privileged::require() {
+        return;
+    }
+    let mut programs = 0;
+    for suite in SUITES {
+        for milliseconds in [20, 400, 900, 1600, 2700] {
+            let mut bench = Bench::start(suite);
+            bench.watch(Duration::from_millis(milliseconds));
+            // What it holds at the end, and not just before.
+            bench.child.signal(Signal::STOP);
+            bench.note();
+            bench.child.signal(Signal::KILL);
+            bench.watch(PATIENCE);
+            assert!(!bench.child.is_running());
+            programs += bench.programs.len();
+            let name = format!("wlb{}", std::process::id());
+            run(Command::new(WIRELANE).args(["lab", "down", "--name", &name]));
+            bench.assert_gone();
+        }
+    }
+    assert!(programs > 0, "no benchmark was seen at work");
+}
+
+/// What a kill in the moment between making a folder and opening a file in it leaves.
+#[test]
+fn privileged_folders_and_cgroups_of_killed_benchmarks_are_removed() {
+    if !privileged::require() {
+        return;
+    }
+    // No process has this number: it is above PID_MAX_LIMIT.
+    let name = format!("wirelane-bench-{}", (1 << 23) + std::process::id());
+    let folder = Path::new("/dev/shm").join(&name);
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("capture.pcapng"), "x").unwrap();
+    let cgroup = Path::new("/sys/fs/cgroup/cpu").join(&name);
+    let divided = fs::create_dir(&cgroup).is_ok();
+    let lab = format!("wlb{}", std::process::id());
+    let mut down = Command::new(WIRELANE);
+    let said = run(down.args(["lab", "down", "--json", "--name", &lab]));
+    assert!(said.contains(folder.to_str().unwrap()), "{said}");
+    assert!(!folder.exists() && !cgroup.exists());
+    assert!(!divided || said.contains(cgroup.to_str().unwrap()), "{said}");
+}
