@@ -87,7 +87,7 @@ mod tests {
         let elsewhere = tempfile::tempdir().unwrap();
         let link = folder.path().join(format!("{PREFIX}{}", (1 << 23) + 1));
         std::os::unix::fs::symlink(elsewhere.path(), &link).unwrap();
-        assert_eq!(sweep_in(folder.path()), [dead.clone()]);
+        assert_eq!(sweep_in(folder.path()), std::slice::from_ref(&dead));
         assert!(!dead.exists() && own.exists() && elsewhere.path().exists());
         assert!(others.iter().all(|name| folder.path().join(name).exists()));
         assert!(fs::symlink_metadata(link).is_ok(), "a link is left alone");
