@@ -30,8 +30,9 @@ use super::process::{on_cpus, two_cpus};
 use super::report::{Report, Row, Target};
 use super::{Case, Context, Result};
 
-pub(super) const CASES: [Case; 5] = [
+pub(super) const CASES: [Case; 6] = [
     Case { name: "rxdrop", about: "receiving all that can be sent", run: rxdrop },
+    Case { name: "noloss", about: "what is lost at which rate", run: noloss },
     Case { name: "idle", about: "CPU time of receiving 0.5 Mpps", run: idle },
     Case { name: "txpush", about: "sending", run: txpush },
     Case { name: "l2fwd", about: "swapping addresses and sending back", run: l2fwd },
@@ -77,25 +78,33 @@ fn rxdrop(context: &Context, report: &mut Report) -> Result<()> {
     let rate = |sample: &Sample| sample.rate;
     let params = condition.params();
     ratio(report, "rxdrop", &params, "rate_ratio", &samples, rate, Target::AtLeast(1.0));
-    // Where the peer loses nothing.
-    let [ours, theirs] = &samples;
+    lost_beside(report, "rxdrop", &params, &samples);
+    Ok(())
+}
+
+/// Offered packets per second. More than the sender can make is what it can make.
+const RATES: [u64; 5] = [500_000, 1_000_000, 1_500_000, 2_000_000, 3_000_000];
+
+fn noloss(context: &Context, report: &mut Report) -> Result<()> {
+    for rate in RATES {
+        let condition = Condition { task: Task::Rxdrop, per_second: Some(rate) };
+        let Some(samples) = compare(context, report, "noloss", &condition)? else { return Ok(()) };
+        lost_beside(report, "noloss", &condition.params(), &samples);
+    }
+    Ok(())
+}
+
+/// Adds what we lost in the rounds in which the peer lost nothing.
+fn lost_beside(report: &mut Report, case: &'static str, params: &Value, [ours, theirs]: &Pair) {
     let both = ours.iter().zip(theirs).filter(|(_, theirs)| theirs.lost == 0.0);
     let lost: Vec<_> = both.map(|(ours, _)| ours.lost).collect();
     if lost.is_empty() {
-        report.skip("rxdrop", "the peer lost packets in every round");
-    } else {
-        let target = Some(Target::AtMost(0.0));
-        report.add(row(
-            "rxdrop",
-            None,
-            &params,
-            "lost_share_where_peer_loses_none",
-            "",
-            lost,
-            target,
-        ));
+        let at = params.get("offered").map_or_else(String::new, |rate| format!(" at {rate}/s"));
+        report.skip(case, format!("the peer lost packets in every round{at}"));
+        return;
     }
-    Ok(())
+    let (metric, target) = ("lost_share_where_peer_loses_none", Some(Target::AtMost(0.0)));
+    report.add(row(case, None, params, metric, "", lost, target));
 }
 
 fn idle(context: &Context, report: &mut Report) -> Result<()> {
