@@ -2,10 +2,10 @@
 //! offload, with Wirelane's, and with none.
 //!
 //! A transfer goes from one network namespace to another through a TAP device, `forward` and a veth pair
-//! ([`bed`] has the path of each case), with everything on one CPU, of which a CPU quota ([`quota`]) leaves
+//! (`bed` has the path of each case), with everything on one CPU, of which a CPU quota (`quota`) leaves
 //! the share that stands for one of the source's clock frequencies. So the figures compare at equal CPU by
 //! construction: sender, forwarder, receiver and all softirqs of one case have what those of another have.
-//! Beside the rate stands what the whole path spends per gigabyte ([`account`] says how it is
+//! Beside the rate stands what the whole path spends per gigabyte (`account` says how it is
 //! counted), which does not depend on what else runs on the machine as the rate does.
 //!
 //! Every round measures every case once; a speed-up is that of one round.
@@ -86,7 +86,7 @@ enum Protocol {
     Udp,
 }
 
-/// Who makes packets of the wire's size; [`bed`] has the table.
+/// Who makes packets of the wire's size; `bed` has the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Offloading {
     Kernel,
