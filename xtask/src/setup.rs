@@ -9,7 +9,7 @@ use crate::step::Outcome;
 use crate::test::Context;
 
 /// Programs that tests run, and the Debian package of each.
-const PROGRAMS: [(&str, &str); 9] = [
+const PROGRAMS: [(&str, &str); 10] = [
     ("ip", "iproute2"),
     ("ethtool", "ethtool"),
     ("tshark", "tshark"),
@@ -17,6 +17,7 @@ const PROGRAMS: [(&str, &str); 9] = [
     ("tcpdump", "tcpdump"),
     ("netsniff-ng", "netsniff-ng"),
     ("iperf3", "iperf3"),
+    ("chromium", "chromium"),
     ("jq", "jq"),
     // The fuzzing runtime is C++. Only tests need it.
     ("c++", "g++"),

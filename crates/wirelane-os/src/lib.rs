@@ -12,6 +12,7 @@
 
 pub mod affinity;
 pub mod bpf;
+pub mod child;
 pub mod clock;
 pub mod error;
 pub mod ethtool;

@@ -2,6 +2,7 @@
 
 mod all;
 mod compare;
+mod estimate;
 
 use std::io::{self, IsTerminal, Write as _};
 use std::path::PathBuf;
@@ -10,10 +11,11 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+use wirelane::bench::control::Controller;
 use wirelane::bench::report::Report;
 use wirelane::bench::sockets::{self, Kind};
 use wirelane::bench::suite::{self, Plan};
-use wirelane::bench::{capture, filter, gso, scaling};
+use wirelane::bench::{capture, filter, gso, noloss, scaling};
 use wirelane::mask::MAX_QUEUES;
 use wirelane::placement::Placement;
 use wirelane::{Error, QueueSet, Result};
@@ -30,6 +32,7 @@ pub(crate) enum Suite {
     Compare(compare::CompareArgs),
     Filter(FilterArgs),
     Gso(GsoArgs),
+    Noloss(NolossArgs),
     Qdisc(QdiscArgs),
     Scaling(ScalingArgs),
     Sockets(SocketsArgs),
@@ -173,6 +176,24 @@ pub(crate) struct ScalingArgs {
     effort: Effort,
 }
 
+/// Search for the highest rate that each receiver takes without losing a packet, and measure latencies there.
+///
+/// A rate passes if nothing is lost in three trials (RFC 2544, section 26.1); the search halves the range, from
+/// all that the sender can send downwards. Latencies are from the moment that a packet is made to that
+/// in which the receiver has it, at the rate that was found and at half of it. The simulated
+/// interface needs no privilege; as root, real ones are searched too, in network namespaces of their own.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct NolossArgs {
+    /// Bytes of a packet without frame check sequence, 64 to 3000; may be given several times
+    #[arg(long = "size", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=3000))]
+    sizes: Vec<u32>,
+    /// How long a trial sends: 500ms by default, 30ms with --quick
+    #[arg(long, value_name = "TIME", value_parser = args::duration)]
+    seconds: Option<Duration>,
+    #[command(flatten)]
+    effort: Effort,
+}
+
 /// What is done with packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Case {
@@ -199,7 +220,7 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
                 if args.effort.quick { capture::Plan::quick() } else { capture::Plan::full() };
             plan.samples = args.effort.samples(plan.samples);
             plan.disk.clone_from(&args.disk);
-            measure(args.effort.json, plan.samples, |report, stop, progress| {
+            measure(args.effort.json, "capture", plan.samples, |report, stop, progress| {
                 capture::capture(&plan, report, stop, progress)
             })
         }
@@ -211,7 +232,7 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
             plan.cases.clone_from(&args.cases);
             plan.offloads.clone_from(&args.offloads);
             plan.port = if args.port == "xdp" { "xdp" } else { "packet" };
-            measure(args.effort.json, plan.samples, |report, stop, progress| {
+            measure(args.effort.json, "gso", plan.samples, |report, stop, progress| {
                 gso::gso(&plan, report, stop, progress)
             })
         }
@@ -219,27 +240,39 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
             let mut plan =
                 if args.effort.quick { sockets::Plan::quick() } else { sockets::Plan::full() };
             plan.samples = args.effort.samples(plan.samples);
-            measure(args.effort.json, plan.samples, |report, stop, progress| {
+            measure(args.effort.json, "scaling", plan.samples, |report, stop, progress| {
                 scaling::scaling(&plan, report, stop, progress)
             })
         }
         Suite::Qdisc(args) => {
             let mut plan = if args.effort.quick { Plan::QUICK } else { Plan::FULL };
             plan.samples = args.effort.samples(plan.samples);
-            measure(args.effort.json, plan.samples, |report, stop, progress| {
+            measure(args.effort.json, "qdisc", plan.samples, |report, stop, progress| {
                 suite::qdisc(&plan, report, stop, progress)
             })
         }
         Suite::Filter(args) => {
             let mut plan = if args.effort.quick { Plan::QUICK } else { Plan::FULL };
             plan.samples = args.effort.samples(plan.samples);
-            measure(args.effort.json, plan.samples, |report, stop, progress| {
+            measure(args.effort.json, "filter", plan.samples, |report, stop, progress| {
                 filter::filter(&plan, report, stop, progress)
+            })
+        }
+        Suite::Noloss(args) => {
+            let mut plan =
+                if args.effort.quick { noloss::Plan::quick() } else { noloss::Plan::full() };
+            plan.samples = args.effort.samples(plan.samples);
+            plan.window = args.seconds.unwrap_or(plan.window);
+            if !args.sizes.is_empty() {
+                plan.sizes = args.sizes.iter().map(|size| *size as usize).collect();
+            }
+            measure(args.effort.json, "noloss", plan.samples, |report, stop, progress| {
+                noloss::noloss(&plan, report, stop, progress)
             })
         }
         Suite::Sockets(args) => {
             let plan = args.plan()?;
-            measure(args.effort.json, plan.samples, |report, stop, progress| {
+            measure(args.effort.json, "sockets", plan.samples, |report, stop, progress| {
                 sockets::sockets(&plan, report, stop, progress)
             })
         }
@@ -283,15 +316,27 @@ impl SocketsArgs {
 /// What a suite is given to say what it measures.
 type Tell<'a> = &'a mut dyn FnMut(u32, &str);
 
+/// What is about to be measured.
+#[derive(Clone, Copy, Debug)]
+struct Step<'a> {
+    suite: &'static str,
+    round: u32,
+    /// For people.
+    text: &'a str,
+}
+
 /// Runs a suite and prints what it measured.
 fn measure(
     json: bool,
+    name: &'static str,
     rounds: usize,
     suite: impl FnOnce(&mut Report, &AtomicBool, Tell<'_>) -> Result<()>,
 ) -> Result<()> {
-    let report = collect(|report, stop, progress| {
-        let mut tell =
-            |round: u32, what: &str| progress(&format!("round {round} of {rounds}: {what}"));
+    let report = collect(|report, stop, tell| {
+        let mut tell = |round: u32, what: &str| {
+            let text = format!("round {round} of {rounds}: {what}");
+            tell(Step { suite: name, round, text: &text });
+        };
         suite(report, stop, &mut tell)
     })?;
     if json {
@@ -303,23 +348,29 @@ fn measure(
         .map_err(|error| Error::io("standard output", "write", error))
 }
 
-/// A report that `fill` adds to, until a signal comes; what it says meanwhile stands on a terminal.
+/// A report that `fill` adds to, until a signal comes; what it says meanwhile stands on a terminal. Between
+/// its steps, when nothing else of ours runs, the machine is looked at.
 fn collect(
-    fill: impl FnOnce(&mut Report, &AtomicBool, &mut dyn FnMut(&str)) -> Result<()>,
+    fill: impl FnOnce(&mut Report, &AtomicBool, &mut dyn FnMut(Step<'_>)) -> Result<()>,
 ) -> Result<Report> {
     let signals = Signals::register()?;
     let mut report = Report::new(command_line());
+    report.environment.revision = option_env!("WIRELANE_REVISION").map(str::to_owned);
     let bar = progress_bar();
-    let mut progress = |what: &str| {
+    let mut controller = Controller::default();
+    let mut tell = |step: Step<'_>| {
         if let Some(bar) = &bar {
-            bar.set_message(what.to_owned());
+            bar.set_message(step.text.to_owned());
             bar.tick();
         }
+        controller.read(step.suite, step.round);
     };
-    let outcome = fill(&mut report, signals.flag(), &mut progress);
+    let outcome = fill(&mut report, signals.flag(), &mut tell);
+    report.control = controller.finish();
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
+    report.environment.finish();
     outcome.map(|()| report)
 }
 

@@ -3,11 +3,12 @@
 //! First each table of the sources beside this machine's figures, then every figure, by suite and
 //! metric, as bars. A cell that was not measured is blank and says why.
 
+mod machine;
 mod plot;
 mod sources;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use wirelane::bench::report::{Machine, Params, Report, Row, Skipped};
+use wirelane::bench::report::{Params, Report, Row, Skipped};
 
 use self::plot::number;
 use self::sources::{Cell, Figure, Table};
@@ -28,7 +29,7 @@ pub(crate) fn render(report: &Report) -> String {
             }
             body {
                 h1 { "Wirelane benchmarks" }
-                (machine(report))
+                (machine::section(report))
                 nav {
                     a href="#sources" { "The sources' tables" }
                     @for suite in &suites { a href=(format!("#{suite}")) { (suite) } }
@@ -46,23 +47,6 @@ pub(crate) fn render(report: &Report) -> String {
         }
     };
     page.into_string()
-}
-
-fn machine(report: &Report) -> Markup {
-    let Machine { cpu, cores, kernel, cycles_per_ns, .. } = &report.machine;
-    let entry = |name: &str, value: Option<String>| {
-        html! { dt { (name) } dd { (value.as_deref().unwrap_or("unknown")) } }
-    };
-    html! {
-        dl {
-            (entry("Machine", cpu.clone()))
-            (entry("CPUs", Some(cores.to_string())))
-            (entry("Kernel", kernel.clone()))
-            (entry("Cycles per ns", cycles_per_ns.map(|cycles| format!("{cycles:.3}"))))
-            (entry("Wirelane", Some(report.version.to_owned())))
-            dt { "Command" } dd { code { (report.command) } }
-        }
-    }
 }
 
 fn source_table(table: &Table, report: &Report) -> Markup {
@@ -98,6 +82,8 @@ fn source_cell(cell: &Cell, report: &Report) -> Markup {
                 }
                 None => span class="reason" { (reason(figure, report)) }
             }
+        } @else if let Some(reason) = cell.without {
+            span class="reason" { "not measured: " (reason) }
         }
         @if let Some(published) = cell.published {
             span class="source" { "source " (number(published)) }

@@ -3,13 +3,16 @@
 //! A figure has a handful of samples in each run. Every pair of an old and a new sample gives a
 //! ratio; their median is the estimate of the change, and the ratios between the ranks that the
 //! Mann–Whitney test gives are its interval (Hodges and Lehmann, 1963), at 99 % because a report
-//! has hundreds of figures. With five samples or fewer that is the range of all ratios, so a single
-//! slow moment cannot make a regression: every new sample has to be worse than every old one, by
-//! more than the threshold.
+//! has hundreds of figures. With five samples that is the range of all ratios, so a single slow
+//! moment cannot make a regression: every new sample has to be worse than every old one, by more
+//! than the threshold. Fewer samples are in order by chance too often; then the interval is at
+//! least Student's, of the logarithms, and a single sample proves nothing.
 //!
-//! Two runs at different times differ by what else the machine did meanwhile. Programs that did
-//! not change tell how much: the figures of peers, whose median change is reported beside ours.
-//! Several reports of each side, made in turns, are pooled.
+//! Two runs at different times differ by what else the machine did meanwhile. Work that never
+//! changes tells how much ([`super::control`]): a change counts only as far as it goes beyond what
+//! the control may have moved. The figures of peers, programs that did not change, are a second
+//! witness; their median change is reported beside ours. Several reports of each side, made in
+//! turns, are pooled.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -25,6 +28,14 @@ use crate::error::{Error, Result};
 pub struct Recorded {
     schema: String,
     rows: Vec<RecordedRow>,
+    #[serde(default)]
+    control: Vec<RecordedControl>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct RecordedControl {
+    suite: String,
+    values: Vec<f64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -81,6 +92,9 @@ pub struct Change {
     pub worse: f64,
     /// The interval of that.
     pub interval: [f64; 2],
+    /// How much slower the machine itself may have been meanwhile: the interval of the control of the
+    /// suite; `None` if a run has none, or the figure does not depend on it.
+    pub machine: Option<[f64; 2]>,
     /// What follows.
     pub verdict: Verdict,
 }
@@ -114,6 +128,18 @@ impl Comparison {
 
 /// Compares runs; the samples of several reports of a side are pooled.
 pub fn compare(old: &[Recorded], new: &[Recorded], threshold: f64) -> Comparison {
+    let machine = |suite: &str| {
+        let values = |reports: &[Recorded]| -> Vec<f64> {
+            let controls = reports.iter().flat_map(|report| &report.control);
+            controls.filter(|own| own.suite == suite).flat_map(|own| own.values.clone()).collect()
+        };
+        Ratios::new(&values(old), &values(new), |old, new| new / old).map(|ratios| ratios.interval)
+    };
+    let machines: BTreeMap<String, Option<[f64; 2]>> = old
+        .iter()
+        .flat_map(|report| &report.control)
+        .map(|own| (own.suite.clone(), machine(&own.suite)))
+        .collect();
     let (old, new) = (pool(old), pool(new));
     let mut comparison = Comparison {
         schema: "wirelane.compare/1",
@@ -126,7 +152,8 @@ pub fn compare(old: &[Recorded], new: &[Recorded], threshold: f64) -> Comparison
     };
     for (figure, before) in &old {
         let Some(after) = new.get(figure) else { continue };
-        match change(figure, before, after, threshold) {
+        let machine = machines.get(&before.suite).copied().flatten();
+        match change(figure, before, after, threshold, machine) {
             Some(change) => comparison.changes.push(change),
             None => comparison.not_compared += 1,
         }
@@ -140,8 +167,9 @@ pub fn compare(old: &[Recorded], new: &[Recorded], threshold: f64) -> Comparison
 }
 
 struct Figure {
+    suite: String,
     is_peer: bool,
-    better: Option<Better>,
+    metric: String,
     values: Vec<f64>,
 }
 
@@ -149,8 +177,9 @@ fn pool(reports: &[Recorded]) -> BTreeMap<String, Figure> {
     let mut figures: BTreeMap<String, Figure> = BTreeMap::new();
     for row in reports.iter().flat_map(|report| &report.rows) {
         let figure = figures.entry(name(row)).or_insert_with(|| Figure {
+            suite: row.suite.clone(),
             is_peer: row.peer.is_some(),
-            better: Better::of(&row.metric),
+            metric: row.metric.clone(),
             values: Vec::new(),
         });
         figure.values.extend(row.values.iter().filter(|value| value.is_finite()));
@@ -175,26 +204,25 @@ fn name(row: &RecordedRow) -> String {
 }
 
 /// `None` if there is no better or worse.
-fn change(name: &str, old: &Figure, new: &Figure, threshold: f64) -> Option<Change> {
-    let better = old.better?;
+fn change(
+    name: &str,
+    old: &Figure,
+    new: &Figure,
+    threshold: f64,
+    machine: Option<[f64; 2]>,
+) -> Option<Change> {
+    let scale = Scale::of(&old.metric)?;
     // Ratios mean nothing around zero; exact counts (locks) may be zero on both sides.
     if old.values.iter().chain(&new.values).any(|value| *value < 0.0) {
         return None;
     }
-    let ratio = |old: f64, new: f64| match better {
-        _ if old == new => 1.0,
-        Better::Lower => new / old,
-        Better::Higher => old / new,
-    };
-    let pairs = old.values.iter().flat_map(|o| new.values.iter().map(move |n| ratio(*o, *n)));
-    let mut ratios: Vec<f64> = pairs.collect();
-    ratios.sort_by(f64::total_cmp);
-    let cut = outside(old.values.len(), new.values.len());
-    let low = *ratios.get(cut)?;
-    let high = *ratios.get(ratios.len().checked_sub(cut + 1)?)?;
-    let verdict = if low > 1.0 + threshold {
+    let ratios = Ratios::new(&old.values, &new.values, |old, new| scale.worse(old, new))?;
+    let machine = machine.filter(|_| scale != Scale::Count);
+    let [relaxed, strained] = machine.unwrap_or([1.0, 1.0]);
+    let [low, high] = ratios.interval;
+    let verdict = if low > (1.0 + threshold) * strained.max(1.0) {
         Verdict::Regression
-    } else if high < 1.0 / (1.0 + threshold) {
+    } else if high < relaxed.min(1.0) / (1.0 + threshold) {
         Verdict::Improvement
     } else if low >= 1.0 / (1.0 + threshold) && high <= 1.0 + threshold {
         Verdict::Same
@@ -206,10 +234,84 @@ fn change(name: &str, old: &Figure, new: &Figure, threshold: f64) -> Option<Chan
         is_peer: old.is_peer,
         old: median(old.values.clone())?,
         new: median(new.values.clone())?,
-        worse: median(ratios)?,
-        interval: [low, high],
+        worse: ratios.median,
+        interval: ratios.interval,
+        machine,
         verdict,
     })
+}
+
+/// How values of a metric compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scale {
+    /// A time: less is better.
+    Cost,
+    /// More is better.
+    Rate,
+    /// A share that was lost: what counts is what was not, or else a few packets among millions
+    /// would be a change without bounds.
+    Loss,
+    /// A count that does not depend on how fast the machine is.
+    Count,
+    /// A count of accidents that is next to nothing: one more per packet is twice as bad.
+    Accidents,
+}
+
+impl Scale {
+    /// `None` where nothing is better or worse, or where the kernel merely estimates: it knows the CPU time
+    /// of a thread, but splits it between the user and itself by what it sees at its ticks.
+    fn of(metric: &str) -> Option<Self> {
+        let is_estimate = [
+            "user_ns_per_packet",
+            "system_ns_per_packet",
+            "cost_processing",
+            "cost_in_system_calls",
+        ]
+        .contains(&metric);
+        let better = Better::of(metric).filter(|_| !is_estimate)?;
+        Some(match better {
+            _ if metric.starts_with("lost_") && metric.contains("share") => Self::Loss,
+            _ if metric.starts_with("locks_") => Self::Count,
+            _ if metric.starts_with("cas_retries_") => Self::Accidents,
+            Better::Lower => Self::Cost,
+            Better::Higher => Self::Rate,
+        })
+    }
+
+    /// How many times worse `new` is.
+    fn worse(self, old: f64, new: f64) -> f64 {
+        match self {
+            _ if old == new => 1.0,
+            Self::Cost | Self::Count => new / old,
+            Self::Rate => old / new,
+            Self::Loss => (1.0 - old).max(0.0) / (1.0 - new).max(0.0),
+            Self::Accidents => (1.0 + new) / (1.0 + old),
+        }
+    }
+}
+
+/// All ratios of a new sample and an old one.
+struct Ratios {
+    median: f64,
+    interval: [f64; 2],
+}
+
+impl Ratios {
+    /// `None` without samples.
+    fn new(old: &[f64], new: &[f64], worse: impl Fn(f64, f64) -> f64) -> Option<Self> {
+        let pairs = old.iter().flat_map(|o| new.iter().map(|n| worse(*o, *n)));
+        let mut ratios: Vec<f64> = pairs.collect();
+        ratios.sort_by(f64::total_cmp);
+        let cut = outside(old.len(), new.len());
+        let mut low = *ratios.get(cut)?;
+        let mut high = *ratios.get(ratios.len().checked_sub(cut + 1)?)?;
+        let median = median(ratios)?;
+        if let Some(margin) = student(old, new) {
+            low = low.min(median / margin);
+            high = high.max(median * margin);
+        }
+        Some(Self { median, interval: [low, high] })
+    }
 }
 
 /// How many of the sorted ratios of so many samples lie outside the interval, on each side: the
@@ -220,6 +322,33 @@ fn outside(old: usize, new: usize) -> usize {
     let rank = m * n / 2.0 - Z * (m * n * (m + n + 1.0) / 12.0).sqrt();
     // A float turns into an integer by saturation: negative ranks are 0.
     rank.floor() as usize
+}
+
+/// The factor by which a ratio may be off, at 99 %, where there are too few samples for ranks: fewer than
+/// 252 ways to divide them in two. `None` where ranks are enough.
+fn student(old: &[f64], new: &[f64]) -> Option<f64> {
+    /// Student's t for 1, 2, … degrees of freedom.
+    const T: [f64; 8] = [63.66, 9.92, 5.84, 4.60, 4.03, 3.71, 3.50, 3.36];
+    if old.len().min(new.len()) >= 5 {
+        return None;
+    }
+    // What is always the same, as counts are, has no error; what is zero has no logarithm.
+    let same = |values: &[f64]| values.iter().all(|value| Some(value) == values.first());
+    if same(old) && same(new) && old.len().min(new.len()) > 1 {
+        return None;
+    }
+    let Some(degrees) = (old.len() + new.len()).checked_sub(3) else {
+        return Some(f64::INFINITY);
+    };
+    let squares = |values: &[f64]| {
+        let logs: Vec<f64> = values.iter().map(|value| value.max(f64::MIN_POSITIVE).ln()).collect();
+        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+        logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>()
+    };
+    let variance = (squares(old) + squares(new)) / (degrees + 1) as f64;
+    let error = (variance * (1.0 / old.len() as f64 + 1.0 / new.len() as f64)).sqrt();
+    let t = T.get(degrees).copied().unwrap_or(3.3);
+    Some((t * error).exp())
 }
 
 fn median(mut values: Vec<f64>) -> Option<f64> {
@@ -252,6 +381,58 @@ mod tests {
     fn verdict(metric: &str, old: &[f64], new: &[f64]) -> Verdict {
         let one = |values| [report(&[("fifo", None, metric, values)])];
         compare(&one(old), &one(new), 0.1).changes[0].verdict
+    }
+
+    fn with_control(values: &[f64], control: &[f64]) -> [Recorded; 1] {
+        let mut report = report(&[("fifo", None, "ns_per_packet", values)]);
+        report.control = vec![RecordedControl { suite: "qdisc".into(), values: control.to_vec() }];
+        [report]
+    }
+
+    #[test]
+    fn what_the_machine_did_is_no_regression() {
+        let (fast, slow) = ([10.0, 10.1, 9.9, 10.0, 10.2], [15.0, 15.1, 14.9, 15.0, 15.2]);
+        let (steady, slower) = ([5.0, 5.1, 4.9, 5.0, 5.0], [5.0, 5.1, 6.9, 5.0, 7.0]);
+        let verdict =
+            |old: [Recorded; 1], new: [Recorded; 1]| compare(&old, &new, 0.1).changes[0].verdict;
+        let quiet = || with_control(&fast, &steady);
+        assert_eq!(verdict(quiet(), with_control(&slow, &steady)), Verdict::Regression);
+        assert_eq!(verdict(quiet(), with_control(&slow, &slower)), Verdict::Unclear);
+        assert_eq!(verdict(with_control(&slow, &slower), quiet()), Verdict::Unclear);
+        // Three times slower is more than that.
+        let slowest = slow.map(|value| 2.0 * value);
+        assert_eq!(verdict(quiet(), with_control(&slowest, &slower)), Verdict::Regression);
+        // Counts do not depend on it.
+        let [mut old] = with_control(&[6.0; 5], &steady);
+        let [mut new] = with_control(&[8.0; 5], &slower);
+        for report in [&mut old, &mut new] {
+            report.rows[0].metric = "locks_per_packet".into();
+        }
+        assert_eq!(verdict([old], [new]), Verdict::Regression);
+    }
+
+    #[test]
+    fn few_samples_prove_little() {
+        // In order, and apart by more than the threshold: by chance one time in twenty.
+        assert_eq!(
+            verdict("ns_per_packet", &[10.0, 11.0, 12.0], &[14.0, 15.0, 16.0]),
+            Verdict::Unclear
+        );
+        assert_eq!(
+            verdict("ns_per_packet", &[10.0, 10.1, 10.2], &[14.0, 14.1, 14.2]),
+            Verdict::Regression
+        );
+        assert_eq!(verdict("ns_per_packet", &[10.0], &[1000.0]), Verdict::Unclear);
+        assert_eq!(verdict("ns_per_packet", &[10.0], &[10.0]), Verdict::Unclear);
+        assert_eq!(verdict("ns_per_packet", &[10.0], &[30.0, 30.1, 30.2]), Verdict::Regression);
+    }
+
+    #[test]
+    fn losses_are_compared_by_what_is_left() {
+        assert_eq!(verdict("lost_share", &[0.0; 5], &[0.001; 5]), Verdict::Same);
+        assert_eq!(verdict("lost_share", &[0.0; 5], &[0.5; 5]), Verdict::Regression);
+        assert_eq!(verdict("lost_share", &[0.0; 5], &[1.0; 5]), Verdict::Regression);
+        assert_eq!(verdict("cas_retries_per_packet", &[0.0; 5], &[0.01; 5]), Verdict::Same);
     }
 
     #[test]
@@ -296,19 +477,21 @@ mod tests {
     #[test]
     fn what_cannot_be_compared_is_counted() {
         let old = [report(&[
+            ("fifo", None, "system_ns_per_packet", &[1.0, 2.0]),
             ("fifo", None, "ns_over_noqueue", &[-1.0, 2.0]),
             ("fifo", None, "bypassed_share", &[0.5]),
             ("bulk", None, "ns_per_packet", &[5.0]),
             ("mpmc", Some("rte_ring"), "cycles_per_element", &[5.0, 5.0]),
         ])];
         let new = [report(&[
+            ("fifo", None, "system_ns_per_packet", &[1.0, 2.0]),
             ("fifo", None, "ns_over_noqueue", &[-1.0, 2.0]),
             ("fifo", None, "bypassed_share", &[0.5]),
             ("lockless", None, "ns_per_packet", &[5.0]),
             ("mpmc", Some("rte_ring"), "cycles_per_element", &[10.0, 10.0]),
         ])];
         let comparison = compare(&old, &new, 0.1);
-        assert_eq!(comparison.not_compared, 2);
+        assert_eq!(comparison.not_compared, 3);
         assert_eq!(comparison.only_old, ["qdisc bulk size=64: ns_per_packet"]);
         assert_eq!(comparison.only_new, ["qdisc lockless size=64: ns_per_packet"]);
         assert_eq!((comparison.peers, comparison.regressions().count()), (Some(2.0), 0));

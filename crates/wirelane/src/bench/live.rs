@@ -42,6 +42,9 @@ use wirelane_os::{OsError, affinity, iface, netns};
 
 use crate::error::{Error, Result};
 
+/// Bytes of a time stamp, see [`LiveSender::stamping`].
+pub const STAMP_BYTES: usize = 8;
+
 /// How much to send, and how fast.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
@@ -87,14 +90,28 @@ impl LiveSender {
     /// There is no such interface, no frame, a frame shorter than 14 bytes or longer than the interface's
     /// MTU allows, or frames of different lengths; capabilities are missing; the kernel refuses.
     pub fn new<F: AsRef<[u8]>>(interface: &str, frames: &[F]) -> Result<Self> {
+        Self::with(interface, frames, false)
+    }
+
+    /// The same, and the kernel writes the time at which it makes a frame into the last
+    /// [`STAMP_BYTES`] of it: nanoseconds of the monotonic clock, in the order of this machine.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn stamping<F: AsRef<[u8]>>(interface: &str, frames: &[F]) -> Result<Self> {
+        Self::with(interface, frames, true)
+    }
+
+    fn with<F: AsRef<[u8]>>(interface: &str, frames: &[F], stamp: bool) -> Result<Self> {
         let failed = |error| refused(interface, error);
         let ifindex = iface::index(interface).map_err(failed)?;
         let mtu = iface::mtu(interface).map_err(failed)? as usize;
         let template = frames.first().map(|frame| frame.as_ref().to_vec()).unwrap_or_default();
         // A frame may carry one VLAN tag more than the MTU says (xdp_ok_fwd_dev).
-        if template.len() < ETHERNET || template.len() > mtu + ETHERNET + VLAN {
+        let least = if stamp { ETHERNET + STAMP_BYTES } else { ETHERNET };
+        if template.len() < least || template.len() > mtu + ETHERNET + VLAN {
             let cause = format!(
-                "cannot send a frame of {} bytes: it must have {ETHERNET} to {}",
+                "cannot send a frame of {} bytes: it must have {least} to {}",
                 template.len(),
                 mtu + ETHERNET + VLAN
             );
@@ -112,6 +129,7 @@ impl LiveSender {
             length: template.len() as i32,
             frames: frames.len() as i32,
             words: words.as_ref().map(|map| (map, differing.as_slice())),
+            stamp,
         })
         .map_err(|error| Error::failed(interface, error.to_string()))?;
         let program = Program::load(&Load::new(ProgramType::Xdp, "wl_send", &insns))
@@ -362,6 +380,8 @@ struct Parts<'a> {
     frames: i32,
     /// Words that differ from frame to frame, and their places.
     words: Option<(&'a Map, &'a [usize])>,
+    /// Whether each frame gets the time.
+    stamp: bool,
 }
 
 fn assemble(parts: &Parts<'_>) -> std::result::Result<Vec<Insn>, AsmError> {
@@ -383,20 +403,31 @@ fn assemble(parts: &Parts<'_>) -> std::result::Result<Vec<Insn>, AsmError> {
     asm.emit(Insn::mov_reg(Reg::R1, INDEX));
     asm.emit(Insn::alu64(Alu::Add, Reg::R1, 1));
     asm.emit(Insn::store(Size::Double, Reg::R0, 0, Reg::R1));
-    if let Some((map, places)) = parts.words {
-        asm.emit(Insn::alu64(Alu::Mod, INDEX, parts.frames));
-        asm.emit(Insn::store(Size::Word, Reg::R10, -4, INDEX));
-        lookup(&mut asm, map);
+    // Checks that a frame is as long as it should be, and leaves its place in R2.
+    let reach = |asm: &mut Assembler| {
         asm.emit(Insn::load(Size::Word, Reg::R2, CONTEXT, XDP_MD_DATA));
         asm.emit(Insn::load(Size::Word, Reg::R3, CONTEXT, XDP_MD_DATA_END));
         asm.emit(Insn::mov_reg(Reg::R4, Reg::R2));
         asm.emit(Insn::alu64(Alu::Add, Reg::R4, parts.length));
         asm.jump_if_reg(Cond::Gt, Reg::R4, Reg::R3, failed);
+    };
+    if let Some((map, places)) = parts.words {
+        asm.emit(Insn::alu64(Alu::Mod, INDEX, parts.frames));
+        asm.emit(Insn::store(Size::Word, Reg::R10, -4, INDEX));
+        lookup(&mut asm, map);
+        reach(&mut asm);
         for (index, place) in places.iter().enumerate() {
             // Both are below the length of a frame, which is below a page.
             asm.emit(Insn::load(Size::Word, Reg::R1, Reg::R0, 4 * index as i16));
             asm.emit(Insn::store(Size::Word, Reg::R2, *place as i16, Reg::R1));
         }
+    }
+    if parts.stamp {
+        asm.emit(Insn::call(KTIME_GET_NS));
+        reach(&mut asm);
+        // The length of a frame is below a page.
+        let place = parts.length as i16 - STAMP_BYTES as i16;
+        asm.emit(Insn::store(Size::Double, Reg::R2, place, Reg::R0));
     }
     asm.emit(Insn::mov(Reg::R1, parts.ifindex as i32));
     asm.emit(Insn::mov(Reg::R2, 0));
@@ -442,6 +473,7 @@ const XDP_MD_DATA: i16 = 0;
 const XDP_MD_DATA_END: i16 = 4;
 // `enum bpf_func_id`.
 const MAP_LOOKUP_ELEM: i32 = 1;
+const KTIME_GET_NS: i32 = 5;
 const REDIRECT: i32 = 23;
 
 #[cfg(test)]

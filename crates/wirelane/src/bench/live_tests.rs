@@ -93,6 +93,30 @@ fn receive(socket: &OwnedFd) -> Vec<Vec<u8>> {
 }
 
 #[test]
+fn privileged_frames_carry_the_time_they_were_made() {
+    if !privileged::require() {
+        return;
+    }
+    let (a, b, pair, socket) = lab();
+    let frames: Vec<_> = (0..3).map(|number| frame(&pair, number, 64)).collect();
+    let before = clock::monotonic_ns();
+    a.inside(|| {
+        let mut sender = LiveSender::stamping(&pair.a.interface, &frames).unwrap();
+        sender.send(6).unwrap();
+    });
+    let arrived = b.inside(|| receive(&socket));
+    let after = clock::monotonic_ns();
+    assert_eq!(arrived.len(), 6);
+    let mut last = before;
+    for (bytes, sent) in arrived.iter().zip(frames.iter().cycle()) {
+        assert_eq!(bytes[..56], sent[..56], "the rest is as it was");
+        let stamp = u64::from_ne_bytes(*bytes.last_chunk().unwrap());
+        assert!((last..after).contains(&stamp), "{last} {stamp} {after}");
+        last = stamp;
+    }
+}
+
+#[test]
 fn privileged_frames_arrive_in_turn() {
     if !privileged::require() {
         return;

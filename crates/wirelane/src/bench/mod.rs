@@ -3,10 +3,14 @@
 
 pub mod capture;
 pub mod compare;
+pub mod control;
+pub mod environment;
 pub mod filter;
 pub mod gso;
 pub mod leftovers;
 pub mod live;
+pub mod noloss;
+pub mod peers;
 pub mod qdisc;
 pub mod report;
 pub mod ring;

@@ -6,6 +6,8 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct, Serializer};
 use wirelane_os::affinity;
 
+use super::control::Control;
+use super::environment::Environment;
 use super::ring::ticks_per_ns;
 
 /// Everything that a run of `wirelane bench` measured, and what it could not.
@@ -17,10 +19,14 @@ pub struct Report {
     pub version: &'static str,
     /// What the figures depend on.
     pub machine: Machine,
+    /// The circumstances of the run.
+    pub environment: Environment,
     /// The command line that asked for it.
     pub command: String,
     /// The figures.
     pub rows: Vec<Row>,
+    /// How the machine itself did meanwhile.
+    pub control: Vec<Control>,
     /// What is missing, and why.
     pub skipped: Vec<Skipped>,
 }
@@ -32,8 +38,10 @@ impl Report {
             schema: "wirelane.bench/1",
             version: env!("CARGO_PKG_VERSION"),
             machine: Machine::read(),
+            environment: Environment::read(),
             command,
             rows: Vec::new(),
+            control: Vec::new(),
             skipped: Vec::new(),
         }
     }
@@ -152,6 +160,7 @@ impl Better {
             "locks_",
             "cas_retries_",
             "lost_",
+            "latency_",
         ];
         let is_cost = costs.iter().any(|cost| metric.starts_with(cost)) || metric == "budget_share";
         is_cost.then_some(Self::Lower)

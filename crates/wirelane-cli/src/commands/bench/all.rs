@@ -3,13 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use wirelane::bench::report::{Report, Skipped};
-use wirelane::bench::{capture, filter, gso, scaling, sockets, suite};
+use wirelane::bench::{capture, filter, gso, noloss, scaling, sockets, suite};
 use wirelane::{Error, Result};
 
-use super::Tell;
+use super::estimate::Estimate;
+use super::{Step, Tell};
 use crate::output;
 use crate::page;
 
@@ -23,9 +25,12 @@ pub(crate) struct AllArgs {
     /// The folder to write to; made if it is not there
     #[arg(long, value_name = "DIR")]
     report: PathBuf,
-    /// Take about two minutes instead of many; the figures vary more
+    /// Take two minutes at most instead of many; the figures vary more
     #[arg(long)]
     quick: bool,
+    /// Run this suite only; may be given several times
+    #[arg(long = "suite", value_name = "SUITE", value_enum)]
+    suites: Vec<Name>,
     /// Measure every figure N times instead of as often as each suite does by itself
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     samples: Option<u32>,
@@ -34,8 +39,31 @@ pub(crate) struct AllArgs {
     json: bool,
 }
 
+/// A suite by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Name {
+    Capture,
+    Sockets,
+    Noloss,
+    Scaling,
+    Gso,
+    Qdisc,
+    Filter,
+}
+
 /// A suite, ready to run.
-type Suite = Box<dyn FnOnce(&mut Report, &AtomicBool, Tell<'_>) -> Result<()>>;
+struct Suite {
+    name: Name,
+    /// How long it usually takes.
+    usual: Duration,
+    run: Run,
+}
+
+/// Runs a suite within a time, if there is one.
+type Run = Box<dyn FnOnce(Option<Duration>, &mut Report, &AtomicBool, Tell<'_>) -> Result<()>>;
+
+/// What `--quick` may take, with some seconds to spare for the rounds that take longer than those before.
+const QUICK: Duration = Duration::from_secs(105);
 
 /// Runs the command.
 ///
@@ -44,22 +72,31 @@ type Suite = Box<dyn FnOnce(&mut Report, &AtomicBool, Tell<'_>) -> Result<()>>;
 pub(crate) fn run(args: &AllArgs) -> Result<()> {
     // Before minutes are spent.
     fs::create_dir_all(&args.report).map_err(|error| failed(&args.report, "create", error))?;
-    let report = super::collect(|report, stop, progress| {
+    let report = super::collect(|report, stop, tell| {
         let suites = suites(args);
-        let count = suites.len();
-        for (position, (name, suite)) in suites.into_iter().enumerate() {
+        let usual: Vec<_> = suites.iter().map(|suite| suite.usual).collect();
+        let mut estimate = Estimate::new(&usual, args.quick.then_some(QUICK));
+        for (position, suite) in suites.into_iter().enumerate() {
+            let name = suite.name.as_str();
+            let mut skip =
+                |reason| report.skipped.push(Skipped { suite: name, case: "all", reason });
             if stop.load(Ordering::Relaxed) {
-                let reason = "the run was ended before its turn came".to_owned();
-                report.skipped.push(Skipped { suite: name, case: "all", reason });
+                skip("the run was ended before its turn came".to_owned());
                 continue;
             }
-            let mut tell = |round: u32, what: &str| {
-                progress(&format!(
-                    "suite {} of {count}, {name}, round {round}: {what}",
-                    position + 1
-                ));
+            estimate.begin(position, Instant::now());
+            let limit = estimate.limit();
+            let mut tell_more = |round: u32, what: &str| {
+                let left = estimate.left(Instant::now());
+                let text = format!(
+                    "about {} left; suite {} of {}, {name}, round {round}: {what}",
+                    minutes(left),
+                    position + 1,
+                    usual.len(),
+                );
+                tell(Step { suite: name, round, text: &text });
             };
-            if let Err(error) = suite(report, stop, &mut tell) {
+            if let Err(error) = (suite.run)(limit, report, stop, &mut tell_more) {
                 // The others are worth having without it.
                 let reason = error.to_string();
                 report.skipped.push(Skipped { suite: name, case: "all", reason });
@@ -79,7 +116,8 @@ pub(crate) fn run(args: &AllArgs) -> Result<()> {
     if args.json { output::json(&report) } else { Ok(()) }
 }
 
-fn suites(args: &AllArgs) -> Vec<(&'static str, Suite)> {
+/// All suites that were asked for, in the order of the sources.
+fn suites(args: &AllArgs) -> Vec<Suite> {
     let samples = args.samples.map(|samples| samples as usize);
     let mut sockets = if args.quick { sockets::Plan::quick() } else { sockets::Plan::full() };
     sockets.samples = samples.unwrap_or(sockets.samples);
@@ -91,25 +129,101 @@ fn suites(args: &AllArgs) -> Vec<(&'static str, Suite)> {
     // The report's folder is where the user wants large files to be.
     capture.disk = Some(args.report.clone());
     let scaling = sockets.clone();
+    let mut noloss = if args.quick { noloss::Plan::quick() } else { noloss::Plan::full() };
+    noloss.samples = samples.unwrap_or(noloss.samples);
     let mut gso = if args.quick { gso::Plan::quick() } else { gso::Plan::full() };
     gso.samples = samples.unwrap_or(gso.samples);
-    vec![
-        (
-            "capture",
-            Box::new(move |report, stop, tell| capture::capture(&capture, report, stop, tell)),
+    let suite = |name, quick, full, run| {
+        let usual = Duration::from_secs(if args.quick { quick } else { full });
+        Suite { name, usual, run }
+    };
+    let suites = vec![
+        suite(
+            Name::Capture,
+            25,
+            200,
+            Box::new(move |limit, report, stop, tell| {
+                let plan = capture::Plan { limit, ..capture };
+                capture::capture(&plan, report, stop, tell)
+            }),
         ),
-        (
-            "sockets",
-            Box::new(move |report, stop, tell| sockets::sockets(&sockets, report, stop, tell)),
+        suite(
+            Name::Sockets,
+            30,
+            240,
+            Box::new(move |limit, report, stop, tell| {
+                let plan = sockets::Plan { limit, ..sockets };
+                sockets::sockets(&plan, report, stop, tell)
+            }),
         ),
-        (
-            "scaling",
-            Box::new(move |report, stop, tell| scaling::scaling(&scaling, report, stop, tell)),
+        suite(
+            Name::Noloss,
+            15,
+            300,
+            Box::new(move |limit, report, stop, tell| {
+                let plan = noloss::Plan { limit, ..noloss };
+                noloss::noloss(&plan, report, stop, tell)
+            }),
         ),
-        ("gso", Box::new(move |report, stop, tell| gso::gso(&gso, report, stop, tell))),
-        ("qdisc", Box::new(move |report, stop, tell| suite::qdisc(&qdisc, report, stop, tell))),
-        ("filter", Box::new(move |report, stop, tell| filter::filter(&filter, report, stop, tell))),
-    ]
+        suite(
+            Name::Scaling,
+            1,
+            15,
+            Box::new(move |limit, report, stop, tell| {
+                let plan = sockets::Plan { limit, ..scaling };
+                scaling::scaling(&plan, report, stop, tell)
+            }),
+        ),
+        suite(
+            Name::Gso,
+            20,
+            200,
+            Box::new(move |limit, report, stop, tell| {
+                let plan = gso::Plan { limit, ..gso };
+                gso::gso(&plan, report, stop, tell)
+            }),
+        ),
+        suite(
+            Name::Qdisc,
+            25,
+            150,
+            Box::new(move |limit, report, stop, tell| {
+                let plan = suite::Plan { limit, ..qdisc };
+                suite::qdisc(&plan, report, stop, tell)
+            }),
+        ),
+        suite(
+            Name::Filter,
+            2,
+            10,
+            Box::new(move |limit, report, stop, tell| {
+                let plan = suite::Plan { limit, ..filter };
+                filter::filter(&plan, report, stop, tell)
+            }),
+        ),
+    ];
+    let is_wanted = |suite: &Suite| args.suites.is_empty() || args.suites.contains(&suite.name);
+    suites.into_iter().filter(is_wanted).collect()
+}
+
+impl Name {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Capture => "capture",
+            Self::Sockets => "sockets",
+            Self::Noloss => "noloss",
+            Self::Scaling => "scaling",
+            Self::Gso => "gso",
+            Self::Qdisc => "qdisc",
+            Self::Filter => "filter",
+        }
+    }
+}
+
+/// Whole minutes and seconds.
+fn minutes(time: Duration) -> String {
+    let seconds = time.as_secs();
+    format!("{}:{:02}", seconds / 60, seconds % 60)
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

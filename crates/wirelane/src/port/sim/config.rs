@@ -9,6 +9,8 @@ use crate::port::spec::{Spec, parse_number};
 pub const MAX_QUEUES: u16 = 64;
 /// Most flows of a stream.
 pub const MAX_FLOWS: u32 = 65_536;
+/// The seed of a stream that names none.
+pub const DEFAULT_SEED: u64 = 1;
 /// Shortest and longest packet, without frame check sequence.
 const SIZES: std::ops::RangeInclusive<u64> = 60..=9216;
 
@@ -111,7 +113,7 @@ impl Config {
         let vlan = options.value("vlan", None, "a VLAN identifier from 1 to 4094", |text| {
             between(1, 4094)(text).map(|id| Some(id as u16))
         })?;
-        let seed = options.value("seed", 1, "a number", |text| text.parse().ok())?;
+        let seed = options.value("seed", DEFAULT_SEED, "a number", |text| text.parse().ok())?;
         let some = |text: &str| between(1, 1 << 62)(text).map(Some);
         let count = options.value("count", None, "a number of packets", some)?;
         let key = options.key()?;

@@ -55,7 +55,7 @@ use crate::segment;
 use crate::stats::{RxCounters, TxCounters};
 
 pub use self::cable::cable;
-pub use self::config::{Config, Kind, MAX_FLOWS, MAX_QUEUES, Rate};
+pub use self::config::{Config, DEFAULT_SEED, Kind, MAX_FLOWS, MAX_QUEUES, Rate};
 pub use self::stream::{Predicted, Stream};
 pub(super) use self::template::mix;
 

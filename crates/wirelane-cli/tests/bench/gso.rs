@@ -1,0 +1,56 @@
+//! `wirelane bench gso`.
+
+use serde_json::Value;
+
+use super::bench;
+
+#[test]
+fn privileged_gso_has_rates_costs_and_speedups() {
+    if !wirelane_testkit::privileged::require() {
+        return;
+    }
+    let interfaces = || std::fs::read_to_string("/proc/net/dev").unwrap().lines().count();
+    let before = interfaces();
+    let args = ["gso", "--quick", "--samples", "1", "--seconds", "200ms", "--json"];
+    let narrow =
+        ["--case", "tcp4", "--case", "udp6", "--case", "gro-tcp6", "--cpu", "100", "--cpu", "50"];
+    let ended = bench(&[&args[..], &narrow].concat());
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert_eq!(interfaces(), before);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["suite"] == "gso" && row["samples"] == 1));
+    // Shares of a CPU are left out where there is no cgroup for them.
+    let skipped = report["skipped"].as_array().unwrap();
+    assert!(skipped.iter().all(|skipped| skipped["case"] == "quota"), "{skipped:?}");
+    let shares: &[u64] = if skipped.is_empty() { &[100, 50] } else { &[100] };
+    let of = |case: &str, offload: &str, cpu: u64, metric: &str| {
+        let row = rows.iter().find(|row| {
+            let params = &row["params"];
+            row["case"] == case
+                && params["offload"] == offload
+                && params["cpu"] == cpu
+                && row["metric"] == metric
+        });
+        row.and_then(|row| row["median"].as_f64())
+    };
+    for cpu in shares {
+        for (case, offloads) in [
+            ("tcp4", &["kernel", "wirelane", "none", "stack"][..]),
+            ("udp6", &["kernel", "wirelane", "none"]),
+            ("gro-tcp6", &["kernel", "wirelane", "none"]),
+        ] {
+            for offload in offloads {
+                let rate = of(case, offload, *cpu, "bits_per_s");
+                assert!(rate.is_some_and(|rate| rate > 0.0), "{case} {offload} {cpu}: {rows:?}");
+            }
+            let (own, none) =
+                (of(case, "wirelane", *cpu, "bits_per_s"), of(case, "none", *cpu, "bits_per_s"));
+            let expected = own.unwrap() / none.unwrap();
+            assert!((of(case, "wirelane", *cpu, "speedup").unwrap() - expected).abs() < 1e-9);
+            assert_eq!(of(case, "none", *cpu, "speedup"), None);
+        }
+    }
+    let segments = rows.iter().filter(|row| row["case"] == "segment");
+    assert_eq!(segments.filter(|row| row["metric"] == "ns_per_segment").count(), 12);
+}

@@ -1,0 +1,59 @@
+//! `wirelane bench` as a user meets it.
+#![allow(clippy::unwrap_used)]
+
+mod all;
+mod compare;
+mod gso;
+mod page;
+mod qdisc;
+mod sockets;
+
+use std::process::Command;
+
+use wirelane_testkit::process::{Output, output};
+
+fn bench(args: &[&str]) -> Output {
+    output(Command::new(env!("CARGO_BIN_EXE_wirelane")).arg("bench").args(args))
+}
+
+#[test]
+fn help_and_wrong_usage() {
+    for (suite, options) in [
+        ("qdisc", &["--quick", "--json", "--samples"][..]),
+        ("gso", &["--quick", "--json", "--samples", "--cpu", "--case", "--offload", "--seconds"]),
+        ("noloss", &["--quick", "--json", "--samples", "--size", "--seconds"]),
+        ("all", &["--quick", "--json", "--samples", "--suite", "--report"]),
+        (
+            "sockets",
+            &["--quick", "--json", "--samples", "--port", "--case", "--size", "--seconds", "--all"],
+        ),
+    ] {
+        let help = bench(&[suite, "--help"]);
+        assert!(help.status.success());
+        for option in options {
+            assert!(help.stdout.contains(option), "{}", help.stdout);
+        }
+    }
+    for args in [
+        &["nothing"][..],
+        &["gso", "--cpu", "4"],
+        &["gso", "--case", "tcp"],
+        &["gso", "--port", "sim"],
+        &["qdisc", "--samples", "0"],
+        &["qdisc", "more"],
+        &["sockets", "--size", "59"],
+        &["sockets", "--case", "rx"],
+        &["sockets", "--case", "xdp-drop", "--port", "sim:1"],
+        &["sockets", "--port", "nothing:x"],
+        &["sockets", "--port", "sim:1?size=64"],
+        &["sockets", "--port", "file:x.pcap"],
+        &["sockets", "--seconds", "0s"],
+        &["noloss", "--size", "63"],
+        &["all", "--quick"],
+        &["all", "--report", "x", "--suite", "none"],
+    ] {
+        let ended = bench(args);
+        assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(2), ""), "{args:?}");
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    }
+}

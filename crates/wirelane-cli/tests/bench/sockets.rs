@@ -1,0 +1,142 @@
+//! `wirelane bench sockets`.
+
+use serde_json::Value;
+
+use super::bench;
+
+/// The rows of a report, checked for what all of them have in common.
+fn sockets_rows(report: &Value, samples: u64) -> &[Value] {
+    assert_eq!(report["schema"], "wirelane.bench/1");
+    let rows = report["rows"].as_array().unwrap();
+    for row in rows {
+        assert_eq!((&row["suite"], &row["peer"]), (&"sockets".into(), &Value::Null));
+        assert_eq!(row["samples"], samples, "{row}");
+        assert!(["rxdrop", "txpush", "l2fwd", "xdp-drop"].contains(&row["case"].as_str().unwrap()));
+        let metric = row["metric"].as_str().unwrap();
+        let unit = match metric {
+            _ if metric.ends_with("_per_s") => "1/s",
+            _ if metric.contains("ns_per_packet") => "ns",
+            _ => "1",
+        };
+        assert_eq!(row["unit"], unit, "{row}");
+        let params: Vec<_> = row["params"].as_object().unwrap().keys().collect();
+        assert_eq!(params, ["mode", "port", "queues", "size"]);
+        assert!(row["source"].is_null() || row["source"]["document"] == "001", "{row}");
+    }
+    rows
+}
+
+/// The median of a metric of one case.
+fn median(rows: &[Value], case: &str, port: &str, size: u64, metric: &str) -> Option<f64> {
+    let row = rows.iter().find(|row| {
+        let params = &row["params"];
+        (&row["case"], &params["port"], &row["metric"])
+            == (&case.into(), &port.into(), &metric.into())
+            && params["size"] == size
+    });
+    row?["median"].as_f64()
+}
+
+#[test]
+fn sockets_of_a_named_port_in_json() {
+    let ended = bench(&[
+        "sockets",
+        "--port",
+        "sim:2",
+        "--size",
+        "60",
+        "--size",
+        "9000",
+        "--samples",
+        "2",
+        "--seconds",
+        "200ms",
+        "--json",
+    ]);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert_eq!((ended.stdout.matches('\n').count(), ended.stderr.as_str()), (1, ""));
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let rows = sockets_rows(&report, 2);
+    assert_eq!(report["skipped"], Value::Array(Vec::new()));
+    for case in ["rxdrop", "txpush", "l2fwd"] {
+        for size in [60, 9000] {
+            let of = |metric| median(rows, case, "sim", size, metric);
+            assert!(of("packets_per_s").unwrap() > 0.0);
+            for metric in ["ns_per_packet", "cpu_ns_per_packet", "user_ns_per_packet"] {
+                assert!(of(metric).unwrap() >= 0.0);
+            }
+            assert!(of("system_ns_per_packet").is_some() && of("offered_per_s").is_none());
+            assert_eq!(of("packets_per_batch"), Some(64.0));
+            // A port that waits for its consumer loses nothing.
+            assert_eq!(of("lost_share"), (case != "txpush").then_some(0.0));
+            let shares = [1, 2, 4, 8, 16, 32, 64].map(|packets| {
+                median(rows, case, "sim", size, &format!("batch_{packets}_share")).unwrap()
+            });
+            assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{shares:?}");
+        }
+    }
+    assert!(rows.iter().all(|row| row["params"]["queues"] == 2));
+}
+
+#[test]
+fn what_a_port_loses_is_told() {
+    // More than one core can receive, from a port that does not wait.
+    let port = "sim:1?rate=1Gpps&frames=256";
+    let args = ["sockets", "--port", port, "--case", "rxdrop", "--size", "64"];
+    let ended = bench(&[&args[..], &["--samples", "1", "--seconds", "200ms", "--json"]].concat());
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let of = |metric| median(sockets_rows(&report, 1), "rxdrop", "sim", 64, metric).unwrap();
+    let lost = of("lost_share");
+    assert!(lost > 0.0 && lost < 1.0 && lost == of("lost_ring_full_share"), "{lost}");
+}
+
+#[test]
+fn privileged_sockets_in_a_lab_balance_and_leave_nothing() {
+    if !wirelane_testkit::privileged::require() {
+        return;
+    }
+    let interfaces = || std::fs::read_to_string("/proc/net/dev").unwrap().lines().count();
+    let before = interfaces();
+    let started = std::time::Instant::now();
+    // Longer than a loaded machine keeps a thread waiting.
+    let ended = bench(&[
+        "sockets",
+        "--quick",
+        "--samples",
+        "1",
+        "--seconds",
+        "300ms",
+        "--size",
+        "64",
+        "--json",
+    ]);
+    assert!(ended.status.success(), "{}", ended.stderr);
+    assert!(started.elapsed() < std::time::Duration::from_secs(60));
+    assert_eq!(interfaces(), before);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let rows = sockets_rows(&report, 1);
+    for port in ["packet", "xdp"] {
+        for case in ["rxdrop", "txpush", "l2fwd"] {
+            let of = |metric| median(rows, case, port, 64, metric);
+            assert!(of("packets_per_s").unwrap() > 0.0, "{case} on {port}");
+            if case != "txpush" {
+                assert!(of("offered_per_s").unwrap() > 0.0);
+                let lost = of("lost_share").unwrap();
+                assert!((0.0..=1.0).contains(&lost), "{lost}");
+            }
+            assert!(of("packets_per_system_call").unwrap() > 1.0);
+        }
+    }
+    for mode in ["native", "generic"] {
+        let is_drop = |row: &&Value| row["case"] == "xdp-drop" && row["params"]["mode"] == mode;
+        let metrics = rows.iter().filter(is_drop).map(|row| row["metric"].as_str().unwrap());
+        let metrics: Vec<_> = metrics.collect();
+        assert!(metrics.contains(&"packets_per_s") && !metrics.contains(&"cpu_ns_per_packet"));
+        assert!(rows.iter().any(|row| row["case"] == "rxdrop" && row["params"]["mode"] == mode));
+    }
+    let skipped = report["skipped"].as_array().unwrap();
+    let [zerocopy] = skipped.as_slice() else { panic!("{skipped:?}") };
+    assert_eq!(zerocopy["case"], "xdp-zerocopy");
+    assert!(!zerocopy["reason"].as_str().unwrap().is_empty());
+}
