@@ -192,8 +192,7 @@ impl Plan {
     fn offload(&self, args: &ForwardArgs, position: usize) -> SinkGso {
         let sink = self.specs.get(self.specs.len() - 1 - position);
         let said = sink.and_then(|spec| spec.offloads.gso);
-        let Protocols { tcp, udp } = said.or(args.gso).unwrap_or_default();
-        SinkGso { tcp4: tcp, tcp6: tcp, udp, udp_fragment: false }
+        SinkGso::leaving(said.or(args.gso).unwrap_or_default())
     }
 
     /// Opens the ports, and gives privileges away before a file is created.

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::mask::QueueMask;
 use crate::port::{Control, PortInfo};
+use crate::segment::SinkGso;
 
 /// The control of a port, but for what has no receiving end here.
 pub(super) struct Intake {
@@ -48,6 +49,10 @@ impl Control for Intake {
     fn set_filter(&self, filter: Option<&Filter>) -> Result<()> {
         self.check()?;
         self.inner.set_filter(filter)
+    }
+
+    fn set_offload(&self, offload: SinkGso) -> Result<()> {
+        self.inner.set_offload(offload)
     }
 
     fn stop(&self) {

@@ -37,6 +37,7 @@
 mod control;
 mod offload;
 mod outlet;
+mod switch;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +47,7 @@ use std::time::Duration;
 
 use self::control::Intake;
 use self::outlet::Outlets;
+pub use self::switch::PortSwitches;
 use self::worker::{Ended, Worker};
 use crate::error::{Error, Result};
 use crate::mask::Class;
@@ -109,6 +111,8 @@ pub struct Forward {
     ports: Vec<Box<dyn Port>>,
     monitor: Monitor,
     egresses: Vec<Egresses>,
+    /// By port.
+    switches: Vec<Option<PortSwitches>>,
     crew: Crew<Ended>,
     signals: Arc<Signals>,
 }
@@ -146,12 +150,21 @@ impl Forward {
             ports,
             monitor,
             egresses: Vec::new(),
+            switches: Vec::new(),
             crew: Crew::default(),
             signals: Arc::default(),
         };
         let budget = Arc::new(Budget::new(config.packets));
         let switches = |position: usize| config.switches.get(position).and_then(Option::as_ref);
         let mut jobs = Vec::new();
+        forward.switches = (0..forward.ports.len())
+            .map(|position| {
+                let switches = Arc::clone(switches(position)?);
+                let route = routes.iter().find(|(_, to)| *to == position);
+                let source = route.map(|(from, _)| forward.ports[*from].control());
+                Some(PortSwitches { switches, source })
+            })
+            .collect();
         for (from, to) in routes {
             let mut inputs = std::mem::take(&mut ends[from].0);
             // What the host itself sends is on its way already.
@@ -237,6 +250,11 @@ impl Forward {
             Arc::new(Intake::new(port.control(), port.info(), receives(position)))
         });
         intakes.map(|intake| intake as Arc<dyn Control>).collect()
+    }
+
+    /// What can be switched at each port while it runs; `None` for one that was started without switches.
+    pub fn switches(&self) -> Vec<Option<PortSwitches>> {
+        self.switches.clone()
     }
 
     /// Reads everything that is counted, from any thread.

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::filter::{Engine, Filter};
 use crate::frame::Batch;
 use crate::mask::QueueMask;
-use crate::segment::Sink;
+use crate::segment::{Sink, SinkGso};
 use crate::stats::RxCounters;
 
 /// A port that filters what its backend receives.
@@ -134,6 +134,10 @@ impl Control for Shared {
         *current = engine;
         self.version.fetch_add(1, Ordering::Release);
         Ok(())
+    }
+
+    fn set_offload(&self, offload: SinkGso) -> Result<()> {
+        self.control.set_offload(offload)
     }
 
     fn stop(&self) {

@@ -303,6 +303,17 @@ pub trait Control: Send + Sync {
         filter.map_or(Ok(()), |_| Err(Error::failed("port", cause).help("open it with port::open")))
     }
 
+    /// Replaces [`OpenOptions::offload`]. Frames that are on their way already come as they are. A port
+    /// whose sender leaves nothing to us takes no notice.
+    ///
+    /// # Errors
+    /// It was opened for no frame longer than its MTU, and has no room for any (a usage error, nothing
+    /// changed), or the system refuses.
+    fn set_offload(&self, offload: SinkGso) -> Result<()> {
+        let _ = offload;
+        Ok(())
+    }
+
     /// Lets no more packets in. What is in the rings can still be received, then
     /// [`Readiness::End`] follows.
     fn stop(&self);

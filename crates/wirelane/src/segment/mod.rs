@@ -68,6 +68,8 @@ pub use stats::{
     Bypass, Class, ClassCounters, ClassStats, ReasonStats, Refusal, SegmentCounters, SegmentStats,
 };
 
+use crate::port::Protocols;
+
 /// The longest IP packet, in bytes.
 pub(crate) const MAX_PACKET: usize = 65_535;
 
@@ -96,6 +98,15 @@ pub struct SinkGso {
     pub udp: bool,
     /// [`Gso::UdpFragment`].
     pub udp_fragment: bool,
+}
+
+impl SinkGso {
+    /// What a source may leave to be cut, if these protocols are cut later: one that sends fragments
+    /// makes them itself.
+    pub fn leaving(protocols: Protocols) -> Self {
+        let Protocols { tcp, udp } = protocols;
+        Self { tcp4: tcp, tcp6: tcp, udp, udp_fragment: false }
+    }
 }
 
 impl Sink {

@@ -7,12 +7,13 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
 use wirelane_os::packet::SockFilter;
-use wirelane_os::tun::Tap;
+use wirelane_os::tun::{self, Tap};
 
 use crate::error::{Error, Result};
 use crate::mask::QueueMask;
 use crate::port::packet::program;
 use crate::port::{Control, Spec};
+use crate::segment::SinkGso;
 
 /// The device of one port.
 pub(super) struct Device {
@@ -20,6 +21,8 @@ pub(super) struct Device {
     /// The port, for errors.
     spec: String,
     queues: u16,
+    /// Received frames have room for more than the MTU.
+    takes_long: bool,
     state: Mutex<State>,
     stopped: AtomicBool,
 }
@@ -31,10 +34,16 @@ struct State {
 
 impl Device {
     /// Takes the device over; it gets no packet to us before [`Device::start`].
-    pub(super) fn new(spec: &Spec, tap: Tap, queues: u16, mask: QueueMask) -> Result<Self> {
+    pub(super) fn new(
+        spec: &Spec,
+        tap: Tap,
+        queues: u16,
+        mask: QueueMask,
+        takes_long: bool,
+    ) -> Result<Self> {
         let state = Mutex::new(State { mask: QueueMask::NONE, started: false });
         let spec = spec.to_string();
-        let device = Self { tap, spec, queues, state, stopped: AtomicBool::new(false) };
+        let device = Self { tap, spec, queues, takes_long, state, stopped: AtomicBool::new(false) };
         device.set_mask(mask)?;
         Ok(device)
     }
@@ -96,6 +105,18 @@ impl Device {
     }
 }
 
+/// What the kernel may leave to us. Checksums belong to it: the kernel does not sum what it does not cut.
+pub(super) fn tun_offload(offload: SinkGso) -> tun::Offload {
+    tun::Offload {
+        checksum: offload != SinkGso::default(),
+        tso4: offload.tcp4,
+        tso6: offload.tcp6,
+        tso_ecn: offload.tcp4 || offload.tcp6,
+        uso4: offload.udp,
+        uso6: offload.udp,
+    }
+}
+
 impl Control for Device {
     fn mask(&self) -> QueueMask {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).mask.clone()
@@ -111,6 +132,16 @@ impl Control for Device {
         }
         state.mask = mask;
         Ok(())
+    }
+
+    fn set_offload(&self, offload: SinkGso) -> Result<()> {
+        if offload != SinkGso::default() && !self.takes_long {
+            let cause = "it was opened for frames of its MTU at most";
+            return Err(Error::usage(format!("port '{}'", self.spec), cause)
+                .help("start with what can be switched off, such as --gso"));
+        }
+        let offload = tun_offload(offload);
+        self.tap.set_offload(offload).map_err(|error| Error::os(self.name(), error))
     }
 
     fn stop(&self) {

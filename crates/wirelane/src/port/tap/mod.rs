@@ -76,14 +76,7 @@ impl TapPort {
         let tap = Tap::open(name, usize::from(queues), tap_options)
             .map_err(|error| refused(spec, error))?;
         let os = |error: OsError| refused(spec, error);
-        let offload = tun::Offload {
-            checksum: options.offload != SinkGso::default(),
-            tso4: options.offload.tcp4,
-            tso6: options.offload.tcp6,
-            tso_ecn: options.offload.tcp4 || options.offload.tcp6,
-            uso4: options.offload.udp,
-            uso6: options.offload.udp,
-        };
+        let offload = control::tun_offload(options.offload);
         tap.set_offload(offload).map_err(os)?;
         let mut notes = Vec::new();
         if existed {
@@ -92,7 +85,8 @@ impl TapPort {
         if let Some(mtu) = config.mtu {
             iface::set_mtu(tap.name(), mtu).map_err(os)?;
         }
-        let device = Arc::new(Device::new(spec, tap, queues, options.mask.clone())?);
+        let device =
+            Arc::new(Device::new(spec, tap, queues, options.mask.clone(), offload.checksum)?);
         if !iface::flags(device.name()).map_err(os)?.is_up() {
             iface::up(device.name()).map_err(os)?;
         }

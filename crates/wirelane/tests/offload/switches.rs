@@ -1,0 +1,65 @@
+//! What a switch changes while packets come.
+
+use wirelane_testkit::privileged;
+
+use super::transfer::transfer;
+use super::*;
+
+const BYTES: u64 = 2 << 20;
+
+/// Long frames that were cut, and packets that were merged, during a transfer each way.
+fn during_transfers(world: &World) -> (u64, u64) {
+    let before = world.cut_and_merged();
+    for (l, r) in LEFT.into_iter().zip(RIGHT) {
+        transfer(&world.left, &world.right, r, BYTES, 7);
+        transfer(&world.right, &world.left, l, BYTES, 8);
+    }
+    let after = world.cut_and_merged();
+    (after.0 - before.0, after.1 - before.1)
+}
+
+#[test]
+fn privileged_a_switch_changes_what_is_cut_and_merged() {
+    if !privileged::require() {
+        return;
+    }
+    let world = World::new("packet", 1);
+    let switches = world.forward.switches();
+    let [Some(tap), Some(wire)] = &switches[..] else { panic!("both ports have switches") };
+    let (cut, merged) = during_transfers(&world);
+    assert!(cut > 0 && merged > 0, "{cut} cut, {merged} merged");
+
+    // The stack itself cuts then, and what it has cut is not merged to be cut again.
+    tap.set_gro(Protocols::NONE).unwrap();
+    wire.set_gso(Protocols::NONE).unwrap();
+    wire.set_gro(Protocols { tcp: false, udp: true }).unwrap();
+    assert_eq!(during_transfers(&world), (0, 0));
+
+    wire.set_gso(Protocols { tcp: true, udp: false }).unwrap();
+    let (cut, merged) = during_transfers(&world);
+    assert!(cut > 0 && merged == 0, "{cut} cut, {merged} merged");
+
+    wire.set_gro(Protocols::ALL).unwrap();
+    wire.set_max_burst(4000);
+    let (_, merged) = during_transfers(&world);
+    assert!(merged > 0, "nothing is merged");
+    let outcome = world.finish();
+    assert_eq!(wire.settings().gso(), Protocols { tcp: true, udp: false });
+    drop(outcome);
+}
+
+/// What nothing was prepared for is refused, with what to do.
+#[test]
+fn privileged_a_device_without_room_for_long_frames_stays_so() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let options = OpenOptions { transmit: true, ..OpenOptions::default() };
+    let tap = ns.inside(|| port::open(&"tap:wl-tap".parse().unwrap(), &options)).unwrap();
+    let control = tap.control();
+    control.set_offload(SinkGso::default()).unwrap();
+    let error = control.set_offload(SinkGso::leaving(Protocols::ALL)).unwrap_err();
+    assert_eq!(error.kind(), wirelane::ErrorKind::Usage);
+    assert!(error.to_string().contains("--gso"), "{error}");
+}
