@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use wirelane::QueueSet;
 use wirelane::capture::parse_size;
+use wirelane::port::Protocols;
+use wirelane::{Error, QueueSet};
 
 /// Which packets to select: the three masks of a capture handle.
 #[derive(Args, Clone, Debug)]
@@ -38,6 +39,11 @@ pub(crate) fn switch(text: &str) -> Result<bool, String> {
         "off" => Ok(false),
         _ => Err("write on or off".into()),
     }
+}
+
+/// `tcp`, `udp`, `tcp,udp`, `on` or `off`.
+pub(crate) fn protocols(text: &str) -> Result<Protocols, String> {
+    text.parse().map_err(|error: Error| error.next_step().unwrap_or(error.cause()).to_owned())
 }
 
 /// Bytes, as in `1500`, `64k`, `10M`, `1G` (units of 1024).

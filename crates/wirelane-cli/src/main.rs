@@ -39,7 +39,9 @@ enum Command {
     Lab(commands::lab::Action),
     Mask(commands::mask::MaskArgs),
     Merge(commands::merge::MergeArgs),
+    Offload(commands::offload::OffloadArgs),
     Queues(commands::queues::QueuesArgs),
+    Stats(commands::stats::StatsArgs),
     Verify(commands::verify::VerifyArgs),
 }
 
@@ -62,7 +64,9 @@ fn main() -> ExitCode {
         },
         Command::Mask(args) => commands::mask::run(&args),
         Command::Merge(args) => commands::merge::run(&args),
+        Command::Offload(args) => commands::offload::run(&args),
         Command::Queues(args) => commands::queues::run(&args),
+        Command::Stats(args) => commands::stats::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
     };
     match outcome {

@@ -36,6 +36,11 @@ pub(crate) struct TakeArgs {
 }
 
 impl TakeArgs {
+    /// The filter, as it was written.
+    pub(crate) fn filter(&self) -> Option<&str> {
+        self.filter.as_deref()
+    }
+
     /// Puts them into the options of a port.
     ///
     /// # Errors
@@ -127,6 +132,11 @@ impl Privileges {
         privilege::drop_all(self.user.take().or_else(privilege::sudo_user))?;
         self.dropped = true;
         Ok(())
+    }
+
+    /// Whether they have been given away.
+    pub(crate) fn are_dropped(&self) -> bool {
+        self.dropped
     }
 
     /// Adds what dropped privileges may have to do with a refusal.
@@ -247,7 +257,7 @@ impl Signals {
         &self.0
     }
 
-    fn stop(&self) -> bool {
+    pub(crate) fn stop(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -12,7 +12,7 @@ use wirelane::port::{self, Backend, OpenOptions, Spec};
 use wirelane::{Error, QueueMask, Result, clock};
 
 use crate::args::{self, Masks};
-use crate::control::ControlServer;
+use crate::control::{ControlServer, Served, Subject};
 use crate::output::{self, summary::Summary};
 use crate::session::{self, Privileges, SessionArgs, Signals, TakeArgs};
 
@@ -95,13 +95,17 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     if !args.session.quiet {
         session::announce("capturing on", capture.info());
     }
-    let control = ControlServer::start(capture.control(), capture.info().queues.len());
-    if let Err(error) = &control {
-        output::line(format_args!("note: masks cannot be changed while this runs: {error}"));
-    }
+    let control = ControlServer::start(Subject {
+        command: "capture",
+        started,
+        monitor: capture.monitor(),
+        ports: vec![Served::new(capture.control(), args.take.filter())],
+        dropped_privileges: privileges.are_dropped(),
+    });
     session::watch(&capture, &args.session, &signals, started);
-    let outcome = capture.join();
+    // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
+    let outcome = capture.join();
     let summary = Summary::of_capture(&outcome, started.elapsed(), clock::process_cpu());
     if !args.session.quiet {
         summary.print();

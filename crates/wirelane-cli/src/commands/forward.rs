@@ -14,6 +14,7 @@ use wirelane::{Error, QueueMask, QueueSet, Result, clock};
 
 use super::capture::is_input;
 use crate::args;
+use crate::control::{ControlServer, Served, Subject};
 use crate::output::{self, summary::Summary};
 use crate::session::{self, Privileges, SessionArgs, Signals, TakeArgs};
 
@@ -61,13 +62,13 @@ pub(crate) struct ForwardArgs {
     /// udp or both (on). A TAP device then sends frames of up to 64 KB. For one port:
     /// PORT?gso=PROTOCOLS&gso_max=BYTES
     #[arg(long, value_name = "PROTOCOLS", num_args = 0..=1, default_missing_value = "on",
-          require_equals = true, value_parser = protocols)]
+          require_equals = true, value_parser = args::protocols)]
     gso: Option<Protocols>,
     /// Merge packets of a flow that follow each other, as soon as they are received: tcp, udp or both
     /// (on). A TAP device gets frames of up to 64 KB; for a port that takes none they are cut again. For one
     /// port: PORT?gro=PROTOCOLS
     #[arg(long, value_name = "PROTOCOLS", num_args = 0..=1, default_missing_value = "on",
-          require_equals = true, value_parser = protocols)]
+          require_equals = true, value_parser = args::protocols)]
     gro: Option<Protocols>,
     /// Receive ring per queue, in bytes
     #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Machine")]
@@ -91,6 +92,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
     let mut privileges = Privileges::new(&args.session)?;
     let placement = args.session.placement()?;
     let ports = plan.open(args, &placement, &mut privileges)?;
+    let switches = plan.switches(args);
     let config = ForwardConfig {
         one_way: plan.one_way,
         swap: args.swap,
@@ -98,7 +100,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
         choice: args.tx_choice,
         packets: args.session.count,
         placement,
-        switches: plan.switches(args),
+        switches: switches.clone(),
     };
     let forward = Forward::start(ports, &config).map_err(|error| privileges.explain(error))?;
     let started = Instant::now();
@@ -110,7 +112,18 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
         };
         forward.ports().zip(doing).for_each(|(info, doing)| session::announce(doing, info));
     }
+    let served =
+        |(control, switches)| Served::new(control, args.take.filter()).with_switches(switches);
+    let control = ControlServer::start(Subject {
+        command: "forward",
+        started,
+        monitor: forward.monitor(),
+        ports: forward.controls().into_iter().zip(switches).map(served).collect(),
+        dropped_privileges: privileges.are_dropped(),
+    });
     session::watch(&forward, &args.session, &signals, started);
+    // Nobody looks any more when the ends of the queues are taken down.
+    drop(control);
     let outcome = forward.join();
     let summary = Summary::of_forward(&outcome, started.elapsed(), clock::process_cpu());
     if !args.session.quiet {
@@ -265,10 +278,6 @@ fn discipline(text: &str) -> Result<QdiscSpec, String> {
         let help = error.next_step().map(|help| format!("; {help}")).unwrap_or_default();
         format!("{}{help}", error.cause())
     })
-}
-
-fn protocols(text: &str) -> Result<Protocols, String> {
-    text.parse().map_err(|error: Error| error.next_step().unwrap_or(error.cause()).to_owned())
 }
 
 fn choice(text: &str) -> Result<Choice, String> {

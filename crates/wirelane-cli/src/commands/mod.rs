@@ -7,5 +7,7 @@ pub(crate) mod forward;
 pub(crate) mod lab;
 pub(crate) mod mask;
 pub(crate) mod merge;
+pub(crate) mod offload;
 pub(crate) mod queues;
+pub(crate) mod stats;
 pub(crate) mod verify;

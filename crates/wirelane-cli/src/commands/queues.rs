@@ -8,6 +8,8 @@ use serde::Serialize;
 use wirelane::Error;
 use wirelane::inspect::{self, CpuList, InterfaceQueues, Ring, Rss, Service};
 
+use crate::output::table::Table;
+
 /// Show queue counts, ring sizes, CPU affinity, steering and RSS of an interface.
 ///
 /// Without an interface, list all interfaces of this network namespace. What the driver does not tell is "unknown". Nothing is
@@ -242,41 +244,6 @@ fn line(out: &mut String, label: &str, value: &str) {
     let _ = writeln!(out, "{}", format!("{label:<11}{value}").trim_end());
 }
 
-/// Text in columns, each as wide as its widest cell and aligned to the left.
-struct Table {
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    fn new(head: &[&str]) -> Table {
-        Table { rows: vec![head.iter().map(|cell| (*cell).to_owned()).collect()] }
-    }
-
-    fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        let printable = |c: char| if c.is_control() { '?' } else { c };
-        self.rows
-            .push(cells.into_iter().map(|cell| cell.chars().map(printable).collect()).collect());
-    }
-}
-
-impl Display for Table {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..columns)
-            .map(|column| {
-                let cells = self.rows.iter().filter_map(|row| row.get(column));
-                cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-            })
-            .collect();
-        for row in &self.rows {
-            let cells: Vec<_> =
-                row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-            writeln!(f, "{}", cells.join("  ").trim_end())?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -325,13 +292,6 @@ rss table   0:  0  1  2  3  4  5  6  7  8  9 10 11  0  1  2  3
            16:  4  5  6  7  8  9 10 11  0  1  2  3  4  5  6  7
 ";
         assert_eq!(out, expected);
-    }
-
-    #[test]
-    fn columns_are_aligned() {
-        let mut table = Table::new(&["a", "bb"]);
-        table.row(["long".to_owned(), "x\x1b[2J".to_owned()]);
-        assert_eq!(table.to_string(), "a     bb\nlong  x?[2J\n");
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 pub(crate) mod figures;
 pub(crate) mod progress;
+pub(crate) mod statistics;
 pub(crate) mod summary;
+pub(crate) mod table;
 
 use std::fmt::Arguments;
 use std::io::{self, Write as _};
@@ -41,6 +43,11 @@ pub(crate) fn scaled(value: f64) -> String {
         }
     }
     format!("{value:.0} ")
+}
+
+/// Foreign text for a terminal, on one line.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// A counter, or `unknown`.

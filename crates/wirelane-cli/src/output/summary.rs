@@ -6,6 +6,7 @@ use serde::Serialize;
 use wirelane::capture::live::CaptureOutcome;
 use wirelane::clock::CpuTime;
 use wirelane::forward::ForwardOutcome;
+use wirelane::monitor::Reading;
 use wirelane::port::{FrameCounts, PortInfo};
 use wirelane::qdisc::QdiscStats;
 use wirelane::segment::{CoalesceStats, SegmentStats};
@@ -22,6 +23,17 @@ pub(crate) struct Summary {
     version: &'static str,
     elapsed_s: f64,
     ports: Vec<PortInfo>,
+    #[serde(flatten)]
+    counts: Counts,
+    frames: Frames,
+    order: Option<Order>,
+    cpu: Cpu,
+    errors: Vec<String>,
+}
+
+/// What was counted: in a summary at the end, and in the statistics of a running command.
+#[derive(Serialize)]
+pub(crate) struct Counts {
     queues: Vec<QueueStats>,
     /// Of a command that sends.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -36,10 +48,6 @@ pub(crate) struct Summary {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     gro: Vec<Coalesced>,
     totals: Totals,
-    frames: Frames,
-    order: Option<Order>,
-    cpu: Cpu,
-    errors: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -95,10 +103,17 @@ struct Order {
     lateness_ms: u64,
 }
 
+/// CPU time of the process.
 #[derive(Serialize)]
-struct Cpu {
+pub(crate) struct Cpu {
     user_s: f64,
     system_s: f64,
+}
+
+impl From<CpuTime> for Cpu {
+    fn from(cpu: CpuTime) -> Self {
+        Self { user_s: cpu.user.as_secs_f64(), system_s: cpu.system.as_secs_f64() }
+    }
 }
 
 /// What went wrong, in words. A reader that went away is a clean end.
@@ -107,14 +122,45 @@ fn failures(errors: &[Error]) -> Vec<String> {
     failed.map(ToString::to_string).collect()
 }
 
+impl Counts {
+    /// Rows and totals of a reading.
+    pub(crate) fn of(reading: Reading) -> Self {
+        let Reading { queues, tx, qdiscs, gso, gro, written } = reading;
+        let sum = |of: fn(&QueueStats) -> Option<u64>| queues.iter().map(of).sum::<Option<u64>>();
+        let totals = Totals {
+            received: sum(|queue| queue.received),
+            merged: queues.iter().map(|queue| queue.merged).sum(),
+            filtered: sum(|queue| queue.filtered),
+            delivered: queues.iter().map(|queue| queue.packets).sum(),
+            written,
+            written_bytes: None,
+            files: None,
+            sent: tx.iter().map(|tx| tx.packets).sum(),
+            dropped: sum(|queue| queue.dropped.total()),
+        };
+        let discipline = |(port, queue, stats)| Discipline { port, queue, stats };
+        let segmented = |(port, queue, stats)| Segmented { port, queue, stats };
+        let coalesced = |(port, queue, stats)| Coalesced { port, queue, stats };
+        Self {
+            queues,
+            tx,
+            qdiscs: qdiscs.into_iter().map(discipline).collect(),
+            gso: gso.into_iter().map(segmented).collect(),
+            gro: gro.into_iter().map(coalesced).collect(),
+            totals,
+        }
+    }
+}
+
 impl Summary {
     /// What a capture came to.
     pub(crate) fn of_capture(outcome: &CaptureOutcome, elapsed: Duration, cpu: CpuTime) -> Self {
-        let mut summary = Self::new("capture", elapsed, cpu, &outcome.queues, outcome.frames);
+        let reading = Reading { queues: outcome.queues.clone(), ..Reading::default() };
+        let mut summary = Self::new("capture", elapsed, cpu, reading, outcome.frames);
         summary.ports.push(outcome.port.clone());
         summary.errors = failures(&outcome.errors);
         if let Some(written) = outcome.written {
-            let totals = &mut summary.totals;
+            let totals = &mut summary.counts.totals;
             totals.written = Some(written.packets);
             totals.written_bytes = Some(written.bytes);
             totals.files = Some(written.files);
@@ -126,71 +172,42 @@ impl Summary {
 
     /// What forwarding came to.
     pub(crate) fn of_forward(outcome: &ForwardOutcome, elapsed: Duration, cpu: CpuTime) -> Self {
-        let mut summary = Self::new("forward", elapsed, cpu, &outcome.queues, outcome.frames);
+        let reading = Reading {
+            queues: outcome.queues.clone(),
+            tx: outcome.tx.clone(),
+            qdiscs: outcome.qdiscs.clone(),
+            gso: outcome.gso.clone(),
+            gro: outcome.gro.clone(),
+            written: None,
+        };
+        let mut summary = Self::new("forward", elapsed, cpu, reading, outcome.frames);
         summary.ports.clone_from(&outcome.ports);
         summary.errors = failures(&outcome.errors);
-        summary.totals.sent = outcome.tx.iter().map(|tx| tx.packets).sum();
-        summary.tx.clone_from(&outcome.tx);
-        let discipline = |(port, queue, stats): &(usize, u16, QdiscStats)| Discipline {
-            port: *port,
-            queue: *queue,
-            stats: stats.clone(),
-        };
-        summary.qdiscs = outcome.qdiscs.iter().map(discipline).collect();
-        let segmented = |(port, queue, stats): &(usize, u16, SegmentStats)| Segmented {
-            port: *port,
-            queue: *queue,
-            stats: stats.clone(),
-        };
-        summary.gso = outcome.gso.iter().map(segmented).collect();
-        let coalesced = |(port, queue, stats): &(usize, Option<u16>, CoalesceStats)| Coalesced {
-            port: *port,
-            queue: *queue,
-            stats: stats.clone(),
-        };
-        summary.gro = outcome.gro.iter().map(coalesced).collect();
         summary
     }
 
-    /// What is common to all; nothing was written or sent.
+    /// What is common to all.
     fn new(
         command: &'static str,
         elapsed: Duration,
         cpu: CpuTime,
-        queues: &[QueueStats],
+        reading: Reading,
         frames: FrameCounts,
     ) -> Self {
-        let sum = |of: fn(&QueueStats) -> Option<u64>| queues.iter().map(of).sum::<Option<u64>>();
-        let totals = Totals {
-            received: sum(|queue| queue.received),
-            merged: queues.iter().map(|queue| queue.merged).sum(),
-            filtered: sum(|queue| queue.filtered),
-            delivered: queues.iter().map(|queue| queue.packets).sum(),
-            written: None,
-            written_bytes: None,
-            files: None,
-            sent: 0,
-            dropped: sum(|queue| queue.dropped.total()),
-        };
         Self {
             schema: "wirelane.summary/1",
             command,
             version: env!("CARGO_PKG_VERSION"),
             elapsed_s: elapsed.as_secs_f64(),
             ports: Vec::new(),
-            queues: queues.to_vec(),
-            tx: Vec::new(),
-            qdiscs: Vec::new(),
-            gso: Vec::new(),
-            gro: Vec::new(),
-            totals,
+            counts: Counts::of(reading),
             frames: Frames {
                 pool: frames.pool,
                 free: frames.free + frames.fill,
                 leaked: frames.held(),
             },
             order: None,
-            cpu: Cpu { user_s: cpu.user.as_secs_f64(), system_s: cpu.system.as_secs_f64() },
+            cpu: cpu.into(),
             errors: Vec::new(),
         }
     }
@@ -205,7 +222,7 @@ impl Summary {
         self.print_qdiscs();
         self.print_gso();
         self.print_gro();
-        let totals = &self.totals;
+        let totals = &self.counts.totals;
         let rate = |count: u64| scaled(count as f64 / self.elapsed_s.max(1e-9));
         line(format_args!(
             "{} received, {} delivered, {} dropped in {:.3} s ({}packet/s)",
@@ -215,8 +232,8 @@ impl Summary {
             self.elapsed_s,
             rate(totals.delivered)
         ));
-        if !self.tx.is_empty() {
-            let errors: u64 = self.tx.iter().map(|tx| tx.errors).sum();
+        if !self.counts.tx.is_empty() {
+            let errors: u64 = self.counts.tx.iter().map(|tx| tx.errors).sum();
             line(format_args!("{} sent, {errors} could not be sent", totals.sent));
         }
         if let (Some(packets), Some(bytes), Some(files)) =
@@ -255,23 +272,24 @@ impl Summary {
             _ => ("writer", |queue| queue.dropped.writer),
         };
         let header = ["queue", "received", "delivered", "bytes", "kernel", "ring_full", last];
-        let rows = self.queues.iter().filter(|queue| queue.received != Some(0)).map(|queue| {
-            [
-                self.name(queue.port, queue.class, queue.queue),
-                counter(queue.received),
-                queue.packets.to_string(),
-                counter(queue.bytes),
-                counter(queue.dropped.kernel),
-                counter(queue.dropped.ring_full),
-                counter(lost(queue)),
-            ]
-        });
+        let rows =
+            self.counts.queues.iter().filter(|queue| queue.received != Some(0)).map(|queue| {
+                [
+                    self.name(queue.port, queue.class, queue.queue),
+                    counter(queue.received),
+                    queue.packets.to_string(),
+                    counter(queue.bytes),
+                    counter(queue.dropped.kernel),
+                    counter(queue.dropped.ring_full),
+                    counter(lost(queue)),
+                ]
+            });
         table(header, rows.collect());
     }
 
     fn print_tx(&self) {
         let header = ["queue", "sent", "bytes", "errors"];
-        let used = self.tx.iter().filter(|tx| tx.packets + tx.errors > 0);
+        let used = self.counts.tx.iter().filter(|tx| tx.packets + tx.errors > 0);
         let rows = used.map(|tx| {
             let name = self.name(tx.port, "tx", Some(tx.queue));
             [name, tx.packets.to_string(), tx.bytes.to_string(), tx.errors.to_string()]
@@ -280,7 +298,7 @@ impl Summary {
     }
 
     fn print_gso(&self) {
-        for Segmented { port, queue, stats } in &self.gso {
+        for Segmented { port, queue, stats } in &self.counts.gso {
             for class in &stats.classes {
                 line(format_args!(
                     "port {port} queue {queue}: {} of {} to {} {} of {} to {} bytes, {}B",
@@ -301,7 +319,7 @@ impl Summary {
     }
 
     fn print_gro(&self) {
-        for Coalesced { port, queue, stats } in &self.gro {
+        for Coalesced { port, queue, stats } in &self.counts.gro {
             let queue = self.name(*port, if queue.is_some() { "rx" } else { "other" }, *queue);
             for class in &stats.classes {
                 line(format_args!(
@@ -318,7 +336,7 @@ impl Summary {
     }
 
     fn print_qdiscs(&self) {
-        let Some(first) = self.qdiscs.first() else { return };
+        let Some(first) = self.counts.qdiscs.first() else { return };
         let header = [
             first.stats.discipline.as_str(),
             "queued",
@@ -328,7 +346,7 @@ impl Summary {
             "purged",
             "requeued",
         ];
-        let rows = self.qdiscs.iter().map(|row| {
+        let rows = self.counts.qdiscs.iter().map(|row| {
             let QdiscStats { enqueued, bypassed, dropped, requeued, .. } = &row.stats;
             let name = self.name(row.port, "tx", Some(row.queue));
             let (packets, bytes) = (dropped.limit_packets, dropped.limit_bytes);

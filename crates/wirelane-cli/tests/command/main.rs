@@ -5,6 +5,7 @@
 mod shared;
 
 mod bad_input;
+mod control;
 mod filter;
 mod full_disk;
 mod json;

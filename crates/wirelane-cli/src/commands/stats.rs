@@ -1,0 +1,136 @@
+//! `wirelane stats`: the counters of a running command.
+
+use std::io::{self, Write as _};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::Value;
+use wirelane::{Error, Result};
+
+use crate::args;
+use crate::control::request::{Identity, Request};
+use crate::control::{self, Session};
+use crate::output;
+use crate::output::statistics::Statistics;
+use crate::output::table::Table;
+use crate::session::Signals;
+
+/// Show the counters of a running capture or forwarding.
+///
+/// Per port and queue: what was received, filtered, dropped and why, sent, queued, cut into segments and why
+/// not, and where the frames are. The process is not disturbed: its counters are read where they are. Without
+/// PID it is the only one that runs, or a list of those that do.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct StatsArgs {
+    /// Process id of the command
+    #[arg(value_name = "PID")]
+    pid: Option<u32>,
+    /// Show rates, every TIME (1s, 500ms), until ^C or the end of the process
+    #[arg(short = 'i', long, value_name = "TIME", value_parser = args::duration)]
+    interval: Option<Duration>,
+    /// End after N times
+    #[arg(short = 'c', long, value_name = "N", value_parser = args::count, requires = "interval")]
+    count: Option<u64>,
+    /// Print one JSON object (schema wirelane.stats/1), with --interval one on each line
+    #[arg(long)]
+    json: bool,
+}
+
+/// How soon a signal is noticed.
+const MOMENT: Duration = Duration::from_millis(50);
+
+/// Runs the command.
+///
+/// # Errors
+/// There is no such command, or it does not answer.
+pub(crate) fn run(args: &StatsArgs) -> Result<()> {
+    let pid = match args.pid {
+        Some(pid) => pid,
+        None => match control::sessions().as_slice() {
+            [] => {
+                let cause = "no `wirelane capture` or `wirelane forward` of this user is running";
+                return Err(Error::failed("stats", cause).help("root sees those of all users"));
+            }
+            [session] => session.pid,
+            several => return list(several, args.json),
+        },
+    };
+    let now: Value = control::ask(pid, &Request::Statistics)?;
+    match args.interval {
+        Some(interval) => watch(args, pid, interval, now),
+        None => show(&Statistics { now: &now, before: None }, args.json),
+    }
+}
+
+/// Shows what changes, again and again.
+fn watch(args: &StatsArgs, pid: u32, interval: Duration, mut before: Value) -> Result<()> {
+    let signals = Signals::register()?;
+    let mut next = Instant::now() + interval;
+    let mut left = args.count.unwrap_or(u64::MAX);
+    while left > 0 {
+        loop {
+            let pause = next.saturating_duration_since(Instant::now()).min(MOMENT);
+            if signals.stop() {
+                return Ok(());
+            }
+            if pause.is_zero() {
+                break;
+            }
+            std::thread::sleep(pause);
+        }
+        // A machine that was busy is no reason to hurry afterwards.
+        next = (next + interval).max(Instant::now());
+        let now: Value = match control::ask(pid, &Request::Statistics) {
+            Ok(now) => now,
+            Err(_) if !control::listens(pid) => {
+                output::line(format_args!("process {pid} has ended"));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        show(&Statistics { now: &now, before: Some(&before) }, args.json)?;
+        before = now;
+        left -= 1;
+    }
+    Ok(())
+}
+
+fn show(statistics: &Statistics<'_>, json: bool) -> Result<()> {
+    if json { output::json(&statistics.json()) } else { print(&statistics.text()) }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    sessions: Vec<Row<'a>>,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    pid: u32,
+    #[serde(flatten)]
+    identity: &'a Identity,
+}
+
+/// The commands that run.
+fn list(sessions: &[Session], json: bool) -> Result<()> {
+    if json {
+        let rows = sessions.iter().map(|Session { pid, identity }| Row { pid: *pid, identity });
+        let sessions = rows.collect();
+        return output::json(&Document { schema: "wirelane.sessions/1", sessions });
+    }
+    let mut table = Table::new(&["pid", "command", "since", "ports"]);
+    for Session { pid, identity } in sessions {
+        let since = format!("{:.0} s", identity.elapsed_s);
+        table.row([pid.to_string(), identity.command.clone(), since, identity.ports.join(" ")]);
+    }
+    print(&format!("{table}choose one: wirelane stats PID\n"))
+}
+
+fn print(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| Error::io("standard output", "write", error))
+}

@@ -1,0 +1,143 @@
+//! Lines of bounded length over a socket, in bounded time.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// Longest request, in bytes. The longest that means anything is a filter.
+pub(super) const REQUEST: usize = 64 << 10;
+/// Longest reply: thousands of queues, each with every counter there is.
+pub(super) const REPLY: usize = 64 << 20;
+/// How long a conversation may take, whatever either side does. Nobody else waits meanwhile.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A socket on which everything has to be said in time.
+pub(super) struct Lines<'a> {
+    stream: &'a UnixStream,
+    until: Instant,
+}
+
+impl<'a> Lines<'a> {
+    /// The time begins now.
+    pub(super) fn new(stream: &'a UnixStream) -> Self {
+        Self::within(stream, PATIENCE)
+    }
+
+    fn within(stream: &'a UnixStream, patience: Duration) -> Self {
+        Self { stream, until: Instant::now() + patience }
+    }
+
+    /// The next line, without its end. What comes behind it is left alone.
+    ///
+    /// # Errors
+    /// `InvalidData` if it is longer than `longest`, `UnexpectedEof` if it has no end, `TimedOut`.
+    pub(super) fn read(&mut self, longest: usize) -> io::Result<Vec<u8>> {
+        let (mut line, mut part) = (Vec::new(), [0; 16 << 10]);
+        loop {
+            self.stream.set_read_timeout(Some(self.left()?))?;
+            let n = match self.stream.read(&mut part) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(n) => n,
+                Err(error) => {
+                    again(error)?;
+                    continue;
+                }
+            };
+            let new = part.get(..n).unwrap_or_default();
+            let end = new.iter().position(|byte| *byte == b'\n');
+            line.extend_from_slice(new.get(..end.unwrap_or(n)).unwrap_or_default());
+            if line.len() > longest {
+                let cause = format!("a line is longer than {longest} bytes");
+                return Err(io::Error::new(ErrorKind::InvalidData, cause));
+            }
+            if end.is_some() {
+                return Ok(line);
+            }
+        }
+    }
+
+    /// Writes a line. `text` holds no line break: JSON escapes them.
+    ///
+    /// # Errors
+    /// The other side is gone, or does not read: `TimedOut`.
+    pub(super) fn write(&mut self, mut text: Vec<u8>) -> io::Result<()> {
+        text.push(b'\n');
+        let mut rest = text.as_slice();
+        while !rest.is_empty() {
+            self.stream.set_write_timeout(Some(self.left()?))?;
+            match self.stream.write(rest) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(n) => rest = rest.get(n..).unwrap_or_default(),
+                Err(error) => again(error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The time that is left. A socket takes no time of zero for a timeout.
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+    }
+}
+
+/// Whether to try once more: how much time is left decides it, not the socket.
+fn again(error: io::Error) -> io::Result<()> {
+    match error.kind() {
+        ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut => Ok(()),
+        _ => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn lines_of_any_length_up_to_the_limit() {
+        for length in [0, 1, 5, REQUEST - 1, REQUEST] {
+            let (a, b) = UnixStream::pair().unwrap();
+            let writer = thread::spawn(move || Lines::new(&a).write(vec![b'x'; length]));
+            assert_eq!(Lines::new(&b).read(REQUEST).unwrap(), vec![b'x'; length]);
+            writer.join().unwrap().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_or_has_no_end() {
+        let (a, b) = UnixStream::pair().unwrap();
+        // No more than the socket holds, so that nobody has to read it.
+        (&a).write_all(&[b'x'; 101]).unwrap();
+        let error = Lines::new(&b).read(100).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
+        assert_eq!(error.to_string(), "a line is longer than 100 bytes");
+        (&a).write_all(b"y").unwrap();
+        drop(a);
+        assert_eq!(Lines::new(&b).read(100).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn whoever_dawdles_is_not_waited_for() {
+        fn brief(stream: &UnixStream) -> Lines<'_> {
+            Lines::within(stream, Duration::from_millis(20))
+        }
+        let (a, b) = UnixStream::pair().unwrap();
+        // A byte now and then does not prolong it.
+        let drip = thread::spawn(move || {
+            for _ in 0..1000 {
+                thread::sleep(Duration::from_millis(5));
+                if (&a).write_all(b"x").is_err() {
+                    return;
+                }
+            }
+        });
+        assert_eq!(brief(&b).read(REQUEST).unwrap_err().kind(), ErrorKind::TimedOut);
+        drop(b);
+        drip.join().unwrap();
+        // And a reply that nobody reads is given up.
+        let (a, _b) = UnixStream::pair().unwrap();
+        let error = brief(&a).write(vec![b'x'; 8 << 20]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+    }
+}

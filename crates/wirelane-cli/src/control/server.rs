@@ -1,0 +1,185 @@
+//! The side that answers: in the running command.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, ErrorKind};
+use std::net::Shutdown;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use wirelane::{Error, Result, privilege};
+
+use super::directory;
+use super::line::{Lines, REQUEST};
+use super::request::{Refusal, Reply, Request};
+use super::subject::Subject;
+use crate::output;
+
+/// Most conversations at once.
+const MOST: usize = 32;
+/// How long to wait for descriptors or memory, if the system has none left for a conversation.
+const RECOVERY: Duration = Duration::from_millis(50);
+
+/// Answers requests while it lives.
+pub(crate) struct ControlServer {
+    path: PathBuf,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ControlServer {
+    /// Listens on the socket of this process. If that cannot be, it says so: the command does not depend on it.
+    pub(crate) fn start(subject: Subject) -> Option<Self> {
+        let server = Self::listen(subject);
+        if let Err(error) = &server {
+            let what = "note: nothing can be asked or changed while this runs";
+            output::line(format_args!("{what}: {error}"));
+        }
+        server.ok()
+    }
+
+    fn listen(subject: Subject) -> Result<Self> {
+        let directory = directory(privilege::uid());
+        let failed = |error| Error::io(directory.display().to_string(), "bind", error);
+        prepare(&directory).map_err(failed)?;
+        let path = directory.join(format!("{}.sock", std::process::id()));
+        // A process of the same number may have been killed.
+        let _ = fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).map_err(failed)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let reception =
+            Reception { subject: Arc::new(subject), stop: Arc::clone(&stop), guests: Vec::new() };
+        let thread = thread::Builder::new()
+            .name("wl-control".into())
+            .spawn(move || reception.run(&listener))
+            .map_err(failed)?;
+        Ok(Self { path, stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for ControlServer {
+    /// Ends all conversations, so that nothing of the subject is in use afterwards.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        // Wakes the thread; if that fails it sleeps on, and ends with the process.
+        let woken = UnixStream::connect(&self.path).is_ok();
+        if let Some(thread) = self.thread.take().filter(|_| woken) {
+            let _ = thread.join();
+        }
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Lets requests in.
+struct Reception {
+    subject: Arc<Subject>,
+    stop: Arc<AtomicBool>,
+    guests: Vec<Guest>,
+}
+
+/// A conversation that takes place.
+struct Guest {
+    stream: UnixStream,
+    thread: JoinHandle<()>,
+}
+
+impl Reception {
+    fn run(mut self, listener: &UnixListener) {
+        loop {
+            let connection = listener.accept();
+            if self.stop.load(Ordering::Acquire) {
+                break;
+            }
+            self.guests.retain(|guest| !guest.thread.is_finished());
+            match connection.and_then(|(stream, _)| self.admit(stream)) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // One bad conversation is no reason to stop listening.
+                Err(_) => thread::sleep(RECOVERY),
+            }
+        }
+        for guest in self.guests {
+            let _ = guest.stream.shutdown(Shutdown::Both);
+            let _ = guest.thread.join();
+        }
+    }
+
+    fn admit(&mut self, stream: UnixStream) -> io::Result<()> {
+        if self.guests.len() >= MOST {
+            let error = Error::failed("control", format!("{MOST} others are asking already"));
+            // There is room for this in any socket that nothing was written to.
+            let _ = reply(&mut Lines::new(&stream), Err(error.help("ask again")));
+            return Ok(());
+        }
+        let (ours, subject) = (stream.try_clone()?, Arc::clone(&self.subject));
+        let thread = thread::Builder::new().name("wl-answer".into()).spawn(move || {
+            // Whoever went away in the middle of it misses an answer.
+            let _ = converse(&stream, &subject);
+            // The reception still has the socket: nobody is to go on writing into it.
+            let _ = stream.shutdown(Shutdown::Both);
+        })?;
+        self.guests.push(Guest { stream: ours, thread });
+        Ok(())
+    }
+}
+
+/// One request, one reply.
+fn converse(stream: &UnixStream, subject: &Subject) -> io::Result<()> {
+    let mut lines = Lines::new(stream);
+    if !is_welcome(stream) {
+        let error = Error::failed("control", "only the user of this process, and root, may ask");
+        return reply(&mut lines, Err(error));
+    }
+    let outcome = match lines.read(REQUEST) {
+        Ok(line) => Request::parse(&line).and_then(|request| subject.answer(request)),
+        Err(error) if error.kind() == ErrorKind::InvalidData => {
+            Err(Error::usage("request", error.to_string()))
+        }
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+            Err(Error::usage("request", "it has no end").help("end the line"))
+        }
+        Err(error) => return Err(error),
+    };
+    reply(&mut lines, outcome)
+}
+
+/// Whether the other end may ask. The directory keeps others out already.
+fn is_welcome(stream: &UnixStream) -> bool {
+    privilege::peer(stream).is_ok_and(|peer| peer.uid == 0 || peer.uid == privilege::uid())
+}
+
+fn reply(lines: &mut Lines<'_>, outcome: Result<serde_json::Value>) -> io::Result<()> {
+    let reply = match outcome {
+        Ok(value) => Reply::Done(value),
+        Err(error) => Reply::Refused(Refusal::from(&error)),
+    };
+    lines.write(serde_json::to_vec(&reply)?)
+}
+
+/// Makes the directory, ours alone, and takes out what killed processes left.
+fn prepare(directory: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let metadata = fs::symlink_metadata(directory)?;
+    let ours = metadata.uid() == privilege::uid();
+    if !metadata.is_dir() || !ours || metadata.permissions().mode() & 0o077 != 0 {
+        return Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            "the directory is not this user's alone",
+        ));
+    }
+    for entry in fs::read_dir(directory)?.flatten() {
+        let path = entry.path();
+        let pid = path.file_stem().and_then(|stem| stem.to_str());
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            let _ = fs::remove_file(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! What `wirelane stats` shows: schema `wirelane.stats/1`, of the family of the summary.
+
+use serde::Serialize;
+use wirelane::clock;
+use wirelane::port::{FrameCounts, PortInfo};
+
+use super::request::{Offloading, Selected};
+use super::subject::Subject;
+use crate::output::summary::{Counts, Cpu};
+
+/// A reading of a running command.
+#[derive(Serialize)]
+pub(super) struct Document {
+    schema: &'static str,
+    command: &'static str,
+    version: &'static str,
+    pid: u32,
+    elapsed_s: f64,
+    ports: Vec<Port>,
+    #[serde(flatten)]
+    counts: Counts,
+    frames: Frames,
+    cpu: Cpu,
+}
+
+/// A port, and what can be changed at it.
+#[derive(Serialize)]
+struct Port {
+    #[serde(flatten)]
+    info: PortInfo,
+    /// If anything is received from it.
+    selected: Option<Selected>,
+    /// If anything can be cut or merged at it.
+    offload: Option<Offloading>,
+    frames: Frames,
+}
+
+/// Where frames are. `free + fill + rx + held + tx + completion = pool`.
+#[derive(Serialize)]
+struct Frames {
+    #[serde(flatten)]
+    counts: FrameCounts,
+    /// With the program: received and not yet given back.
+    held: u64,
+}
+
+impl Document {
+    pub(super) fn new(subject: &Subject) -> Self {
+        let elapsed = subject.started.elapsed();
+        let reading = subject.monitor.read();
+        let receives = |position| reading.queues.iter().any(|queue| queue.port == position);
+        let (frames, mut sum) = (subject.monitor.frames(), FrameCounts::default());
+        frames.iter().for_each(|port| sum += *port);
+        let infos = subject.monitor.ports().iter().zip(frames).enumerate();
+        let port = |(position, (info, frames)): (usize, (&PortInfo, FrameCounts))| Port {
+            info: info.clone(),
+            selected: (subject.ports.get(position).filter(|_| receives(position)))
+                .map(|port| port.selected(position)),
+            offload: subject.ports.get(position).and_then(|port| port.offloading(position)),
+            frames: Frames::of(frames),
+        };
+        Self {
+            schema: "wirelane.stats/1",
+            command: subject.command,
+            version: env!("CARGO_PKG_VERSION"),
+            pid: std::process::id(),
+            elapsed_s: elapsed.as_secs_f64(),
+            ports: infos.map(port).collect(),
+            counts: Counts::of(reading),
+            frames: Frames::of(sum),
+            cpu: clock::process_cpu().into(),
+        }
+    }
+}
+
+impl Frames {
+    fn of(counts: FrameCounts) -> Self {
+        Self { counts, held: counts.held() }
+    }
+}

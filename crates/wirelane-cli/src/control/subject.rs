@@ -1,0 +1,193 @@
+//! What requests are about: the ports of this process, and what is counted.
+
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use serde::Serialize;
+use serde_json::Value;
+use wirelane::filter::Filter;
+use wirelane::monitor::Monitor;
+use wirelane::port::{Control, Protocols, Switches};
+use wirelane::{Error, Result};
+
+use super::request::{Expression, Identity, Offload, Offloading, Request, Select, Selected};
+use super::statistics;
+
+/// A running command.
+pub(crate) struct Subject {
+    pub(crate) command: &'static str,
+    pub(crate) started: Instant,
+    pub(crate) monitor: Monitor,
+    /// By position.
+    pub(crate) ports: Vec<Served>,
+    /// Whether the process has given its privileges away.
+    pub(crate) dropped_privileges: bool,
+}
+
+/// What can be changed at one port.
+pub(crate) struct Served {
+    control: Arc<dyn Control>,
+    switches: Option<Arc<Switches>>,
+    /// The filter in force. Held during a change, so that one is made after the other.
+    filter: Mutex<Option<String>>,
+}
+
+impl Served {
+    /// A port that was opened with this filter.
+    pub(crate) fn new(control: Arc<dyn Control>, filter: Option<&str>) -> Self {
+        Self { control, switches: None, filter: Mutex::new(filter.map(str::to_owned)) }
+    }
+
+    /// At which this can be cut and merged, if anything.
+    #[must_use]
+    pub(crate) fn with_switches(self, switches: Option<Arc<Switches>>) -> Self {
+        Self { switches, ..self }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<String>> {
+        self.filter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is selected now.
+    pub(super) fn selected(&self, port: usize) -> Selected {
+        self.describe(port, &self.lock())
+    }
+
+    /// What is cut and merged now, if anything can be.
+    pub(super) fn offloading(&self, port: usize) -> Option<Offloading> {
+        let switches = self.switches.as_ref()?;
+        Some(Offloading {
+            port,
+            gso: switches.gso().to_string(),
+            gro: switches.gro().to_string(),
+            gso_max: switches.max_burst(),
+        })
+    }
+
+    fn describe(&self, port: usize, filter: &Option<String>) -> Selected {
+        let mask = self.control.mask();
+        Selected {
+            port,
+            enabled: mask.enabled,
+            rx: mask.rx.to_string(),
+            tx: mask.tx.to_string(),
+            other: mask.other,
+            filter: filter.clone(),
+        }
+    }
+}
+
+impl Subject {
+    /// Does what is asked.
+    ///
+    /// # Errors
+    /// It cannot be done; then nothing was changed.
+    pub(super) fn answer(&self, request: Request) -> Result<Value> {
+        match request {
+            Request::Identity => value(&self.identity()),
+            Request::Statistics => value(&statistics::Document::new(self)),
+            Request::Select(select) => value(&self.select(&select)?),
+            Request::Offload(offload) => value(&self.offload(&offload)?),
+        }
+    }
+
+    fn identity(&self) -> Identity {
+        Identity {
+            command: self.command.into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            elapsed_s: self.started.elapsed().as_secs_f64(),
+            ports: self.monitor.ports().iter().map(|info| info.spec.clone()).collect(),
+        }
+    }
+
+    fn select(&self, select: &Select) -> Result<Selected> {
+        let (position, port) = self.port(select.port)?;
+        let mut filter = port.lock();
+        if select.is_empty() {
+            return Ok(port.describe(position, &filter));
+        }
+        let queues = self.monitor.ports().get(position).map_or(0, |info| info.queues.len());
+        let before = port.control.mask();
+        let mask = select.apply(before.clone(), queues)?;
+        if mask != before {
+            port.control.set_mask(mask).map_err(|error| self.explain(error))?;
+        }
+        if let Some(expression) = &select.filter {
+            let text = match expression {
+                Expression::None => None,
+                Expression::Text(text) => Some(text.as_str()),
+            };
+            let changed = text
+                .map(str::parse::<Filter>)
+                .transpose()
+                .and_then(|new| port.control.set_filter(new.as_ref()));
+            if let Err(error) = changed {
+                // Best effort: the first error is the one to report.
+                let _ = port.control.set_mask(before);
+                return Err(self.explain(error));
+            }
+            *filter = text.map(str::to_owned);
+        }
+        Ok(port.describe(position, &filter))
+    }
+
+    fn offload(&self, offload: &Offload) -> Result<Offloading> {
+        let (position, port) = self.port(offload.port)?;
+        let missing = || {
+            let object = self.monitor.ports().get(position).map_or("port", |info| &info.spec);
+            Error::failed(format!("port '{object}'"), "nothing can be cut or merged at it")
+                .help("start `wirelane forward` with --gso or --gro; =off is enough to switch it on later")
+        };
+        let switches = port.switches.as_ref().ok_or_else(missing)?;
+        let protocols =
+            |text: &Option<String>| text.as_deref().map(Protocols::from_str).transpose();
+        let (gso, gro) = (protocols(&offload.gso)?, protocols(&offload.gro)?);
+        if let Some(bytes) = offload.gso_max.filter(|bytes| !Switches::BURSTS.contains(bytes)) {
+            let (least, most) = (Switches::BURSTS.start(), Switches::BURSTS.end());
+            return Err(Error::usage(format!("gso_max {bytes}"), "no frame can be that long")
+                .help(format!("write a number from {least} to {most}")));
+        }
+        if let Some(protocols) = gro {
+            switches.set_gro(protocols)?;
+        }
+        // Nothing can fail from here on.
+        gso.into_iter().for_each(|protocols| switches.set_gso(protocols));
+        offload.gso_max.into_iter().for_each(|bytes| switches.set_max_burst(bytes));
+        port.offloading(position).ok_or_else(missing)
+    }
+
+    /// The port at this position, or the only one.
+    fn port(&self, position: Option<usize>) -> Result<(usize, &Served)> {
+        let position = match position {
+            Some(position) => position,
+            None if self.ports.len() == 1 => 0,
+            None => return Err(Error::usage("port", "which of them?").help(self.choice())),
+        };
+        let port = self.ports.get(position).map(|port| (position, port));
+        port.ok_or_else(|| {
+            Error::usage(format!("port {position}"), "there is none").help(self.choice())
+        })
+    }
+
+    fn choice(&self) -> String {
+        let ports = self.monitor.ports().iter().enumerate();
+        let names: Vec<_> = ports.map(|(i, info)| format!("{i} is {}", info.spec)).collect();
+        format!("choose with --port: {}", names.join(", "))
+    }
+
+    /// Adds what privileges that are gone may have to do with a refusal.
+    fn explain(&self, error: Error) -> Error {
+        // EPERM (1) or EACCES (13).
+        if self.dropped_privileges && matches!(error.errno(), Some(1 | 13)) {
+            let help = "the command gave its privileges away when it had opened its ports; start it with \
+                        --keep-privileges to change this while it runs";
+            return error.help(help);
+        }
+        error
+    }
+}
+
+fn value(answer: &impl Serialize) -> Result<Value> {
+    serde_json::to_value(answer).map_err(|error| Error::io("answer", "encode", error.into()))
+}

@@ -1,0 +1,468 @@
+//! The statistics of a running command (schema `wirelane.stats/1`) as tables for people, and what has changed
+//! between two of them as rates.
+//!
+//! The document comes from another process, maybe of another version: a figure that it does not have is unknown.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+
+use super::table::Table;
+use super::{counter, printable, scaled};
+
+/// A column: its title, where its figure is in a row, and what the figure means.
+struct Column(&'static str, &'static str, Kind);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Grows with what happens.
+    Count,
+    /// As [`Kind::Count`], and seldom more than 0: left out if it is 0 everywhere.
+    Rare,
+    /// Grows by bytes.
+    Bytes,
+    /// How it is now.
+    Gauge,
+}
+
+/// A table, and the list of the document behind it.
+struct Section {
+    title: &'static str,
+    list: &'static str,
+    /// The list of each entry that has the rows, if the entries are not rows themselves.
+    within: Option<&'static str>,
+    /// Where the packets of a row go, if it does not say so by its class.
+    direction: Option<&'static str>,
+    columns: &'static [Column],
+}
+
+const SECTIONS: [Section; 9] = [
+    Section {
+        title: "received",
+        list: "queues",
+        within: None,
+        direction: None,
+        columns: &[
+            Column("received", "/received", Kind::Count),
+            Column("merged", "/merged", Kind::Rare),
+            Column("delivered", "/packets", Kind::Count),
+            Column("bytes", "/bytes", Kind::Bytes),
+            Column("filtered", "/filtered", Kind::Count),
+            Column("kernel", "/dropped/kernel", Kind::Count),
+            Column("ring_full", "/dropped/ring_full", Kind::Count),
+            Column("writer", "/dropped/writer", Kind::Rare),
+            Column("tx_full", "/dropped/tx_full", Kind::Rare),
+            Column("fault", "/dropped/fault", Kind::Rare),
+        ],
+    },
+    Section {
+        title: "sent",
+        list: "tx",
+        within: None,
+        direction: Some("tx"),
+        columns: &[
+            Column("sent", "/packets", Kind::Count),
+            Column("bytes", "/bytes", Kind::Bytes),
+            Column("errors", "/errors", Kind::Count),
+            Column("copied", "/copied", Kind::Rare),
+            Column("stalls", "/stalls", Kind::Rare),
+        ],
+    },
+    Section {
+        title: "disciplines",
+        list: "qdiscs",
+        within: None,
+        direction: Some("tx"),
+        columns: &[
+            Column("queued", "/enqueued", Kind::Count),
+            Column("bypassed", "/bypassed", Kind::Count),
+            Column("over_packets", "/dropped/limit_packets", Kind::Count),
+            Column("over_bytes", "/dropped/limit_bytes", Kind::Count),
+            Column("tx_error", "/dropped/tx_error", Kind::Rare),
+            Column("purged", "/dropped/purged", Kind::Rare),
+            Column("requeued", "/requeued", Kind::Count),
+            Column("refused", "/refused", Kind::Rare),
+            Column("backlog", "/backlog_packets", Kind::Gauge),
+            Column("backlog_bytes", "/backlog_bytes", Kind::Gauge),
+        ],
+    },
+    Section {
+        title: "cut",
+        list: "gso",
+        within: Some("classes"),
+        direction: Some("tx"),
+        columns: &[
+            Column("frames", "/super_frames", Kind::Count),
+            Column("segments", "/segments", Kind::Count),
+            Column("bytes", "/bytes", Kind::Bytes),
+            Column("smallest", "/smallest_frame", Kind::Gauge),
+            Column("largest", "/largest_frame", Kind::Gauge),
+            Column("smallest_mss", "/smallest_mss", Kind::Gauge),
+            Column("largest_mss", "/largest_mss", Kind::Gauge),
+        ],
+    },
+    Section {
+        title: "not cut",
+        list: "gso",
+        within: Some("bypassed"),
+        direction: Some("tx"),
+        columns: &[Column("bypassed", "/frames", Kind::Count)],
+    },
+    Section {
+        title: "not sent",
+        list: "gso",
+        within: Some("refused"),
+        direction: Some("tx"),
+        columns: &[Column("refused", "/frames", Kind::Count)],
+    },
+    Section {
+        title: "merged",
+        list: "gro",
+        within: Some("classes"),
+        direction: Some("rx"),
+        columns: &[
+            Column("packets", "/segments", Kind::Count),
+            Column("frames", "/super_frames", Kind::Count),
+            Column("bytes", "/bytes", Kind::Bytes),
+            Column("smallest", "/smallest_frame", Kind::Gauge),
+            Column("largest", "/largest_frame", Kind::Gauge),
+            Column("smallest_mss", "/smallest_mss", Kind::Gauge),
+            Column("largest_mss", "/largest_mss", Kind::Gauge),
+        ],
+    },
+    Section {
+        title: "handed on",
+        list: "gro",
+        within: Some("flushed"),
+        direction: Some("rx"),
+        columns: &[Column("frames", "/frames", Kind::Count)],
+    },
+    Section {
+        title: "not merged",
+        list: "gro",
+        within: Some("alone"),
+        direction: Some("rx"),
+        columns: &[Column("packets", "/frames", Kind::Count)],
+    },
+];
+
+/// What a row is about. Parts that it does not have are left out.
+const KEYS: [&str; 4] = ["port", "queue", "class", "reason"];
+
+/// A reading, and the one before it if there is one.
+pub(crate) struct Statistics<'a> {
+    pub(crate) now: &'a Value,
+    pub(crate) before: Option<&'a Value>,
+}
+
+impl Statistics<'_> {
+    /// All there is, for people.
+    pub(crate) fn text(&self) -> String {
+        let mut text = self.head();
+        for section in &SECTIONS {
+            let table = self.table(section);
+            if !table.is_empty() {
+                let _ = write!(text, "\n{table}");
+            }
+        }
+        if self.before.is_none() {
+            let _ = write!(text, "\n{}", self.frames());
+        }
+        text
+    }
+
+    /// The document, with rates if there was one before.
+    pub(crate) fn json(&self) -> Value {
+        let mut document = self.now.clone();
+        if let (Some(seconds), Some(members)) = (self.seconds(), document.as_object_mut()) {
+            members.insert("interval_s".into(), json!(seconds));
+            members.insert("rates".into(), self.rates(seconds));
+        }
+        document
+    }
+
+    /// Between the two readings, by the clock of the process that is read.
+    fn seconds(&self) -> Option<f64> {
+        let elapsed = |document: &Value| document["elapsed_s"].as_f64();
+        Some((elapsed(self.now)? - elapsed(self.before?)?).max(1e-9))
+    }
+
+    fn head(&self) -> String {
+        let text = |value: &Value| printable(value.as_str().unwrap_or("unknown"));
+        let seconds = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+        let now = self.now;
+        let (command, version) = (text(&now["command"]), text(&now["version"]));
+        let (user, system) = (seconds(&now["cpu"]["user_s"]), seconds(&now["cpu"]["system_s"]));
+        let mut head = format!(
+            "process {}: wirelane {command} {version}, {:.3} s, CPU {user:.2} s user, {system:.2} s system\n",
+            now["pid"],
+            seconds(&now["elapsed_s"]),
+        );
+        if let Some(seconds) = self.seconds() {
+            let _ = writeln!(head, "per second, of the last {seconds:.3} s:");
+            return head;
+        }
+        for (position, port) in list(now, "ports").iter().enumerate() {
+            let (spec, mode) = (text(&port["spec"]), text(&port["mode"]));
+            let _ = write!(head, "port {position}: {spec}, {mode}");
+            if let Some(selected) = port["selected"].as_object() {
+                let part = |key: &str| selected.get(key).map_or("unknown".into(), text);
+                let on = |key: &str| selected.get(key).and_then(Value::as_bool);
+                let other = if on("other") == Some(true) { "on" } else { "off" };
+                let _ = write!(head, ", rx {} tx {} other {other}", part("rx"), part("tx"));
+                if on("enabled") == Some(false) {
+                    head.push_str(" (disabled: everything passes)");
+                }
+                if let Some(filter) = selected.get("filter").filter(|filter| !filter.is_null()) {
+                    let _ = write!(head, " filter {}", text(filter));
+                }
+            }
+            if let Some(offload) = port["offload"].as_object() {
+                let part = |key: &str| offload.get(key).map_or("unknown".into(), text);
+                let _ = write!(head, ", gso {} gro {}", part("gso"), part("gro"));
+                let max = offload.get("gso_max").and_then(Value::as_u64);
+                let _ = write!(head, " gso_max {}", counter(max));
+            }
+            head.push('\n');
+        }
+        let totals = &now["totals"];
+        let total = |key: &str| counter(totals[key].as_u64());
+        let [received, delivered, dropped] = ["received", "delivered", "dropped"].map(total);
+        let _ = write!(head, "{received} received, {delivered} delivered, {dropped} dropped");
+        if now["tx"].is_array() {
+            let _ = write!(head, ", {} sent", total("sent"));
+        }
+        if !totals["written"].is_null() {
+            let _ = write!(head, ", {} written", total("written"));
+        }
+        head.push('\n');
+        head
+    }
+
+    fn table(&self, section: &Section) -> Table {
+        let rows = section.rows(self.now);
+        let is_used =
+            |row: &Value| section.columns.iter().any(|column| column.value(row) != Some(0));
+        let used: Vec<_> = rows.iter().filter(|row| is_used(row)).collect();
+        let is_shown = |column: &&Column| {
+            column.2 != Kind::Rare || used.iter().any(|row| column.value(row) != Some(0))
+        };
+        let columns: Vec<_> = section.columns.iter().filter(is_shown).collect();
+        let seconds = self.seconds();
+        let titles = columns.iter().map(|column| match column.2 {
+            Kind::Bytes if seconds.is_some() => "bits",
+            _ => column.0,
+        });
+        let mut table =
+            Table::figures(&[section.title].into_iter().chain(titles).collect::<Vec<_>>());
+        let before = self.before.map(|before| section.rows(before)).unwrap_or_default();
+        for row in used {
+            let before = before.iter().find(|other| key(other) == key(row));
+            let cell = |column: &&Column| match (column.2, seconds) {
+                (Kind::Gauge, _) | (_, None) => counter(column.value(row)),
+                (_, Some(seconds)) => {
+                    let rate = column.rate(row, before, seconds);
+                    rate.map_or("unknown".into(), |rate| scaled(rate).trim_end().to_owned())
+                }
+            };
+            table.row([self.name(section, row)].into_iter().chain(columns.iter().map(cell)));
+        }
+        table
+    }
+
+    /// What the row is about, with the name of its port if there are several.
+    fn name(&self, section: &Section, row: &Value) -> String {
+        let ports = list(self.now, "ports");
+        let port = row["port"].as_u64().and_then(|port| ports.get(usize::try_from(port).ok()?));
+        let port = port.filter(|_| ports.len() > 1);
+        let port = port.and_then(|port| port["interface"].as_str().or(port["spec"].as_str()));
+        let queue = row["queue"].as_u64().map(|queue| queue.to_string());
+        let class = row["class"].as_str();
+        let (direction, class) = match section.direction {
+            None => (class, None),
+            Some(_) if queue.is_none() => (Some("other"), class),
+            direction => (direction, class),
+        };
+        let words = [port, direction, queue.as_deref(), class, row["reason"].as_str()];
+        words.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
+
+    fn frames(&self) -> Table {
+        let keys = ["pool", "free", "fill", "rx", "held", "tx", "completion"];
+        let mut table = Table::figures(&[&["frames"][..], &keys].concat());
+        for port in list(self.now, "ports") {
+            let name = port["interface"].as_str().or(port["spec"].as_str()).unwrap_or("?");
+            let counts = keys.map(|key| counter(port["frames"][key].as_u64()));
+            table.row([name.to_owned()].into_iter().chain(counts));
+        }
+        table
+    }
+
+    /// As [`Statistics::text`] has them, with the keys of their rows.
+    fn rates(&self, seconds: f64) -> Value {
+        let mut rates = Map::new();
+        for section in &SECTIONS {
+            let before = self.before.map(|before| section.rows(before)).unwrap_or_default();
+            let rate = |row: &Value| {
+                let before = before.iter().find(|other| key(other) == key(row));
+                let mut rate = Map::new();
+                for name in KEYS.into_iter().filter(|name| row.get(name).is_some()) {
+                    rate.insert(name.into(), row[name].clone());
+                }
+                for column in section.columns.iter().filter(|column| column.2 != Kind::Gauge) {
+                    let name = if column.2 == Kind::Bytes { "bits" } else { column.0 };
+                    rate.insert(format!("{name}_per_s"), json!(column.rate(row, before, seconds)));
+                }
+                Value::Object(rate)
+            };
+            let rows: Vec<_> = section.rows(self.now).iter().map(rate).collect();
+            if !rows.is_empty() {
+                rates.insert(section.title.replace(' ', "_"), Value::Array(rows));
+            }
+        }
+        Value::Object(rates)
+    }
+}
+
+impl Section {
+    fn rows(&self, document: &Value) -> Vec<Value> {
+        let entries = list(document, self.list);
+        let Some(within) = self.within else { return entries.to_vec() };
+        let parts = entries.iter().flat_map(|entry| {
+            list(entry, within).iter().map(move |part| {
+                let mut row = part.clone();
+                if let Some(row) = row.as_object_mut() {
+                    row.insert("port".into(), entry["port"].clone());
+                    row.insert("queue".into(), entry["queue"].clone());
+                }
+                row
+            })
+        });
+        parts.collect()
+    }
+}
+
+impl Column {
+    /// `None` if nobody knows.
+    fn value(&self, row: &Value) -> Option<u64> {
+        row.pointer(self.1).and_then(Value::as_u64)
+    }
+
+    /// Per second; bits instead of bytes. What was not there before was 0.
+    fn rate(&self, row: &Value, before: Option<&Value>, seconds: f64) -> Option<f64> {
+        let before = before.map_or(Some(0), |before| self.value(before));
+        let difference = self.value(row)?.saturating_sub(before?);
+        let scale = if self.2 == Kind::Bytes { 8.0 } else { 1.0 };
+        Some(difference as f64 * scale / seconds)
+    }
+}
+
+fn list<'a>(document: &'a Value, key: &str) -> &'a [Value] {
+    document[key].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn key(row: &Value) -> [&Value; 4] {
+    KEYS.map(|name| &row[name])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(elapsed_s: f64, packets: u64, frames: u64) -> Value {
+        let dropped =
+            json!({ "kernel": null, "ring_full": 0, "writer": 0, "fault": 0, "tx_full": 3 });
+        let class = json!({ "class": "tcp4", "super_frames": frames, "segments": 44 * frames,
+            "bytes": 1000 * frames, "smallest_frame": 60, "largest_frame": 1514, "smallest_mss": 6,
+            "largest_mss": 1460 });
+        let classes = if frames > 0 { vec![class.clone()] } else { Vec::new() };
+        let pool = json!({ "pool": 8, "free": 5, "fill": 0, "rx": 0, "held": 3, "tx": 0, "completion": 0 });
+        json!({
+            "schema": "wirelane.stats/1", "command": "forward", "version": "0.1.0", "pid": 7, "elapsed_s": elapsed_s,
+            "ports": [
+                { "spec": "tap:t0", "mode": "tap", "interface": "t0", "frames": pool, "selected":
+                  { "enabled": true, "rx": "all", "tx": "none", "other": true, "filter": "a\u{1b}b" } },
+                { "spec": "sim:1", "mode": "sim", "interface": null, "frames": pool, "selected": null,
+                  "offload": { "gso": "tcp", "gro": "off", "gso_max": 9000 } },
+            ],
+            "queues": [
+                { "port": 0, "queue": 1, "class": "rx", "received": null, "packets": packets, "bytes": 100 * packets,
+                  "filtered": 0, "merged": 6, "dropped": dropped },
+                { "port": 0, "queue": 2, "class": "rx", "received": 0, "packets": 0, "bytes": 0, "merged": 0, "filtered": 0,
+                  "dropped": { "kernel": 0, "ring_full": 0, "writer": 0, "fault": 0, "tx_full": 0 } },
+            ],
+            "tx": [{ "port": 1, "queue": 0, "packets": 44, "bytes": 9, "errors": 0, "copied": 0, "stalls": 0 }],
+            "gso": [{ "port": 1, "queue": 0, "classes": classes, "bypassed": [],
+                      "refused": [{ "reason": "above_mtu", "frames": 2 }] }],
+            "gro": [{ "port": 0, "queue": null, "classes": [class], "flushed": [], "alone": [
+                      { "reason": "not_tcp_or_udp", "frames": 5 }] }],
+            "totals": { "received": null, "delivered": packets, "dropped": null, "sent": 44, "written": null },
+            "cpu": { "user_s": 0.5, "system_s": 0.25 },
+        })
+    }
+
+    #[test]
+    fn one_reading_in_words() {
+        let text = Statistics { now: &document(2.0, 1000, 1), before: None }.text();
+        let expected = "\
+process 7: wirelane forward 0.1.0, 2.000 s, CPU 0.50 s user, 0.25 s system
+port 0: tap:t0, tap, rx all tx none other on filter a?b
+port 1: sim:1, sim, gso tcp gro off gso_max 9000
+unknown received, 1000 delivered, unknown dropped, 44 sent
+
+received  received  merged  delivered   bytes  filtered   kernel  ring_full  tx_full
+t0 rx 1    unknown       6       1000  100000         0  unknown          0        3
+
+sent        sent  bytes  errors
+sim:1 tx 0    44      9       0
+
+cut              frames  segments  bytes  smallest  largest  smallest_mss  largest_mss
+sim:1 tx 0 tcp4       1        44   1000        60     1514             6         1460
+
+not sent              refused
+sim:1 tx 0 above_mtu        2
+
+merged         packets  frames  bytes  smallest  largest  smallest_mss  largest_mss
+t0 other tcp4       44       1   1000        60     1514             6         1460
+
+not merged               packets
+t0 other not_tcp_or_udp        5
+
+frames  pool  free  fill  rx  held  tx  completion
+t0         8     5     0   0     3   0           0
+sim:1      8     5     0   0     3   0           0
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn rates_between_two_readings() {
+        let (before, now) = (document(2.0, 1000, 0), document(4.0, 5000, 10));
+        let statistics = Statistics { now: &now, before: Some(&before) };
+        let text = statistics.text();
+        assert!(text.contains("per second, of the last 2.000 s:\n"), "{text}");
+        assert!(text.contains("\nt0 rx 1    unknown       0     2.00 k  1.60 M "), "{text}");
+        assert!(text.contains("\nsim:1 tx 0 tcp4       5       220  40.0 k "), "{text}");
+        assert!(!text.contains("pool"), "{text}");
+        let json = statistics.json();
+        assert_eq!((&json["pid"], &json["interval_s"]), (&json!(7), &json!(2.0)));
+        let row = json!({ "port": 0, "queue": 1, "class": "rx", "received_per_s": null, "merged_per_s": 0.0, "delivered_per_s": 2000.0,
+            "bits_per_s": 1.6e6, "filtered_per_s": 0.0, "kernel_per_s": null, "ring_full_per_s": 0.0,
+            "writer_per_s": 0.0, "tx_full_per_s": 0.0, "fault_per_s": 0.0 });
+        assert_eq!(json["rates"]["received"][0], row);
+        assert_eq!(json["rates"]["cut"][0]["segments_per_s"], 220.0);
+        assert!(Statistics { now: &now, before: None }.json().get("rates").is_none());
+    }
+
+    /// Another version may leave out anything.
+    #[test]
+    fn what_is_not_there_is_unknown() {
+        for document in [json!({}), json!(null), json!([1]), json!({ "queues": [{}], "ports": {} })]
+        {
+            let text = Statistics { now: &document, before: Some(&document) }.text();
+            assert!(text.starts_with("process null: wirelane unknown unknown"), "{text}");
+            Statistics { now: &document, before: Some(&document) }.json();
+            Statistics { now: &document, before: None }.text();
+        }
+    }
+}

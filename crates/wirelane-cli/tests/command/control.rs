@@ -1,0 +1,438 @@
+//! Asking a running command: what it answers, and whom; requests that are none; processes that are not there.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::thread;
+use std::time::Instant;
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+use wirelane_testkit::privileged;
+
+use super::*;
+
+/// The socket of a process of this user.
+fn socket(pid: u32) -> PathBuf {
+    directory(rustix::process::geteuid().as_raw()).join(format!("{pid}.sock"))
+}
+
+/// Where the sockets of a user are.
+fn directory(user: u32) -> PathBuf {
+    let runtime = PathBuf::from(format!("/run/user/{user}"));
+    match user {
+        0 => "/run/wirelane".into(),
+        _ if runtime.is_dir() => runtime.join("wirelane"),
+        _ => format!("/tmp/wirelane-{user}").into(),
+    }
+}
+
+/// Makes the directory as the command does, if none has run yet.
+fn make_directory() {
+    let path = directory(rustix::process::geteuid().as_raw());
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{error}"),
+        _ => {}
+    }
+}
+
+/// Writes `request` as it is, and returns the reply, which must be one line.
+#[track_caller]
+fn say(pid: u32, request: &[u8]) -> Value {
+    let mut stream = UnixStream::connect(socket(pid)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    // One that is too long is not read to its end.
+    if let Err(error) = stream.write_all(request) {
+        assert!(
+            matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset),
+            "{error}"
+        );
+    }
+    // It may have been answered before it was read.
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    let mut reply = Vec::new();
+    let mut part = [0; 4096];
+    while !reply.ends_with(b"\n") {
+        match stream.read(&mut part) {
+            Ok(n) if n > 0 => reply.extend_from_slice(&part[..n]),
+            end => panic!("{end:?} after {:?}", String::from_utf8_lossy(&reply)),
+        }
+    }
+    serde_json::from_slice(&reply).unwrap()
+}
+
+/// The statistics of a process.
+#[track_caller]
+fn stats(pid: u32) -> Value {
+    let output = output(&mut wirelane(["stats", "--json", &pid.to_string()]));
+    assert_eq!((output.status.code(), output.stderr.as_str()), (Some(0), ""), "{}", output.stdout);
+    assert_eq!(output.stdout.matches('\n').count(), 1);
+    serde_json::from_str(&output.stdout).unwrap()
+}
+
+#[test]
+fn requests_that_are_none_are_refused_and_nothing_breaks() {
+    let capture = Running::start(None, &["sim:2?rate=1kpps"]);
+    let pid = capture.child.id();
+    let long = [&b"{\"select\":{\"rx\":\""[..], &vec![b'0'; 1 << 20], b"\"}}\n"].concat();
+    let line = |text: &[u8]| [text, b"\n"].concat();
+    for (request, part) in [
+        (b"".to_vec(), "it has no end"),
+        (b"\"statistics\"".to_vec(), "it has no end"),
+        (b"\n".to_vec(), "EOF"),
+        (b"{}\n".to_vec(), "expected value"),
+        (b"{\"rx\":\"0\"}\n".to_vec(), "unknown variant `rx`"),
+        (b"\"no_such\"\n".to_vec(), "unknown variant `no_such`"),
+        (b"{\"select\":{\"port\":0,\"x\":1}}\n".to_vec(), "unknown field `x`"),
+        (
+            b"{\"select\":{\"port\":7}}\n".to_vec(),
+            "port 7: there is none; choose with --port: 0 is sim:2",
+        ),
+        (b"{\"select\":{\"rx\":\"9\"}}\n".to_vec(), "queue 9"),
+        (b"{\"select\":{\"rx\":\"-\"}}\n".to_vec(), "not a queue number"),
+        (b"{\"offload\":{\"gso\":\"on\"}}\n".to_vec(), "nothing can be cut or merged at it"),
+        (b"\xff\xfe\n".to_vec(), "expected value"),
+        (line(&vec![b'['; 60_000]), "expected value"),
+        (line(&[&b"{\"select\":{\"rx\":"[..], &vec![b'['; 60_000]].concat()), "invalid type"),
+        (line(&vec![0; 60_000]), "expected value"),
+        (long, "a line is longer than 65536 bytes"),
+        (vec![b'x'; 1 << 20], "a line is longer than 65536 bytes"),
+        (b"{\"select\":{\"filter\":{\"text\":\"no such word\"}}}\n".to_vec(), "filter"),
+    ] {
+        let reply = say(pid, &request);
+        let shown = String::from_utf8_lossy(&request[..request.len().min(60)]).into_owned();
+        let error =
+            reply["refused"]["error"].as_str().unwrap_or_else(|| panic!("{shown}: {reply}"));
+        assert!(error.contains(part), "{shown}: {error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+    assert_eq!(capture.mask(&[]), "rx all tx all other on\n", "nothing was changed");
+    assert_eq!(say(pid, b"\"identity\"\nmore\n")["done"]["command"], "capture");
+    capture.finish();
+}
+
+#[test]
+fn whoever_dawdles_keeps_nobody_waiting() {
+    let capture = Running::start(None, &["sim:2?rate=1kpps"]);
+    let pid = capture.child.id();
+    let open = |_| UnixStream::connect(socket(pid)).unwrap();
+    let silent: Vec<_> = (0..8).map(open).collect();
+    for mut stream in &silent {
+        stream.write_all(b"\"identi").unwrap();
+    }
+    // They have ten seconds, and many more fit between two of their answers.
+    thread::scope(|scope| {
+        for client in 0..4 {
+            scope.spawn(move || {
+                for _ in 0..5 {
+                    let queues = format!("{}", client % 2);
+                    let changed =
+                        output(&mut wirelane(["mask", &pid.to_string(), "--rx-queues", &queues]));
+                    assert!(changed.status.success(), "{}", changed.stderr);
+                    assert_eq!(stats(pid)["pid"], pid);
+                }
+            });
+        }
+    });
+    // Too many of them are turned away at once.
+    let many: Vec<_> = (0..100).map(open).collect();
+    let deadline = Instant::now() + PATIENCE;
+    let mut refused = BTreeSet::new();
+    while refused.len() < 100 - 32 {
+        assert!(Instant::now() < deadline, "{} were turned away", refused.len());
+        for (number, mut stream) in many.iter().enumerate() {
+            stream.set_nonblocking(true).unwrap();
+            let mut reply = [0; 1024];
+            if let Ok(n @ 1..) = stream.read(&mut reply) {
+                let reply = String::from_utf8_lossy(&reply[..n]).into_owned();
+                assert!(reply.contains("32 others are asking already"), "{reply}");
+                refused.insert(number);
+            }
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    // And none of them keeps the process from ending.
+    capture.finish();
+    drop((silent, many));
+}
+
+#[test]
+fn statistics_of_a_capture() {
+    let capture = Running::start(None, &["sim:2?rate=20kpps&other=3", "-f", "udp"]);
+    let pid = capture.child.id();
+    let first = stats(pid);
+    assert_eq!(
+        (&first["schema"], &first["command"]),
+        (&"wirelane.stats/1".into(), &"capture".into())
+    );
+    assert_eq!(first["pid"], pid);
+    let port = &first["ports"][0];
+    assert_eq!((&port["backend"], &port["selected"]["filter"]), (&"sim".into(), &"udp".into()));
+    assert_eq!((&port["selected"]["rx"], &port["offload"]), (&"all".into(), &Value::Null));
+    assert_eq!(port["frames"], first["frames"]);
+    let frames = |key: &str| number(&first["frames"][key]);
+    let places = ["free", "fill", "rx", "held", "tx", "completion"];
+    assert_eq!(places.iter().map(|key| frames(key)).sum::<u64>(), frames("pool"));
+    assert!(frames("pool") > 0);
+    assert_eq!(first["queues"].as_array().unwrap().len(), 3);
+    // Counters grow, and the last ones are those of the summary.
+    let received = |stats: &Value| number(&stats["totals"]["received"]);
+    let mut then = first;
+    while received(&then) < 100 {
+        let now = stats(pid);
+        assert!(received(&now) >= received(&then));
+        assert!(now["elapsed_s"].as_f64() > then["elapsed_s"].as_f64());
+        then = now;
+    }
+    let text = output(&mut wirelane(["stats", &pid.to_string()])).stdout;
+    assert!(text.starts_with(&format!("process {pid}: wirelane capture ")), "{text}");
+    for part in [
+        "port 0: sim:2?rate=20kpps&other=3, ",
+        " filter udp\n",
+        "\nrx 0  ",
+        "\nrx 1  ",
+        "\nframes ",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in {text}");
+    }
+    capture.mask(&["--rx-queues", "none", "--other", "off", "--no-filter"]);
+    let last = stats(pid);
+    assert_eq!(last["ports"][0]["selected"]["filter"], Value::Null);
+    let summary = capture.finish();
+    assert!(received(&summary) >= received(&last), "{summary} {last}");
+    for queue in summary["queues"].as_array().unwrap() {
+        assert!(number(&queue["packets"]) > 0, "{queue}");
+    }
+}
+
+#[test]
+fn rates_until_the_process_ends() {
+    let capture = Running::start(None, &["sim:1?rate=50kpps"]);
+    let pid = capture.child.id().to_string();
+    let few = output(&mut wirelane(["stats", &pid, "-i", "100ms", "-c", "2", "--json"]));
+    assert_eq!(few.status.code(), Some(0), "{}", few.stderr);
+    let lines: Vec<Value> =
+        few.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2);
+    for line in &lines {
+        assert!(line["interval_s"].as_f64().unwrap() >= 0.05, "{line}");
+        let rate = line["rates"]["received"][0]["delivered_per_s"].as_f64().unwrap();
+        assert!(rate > 0.0 && line["totals"]["delivered"].as_u64() > Some(0), "{line}");
+    }
+    let mut watch = ChildGuard::spawn(&mut wirelane(["stats", &pid, "-i", "50ms"]));
+    watch.wait_until(PATIENCE, |watch| watch.stdout().contains("per second, of the last"));
+    capture.finish();
+    let ended = watch.wait(PATIENCE);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    assert_eq!(ended.stderr, format!("process {pid} has ended\n"));
+    // ^C ends it as well.
+    let capture = Running::start(None, &["sim:1?rate=50kpps"]);
+    let pid = capture.child.id().to_string();
+    let mut watch = ChildGuard::spawn(&mut wirelane(["stats", &pid, "-i", "50ms"]));
+    watch.wait_until(PATIENCE, |watch| watch.stdout().contains("per second, of the last"));
+    watch.interrupt();
+    assert_eq!(watch.wait(PATIENCE).status.code(), Some(0));
+    capture.finish();
+}
+
+/// Every command that asks says the same of processes that are not there.
+#[test]
+fn processes_that_cannot_be_asked() {
+    let help = "; give the process id of a running `wirelane capture` or `wirelane forward`";
+    let ask = |pid: u32, status: i32, parts: &[&str]| {
+        for command in [&["mask"][..], &["offload"], &["stats"], &["stats", "-i", "1s"]] {
+            let ended = output(wirelane(command).arg(pid.to_string()));
+            assert_refused(&ended, status, parts);
+            assert!(
+                ended.stderr.starts_with(&format!("wirelane: process {pid}: ")),
+                "{}",
+                ended.stderr
+            );
+        }
+    };
+    ask(4_194_304, 1, &["there is no such process", help]);
+    let mut other = ChildGuard::spawn(Command::new("sleep").arg("60"));
+    ask(other.id(), 1, &["it listens to no requests", help]);
+    // A socket whose process was killed, and whose number another one has got.
+    make_directory();
+    drop(UnixListener::bind(socket(other.id())).unwrap());
+    ask(other.id(), 1, &["nobody listens any more on", help]);
+    // One that somebody else listens on, under its name.
+    fs::remove_file(socket(other.id())).unwrap();
+    let false_friend = UnixListener::bind(socket(other.id())).unwrap();
+    let this = format!("process {} of user", std::process::id());
+    ask(other.id(), 1, &[&this, "listens in its place, and was not asked"]);
+    drop(false_friend);
+    fs::remove_file(socket(other.id())).unwrap();
+    assert!(other.is_running());
+}
+
+/// The answers of a process that ends, or is none of ours.
+#[test]
+fn answers_that_are_none() {
+    // The test listens in its own name.
+    make_directory();
+    let path = socket(std::process::id());
+    let listener = UnixListener::bind(&path).unwrap();
+    let pid = std::process::id().to_string();
+    for (answer, part) in [
+        (&b""[..], "it ended before it had answered"),
+        (b"{\"done\":", "it ended before it had answered"),
+        (b"{}\n", "its answer is not understood"),
+        (b"{\"done\":3}\n", "its answer is not understood"),
+        (b"{\"refused\":{\"usage\":false,\"error\":\"x\\u001b: y\"}}\n", ": x\\u{1b}: y"),
+    ] {
+        let asked = thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut request = [0; 4096];
+                assert!(stream.read(&mut request).unwrap() > 0);
+                stream.write_all(answer).unwrap();
+            });
+            output(&mut wirelane(["mask", &pid]))
+        });
+        assert_refused(&asked, 1, &[part]);
+    }
+    fs::remove_file(path).unwrap();
+}
+
+/// Killed and ended processes leave nothing that the next one does not clear away.
+#[test]
+fn what_a_killed_process_leaves() {
+    let capture = Running::start(None, &["sim:1?rate=1kpps"]);
+    let path = socket(capture.child.id());
+    assert!(path.exists());
+    capture.child.signal(Signal::KILL);
+    capture.child.wait(PATIENCE);
+    // Whichever comes next, of this test or another one.
+    let next = Running::start(None, &["sim:1?rate=1kpps"]);
+    assert!(!path.exists());
+    let path = socket(next.child.id());
+    next.finish();
+    assert!(!path.exists());
+}
+
+/// Users that no test shares, so that each sees its own commands only.
+const USERS: std::ops::Range<u32> = 61_100..61_104;
+
+/// A copy of the command that every user can run.
+fn for_everybody() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = directory.path().join("wirelane");
+    fs::copy(WIRELANE, &program).unwrap();
+    (directory, program)
+}
+
+/// `program` as `user`.
+fn as_user(user: u32, program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    let [uid, gid] = ["--reuid", "--regid"].map(|option| format!("{option}={user}"));
+    command.args([&uid, &gid, "--clear-groups"]).arg(program).current_dir("/");
+    command
+}
+
+#[test]
+fn privileged_without_a_process_id_it_is_the_only_one() {
+    if !privileged::require() {
+        return;
+    }
+    let (_directory, program) = for_everybody();
+    let user = USERS.start;
+    let stats = |args: &[&str]| output(as_user(user, &program).arg("stats").args(args));
+    assert_refused(&stats(&[]), 1, &["stats: ", "of this user is running", "; root sees"]);
+    let start = |port: &str| {
+        let mut command = as_user(user, &program);
+        let mut child = ChildGuard::spawn(command.args(["capture", "-q", port]));
+        let pid = child.id().to_string();
+        child.wait_until(PATIENCE, |_| output(&mut wirelane(["mask", &pid])).status.success());
+        child
+    };
+    let one = start("sim:1?rate=1kpps");
+    let only = stats(&[]);
+    assert!(only.stdout.starts_with(&format!("process {}: ", one.id())), "{}", only.stdout);
+
+    let two = start("sim:2?rate=1kpps");
+    let several = stats(&[]);
+    assert_eq!((several.status.code(), several.stderr.as_str()), (Some(0), ""));
+    let lines: Vec<_> = several.stdout.lines().collect();
+    assert!(lines[0].starts_with("pid "), "{lines:?}");
+    let mut pids = [(one.id(), "sim:1?rate=1kpps"), (two.id(), "sim:2?rate=1kpps")];
+    pids.sort_unstable();
+    for (line, (pid, port)) in lines[1..].iter().zip(pids) {
+        let words: Vec<_> = line.split_whitespace().collect();
+        assert_eq!((words[0], words[1], words[4]), (pid.to_string().as_str(), "capture", port));
+    }
+    assert_eq!(lines[3..], ["choose one: wirelane stats PID"]);
+    let json: Value = serde_json::from_str(&stats(&["--json"]).stdout).unwrap();
+    assert_eq!(json["schema"], "wirelane.sessions/1");
+    assert_eq!(json["sessions"][1]["pid"], pids[1].0);
+    assert_eq!(json["sessions"][1]["ports"][0], pids[1].1);
+    // Root sees those of all users.
+    let all: Value =
+        serde_json::from_str(&output(&mut wirelane(["stats", "--json"])).stdout).unwrap();
+    let all: Vec<_> =
+        all["sessions"].as_array().unwrap().iter().map(|row| number(&row["pid"])).collect();
+    assert!(all.contains(&one.id().into()) && all.contains(&two.id().into()), "{all:?}");
+
+    // One that was killed has left its socket, and is not there.
+    two.signal(Signal::KILL);
+    two.wait(PATIENCE);
+    let only = stats(&[]);
+    assert!(only.stdout.starts_with(&format!("process {}: ", one.id())), "{}", only.stdout);
+    one.interrupt();
+    one.wait(PATIENCE);
+    assert_refused(&stats(&[]), 1, &["of this user is running"]);
+    fs::remove_dir_all(directory(user)).unwrap();
+}
+
+#[test]
+fn privileged_other_users_may_not_ask() {
+    if !privileged::require() {
+        return;
+    }
+    let (_directory, program) = for_everybody();
+    let (owner, other) = (USERS.start + 1, USERS.start + 2);
+    let mut capture =
+        ChildGuard::spawn(as_user(owner, &program).args(["capture", "-q", "sim:1?rate=1kpps"]));
+    let pid = capture.id().to_string();
+    capture.wait_until(PATIENCE, |_| output(&mut wirelane(["mask", &pid])).status.success());
+    for command in ["mask", "offload", "stats"] {
+        let refused = output(as_user(other, &program).args([command, &pid]));
+        let help = format!("; it belongs to user {owner}: ask as that user, or as root");
+        assert_refused(&refused, 1, &["EACCES", &help]);
+    }
+    assert_refused(&output(as_user(other, &program).arg("stats")), 1, &["of this user is running"]);
+    // Nor where the directory lets them in by mistake: the process looks who asks.
+    let place = directory(owner);
+    fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(place.join(format!("{pid}.sock")), fs::Permissions::from_mode(0o777))
+        .unwrap();
+    let refused = output(as_user(other, &program).args(["mask", &pid, "--rx-queues", "none"]));
+    assert_refused(&refused, 1, &["only the user of this process, and root, may ask"]);
+    assert_eq!(output(&mut wirelane(["mask", &pid])).stdout, "rx all tx all other on\n");
+    capture.interrupt();
+    capture.wait(PATIENCE);
+
+    // A directory that another user has made beforehand is not entered, and the capture runs without.
+    let _ = fs::remove_dir_all(&place);
+    fs::create_dir(&place).unwrap();
+    fs::set_permissions(&place, fs::Permissions::from_mode(0o777)).unwrap();
+    chown(&place, Some(other), Some(other)).unwrap();
+    let mut capture =
+        ChildGuard::spawn(as_user(owner, &program).args(["capture", "sim:1?rate=1kpps"]));
+    let pid = capture.id();
+    let note = "note: nothing can be asked or changed while this runs: ";
+    capture.wait_until(PATIENCE, |capture| capture.stderr().contains(note));
+    // What listens there instead is not talked to.
+    let listener = UnixListener::bind(place.join(format!("{pid}.sock"))).unwrap();
+    let refused = output(&mut wirelane(["mask", &pid.to_string()]));
+    assert_refused(&refused, 1, &["does not belong to its user"]);
+    drop(listener);
+    capture.interrupt();
+    assert_eq!(capture.wait(PATIENCE).status.code(), Some(0));
+    fs::remove_dir_all(&place).unwrap();
+}
