@@ -64,8 +64,9 @@ pub(crate) fn listens(pid: u32) -> bool {
 
 fn exchange(stream: &UnixStream, request: &Request) -> io::Result<Vec<u8>> {
     let mut lines = Lines::new(stream);
-    lines.write(serde_json::to_vec(request)?)?;
-    lines.read(REPLY)
+    let asked = lines.write(serde_json::to_vec(request)?);
+    // Who turns somebody away does not listen before.
+    lines.read(REPLY).map_err(|error| asked.err().unwrap_or(error))
 }
 
 /// Whether it is that process that listens, and not somebody who put a socket where it would have put its own.
