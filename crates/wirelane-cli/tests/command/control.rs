@@ -315,8 +315,21 @@ fn what_a_killed_process_leaves() {
     assert!(!path.exists());
 }
 
-/// Users that no test shares, so that each sees its own commands only.
-const USERS: std::ops::Range<u32> = 61_100..61_104;
+/// A user that nothing else on this machine has, so that it sees its own commands only.
+struct Stranger(u32);
+
+impl Stranger {
+    /// One of several of this process.
+    fn new(number: u32) -> Self {
+        Self(1_000_000 + 8 * std::process::id() + number)
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(directory(self.0));
+    }
+}
 
 /// A copy of the command that every user can run.
 fn for_everybody() -> (TempDir, PathBuf) {
@@ -341,7 +354,8 @@ fn privileged_without_a_process_id_it_is_the_only_one() {
         return;
     }
     let (_directory, program) = for_everybody();
-    let user = USERS.start;
+    let stranger = Stranger::new(0);
+    let user = stranger.0;
     let stats = |args: &[&str]| output(as_user(user, &program).arg("stats").args(args));
     assert_refused(&stats(&[]), 1, &["stats: ", "of this user is running", "; root sees"]);
     let start = |port: &str| {
@@ -386,7 +400,6 @@ fn privileged_without_a_process_id_it_is_the_only_one() {
     one.interrupt();
     one.wait(PATIENCE);
     assert_refused(&stats(&[]), 1, &["of this user is running"]);
-    fs::remove_dir_all(directory(user)).unwrap();
 }
 
 #[test]
@@ -395,7 +408,8 @@ fn privileged_other_users_may_not_ask() {
         return;
     }
     let (_directory, program) = for_everybody();
-    let (owner, other) = (USERS.start + 1, USERS.start + 2);
+    let strangers = (Stranger::new(1), Stranger::new(2));
+    let (owner, other) = (strangers.0.0, strangers.1.0);
     let mut capture =
         ChildGuard::spawn(as_user(owner, &program).args(["capture", "-q", "sim:1?rate=1kpps"]));
     let pid = capture.id().to_string();
@@ -434,5 +448,4 @@ fn privileged_other_users_may_not_ask() {
     drop(listener);
     capture.interrupt();
     assert_eq!(capture.wait(PATIENCE).status.code(), Some(0));
-    fs::remove_dir_all(&place).unwrap();
 }
