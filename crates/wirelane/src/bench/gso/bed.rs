@@ -14,7 +14,7 @@
 //! | `stack` | TCP itself, which makes every segment on its own, as FreeBSD without TSO and GSO: source 003's "none" | |
 //!
 //! The cases named `gro-` go the other way. The far end sends packets of the wire's size; who merges them is the
-//! kernel at `wl-near`, without a TAP device, or Wirelane (`forward --gro`), or nobody.
+//! kernel at `wl-a`, without a TAP device, or Wirelane (`forward --gro`), or nobody.
 //!
 //! Everything runs on one CPU, and under the quota. What arrives at the far end is received by a thread of
 //! the kernel there (threaded NAPI) instead of by whoever sends, packet by packet: so GRO finds packets to merge,

@@ -2,7 +2,7 @@
 //! are when it has them (RFC 2544, sections 26.1 and 26.2).
 //!
 //! ```text
-//!   the kernel makes a frame, writes the time into it ─▶ wl-near ═══ wl-far ─▶ ring ─▶ receiver: now - then
+//!   the kernel makes a frame, writes the time into it ─▶ wl-a ═══ wl-b ─▶ ring ─▶ receiver: now - then
 //!   a simulated interface has a packet due            ─────────────────────▶ receiver: now - due
 //! ```
 //!
@@ -81,9 +81,9 @@ impl Plan {
 /// What is searched for: where, in which mode, and the port to open.
 const RECEIVERS: [(&str, &str); 4] = [
     ("sim", "sim:1"),
-    ("xdp-native", "xdp:wl-far?mode=native"),
-    ("xdp-generic", "xdp:wl-far?mode=generic"),
-    ("packet", "packet:wl-far"),
+    ("xdp-native", "xdp:wl-b?mode=native"),
+    ("xdp-generic", "xdp:wl-b?mode=generic"),
+    ("packet", "packet:wl-b"),
 ];
 
 /// Measures what `plan` says, and adds the rows to `report`.
