@@ -1,6 +1,6 @@
 //! Clocks and the CPU time used.
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime};
 use std::time::Duration;
 
 /// CPU time used.
@@ -30,6 +30,16 @@ impl CpuTime {
 /// Nanoseconds since the epoch, on the clock of packet time stamps; 0 when the clock stands before it.
 pub fn realtime_ns() -> u64 {
     nanoseconds(ClockId::Realtime)
+}
+
+/// How far the clock without leap seconds (TAI) is ahead of that of [`realtime_ns`], in nanoseconds; 0 where nobody
+/// has told the kernel.
+pub fn tai_offset_ns() -> u64 {
+    const SECOND: u64 = 1_000_000_000;
+    let Ok(tai) = rustix::time::clock_gettime_dynamic(DynamicClockId::Tai) else { return 0 };
+    let ahead = since_start(tai).saturating_sub(realtime_ns());
+    // Whole seconds: what passed between the two looks is not meant.
+    (ahead + SECOND / 2) / SECOND * SECOND
 }
 
 /// Nanoseconds on a clock that never goes back; from an arbitrary start.
@@ -64,7 +74,10 @@ pub fn children_cpu() -> CpuTime {
 }
 
 fn nanoseconds(clock: ClockId) -> u64 {
-    let time = clock_gettime(clock);
+    since_start(clock_gettime(clock))
+}
+
+fn since_start(time: Timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let fraction = u64::try_from(time.tv_nsec).unwrap_or(0);
     seconds.saturating_mul(1_000_000_000).saturating_add(fraction)

@@ -198,6 +198,11 @@ impl XdpFeatures {
         self.rx_metadata & (1 << 2) != 0
     }
 
+    /// In zero copy the device says when a packet left (`NETDEV_XSK_FLAGS_TX_TIMESTAMP`).
+    pub fn tx_timestamp(self) -> bool {
+        self.tx_metadata & 1 != 0
+    }
+
     /// In zero copy the device completes checksums (`NETDEV_XSK_FLAGS_TX_CHECKSUM`).
     pub fn tx_checksum(self) -> bool {
         self.tx_metadata & (1 << 1) != 0

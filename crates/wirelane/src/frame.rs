@@ -200,6 +200,16 @@ impl Frame {
         self.meta().headroom as usize
     }
 
+    /// The `N` bytes before the packet; `None` if the headroom is smaller.
+    #[inline(always)]
+    pub(crate) fn read_before<const N: usize>(&self) -> Option<[u8; N]> {
+        let meta = self.meta();
+        (N <= self.before()).then(|| {
+            // SAFETY: `headroom` bytes before `data` belong to this frame, and are initialised.
+            unsafe { meta.data.sub(N).cast::<[u8; N]>().read_unaligned() }
+        })
+    }
+
     /// Writes `bytes` where they end at the first byte of the packet; what is left to do to it, which may lie there,
     /// is forgotten. False, and nothing changed, if the headroom is smaller.
     #[inline(always)]

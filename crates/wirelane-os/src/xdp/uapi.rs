@@ -147,7 +147,7 @@ pub fn address(raw: u64) -> u64 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XskTxMetadata {
-    /// [`XDP_TXMD_FLAGS_CHECKSUM`].
+    /// [`XDP_TXMD_FLAGS_TIMESTAMP`], [`XDP_TXMD_FLAGS_CHECKSUM`].
     pub flags: u64,
     /// First byte that the checksum covers, from the start of the packet.
     pub csum_start: u16,
@@ -161,9 +161,25 @@ pub struct XskTxMetadata {
 layout!(XskTxMetadata, 24, { flags: 0, csum_start: 8, csum_offset: 10, reserved: 12, launch_time: 16 });
 
 impl XskTxMetadata {
-    /// Has the checksum completed.
-    pub fn checksum(csum_start: u16, csum_offset: u16) -> Self {
-        Self { flags: XDP_TXMD_FLAGS_CHECKSUM, csum_start, csum_offset, ..Self::default() }
+    /// Has the checksum completed, beside what was asked for before.
+    pub fn checksum(self, csum_start: u16, csum_offset: u16) -> Self {
+        Self { flags: self.flags | XDP_TXMD_FLAGS_CHECKSUM, csum_start, csum_offset, ..self }
+    }
+
+    /// Wants to know when the packet left, beside what was asked for before.
+    pub fn timestamp(self) -> Self {
+        Self { flags: self.flags | XDP_TXMD_FLAGS_TIMESTAMP, ..self }
+    }
+
+    /// Whether nothing is asked for.
+    pub fn is_none(&self) -> bool {
+        self.flags == 0
+    }
+
+    /// When the packet left, once it has: in copy mode the kernel's TAI clock, otherwise the clock of the device.
+    /// The kernel writes it over what was asked for (`xsk_tx_metadata_complete`, `xsk_destruct_skb`).
+    pub fn left_at(bytes: &[u8; size_of::<Self>()]) -> u64 {
+        u64::from_ne_bytes(bytes.as_chunks::<8>().0[1])
     }
 
     /// As it lies in memory.
@@ -235,6 +251,8 @@ pub const XDP_PKT_CONTD: u32 = 1 << 0;
 /// Descriptor to send: metadata lies before the packet; Linux 6.8.
 pub const XDP_TX_METADATA: u32 = 1 << 1;
 
+/// Metadata: the kernel is to write when the packet left; Linux 6.8.
+pub const XDP_TXMD_FLAGS_TIMESTAMP: u64 = 1 << 0;
 /// Metadata: the checksum is to be completed; Linux 6.8.
 pub const XDP_TXMD_FLAGS_CHECKSUM: u64 = 1 << 1;
 

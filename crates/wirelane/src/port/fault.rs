@@ -191,6 +191,10 @@ impl Transmit for FaultTx {
         self.inner.allocate(batch, n)
     }
 
+    fn sent(&mut self, batch: &mut Batch) -> usize {
+        self.inner.sent(batch)
+    }
+
     fn flush(&mut self) -> Result<()> {
         self.inner.flush()
     }

@@ -175,6 +175,10 @@ impl Transmit for GsoTx {
         self.inner.allocate(batch, n)
     }
 
+    fn sent(&mut self, batch: &mut Batch) -> usize {
+        self.inner.sent(batch)
+    }
+
     fn flush(&mut self) -> Result<()> {
         self.push();
         self.inner.flush()

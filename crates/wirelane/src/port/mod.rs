@@ -359,6 +359,13 @@ pub trait Transmit: Send {
     /// without a copy; returns how many.
     fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize;
 
+    /// Adds frames that have been transmitted to `batch` while it has room, stamped with the time at which each
+    /// left; returns how many. A port that was not told to keep them has none.
+    fn sent(&mut self, batch: &mut Batch) -> usize {
+        let _ = batch;
+        0
+    }
+
     /// Makes sure that what was taken is on its way, and reclaims what has been transmitted.
     ///
     /// # Errors
@@ -463,6 +470,14 @@ impl Tx {
     #[inline]
     pub fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize {
         self.inner.allocate(batch, n)
+    }
+
+    /// Adds frames that have been transmitted to `batch` while it has room, each with the time at which it left
+    /// as its [`timestamp`](crate::Frame::timestamp); returns how many. Only of ports that were told to keep them,
+    /// such as `xdp:eth0?tx_timestamps=on`. Those that nobody takes in time go back to their pools.
+    #[inline]
+    pub fn sent(&mut self, batch: &mut Batch) -> usize {
+        self.inner.sent(batch)
     }
 
     /// Makes sure that what was taken is on its way, and reclaims what has been transmitted.

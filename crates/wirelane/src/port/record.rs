@@ -117,6 +117,10 @@ impl<F: FnMut(&[u8]) -> Result<()> + Send> Transmit for RecordTx<F> {
         self.inner.allocate(batch, n)
     }
 
+    fn sent(&mut self, batch: &mut Batch) -> usize {
+        self.inner.sent(batch)
+    }
+
     fn flush(&mut self) -> Result<()> {
         let flushed = self.inner.flush();
         self.error.take().map_or(flushed, Err)

@@ -10,6 +10,7 @@ mod robustness;
 mod soak;
 mod tags;
 mod teardown;
+mod timestamps;
 mod traffic;
 
 use std::time::{Duration, Instant};

@@ -12,7 +12,7 @@ use super::device::Device;
 use super::intake::Intake;
 use super::negotiate::{self, Mode, Prospects};
 use super::program::{Attachment, Plan, Target};
-use super::queue::{Queue, QueueCensus, Request};
+use super::queue::{Queue, QueueCensus, Request, Requests};
 use super::rx::{Receiver, Setup};
 use super::tags::Tags;
 use super::tx::Transmitter;
@@ -43,8 +43,8 @@ pub(super) struct Built {
     attachment: Option<Attachment>,
     queues: Vec<(Arc<Queue>, Option<Intake>)>,
     zero_copy: bool,
-    /// The UMEM has room for metadata before packets to send.
-    tx_metadata: bool,
+    /// What can be asked for packets that are sent.
+    requests: Requests,
     promiscuous: Option<PacketSocket>,
 }
 
@@ -177,7 +177,7 @@ impl Draft {
         region: &Region,
         memory: &mut [Memory],
     ) -> Result<Built> {
-        let mut tx_metadata = self.leaves_checksums(mode, prospects, options)?;
+        let mut requests = self.requests(mode, prospects, options)?;
         let attachment = match options.receive || self.sends_with_program(mode, prospects) {
             true => Some(self.attach(mode, prospects, options)?),
             false => None,
@@ -186,15 +186,15 @@ impl Draft {
         for (i, request) in self.requests.iter().enumerate() {
             let owner = queues.first().map(|(queue, _)| Arc::clone(queue));
             let mut pool = memory.get_mut(i).and_then(|memory| memory.rx.take());
-            let mut open = |tx_metadata| {
+            let mut open = |requests| {
                 let owner = owner.as_deref();
-                self.open_queue(*request, mode, region, (owner, tx_metadata), &mut pool)
+                self.open_queue(*request, mode, region, (owner, requests), &mut pool)
             };
-            let mut opened = open(tx_metadata);
-            if tx_metadata && i == 0 && opened.as_ref().is_err_and(is_unknown) {
-                // Linux before 6.11 does not know how to be told.
-                tx_metadata = false;
-                opened = open(false);
+            let mut opened = open(requests);
+            if requests.any() && i == 0 && opened.as_ref().is_err_and(is_unknown) {
+                // Linux before 6.11 does not know how to be asked.
+                requests = Requests::default();
+                opened = open(requests);
             }
             if let Some(memory) = memory.get_mut(i) {
                 memory.rx = pool;
@@ -218,52 +218,70 @@ impl Draft {
         };
         let zero_copy = zero_copy.map_err(|error| Error::os(self.device.name.as_str(), error))?;
         let promiscuous = options.promiscuous.then(|| self.promiscuous()).transpose()?;
-        if !tx_metadata && self.config.checksum == Switch::On {
-            return Err(self.no_checksum("this kernel takes no metadata of packets to send"));
+        if options.transmit && self.must_request() && !requests.any() {
+            for ((queue, intake), memory) in queues.into_iter().zip(memory) {
+                drop(queue);
+                memory.rx = intake.map(Intake::into_pool);
+            }
+            return Err(self.no_request("this kernel takes no metadata of packets to send"));
         }
-        Ok(Built { attachment, queues, zero_copy, tx_metadata, promiscuous })
+        Ok(Built { attachment, queues, zero_copy, requests, promiscuous })
     }
 
     /// What the ends of the port can take.
     pub(super) fn sink(&self, built: &Built) -> Sink {
-        Sink { mtu: self.device.mtu as usize, checksum: built.tx_metadata, ..Sink::ethernet() }
+        let checksum = built.requests.checksums;
+        Sink { mtu: self.device.mtu as usize, checksum, ..Sink::ethernet() }
     }
 
-    /// Whether checksums of packets to send are left to somebody else.
+    /// What is asked of the kernel or the device for packets that are sent.
     ///
     /// # Errors
-    /// They must be, and cannot.
-    fn leaves_checksums(
+    /// Something that must be, and cannot.
+    fn requests(
         &self,
         mode: Mode,
         prospects: &Prospects,
         options: &OpenOptions,
-    ) -> Result<bool> {
-        // Without a device that does it, the sum that we make while we cut is the cheaper one.
-        let wanted = match self.config.checksum {
-            Switch::Auto => mode.is_zero_copy(),
-            Switch::On => true,
-            Switch::Off => false,
+    ) -> Result<Requests> {
+        let completes = prospects.completes_checksums(mode);
+        let requests = Requests {
+            checksums: match self.config.checksum {
+                // Without a device that does it, the sum that we make while we cut is the cheaper one.
+                Switch::Auto => mode.is_zero_copy() && completes && !self.shape.pieces,
+                Switch::On => true,
+                Switch::Off => false,
+            },
+            timestamps: self.config.tx_timestamps,
         };
-        if !options.transmit || !wanted {
-            return Ok(false);
+        if !options.transmit || !requests.any() {
+            return Ok(Requests::default());
         }
-        let why = if !prospects.completes_checksums(mode) {
-            "in zero copy the driver does not complete them"
-        } else if self.shape.pieces {
+        if requests.checksums && !completes {
+            return Err(self.no_request("in zero copy the driver completes no checksums"));
+        }
+        if requests.timestamps && !prospects.stamps_packets(mode) {
+            return Err(self.no_request("in zero copy the driver does not say when packets leave"));
+        }
+        if self.shape.pieces {
             // The pieces of a packet follow one another without a gap (`xp_aligned_validate_desc`).
-            "packets in several pieces have no room for metadata"
-        } else {
-            return Ok(true);
-        };
-        match self.config.checksum {
-            Switch::On => Err(self.no_checksum(why)),
-            _ => Ok(false),
+            return Err(self.no_request("packets in several pieces have no room for metadata"));
         }
+        Ok(requests)
     }
 
-    fn no_checksum(&self, why: &str) -> Error {
-        let cause = format!("checksums cannot be left to others as checksum=on wants: {why}");
+    /// Whether it is an error if nothing can be asked.
+    fn must_request(&self) -> bool {
+        self.config.checksum == Switch::On || self.config.tx_timestamps
+    }
+
+    fn no_request(&self, why: &str) -> Error {
+        let options = match (self.config.checksum, self.config.tx_timestamps) {
+            (Switch::On, true) => "checksum=on or tx_timestamps=on",
+            (Switch::On, false) => "checksum=on",
+            _ => "tx_timestamps=on",
+        };
+        let cause = format!("{options} cannot be had: {why}");
         Error::failed(self.device.name.as_str(), cause).help("leave it out")
     }
 
@@ -277,7 +295,7 @@ impl Draft {
     ) -> Ends {
         let queues = built.queues.iter().map(|(queue, _)| Arc::clone(queue)).collect();
         let (config, shape) = (self.config, self.shape);
-        let tx_metadata = built.tx_metadata;
+        let requests = built.requests;
         let (program, promiscuous) = (built.attachment, built.promiscuous);
         let handle = Handle::new(spec.clone(), self.device, options, program, queues, promiscuous);
         let handle = Arc::new(handle);
@@ -313,7 +331,7 @@ impl Draft {
                 let handle = Arc::clone(&handle);
                 // SAFETY: the only transmitter of this queue, as each queue comes once.
                 let end = unsafe {
-                    let flags = (config.need_wakeup, tx_metadata);
+                    let flags = (config.need_wakeup, requests);
                     Transmitter::new(queue, pool, shape, flags, ours, handle)
                 };
                 tx.extend(end.map(|end| Tx::new(end, counters)));
@@ -480,10 +498,10 @@ impl Draft {
         request: Request,
         mode: Mode,
         region: &Region,
-        (owner, tx_metadata): (Option<&Queue>, bool),
+        (owner, requests): (Option<&Queue>, Requests),
         pool: &mut Option<Pool>,
     ) -> wirelane_os::Result<(Arc<Queue>, Option<Intake>)> {
-        let umem = (owner.is_none(), tx_metadata);
+        let umem = (owner.is_none(), requests);
         let queue = Queue::create(request, &self.config, &self.shape, region, umem)?;
         let queue = Arc::new(queue);
         // Drivers with zero copy take chunks when they are bound.

@@ -64,11 +64,13 @@ pub(super) struct Config {
     pub(super) tags: Switch,
     /// Leaving checksums of packets to send to the kernel or the device.
     pub(super) checksum: Switch,
+    /// Asking when each packet that is sent has left.
+    pub(super) tx_timestamps: bool,
 }
 
 impl Config {
     /// Reads the options `mode`, `frame`, `chunks`, `frames`, `ring`, `busy`, `need_wakeup`,
-    /// `tx_budget`, `sg`, `headroom`, `tags`, `checksum`.
+    /// `tx_budget`, `sg`, `headroom`, `tags`, `checksum`, `tx_timestamps`.
     ///
     /// # Errors
     /// An unknown option, or a value that is not of its shape.
@@ -122,6 +124,7 @@ impl Config {
         let checksum = options.value("checksum", Switch::Auto, "auto, on or off", three)?;
         let headroom = options
             .value("headroom", 0, "a number of bytes to 1024", |text| number(text, 0, 1024))?;
+        let tx_timestamps = options.value("tx_timestamps", false, "on or off", switch)?;
         options.finish()?;
         Ok(Self {
             mode,
@@ -136,6 +139,7 @@ impl Config {
             headroom,
             tags,
             checksum,
+            tx_timestamps,
         })
     }
 
@@ -283,7 +287,8 @@ mod tests {
     fn every_option() {
         let config = parse(
             "xdp:a?mode=native&frame=3000&frames=1k&ring=512&busy=20us&need_wakeup=off\
-             &tx_budget=64&sg=on&headroom=64&tags=off&checksum=on",
+             &tx_budget=64&sg=on&headroom=64&tags=off&checksum=on\
+             &tx_timestamps=on",
         )
         .unwrap();
         let expected = Config {
@@ -299,6 +304,7 @@ mod tests {
             headroom: 64,
             tags: Switch::Off,
             checksum: Switch::On,
+            tx_timestamps: true,
         };
         assert_eq!(config, expected);
         assert_eq!(parse("xdp:a?mode=auto").unwrap(), parse("xdp:a").unwrap());
@@ -324,6 +330,7 @@ mod tests {
             "headroom=4096",
             "tags=7",
             "checksum=soft",
+            "tx_timestamps=auto",
             "block=1",
         ] {
             let error = parse(&format!("xdp:a?{query}")).unwrap_err();

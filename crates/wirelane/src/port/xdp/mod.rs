@@ -34,6 +34,7 @@
 //! | `headroom=N` | bytes before received packets, beside the kernel's 256 |
 //! | `tags=auto\|on\|off` | put VLAN tags back that the driver takes out of packets (Linux 6.8); `auto`: where it does so and tells |
 //! | `checksum=auto\|on\|off` | leave checksums of packets to send to the kernel, and that to the device (Linux 6.11); `auto`: in zero copy, where the device completes them |
+//! | `tx_timestamps=on\|off` | keep packets that have left, with the time, for [`Tx::sent`] (Linux 6.11): in zero copy by the clock of the device, otherwise when the kernel was done with it |
 //!
 //! Reading order: `config`, `negotiate` (which mode, and why), `build` (everything in its order),
 //! `program`, `tags` and `management` (who gets which packet), `queue` (the kernel's side), `intake` and `rx`,

@@ -82,6 +82,11 @@ impl Prospects {
         !mode.is_zero_copy() || self.features.is_some_and(XdpFeatures::tx_checksum)
     }
 
+    /// Whether somebody says when packets left that are sent in `mode`: the device, or else the kernel.
+    pub(super) fn stamps_packets(&self, mode: Mode) -> bool {
+        !mode.is_zero_copy() || self.features.is_some_and(XdpFeatures::tx_timestamp)
+    }
+
     /// Whether the driver tells the VLAN tags that it takes out of packets, to programs that run in `mode`.
     pub(super) fn tells_tags(&self, mode: Mode) -> bool {
         mode != Mode::Generic && self.features.is_some_and(XdpFeatures::rx_vlan_tag)

@@ -47,9 +47,25 @@ pub(super) struct Request {
     pub(super) transmit: bool,
 }
 
+/// What the kernel or the device can be asked to do to packets that are sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Requests {
+    /// To complete their checksums.
+    pub(super) checksums: bool,
+    /// To say when they left.
+    pub(super) timestamps: bool,
+}
+
+impl Requests {
+    /// Whether there is room for metadata before each packet.
+    pub(super) fn any(self) -> bool {
+        self.checksums || self.timestamps
+    }
+}
+
 impl Queue {
     /// Opens a socket and makes its rings; with the UMEM of `owner`, or else with one of its own. It is
-    /// not bound, and so takes nothing. `tx_metadata`: that UMEM has room for it before packets to send.
+    /// not bound, and so takes nothing. With `requests` that UMEM has room for them before packets to send.
     ///
     /// # Errors
     /// The system refuses.
@@ -58,7 +74,7 @@ impl Queue {
         config: &Config,
         shape: &Shape,
         region: &Region,
-        (owner, tx_metadata): (bool, bool),
+        (owner, requests): (bool, Requests),
     ) -> wirelane_os::Result<Self> {
         let socket = XskSocket::open()?;
         if owner {
@@ -69,7 +85,7 @@ impl Queue {
                 chunk_size: shape.frame,
                 headroom: shape.headroom,
                 unaligned: shape.unaligned,
-                tx_metadata,
+                tx_metadata: requests.any(),
             };
             // SAFETY: the region is mapped as long as this queue, or any that shares the UMEM, and
             // only chunks in the custody of a ring get into that ring.

@@ -12,9 +12,10 @@ use wirelane_os::xdp::{
 
 use super::config::{Shape, TX_HEADROOM};
 use super::control::Handle;
-use super::queue::Queue;
+use super::queue::{Queue, Requests};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
+use crate::mask::Class;
 use crate::pool::{Pool, Returned};
 use crate::port::Transmit;
 use crate::ring::cursor::{Consumer, Producer};
@@ -45,8 +46,14 @@ pub(super) struct Transmitter {
     frames: u32,
     shape: Shape,
     flagged: bool,
-    /// Every packet has room for metadata before it, and checksums can be left to others.
-    metadata: bool,
+    /// What can be asked for each packet. With any of it every packet has room for metadata before it.
+    requests: Requests,
+    /// Frames that have left, until somebody takes them: a part of the pool, so that it never runs dry.
+    sent: Batch,
+    /// Those that nobody took in time.
+    missed: u64,
+    /// How far the clock of time stamps is ahead of ours.
+    ahead: u64,
     /// Monotonic time when something was last completed, or begun to be waited for.
     progress: u64,
     /// Completions that named nothing that was being sent.
@@ -83,7 +90,7 @@ impl Way {
 
 impl Transmitter {
     /// `None` if the queue has no TX ring. `flagged`: the socket is bound with `XDP_USE_NEED_WAKEUP`;
-    /// `metadata`: its UMEM has room for it.
+    /// its UMEM has room for `requests`.
     ///
     /// # Safety
     /// The queue has no other transmitter.
@@ -91,7 +98,7 @@ impl Transmitter {
         queue: Arc<Queue>,
         pool: Pool,
         shape: Shape,
-        (flagged, metadata): (bool, bool),
+        (flagged, requests): (bool, Requests),
         counters: Arc<TxCounters>,
         handle: Arc<Handle>,
     ) -> Option<Self> {
@@ -99,17 +106,22 @@ impl Transmitter {
         // SAFETY: by the contract; the queue is dropped after the cursors.
         let (tx, completion) =
             unsafe { (Queue::producer(ring), Queue::consumer(&queue.completion)) };
+        // A device has a clock of its own.
+        let ahead = if queue.is_zero_copy() { 0 } else { clock::tai_offset_ns() };
         Some(Self {
             tx,
             completion,
+            sent: Batch::new(if requests.timestamps { pool.size() as usize / 4 } else { 0 }),
             pool,
+            missed: 0,
+            ahead,
             portion: Batch::new(PORTION as usize),
             copies: Batch::new(ring.size() as usize),
             descriptors: 0,
             frames: 0,
             shape,
             flagged,
-            metadata,
+            requests,
             progress: 0,
             strangers: 0,
             counters,
@@ -122,7 +134,7 @@ impl Transmitter {
     #[inline(always)]
     fn way(&self, frame: &Frame) -> Way {
         let len = frame.len();
-        if self.metadata && frame.checksum().is_some_and(|place| !is_inside(place, len)) {
+        if self.requests.checksums && frame.checksum().is_some_and(|place| !is_inside(place, len)) {
             return Way::Refused;
         }
         if len < LEAST || len > self.shape.longest as usize {
@@ -132,7 +144,7 @@ impl Transmitter {
             // Copies begin at the same place in every chunk.
             return Way::Copied(self.pieces_of(u64::from(TX_HEADROOM), len as u64));
         };
-        if self.metadata && self.has_no_room(frame, at) {
+        if self.requests.any() && self.has_no_room(frame, at) {
             return Way::Copied(1);
         }
         match self.pieces_of(at, len as u64) {
@@ -172,7 +184,7 @@ impl Transmitter {
     #[inline(always)]
     fn put(&self, ring: &MappedRing, mut frame: Frame, slot: u32) -> u32 {
         let region = &self.queue.region;
-        let first = if self.metadata { request(&mut frame) } else { 0 };
+        let first = if self.requests.any() { request(self.requests, &mut frame) } else { 0 };
         let Some(mut at) = region.address(&frame) else { return 0 };
         let mut left = frame.len() as u64;
         let pieces = self.pieces_of(at, left);
@@ -237,7 +249,11 @@ impl Transmitter {
                     Returned::Frame(frame) => {
                         packets += 1;
                         bytes += frame.len() as u64;
-                        self.portion.as_vec().push(frame);
+                        if self.requests.timestamps {
+                            self.keep(frame);
+                        } else {
+                            self.portion.as_vec().push(frame);
+                        }
                     }
                     Returned::Piece => {}
                     Returned::Stranger => self.strangers += 1,
@@ -254,6 +270,15 @@ impl Transmitter {
             self.progress = 0;
         }
         self.queue.gauge.sending.store(self.frames, Ordering::Relaxed);
+    }
+
+    /// Keeps a frame that has left, with the time.
+    fn keep(&mut self, mut frame: Frame) {
+        let left = frame.read_before().map_or(0, |bytes| XskTxMetadata::left_at(&bytes));
+        frame.stamp(left.saturating_sub(self.ahead), self.queue.number, Class::Tx);
+        if self.sent.push(frame).is_err() {
+            self.missed += 1;
+        }
     }
 
     /// Has the kernel send, as long as that brings something forward.
@@ -315,13 +340,18 @@ impl Transmitter {
     }
 }
 
-/// Says before `frame` what is left to do to it; returns the option of its descriptor.
+/// Says before `frame` what is asked for it; returns the option of its descriptor.
 #[inline(always)]
-fn request(frame: &mut Frame) -> u32 {
-    let Some(place) = frame.checksum() else { return 0 };
-    let metadata = XskTxMetadata::checksum(place.start, place.offset);
+fn request(requests: Requests, frame: &mut Frame) -> u32 {
+    let mut metadata = XskTxMetadata::default();
+    if requests.timestamps {
+        metadata = metadata.timestamp();
+    }
+    if let Some(place) = frame.checksum().filter(|_| requests.checksums) {
+        metadata = metadata.checksum(place.start, place.offset);
+    }
     // There is room: `has_no_room` was asked.
-    if frame.write_before(&metadata.bytes()) { XDP_TX_METADATA } else { 0 }
+    if !metadata.is_none() && frame.write_before(&metadata.bytes()) { XDP_TX_METADATA } else { 0 }
 }
 
 /// Whether the checksum that is left to do lies in the packet; others the kernel would refuse for ever (`xsk_skb_metadata`).
@@ -385,6 +415,13 @@ impl Transmit for Transmitter {
         got
     }
 
+    fn sent(&mut self, batch: &mut Batch) -> usize {
+        self.reclaim();
+        let taken = batch.room().min(self.sent.len());
+        batch.as_vec().extend(self.sent.drain(taken));
+        taken
+    }
+
     fn flush(&mut self) -> Result<()> {
         self.reclaim();
         self.send()?;
@@ -421,6 +458,7 @@ impl Drop for Transmitter {
         for (count, what) in [
             (refused, "refused descriptors to send"),
             (self.strangers, "completed descriptors that nobody sent"),
+            (self.missed, "stamped packets that nobody asked for in time"),
         ] {
             if count > 0 {
                 self.handle.note(format!("the kernel {what} on queue {number}: {count}"));
