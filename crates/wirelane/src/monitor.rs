@@ -3,6 +3,22 @@
 //! Counters are plain stores of the threads that own them, and a reader takes no lock that they take: nobody
 //! waits for it. A reading is therefore no instant. Each counter is at most a batch old, and a packet
 //! may be in one and not yet in the next; when the session has ended all of them agree.
+//!
+//! ```
+//! use std::time::Duration;
+//! use wirelane::capture::live::{Capture, CaptureConfig};
+//! use wirelane::port::{self, OpenOptions};
+//!
+//! # fn main() -> wirelane::Result<()> {
+//! let port = port::open(&"sim:2?count=1000".parse()?, &OpenOptions::default())?;
+//! let capture = Capture::start(port, &CaptureConfig::default())?;
+//! let monitor = capture.monitor();
+//! let reader = std::thread::spawn(move || monitor.read().queues.len());
+//! while !capture.wait(Duration::from_secs(1)) {}
+//! assert_eq!(reader.join().ok(), Some(2));
+//! # Ok(())
+//! # }
+//! ```
 
 use std::sync::Arc;
 

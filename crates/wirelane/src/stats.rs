@@ -85,18 +85,20 @@ impl RxCounters {
     /// A reading of all counters. `port` is the position of the port in the command.
     pub fn snapshot(&self, port: usize) -> QueueStats {
         let known = |counter: &Counter| Some(counter.value()).filter(|n| *n != Self::UNKNOWN);
-        // The order of reading matters to nobody: each counter is at most a batch old.
+        // Each counter is at most a batch old. What became of packets is read once, and before how many there
+        // were: so the sum never goes back, and `packets` is never short of what is taken from it.
+        let tx_full = self.tx_full.value();
         let unwritten = self.writer.value() + self.unwritten.value();
         let dropped = Dropped {
             kernel: known(&self.kernel),
             ring_full: known(&self.ring_full),
             writer: Some(unwritten),
             fault: known(&self.fault),
-            tx_full: known(&self.tx_full),
+            tx_full: Some(tx_full),
         };
         let seen = self.filtered.value();
         let filtered = (self.filtered_unseen.value() == 0).then_some(seen);
-        let gone = unwritten + seen + self.tx_full.value();
+        let gone = unwritten + seen + tx_full;
         let packets = self.packets.value().saturating_sub(gone);
         QueueStats {
             port,
