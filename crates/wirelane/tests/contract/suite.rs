@@ -65,6 +65,7 @@ macro_rules! properties {
             receive: nothing_comes_before_the_start, privileged_nothing_comes_before_the_start;
             receive: every_frame_arrives_once, privileged_every_frame_arrives_once;
             receive: batches_are_filled_as_far_as_they_go, privileged_batches_are_filled_as_far_as_they_go;
+            receive: a_vlan_tag_stays_or_a_note_says_so, privileged_a_vlan_tag_stays_or_a_note_says_so;
             receive: the_snap_length_cuts, privileged_the_snap_length_cuts;
             receive: times_and_watermarks_are_honest, privileged_times_and_watermarks_are_honest;
             receive: waiting_ends_when_a_frame_comes, privileged_waiting_ends_when_a_frame_comes;

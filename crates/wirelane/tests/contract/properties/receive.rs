@@ -80,6 +80,46 @@ pub(crate) fn batches_are_filled_as_far_as_they_go(bed: &mut dyn Bed) -> Verifie
     session.finish()
 }
 
+/// A frame with a VLAN tag comes with its tag; where the driver keeps that, a note says that it is lost.
+pub(crate) fn a_vlan_tag_stays_or_a_note_says_so(bed: &mut dyn Bed) -> Verified {
+    const TAG: [u8; 4] = [0x81, 0x00, 0x60, 0x07];
+    let mut session = Session::start(bed);
+    let [near, far] = session.bed.promises().macs;
+    let says_so = session.port.info().notes.iter().any(|note| note.contains("VLAN tags"));
+    let mut batch = Batch::new(64);
+    for place in 0..session.rx.len() {
+        let queue = session.rx[place].queue();
+        for number in 0..20 {
+            let plain = session.tag(queue, number, 60).frame(session.bed.flow(queue), [far, near]);
+            let tagged = [&plain[..12], &TAG, &plain[12..]].concat();
+            let deadline = Instant::now() + PATIENCE;
+            while !session.bed.inject(queue, &tagged) {
+                assert!(Instant::now() < deadline, "the medium takes nothing");
+                thread::sleep(Duration::from_millis(1));
+            }
+            // By whichever queue it comes: not every card hashes what is behind a tag.
+            while !session.rx.iter_mut().any(|rx| rx.receive(&mut batch) > 0) {
+                assert!(Instant::now() < deadline, "no frame: {}", session.books());
+                pipeline::wait_any(&mut session.rx, Duration::from_millis(20)).unwrap();
+            }
+            for frame in batch.iter() {
+                let is_whole = frame.data() == tagged;
+                let is_cut = says_so && frame.data() == plain;
+                assert!(
+                    is_whole || is_cut,
+                    "notes say so: {says_so}; {frame:?} {:02x?}",
+                    frame.data()
+                );
+            }
+            batch.clear();
+        }
+    }
+    drop(session);
+    let mut session = Session::start(bed);
+    session.exchange(40, mixed);
+    session.finish()
+}
+
 /// A snap length cuts the bytes and not the length on the wire.
 pub(crate) fn the_snap_length_cuts(bed: &mut dyn Bed) -> Verified {
     let mut verified = None;
