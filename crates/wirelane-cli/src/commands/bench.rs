@@ -12,6 +12,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use wirelane::bench::control::Controller;
+use wirelane::bench::peers::cost;
 use wirelane::bench::report::Report;
 use wirelane::bench::sockets::{self, Kind};
 use wirelane::bench::suite::{self, Plan};
@@ -221,7 +222,8 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
             plan.samples = args.effort.samples(plan.samples);
             plan.disk.clone_from(&args.disk);
             measure(args.effort.json, "capture", plan.samples, |report, stop, progress| {
-                capture::capture(&plan, report, stop, progress)
+                capture::capture(&plan, report, stop, progress)?;
+                cost_beside_others(&plan, plan.limit, report, stop, progress)
             })
         }
         Suite::Gso(args) => {
@@ -308,6 +310,7 @@ impl SocketsArgs {
             limit: default.limit,
             take_all: self.all,
             rate: self.rate,
+            peers: self.ports.is_empty(),
             placement: placement.transpose()?,
         })
     }
@@ -315,6 +318,19 @@ impl SocketsArgs {
 
 /// What a suite is given to say what it measures.
 type Tell<'a> = &'a mut dyn FnMut(u32, &str);
+
+/// The part of `capture` in which our command runs as a process, beside other programs.
+fn cost_beside_others(
+    plan: &capture::Plan,
+    limit: Option<Duration>,
+    report: &mut Report,
+    stop: &AtomicBool,
+    tell: Tell<'_>,
+) -> Result<()> {
+    let own = std::env::current_exe().map_err(|error| Error::io("wirelane", "find", error))?;
+    let plan = cost::Plan { own: &own, samples: plan.samples, window: 3 * plan.window, limit };
+    cost::cost(&plan, report, stop, tell)
+}
 
 /// What is about to be measured.
 #[derive(Clone, Copy, Debug)]
@@ -370,7 +386,7 @@ fn collect(
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
-    report.environment.finish();
+    report.finish();
     outcome.map(|()| report)
 }
 

@@ -3,6 +3,7 @@
 //! First each table of the sources beside this machine's figures, then every figure, by suite and
 //! metric, as bars. A cell that was not measured is blank and says why.
 
+mod beside;
 mod machine;
 mod plot;
 mod sources;
@@ -32,6 +33,7 @@ pub(crate) fn render(report: &Report) -> String {
                 (machine::section(report))
                 nav {
                     a href="#sources" { "The sources' tables" }
+                    a href="#beside" { "other programs" }
                     @for suite in &suites { a href=(format!("#{suite}")) { (suite) } }
                     @if !report.skipped.is_empty() { a href="#skipped" { "not measured" } }
                 }
@@ -41,6 +43,7 @@ pub(crate) fn render(report: &Report) -> String {
                      published, on its own hardware. Compare ratios within a table rather than figures across machines."
                 }
                 @for table in sources::tables() { (source_table(&table, report)) }
+                (beside::section(report))
                 @for suite in &suites { (suite_section(suite, report)) }
                 (skipped(&report.skipped))
             }

@@ -5,6 +5,7 @@ mod all;
 mod compare;
 mod gso;
 mod page;
+mod peers;
 mod qdisc;
 mod sockets;
 

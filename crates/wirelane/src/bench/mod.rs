@@ -1,6 +1,7 @@
 //! What is measured: the loops behind `wirelane bench` and `cargo bench`, as functions that
 //! return plain numbers; and the suites of `wirelane bench`, which return rows.
 
+pub mod beside;
 pub mod capture;
 pub mod compare;
 pub mod control;

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct, Serializer};
 use wirelane_os::affinity;
 
+use super::beside::{self, Ratio};
 use super::control::Control;
 use super::environment::Environment;
 use super::ring::ticks_per_ns;
@@ -25,6 +26,8 @@ pub struct Report {
     pub command: String,
     /// The figures.
     pub rows: Vec<Row>,
+    /// Our figures beside those of other programs.
+    pub ratios: Vec<Ratio>,
     /// How the machine itself did meanwhile.
     pub control: Vec<Control>,
     /// What is missing, and why.
@@ -41,9 +44,16 @@ impl Report {
             environment: Environment::read(),
             command,
             rows: Vec::new(),
+            ratios: Vec::new(),
             control: Vec::new(),
             skipped: Vec::new(),
         }
+    }
+
+    /// Nothing more will be measured: draws the ratios, and notes when it ended.
+    pub fn finish(&mut self) {
+        self.ratios = beside::ratios(&self.rows);
+        self.environment.finish();
     }
 }
 
@@ -145,6 +155,10 @@ pub enum Better {
 impl Better {
     /// Of the metric with this name; `None` where neither more nor less is better.
     pub fn of(metric: &str) -> Option<Self> {
+        // What others sent is not our doing.
+        if metric == "offered_per_s" {
+            return None;
+        }
         // What is saved over something else, before the times by their unit.
         if metric.ends_with("_per_s") || metric.contains("_under_") || metric.starts_with("speedup")
         {
@@ -283,6 +297,7 @@ mod tests {
             assert_eq!(Better::of(metric), Some(Better::Higher), "{metric}");
         }
         assert_eq!(Better::of("bypassed_share"), None);
+        assert_eq!(Better::of("offered_per_s"), None);
     }
 
     #[test]

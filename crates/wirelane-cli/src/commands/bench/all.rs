@@ -140,11 +140,15 @@ fn suites(args: &AllArgs) -> Vec<Suite> {
     let suites = vec![
         suite(
             Name::Capture,
-            25,
-            200,
+            35,
+            300,
             Box::new(move |limit, report, stop, tell| {
-                let plan = capture::Plan { limit, ..capture };
-                capture::capture(&plan, report, stop, tell)
+                let plan =
+                    capture::Plan { limit: limit.map(|limit| limit.mul_f64(0.6)), ..capture };
+                let begin = Instant::now();
+                capture::capture(&plan, report, stop, tell)?;
+                let left = limit.map(|limit| limit.saturating_sub(begin.elapsed()));
+                super::cost_beside_others(&plan, left, report, stop, tell)
             }),
         ),
         suite(

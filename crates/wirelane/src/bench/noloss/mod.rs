@@ -402,13 +402,13 @@ impl<'a> Simulated<'a> {
 }
 
 impl Path for Simulated<'_> {
-    fn bound(&mut self, window: Duration) -> Result<f64> {
-        let trial = self.trial(None, window, None)?;
-        Ok(trial.received as f64 / trial.elapsed.as_secs_f64().max(f64::MIN_POSITIVE))
+    fn bound(&mut self, _window: Duration) -> Result<f64> {
+        // Any rate can be asked for. No processor receives one in five nanoseconds.
+        Ok(200e6)
     }
 
     fn trial(&mut self, rate: Option<f64>, window: Duration, ages: Option<u8>) -> Result<Trial> {
-        let rate = rate.map_or("max".to_owned(), |rate| format!("{}", rate.max(1.0) as u64));
+        let rate = rate.unwrap_or(1.0).max(1.0) as u64;
         let text = format!("sim:1?flows={FLOWS}&size={}&rate={rate}", self.size);
         let spec: Spec = text.parse()?;
         let receiver = Receiver::start(&spec, None, self.placement, Stamp::OfPort, LOADS.len())?;
@@ -425,7 +425,10 @@ impl Path for Simulated<'_> {
                 None => self.ages.push(ages),
             }
         }
-        Ok(Trial { sent: received + lost, received, elapsed })
+        // The interface counts a loss when it is asked for packets. A receiver that does not come to ask has
+        // lost them as well; what may still lie in the ring when the time is over has not been.
+        let due = (rate as f64 * elapsed.as_secs_f64() * 0.9) as u64;
+        Ok(Trial { sent: (received + lost).max(due), received, elapsed })
     }
 
     fn finish(self: Box<Self>) -> Result<(Nature, Vec<Histogram<u64>>)> {

@@ -1,5 +1,10 @@
 //! Other programs that do the same: where they are, which version, and which package has them.
 
+pub mod capture;
+pub mod cost;
+pub(in crate::bench) mod process;
+pub mod testpmd;
+
 use std::env;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

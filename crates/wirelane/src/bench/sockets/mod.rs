@@ -14,6 +14,7 @@
 
 mod baseline;
 mod loops;
+mod peer;
 mod rows;
 mod sample;
 
@@ -80,6 +81,8 @@ pub struct Plan {
     pub take_all: bool,
     /// Packets per second that are sent to the ports in the lab; as fast as possible if `None`.
     pub rate: Option<u64>,
+    /// In the lab, run other programs as well.
+    pub peers: bool,
     /// CPUs of the queues, in turn. Otherwise all that the load leaves.
     pub placement: Option<Placement>,
 }
@@ -100,6 +103,7 @@ impl Plan {
             limit: None,
             take_all: false,
             rate: None,
+            peers: true,
             placement: None,
         }
     }
@@ -128,6 +132,7 @@ pub fn sockets(
     check(plan)?;
     let bed = Bed::new(plan, report)?;
     let mut series = bed.series(plan)?;
+    let mut commands = Vec::new();
     let rounds = u32::try_from(plan.samples).unwrap_or(u32::MAX).max(1);
     let (begin, mut longest) = (Instant::now(), Duration::ZERO);
     'rounds: for round in 1..=rounds {
@@ -137,7 +142,9 @@ pub fn sockets(
         }
         for one in series.iter_mut().filter(|one| one.refused.is_none()) {
             progress(round, &format!("{} on {}, {} bytes", one.case(), one.label, one.size));
-            match bed.trial(one, plan, stop).run() {
+            let outcome = bed.trial(one, plan, stop).run(&mut commands);
+            commands.drain(..).for_each(|command| report.environment.add_command(command));
+            match outcome {
                 Ok(Some((nature, sample))) => {
                     one.nature = Some(nature);
                     one.samples.push(sample);
@@ -187,11 +194,15 @@ impl Series {
         match &self.subject {
             Subject::Port(_, kind) => kind.as_str(),
             Subject::XdpDrop(_) => XDP_DROP,
+            Subject::Peer(kind) => kind.as_str(),
         }
     }
 }
 
 const XDP_DROP: &str = "xdp-drop";
+const PEER: &str = super::peers::testpmd::PROGRAM;
+/// Bytes of the packets with which the peer is measured.
+const PEER_SIZE: usize = 64;
 
 /// Ports in a lab: a name, and what to open.
 const IN_LAB: [(&str, &str); 4] = [
@@ -264,6 +275,10 @@ impl Bed {
                     series.push(Series::new(Subject::Port(port, *kind), label, *size, in_lab));
                 }
             }
+        }
+        if self.lab.is_some() && plan.peers && plan.sizes.contains(&PEER_SIZE) {
+            let peer = |kind: &Kind| Series::new(Subject::Peer(*kind), PEER, PEER_SIZE, true);
+            series.extend(plan.kinds.iter().map(peer));
         }
         if self.lab.is_some() && plan.xdp_drop {
             let modes = [XdpMode::Native, XdpMode::Generic];

@@ -1,7 +1,7 @@
 //! From samples to rows.
 
-use super::sample::Threads;
-use super::{Lost, SUITE, Sample, Series};
+use super::sample::{Subject, Threads};
+use super::{Lost, PEER, SUITE, Sample, Series};
 use crate::bench::report::{Param, Params, Row, Source};
 
 /// Names of the parts of the histogram: `batch_16_share` is the share of calls that moved 16 to 31
@@ -28,10 +28,11 @@ pub(super) fn rows(series: &Series) -> Vec<Row> {
         ("queues", Param::Number(nature.queues)),
     ]);
     let case = series.case();
+    let is_ours = !matches!(series.subject, Subject::Peer(_));
     let row = |metric, unit, samples: Vec<f64>, source| Row {
         suite: SUITE,
         case,
-        peer: None,
+        peer: (!is_ours).then_some(PEER),
         params: params.clone(),
         metric,
         unit,
@@ -45,7 +46,7 @@ pub(super) fn rows(series: &Series) -> Vec<Row> {
     let threads = |metric, unit, of: fn(&Threads) -> Option<f64>| {
         row(metric, unit, some(&|sample| sample.threads.as_ref().and_then(of)), None)
     };
-    let published = (nature.backend == "xdp" && nature.queues == 1)
+    let published = (is_ours && nature.backend == "xdp" && nature.queues == 1)
         .then(|| published(case, &nature.mode, series.size))
         .flatten();
     let source = |value, unit| Source { document: "001", value, unit };
@@ -54,7 +55,7 @@ pub(super) fn rows(series: &Series) -> Vec<Row> {
     let mut rows = vec![
         row("packets_per_s", "1/s", each(&|sample| sample.packets_per_s), mpps),
         row("ns_per_packet", "ns", each(&|sample| 1e9 / sample.packets_per_s), ns),
-        threads("cpu_ns_per_packet", "ns", |threads| Some(threads.user_ns + threads.system_ns)),
+        row("cpu_ns_per_packet", "ns", some(&|sample| sample.cpu_ns()), None),
         threads("user_ns_per_packet", "ns", |threads| Some(threads.user_ns)),
         threads("system_ns_per_packet", "ns", |threads| Some(threads.system_ns)),
         row("packets", "1", each(&|sample| sample.packets as f64), None),

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use wirelane_os::bpf::XdpMode;
 
 use super::super::live::{LiveSender, Pace, Sending, Sent};
-use super::Kind;
 use super::baseline::Baseline;
 use super::loops::{Baton, Phase, SIZES, Station, Tally};
+use super::{Kind, peer};
 use crate::error::{Error, Result};
 use crate::lab::Site;
 use crate::mask::{QueueMask, QueueSet};
@@ -36,10 +36,20 @@ pub struct Sample {
     pub packets: u64,
     /// What the threads of the port did for it; `None` if there is no port.
     pub threads: Option<Threads>,
+    /// CPU time per packet of another program, in nanoseconds.
+    pub cpu_ns: Option<f64>,
     /// Packets that the load sent per second, if there is one.
     pub offered_per_s: Option<f64>,
     /// Shares of what came to the interface that were lost.
     pub lost: Option<Lost>,
+}
+
+impl Sample {
+    /// CPU time per packet of whoever received or sent, in nanoseconds.
+    pub(super) fn cpu_ns(&self) -> Option<f64> {
+        let own = self.threads.as_ref().map(|threads| threads.user_ns + threads.system_ns);
+        own.or(self.cpu_ns)
+    }
 }
 
 /// What the threads of a port did for its packets.
@@ -84,6 +94,8 @@ pub(super) enum Subject {
     Port(Spec, Kind),
     /// An XDP program that drops what arrives at the far end of the lab.
     XdpDrop(XdpMode),
+    /// Another program at the far end of the lab.
+    Peer(Kind),
 }
 
 /// What it turned out to be.
@@ -123,10 +135,11 @@ impl Trial<'_> {
     ///
     /// # Errors
     /// A port cannot be opened, or failed.
-    pub(super) fn run(&self) -> Result<Option<(Nature, Sample)>> {
+    pub(super) fn run(&self, commands: &mut Vec<String>) -> Result<Option<(Nature, Sample)>> {
         match (self.subject, self.site) {
             (Subject::Port(spec, kind), _) => self.run_port(spec, *kind),
             (Subject::XdpDrop(mode), Some(site)) => self.run_drop(*mode, site),
+            (Subject::Peer(kind), _) => peer::run(self, *kind, commands),
             (Subject::XdpDrop(_), None) => {
                 Err(Error::failed("XDP program that drops", "is for a lab only"))
             }
@@ -187,12 +200,12 @@ impl Trial<'_> {
         Ok(go_on.then_some((nature, sample)))
     }
 
-    fn warm_up(&self) -> Duration {
+    pub(super) fn warm_up(&self) -> Duration {
         (self.window / 4).clamp(Duration::from_millis(20), Duration::from_millis(300))
     }
 
     /// False if it was stopped meanwhile.
-    fn sleep(&self, time: Duration, subject: Option<&Party>) -> bool {
+    pub(super) fn sleep(&self, time: Duration, subject: Option<&Party>) -> bool {
         let until = Instant::now() + time;
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -213,7 +226,7 @@ impl Trial<'_> {
 }
 
 impl Load<'_> {
-    fn start(&self, frames: &[Vec<u8>]) -> Result<Sending> {
+    pub(super) fn start(&self, frames: &[Vec<u8>]) -> Result<Sending> {
         let start = || {
             LiveSender::new(self.site.interface(), frames)
                 .and_then(|sender| sender.start(self.pace))
@@ -228,7 +241,7 @@ fn rate(outcome: &Outcome, of: impl Fn(&Tally) -> u64) -> f64 {
     outcome.tallies.iter().map(of).sum()
 }
 
-fn sending_rate(sent: &Sent) -> f64 {
+pub(super) fn sending_rate(sent: &Sent) -> f64 {
     sent.frames as f64 / sent.elapsed.as_secs_f64()
 }
 
@@ -259,6 +272,7 @@ fn sample(kind: Kind, outcome: &Outcome, offered: Option<&Sent>) -> Sample {
         packets_per_s: rate(outcome, packets),
         packets: sum(&packets),
         threads: Some(threads),
+        cpu_ns: None,
         offered_per_s: offered.map(sending_rate),
         lost: (kind != Kind::Txpush).then(|| outcome.lost(offered)),
     }
@@ -278,7 +292,7 @@ fn drain(received: impl Fn() -> Result<u64>) -> Result<()> {
 }
 
 /// A port at work: a thread per queue.
-struct Party {
+pub(super) struct Party {
     port: Box<dyn Port>,
     crew: Crew<Result<Tally>>,
     baton: Arc<Baton>,
@@ -385,7 +399,7 @@ impl Outcome {
 
 /// What is sent: UDP packets over IPv4 of several flows, to a station that does not exist, so that
 /// no host answers.
-fn frames(size: usize) -> Result<Vec<Vec<u8>>> {
+pub(super) fn frames(size: usize) -> Result<Vec<Vec<u8>>> {
     let spec: Spec = format!("sim:1?flows={FLOWS}&size={size}").parse()?;
     let stream = Stream::new(&spec)?;
     Ok((0..FLOWS).map(|k| stream.packet(k).bytes).collect())

@@ -1,0 +1,94 @@
+//! Our figures beside those of other programs.
+
+use maud::{Markup, html};
+use wirelane::bench::beside::{Promise, Ratio};
+use wirelane::bench::report::{Better, Report};
+
+use super::plot::number;
+
+/// A table of all ratios, and what is missing for more.
+pub(super) fn section(report: &Report) -> Markup {
+    let missing: Vec<_> =
+        report.environment.programs.iter().filter(|program| !program.installed).collect();
+    html! {
+        h2 id="beside" { "Beside other programs" }
+        p {
+            "Measured in turns with ours, on the same interfaces and CPUs, under the same load, with losses counted alike. \
+             A ratio is that of our figure to theirs within a round: the median, and below it the lowest and highest."
+        }
+        @if report.ratios.is_empty() {
+            p class="reason" { "No other program was measured under the conditions of a figure of ours." }
+        } @else {
+            div class="scroll" {
+                table {
+                    thead {
+                        tr {
+                            th { "figure" } th { "Wirelane" } th { "other" } th { "ratio" } th { "promised" }
+                        }
+                    }
+                    tbody { @for ratio in &report.ratios { (line(ratio)) } }
+                }
+            }
+        }
+        @if !missing.is_empty() {
+            p { "Missing, with the Debian package of each:" }
+            ul {
+                @for program in missing {
+                    li { (program.name) " (" (program.package) ")" }
+                }
+            }
+        }
+    }
+}
+
+fn line(ratio: &Ratio) -> Markup {
+    let conditions: Vec<_> =
+        ratio.params.0.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    let unit = if ratio.unit == "1" { String::new() } else { format!(" ({})", ratio.unit) };
+    let least = ratio.ratios.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = ratio.ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let verdict = match ratio.better {
+        _ if (0.95..=1.05).contains(&ratio.median) => "as good",
+        Better::Higher if ratio.median > 1.0 => "better",
+        Better::Lower if ratio.median < 1.0 => "better",
+        Better::Higher | Better::Lower => "worse",
+    };
+    let lost = |place: usize| ratio.lost.and_then(|lost| lost.get(place).copied());
+    html! {
+        tr {
+            td {
+                (ratio.suite) " " (ratio.case) ": " (ratio.metric.replace('_', " ")) (unit)
+                span class="range" { (conditions.join(", ")) }
+            }
+            td { span class="here" { (number(ratio.ours)) } (losses(lost(0))) }
+            td {
+                (number(ratio.theirs))
+                span class="source" { (ratio.peer) }
+                (losses(lost(1)))
+            }
+            td {
+                span class="here" { (number(ratio.median)) }
+                span class="range" { (number(least)) "–" (number(most)) }
+                span class="source" { (verdict) }
+            }
+            td {
+                @match ratio.promise {
+                    Some(Promise::AtMost(limit)) => { "≤ " (number(limit)) },
+                    Some(Promise::AtLeast(limit)) => { "≥ " (number(limit)) },
+                    None => {}
+                }
+                @if let Some(met) = ratio.met {
+                    span class="source" { @if met { "kept" } @else { "missed" } }
+                }
+            }
+        }
+    }
+}
+
+fn losses(share: Option<f64>) -> Markup {
+    html! {
+        @if let Some(share) = share {
+            span class="range" { (format!("{:.2} % lost", 100.0 * share)) }
+        }
+    }
+}

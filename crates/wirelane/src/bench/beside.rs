@@ -1,0 +1,171 @@
+//! Figures of ours beside those of other programs under the same conditions, as ratios.
+//!
+//! A ratio is taken within a round before the median: then a slow moment of the machine hits both.
+
+use serde::Serialize;
+
+use super::report::{Better, Params, Row};
+
+/// One figure of ours divided by that of another program.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ratio {
+    /// Of both figures.
+    pub suite: &'static str,
+    /// Of both figures.
+    pub case: &'static str,
+    /// Of both figures.
+    pub params: Params,
+    /// Of both figures.
+    pub metric: &'static str,
+    /// Of both figures.
+    pub unit: &'static str,
+    /// The other program.
+    pub peer: &'static str,
+    /// Our median.
+    pub ours: f64,
+    /// Theirs.
+    pub theirs: f64,
+    /// Ours divided by theirs, for each round.
+    pub ratios: Vec<f64>,
+    /// The median of these.
+    pub median: f64,
+    /// Which way it is better for us.
+    pub better: Better,
+    /// Shares of the packets that were lost meanwhile, ours and theirs, if that was counted.
+    pub lost: Option<[f64; 2]>,
+    /// What the median ought to be.
+    pub promise: Option<Promise>,
+    /// Whether it is.
+    pub met: Option<bool>,
+}
+
+/// What a ratio ought to be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Promise {
+    /// No more than this.
+    AtMost(f64),
+    /// No less than this.
+    AtLeast(f64),
+}
+
+impl Promise {
+    fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::AtMost(limit) => value <= limit,
+            Self::AtLeast(limit) => value >= limit,
+        }
+    }
+}
+
+/// What is promised: suite, case, metric.
+const PROMISES: [(&str, &str, &str, Promise); 4] = [
+    ("sockets", "rxdrop", "packets_per_s", Promise::AtLeast(1.0)),
+    ("sockets", "txpush", "packets_per_s", Promise::AtLeast(1.0)),
+    ("sockets", "l2fwd", "packets_per_s", Promise::AtLeast(1.0)),
+    ("capture", "cpu", "cpu_ns_per_packet_under_load", Promise::AtMost(0.7)),
+];
+
+/// All that `rows` allow: a row of another program, and one of ours that is like it in everything else.
+pub fn ratios(rows: &[Row]) -> Vec<Ratio> {
+    let of = |row: &Row| -> Option<Ratio> {
+        let peer = row.peer?;
+        let better = Better::of(row.metric)?;
+        // The time of a packet is the rate, once more; losses stand beside the other figures.
+        if row.metric.starts_with("lost_")
+            || row.suite == "sockets" && row.metric == "ns_per_packet"
+        {
+            return None;
+        }
+        let ours = twin(rows, row, row.metric, None)?;
+        let pairs = ours.samples.iter().zip(&row.samples);
+        let ratios: Vec<f64> = pairs.map(|(ours, theirs)| ours / theirs).collect();
+        let median = |row: &Row| row.summary().map(|[_, median, _]| median);
+        let all = Row { samples: ratios.clone(), ..row.clone() };
+        let middle = median(&all).filter(|ratio| ratio.is_finite())?;
+        let lost = |peer| median(twin(rows, row, "lost_share", peer)?);
+        let promise = PROMISES.iter().find(|(suite, case, metric, _)| {
+            (*suite, *case, *metric) == (row.suite, row.case, row.metric)
+        });
+        let promise = promise.map(|(.., promise)| *promise);
+        Some(Ratio {
+            suite: row.suite,
+            case: row.case,
+            params: row.params.clone(),
+            metric: row.metric,
+            unit: row.unit,
+            peer,
+            ours: median(ours)?,
+            theirs: median(row)?,
+            ratios,
+            median: middle,
+            better,
+            lost: lost(None).zip(lost(Some(peer))).map(|(ours, theirs)| [ours, theirs]),
+            promise,
+            met: promise.map(|promise| promise.is_met(middle)),
+        })
+    };
+    rows.iter().filter_map(of).collect()
+}
+
+/// The row of this program and metric under the conditions of another one.
+fn twin<'a>(rows: &'a [Row], row: &Row, metric: &str, peer: Option<&str>) -> Option<&'a Row> {
+    rows.iter().find(|other| {
+        (other.suite, other.case, &other.params) == (row.suite, row.case, &row.params)
+            && other.metric == metric
+            && other.peer == peer
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::report::Param;
+
+    fn row(peer: Option<&'static str>, size: u64, metric: &'static str, samples: &[f64]) -> Row {
+        Row {
+            suite: "sockets",
+            case: "rxdrop",
+            peer,
+            params: Params(vec![("size", Param::Number(size))]),
+            metric,
+            unit: "1/s",
+            samples: samples.to_vec(),
+            source: None,
+        }
+    }
+
+    #[test]
+    fn ratios_are_those_of_a_round() {
+        let peer = Some("dpdk-testpmd");
+        let rows = [
+            row(None, 64, "packets_per_s", &[10.0, 30.0, 20.0]),
+            row(None, 64, "lost_share", &[0.25; 3]),
+            row(None, 1500, "packets_per_s", &[1.0; 3]),
+            row(peer, 64, "packets_per_s", &[10.0, 20.0, 10.0]),
+            row(peer, 64, "lost_share", &[0.5; 3]),
+            row(peer, 9000, "packets_per_s", &[1.0; 3]),
+            row(peer, 64, "packets_per_batch", &[1.0; 3]),
+        ];
+        let ratios = ratios(&rows);
+        let [ratio] = ratios.as_slice() else { panic!("{ratios:?}") };
+        assert_eq!((ratio.ours, ratio.theirs, ratio.median), (20.0, 10.0, 1.5));
+        assert_eq!(ratio.ratios, [1.0, 1.5, 2.0]);
+        assert_eq!((ratio.lost, ratio.met), (Some([0.25, 0.5]), Some(true)));
+        let value = serde_json::to_value(ratio).unwrap();
+        assert_eq!(value["promise"], serde_json::json!({ "at_least": 1.0 }));
+    }
+
+    #[test]
+    fn what_is_not_both_there_has_no_ratio() {
+        let peer = Some("dpdk-testpmd");
+        assert!(ratios(&[row(peer, 64, "packets_per_s", &[1.0])]).is_empty());
+        let rows = [row(None, 64, "packets_per_s", &[]), row(peer, 64, "packets_per_s", &[1.0])];
+        assert!(ratios(&rows).is_empty());
+        let rows = [
+            row(None, 64, "cpu_ns_per_packet", &[1.0]),
+            row(peer, 64, "cpu_ns_per_packet", &[0.0]),
+        ];
+        assert!(ratios(&rows).is_empty());
+    }
+}

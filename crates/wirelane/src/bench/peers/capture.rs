@@ -1,0 +1,175 @@
+//! Programs that capture: how each is started, and how it tells what it did.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::find;
+
+/// Receive buffer of every program, in MiB. Ours takes as much by itself: 16 MiB for each of two
+/// receive queues.
+const BUFFER: usize = 32;
+
+/// A program that captures.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// Its name.
+    pub name: &'static str,
+    /// The Debian package; `None` for ours.
+    pub package: Option<&'static str>,
+    /// What it prints when it is about to capture.
+    pub ready: &'static str,
+    /// Its arguments for an interface, and a file if packets are to be written.
+    arguments: fn(&str, Option<&Path>) -> Vec<String>,
+    /// From what it wrote to its standard output and its standard error.
+    count: fn(&str, &str) -> Option<Counts>,
+}
+
+/// What a program says it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets captured.
+    pub captured: u64,
+    /// Packets that it knows it lost.
+    pub dropped: u64,
+}
+
+/// All see whole packets of either direction in the interface's own mode, without names, and write
+/// the form they like best. When there is nothing to write, each is told to do the least it can.
+pub const PROGRAMS: [Program; 4] = [
+    // Without -w packets are counted. Nothing is sent, so the masks leave out what nobody would get.
+    Program {
+        name: "wirelane",
+        package: None,
+        ready: "capturing on",
+        arguments: |interface, file| {
+            let mut words = vec!["capture".to_owned(), format!("packet:{interface}")];
+            words.extend(["--json", "--tx-queues", "none", "--other", "off"].map(str::to_owned));
+            words.extend(file.iter().flat_map(|path| ["-w".to_owned(), text(path)]));
+            words
+        },
+        count: |stdout, _| {
+            let summary: Value = serde_json::from_str(stdout).ok()?;
+            let total = |key: &str| summary["totals"][key].as_u64();
+            let captured = total("written").or_else(|| total("delivered"))?;
+            Some(Counts { captured, dropped: total("dropped")? })
+        },
+    },
+    // It cannot only count: without -w it decodes and prints, which costs far more.
+    Program {
+        name: "tcpdump",
+        package: Some("tcpdump"),
+        ready: "listening on",
+        arguments: |interface, file| {
+            let words = format!("-i {interface} -n -p -B {} -w {}", BUFFER << 10, or_null(file));
+            split(&words)
+        },
+        count: |_, stderr| {
+            let captured = before(stderr, " packets captured")?;
+            let dropped = before(stderr, " packets dropped by kernel").unwrap_or(0);
+            Some(Counts { captured, dropped })
+        },
+    },
+    // It exists to write; -P is pcap, its cheaper form.
+    Program {
+        name: "dumpcap",
+        package: Some("wireshark-common"),
+        ready: "File:",
+        arguments: |interface, file| {
+            split(&format!("-i {interface} -p -q -P -B {BUFFER} -w {}", or_null(file)))
+        },
+        count: |_, stderr| {
+            // Packets received/dropped on interface 'vb': 4/0 (pcap:0/…)
+            let mut lines = stderr.lines();
+            let line = lines.find(|line| line.contains("received/dropped on interface"))?;
+            let (_, counts) = line.rsplit_once("': ")?;
+            let (received, rest) = counts.split_once('/')?;
+            let (dropped, _) = rest.split_once(' ')?;
+            Some(Counts { captured: received.parse().ok()?, dropped: dropped.parse().ok()? })
+        },
+    },
+    // Without --out it only walks its ring. -A and -Q: it must not retune the machine.
+    Program {
+        name: "netsniff-ng",
+        package: Some("netsniff-ng"),
+        ready: "Running!",
+        arguments: |interface, file| {
+            let mut words = split(&format!("--in {interface} --silent -M -N -Q -A -S {BUFFER}MiB"));
+            words.extend(file.iter().flat_map(|path| ["--out".to_owned(), text(path)]));
+            words
+        },
+        count: |stdout, stderr| {
+            let text = format!("{stdout}{stderr}");
+            let captured = before(&text, "  packets incoming")?;
+            let failed = before(&text, "  packets failed filter").unwrap_or(0);
+            Some(Counts { captured, dropped: failed })
+        },
+    },
+];
+
+impl Program {
+    /// Whether this is ours.
+    pub fn is_ours(&self) -> bool {
+        self.package.is_none()
+    }
+
+    /// The command that captures from `interface`; `own` is where ours is. `None` if it is not installed.
+    pub fn command(&self, own: &Path, interface: &str, file: Option<&Path>) -> Option<Command> {
+        let program = if self.is_ours() { own.to_owned() } else { find(self.name)? };
+        let mut command = Command::new(program);
+        command.args((self.arguments)(interface, file));
+        Some(command)
+    }
+
+    /// What it says it did, from what it wrote until it ended well; `None` if that is not understood.
+    pub fn counts(&self, stdout: &str, stderr: &str) -> Option<Counts> {
+        (self.count)(stdout, stderr)
+    }
+}
+
+fn or_null(file: Option<&Path>) -> String {
+    file.map_or_else(|| "/dev/null".to_owned(), text)
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn split(words: &str) -> Vec<String> {
+    words.split(' ').map(str::to_owned).collect()
+}
+
+/// The number right before `label`.
+fn before(text: &str, label: &str) -> Option<u64> {
+    let (head, _) = text.split_once(label)?;
+    head.split_whitespace().next_back()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_every_program_are_understood() {
+        let said = |name: &str, stdout: &str, stderr: &str| {
+            let program = PROGRAMS.iter().find(|program| program.name == name).unwrap();
+            program.counts(stdout, stderr)
+        };
+        let expected = Some(Counts { captured: 1200, dropped: 34 });
+        let summary = r#"{ "totals": { "delivered": 1200, "written": null, "dropped": 34 } }"#;
+        assert_eq!(said("wirelane", summary, ""), expected);
+        let text = "1200 packets captured\n1234 packets received by filter\n\
+                    34 packets dropped by kernel\n";
+        assert_eq!(said("tcpdump", "", text), expected);
+        let text = "Packets captured: 1200\nPackets received/dropped on interface 'b': \
+                    1200/34 (pcap:34/dumpcap:0/flushed:0/ps_ifdrop:0) (97.2%)\n";
+        assert_eq!(said("dumpcap", "", text), expected);
+        let text = "        1200  packets incoming (0 unread on exit)\n\
+                    1234  packets passed filter\n  34  packets failed filter (out of space)\n";
+        assert_eq!(said("netsniff-ng", text, ""), expected);
+        for program in PROGRAMS {
+            assert!(program.counts("", "").is_none(), "{}", program.name);
+        }
+    }
+}
