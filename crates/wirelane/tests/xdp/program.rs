@@ -231,7 +231,8 @@ fn host_socket() -> OwnedFd {
     let all = Protocol::from_raw(NonZero::new(u32::from(3_u16.to_be())).unwrap());
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, Some(all)).unwrap();
-    sockopt::set_socket_recv_buffer_size(&socket, 64 << 20).unwrap();
+    // Room for everything, whatever the limit of the machine: what it cannot take is lost and not counted.
+    sockopt::set_socket_recv_buffer_size_force(&socket, 64 << 20).unwrap();
     socket
 }
 
