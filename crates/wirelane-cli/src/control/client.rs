@@ -5,11 +5,12 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use serde::de::DeserializeOwned;
 use wirelane::{Error, Result, privilege};
 
-use super::line::{Lines, REPLY};
+use super::line::{Lines, REPLY, REQUEST};
 use super::request::{Identity, Reply, Request};
 use super::{directory, user_of};
 
@@ -65,8 +66,10 @@ pub(crate) fn listens(pid: u32) -> bool {
 fn exchange(stream: &UnixStream, request: &Request) -> io::Result<Vec<u8>> {
     let mut lines = Lines::new(stream);
     let asked = lines.write(serde_json::to_vec(request)?);
+    // Only counters are many: root may be asking a process of somebody who means no good.
+    let longest = if *request == Request::Statistics { REPLY } else { REQUEST };
     // Who turns somebody away does not listen before.
-    lines.read(REPLY).map_err(|error| asked.err().unwrap_or(error))
+    lines.read(longest).map_err(|error| asked.err().unwrap_or(error))
 }
 
 /// Whether it is that process that listens, and not somebody who put a socket where it would have put its own.
@@ -112,7 +115,12 @@ pub(crate) fn sessions() -> Vec<Session> {
     let mut pids: Vec<u32> = sockets.filter_map(|entry| pid(entry.path())).collect();
     pids.sort_unstable();
     pids.dedup();
-    // One that has ended meanwhile, or was killed and has left its socket, is not there.
+    // One that has ended meanwhile, or was killed and has left its socket, is not there. One that does not answer
+    // keeps the others waiting no longer than itself.
     let identify = |pid| Some(Session { pid, identity: ask(pid, &Request::Identity).ok()? });
-    pids.into_iter().filter_map(identify).collect()
+    thread::scope(|scope| {
+        let asked: Vec<_> =
+            pids.into_iter().map(|pid| scope.spawn(move || identify(pid))).collect();
+        asked.into_iter().filter_map(|answer| answer.join().ok().flatten()).collect()
+    })
 }
