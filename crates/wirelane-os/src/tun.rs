@@ -69,7 +69,8 @@ impl Tap {
     /// multi-queue. It is down when new: see [`iface::up`].
     ///
     /// # Errors
-    /// `EPERM` without CAP_NET_ADMIN, `EBUSY` when it is in use as a single-queue device, `EINVAL` for a bad name or count or
+    /// `EPERM` without CAP_NET_ADMIN, `EBUSY` when it is in use as a single-queue device or by a program that differs about
+    /// [`Options::vnet_hdr`], `EINVAL` for a bad name or count or
     /// when a device that exists differs in kind, `ENOENT` when the kernel lacks the driver.
     pub fn open(name: &str, queues: usize, options: Options) -> Result<Tap> {
         if !(1..=MAX_QUEUES).contains(&queues) {
@@ -87,10 +88,37 @@ impl Tap {
             };
             tap.queues.push(fd);
         }
+        tap.check_header(options)?;
         if options.persist {
             tap.set_persist(true)?;
         }
         Ok(tap)
+    }
+
+    /// A device of which somebody else has queues keeps the properties that they gave it (`tun_set_iff`
+    /// leaves before it sets the flags): packets would have a header that we take for a packet, or none.
+    fn check_header(&self, options: Options) -> Result<()> {
+        const FLAGS: &str = "ioctl TUNGETIFF";
+        let Some(fd) = self.queue(0) else { return Ok(()) };
+        let mut request = iface::request(&self.name, FLAGS)?;
+        // SAFETY: TUNGETIFF fills an `ifreq`.
+        if unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNGETIFF, &mut request) } != 0 {
+            return Err(OsError::last(FLAGS, &*self.name));
+        }
+        // SAFETY: TUNGETIFF filled this member of the union.
+        let flags = libc::c_int::from(unsafe { request.ifr_ifru.ifru_flags });
+        if (flags & libc::IFF_VNET_HDR != 0) != options.vnet_hdr {
+            return Err(OsError::from_errno(FLAGS, &*self.name, libc::EBUSY));
+        }
+        if !options.vnet_hdr {
+            return Ok(());
+        }
+        const SIZE: &str = "ioctl TUNSETVNETHDRSZ";
+        // Who had a device before may have left it with a longer one.
+        let size = size_of::<VirtioNetHdr>() as libc::c_int;
+        // SAFETY: TUNSETVNETHDRSZ reads an integer.
+        let status = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETVNETHDRSZ, &size) };
+        if status != 0 { Err(OsError::last(SIZE, &*self.name)) } else { Ok(()) }
     }
 
     /// The device's name.
@@ -285,6 +313,22 @@ mod tests {
             let error = Tap::open("wl-x", queues, Options::default()).unwrap_err();
             assert_eq!(error.errno(), Some(libc::EINVAL));
         }
+    }
+
+    /// Headers would be taken for packets, and packets for headers.
+    #[test]
+    fn privileged_a_device_in_use_with_another_header_is_refused() {
+        testing::in_new_namespace(|| {
+            let (with, without) =
+                (Options { vnet_hdr: true, ..Options::default() }, Options::default());
+            for (first, second) in [(with, without), (without, with)] {
+                let tap = Tap::open("wl-x", 2, first).unwrap();
+                let error = Tap::open("wl-x", 2, second).unwrap_err();
+                assert_eq!(error.errno(), Some(libc::EBUSY), "{error}");
+                drop(tap);
+                Tap::open("wl-x", 2, second).unwrap();
+            }
+        });
     }
 
     #[test]

@@ -10,12 +10,14 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::marker::PhantomData;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -127,6 +129,17 @@ impl Namespace {
         action()
     }
 
+    /// Opens a file of its `/sys`, such as `class/net/tap0/carrier`, to be read.
+    ///
+    /// # Panics
+    /// When there is no such file.
+    #[track_caller]
+    pub fn open_sysfs(&self, path: &str) -> File {
+        let open = || openat(sysfs()?, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let file = self.inside(open);
+        File::from(file.unwrap_or_else(|error| panic!("cannot open {path}: {error}")))
+    }
+
     /// Turns IPv6 on for all interfaces, present and future.
     pub fn enable_ipv6(&self) {
         self.set_ipv6(true);
@@ -155,6 +168,13 @@ impl Drop for Namespace {
             eprintln!("{reason}");
         }
     }
+}
+
+/// A `/sys` that shows the namespace of the calling thread.
+pub(crate) fn sysfs() -> rustix::io::Result<OwnedFd> {
+    let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
 }
 
 /// Keeps the calling thread inside a namespace; see [`Namespace::enter`].

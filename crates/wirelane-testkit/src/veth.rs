@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, openat};
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use wirelane_os::{affinity, iface, netns};
 
-use crate::netns::{Namespace, ip};
+use crate::netns::{Namespace, ip, sysfs};
 use crate::process::run;
 
 /// Two interfaces, each the other's neighbour; they go with their namespaces.
@@ -133,11 +132,7 @@ impl End {
     #[track_caller]
     pub fn steering(&self, queues: usize) -> TxSteering {
         let open = || -> rustix::io::Result<Vec<File>> {
-            // A fresh sysfs shows the namespace of the thread that asks for it.
-            let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-            fsconfig_create(&context)?;
-            let attributes = MountAttrFlags::empty();
-            let root = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+            let root = sysfs()?;
             let file = |queue| {
                 let path = format!("class/net/{}/queues/tx-{queue}/xps_cpus", self.interface);
                 let flags = OFlags::WRONLY | OFlags::CLOEXEC;

@@ -88,6 +88,8 @@ pub(crate) struct Promises {
     pub(crate) fills: bool,
     /// Whether somebody counts the frames that the medium loses when more come than are taken.
     pub(crate) counts_losses: bool,
+    /// Whether each receiving end knows what the kernel dropped before it.
+    pub(crate) drops_known: bool,
     /// After this time nothing is on its way any more.
     pub(crate) calm: Duration,
     /// The addresses of the port and of its neighbour.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirelane::port::{Control, FrameCounts, OpenOptions, Port, Rx, Take, Tx};
-use wirelane::stats::RxCounters;
+use wirelane::stats::{Dropped, RxCounters};
 use wirelane::{Batch, Class, Frame, QueueMask, QueueSet, pipeline};
 
 use crate::bed::Bed;
@@ -243,7 +243,12 @@ impl<'a> Session<'a> {
 
     /// Frames that the port counts as dropped on the queues of class RX.
     pub(crate) fn dropped(&self) -> u64 {
-        self.rx.iter().map(|rx| dropped(rx.counters())).sum()
+        let unknown = |rx: &Rx| rx.counters().snapshot(0).dropped.kernel.is_none();
+        assert!(
+            self.bed.promises().drops_known || self.rx.iter().all(unknown),
+            "the kernel's drops"
+        );
+        self.rx.iter().map(|rx| known_dropped(rx.counters())).sum()
     }
 
     /// Injected frames of this session that did not come to the port.
@@ -418,10 +423,11 @@ impl<'a> Session<'a> {
     /// What became of every frame, for messages.
     pub(crate) fn books(&mut self) -> String {
         let seen = |ledgers: &[Ledger]| ledgers.iter().map(|l| l.seen).collect::<Vec<_>>();
-        let dropped: Vec<_> = self.rx.iter().map(|rx| dropped(rx.counters())).collect();
+        let dropped: Vec<_> = self.rx.iter().map(|rx| known_dropped(rx.counters())).collect();
+        let errors: Vec<_> = self.tx.iter().map(|tx| tx.counters().errors.value()).collect();
         format!(
             "injected {:?}, received {:?}, dropped {dropped:?}, lost before the port {}; \
-             taken {:?}, seen {:?}, lost behind the port {}; {:?}",
+             taken {:?}, errors {errors:?}, seen {:?}, lost behind the port {}; {:?}",
             self.injected,
             seen(&self.received),
             self.bed.lost_before().wrapping_sub(self.lost_before),
@@ -464,9 +470,11 @@ pub(crate) fn check(rx: &Rx, ledger: &mut Ledger, frame: &Frame) -> bool {
     ours
 }
 
-/// Frames that an end counts as dropped, whatever the reason.
-pub(crate) fn dropped(counters: &RxCounters) -> u64 {
-    counters.snapshot(0).dropped.total().expect("drops are known")
+/// Frames that an end counts as dropped, whatever the reason; what the kernel lost may be unknown.
+fn known_dropped(counters: &RxCounters) -> u64 {
+    let Dropped { kernel, ring_full, writer, fault, tx_full } = counters.snapshot(0).dropped;
+    let user = [ring_full, writer, fault, tx_full].map(|lost| lost.expect("what we drop is known"));
+    user.iter().sum::<u64>() + kernel.unwrap_or(0)
 }
 
 /// Transmits frames through an end, in frames of its own, however long it takes.

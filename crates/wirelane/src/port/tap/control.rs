@@ -10,7 +10,7 @@ use wirelane_os::packet::SockFilter;
 use wirelane_os::tun::{self, Tap};
 
 use crate::error::{Error, Result};
-use crate::mask::QueueMask;
+use crate::mask::{QueueMask, QueueSet};
 use crate::port::packet::program;
 use crate::port::{Control, Spec};
 use crate::segment::SinkGso;
@@ -20,7 +20,9 @@ pub(super) struct Device {
     tap: Tap,
     /// The port, for errors.
     spec: String,
+    /// How many the device has of us, and those of them that are received from.
     queues: u16,
+    open: QueueSet,
     /// Received frames have room for more than the MTU.
     takes_long: bool,
     state: Mutex<State>,
@@ -38,12 +40,14 @@ impl Device {
         spec: &Spec,
         tap: Tap,
         queues: u16,
+        open: QueueSet,
         mask: QueueMask,
         takes_long: bool,
     ) -> Result<Self> {
         let state = Mutex::new(State { mask: QueueMask::NONE, started: false });
         let spec = spec.to_string();
-        let device = Self { tap, spec, queues, takes_long, state, stopped: AtomicBool::new(false) };
+        let device =
+            Self { tap, spec, queues, open, takes_long, state, stopped: AtomicBool::new(false) };
         device.set_mask(mask)?;
         Ok(device)
     }
@@ -69,7 +73,11 @@ impl Device {
 
     /// Lets in what `mask` selects, from the next packet on.
     fn apply(&self, mask: &QueueMask) -> Result<()> {
-        self.attach(&program::of_queues(mask, self.queues))
+        let rx = if mask.enabled { &mask.rx } else { &QueueSet::All };
+        let queues = 0..usize::from(self.queues);
+        let chosen = queues.filter(|queue| rx.contains(*queue) && self.open.contains(*queue));
+        let chosen = QueueMask { enabled: true, rx: chosen.collect(), ..QueueMask::NONE };
+        self.attach(&program::of_queues(&chosen, self.queues))
     }
 
     fn attach(&self, program: &[SockFilter]) -> Result<()> {
@@ -89,10 +97,15 @@ impl Device {
             let cause = format!("it receives what the device sends, by its queue, and no {unseen}");
             return Err(refuse(cause).help(format!("packet:{} sees them", self.name())));
         }
-        match mask.rx.largest().filter(|queue| *queue >= usize::from(self.queues)) {
-            Some(queue) => {
+        let Some(largest) = mask.rx.largest() else { return Ok(()) };
+        let is_open =
+            |queue: &usize| *queue < usize::from(self.queues) && self.open.contains(*queue);
+        let mut named = (0..=largest).filter(|queue| mask.rx.contains(*queue));
+        match named.find(|queue| !is_open(queue)) {
+            Some(queue) if queue >= usize::from(self.queues) => {
                 Err(refuse(format!("there is no RX queue {queue}: it has {}", self.queues)))
             }
+            Some(queue) => Err(refuse(format!("RX queue {queue} is not open: {} are", self.open))),
             None => Ok(()),
         }
     }

@@ -26,6 +26,7 @@ mod rx;
 mod tx;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use wirelane_os::tun::{self, Tap};
@@ -37,7 +38,7 @@ use self::rx::Receiver;
 use self::tx::Transmitter;
 use super::{Census, Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};
-use crate::mask::Class;
+use crate::mask::{Class, QueueSet};
 use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
 use crate::segment::{Sink, SinkGso};
 use crate::stats::{RxCounters, TxCounters};
@@ -56,6 +57,8 @@ pub struct TapPort {
 const HEADROOM: u32 = 128;
 /// Room for the longest frame of segmentation offload: 65535 bytes, with Ethernet and two tags.
 const LONGEST: u32 = 65_535 + 22;
+/// How long the kernel may take until it sends through a new device.
+const RUNNING: Duration = Duration::from_secs(3);
 /// A thread that is ready runs within this time, in nanoseconds; until then packets wait.
 const LATENESS: u64 = 100_000_000;
 
@@ -85,10 +88,15 @@ impl TapPort {
         if let Some(mtu) = config.mtu {
             iface::set_mtu(tap.name(), mtu).map_err(os)?;
         }
+        let open = spec.queues.clone().unwrap_or(QueueSet::All);
         let device =
-            Arc::new(Device::new(spec, tap, queues, options.mask.clone(), offload.checksum)?);
+            Arc::new(Device::new(spec, tap, queues, open, options.mask.clone(), offload.checksum)?);
         if !iface::flags(device.name()).map_err(os)?.is_up() {
             iface::up(device.name()).map_err(os)?;
+        }
+        // Until then the kernel drops what it sends. A device that was without queues may need a second.
+        if let Err(error) = iface::wait_until_running(device.name(), RUNNING) {
+            notes.push(format!("{name} may lose what the kernel sends at first: {error}"));
         }
         let mtu = iface::mtu(device.name()).map_err(os)?;
         let selected =

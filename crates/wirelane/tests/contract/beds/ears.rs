@@ -20,15 +20,15 @@ const BUFFER: usize = 8 << 20;
 const LONGEST: usize = 1 << 16;
 
 impl Ears {
-    /// Listens to the packets that come to `interface` with the numbers 0 to `queues` in
-    /// `skb->queue_mapping`.
-    pub(crate) fn new(interface: &str, queues: u16) -> Self {
+    /// Listens to the packets that come to `interface` with as many numbers as there are `queues` in
+    /// `skb->queue_mapping`, from `first` on: which is that of queue 0.
+    pub(crate) fn new(interface: &str, queues: u16, first: u16) -> Self {
         let index = iface::index(interface).unwrap();
         let socket = |queue: u16| {
             let socket = PacketSocket::open().unwrap();
             sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER).unwrap();
             socket.set_ignore_outgoing(true).unwrap();
-            socket.attach_filter(&of_queue(queue)).unwrap();
+            socket.attach_filter(&of_queue(first + queue)).unwrap();
             socket.bind(index, ETH_P_ALL_BE).unwrap();
             socket
         };

@@ -1,9 +1,10 @@
 //! The beds: where ports of each kind can be opened.
 
 mod ears;
+mod host;
 pub(crate) mod packet;
 pub(crate) mod sim;
-mod tap;
+pub(crate) mod tap;
 pub(crate) mod veth;
 pub(crate) mod xdp;
 
@@ -31,6 +32,9 @@ pub(crate) trait Medium: Send {
     fn inside<T>(&self, action: impl FnOnce() -> T) -> T
     where
         Self: Sized;
+
+    /// Waits until the port before has gone altogether.
+    fn make_room(&mut self) {}
 
     /// As [`Bed::flow`].
     fn flow(&self, queue: u16) -> u16 {
@@ -94,6 +98,7 @@ impl<M: Medium + 'static> Bed for OnInterface<M> {
         let at = queues.map(|queues| format!("@{queues}")).unwrap_or_default();
         let (backend, name) = (self.promises.backend, self.medium.interface());
         let spec = format!("{backend}:{name}{at}{}", self.query).parse()?;
+        self.medium.make_room();
         self.medium.inside(|| port::open(&spec, options))
     }
 

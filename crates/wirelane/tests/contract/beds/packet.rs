@@ -39,6 +39,7 @@ pub(crate) fn on<M: Medium>(medium: M, queues: u16, fills: bool) -> OnInterface<
         held: Held::Blocks,
         fills,
         counts_losses: true,
+        drops_known: true,
         calm: medium.calm(),
         macs: medium.macs(),
     };

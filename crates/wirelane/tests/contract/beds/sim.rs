@@ -48,6 +48,7 @@ impl Cable {
             held: Held::Frames,
             fills: false,
             counts_losses: true,
+            drops_known: true,
             calm: Duration::ZERO,
             macs: MACS,
         };

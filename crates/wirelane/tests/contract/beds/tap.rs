@@ -1,13 +1,43 @@
-//! A multi-queue TAP device.
+//! A multi-queue TAP device: as the medium of `packet:` ports, and as a port.
 
 use wirelane_os::packet::PacketSocket;
 use wirelane_os::{iface, netns};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::tap::MultiQueueTap;
 
-use crate::bed::Observed;
-use crate::beds::Medium;
+use crate::bed::{Classes, Held, Observed, Promises};
+use crate::beds::host::Host;
 use crate::beds::veth::Drops;
+use crate::beds::{Medium, OnInterface};
+
+/// As a port, with the host's stack as the world.
+pub(crate) fn port(queues: u16) -> OnInterface<Host> {
+    let medium = Host::new(queues);
+    let promises = Promises {
+        backend: "tap",
+        mode: "tap",
+        interface: Some(medium.interface().to_owned()),
+        queues,
+        longest: 1514,
+        // The host takes whatever it is given.
+        refuses_longer: false,
+        parts: true,
+        classes: Classes::Refused,
+        hold: 256,
+        held: Held::Frames,
+        fills: false,
+        counts_losses: false,
+        drops_known: false,
+        calm: medium.calm(),
+        macs: medium.macs(),
+    };
+    let query = match queues {
+        1 => "?queues=1&frames=1024",
+        2 => "?queues=2&frames=1024",
+        _ => "?queues=4&frames=1024",
+    };
+    OnInterface { medium, promises, query, steers: true }
+}
 
 /// A device and the namespace that it is in.
 pub(crate) struct Tap {

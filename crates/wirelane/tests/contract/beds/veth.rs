@@ -57,7 +57,7 @@ impl Veth {
         let pair = VethPair::uneven(&near, &far, queues.into(), sending.into(), mtu);
         let steering = pair.b.steering(usize::from(sending));
         let name = pair.b.interface.as_str();
-        let (sender, ears) = far.inside(|| (sender(name), Ears::new(name, queues)));
+        let (sender, ears) = far.inside(|| (sender(name), Ears::new(name, queues, 0)));
         let near_drops = Drops::of(near.name(), &pair.a.interface);
         let far_drops = Drops::of(far.name(), name);
         Self {

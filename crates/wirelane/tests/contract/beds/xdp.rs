@@ -40,6 +40,7 @@ pub(crate) fn on<M: Medium>(
         held: Held::Frames,
         fills: true,
         counts_losses: true,
+        drops_known: true,
         calm: medium.calm(),
         macs: medium.macs(),
     };
