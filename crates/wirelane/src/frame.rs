@@ -21,7 +21,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use crate::mask::Class;
-use crate::segment::{Offload, PartialChecksum, Tunnel};
+use crate::segment::{Gso, Offload, PartialChecksum, Tunnel};
 
 /// Takes back the memory of frames. The first field of every concrete owner (`repr(C)`).
 #[repr(C)]
@@ -55,8 +55,21 @@ pub(crate) struct Meta {
     pub(crate) index: u32,
     pub(crate) queue: u16,
     pub(crate) class: Class,
-    /// The headroom begins with an [`Offload`].
-    pub(crate) has_offload: bool,
+    pub(crate) left: Left,
+}
+
+/// Where it stands what is left to do to a packet before it may go out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Left {
+    /// Nothing is.
+    Nothing,
+    /// In an [`Offload`] with which the headroom begins.
+    Offload,
+    /// A checksum is, which the packet itself shows.
+    Checksum,
+    /// A checksum is, if the packet shows one.
+    Perhaps,
 }
 
 const _: () = assert!(size_of::<Meta>() <= 64 && align_of::<Meta>() == 8);
@@ -161,18 +174,55 @@ impl Frame {
     /// Bytes that can still be prepended.
     pub fn headroom(&self) -> usize {
         let meta = self.meta();
-        let kept = if meta.has_offload { size_of::<Offload>() } else { 0 };
+        let kept = if meta.left == Left::Offload { size_of::<Offload>() } else { 0 };
         (meta.headroom as usize).saturating_sub(kept)
     }
 
     /// What is left to do to the packet before it may go out, such as to cut it; `None` if nothing is.
     #[inline(always)]
     pub fn offload(&self) -> Option<Offload> {
-        let meta = self.meta();
-        meta.has_offload.then(|| {
+        match self.meta().left {
+            Left::Nothing => None,
             // SAFETY: `set_offload` wrote it there, and no packet has covered it since.
-            unsafe { self.start().cast::<Offload>().read_unaligned() }
-        })
+            Left::Offload => Some(unsafe { self.start().cast::<Offload>().read_unaligned() }),
+            Left::Checksum | Left::Perhaps => self.found_checksum(),
+        }
+    }
+
+    /// The checksum that the packet shows to be left to do.
+    fn found_checksum(&self) -> Option<Offload> {
+        let found = PartialChecksum::find(self.data());
+        let unknown = Some(PartialChecksum::UNKNOWN);
+        let checksum = found.or(if self.meta().left == Left::Checksum { unknown } else { None });
+        checksum.map(|place| Offload { checksum: Some(place), ..Offload::default() })
+    }
+
+    /// Its checksum may be left to do: then it holds the sum of the pseudo-header.
+    #[inline(always)]
+    pub(crate) fn suspect_checksum(&mut self) {
+        self.meta_mut().left = Left::Perhaps;
+    }
+
+    /// Whether anything may be left to do.
+    #[inline(always)]
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.meta().left != Left::Nothing
+    }
+
+    /// Completes the checksum, if one is left to do. False, and nothing changed, if that cannot be done, or is
+    /// not all that is left.
+    pub(crate) fn finish(&mut self) -> bool {
+        let finished = match self.offload() {
+            None => true,
+            Some(Offload { gso: Gso::None, checksum: Some(place), .. }) => {
+                place.complete(self.data_mut()).is_ok()
+            }
+            Some(_) => false,
+        };
+        if finished {
+            self.meta_mut().left = Left::Nothing;
+        }
+        finished
     }
 
     /// The checksum that is left to do.
@@ -189,7 +239,8 @@ impl Frame {
         if fits {
             // SAFETY: `headroom` bytes before `data` belong to this frame.
             unsafe { self.start().cast::<Offload>().write_unaligned(offload) };
-            self.meta_mut().has_offload = !offload.is_none();
+            let left = if offload.is_none() { Left::Nothing } else { Left::Offload };
+            self.meta_mut().left = left;
         }
         fits || offload.is_none()
     }
@@ -217,7 +268,7 @@ impl Frame {
         let fits = bytes.len() <= self.before();
         if fits {
             let meta = self.meta_mut();
-            meta.has_offload = false;
+            meta.left = Left::Nothing;
             // SAFETY: `headroom` bytes before `data` belong to this frame.
             unsafe {
                 let place = meta.data.sub(bytes.len()).as_ptr();
@@ -237,6 +288,9 @@ impl Frame {
 
     /// Moves the places that the offload names by `n` bytes, as the packet's first byte moves.
     fn shift_offload(&mut self, n: isize) {
+        if self.meta().left != Left::Offload {
+            return;
+        }
         let Some(mut offload) = self.offload() else { return };
         let moved = |place: u16| place.saturating_add_signed(n.try_into().unwrap_or(0));
         if let Some(checksum) = &mut offload.checksum {
@@ -314,7 +368,7 @@ impl Frame {
         let fits = self.set_len(bytes.len());
         if fits {
             self.data_mut().copy_from_slice(bytes);
-            self.meta_mut().has_offload = false;
+            self.meta_mut().left = Left::Nothing;
         }
         fits
     }

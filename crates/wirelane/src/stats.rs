@@ -131,6 +131,9 @@ pub struct TxCounters {
     pub bytes: Counter,
     /// Frames that could not be sent: too long for the port, or refused by the kernel.
     pub errors: Counter,
+    /// Of these, those to which something was left to do that nobody could: a checksum whose place nobody
+    /// knows, or segmentation at a port that does not cut.
+    pub unfinished: Counter,
     /// System calls made to transmit, waiting included.
     pub system_calls: Counter,
     /// Frames that were copied, because they lie in memory that the port cannot send from.
@@ -147,6 +150,7 @@ impl TxCounters {
             packets: Counter::default(),
             bytes: Counter::default(),
             errors: Counter::default(),
+            unfinished: Counter::default(),
             system_calls: Counter::default(),
             copied: Counter::default(),
             stalls: Counter::default(),
@@ -161,6 +165,7 @@ impl TxCounters {
             packets: self.packets.value(),
             bytes: self.bytes.value(),
             errors: self.errors.value(),
+            unfinished: self.unfinished.value(),
             copied: self.copied.value(),
             stalls: self.stalls.value(),
         }
@@ -180,6 +185,8 @@ pub struct TxStats {
     pub bytes: u64,
     /// Frames that could not be sent.
     pub errors: u64,
+    /// Of these, those to which something was left to do that nobody could.
+    pub unfinished: u64,
     /// Frames that were copied, because they lie in memory that the port cannot send from.
     pub copied: u64,
     /// How often the kernel had to be woken up out of a stall.

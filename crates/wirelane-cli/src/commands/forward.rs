@@ -26,9 +26,9 @@ use crate::session::{self, Privileges, SessionArgs, Signals, TakeArgs};
 /// promiscuous mode while packets pass between two of them. It ends, with a summary, when all sources
 /// that have an end have come to it, or by ^C.
 ///
-/// Packets pass as they are, without --gso and --gro. Switch off what makes packets longer than the MTU or leaves checksums
-/// to the hardware: `ethtool -K IF gro off lro off` on both interfaces, and `ethtool -K IF tx off` on
-/// the other end of a veth pair.
+/// Packets pass as they are, without --gso and --gro; checksums that their sender left to its hardware
+/// are completed. Switch off what makes packets longer than the MTU: `ethtool -K IF gro off lro off` on
+/// both interfaces, and `ethtool -K IF tso off gso off` on the other end of a veth pair.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ForwardArgs {
     /// The port, or the first one, such as eth0, packet:eth0@0-3, sim:4 or file:trace.pcapng

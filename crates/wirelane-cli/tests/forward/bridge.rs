@@ -15,20 +15,20 @@ use wirelane_testkit::{privileged, tools};
 use super::*;
 
 /// Both sides, and what is between them.
-struct Bridge {
-    left: Namespace,
-    middle: Namespace,
-    right: Namespace,
-    near: VethPair,
-    far: VethPair,
+pub(super) struct Bridge {
+    pub(super) left: Namespace,
+    pub(super) middle: Namespace,
+    pub(super) right: Namespace,
+    pub(super) near: VethPair,
+    pub(super) far: VethPair,
 }
 
-const LEFT: &str = "10.99.0.1";
-const RIGHT: &str = "10.99.0.2";
+pub(super) const LEFT: &str = "10.99.0.1";
+pub(super) const RIGHT: &str = "10.99.0.2";
 const PORT: u16 = 4000;
 
 impl Bridge {
-    fn new(queues: u32) -> Self {
+    pub(super) fn new(queues: u32) -> Self {
         let [left, middle, right] = [(); 3].map(|()| Namespace::new());
         let near = VethPair::new(&left, &middle, queues, 1500);
         let far = VethPair::new(&middle, &right, queues, 1500);

@@ -7,6 +7,7 @@ mod shared;
 
 mod bad_input;
 mod bridge;
+mod checksums;
 mod control;
 mod disciplines;
 mod files;

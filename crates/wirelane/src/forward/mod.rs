@@ -296,8 +296,17 @@ impl Forward {
         for (position, port) in self.ports.iter().enumerate() {
             let mut info = port.info().clone();
             info.notes.extend(port.late_notes());
-            let of_port = outcome.tx.iter().filter(|tx| tx.port == position);
-            info.notes.extend(refusals(&info, of_port.map(|tx| tx.errors).sum()));
+            let of_port = || outcome.tx.iter().filter(|tx| tx.port == position);
+            let unfinished: u64 = of_port().map(|tx| tx.unfinished).sum();
+            let errors: u64 = of_port().map(|tx| tx.errors).sum();
+            info.notes.extend(refusals(&info, errors.saturating_sub(unfinished)));
+            if unfinished > 0 {
+                info.notes.push(format!(
+                    "{unfinished} packets were not sent, because their sender left a checksum to its \
+                     hardware that is none of TCP and UDP, or segmentation; `ethtool -K IF tx off` on \
+                     the interface that sends them ends that"
+                ));
+            }
             if cut > 0 && position == 0 {
                 info.notes.push(format!("{cut} packets had been cut before, and were not sent on"));
             }

@@ -37,6 +37,7 @@ pub fn tx(tx: Tx, segmenter: Segmenter, switches: Arc<Switches>) -> Tx {
         empty: Batch::default(),
         incoming: Vec::new(),
     })
+    .takes_offloads(true)
 }
 
 /// A frame of so many bytes more than the MTU fits for certain.

@@ -39,7 +39,7 @@ pub use self::spec::{Backend, Options, Spec};
 pub use self::switches::{Offloads, Protocols, Switches};
 use crate::error::{Error, Result};
 use crate::filter::{self, Filter};
-use crate::frame::Batch;
+use crate::frame::{Batch, Frame};
 use crate::mask::{Class, QueueMask};
 use crate::placement::Placement;
 use crate::pool::{PoolGauge, Region};
@@ -447,23 +447,53 @@ impl Rx {
 }
 
 /// The transmitting end of one queue.
+///
+/// Before it passes frames on it completes checksums that are left to do, unless the backend knows what to do
+/// with such frames. What it cannot complete is an error, and counted as `unfinished` among them.
 pub struct Tx {
     inner: Box<dyn Transmit>,
     counters: Arc<TxCounters>,
+    /// Nothing may be left to do to what the backend gets.
+    finishes: bool,
     not_sync: PhantomData<std::cell::Cell<()>>,
 }
 
 impl Tx {
     /// Wraps a backend's transmitter.
     pub fn new(inner: impl Transmit + 'static, counters: Arc<TxCounters>) -> Self {
-        Self { inner: Box::new(inner), counters, not_sync: PhantomData }
+        Self { inner: Box::new(inner), counters, finishes: true, not_sync: PhantomData }
+    }
+
+    /// Says whether the backend, or the wrapper around it, takes frames to which something is left to do
+    /// ([`Frame::offload`](crate::Frame::offload)) and does it.
+    #[must_use]
+    pub fn takes_offloads(mut self, takes: bool) -> Self {
+        self.finishes = !takes;
+        self
     }
 
     /// Takes frames from the front of `batch`; returns how many. What does not fit stays. Never
     /// blocks.
     #[inline]
     pub fn transmit(&mut self, batch: &mut Batch) -> usize {
-        self.inner.transmit(batch)
+        let refused = if self.finishes { self.finish(batch) } else { 0 };
+        refused + self.inner.transmit(batch)
+    }
+
+    /// Completes checksums; takes out what cannot be completed, and returns how many that were.
+    #[inline]
+    fn finish(&self, batch: &mut Batch) -> usize {
+        if !batch.iter().any(Frame::is_unfinished) {
+            return 0;
+        }
+        let before = batch.len();
+        batch.retain(|frame| !frame.is_unfinished() || frame.finish());
+        let refused = before - batch.len();
+        if refused > 0 {
+            self.counters.unfinished.add(refused as u64);
+            self.counters.errors.add(refused as u64);
+        }
+        refused
     }
 
     /// Adds up to `n` empty frames of the port's own memory to `batch`; returns how many.
@@ -517,6 +547,7 @@ impl Tx {
         wrapper: impl FnOnce(Box<dyn Transmit>, Arc<TxCounters>) -> T,
     ) -> Self {
         let inner = Box::new(wrapper(self.inner, Arc::clone(&self.counters)));
-        Self { inner, counters: self.counters, not_sync: PhantomData }
+        let (counters, finishes) = (self.counters, self.finishes);
+        Self { inner, counters, finishes, not_sync: PhantomData }
     }
 }

@@ -52,6 +52,7 @@ mod coalesce;
 mod cursor;
 mod layout;
 mod offload;
+mod partial;
 mod stats;
 mod template;
 

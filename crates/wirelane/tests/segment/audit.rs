@@ -54,7 +54,7 @@ pub(crate) fn run(bytes: &[u8]) {
 }
 
 /// The inverse of what [`run`] reads.
-#[cfg(not(fuzzing))]
+#[cfg_attr(fuzzing, allow(dead_code))]
 pub(crate) fn input(head: [u8; 4], packets: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = head.to_vec();
     for (interface, packet) in packets {

@@ -5,6 +5,7 @@ mod audit;
 mod frames;
 mod harness;
 mod oracle;
+mod partial;
 mod properties;
 mod rules;
 mod verify;

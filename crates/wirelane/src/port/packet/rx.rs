@@ -7,15 +7,15 @@ use std::time::Duration;
 use rustix::io::Errno;
 use wirelane_os::clock;
 use wirelane_os::packet::{
-    TP_STATUS_BLK_TMO, TP_STATUS_LOSING, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID,
-    Tpacket3Hdr,
+    TP_STATUS_BLK_TMO, TP_STATUS_CSUMNOTREADY, TP_STATUS_LOSING, TP_STATUS_VLAN_TPID_VALID,
+    TP_STATUS_VLAN_VALID, Tpacket3Hdr,
 };
 
 use super::control::Progress;
 use super::pace::Pace;
 use super::ring::{Ring, VLAN_TAG};
 use crate::error::{Error, Result};
-use crate::frame::{Batch, Frame, Meta};
+use crate::frame::{Batch, Frame, Left, Meta};
 use crate::mask::Class;
 use crate::port::{Readiness, Receive};
 use crate::stats::RxCounters;
@@ -177,7 +177,11 @@ impl Receiver {
             index: self.block,
             queue: selection.queue,
             class: selection.class,
-            has_offload: false,
+            left: if header.status & TP_STATUS_CSUMNOTREADY != 0 {
+                Left::Checksum
+            } else {
+                Left::Nothing
+            },
         };
         if header.status & TP_STATUS_VLAN_VALID != 0 && self.setup.ethernet {
             // SAFETY: the packet is ours, with `VLAN_TAG` bytes before it (`MAC_LEAST`).

@@ -146,7 +146,7 @@ impl TapPort {
                 let counters = Arc::new(TxCounters::new(queue));
                 let pool = self.pool(config.frames, longest, node)?;
                 let end = Transmitter::new(&self.device, pool, &counters);
-                self.tx.push(Tx::new(end, counters));
+                self.tx.push(Tx::new(end, counters).takes_offloads(true));
             }
         }
         Ok(())

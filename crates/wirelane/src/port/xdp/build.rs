@@ -296,6 +296,7 @@ impl Draft {
         let queues = built.queues.iter().map(|(queue, _)| Arc::clone(queue)).collect();
         let (config, shape) = (self.config, self.shape);
         let requests = built.requests;
+        let local = matches!(self.device.hardware.as_deref(), Some("veth" | "tun"));
         let (program, promiscuous) = (built.attachment, built.promiscuous);
         let handle = Handle::new(spec.clone(), self.device, options, program, queues, promiscuous);
         let handle = Arc::new(handle);
@@ -316,6 +317,7 @@ impl Draft {
                     handle: Arc::clone(&handle),
                     snaplen: options.snaplen.clamp(1, OpenOptions::MAX_SNAPLEN),
                     busy: config.busy.is_some(),
+                    local,
                 };
                 // SAFETY: the only receiver of this queue, as each queue comes once.
                 rx.extend(unsafe {
@@ -334,7 +336,7 @@ impl Draft {
                     let flags = (config.need_wakeup, requests);
                     Transmitter::new(queue, pool, shape, flags, ours, handle)
                 };
-                tx.extend(end.map(|end| Tx::new(end, counters)));
+                tx.extend(end.map(|end| Tx::new(end, counters).takes_offloads(requests.checksums)));
             }
         }
         Ends { handle, rx, tx, censuses }

@@ -35,6 +35,9 @@ pub(super) struct Setup {
     pub(super) handle: Arc<Handle>,
     pub(super) snaplen: u32,
     pub(super) busy: bool,
+    /// Packets can be of this host: their checksums may be left to hardware that there is not, and nothing
+    /// tells which are.
+    pub(super) local: bool,
 }
 
 /// Hands out what the kernel has received. `PIECES`: packets can have several chunks.
@@ -46,6 +49,7 @@ pub(super) struct Receiver<const PIECES: bool> {
     handle: Arc<Handle>,
     snaplen: u32,
     busy: bool,
+    local: bool,
     watermark: u64,
     batches: u32,
     next_reading: u64,
@@ -87,6 +91,7 @@ impl<const PIECES: bool> Receiver<PIECES> {
             handle: setup.handle,
             snaplen: setup.snaplen,
             busy: setup.busy,
+            local: setup.local,
             watermark: 0,
             batches: 0,
             next_reading: 0,
@@ -163,6 +168,9 @@ impl<const PIECES: bool> Receiver<PIECES> {
     #[inline(always)]
     fn finish(&self, frame: &mut Frame, now: u64) {
         frame.stamp(now, self.intake.queue.number, Class::Rx);
+        if self.local {
+            frame.suspect_checksum();
+        }
         if frame.len() > self.snaplen as usize {
             frame.truncate(self.snaplen as usize);
         }
