@@ -100,6 +100,8 @@ impl Bench {
         let own = format!("wirelane-bench-{}", self.pid);
         let mut found = cgroups(&own);
         found.extend(["/dev/shm", "/tmp", "/var/tmp"].map(|parent| Path::new(parent).join(&own)));
+        // Of DPDK, which stands beside ours where it is installed.
+        found.push(Path::new("/run/dpdk").join(format!("wirelane-{}", self.pid)));
         left.extend(
             found.iter().filter(|path| path.exists()).map(|path| path.display().to_string()),
         );

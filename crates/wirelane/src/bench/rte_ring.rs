@@ -7,6 +7,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use super::peers::testpmd;
+
 /// The program, and the Debian package that has it.
 pub const PROGRAM: &str = "dpdk-test";
 /// See [`PROGRAM`].
@@ -40,6 +42,7 @@ pub fn measure(timeout: Duration) -> Result<Vec<(Figure, f64)>, String> {
     let arguments =
         ["--no-huge", "--no-pci", "--no-telemetry", "--no-shconf", "-l", "0,1", "-m", "512"];
     let mut command = Command::new(PROGRAM);
+    command.env(testpmd::RUNTIME.0, testpmd::RUNTIME.1);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {

@@ -12,6 +12,10 @@ pub const PACKAGE: &str = "dpdk-dev";
 /// What it writes when it is about to begin.
 pub const READY: &str = "Port statistics";
 
+/// Where DPDK keeps files of its processes: a folder that is not there. Otherwise it makes one for every prefix
+/// in /run/dpdk, though it needs none (`--no-shconf`), and leaves it.
+pub(in crate::bench) const RUNTIME: (&str, &str) = ("RUNTIME_DIRECTORY", "/nonexistent");
+
 /// Does `kind` with packets of `size` bytes on queue 0 of `interface`, on this CPU; `None` if it is not installed.
 /// It ends by ^C, and says then what it did.
 pub fn command(kind: Kind, interface: &str, size: usize, cpu: u32) -> Option<Command> {
@@ -38,6 +42,7 @@ pub fn environment(cpu: u32) -> Option<Command> {
     command.args(["--no-huge", "--no-pci", "--no-telemetry", "--no-shconf", "-m", "512"]);
     // Those of several processes of ours are told apart by it.
     command.arg(format!("--file-prefix=wirelane-{}", std::process::id()));
+    command.env(RUNTIME.0, RUNTIME.1);
     Some(command)
 }
 
