@@ -32,6 +32,8 @@ pub struct Link {
     pub kind: Option<String>,
     /// What somebody wrote on it (`ip link set … alias`).
     pub alias: Option<String>,
+    /// Longest frame that the stack hands it to cut, in bytes (`gso_max_size`).
+    pub gso_max_size: Option<u32>,
 }
 
 impl Link {
@@ -282,6 +284,7 @@ fn parse_link(payload: &[u8]) -> Option<Link> {
             libc::IFLA_ADDRESS => link.address = value.to_vec(),
             libc::IFLA_NUM_RX_QUEUES => link.rx_queues = u32_at(value, 0),
             libc::IFLA_NUM_TX_QUEUES => link.tx_queues = u32_at(value, 0),
+            libc::IFLA_GSO_MAX_SIZE => link.gso_max_size = u32_at(value, 0),
             libc::IFLA_IFALIAS => link.alias = Some(text(value)).filter(|alias| !alias.is_empty()),
             libc::IFLA_LINKINFO => {
                 link.kind = Attributes::new(value)

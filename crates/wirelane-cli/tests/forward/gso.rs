@@ -43,6 +43,32 @@ fn privileged_tcp_is_cut_and_comes_whole() {
     }
 }
 
+/// The stack makes no longer frames than the port is said to take.
+#[test]
+fn privileged_frames_of_the_stack_are_as_long_as_wanted() {
+    if !privileged::require() {
+        return;
+    }
+    const MOST: u64 = 16_000;
+    let wire = Wire::new();
+    let child = wire.forward(&["--gso"], &format!("tap:wl-tap?gso_max={MOST}"), "packet");
+    let shown = wire.left.run("ip", ["-d", "link", "show", "dev", "wl-tap"]);
+    assert!(shown.contains(&format!("gso_max_size {MOST}")), "{shown}");
+    for address in RIGHT {
+        Wire::transfer(&wire.left, &wire.right, address, &content(BYTES));
+    }
+    let summary = summary_of(child);
+    for class in ["tcp4", "tcp6"] {
+        let frames = cut(&summary, class, "super_frames");
+        let segments = cut(&summary, class, "segments");
+        // So many fit, whatever their headers take.
+        assert!(
+            segments > frames && segments <= frames * MOST.div_ceil(1400),
+            "{class}: {segments} of {frames}"
+        );
+    }
+}
+
 #[test]
 fn privileged_long_datagrams_become_fragments() {
     if !privileged::require() {

@@ -18,7 +18,8 @@
 //! without a queue (OTHER).
 //!
 //! Options of the spec: `queues=N` (of a new device; as many as `@QUEUES` needs, otherwise 1),
-//! `mtu=BYTES`, `persist=on|off`, `frames=N` (per queue and direction).
+//! `mtu=BYTES`, `persist=on|off`, `frames=N` (per queue and direction). `gso_max=BYTES` also bounds the frames that
+//! the kernel's stack makes for us to cut: it becomes the `gso_max_size` of the device.
 
 mod config;
 mod control;
@@ -30,7 +31,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use wirelane_os::tun::{self, Tap};
-use wirelane_os::{OsError, iface};
+use wirelane_os::{OsError, iface, link};
 
 use self::config::Config;
 use self::control::Device;
@@ -87,6 +88,9 @@ impl TapPort {
         }
         if let Some(mtu) = config.mtu {
             iface::set_mtu(tap.name(), mtu).map_err(os)?;
+        }
+        if let Some(bytes) = spec.offloads.gso_max.filter(|_| offload.checksum) {
+            link::set_gso_max_size(tap.name(), bytes).map_err(os)?;
         }
         let open = spec.queues.clone().unwrap_or(QueueSet::All);
         let device =
