@@ -10,6 +10,7 @@ mod peers;
 mod process;
 mod report;
 mod scaling;
+mod slowed;
 mod sockets;
 mod write;
 
@@ -40,6 +41,12 @@ const CAPTURE: [Case; 3] = [
     Case { name: "write", about: "writing to memory, beside dd", run: write::run },
 ];
 
+const COMPARE: [Case; 1] = [Case {
+    name: "slowed",
+    about: "a lock in the hot path is noticed, and nothing else is",
+    run: slowed::run_case,
+}];
+
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -52,6 +59,8 @@ enum Suite {
     Capture(Capture),
     /// AF_XDP: receiving, sending, forwarding, beside dpdk-testpmd
     Sockets(Sockets),
+    /// `bench compare`: the program beside itself, and beside one with a lock in its hot path
+    Compare(Options),
 }
 
 #[derive(clap::Args)]
@@ -120,6 +129,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let outcome = match &arguments.suite {
         Suite::Capture(of) => measure("capture", &CAPTURE, &of.cases, &of.options),
         Suite::Sockets(of) => measure("sockets", &sockets::CASES, &of.cases, &of.options),
+        Suite::Compare(options) => measure("compare", &COMPARE, &[], options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -166,7 +176,10 @@ fn build() -> Result<PathBuf> {
     if !cargo::succeeds(&mut cargo::stable(&["build", "--release", "-p", "wirelane-cli"])) {
         return Err("wirelane does not build".to_owned());
     }
-    let target = env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| root().join("target"), |path| root().join(path));
-    Ok(target.join("release/wirelane"))
+    Ok(target().join("release/wirelane"))
+}
+
+/// Where cargo builds.
+fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |path| root().join(path))
 }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use wirelane::bench::beside::{Promise, Ratio};
 use wirelane::bench::report::{Better, Report};
 
-use super::plot::number;
+use super::plot::{number, range};
 
 /// A table of all ratios, and what is missing for more.
 pub(super) fn section(report: &Report) -> Markup {
@@ -68,7 +68,7 @@ fn line(ratio: &Ratio) -> Markup {
             }
             td {
                 span class="here" { (number(ratio.median)) }
-                span class="range" { (number(least)) "–" (number(most)) }
+                span class="range" { (range(ratio.ratios.len(), least, most)) }
                 span class="source" { (verdict) }
             }
             td {

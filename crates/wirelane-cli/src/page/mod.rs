@@ -11,7 +11,7 @@ mod sources;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use wirelane::bench::report::{Params, Report, Row, Skipped};
 
-use self::plot::number;
+use self::plot::{number, range};
 use self::sources::{Cell, Figure, Table};
 
 /// The page.
@@ -77,11 +77,11 @@ fn source_table(table: &Table, report: &Report) -> Markup {
 fn source_cell(cell: &Cell, report: &Report) -> Markup {
     html! {
         @if let Some(figure) = &cell.ours {
-            @match find(figure, report).and_then(Row::summary) {
-                Some(summary) => {
+            @match find(figure, report).and_then(|row| Some((row.samples.len(), row.summary()?))) {
+                Some((samples, summary)) => {
                     @let [min, median, max] = summary.map(|value| value * figure.scale);
                     span class="here" { (number(median)) }
-                    span class="range" { (number(min)) "–" (number(max)) }
+                    span class="range" { (range(samples, min, max)) }
                 }
                 None => span class="reason" { (reason(figure, report)) }
             }

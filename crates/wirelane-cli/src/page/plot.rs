@@ -3,33 +3,43 @@
 use maud::{Markup, html};
 use wirelane::bench::report::Row;
 
-/// A bar for each row; all rows have one metric.
+/// A bar for each row; all rows have one metric. Places are shares of the width there is, so that letters are
+/// as large on a phone as elsewhere.
 pub(super) fn bars(rows: &[(String, &Row)]) -> Markup {
-    const LINE: f64 = 34.0;
-    const WIDTH: f64 = 640.0;
+    const LINE: usize = 34;
+    /// The longest bar leaves room for its figure.
+    const LONGEST: f64 = 82.0;
     let summaries = rows.iter().filter_map(|(label, row)| Some((label, *row, row.summary()?)));
     let summaries: Vec<_> = summaries.collect();
     let most = summaries.iter().map(|(_, _, [.., max])| *max).fold(0.0, f64::max);
-    let x = |value: f64| if most > 0.0 { (value.max(0.0) / most) * (WIDTH - 100.0) } else { 0.0 };
+    let share = |value: f64| if most > 0.0 { LONGEST * value.max(0.0) / most } else { 0.0 };
     html! {
-        svg viewBox=(format!("0 0 {WIDTH} {}", LINE * summaries.len() as f64)) role="img" {
+        svg width="100%" height=(LINE * summaries.len()) role="img" {
             @for (position, (label, row, [min, median, max])) in summaries.iter().enumerate() {
-                @let y = LINE * position as f64;
-                @let (low, high, end) = (x(*min), x(*max), x(*median));
-                text x="0" y=(y + 12.0) class="label" { (label) }
-                rect x="0" y=(y + 17.0) width=(px(end)) height="11"
+                @let y = LINE * position;
+                @let (low, high, end) = (share(*min), share(*max), share(*median));
+                text x="0" y=(y + 12) class="label" { (label) }
+                rect x="0" y=(y + 17) width=(percent(end)) height="11"
                      class=(if row.peer.is_some() { "bar peer" } else { "bar" }) {
                     title { (label) ": " (number(*median)) " (" (number(*min)) " to " (number(*max)) ")" }
                 }
-                line x1=(px(low)) x2=(px(high)) y1=(y + 22.5) y2=(y + 22.5) class="range" {}
-                text x=(px(high.max(end) + 6.0)) y=(y + 27.0) class="value" { (number(*median)) }
+                line x1=(percent(low)) x2=(percent(high)) y1=(y as f64 + 22.5) y2=(y as f64 + 22.5) class="range" {}
+                text x=(percent(high.max(end))) dx="6" y=(y + 27) class="value" { (number(*median)) }
             }
         }
     }
 }
 
-fn px(value: f64) -> String {
-    format!("{value:.1}")
+fn percent(value: f64) -> String {
+    format!("{value:.2}%")
+}
+
+/// The range of samples, for people.
+pub(super) fn range(samples: usize, min: f64, max: f64) -> String {
+    match samples {
+        1 => "1 sample".to_owned(),
+        _ => format!("{}–{}", number(min), number(max)),
+    }
 }
 
 /// Three significant digits, with a prefix where it helps.

@@ -64,7 +64,7 @@ fn capture() -> Table {
         let only = |published| Cell {
             published: Some(published),
             ours: None,
-            without: Some("there is no second kind of interface"),
+            without: Some("no second card"),
         };
         line(
             label,

@@ -160,7 +160,11 @@ impl Better {
             return None;
         }
         // What is saved over something else, before the times by their unit.
-        if metric.ends_with("_per_s") || metric.contains("_under_") || metric.starts_with("speedup")
+        let is_saved = metric.contains("_under_") && !metric.ends_with("_under_load");
+        if is_saved
+            || metric.ends_with("_per_s")
+            || metric.starts_with("speedup")
+            || metric.ends_with("efficiency")
         {
             return Some(Self::Higher);
         }
@@ -288,12 +292,17 @@ mod tests {
 
     #[test]
     fn better_goes_by_the_metric() {
-        for metric in
-            ["ns_per_packet", "cycles_per_element", "locks_per_packet", "cpu_ns_per_packet"]
-        {
+        for metric in [
+            "ns_per_packet",
+            "cycles_per_element",
+            "locks_per_packet",
+            "cpu_ns_per_packet_under_load",
+        ] {
             assert_eq!(Better::of(metric), Some(Better::Lower), "{metric}");
         }
-        for metric in ["packets_per_s", "bits_per_s", "ns_under_fifo", "speedup_per_cpu"] {
+        for metric in
+            ["packets_per_s", "bits_per_s", "ns_under_fifo", "speedup_per_cpu", "cpu_efficiency"]
+        {
             assert_eq!(Better::of(metric), Some(Better::Higher), "{metric}");
         }
         assert_eq!(Better::of("bypassed_share"), None);

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+/// What a suite has at least, however late it is: its first round is run.
+const LEAST: Duration = Duration::from_secs(2);
+
 /// The time of a run: what is known of it so far.
 #[derive(Debug)]
 pub(super) struct Estimate {
@@ -35,7 +38,7 @@ impl Estimate {
         let of = |suites: &[Duration]| suites.iter().sum::<Duration>().as_secs_f64();
         let rest = self.usual.get(self.current..)?;
         let own = rest.first()?.as_secs_f64();
-        Some(left.mul_f64(own / of(rest).max(own).max(f64::MIN_POSITIVE)))
+        Some(left.mul_f64(own / of(rest).max(own).max(f64::MIN_POSITIVE)).max(LEAST))
     }
 
     /// What all of them will take yet. Suites that took longer than usual make those after them look
@@ -79,7 +82,7 @@ mod tests {
         estimate.begin(1, now + seconds(5));
         assert_eq!(estimate.limit(), Some(seconds(75)));
         estimate.begin(1, now + seconds(100));
-        assert_eq!(estimate.limit(), Some(Duration::ZERO));
+        assert_eq!(estimate.limit(), Some(LEAST));
         assert_eq!(Estimate::new(&[seconds(1)], None).limit(), None);
     }
 

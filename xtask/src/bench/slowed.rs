@@ -1,0 +1,71 @@
+//! `wirelane bench compare` notices a lock in the hot path, and takes nothing else for one: the program beside
+//! itself, and beside one that was built with a lock for every packet that a simulated interface receives.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::process::{run, text, two_cpus};
+use super::report::Report;
+use super::{Context, Result, target};
+use crate::cargo;
+
+pub(super) fn run_case(context: &Context, _report: &mut Report) -> Result<()> {
+    let slowed = build()?;
+    let folder = tempfile::tempdir().map_err(|error| format!("cannot make a folder: {error}"))?;
+    let programs = [("old", &context.wirelane), ("same", &context.wirelane), ("slowed", &slowed)];
+    for (name, _) in programs {
+        let path = folder.path().join(name);
+        fs::create_dir(&path)
+            .map_err(|error| format!("cannot make {}: {error}", path.display()))?;
+    }
+    // In turns, so that a slow minute hits all three.
+    for round in 0..context.rounds() {
+        for turn in 0..programs.len() {
+            context.proceed()?;
+            let (name, program) = programs[(round + turn) % programs.len()];
+            let report = measure(program)?;
+            let path = folder.path().join(name).join(format!("{round}.json"));
+            fs::write(&path, report)
+                .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        }
+    }
+    let compare = |new: &str| {
+        let (old, new) = (text(&folder.path().join("old")), text(&folder.path().join(new)));
+        let mut command = Command::new(&context.wirelane);
+        let output = command.args(["bench", "compare", &old, &new]).output();
+        let output = output.map_err(|error| format!("cannot run wirelane: {error}"))?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        Ok::<_, String>((output.status.code(), said))
+    };
+    let (same, said) = compare("same")?;
+    println!("the program beside itself:\n{said}");
+    if same != Some(0) {
+        return Err("the program was found worse than itself".to_owned());
+    }
+    let (worse, said) = compare("slowed")?;
+    println!("the program with a lock beside the one without:\n{said}");
+    match worse {
+        Some(1) => Ok(()),
+        _ => Err("a lock for every packet was not found to be a regression".to_owned()),
+    }
+}
+
+/// A report of receiving from a simulated interface.
+fn measure(program: &Path) -> Result<String> {
+    let mut command = Command::new(program);
+    command.args(["bench", "sockets", "--port", "sim:1", "--case", "rxdrop", "--case", "l2fwd"]);
+    command.args(["--size", "64", "--samples", "5", "--seconds", "200ms", "--json"]);
+    Ok(run(command, &two_cpus()?)?.stdout)
+}
+
+/// Builds the slowed program next to the usual one, and returns its path.
+fn build() -> Result<PathBuf> {
+    let folder = target().join("slowed");
+    let mut command = cargo::stable(&["build", "--release", "-p", "wirelane-cli"]);
+    command.args(["--features", "slowed", "--target-dir"]).arg(&folder);
+    if !cargo::succeeds(&mut command) {
+        return Err("the slowed wirelane does not build".to_owned());
+    }
+    Ok(folder.join("release/wirelane"))
+}
