@@ -24,6 +24,11 @@ pub(crate) type Lengths = fn(u32, usize) -> u16;
 pub(crate) struct Verified(u64);
 
 impl Verified {
+    /// So many frames, checked by the property itself.
+    pub(crate) fn of(frames: u64) -> Self {
+        Self(frames)
+    }
+
     pub(crate) fn frames(&self) -> u64 {
         self.0
     }
