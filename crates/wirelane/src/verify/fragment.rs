@@ -229,7 +229,7 @@ impl Walk<'_> {
                     let ports = (be16(&head.start, 0), be16(&head.start, 2));
                     let field = be16(&head.start, udp::CHECKSUM_OFFSET);
                     let key = self.flow_key(&ip, ports);
-                    self.udp_checksum(&ip, key, covered, field, length, None);
+                    self.udp_checksum(&ip, key, covered, (field, length), None, false);
                 } else if fits {
                     // The checksum ends within a fragment.
                     self.recorder.undecided(Rule::UdpChecksum);
@@ -238,7 +238,8 @@ impl Walk<'_> {
             Protocol::TCP => match (covered, pseudo(&ip, length)) {
                 (Some(covered), Some(pseudo)) => {
                     let field = be16(&head.start, tcp::CHECKSUM_OFFSET);
-                    check(&mut self.recorder, Rule::TcpChecksum, covered, &pseudo, field, None);
+                    let rule = Rule::TcpChecksum;
+                    check(&mut self.recorder, rule, covered, &pseudo, field, None, false);
                 }
                 (None, _) => self.recorder.cut(Rule::TcpChecksum),
                 (_, None) => self.recorder.undecided(Rule::TcpChecksum),

@@ -36,8 +36,8 @@
 //! On the sending host packets are captured before the device has finished them. A TCP or UDP
 //! checksum that is the sum of the pseudo-header (with its length or without), an IPv4 header checksum
 //! of 0, a GRE checksum of 0 around such a packet, a total length of 0 in a long frame: they are
-//! counted as left to the hardware. Frames longer than a link takes are noted as super-frames. A
-//! capture from the wire can have neither: [`Options::strict`] makes them violations.
+//! counted as left to the hardware. So are wrong checksums in frames longer than a link takes, which are noted as
+//! super-frames: hardware that puts segments together leaves any. A capture from the wire can have neither: [`Options::strict`] makes them violations.
 //!
 //! # Cut
 //!

@@ -151,13 +151,14 @@ impl Walk<'_> {
         source[..4].copy_from_slice(&header[12..16]);
         destination[..4].copy_from_slice(&header[16..20]);
         let fragment = u16::from_be_bytes([header[6], header[7]]);
+        let options = &header[ipv4::MIN_LEN..];
         let (dont, more) = (fragment & 0x4000 != 0, fragment & 0x2000 != 0);
         let offset = usize::from(fragment & 0x1fff) * 8;
         let identification = u16::from_be_bytes([header[4], header[5]]);
         let ip = Ip {
             source,
             destination,
-            addresses: Some(Sum::of(&header[12..20])),
+            addresses: (!has_source_route(options)).then(|| Sum::of(&header[12..20])),
             v6: false,
             protocol: Protocol(header[9]),
             payload,
@@ -169,13 +170,7 @@ impl Walk<'_> {
         if more || offset > 0 {
             self.fragment(
                 &ip,
-                &Fragment {
-                    before: header_len,
-                    offset,
-                    more,
-                    id: identification.into(),
-                    options: &header[ipv4::MIN_LEN..],
-                },
+                &Fragment { before: header_len, offset, more, id: identification.into(), options },
             );
             return left;
         }
@@ -424,6 +419,24 @@ impl Walk<'_> {
             self.flows.identification(&mut self.recorder, key, id, print, self.time);
         }
     }
+}
+
+/// Whether options of IPv4 hold a source route, whose last address is in the pseudo-header
+/// (RFC 1122 section 4.2.3.8).
+fn has_source_route(options: &[u8]) -> bool {
+    const NO_OPERATION: u8 = 1;
+    const LOOSE: u8 = 131;
+    const STRICT: u8 = 137;
+    let mut rest = options;
+    while let [kind, after @ ..] = rest {
+        rest = match (*kind, after) {
+            (LOOSE | STRICT, _) => return true,
+            (NO_OPERATION, after) => after,
+            (1.., [len, ..]) if *len >= 2 => rest.get(usize::from(*len)..).unwrap_or_default(),
+            _ => return false,
+        };
+    }
+    false
 }
 
 /// A routing header on its way hides the final receiver, whose address is in the pseudo-header
