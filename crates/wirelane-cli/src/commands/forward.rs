@@ -233,6 +233,8 @@ impl Plan {
                 mask: QueueMask { enabled: true, rx, tx, other: args.other },
                 receive,
                 transmit,
+                // It is on its way already.
+                outgoing: false,
                 promiscuous: receive && self.specs.len() > 1,
                 ring_bytes,
                 latency: Some(LATENCY),

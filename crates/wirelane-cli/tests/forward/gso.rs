@@ -70,6 +70,33 @@ fn privileged_frames_of_the_stack_are_as_long_as_wanted() {
 }
 
 #[test]
+fn privileged_frames_handed_on_are_cut_by_the_kernel_and_come_whole() {
+    if !privileged::require() {
+        return;
+    }
+    let wire = Wire::new();
+    let child = wire.forward(&["--gso"], "tap:wl-tap", "packet:IF?vnet=on");
+    for address in RIGHT {
+        Wire::transfer(&wire.left, &wire.right, address, &content(BYTES));
+    }
+    let arrived = |name: &str| {
+        let path = format!("/sys/class/net/{}/statistics/{name}", wire.pair.b.interface);
+        wire.right.run("cat", [path]).trim().parse::<u64>().unwrap()
+    };
+    let (packets, bytes) = (arrived("rx_packets"), arrived("rx_bytes"));
+    let summary = summary_of(child);
+    let bypassed = summary["gso"].as_array().unwrap().iter();
+    let bypassed = bypassed.flat_map(|queue| queue["bypassed"].as_array().unwrap());
+    let handed_on = bypassed.filter(|row| row["reason"] == "sink_segments");
+    let handed_on: u64 = handed_on.map(|row| number(&row["frames"])).sum();
+    assert!(handed_on > 0, "{summary}");
+    assert_eq!(of_port(&summary, "tx", 1, "errors"), 0, "{summary}");
+    // The wire has packets of its own size: no fewer than the content takes.
+    assert!(bytes >= 2 * BYTES as u64 && packets >= bytes / 1514, "{packets} of {bytes} bytes");
+    assert!(of_port(&summary, "tx", 1, "packets") < packets, "{packets}: {summary}");
+}
+
+#[test]
 fn privileged_long_datagrams_become_fragments() {
     if !privileged::require() {
         return;

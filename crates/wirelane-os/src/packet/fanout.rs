@@ -15,6 +15,9 @@ use std::os::fd::AsFd;
 const CBPF: u32 = 6;
 /// `PACKET_FANOUT_FLAG_UNIQUEID`: the kernel chooses a number for a new group; Linux 4.12.
 const UNIQUE_ID: u32 = 0x2000;
+/// `PACKET_FANOUT_FLAG_IGNORE_OUTGOING`: as [`PacketSocket::set_ignore_outgoing`] for all members; Linux 5.10. Older kernels offer
+/// what the host sends nevertheless.
+const IGNORE_OUTGOING: u32 = 0x4000;
 
 /// `struct fanout_args`; its two halves of a word are in the order of the byte order, so that the word is the same in both.
 #[repr(C)]
@@ -31,23 +34,25 @@ unsafe impl Plain for FanoutArgs {}
 
 impl PacketSocket {
     /// Makes a new group of up to `max_members` sockets with this one as its first member, and gives its number. The socket must
-    /// be bound, and cannot be bound again.
+    /// be bound, and cannot be bound again. Without `outgoing` the group is not offered what the host sends, which otherwise costs
+    /// a copy of each such packet.
     ///
     /// # Errors
     /// `EINVAL` on kernels before 4.12 (before 5.13 for this form of the request).
-    pub fn new_fanout(&self, max_members: u32) -> Result<u16> {
-        self.fanout((CBPF | UNIQUE_ID) << 16, max_members)?;
+    pub fn new_fanout(&self, max_members: u32, outgoing: bool) -> Result<u16> {
+        self.fanout((kind(outgoing) | UNIQUE_ID) << 16, max_members)?;
         let level = (libc::SOL_PACKET, option::FANOUT);
         let value: i32 = socket::get(self.as_fd(), level, "getsockopt PACKET_FANOUT")?;
         Ok(value as u16)
     }
 
-    /// Makes this socket the next member of `group`, whose members are all bound to the same interface and protocol.
+    /// Makes this socket the next member of `group`, whose members are all bound to the same interface and protocol, and which was
+    /// made with the same `outgoing`.
     ///
     /// # Errors
     /// `ENOSPC` when the group is full, `EINVAL` when there is none that fits.
-    pub fn join_fanout(&self, group: u16, max_members: u32) -> Result<()> {
-        self.fanout(u32::from(group) | CBPF << 16, max_members)
+    pub fn join_fanout(&self, group: u16, max_members: u32, outgoing: bool) -> Result<()> {
+        self.fanout(u32::from(group) | kind(outgoing) << 16, max_members)
     }
 
     /// Gives the group of this socket its program, in place of the one before. Its result is the number of a member.
@@ -65,4 +70,8 @@ impl PacketSocket {
         let args = FanoutArgs { id_and_type, max_members };
         self.set(option::FANOUT, &args, "setsockopt PACKET_FANOUT")
     }
+}
+
+fn kind(outgoing: bool) -> u32 {
+    if outgoing { CBPF } else { CBPF | IGNORE_OUTGOING }
 }

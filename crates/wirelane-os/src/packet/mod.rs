@@ -16,8 +16,8 @@ use crate::iface;
 use crate::mmap::Mapping;
 use crate::socket::{self, Plain};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use std::io;
+use rustix::net::{AddressFamily, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType};
+use std::io::{self, IoSlice};
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -356,6 +356,20 @@ impl PacketSocket {
     /// As [`PacketSocket::send_pending`], and `ENXIO` when not bound.
     pub fn send_frame(&self, frame: &[u8]) -> io::Result<usize> {
         Ok(rustix::net::send(&self.fd, frame, rustix::net::SendFlags::NOSIGNAL)?)
+    }
+
+    /// Sends one frame by copy and without waiting, on a socket with [`PacketSocket::set_vnet_hdr`]: `header` says what is left
+    /// to do to it, which the device or the kernel does. A frame that is to be cut may be of up to 64 KB.
+    ///
+    /// # Errors
+    /// As [`PacketSocket::send_pending`]; `EAGAIN` when the send buffer is full, `EINVAL` for a header that does not fit the
+    /// frame.
+    pub fn send_with_header(&self, header: &VirtioNetHdr, frame: &[u8]) -> io::Result<()> {
+        let parts = [IoSlice::new(header.as_bytes()), IoSlice::new(frame)];
+        let mut control = SendAncillaryBuffer::default();
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        rustix::net::sendmsg(&self.fd, &parts, &mut control, flags)?;
+        Ok(())
     }
 
     /// Waits until a block or packet is there, at most `timeout` (`None` waits for ever). False when there is none, also after a

@@ -401,6 +401,11 @@ fn privileged_vnet_hdr_precedes_the_frame() {
         packet.extend(frame(5));
         assert_eq!(socket.send_frame(&packet).unwrap(), 70);
         assert_eq!(sent_marks(&tap), [5]);
+        socket.send_with_header(&VirtioNetHdr::default(), &frame(6)).unwrap();
+        assert_eq!(sent_marks(&tap), [6]);
+        let wrong = VirtioNetHdr { gso_type: 99, gso_size: 1, ..VirtioNetHdr::default() };
+        let error = socket.send_with_header(&wrong, &frame(7)).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
     });
 }
 
@@ -413,9 +418,9 @@ fn privileged_a_fanout_group_gives_each_packet_to_the_member_its_program_names()
             readers[0].socket.set_fanout_program(&[accept(0)]).unwrap_err().errno(),
             Some(libc::EINVAL)
         );
-        let group = readers[0].socket.new_fanout(3).unwrap();
-        readers[1].socket.join_fanout(group, 3).unwrap();
-        readers[2].socket.join_fanout(group, 3).unwrap();
+        let group = readers[0].socket.new_fanout(3, true).unwrap();
+        readers[1].socket.join_fanout(group, 3, true).unwrap();
+        readers[2].socket.join_fanout(group, 3, true).unwrap();
         let load = op(
             libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
             0,
@@ -429,5 +434,25 @@ fn privileged_a_fanout_group_gives_each_packet_to_the_member_its_program_names()
         assert_eq!(readers[0].marks(), [2]);
         assert_eq!(readers[1].marks(), [0]);
         assert_eq!(readers[2].marks(), [1]);
+    });
+}
+
+#[test]
+fn privileged_a_fanout_group_is_spared_what_the_host_sends() {
+    testing::in_new_namespace(|| {
+        let tap = tap("wl-g", 1);
+        for outgoing in [true, false] {
+            let mut readers: Vec<_> = (0..2).map(|_| Reader::open("wl-g", None)).collect();
+            let group = readers[0].socket.new_fanout(2, outgoing).unwrap();
+            readers[1].socket.join_fanout(group, 2, outgoing).unwrap();
+            readers[0].socket.set_fanout_program(&[accept(0)]).unwrap();
+            let sender = PacketSocket::open().unwrap();
+            sender.bind(iface::index("wl-g").unwrap(), 0).unwrap();
+            assert_eq!(sender.send_frame(&frame(8)).unwrap(), 60);
+            tap.write(0, &frame(9)).unwrap();
+            let expected: &[u8] = if outgoing { &[8, 9] } else { &[9] };
+            assert_eq!(readers[0].marks(), expected, "{outgoing}");
+            assert_eq!(readers[1].marks(), [0; 0]);
+        }
     });
 }

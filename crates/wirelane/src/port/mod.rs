@@ -58,6 +58,9 @@ pub struct OpenOptions {
     pub receive: bool,
     /// Open for transmitting.
     pub transmit: bool,
+    /// What the host itself sends can be selected, now or later: TX queues of the masks. A program that never
+    /// does, as a forwarder, spares the kernel a copy of every packet that is sent while it receives.
+    pub outgoing: bool,
     /// Longest part of a packet to keep, in bytes.
     pub snaplen: u32,
     /// Ask the interface to take packets that are not addressed to it, while the port is open.
@@ -111,6 +114,7 @@ impl Default for OpenOptions {
             filter: None,
             receive: true,
             transmit: false,
+            outgoing: true,
             snaplen: Self::MAX_SNAPLEN,
             promiscuous: false,
             ring_bytes: None,

@@ -306,3 +306,31 @@ fn privileged_queues_that_change_are_reported() {
     let notes = port.late_notes();
     assert!(notes.iter().any(|note| note.contains("from 2 RX and 2 TX to 3 and 4")), "{notes:?}");
 }
+
+#[test]
+fn privileged_a_port_without_outgoing_packets_receives_and_selects_none() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "wl-inw", 2);
+    let options = OpenOptions { outgoing: false, ..masked(mask(&[0, 1], &[], true)) };
+    let mut port = quick(&ns, "wl-inw", &options);
+    let mut ends = port.rx();
+    port.start().unwrap();
+    let host = host(&ns, "wl-inw");
+    for sequence in 0..20 {
+        host.send_frame(&packets::raw(1000 + sequence)).unwrap();
+        tap.write((sequence % 2) as usize, &packets::raw(sequence));
+    }
+    let control = port.control();
+    let error = control.set_mask(mask(&[0], &[1], false)).unwrap_err();
+    assert_eq!(error.kind(), wirelane::ErrorKind::Usage, "{error}");
+    let got = finish(&*control, &mut ends);
+    assert_eq!(got.len(), 20, "{got:?}");
+    for queue in 0..2 {
+        let expected: Vec<u64> = (0..10).map(|round| 2 * round + u64::from(queue)).collect();
+        assert_eq!(sequences(&got, Class::Rx, queue), expected);
+    }
+    assert_conserved(&port);
+}

@@ -39,10 +39,12 @@ pub(super) struct Config {
     pub(super) retire: Duration,
     /// Transmit past the queueing discipline.
     pub(super) bypass: bool,
+    /// Hand frames that are to be cut to the kernel.
+    pub(super) vnet: bool,
 }
 
 impl Config {
-    /// Reads the options `ring`, `block`, `retire`, `bypass`.
+    /// Reads the options `ring`, `block`, `retire`, `bypass` and `vnet`.
     ///
     /// # Errors
     /// An unknown option, or a value that is not of its shape.
@@ -57,11 +59,13 @@ impl Config {
         })?;
         let retire = open.latency.map_or(RETIRE, |time| time.clamp(SHORTEST_RETIRE, RETIRE));
         let retire = options.value("retire", retire, "a time such as 20ms, 1ms to 10s", time)?;
-        let bypass = options.value("bypass", false, "on or off", |text| match text {
+        let switch = |text: &str| match text {
             "on" => Some(true),
             "off" => Some(false),
             _ => None,
-        })?;
+        };
+        let bypass = options.value("bypass", false, "on or off", switch)?;
+        let vnet = options.value("vnet", false, "on or off", switch)?;
         options.finish()?;
         if let (Some(ring), Some(block)) = (ring, block)
             && block > ring / FEWEST_BLOCKS
@@ -69,7 +73,7 @@ impl Config {
             let cause = format!("a block of {block} bytes is over a quarter of the ring of {ring}");
             return Err(Error::usage(format!("port '{spec}'"), cause));
         }
-        Ok(Self { ring, block, retire, bypass })
+        Ok(Self { ring, block, retire, bypass, vnet })
     }
 
     /// The shape of a ring that the masks exclude, beside rings of `selected` shape: it is there in
@@ -129,12 +133,13 @@ mod tests {
 
     #[test]
     fn every_option() {
-        let config = parse("packet:a?ring=64M&block=256Ki&retire=5ms&bypass=on").unwrap();
+        let config = parse("packet:a?ring=64M&block=256Ki&retire=5ms&bypass=on&vnet=on").unwrap();
         let expected = Config {
             ring: Some(64_000_000),
             block: Some(256 << 10),
             retire: Duration::from_millis(5),
             bypass: true,
+            vnet: true,
         };
         assert_eq!(config, expected);
         assert_eq!(config.shape(9), (256 << 10, 244));
@@ -153,6 +158,7 @@ mod tests {
             "retire=11s",
             "retire=-1s",
             "bypass=1",
+            "vnet=1",
             "rings=1M",
             "ring=64Ki&block=32Ki",
         ] {

@@ -17,6 +17,8 @@ pub(in crate::port) struct Device {
     pub(in crate::port) mtu: u32,
     pub(in crate::port) hardware: Option<String>,
     pub(in crate::port) speed: Option<u64>,
+    /// What the host sends can be selected.
+    pub(in crate::port) outgoing: bool,
     pub(in crate::port) inspected: InterfaceQueues,
 }
 
@@ -55,6 +57,7 @@ impl Device {
             mtu: iface::mtu(name).map_err(os)?,
             hardware: inspected.driver.clone(),
             speed: inspected.speed_mbps.map(|mbps| u64::from(mbps) * 1_000_000),
+            outgoing: true,
             inspected,
         })
     }
@@ -87,6 +90,11 @@ impl Device {
     /// # Errors
     /// A usage error that names the first such queue and says how many there are.
     pub(in crate::port) fn check_mask(&self, spec: &Spec, mask: &QueueMask) -> Result<()> {
+        if !self.outgoing && mask.enabled && mask.tx.largest().is_some() {
+            let cause =
+                "it was opened without what the host itself sends, so it has no TX queue to select";
+            return Err(Error::usage(format!("port '{spec}'"), cause));
+        }
         for (class, set) in [(Class::Rx, &mask.rx), (Class::Tx, &mask.tx)] {
             let Some(largest) = set.largest() else { continue };
             let open = self.queues(spec, class);

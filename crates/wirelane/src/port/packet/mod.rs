@@ -19,7 +19,7 @@
 //!
 //! Options of the spec: `ring=SIZE` and `block=SIZE` (bytes per ring and block), `retire=TIME` (after
 //! which a block that is not full is handed over), `bypass=on|off` (transmit past the queueing
-//! discipline).
+//! discipline), `vnet=on|off` (hand frames that are to be cut to the kernel, see `tx`).
 //!
 //! Reading order: `program` (who gets which packet), `ring` (the memory), `rx` (the walk), `pace` (when
 //! to wake), `control` (masks and stop), `tx`.
@@ -52,7 +52,7 @@ use self::tx::{Transmitter, TxGauge};
 use super::{Census, Control, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};
 use crate::mask::{Class, QueueSet};
-use crate::segment::Sink;
+use crate::segment::{Sink, SinkGso};
 use crate::stats::{RxCounters, TxCounters};
 
 /// An interface opened through AF_PACKET. See the [module documentation](self).
@@ -64,6 +64,7 @@ pub struct PacketPort {
     gauges: Vec<TxGauge>,
     counters: Vec<Arc<RxCounters>>,
     bypass: bool,
+    vnet: bool,
 }
 
 /// What one receiving socket is bound to, read back: source 002's question to the kernel.
@@ -89,7 +90,7 @@ impl PacketPort {
     /// rings.
     pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Self> {
         let config = Config::parse(spec, options)?;
-        let device = Device::find(spec)?;
+        let device = Device { outgoing: options.outgoing, ..Device::find(spec)? };
         device.check_spec(spec)?;
         device.check_mask(spec, &options.mask)?;
         let spare = socket(&device)?;
@@ -109,8 +110,9 @@ impl PacketPort {
             notes.extend(device.tx_notes(spec, config.bypass));
             let ends = side_by_side(&device.queues(spec, Class::Tx), |_, queue| {
                 let counters = Arc::new(TxCounters::new(*queue));
-                let socket = socket(&device)?;
-                let end = Transmitter::new(socket, &device, config.bypass, Arc::clone(&counters))?;
+                let handing_on = config.vnet.then(|| socket(&device)).transpose()?;
+                let sockets = (socket(&device)?, handing_on);
+                let end = Transmitter::new(sockets, &device, config.bypass, Arc::clone(&counters))?;
                 Ok((end, counters))
             });
             for (end, counters) in ends? {
@@ -149,7 +151,8 @@ impl PacketPort {
             Rx::new(Receiver::new(setup), Arc::clone(counters))
         };
         let rx: Vec<_> = handle.rings.iter().zip(&counters).map(receiver).collect();
-        Ok(Self { info, handle: Arc::new(handle), rx, tx, gauges, counters, bypass: config.bypass })
+        let (bypass, vnet) = (config.bypass, config.vnet);
+        Ok(Self { info, handle: Arc::new(handle), rx, tx, gauges, counters, bypass, vnet })
     }
 
     /// As [`PacketPort::open`], after better ways have been tried in vain.
@@ -239,7 +242,13 @@ impl Port for PacketPort {
     }
 
     fn sink(&self) -> Sink {
-        Sink { mtu: self.handle.device.mtu as usize, ..Sink::ethernet() }
+        let mtu = self.handle.device.mtu as usize;
+        if !self.vnet {
+            return Sink { mtu, ..Sink::ethernet() };
+        }
+        // Fragments the kernel makes behind all extension headers, against RFC 8200.
+        let gso = SinkGso { tcp4: true, tcp6: true, udp: true, udp_fragment: false };
+        Sink { mtu, checksum: true, gso_max: Some(tx::LONGEST), gso }
     }
 
     fn late_notes(&self) -> Vec<String> {
@@ -333,7 +342,7 @@ fn open_rings(
             opened => break opened?,
         }
     };
-    if let Err(error) = distribute(&rings, selections) {
+    if let Err(error) = distribute(&rings, selections, options.outgoing) {
         notes.push(format!(
             "every packet is offered to each of the {} rings, which costs time in the kernel: {error}",
             rings.len()
@@ -393,16 +402,20 @@ fn side_by_side<I: Sync, T: Send>(
     Ok(opened)
 }
 
-/// Lets the kernel offer each packet to one ring only.
-fn distribute(rings: &[Ring], selections: &[Selection]) -> wirelane_os::Result<()> {
+/// Lets the kernel offer each packet to one ring only, and what the host sends to none without `outgoing`.
+fn distribute(rings: &[Ring], selections: &[Selection], outgoing: bool) -> wirelane_os::Result<()> {
+    for ring in rings.iter().filter(|_| !outgoing) {
+        // Before Linux 4.20 the rings' programs reject it, which costs more and is as exact.
+        let _ = ring.socket().set_ignore_outgoing(true);
+    }
     let (Some(program), [first, others @ ..]) = (program::distribution(selections), rings) else {
         return Ok(());
     };
     let members = u32::try_from(rings.len()).unwrap_or(u32::MAX);
-    let group = first.socket().new_fanout(members)?;
+    let group = first.socket().new_fanout(members, outgoing)?;
     first.socket().set_fanout_program(&program)?;
     // A ring that does not get in is offered packets on its own, which is as exact.
-    others.iter().try_for_each(|ring| ring.socket().join_fanout(group, members))
+    others.iter().try_for_each(|ring| ring.socket().join_fanout(group, members, outgoing))
 }
 
 fn describe(

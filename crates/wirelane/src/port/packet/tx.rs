@@ -12,6 +12,10 @@
 //! as frames themselves, because the kernel takes them in ring order only, and one frame that a
 //! program keeps would hold up all others.
 //!
+//! With `vnet=on` a frame that is to be cut goes to the kernel as it is, by a call and a socket of its own and
+//! behind what is in the ring: the kernel cuts it just before the driver, or the device does. One call for
+//! 64 KB costs less than to cut and send 44 packets. A checksum that is left to do is completed in the slot.
+//!
 //! A device that gives a packet's pages to a receiver on the same host (veth, loopback) reports it
 //! as sent before that receiver has read it (`skb_orphan`). A slot is therefore used again only
 //! after all others, and rings have more slots than such a device queues.
@@ -29,10 +33,12 @@ use wirelane_os::packet::{
 };
 
 use super::device::Device;
+use crate::checksum;
 use crate::error::{Error, Result};
-use crate::frame::Batch;
-use crate::pool::{Pool, PoolConfig, PoolGauge};
+use crate::frame::{Batch, Frame};
+use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
 use crate::port::{FrameCounts, Transmit};
+use crate::segment::{Gso, Offload, PartialChecksum};
 use crate::stats::TxCounters;
 
 /// More than `net.core.netdev_max_backlog` (1000) and veth's queue (256) hold.
@@ -43,12 +49,24 @@ const FRAMES: u32 = 1024;
 const HEADROOM: u32 = 128;
 /// Where a packet starts in its slot.
 const DATA: usize = Version::V2.tx_data_offset();
+/// The longest frame to be cut, after its Ethernet header and tags.
+pub(super) const LONGEST: usize = 65_535;
+/// Frames that can hold one.
+const LONG_FRAMES: u32 = 128;
+/// Send buffer for them: what a device has in flight.
+const LONG_BUFFER: usize = 4 << 20;
 /// How long a full device is left alone.
 const CONGESTED: Duration = Duration::from_micros(200);
 
 /// Sends frames through one socket.
 pub(super) struct Transmitter {
     socket: PacketSocket,
+    /// For frames that are to be cut.
+    handing_on: Option<PacketSocket>,
+    /// That socket had no room the last time.
+    is_congested: bool,
+    /// What it failed with, to be told.
+    failure: Option<std::io::Error>,
     memory: Mapping,
     request: TxRingRequest,
     slots: u32,
@@ -94,12 +112,13 @@ impl TxGauge {
 }
 
 impl Transmitter {
-    /// Makes a ring on a socket that is not bound yet, and binds it for transmitting only.
+    /// Makes a ring on a socket that is not bound yet, and binds it for transmitting only; the second one,
+    /// too, for frames that the kernel is to cut.
     ///
     /// # Errors
     /// The kernel has no memory, or the interface went away.
     pub(super) fn new(
-        socket: PacketSocket,
+        (socket, handing_on): (PacketSocket, Option<PacketSocket>),
         device: &Device,
         bypass: bool,
         counters: Arc<TxCounters>,
@@ -127,14 +146,28 @@ impl Transmitter {
         let memory = socket.map(bytes).map_err(os)?;
         socket.bind(device.index, 0).map_err(os)?;
         let chunk = (limits.most as u32 + HEADROOM).next_power_of_two().clamp(256, 1 << 16);
-        let pool = Pool::new(PoolConfig {
-            chunks: FRAMES,
-            chunk_size: chunk,
-            headroom: HEADROOM,
-            numa_node: device.inspected.numa_node,
-        })?;
+        let mut shape = (FRAMES, chunk);
+        if let Some(socket) = &handing_on {
+            socket.set_vnet_hdr(true).map_err(os)?;
+            if bypass {
+                socket.set_qdisc_bypass(true).map_err(os)?;
+            }
+            // A smaller one than asked for only means to wait more often.
+            let _ = socket.set_send_buffer(LONG_BUFFER);
+            socket.bind(device.index, 0).map_err(os)?;
+            let long = LONGEST + ETHERNET_HEADER + 2 * VLAN_TAG + HEADROOM as usize;
+            shape = (LONG_FRAMES, (long as u32).next_multiple_of(2048));
+        }
+        let (chunks, chunk_size) = shape;
+        let numa_node = device.inspected.numa_node;
+        let region = Region::new(Region::bytes_for(chunks, chunk_size), numa_node)?;
+        let config = PoolConfig { chunks, chunk_size, headroom: HEADROOM, numa_node };
+        let pool = Pool::in_region(&region, config)?;
         Ok(Self {
             socket,
+            handing_on,
+            is_congested: false,
+            failure: None,
             memory,
             request,
             slots,
@@ -172,9 +205,9 @@ impl Transmitter {
         unsafe { AtomicU32::from_ptr(self.slot(slot).cast().as_ptr()) }
     }
 
-    /// Copies a packet into the next slot, which is free.
+    /// Copies a packet into the next slot, which is free, and completes its checksum at `place` there.
     #[inline]
-    fn put(&mut self, packet: &[u8]) {
+    fn put(&mut self, packet: &[u8], place: Option<PartialChecksum>) {
         let start = self.slot(self.next);
         // SAFETY: the slot is ours (it is not counted in `used`) and longer than the longest
         // packet that `Limits` lets through.
@@ -182,6 +215,12 @@ impl Transmitter {
             let header = start.cast::<Tpacket2Hdr>().as_ptr();
             (*header).len = packet.len() as u32;
             std::ptr::copy_nonoverlapping(packet.as_ptr(), start.add(DATA).as_ptr(), packet.len());
+        }
+        if let Some(place) = place {
+            // SAFETY: the bytes that were just written, of a slot that is ours.
+            let copy =
+                unsafe { std::slice::from_raw_parts_mut(start.add(DATA).as_ptr(), packet.len()) };
+            complete(copy, place);
         }
         self.status(self.next).store(TP_STATUS_SEND_REQUEST, Ordering::Release);
         self.next = if self.next + 1 == self.slots { 0 } else { self.next + 1 };
@@ -263,6 +302,41 @@ impl Transmitter {
     }
 }
 
+impl Transmitter {
+    /// Hands a frame that is to be cut to the kernel, behind what is in the ring. False if there is no room
+    /// now.
+    fn hand_on(&mut self, frame: &Frame, offload: &Offload) -> bool {
+        // What cannot be sent now is the ring's affair, which says so.
+        if self.send().is_err() || self.unsent {
+            return false;
+        }
+        let longest = LONGEST + ETHERNET_HEADER + 2 * VLAN_TAG;
+        let fits = (self.limits.least..=longest).contains(&frame.len());
+        let Some(socket) = self.handing_on.as_ref().filter(|_| fits) else {
+            self.counters.errors.add(1);
+            return true;
+        };
+        self.counters.system_calls.add(1);
+        let sent = socket.send_with_header(&offload.virtio_of(frame.data()), frame.data());
+        let Err(error) = sent else {
+            self.counters.packets.add(1);
+            self.counters.bytes.add(frame.len() as u64);
+            return true;
+        };
+        match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => {
+                self.is_congested = true;
+                return false;
+            }
+            // The frame is not what its offload says.
+            Some(Errno::INVAL | Errno::MSGSIZE) => {}
+            _ => self.failure = Some(error),
+        }
+        self.counters.errors.add(1);
+        true
+    }
+}
+
 impl Transmit for Transmitter {
     #[inline]
     fn transmit(&mut self, batch: &mut Batch) -> usize {
@@ -271,10 +345,15 @@ impl Transmit for Transmitter {
         }
         let (mut taken, mut errors) = (0, 0);
         for frame in batch.iter() {
-            if !self.limits.allow(frame.data()) {
+            let offload = frame.offload();
+            if let Some(offload) = offload.filter(|offload| offload.gso != Gso::None) {
+                if !self.hand_on(frame, &offload) {
+                    break;
+                }
+            } else if !self.limits.allow(frame.data()) {
                 errors += 1;
             } else if self.used < self.slots {
-                self.put(frame.data());
+                self.put(frame.data(), offload.and_then(|offload| offload.checksum));
             } else {
                 break;
             }
@@ -297,7 +376,9 @@ impl Transmit for Transmitter {
         self.reclaim();
         // Takes nothing; it updates the reading of the pool, to which frames may have come back.
         self.pool.take(&mut Batch::new(0), 0);
-        sent
+        sent?;
+        let failure = self.failure.take();
+        failure.map_or(Ok(()), |error| Err(Error::io(self.interface.as_ref(), "sendmsg", error)))
     }
 
     fn pending(&self) -> usize {
@@ -306,11 +387,12 @@ impl Transmit for Transmitter {
 
     fn wait(&mut self, timeout: Duration) -> Result<()> {
         self.flush()?;
-        if self.used < self.slots {
+        let is_congested = std::mem::take(&mut self.is_congested);
+        if self.used < self.slots && !is_congested {
             return Ok(());
         }
         self.counters.system_calls.add(1);
-        if self.unsent {
+        if self.unsent || is_congested {
             // No event tells that a full device has room again.
             std::thread::sleep(timeout.min(CONGESTED));
             return self.flush();
@@ -324,10 +406,24 @@ impl Transmit for Transmitter {
 
 /// The 802.1Q tag that a frame may have beyond the MTU (`packet_extra_vlan_len_allowed`).
 const VLAN_TAG: usize = 4;
+const ETHERNET_HEADER: usize = 14;
+
+/// Completes the checksum at `place`, whose field holds the sum of the pseudo-header: the rest is added, and 0 is
+/// written as 0xFFFF, as `skb_checksum_help` does. A place outside the packet stays as it is: the packet is wrong
+/// in any case.
+fn complete(packet: &mut [u8], place: PartialChecksum) {
+    let start = usize::from(place.start);
+    let Some(covered) = packet.get_mut(start..) else { return };
+    let sum = checksum::sum(covered).checksum_nonzero();
+    if let Some(field) =
+        covered.get_mut(usize::from(place.offset)..).and_then(<[u8]>::first_chunk_mut)
+    {
+        *field = sum.to_be_bytes();
+    }
+}
 
 impl Limits {
     fn of(device: &Device) -> Self {
-        const ETHERNET_HEADER: usize = 14;
         let header = if device.is_ethernet() { ETHERNET_HEADER } else { 0 };
         let most = header + device.mtu as usize;
         Self { least: header.max(1), most, ethernet: device.is_ethernet() }
@@ -344,6 +440,26 @@ impl Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn checksums_are_completed_where_they_are() {
+        // The pseudo-header of 192.0.2.1, 192.0.2.2, UDP, 9 bytes; the field is 6 bytes on.
+        let mut packet = [vec![0xaa; 3], vec![0, 7, 0, 9, 0, 9, 0, 0, b'x']].concat();
+        let pseudo = wirelane_wire::checksum::pseudo_v4(
+            [192, 0, 2, 1].into(),
+            [192, 0, 2, 2].into(),
+            wirelane_wire::Protocol::UDP,
+            9,
+        );
+        packet[9..11].copy_from_slice(&pseudo.partial().to_be_bytes());
+        complete(&mut packet, PartialChecksum { start: 3, offset: 6 });
+        assert!(pseudo.plus(checksum::sum(&packet[3..])).is_valid());
+        for (start, offset) in [(3, 8), (3, 60_000), (60_000, 0), (12, 0)] {
+            let before = packet.clone();
+            complete(&mut packet, PartialChecksum { start, offset });
+            assert_eq!(packet, before, "{start} {offset}");
+        }
+    }
 
     #[test]
     fn a_frame_may_exceed_the_mtu_by_its_tag_only() {

@@ -13,7 +13,6 @@ use crate::error::Result;
 use crate::frame::{Batch, Frame};
 use crate::pool::Pool;
 use crate::port::Transmit;
-use crate::segment::{Gso, Offload};
 use crate::stats::TxCounters;
 
 pub(super) struct Transmitter {
@@ -33,7 +32,7 @@ impl Transmitter {
     fn write(&mut self, frame: &Frame) -> bool {
         let Some(fd) = self.device.queue(self.counters.queue) else { return false };
         let header = match frame.offload() {
-            Some(offload) => offload.to_virtio(header_len(&offload, frame)),
+            Some(offload) => offload.virtio_of(frame.data()),
             None => VirtioNetHdr::default(),
         };
         self.counters.system_calls.add(1);
@@ -95,16 +94,4 @@ impl Transmit for Transmitter {
         }
         self.flush()
     }
-}
-
-/// The headers of a frame, as a hint for how much of it the kernel copies at first.
-fn header_len(offload: &Offload, frame: &Frame) -> u16 {
-    // TCP's data offset is in the upper half of its 13th byte (RFC 9293 section 3.1).
-    let checksum = offload.checksum.map_or(0, |place| place.start);
-    let doff = frame.data().get(usize::from(checksum) + 12).map_or(0, |byte| byte >> 4);
-    let transport = match offload.gso {
-        Gso::Tcp4 | Gso::Tcp6 => u16::from(doff) * 4,
-        _ => 8,
-    };
-    checksum.saturating_add(transport)
 }
