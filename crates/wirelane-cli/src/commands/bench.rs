@@ -125,8 +125,10 @@ pub(crate) struct FilterArgs {
 ///
 /// TCP, and UDP in datagrams of 9 KB, go over IPv4 and IPv6 from one network namespace to another, both
 /// made for it and gone with it, through a TAP device, a forwarder and a pair of interfaces: all on one CPU,
-/// of which a cgroup leaves 100, 86, 68, 50, 36 and 15 percent in place of the source's clock frequencies.
-/// Offload "kernel" has no TAP device and no Wirelane; "none" is the kernel's own software just before the
+/// of which a cgroup leaves 100, 86, 68, 50, 36 and 15 percent (with --quick 100, 50 and 15) in place of the
+/// source's clock frequencies.
+/// Offload "kernel" has no TAP device and no Wirelane; with "device" and "partial" Wirelane hands long frames on to
+/// the device, or to the kernel, which cuts them (packet:IF?vnet=on); with "wirelane" it cuts them; "none" is the kernel's own software just before the
 /// TAP device; "stack" lets TCP make every segment itself. Cases gro- go the other way, where the packets of a
 /// wire are merged or not. Beside the rate stand the CPU time per
 /// gigabyte, the speed-up of "wirelane" over "none" and "stack", and the segmenter alone. It needs root.
@@ -141,11 +143,10 @@ pub(crate) struct GsoArgs {
     /// The kind of port at the wire
     #[arg(long, value_name = "PORT", default_value = "packet", value_parser = ["packet", "xdp"])]
     port: String,
-    /// Leave this share of a CPU, in percent; may be given several times
-    #[arg(long = "cpu", value_name = "PERCENT", default_values_t = gso::Plan::SHARES,
-          value_parser = clap::value_parser!(u64).range(5..=100))]
+    /// Leave this share of a CPU, in percent, instead of those; may be given several times
+    #[arg(long = "cpu", value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(5..=100))]
     shares: Vec<u64>,
-    /// How long a sample counts: 1s by default, 100ms with --quick
+    /// How long a sample counts: 500ms by default, 100ms with --quick
     #[arg(long, value_name = "TIME", value_parser = args::duration)]
     seconds: Option<Duration>,
     #[command(flatten)]
@@ -230,7 +231,9 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
             let mut plan = if args.effort.quick { gso::Plan::quick() } else { gso::Plan::full() };
             plan.samples = args.effort.samples(plan.samples);
             plan.window = args.seconds.unwrap_or(plan.window);
-            plan.shares.clone_from(&args.shares);
+            if !args.shares.is_empty() {
+                plan.shares.clone_from(&args.shares);
+            }
             plan.cases.clone_from(&args.cases);
             plan.offloads.clone_from(&args.offloads);
             plan.port = if args.port == "xdp" { "xdp" } else { "packet" };

@@ -36,7 +36,7 @@ fn privileged_gso_has_rates_costs_and_speedups() {
     };
     for cpu in shares {
         for (case, offloads) in [
-            ("tcp4", &["kernel", "wirelane", "none", "stack"][..]),
+            ("tcp4", &["kernel", "device", "partial", "wirelane", "none", "stack"][..]),
             ("udp6", &["kernel", "wirelane", "none"]),
             ("gro-tcp6", &["kernel", "wirelane", "none"]),
         ] {

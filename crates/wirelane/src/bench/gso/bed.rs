@@ -10,6 +10,8 @@
 //! |---|---|---|
 //! | `kernel` | nobody: the veth takes frames of up to 64 KB as hardware with TSO does, and Wirelane has no part in it | the kernel's stack |
 //! | `wirelane` | `forward --gso`, behind the TAP device, which takes frames of up to 64 KB | `forward --gso`; the TAP device's MTU is above a datagram |
+//! | `device` | nobody: Wirelane hands frames on (`packet:IF?vnet=on`), and the veth takes them as above | |
+//! | `partial` | the kernel's software, behind the same port, where the veth takes no long frames | |
 //! | `none` | the kernel's own GSO, just before the TAP device | the kernel's stack |
 //! | `stack` | TCP itself, which makes every segment on its own, as FreeBSD without TSO and GSO: source 003's "none" | |
 //!
@@ -158,8 +160,10 @@ impl Trial<'_> {
         let mut receiving = Vec::new();
         for site in [&lab.near, &lab.far] {
             let name = site.interface();
-            site.inside(|| set(name, |ethtool| ethtool.set_tx_offload(is_whole)))??;
-            let is_end = std::ptr::eq(site, &lab.far) || self.case.offloading == Offloading::Kernel;
+            let is_far = std::ptr::eq(site, &lab.far);
+            let takes_long = is_whole || self.case.offloading == Offloading::Device && !is_far;
+            site.inside(|| set(name, |ethtool| ethtool.set_tx_offload(takes_long)))??;
+            let is_end = is_far || self.case.offloading == Offloading::Kernel;
             if is_end {
                 receiving.extend(site.inside(|| merge_in_a_thread(name))??);
             }
@@ -182,16 +186,21 @@ impl Trial<'_> {
 
     /// Opens the TAP device and the near end of the cable, and forwards between them.
     fn forward(&self, lab: &Lab, addresses: &Addresses) -> Result<Forward> {
-        let is_ours = self.case.offloading == Offloading::Wirelane;
+        let is_handed_on = self.case.offloading.is_handed_on();
+        let is_ours = self.case.offloading == Offloading::Wirelane || is_handed_on;
         let (cuts, merges) = (is_ours && !self.case.inbound, is_ours && self.case.inbound);
         let whole_datagrams = cuts && self.case.protocol == Protocol::Udp;
         let mtu = if whole_datagrams { TAP_MTU } else { 1500 };
-        let specs =
-            [format!("tap:{TAP}?mtu={mtu}"), format!("{}:{}", self.port, lab.near.interface())];
+        let query = if is_handed_on { "?vnet=on" } else { "" };
+        let specs = [
+            format!("tap:{TAP}?mtu={mtu}"),
+            format!("{}:{}{query}", self.port, lab.near.interface()),
+        ];
         let placement = Placement::of(&[self.cpu])?;
         let options = OpenOptions {
             mask: QueueMask { enabled: true, rx: QueueSet::All, tx: QueueSet::NONE, other: true },
             transmit: true,
+            outgoing: false,
             promiscuous: true,
             latency: Some(Duration::from_millis(1)),
             placement: placement.clone(),

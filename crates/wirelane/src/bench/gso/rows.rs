@@ -14,8 +14,10 @@ pub(super) fn rows(series: &[Series], port: &'static str, report: &mut Report) {
             let case = Case { offloading, ..one.case };
             series.iter().find(|other| other.case == case).map(|other| other.samples.as_slice())
         };
-        let none = of(Offloading::None).filter(|_| one.case.offloading == Offloading::Wirelane);
-        let stack = of(Offloading::Stack).filter(|_| one.case.offloading == Offloading::Wirelane);
+        let offloading = one.case.offloading;
+        let is_ours = offloading == Offloading::Wirelane || offloading.is_handed_on();
+        let none = of(Offloading::None).filter(|_| is_ours);
+        let stack = of(Offloading::Stack).filter(|_| is_ours);
         report.rows.extend(case_rows(one, port, none, stack));
     }
 }
@@ -160,7 +162,7 @@ fn published(case: &Case) -> Option<f64> {
         Offloading::Kernel => tso,
         Offloading::Wirelane => gso,
         Offloading::None => none,
-        Offloading::Stack => f64::NAN,
+        Offloading::Stack | Offloading::Device | Offloading::Partial => f64::NAN,
     };
     (!figure.is_nan()).then_some(figure)
 }
