@@ -92,7 +92,6 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
     let mut privileges = Privileges::new(&args.session)?;
     let placement = args.session.placement()?;
     let ports = plan.open(args, &placement, &mut privileges)?;
-    let switches = plan.switches(args);
     let config = ForwardConfig {
         one_way: plan.one_way,
         swap: args.swap,
@@ -100,7 +99,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
         choice: args.tx_choice,
         packets: args.session.count,
         placement,
-        switches: switches.clone(),
+        switches: plan.switches(args),
     };
     let forward = Forward::start(ports, &config).map_err(|error| privileges.explain(error))?;
     let started = Instant::now();
@@ -118,7 +117,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
         command: "forward",
         started,
         monitor: forward.monitor(),
-        ports: forward.controls().into_iter().zip(switches).map(served).collect(),
+        ports: forward.controls().into_iter().zip(forward.switches()).map(served).collect(),
         dropped_privileges: privileges.are_dropped(),
     });
     session::watch(&forward, &args.session, &signals, started);
@@ -201,11 +200,11 @@ impl Plan {
         self.specs.iter().map(of).collect()
     }
 
-    /// Which frames the source at `position` may leave to us: what is cut where they leave.
-    fn offload(&self, args: &ForwardArgs, position: usize) -> SinkGso {
+    /// What of the source at `position` is cut where it leaves; `None` if nobody has said.
+    fn cut_later(&self, args: &ForwardArgs, position: usize) -> Option<Protocols> {
         let sink = self.specs.get(self.specs.len() - 1 - position);
         let said = sink.and_then(|spec| spec.offloads.gso);
-        SinkGso::leaving(said.or(args.gso).unwrap_or_default())
+        said.or(args.gso)
     }
 
     /// Opens the ports, and gives privileges away before a file is created.
@@ -229,6 +228,7 @@ impl Plan {
             // Nothing of what a file holds is on its way already, whoever sent it once.
             let is_file = spec.backend == Some(Backend::File);
             let tx = if is_file && rx == QueueSet::All { QueueSet::All } else { QueueSet::NONE };
+            let cut_later = self.cut_later(args, position);
             let mut options = OpenOptions {
                 mask: QueueMask { enabled: true, rx, tx, other: args.other },
                 receive,
@@ -239,7 +239,8 @@ impl Plan {
                 ring_bytes,
                 latency: Some(LATENCY),
                 placement: placement.clone(),
-                offload: self.offload(args, position),
+                offload: SinkGso::leaving(cut_later.unwrap_or_default()),
+                prepare_offload: cut_later.is_some(),
                 heeds_offloads: true,
                 ..OpenOptions::default()
             };

@@ -7,6 +7,7 @@ use std::time::Instant;
 use serde::Serialize;
 use serde_json::Value;
 use wirelane::filter::Filter;
+use wirelane::forward::PortSwitches;
 use wirelane::monitor::Monitor;
 use wirelane::port::{Control, Protocols, Switches};
 use wirelane::{Error, Result};
@@ -28,7 +29,7 @@ pub(crate) struct Subject {
 /// What can be changed at one port.
 pub(crate) struct Served {
     control: Arc<dyn Control>,
-    switches: Option<Arc<Switches>>,
+    switches: Option<PortSwitches>,
     /// The filter in force. Held during a change, so that one is made after the other.
     filter: Mutex<Option<String>>,
 }
@@ -41,7 +42,7 @@ impl Served {
 
     /// At which this can be cut and merged, if anything.
     #[must_use]
-    pub(crate) fn with_switches(self, switches: Option<Arc<Switches>>) -> Self {
+    pub(crate) fn with_switches(self, switches: Option<PortSwitches>) -> Self {
         Self { switches, ..self }
     }
 
@@ -56,7 +57,7 @@ impl Served {
 
     /// What is cut and merged now, if anything can be.
     pub(super) fn offloading(&self, port: usize) -> Option<Offloading> {
-        let switches = self.switches.as_ref()?;
+        let switches = self.switches.as_ref()?.settings();
         Some(Offloading {
             port,
             gso: switches.gso().to_string(),
@@ -148,11 +149,16 @@ impl Subject {
             return Err(Error::usage(format!("gso_max {bytes}"), "no frame can be that long")
                 .help(format!("write a number from {least} to {most}")));
         }
+        let before = switches.settings().gro();
         if let Some(protocols) = gro {
             switches.set_gro(protocols)?;
         }
-        // Nothing can fail from here on.
-        gso.into_iter().for_each(|protocols| switches.set_gso(protocols));
+        if let Some(Err(error)) = gso.map(|protocols| switches.set_gso(protocols)) {
+            // What was in force is in force again.
+            let _ = switches.set_gro(before);
+            return Err(self.explain(error));
+        }
+        // This cannot fail.
         offload.gso_max.into_iter().for_each(|bytes| switches.set_max_burst(bytes));
         port.offloading(position).ok_or_else(missing)
     }

@@ -84,6 +84,8 @@ pub struct OpenOptions {
     /// a port whose sender can leave that to us (`tap:`) asks it to. With any of them, checksums may be
     /// left to do as well: see [`Frame::offload`](crate::Frame::offload).
     pub offload: SinkGso,
+    /// Keep room for such frames even if none can come now: [`Control::set_offload`] may ask for them.
+    pub prepare_offload: bool,
     /// The program heeds what the spec says of cutting and merging ([`Spec::offloads`]). A spec that says
     /// something is refused otherwise.
     pub heeds_offloads: bool,
@@ -124,6 +126,7 @@ impl Default for OpenOptions {
             take: Take::Undecided,
             keep_management: false,
             offload: SinkGso::default(),
+            prepare_offload: false,
             heeds_offloads: false,
         }
     }

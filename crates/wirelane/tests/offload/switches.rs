@@ -62,4 +62,10 @@ fn privileged_a_device_without_room_for_long_frames_stays_so() {
     let error = control.set_offload(SinkGso::leaving(Protocols::ALL)).unwrap_err();
     assert_eq!(error.kind(), wirelane::ErrorKind::Usage);
     assert!(error.to_string().contains("--gso"), "{error}");
+    drop((tap, control));
+    // Prepared for it, it can.
+    let ns = Namespace::new();
+    let options = OpenOptions { prepare_offload: true, ..options };
+    let tap = ns.inside(|| port::open(&"tap:wl-tap".parse().unwrap(), &options)).unwrap();
+    tap.control().set_offload(SinkGso::leaving(Protocols::ALL)).unwrap();
 }

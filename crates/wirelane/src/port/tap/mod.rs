@@ -89,12 +89,15 @@ impl TapPort {
         if let Some(mtu) = config.mtu {
             iface::set_mtu(tap.name(), mtu).map_err(os)?;
         }
-        if let Some(bytes) = spec.offloads.gso_max.filter(|_| offload.checksum) {
+        if let Some(bytes) =
+            spec.offloads.gso_max.filter(|_| offload.checksum || options.prepare_offload)
+        {
             link::set_gso_max_size(tap.name(), bytes).map_err(os)?;
         }
+        let takes_long = offload.checksum || options.prepare_offload;
         let open = spec.queues.clone().unwrap_or(QueueSet::All);
         let device =
-            Arc::new(Device::new(spec, tap, queues, open, options.mask.clone(), offload.checksum)?);
+            Arc::new(Device::new(spec, tap, queues, open, options.mask.clone(), takes_long)?);
         if !iface::flags(device.name()).map_err(os)?.is_up() {
             iface::up(device.name()).map_err(os)?;
         }
@@ -131,7 +134,7 @@ impl TapPort {
             Sink { mtu: mtu as usize, checksum: true, gso_max: Some(LONGEST as usize), gso: takes };
         let mut port =
             Self { info, device, rx: Vec::new(), tx: Vec::new(), gauges: Vec::new(), sink };
-        port.add_ends(&config, options, if offload.checksum { LONGEST } else { mtu + 22 })?;
+        port.add_ends(&config, options, if takes_long { LONGEST } else { mtu + 22 })?;
         Ok(port)
     }
 
