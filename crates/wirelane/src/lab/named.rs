@@ -358,6 +358,7 @@ pub(super) fn mark_of(namespace: &OwnedFd) -> wirelane_os::Result<Option<Mark>> 
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
+    use crate::lab::State;
 
     #[test]
     fn names_are_plain() {
@@ -366,6 +367,43 @@ mod tests {
         }
         for name in ["", ".", "-x", "a b", "a/b", "../x", "é", &"n".repeat(33)] {
             assert_eq!(NamedLab::new(name).unwrap_err().kind(), ErrorKind::Usage, "{name}");
+        }
+    }
+
+    /// Somebody who makes a lab is killed between one name and the other.
+    #[test]
+    fn privileged_one_name_of_two_is_known_and_repaired() {
+        if !wirelane_testkit::privileged::require() {
+            return;
+        }
+        let lab = NamedLab::new(&format!("wlu{}", std::process::id())).unwrap();
+        let _down = Cleanup(&lab);
+        let config = LabConfig::default();
+        for kept in Side::ALL {
+            {
+                let names = Names::lock().unwrap();
+                lab.make(&names, &config).unwrap();
+                let gone = if kept == Side::A { Side::B } else { Side::A };
+                let name = lab.namespace(gone);
+                names.unmount(&name).unwrap();
+                names.remove(&name).unwrap();
+            }
+            assert_eq!(lab.status().unwrap().state, State::Partial);
+            assert_eq!(lab.up(&config).unwrap(), Change::Repaired);
+            assert_eq!(lab.up(&config).unwrap(), Change::None);
+            assert_eq!(lab.status().unwrap().state, State::Up);
+            assert!(NamedLab::all().unwrap().contains(&lab));
+            assert_eq!(lab.down(Duration::ZERO).unwrap().removed.len(), 2);
+            assert_eq!(lab.status().unwrap().state, State::Absent);
+        }
+    }
+
+    /// Removes what a failing test leaves.
+    struct Cleanup<'a>(&'a NamedLab);
+
+    impl Drop for Cleanup<'_> {
+        fn drop(&mut self) {
+            let _ = self.0.down(Duration::ZERO);
         }
     }
 }
