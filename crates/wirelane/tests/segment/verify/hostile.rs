@@ -55,6 +55,10 @@ fn random_capture(seed: u64) -> Capture {
         frame.payload.truncate(30_000);
         frame.port = 3000 + index as u16;
         frame.id = 1000 * index as u16;
+        if frame.v6 && index > 0 && frame.gso == Gso::UdpFragment {
+            // Each is cut by a segmenter of its own, which begins with the same identification.
+            frame.gso = Gso::Udp;
+        }
         if frame.gso != Gso::UdpFragment && frame.ip_options.is_empty() {
             frame.mss = frame.mss.min(1200);
             frame.around =
@@ -83,6 +87,34 @@ proptest! {
         let bad: Vec<_> = findings.iter().filter(|it| it.kind == Kind::Violation).collect();
         prop_assert!(bad.is_empty(), "{seed}: {bad:#?}");
         prop_assert_eq!(summary.packets, capture.packets.len() as u64);
+    }
+
+    /// What a network does to packets is nobody's violation.
+    #[test]
+    fn losses_copies_and_reordering_are_no_violations(seed: u64) {
+        let mut random = Random(!seed);
+        let mut capture = random_capture(seed);
+        for _ in 0..1 + random.below(12) {
+            // On the wire, not where the super-frames are seen.
+            let wire: Vec<_> = (0..capture.packets.len()).filter(|at| capture.packets[*at].0 == 1).collect();
+            let Some(at) = wire.get(random.below(wire.len().max(1))).copied() else { break };
+            let packet = capture.packets.remove(at);
+            match random.below(3) {
+                0 => {}
+                1 => {
+                    capture.packets.insert(at, packet.clone());
+                    let later = at + random.below((capture.packets.len() - at).min(8));
+                    capture.packets.insert(later, packet);
+                }
+                _ => {
+                    let later = at + random.below((capture.packets.len() - at).clamp(1, 8));
+                    capture.packets.insert(later, packet);
+                }
+            }
+        }
+        let (findings, _) = capture.audit();
+        let bad: Vec<_> = findings.iter().filter(|it| it.kind == Kind::Violation).collect();
+        prop_assert!(bad.is_empty(), "{seed}: {bad:#?}");
     }
 
     /// Bytes of the wire that are changed: it does not panic, and a changed payload is noticed.
