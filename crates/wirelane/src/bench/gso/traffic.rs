@@ -20,8 +20,9 @@ const CHUNK: usize = 128 << 10;
 /// Payload of a datagram: source 003's "9K".
 pub(super) const DATAGRAM: usize = 9000;
 /// Datagrams on their way at most. UDP has no flow control, and a sender that outruns the path would
-/// measure how fast packets are thrown away. 48 are less than any queue on the way holds.
-const WINDOW: u64 = 48;
+/// measure how fast packets are thrown away. In seven fragments each, 32 are less than any queue on the way
+/// holds: that of the veth pair has room for 256 packets.
+const WINDOW: u64 = 32;
 /// How long a call waits before it looks whether it is to stop.
 const SLICE: Duration = Duration::from_millis(50);
 /// A datagram that has not come by then is lost.
