@@ -55,7 +55,7 @@ impl ControlServer {
             Reception { subject: Arc::new(subject), stop: Arc::clone(&stop), guests: Vec::new() };
         let thread = thread::Builder::new()
             .name("wl-control".into())
-            .spawn(move || reception.run(&listener))
+            .spawn(move || reception.run(listener))
             .map_err(failed)?;
         Ok(Self { path, stop, thread: Some(thread) })
     }
@@ -88,7 +88,7 @@ struct Guest {
 }
 
 impl Reception {
-    fn run(mut self, listener: &UnixListener) {
+    fn run(mut self, listener: UnixListener) {
         loop {
             let connection = listener.accept();
             if self.stop.load(Ordering::Acquire) {
@@ -102,6 +102,8 @@ impl Reception {
                 Err(_) => thread::sleep(RECOVERY),
             }
         }
+        // First this: whoever is cut short, and looks again, finds that nobody listens any more.
+        drop(listener);
         for guest in self.guests {
             let _ = guest.stream.shutdown(Shutdown::Both);
             let _ = guest.thread.join();
