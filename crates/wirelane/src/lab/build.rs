@@ -4,6 +4,7 @@
 use std::fs;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::time::Duration;
 
 use wirelane_os::ethtool::Ethtool;
@@ -12,7 +13,7 @@ use wirelane_os::tun::{self, Tap};
 use wirelane_os::{OsError, iface, netns};
 
 use super::{LabConfig, Offloads, Side, Site, Taps, failed};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// How long the kernel may take to see that both ends of a pair are up; it needs a second at most.
 const CARRIER: Duration = Duration::from_secs(10);
@@ -20,6 +21,11 @@ const CARRIER: Duration = Duration::from_secs(10);
 /// Makes both ends, the near one first. Both veth interfaces take packets when it returns.
 pub(super) fn build(config: &LabConfig) -> Result<[Site; 2]> {
     config.check()?;
+    // With `ipv6.disable=1` on its command line, a kernel has none of its settings.
+    if config.ipv6.is_some() && !Path::new("/proc/sys/net/ipv6").exists() {
+        let error = Error::failed("lab of two network namespaces", "this kernel has no IPv6");
+        return Err(error.help("leave IPv6 out: --ipv6 off"));
+    }
     let sites = [site(config, Side::A)?, site(config, Side::B)?];
     let [near, far] = &sites;
     for site in &sites {
