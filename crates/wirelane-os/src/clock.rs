@@ -63,6 +63,12 @@ pub fn thread_cpu() -> CpuTime {
     usage(libc::RUSAGE_THREAD)
 }
 
+/// Nanoseconds of CPU time of the calling thread, to the moment; [`thread_cpu`] may be as old as the last tick of
+/// the scheduler.
+pub fn thread_cpu_ns() -> u64 {
+    nanoseconds(ClockId::ThreadCPUTime)
+}
+
 /// CPU time of all threads of this process, those that ended included.
 pub fn process_cpu() -> CpuTime {
     usage(libc::RUSAGE_SELF)

@@ -36,6 +36,8 @@ pub struct Recorded {
 struct RecordedControl {
     suite: String,
     values: Vec<f64>,
+    #[serde(default)]
+    cpu: Vec<f64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -128,18 +130,7 @@ impl Comparison {
 
 /// Compares runs; the samples of several reports of a side are pooled.
 pub fn compare(old: &[Recorded], new: &[Recorded], threshold: f64) -> Comparison {
-    let machine = |suite: &str| {
-        let values = |reports: &[Recorded]| -> Vec<f64> {
-            let controls = reports.iter().flat_map(|report| &report.control);
-            controls.filter(|own| own.suite == suite).flat_map(|own| own.values.clone()).collect()
-        };
-        Ratios::new(&values(old), &values(new), |old, new| new / old).map(|ratios| ratios.interval)
-    };
-    let machines: BTreeMap<String, Option<[f64; 2]>> = old
-        .iter()
-        .flat_map(|report| &report.control)
-        .map(|own| (own.suite.clone(), machine(&own.suite)))
-        .collect();
+    let controls = Controls { old, new };
     let (old, new) = (pool(old), pool(new));
     let mut comparison = Comparison {
         schema: "wirelane.compare/1",
@@ -152,7 +143,7 @@ pub fn compare(old: &[Recorded], new: &[Recorded], threshold: f64) -> Comparison
     };
     for (figure, before) in &old {
         let Some(after) = new.get(figure) else { continue };
-        let machine = machines.get(&before.suite).copied().flatten();
+        let machine = controls.machine(&before.suite, &before.metric);
         match change(figure, before, after, threshold, machine) {
             Some(change) => comparison.changes.push(change),
             None => comparison.not_compared += 1,
@@ -164,6 +155,29 @@ pub fn compare(old: &[Recorded], new: &[Recorded], threshold: f64) -> Comparison
         .changes
         .sort_by(|a, b| a.is_peer.cmp(&b.is_peer).then_with(|| b.worse.total_cmp(&a.worse)));
     comparison
+}
+
+/// The controls of both sides.
+struct Controls<'a> {
+    old: &'a [Recorded],
+    new: &'a [Recorded],
+}
+
+impl Controls<'_> {
+    /// How many times slower the machine may have been while this figure was measured: an interval. `None` if one
+    /// side does not tell. CPU time is compared with CPU time: waiting for a CPU is not in it.
+    fn machine(&self, suite: &str, metric: &str) -> Option<[f64; 2]> {
+        let is_cpu_time = metric.starts_with("cpu_ns") || metric == "cost_not_sleeping";
+        let of = |control: &RecordedControl| {
+            if is_cpu_time { control.cpu.clone() } else { control.values.clone() }
+        };
+        let values = |reports: &[Recorded]| -> Vec<f64> {
+            let controls = reports.iter().flat_map(|report| &report.control);
+            controls.filter(|control| control.suite == suite).flat_map(of).collect()
+        };
+        let ratios = Ratios::new(&values(self.old), &values(self.new), |old, new| new / old);
+        ratios.map(|ratios| ratios.interval)
+    }
 }
 
 struct Figure {
@@ -385,7 +399,8 @@ mod tests {
 
     fn with_control(values: &[f64], control: &[f64]) -> [Recorded; 1] {
         let mut report = report(&[("fifo", None, "ns_per_packet", values)]);
-        report.control = vec![RecordedControl { suite: "qdisc".into(), values: control.to_vec() }];
+        let (values, cpu) = (control.to_vec(), vec![5.0; 5]);
+        report.control = vec![RecordedControl { suite: "qdisc".into(), values, cpu }];
         [report]
     }
 
@@ -402,6 +417,13 @@ mod tests {
         // Three times slower is more than that.
         let slowest = slow.map(|value| 2.0 * value);
         assert_eq!(verdict(quiet(), with_control(&slowest, &slower)), Verdict::Regression);
+        // CPU time is seen by the CPU time of the control, which did not move.
+        let [mut old] = quiet();
+        let [mut new] = with_control(&slow, &slower);
+        for report in [&mut old, &mut new] {
+            report.rows[0].metric = "cpu_ns_per_packet".into();
+        }
+        assert_eq!(verdict([old], [new]), Verdict::Regression);
         // Counts do not depend on it.
         let [mut old] = with_control(&[6.0; 5], &steady);
         let [mut new] = with_control(&[8.0; 5], &slower);

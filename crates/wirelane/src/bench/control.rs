@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Instant;
 
 use serde::Serialize;
-use wirelane_os::affinity;
+use wirelane_os::{affinity, clock};
 
 /// Steps of one reading: half a millisecond to two.
 const STEPS: u32 = 1 << 18;
@@ -29,6 +29,9 @@ pub struct Control {
     pub unit: &'static str,
     /// The mean of all readings of a round, for every round.
     pub values: Vec<f64>,
+    /// The same in CPU time, which other programs do not take away: what they do to caches and to the clock
+    /// rate is in it, and how long they made us wait is not.
+    pub cpu: Vec<f64>,
 }
 
 /// Takes readings.
@@ -36,7 +39,7 @@ pub struct Control {
 pub struct Controller {
     cpus: Vec<u32>,
     words: Vec<u32>,
-    readings: BTreeMap<(&'static str, u32), Vec<f64>>,
+    readings: BTreeMap<(&'static str, u32), Vec<[f64; 2]>>,
 }
 
 impl Default for Controller {
@@ -63,7 +66,10 @@ impl Controller {
                 })
             };
             let threads: Vec<_> = self.cpus.iter().map(|cpu| on(*cpu)).collect();
-            threads.into_iter().filter_map(|thread| thread.join().ok()).reduce(f64::max)
+            threads
+                .into_iter()
+                .filter_map(|thread| thread.join().ok())
+                .reduce(|[wall, cpu], [more, own]| [wall.max(more), cpu.max(own)])
         });
         if let Some(slowest) = slowest {
             self.readings.entry((suite, round)).or_default().push(slowest);
@@ -74,26 +80,40 @@ impl Controller {
     pub fn finish(self) -> Vec<Control> {
         let mut controls: Vec<Control> = Vec::new();
         for ((suite, _), readings) in self.readings {
-            let mean = readings.iter().sum::<f64>() / readings.len().max(1) as f64;
+            let mean = |of: fn(&[f64; 2]) -> f64| {
+                readings.iter().map(of).sum::<f64>() / readings.len().max(1) as f64
+            };
+            let (wall, cpu) = (mean(|[wall, _]| *wall), mean(|[_, cpu]| *cpu));
             match controls.last_mut().filter(|control| control.suite == suite) {
-                Some(control) => control.values.push(mean),
-                None => controls.push(Control { suite, unit: "ns", values: vec![mean] }),
+                Some(control) => {
+                    control.values.push(wall);
+                    control.cpu.push(cpu);
+                }
+                None => {
+                    controls.push(Control {
+                        suite,
+                        unit: "ns",
+                        values: vec![wall],
+                        cpu: vec![cpu],
+                    });
+                }
             }
         }
         controls
     }
 }
 
-/// Every step needs the one before, and a word from memory.
-fn step_ns(words: &[u32]) -> f64 {
-    let begin = Instant::now();
+/// Nanoseconds and CPU time of a step. Every step needs the one before, and a word from memory.
+fn step_ns(words: &[u32]) -> [f64; 2] {
+    let (used, begin) = (clock::thread_cpu_ns(), Instant::now());
     let mut state = 1_u32;
     for _ in 0..STEPS {
         let word = words.get(state as usize % WORDS).copied().unwrap_or(0);
         state = state.wrapping_mul(1_664_525).wrapping_add(word | 1);
     }
     black_box(state);
-    begin.elapsed().as_nanos() as f64 / f64::from(STEPS)
+    let times = [begin.elapsed().as_nanos() as u64, clock::thread_cpu_ns() - used];
+    times.map(|time| time as f64 / f64::from(STEPS))
 }
 
 #[cfg(test)]
@@ -109,6 +129,10 @@ mod tests {
         let controls = controller.finish();
         let of = |suite| controls.iter().find(|control| control.suite == suite).unwrap();
         assert_eq!((of("qdisc").values.len(), of("filter").values.len()), (2, 1));
-        assert!(controls.iter().flat_map(|control| &control.values).all(|value| *value > 0.0));
+        for control in &controls {
+            assert_eq!(control.values.len(), control.cpu.len());
+            // No CPU is faster than the clock on the wall; both are of the slowest CPU.
+            assert!(control.cpu.iter().all(|cpu| *cpu > 0.0), "{control:?}");
+        }
     }
 }
