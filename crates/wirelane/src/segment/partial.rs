@@ -84,6 +84,12 @@ impl PartialChecksum {
         Some(Self { start: start.try_into().ok()?, offset: offset.try_into().ok()? })
     }
 
+    /// Whether a frame of `len` bytes has this field.
+    #[inline]
+    pub fn is_inside(self, len: usize) -> bool {
+        usize::from(self.start) + usize::from(self.offset) + 2 <= len
+    }
+
     /// Completes the checksum in place.
     ///
     /// # Errors

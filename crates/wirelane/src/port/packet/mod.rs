@@ -117,7 +117,7 @@ impl PacketPort {
             });
             for (end, counters) in ends? {
                 gauges.push(end.gauge());
-                tx.push(Tx::new(end, counters));
+                tx.push(Tx::new(end, counters).takes_offloads(config.vnet));
             }
         }
         let retire = u64::try_from(config.retire.as_nanos()).unwrap_or(u64::MAX);

@@ -346,14 +346,18 @@ impl Transmit for Transmitter {
         let (mut taken, mut errors) = (0, 0);
         for frame in batch.iter() {
             let offload = frame.offload();
-            if let Some(offload) = offload.filter(|offload| offload.gso != Gso::None) {
+            let place = offload.and_then(|offload| offload.checksum);
+            if place.is_some_and(|place| !place.is_inside(frame.len())) {
+                self.counters.unfinished.add(1);
+                errors += 1;
+            } else if let Some(offload) = offload.filter(|offload| offload.gso != Gso::None) {
                 if !self.hand_on(frame, &offload) {
                     break;
                 }
             } else if !self.limits.allow(frame.data()) {
                 errors += 1;
             } else if self.used < self.slots {
-                self.put(frame.data(), offload.and_then(|offload| offload.checksum));
+                self.put(frame.data(), place);
             } else {
                 break;
             }
