@@ -89,7 +89,8 @@ fn case_rows(
             .filter_map(|(own, other)| of(own, other))
             .collect()
     };
-    let faster = |own: &Sample, other: &Sample| Some(rate(own) / rate(other));
+    // Nothing in a round is no measure of something.
+    let faster = |own: &Sample, other: &Sample| (other.bytes > 0).then(|| rate(own) / rate(other));
     let cheaper = |own: &Sample, other: &Sample| {
         let total: Part = |account| account.total();
         Some(cost(other, total)? / cost(own, total)?)

@@ -55,6 +55,13 @@ struct Window {
     lost: u64,
 }
 
+impl Window {
+    /// A datagram that was given up may come nevertheless.
+    fn on_their_way(&self) -> u64 {
+        self.sent.saturating_sub(self.lost + self.received)
+    }
+}
+
 /// Where a transfer begins and where it ends.
 pub(super) struct Ends<'a> {
     pub(super) from: &'a Site,
@@ -191,7 +198,7 @@ fn udp(shared: &Arc<Shared>, ends: &Ends<'_>) -> Result<Vec<JoinHandle<Result<()
                     let mut window = at_receiver.window();
                     window.received += 1;
                     // Half a window at a time, so that the sender is not woken for each.
-                    if window.sent - window.received.min(window.sent) <= WINDOW / 2 {
+                    if window.on_their_way() <= WINDOW / 2 {
                         at_receiver.room.notify_one();
                     }
                 }
@@ -219,17 +226,15 @@ fn udp(shared: &Arc<Shared>, ends: &Ends<'_>) -> Result<Vec<JoinHandle<Result<()
 
 /// Sleeps until fewer than [`WINDOW`] datagrams are on their way; what has not come for long is lost.
 fn wait_for_room(shared: &Shared) {
-    let on_their_way =
-        |window: &Window| (window.sent - window.lost).saturating_sub(window.received);
     let window = shared.window();
-    if on_their_way(&window) < WINDOW {
+    if window.on_their_way() < WINDOW {
         return;
     }
-    let is_full = |window: &mut Window| !shared.is_over() && on_their_way(window) > WINDOW / 2;
+    let is_full = |window: &mut Window| !shared.is_over() && window.on_their_way() > WINDOW / 2;
     let waited = shared.room.wait_timeout_while(window, LOST, is_full);
     let (mut window, result) = waited.unwrap_or_else(PoisonError::into_inner);
     if result.timed_out() {
-        window.lost += on_their_way(&window);
+        window.lost += window.on_their_way();
     }
 }
 
