@@ -5,8 +5,11 @@
 //! holds the process id, so that one that nobody uses any more can be told.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::gso;
 
@@ -63,9 +66,20 @@ fn is_ours(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == own)
 }
 
-/// A cgroup can be removed though it shows files, and its files cannot.
+/// A cgroup can be removed though it shows files, and its files cannot; but not before the last process in it
+/// has ended, which takes those that were killed a moment.
 fn remove(path: &Path) -> bool {
-    fs::remove_dir(path).or_else(|_| fs::remove_dir_all(path)).is_ok()
+    let patience = Instant::now() + Duration::from_secs(2);
+    loop {
+        match fs::remove_dir(path) {
+            Ok(()) => return true,
+            Err(error) if error.kind() != ErrorKind::ResourceBusy => {
+                return fs::remove_dir_all(path).is_ok();
+            }
+            Err(_) if Instant::now() >= patience => return false,
+            Err(_) => thread::sleep(Duration::from_millis(10)),
+        }
+    }
 }
 
 #[cfg(test)]
