@@ -36,13 +36,14 @@ use serde::Serialize;
 
 pub use self::open::{open, shared_memory};
 pub use self::spec::{Backend, Options, Spec};
-pub use self::switches::{Offloads, Protocols, Switches};
+pub use self::switches::{Offloads, Switches};
 use crate::error::{Error, Result};
 use crate::filter::{self, Filter};
 use crate::frame::{Batch, Frame};
 use crate::mask::{Class, QueueMask};
 use crate::placement::Placement;
 use crate::pool::{PoolGauge, Region};
+pub use crate::segment::Protocols;
 use crate::segment::{Sink, SinkGso};
 use crate::stats::{RxCounters, TxCounters};
 

@@ -53,6 +53,7 @@ mod cursor;
 mod layout;
 mod offload;
 mod partial;
+mod protocols;
 mod stats;
 mod template;
 
@@ -65,11 +66,10 @@ pub use cursor::{Cursor, MAX_HEADER, Segment, Stop};
 pub(crate) use layout::final_destination;
 use layout::{Layer, Layout};
 pub use offload::{Gso, Offload, PartialChecksum, Tunnel};
+pub use protocols::Protocols;
 pub use stats::{
     Bypass, Class, ClassCounters, ClassStats, ReasonStats, Refusal, SegmentCounters, SegmentStats,
 };
-
-use crate::port::Protocols;
 
 /// The longest IP packet, in bytes.
 pub(crate) const MAX_PACKET: usize = 65_535;

@@ -216,6 +216,8 @@ fn udp(shared: &Arc<Shared>, ends: &Ends<'_>) -> Result<Vec<JoinHandle<Result<()
                 Ok(_) => at_sender.window().sent += 1,
                 // What is on its way fills the socket's buffer, or the device's queue.
                 Err(error) if is_pause(&error) || is_full(&error) => std::thread::yield_now(),
+                // The receiver may have ended first, and its kernel says so.
+                Err(_) if at_sender.is_over() => break,
                 Err(error) => return Err(Error::io("UDP transfer", "send", error)),
             }
         }

@@ -1,0 +1,65 @@
+//! Which protocols are cut and merged.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+
+/// A set of the protocols that can be cut and merged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Protocols {
+    /// TCP, over IPv4 and IPv6.
+    pub tcp: bool,
+    /// UDP, over both: datagrams, and fragments on the way out.
+    pub udp: bool,
+}
+
+impl Protocols {
+    /// Both.
+    pub const ALL: Self = Self { tcp: true, udp: true };
+    /// None.
+    pub const NONE: Self = Self { tcp: false, udp: false };
+
+    /// Whether there is any.
+    pub fn any(self) -> bool {
+        self.tcp || self.udp
+    }
+}
+
+impl FromStr for Protocols {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "on" => return Ok(Self::ALL),
+            "off" => return Ok(Self::NONE),
+            _ => {}
+        }
+        let mut protocols = Self::NONE;
+        for word in text.split(',') {
+            match word {
+                "tcp" => protocols.tcp = true,
+                "udp" => protocols.udp = true,
+                _ => {
+                    let cause = format!("'{}' is no protocol to cut or merge", word.escape_debug());
+                    return Err(Error::usage(format!("'{}'", text.escape_debug()), cause)
+                        .help("write tcp, udp, tcp,udp, on or off"));
+                }
+            }
+        }
+        Ok(protocols)
+    }
+}
+
+impl fmt::Display for Protocols {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.tcp, self.udp) {
+            (true, true) => "tcp,udp",
+            (true, false) => "tcp",
+            (false, true) => "udp",
+            (false, false) => "off",
+        })
+    }
+}
