@@ -268,10 +268,16 @@ fn privileged_folders_and_cgroups_of_killed_benchmarks_are_removed() {
     fs::write(folder.join("capture.pcapng"), "x").unwrap();
     let cgroup = Path::new("/sys/fs/cgroup/cpu").join(&name);
     let divided = fs::create_dir(&cgroup).is_ok();
+    // Somebody is still in it, as the kernel's threads are while it tears down what they serve.
+    let mut member = ChildGuard::spawn(Command::new("sleep").arg("60"));
+    if divided {
+        fs::write(cgroup.join("tasks"), member.id().to_string()).unwrap();
+    }
     let lab = format!("wlb{}", std::process::id());
     let mut down = Command::new(WIRELANE);
     let said = run(down.args(["lab", "down", "--json", "--name", &lab]));
     assert!(said.contains(folder.to_str().unwrap()), "{said}");
     assert!(!folder.exists() && !cgroup.exists());
     assert!(!divided || said.contains(cgroup.to_str().unwrap()), "{said}");
+    assert!(member.is_running(), "what is in it is left alone");
 }

@@ -14,6 +14,10 @@ use std::time::{Duration, Instant};
 use super::gso;
 
 const PREFIX: &str = "wirelane-bench-";
+/// The files of a cgroup that hold its threads, in version 1 and in version 2.
+pub(super) const MEMBERS: [&str; 2] = ["tasks", "cgroup.threads"];
+/// How long a cgroup may take to become empty.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Where files in memory are (`shm_overview(7)`).
 pub(super) const MEMORY: &str = "/dev/shm";
 
@@ -22,42 +26,58 @@ pub(super) fn path_in(parent: &Path) -> PathBuf {
     parent.join(format!("{PREFIX}{}", std::process::id()))
 }
 
-/// Removes what benchmarks that were killed left in memory and among cgroups. Returns it.
+/// What was found of benchmarks that were killed.
+#[derive(Debug, Default)]
+pub struct Swept {
+    /// What is gone now.
+    pub removed: Vec<PathBuf>,
+    /// What could not be removed.
+    pub left: Vec<PathBuf>,
+}
+
+/// Removes what benchmarks that were killed left in memory and among cgroups.
 ///
 /// What they left on a disk that was named is removed by the next one that is given it.
-pub fn sweep() -> Vec<PathBuf> {
-    let mut removed = sweep_in(Path::new(MEMORY));
+pub fn sweep() -> Swept {
+    let mut swept = Swept::default();
+    sweep_in(Path::new(MEMORY), &mut swept);
     // It may have been in another one, such as that of a session that has ended.
     if let Some(own) = gso::cgroup() {
         let is_cgroup = |path: &&Path| path.join("cgroup.procs").exists();
         let root = own.ancestors().take_while(is_cgroup).last();
-        sweep_below(root.unwrap_or(&own), DEPTH, &mut removed);
+        sweep_below(root.unwrap_or(&own), DEPTH, &mut swept);
     }
-    removed
+    swept
 }
 
 /// Cgroups are nested less deeply, as people use them.
 const DEPTH: u32 = 16;
 
-fn sweep_below(cgroup: &Path, depth: u32, removed: &mut Vec<PathBuf>) {
-    removed.extend(sweep_in(cgroup));
+fn sweep_below(cgroup: &Path, depth: u32, swept: &mut Swept) {
+    sweep_in(cgroup, swept);
     let Ok(entries) = fs::read_dir(cgroup) else { return };
     let is_directory = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     for entry in entries.flatten().filter(|entry| depth > 0 && is_directory(entry)) {
-        sweep_below(&entry.path(), depth - 1, removed);
+        sweep_below(&entry.path(), depth - 1, swept);
     }
 }
 
-/// The same of one folder. What cannot be removed stays, without a word: it is in nobody's way.
-pub(super) fn sweep_in(parent: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(parent) else { return Vec::new() };
-    let left = entries.flatten().filter(|entry| {
+/// The same of one folder, where what cannot be removed is in nobody's way.
+pub(super) fn clear(parent: &Path) {
+    sweep_in(parent, &mut Swept::default());
+}
+
+fn sweep_in(parent: &Path, swept: &mut Swept) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    let found = entries.flatten().filter(|entry| {
         let name = entry.file_name();
         let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
         owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
     });
-    let paths = left.map(|entry| entry.path());
-    paths.filter(|path| is_ours(path) && remove(path)).collect()
+    for path in found.map(|entry| entry.path()).filter(|path| is_ours(path)) {
+        let end = if remove(&path) { &mut swept.removed } else { &mut swept.left };
+        end.push(path);
+    }
 }
 
 /// Whether it is a folder of the same user.
@@ -66,10 +86,9 @@ fn is_ours(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == own)
 }
 
-/// A cgroup can be removed though it shows files, and its files cannot; but not before the last process in it
-/// has ended, which takes those that were killed a moment.
-fn remove(path: &Path) -> bool {
-    let patience = Instant::now() + Duration::from_secs(2);
+/// A cgroup can be removed though it shows files, and its files cannot; but not while it has a member.
+pub(super) fn remove(path: &Path) -> bool {
+    let patience = Instant::now() + PATIENCE;
     loop {
         match fs::remove_dir(path) {
             Ok(()) => return true,
@@ -77,7 +96,24 @@ fn remove(path: &Path) -> bool {
                 return fs::remove_dir_all(path).is_ok();
             }
             Err(_) if Instant::now() >= patience => return false,
-            Err(_) => thread::sleep(Duration::from_millis(10)),
+            Err(_) => {
+                release_members(path);
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+}
+
+/// Hands the members of a cgroup whose owner is gone to the one above. They are threads of the kernel, which
+/// stay for as long as it takes to tear down the interface that they receive for; what was killed stays itself,
+/// but ends at once.
+fn release_members(cgroup: &Path) {
+    let Some(parent) = cgroup.parent() else { return };
+    for file in MEMBERS {
+        let members = fs::read_to_string(cgroup.join(file)).unwrap_or_default();
+        for member in members.lines() {
+            // It may have ended meanwhile.
+            let _ = fs::write(parent.join(file), member);
         }
     }
 }
@@ -101,10 +137,12 @@ mod tests {
         let elsewhere = tempfile::tempdir().unwrap();
         let link = folder.path().join(format!("{PREFIX}{}", (1 << 23) + 1));
         std::os::unix::fs::symlink(elsewhere.path(), &link).unwrap();
-        assert_eq!(sweep_in(folder.path()), std::slice::from_ref(&dead));
+        let mut swept = Swept::default();
+        sweep_in(folder.path(), &mut swept);
+        assert_eq!((swept.removed, swept.left), (vec![dead.clone()], vec![]));
         assert!(!dead.exists() && own.exists() && elsewhere.path().exists());
         assert!(others.iter().all(|name| folder.path().join(name).exists()));
         assert!(fs::symlink_metadata(link).is_ok(), "a link is left alone");
-        assert!(sweep_in(&folder.path().join("none")).is_empty());
+        clear(&folder.path().join("none"));
     }
 }

@@ -148,6 +148,8 @@ struct Removed<'a> {
     remaining: &'a [Process],
     /// What benchmarks left that were killed.
     swept: &'a [PathBuf],
+    /// What of it could not be removed.
+    left: &'a [PathBuf],
 }
 
 fn down(args: &DownArgs) -> Result<()> {
@@ -162,7 +164,8 @@ fn down(args: &DownArgs) -> Result<()> {
             removed: &done.removed,
             ended: &done.ended,
             remaining: &done.remaining,
-            swept: &swept,
+            swept: &swept.removed,
+            left: &swept.left,
         });
     }
     for process in &done.ended {
@@ -174,8 +177,14 @@ fn down(args: &DownArgs) -> Result<()> {
             status::process(process)
         ));
     }
-    for path in &swept {
+    for path in &swept.removed {
         output::line(format_args!("removed {}, of a benchmark that was killed", path.display()));
+    }
+    for path in &swept.left {
+        output::line(format_args!(
+            "left: {}, of a benchmark that was killed: it cannot be removed",
+            path.display()
+        ));
     }
     let state = if done.removed.is_empty() { "is not there" } else { "is removed" };
     output::line(format_args!("lab {} {state}", lab.name()));

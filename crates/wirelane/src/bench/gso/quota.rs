@@ -7,9 +7,8 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::io::Errno;
 use rustix::thread::gettid;
 
 use crate::bench::leftovers;
@@ -36,14 +35,14 @@ impl Quota {
     /// There is no cgroup with a `cpu` controller that this process may divide.
     pub(super) fn new(percent: u64) -> Result<Self> {
         let (parent, version) = own_cgroup()?;
-        leftovers::sweep_in(&parent);
+        leftovers::clear(&parent);
         let directory = leftovers::path_in(&parent);
         match fs::create_dir(&directory) {
             // Of a process of the same number that was killed.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => made.map_err(|error| failed(&directory, "mkdir", error))?,
         }
-        let members = if version == Version::One { "tasks" } else { "cgroup.threads" };
+        let members = leftovers::MEMBERS[usize::from(version == Version::Two)];
         let mut quota = Self { directory, members, enabled: None };
         let period = PERIOD.as_micros();
         let limit = period * u128::from(percent) / 100;
@@ -91,15 +90,7 @@ impl Quota {
 
 impl Drop for Quota {
     fn drop(&mut self) {
-        // A thread that was waited for may be a member for a moment more.
-        let begin = Instant::now();
-        while let Err(error) = fs::remove_dir(&self.directory) {
-            let busy = error.raw_os_error() == Some(Errno::BUSY.raw_os_error());
-            if !busy || begin.elapsed() > Duration::from_secs(2) {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        leftovers::remove(&self.directory);
         if let Some(control) = &self.enabled {
             // Others may have divided the cgroup meanwhile; then it stays.
             let _ = fs::write(control, "-cpu");
@@ -171,6 +162,7 @@ fn failed(path: &Path, call: &'static str, error: io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
     use wirelane_testkit::privileged;
 
     #[test]
