@@ -1,6 +1,8 @@
 //! Clocks and the CPU time used.
 
 use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime};
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 /// CPU time used.
@@ -79,6 +81,23 @@ pub fn children_cpu() -> CpuTime {
     usage(libc::RUSAGE_CHILDREN)
 }
 
+/// CPU time of a task by its folder in /proc, such as /proc/1 or /proc/self/task/7; of a process that is its
+/// first thread. `None` if it has ended, or the kernel does not tell (`CONFIG_SCHED_INFO`).
+pub fn task_cpu(folder: &Path) -> Option<Duration> {
+    run_time(&fs::read_to_string(folder.join("schedstat")).ok()?).map(Duration::from_nanos)
+}
+
+/// The first of three numbers of `schedstat`: nanoseconds on a CPU (Documentation/scheduler/sched-stats.rst).
+fn run_time(text: &str) -> Option<u64> {
+    text.split_whitespace().next()?.parse().ok()
+}
+
+/// CPU time of all threads of a running process; zero where the kernel does not tell.
+pub fn threads_cpu(process: u32) -> Duration {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    tasks.filter_map(|task| task_cpu(&task.path())).sum()
+}
+
 fn nanoseconds(clock: ClockId) -> u64 {
     since_start(clock_gettime(clock))
 }
@@ -104,6 +123,22 @@ fn usage(who: libc::c_int) -> CpuTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn run_time_is_the_first_number() {
+        assert_eq!(run_time("123456 78 9\n"), Some(123_456));
+        assert_eq!((run_time(""), run_time("x 1")), (None, None));
+    }
+
+    #[test]
+    fn cpu_time_of_others_is_told_by_their_folders() {
+        let own = threads_cpu(std::process::id());
+        let first = task_cpu(Path::new("/proc/self"));
+        // A kernel without it tells nothing at all.
+        assert_eq!(first.is_none(), own.is_zero(), "{first:?}, {own:?}");
+        assert!(first.unwrap_or_default() <= threads_cpu(std::process::id()));
+        assert_eq!(task_cpu(Path::new("/proc/no such")), None);
+    }
 
     #[test]
     fn clocks_move() {

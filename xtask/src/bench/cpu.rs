@@ -13,17 +13,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use wirelane::bench::peers::capture::{PROGRAMS, Program};
 use wirelane_os::clock;
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::process::ChildGuard;
 use wirelane_testkit::veth::VethPair;
 
 use super::load::{self, Load};
-use super::peers::{PROGRAMS, Program, QUEUES};
 use super::process::{Scratch, on_cpus, two_cpus};
 use super::report::{Report, Row, Target, median};
 use super::{Context, Result};
 
+/// Receive queues of the interface.
+const QUEUES: u32 = 2;
 const LIMIT: Duration = Duration::from_secs(20);
 /// From the moment that a program says it is ready until it is.
 const SETTLE: Duration = Duration::from_millis(300);
@@ -49,7 +51,7 @@ pub(super) fn run(context: &Context, report: &mut Report) -> Result<()> {
     }
     let mut programs = Vec::new();
     for program in &PROGRAMS {
-        match (program.command(context, "", None), program.package) {
+        match (program.command(&context.wirelane, "", None), program.package) {
             (None, Some(package)) => {
                 let reason = format!("{} is missing; Debian package {package}", program.name);
                 report.skip("cpu", reason);
@@ -177,12 +179,12 @@ fn sample(context: &Context, program: &Program, load: Load, write: bool) -> Resu
     context.proceed()?;
     let [sender, capturer] = two_cpus()?;
     let (near, far) = (Namespace::new(), Namespace::new());
-    let veth = VethPair::new(&near, &far, QUEUES as u32, 1500);
+    let veth = VethPair::new(&near, &far, QUEUES, 1500);
     let scratch = Scratch::new()?;
     let file = write.then(|| scratch.file("capture"));
     let interface = veth.b.interface.as_str();
     let mut command = program
-        .command(context, interface, file.as_deref())
+        .command(&context.wirelane, interface, file.as_deref())
         .ok_or_else(|| format!("{} is missing", program.name))?;
 
     // Nothing else is started until it has ended: the difference is its own.
@@ -193,7 +195,7 @@ fn sample(context: &Context, program: &Program, load: Load, write: bool) -> Resu
         child.stderr().contains(program.ready) || child.stdout().contains(program.ready)
     });
     thread::sleep(SETTLE);
-    let start = used_so_far(child.id());
+    let start = clock::threads_cpu(child.id());
     let sent = on_cpus(&[sender], || {
         near.inside(|| load::send(load, &veth.a.interface, &context.interrupted))
     })??;
@@ -203,12 +205,21 @@ fn sample(context: &Context, program: &Program, load: Load, write: bool) -> Resu
         context.proceed()?;
         thread::sleep(Duration::from_millis(50));
     }
-    let loaded = used_so_far(child.id()).saturating_sub(start);
+    let loaded = clock::threads_cpu(child.id()).saturating_sub(start);
     child.interrupt();
     let output = child.wait(LIMIT);
     let total = clock::children_cpu().since(before).total();
 
-    let counts = program.counts(&output)?;
+    if !output.status.success() {
+        return Err(format!("{} failed: {}", program.name, output.stderr.trim()));
+    }
+    let counts = program.counts(&output.stdout, &output.stderr).ok_or_else(|| {
+        format!(
+            "{} does not tell how many packets it captured: {}",
+            program.name,
+            output.stderr.trim()
+        )
+    })?;
     let lost = load.packets.saturating_sub(counts.captured);
     let planned = load.packets as f64 / load.per_second as f64;
     if sent.elapsed.as_secs_f64() > 1.1 * planned {
@@ -217,15 +228,4 @@ fn sample(context: &Context, program: &Program, load: Load, write: bool) -> Resu
     }
     let lost = lost.max(counts.dropped);
     Ok(Sample { total, loaded, captured: counts.captured, lost, sender: sent.system })
-}
-
-/// CPU time of all threads of a running process; zero where the kernel does not tell.
-pub(super) fn used_so_far(process: u32) -> Duration {
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
-    let of_task = |path: std::path::PathBuf| -> Option<u64> {
-        // First field: nanoseconds on a CPU (Documentation/scheduler/sched-stats.rst).
-        let text = std::fs::read_to_string(path.join("schedstat")).ok()?;
-        text.split_whitespace().next()?.parse().ok()
-    };
-    Duration::from_nanos(tasks.flatten().filter_map(|task| of_task(task.path())).sum())
 }

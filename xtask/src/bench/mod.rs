@@ -6,7 +6,6 @@
 
 mod cpu;
 mod load;
-mod peers;
 mod process;
 mod report;
 mod scaling;

@@ -20,7 +20,8 @@ use wirelane_os::clock::{self, CpuTime};
 
 use super::leftovers;
 use super::live::{LiveSender, Pace, Sending};
-use super::report::{Param, Params, Report, Row, Skipped, Source};
+use super::report::{Param, Params, Report, Row, Source};
+use super::rounds::Rounds;
 use crate::capture::WriterOptions;
 use crate::capture::live::{Capture, CaptureConfig, CaptureOutcome, OutputConfig};
 use crate::error::{Error, Result};
@@ -123,13 +124,7 @@ pub fn capture(
 ) -> Result<()> {
     let bed = Bed::new(plan, report);
     let mut cases = bed.cases(report);
-    let (begin, mut longest) = (Instant::now(), Duration::ZERO);
-    let rounds = u32::try_from(plan.samples).unwrap_or(u32::MAX).max(1);
-    'rounds: for round in 1..=rounds {
-        let started = Instant::now();
-        if plan.limit.is_some_and(|limit| begin.elapsed() + longest > limit) {
-            break;
-        }
+    'rounds: for round in Rounds::new(plan.samples, plan.limit) {
         for case in cases.iter_mut().filter(|case| case.refused.is_none()) {
             if stop.load(Ordering::Relaxed) {
                 break 'rounds;
@@ -140,15 +135,11 @@ pub fn capture(
                 Err(error) => case.refused = Some(error),
             }
         }
-        longest = longest.max(started.elapsed());
     }
     for case in &cases {
         report.rows.extend(case.rows(report.machine.cycles_per_ns));
         if let Some(error) = &case.refused {
-            let skipped = Skipped { suite: SUITE, case: case.port, reason: error.to_string() };
-            if !report.skipped.contains(&skipped) {
-                report.skipped.push(skipped);
-            }
+            report.skip(SUITE, case.port, error.to_string());
         }
     }
     Ok(())
@@ -163,10 +154,7 @@ struct Bed {
 
 impl Bed {
     fn new(plan: &Plan, report: &mut Report) -> Self {
-        let mut skip = |case, error: Error| {
-            let reason = error.to_string();
-            report.skipped.push(Skipped { suite: SUITE, case, reason });
-        };
+        let mut skip = |case, error: Error| report.skip(SUITE, case, error.to_string());
         let lab = || {
             let lab = Lab::new(LabConfig { queues: QUEUES, ..LabConfig::default() })?;
             // What the sender redirects arrives at packet sockets, too.
@@ -199,7 +187,7 @@ impl Bed {
             if self.lab.is_some() { &["sim", "packet", "xdp"] } else { &["sim"] };
         if self.disk.is_none() {
             let reason = "no folder on a disk was named".to_owned();
-            report.skipped.push(Skipped { suite: SUITE, case: "disk", reason });
+            report.skip(SUITE, "disk", reason);
         }
         for port in ports {
             for target in Target::ALL {
@@ -401,7 +389,7 @@ struct Folder(PathBuf);
 impl Folder {
     /// In `parent`, which must take one. What benchmarks that were killed left there is removed.
     fn new(parent: &Path) -> Result<Self> {
-        leftovers::sweep_in(parent);
+        leftovers::clear(parent);
         let folder = Self(leftovers::path_in(parent));
         folder.make()?;
         folder.remove();

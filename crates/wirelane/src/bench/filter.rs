@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use wirelane_os::bpf;
 use wirelane_os::pcap;
 
-use super::report::{Param, Params, Report, Row, Skipped};
+use super::report::{Param, Params, Report, Row};
+use super::rounds::Rounds;
 use super::suite::Plan;
 use crate::error::{Error, Result};
 use crate::filter::jit::Jit;
@@ -85,10 +86,9 @@ pub fn filter(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
-    let skip = |case, reason| Skipped { suite: SUITE, case, reason };
     if let Err(reason) = pcap::library() {
         let reason = format!("no libpcap to compile expressions: {reason}; {}", pcap::INSTALL);
-        report.skipped.push(skip("libpcap", reason));
+        report.skip(SUITE, "libpcap", reason);
         return Ok(());
     }
     let mut cases = Vec::new();
@@ -100,19 +100,10 @@ pub fn filter(
     }
     for case in &cases {
         for (engine, reason) in &case.missing {
-            let reason = skip(engine, reason.clone());
-            if !report.skipped.contains(&reason) {
-                report.skipped.push(reason);
-            }
+            report.skip(SUITE, engine, reason.clone());
         }
     }
-    let begin = Instant::now();
-    let mut longest = Duration::ZERO;
-    for round in 1..=u32::try_from(plan.samples).unwrap_or(u32::MAX).max(1) {
-        let started = Instant::now();
-        if plan.limit.is_some_and(|limit| begin.elapsed().saturating_add(longest) > limit) {
-            break;
-        }
+    for round in Rounds::new(plan.samples, plan.limit) {
         for case in &mut cases {
             if stop.load(Ordering::Relaxed) {
                 break;
@@ -120,7 +111,6 @@ pub fn filter(
             progress(round, &format!("{}, {} match", case.expression, case.share));
             case.measure(plan.window / 4);
         }
-        longest = longest.max(started.elapsed());
     }
     report.rows.extend(cases.iter().flat_map(Case::rows));
     Ok(())

@@ -15,6 +15,7 @@ pub mod peers;
 pub mod qdisc;
 pub mod report;
 pub mod ring;
+mod rounds;
 pub mod rte_ring;
 pub mod scalability;
 pub mod scaling;

@@ -50,6 +50,14 @@ impl Report {
         }
     }
 
+    /// Notes that `case` was not measured; once, however many of its figures that concerns.
+    pub fn skip(&mut self, suite: &'static str, case: &'static str, reason: String) {
+        let skipped = Skipped { suite, case, reason };
+        if !self.skipped.contains(&skipped) {
+            self.skipped.push(skipped);
+        }
+    }
+
     /// Nothing more will be measured: draws the ratios, and notes when it ended.
     pub fn finish(&mut self) {
         self.ratios = beside::ratios(&self.rows);

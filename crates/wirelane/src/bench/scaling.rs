@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use wirelane_os::affinity;
 
-use super::report::{Param, Params, Report, Row, Skipped, Source};
+use super::report::{Param, Params, Report, Row, Source};
 use super::scalability::Scalability;
 use super::sockets::{self, Kind};
 use crate::error::Result;
@@ -131,7 +131,7 @@ fn rows(figures: &[Figures], cores: u32, report: &mut Report) {
     let laws: Vec<Scalability> = laws.into_iter().flatten().collect();
     if laws.is_empty() {
         let reason = "a projection takes two CPUs at least to measure on".to_owned();
-        report.skipped.push(Skipped { suite: SUITE, case: "rx-projected", reason });
+        report.skip(SUITE, "rx-projected", reason);
         return;
     }
     for queues in [2, 4, 8, 16].map(|factor| factor * cores).into_iter().filter(|n| *n <= 4 * MOST)

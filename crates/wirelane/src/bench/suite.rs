@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::qdisc::{Bench, Case, MAX_PRODUCERS, Sample, uncontended_lock, uncontended_mutex};
-use super::report::{Machine, Param, Params, Report, Row, Skipped, Source};
+use super::report::{Machine, Param, Params, Report, Row, Source};
 use super::ring::{bulk_two_cores, pair_one_core};
 use super::rte_ring::{self, Figure};
 use crate::error::{Error, Result};
@@ -331,12 +331,12 @@ impl Rings {
         }
         if !self.two_cores {
             let reason = "two cores: the machine has one".into();
-            report.skipped.push(Skipped { suite: SUITE, case: "mpmc", reason });
+            report.skip(SUITE, "mpmc", reason);
         }
         let too_late = || "the run ended before its turn came".to_owned();
         let reason = self.missing.or_else(|| self.peers.is_empty().then(too_late));
         if let Some(reason) = reason {
-            report.skipped.push(Skipped { suite: SUITE, case: "rte_ring", reason });
+            report.skip(SUITE, "rte_ring", reason);
         }
     }
 }

@@ -10,30 +10,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use wirelane_testkit::oracle::Random;
 use wirelane_testkit::privileged;
 
 use super::transfer::transfer;
 use super::*;
 
-/// A generator of numbers that a seed repeats (xorshift).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % sides
-    }
-}
-
 /// Turns a switch of a port.
-fn turn(switches: &wirelane::forward::PortSwitches, dice: &mut Dice) {
-    let protocols = Protocols { tcp: dice.roll(2) == 0, udp: dice.roll(2) == 0 };
-    match dice.roll(5) {
+fn turn(switches: &wirelane::forward::PortSwitches, dice: &mut Random) {
+    let protocols = Protocols { tcp: dice.below(2) == 0, udp: dice.below(2) == 0 };
+    match dice.below(5) {
         0 | 1 => switches.set_gso(protocols).unwrap(),
         2 | 3 => switches.set_gro(protocols).unwrap(),
-        _ => switches.set_max_burst(dice.roll(1 << 16) as u32),
+        _ => switches.set_max_burst(dice.below(1 << 16) as u32),
     }
 }
 
@@ -48,10 +37,10 @@ fn disturb(backend: &str, queues: u32, time: Duration) {
     let until = Instant::now() + time;
     let mut turns = 0;
     let send = |from, to, address, number: u64| {
-        let mut dice = Dice(seed ^ number);
+        let mut dice = Random::new(seed ^ number);
         loop {
-            let length = 1 + dice.roll(4 << 20);
-            transfer(from, to, address, length, dice.roll(u64::MAX));
+            let length = 1 + dice.below(4 << 20);
+            transfer(from, to, address, length, dice.below(u64::MAX));
             files.fetch_add(1, Ordering::Relaxed);
             bytes.fetch_add(length, Ordering::Relaxed);
             if Instant::now() >= until {
@@ -68,12 +57,12 @@ fn disturb(backend: &str, queues: u32, time: Duration) {
             senders.push(scope.spawn(move || send(right, left, LEFT[family], number + 1)));
         }
         let turner = scope.spawn(|| {
-            let mut dice = Dice(seed);
+            let mut dice = Random::new(seed);
             let mut turns = 0;
             while !ended.load(Ordering::Relaxed) {
-                turn(&switches[dice.roll(2) as usize], &mut dice);
+                turn(&switches[dice.below(2) as usize], &mut dice);
                 turns += 1;
-                thread::sleep(Duration::from_micros(dice.roll(20_000)));
+                thread::sleep(Duration::from_micros(dice.below(20_000)));
             }
             turns
         });

@@ -8,6 +8,7 @@ use std::env;
 
 use wirelane::bench::live::{LiveSender, Pace, Sending};
 use wirelane_os::bpf;
+use wirelane_testkit::oracle::Random;
 use wirelane_testkit::privileged;
 use wirelane_testkit::process::output;
 use wirelane_wire::ethernet;
@@ -84,18 +85,6 @@ fn privileged_two_hundred_ports_under_load_leak_nothing() {
     let ended = output(&mut command);
     assert!(ended.status.success(), "{}\n{}", ended.stdout, ended.stderr);
     assert!(ended.stdout.contains("220 ports"), "{}", ended.stdout);
-}
-
-/// A generator of numbers that a seed repeats (xorshift).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % sides
-    }
 }
 
 /// A forwarder of two queues that swaps addresses, and what is done to it.
@@ -202,24 +191,24 @@ fn disturb(time: Duration) {
     let named = env::var("WIRELANE_SOAK_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = named.unwrap_or_else(|| wirelane_os::clock::realtime_ns() | 1);
     println!("seed {seed}");
-    let mut dice = Dice(seed);
+    let mut dice = Random::new(seed);
     let mut world = Restless::new();
     let (mut masks, mut flaps, mut restarts) = (0, 0, 0);
     let until = Instant::now() + time;
     world.check("the start");
     while Instant::now() < until {
-        match dice.roll(8) {
+        match dice.below(8) {
             0..5 => {
-                let queues: &[usize] = [&[0, 1][..], &[0], &[1], &[]][dice.roll(4) as usize];
+                let queues: &[usize] = [&[0, 1][..], &[0], &[1], &[]][dice.below(4) as usize];
                 world.port.control().set_mask(rx_mask(queues)).unwrap();
                 world.selected = queues.to_vec();
                 masks += 1;
                 world.check("a change of the mask");
             }
             5 => {
-                let far = dice.roll(2) == 0;
+                let far = dice.below(2) == 0;
                 world.set_link(far, "down");
-                world.turn_for(Duration::from_millis(dice.roll(50)));
+                world.turn_for(Duration::from_millis(dice.below(50)));
                 world.set_link(far, "up");
                 // A sender whose interface was down may have given up.
                 let cpu = world.queue as u32;
@@ -229,13 +218,13 @@ fn disturb(time: Duration) {
             }
             _ => {
                 let cpus = wirelane_os::affinity::allowed_cpus().unwrap();
-                let cpu = cpus[dice.roll(cpus.len() as u64) as usize];
+                let cpu = cpus[dice.below(cpus.len() as u64) as usize];
                 world.restart_peer(cpu);
                 restarts += 1;
                 world.check("a restart of the peer");
             }
         }
-        world.turn_for(Duration::from_millis(dice.roll(100)));
+        world.turn_for(Duration::from_millis(dice.below(100)));
     }
     let _ = world.sending.take().map(Sending::stop);
     world.port.control().stop();

@@ -13,19 +13,20 @@ mod programs;
 mod swap;
 
 use std::fs;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use wirelane::bench::live::{LiveSender, Pace, Sent};
+use wirelane::bench::peers::testpmd::PACKAGE;
+use wirelane::bench::sockets::Kind;
+use wirelane_os::clock;
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::packets;
 use wirelane_testkit::process::ChildGuard;
 use wirelane_testkit::veth::VethPair;
 
-use self::programs::{PACKAGE, PROGRAMS, Place, Program, Task};
-use super::cpu::used_so_far;
+use self::programs::{PROGRAMS, Place, Program};
 use super::process::{on_cpus, two_cpus};
 use super::report::{Report, Row, Target};
 use super::{Case, Context, Result};
@@ -67,13 +68,13 @@ struct Sample {
 
 /// A task under a condition.
 struct Condition {
-    task: Task,
+    task: Kind,
     /// Of the sender; as fast as it can if `None`.
     per_second: Option<u64>,
 }
 
 fn rxdrop(context: &Context, report: &mut Report) -> Result<()> {
-    let condition = Condition { task: Task::Rxdrop, per_second: None };
+    let condition = Condition { task: Kind::Rxdrop, per_second: None };
     let Some(samples) = compare(context, report, "rxdrop", &condition)? else { return Ok(()) };
     let rate = |sample: &Sample| sample.rate;
     let params = condition.params();
@@ -87,7 +88,7 @@ const RATES: [u64; 5] = [500_000, 1_000_000, 1_500_000, 2_000_000, 3_000_000];
 
 fn noloss(context: &Context, report: &mut Report) -> Result<()> {
     for rate in RATES {
-        let condition = Condition { task: Task::Rxdrop, per_second: Some(rate) };
+        let condition = Condition { task: Kind::Rxdrop, per_second: Some(rate) };
         let Some(samples) = compare(context, report, "noloss", &condition)? else { return Ok(()) };
         lost_beside(report, "noloss", &condition.params(), &samples);
     }
@@ -108,7 +109,7 @@ fn lost_beside(report: &mut Report, case: &'static str, params: &Value, [ours, t
 }
 
 fn idle(context: &Context, report: &mut Report) -> Result<()> {
-    let condition = Condition { task: Task::Rxdrop, per_second: Some(500_000) };
+    let condition = Condition { task: Kind::Rxdrop, per_second: Some(500_000) };
     let Some(samples) = compare(context, report, "idle", &condition)? else { return Ok(()) };
     let params = condition.params();
     let cpu = |sample: &Sample| sample.cpu;
@@ -117,7 +118,7 @@ fn idle(context: &Context, report: &mut Report) -> Result<()> {
 }
 
 fn txpush(context: &Context, report: &mut Report) -> Result<()> {
-    let condition = Condition { task: Task::Txpush, per_second: None };
+    let condition = Condition { task: Kind::Txpush, per_second: None };
     let Some(samples) = compare(context, report, "txpush", &condition)? else { return Ok(()) };
     let params = condition.params();
     let rate = |sample: &Sample| sample.rate;
@@ -136,7 +137,7 @@ fn txpush(context: &Context, report: &mut Report) -> Result<()> {
 }
 
 fn l2fwd(context: &Context, report: &mut Report) -> Result<()> {
-    let condition = Condition { task: Task::L2fwd, per_second: None };
+    let condition = Condition { task: Kind::L2fwd, per_second: None };
     let Some(samples) = compare(context, report, "l2fwd", &condition)? else { return Ok(()) };
     let rate = |sample: &Sample| sample.rate;
     let params = condition.params();
@@ -158,7 +159,7 @@ fn compare(
         report.skip(case, "needs root, for network namespaces");
         return Ok(None);
     }
-    let place = Place { interface: "", cpu: 0, seconds: 1, size: SIZE, tag: 0 };
+    let place = Place { interface: "", cpu: 0, seconds: 1, size: SIZE };
     if PROGRAMS.iter().any(|program| program.command(context, condition.task, &place).is_none()) {
         report.skip(case, format!("dpdk-testpmd is missing; Debian package {PACKAGE}"));
         return Ok(None);
@@ -191,7 +192,7 @@ fn compare(
         };
         add("packets_per_s", "1/s", figures(|sample| sample.rate));
         add("cpu_ns_per_packet", "ns", figures(|sample| sample.cpu));
-        if condition.task != Task::Txpush {
+        if condition.task != Kind::Txpush {
             add("offered_per_s", "1/s", figures(|sample| sample.offered));
             add("lost_share", "", figures(|sample| sample.lost));
             add("sender_cpu_ns_per_packet", "ns", figures(|sample| sample.sender));
@@ -245,15 +246,13 @@ impl Condition {
 
     /// Runs one program once, in namespaces of its own.
     fn sample(&self, context: &Context, program: &Program) -> Result<Sample> {
-        static TAG: AtomicU64 = AtomicU64::new(0);
         context.proceed()?;
         let [sender, cpu] = two_cpus()?;
         let bed = Bed::new();
         let load = context.load();
-        let tag = TAG.fetch_add(1, Ordering::Relaxed);
         let seconds = load.as_secs() + 3;
         let interface = bed.veth.b.interface.as_str();
-        let place = Place { interface, cpu, seconds, size: SIZE, tag };
+        let place = Place { interface, cpu, seconds, size: SIZE };
         let mut command = program
             .command(context, self.task, &place)
             .ok_or_else(|| format!("{} is missing", program.name))?;
@@ -267,28 +266,28 @@ impl Condition {
             return Err(format!("{}: {} {}", program.name, output.stdout, output.stderr));
         }
 
-        let (counted, used) = (bed.received_near()?, used_so_far(child.id()));
+        let (counted, used) = (bed.received_near()?, clock::threads_cpu(child.id()));
         let began = Instant::now();
         let mut sample = Sample::default();
         let mut sent = None;
-        if self.task == Task::Txpush {
+        if self.task == Kind::Txpush {
             pause(context, load)?;
         } else {
             sent = Some(bed.send(context, sender, self.per_second, load)?);
         }
         let elapsed = began.elapsed().as_secs_f64();
         let arrived = bed.received_near()? - counted;
-        if self.task == Task::Rxdrop {
+        if self.task == Kind::Rxdrop {
             pause(context, DRAIN)?;
         }
-        let used = used_so_far(child.id()).saturating_sub(used);
+        let used = clock::threads_cpu(child.id()).saturating_sub(used);
         if !program.ends {
             child.interrupt();
         }
         let output = child.wait(LIMIT);
         let packets = match self.task {
-            Task::Rxdrop => (program.received)(&output)?,
-            Task::Txpush | Task::L2fwd => arrived,
+            Kind::Rxdrop => (program.received)(&output)?,
+            Kind::Txpush | Kind::L2fwd => arrived,
         };
         sample.rate = packets as f64 / elapsed;
         sample.cpu = used.as_nanos() as f64 / packets.max(1) as f64;

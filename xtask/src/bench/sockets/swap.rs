@@ -2,9 +2,11 @@
 //! `macswap` over two `net_null` devices, of which each receives what costs nothing to make.
 
 use serde_json::json;
+use wirelane::bench::peers::testpmd::{self, PACKAGE};
+use wirelane::bench::sockets::Kind;
 use wirelane_testkit::process::ChildGuard;
 
-use super::programs::{PACKAGE, Place, STATS, Task, accumulated, bench, testpmd};
+use super::programs::{Place, accumulated, bench};
 use super::{LIMIT, SETTLE, SIZE, pause, row};
 use crate::bench::process::{on_cpus, run as run_to_end, two_cpus};
 use crate::bench::report::{Report, Target};
@@ -15,8 +17,7 @@ pub(super) fn run(context: &Context, report: &mut Report) -> Result<()> {
     let seconds = context.load().as_secs();
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..context.rounds() {
-        let tag = 1000 + round as u64;
-        let place = Place { interface: "", cpu, seconds, size: SIZE, tag };
+        let place = Place { interface: "", cpu, seconds, size: SIZE };
         let mut sides: [&mut dyn FnMut() -> Result<()>; 2] = [
             &mut || {
                 ours.push(wirelane(context, &place)?);
@@ -55,7 +56,7 @@ pub(super) fn run(context: &Context, report: &mut Report) -> Result<()> {
 /// Packets per second through `sim:`.
 fn wirelane(context: &Context, place: &Place<'_>) -> Result<f64> {
     context.proceed()?;
-    let output = run_to_end(bench(context, Task::L2fwd, "sim:1", place), &[place.cpu])?;
+    let output = run_to_end(bench(context, Kind::L2fwd, "sim:1", place), &[place.cpu])?;
     let report: serde_json::Value = serde_json::from_str(&output.stdout)
         .map_err(|error| format!("wirelane gave no report: {error}"))?;
     let rows = report["rows"].as_array().into_iter().flatten();
@@ -66,20 +67,21 @@ fn wirelane(context: &Context, place: &Place<'_>) -> Result<f64> {
 /// Packets per second of both devices together; `None` if the peer is not installed.
 fn peer(context: &Context, place: &Place<'_>) -> Result<Option<f64>> {
     context.proceed()?;
-    let Some(mut command) = testpmd(place) else { return Ok(None) };
+    let Some(mut command) = testpmd::environment(place.cpu) else { return Ok(None) };
     for device in 0..2 {
         command.args(["--vdev", &format!("net_null{device},size={}", place.size)]);
     }
     command.args(["--", "--nb-cores=1", "--total-num-mbufs=8192", "--forward-mode=macswap"]);
-    // It counts from the start of the forwarding, and says when that is.
-    command.args(["--stats-period", STATS]);
+    // It counts from the start of the forwarding, and says when that is. Without a period it ends when it
+    // has no terminal.
+    command.args(["--stats-period", "3600"]);
     let mut child = on_cpus(&[place.cpu], || ChildGuard::spawn(&mut command))?;
-    child.wait_until(LIMIT, |child| child.stdout().contains("Port statistics"));
+    child.wait_until(LIMIT, |child| child.stdout().contains(testpmd::READY));
     let started = std::time::Instant::now();
     pause(context, std::time::Duration::from_secs(place.seconds) + SETTLE)?;
     let elapsed = started.elapsed().as_secs_f64();
     child.interrupt();
     let output = child.wait(LIMIT);
-    let packets = accumulated(&output.stdout, "TX-packets:")?;
+    let packets = accumulated(&output, "TX-packets:")?;
     Ok(Some(packets as f64 / elapsed))
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use wirelane::bench::report::{Report, Skipped};
+use wirelane::bench::report::Report;
 use wirelane::bench::{capture, filter, gso, noloss, scaling, sockets, suite};
 use wirelane::{Error, Result};
 
@@ -78,10 +78,8 @@ pub(crate) fn run(args: &AllArgs) -> Result<()> {
         let mut estimate = Estimate::new(&usual, args.quick.then_some(QUICK));
         for (position, suite) in suites.into_iter().enumerate() {
             let name = suite.name.as_str();
-            let mut skip =
-                |reason| report.skipped.push(Skipped { suite: name, case: "all", reason });
             if stop.load(Ordering::Relaxed) {
-                skip("the run was ended before its turn came".to_owned());
+                report.skip(name, "all", "the run was ended before its turn came".to_owned());
                 continue;
             }
             estimate.begin(position, Instant::now());
@@ -98,8 +96,7 @@ pub(crate) fn run(args: &AllArgs) -> Result<()> {
             };
             if let Err(error) = (suite.run)(limit, report, stop, &mut tell_more) {
                 // The others are worth having without it.
-                let reason = error.to_string();
-                report.skipped.push(Skipped { suite: name, case: "all", reason });
+                report.skip(name, "all", error.to_string());
             }
         }
         Ok(())

@@ -17,14 +17,15 @@ mod rows;
 mod traffic;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use wirelane_os::affinity;
 
 use self::bed::{Sample, Trial};
 use self::quota::Quota;
-use super::report::{Report, Skipped};
-use crate::error::{Error, Result};
+use super::report::Report;
+use super::rounds::Rounds;
+use crate::error::Result;
 
 const SUITE: &str = "gso";
 /// Percent of a CPU that need no quota.
@@ -168,19 +169,13 @@ pub fn gso(
     let mut series: Vec<Series> =
         cases(plan).into_iter().map(|case| Series { case, samples: Vec::new() }).collect();
     if let Err(error) = Quota::new(50) {
-        skip(report, "quota", &error);
+        report.skip(SUITE, "quota", error.to_string());
         series.retain(|one| one.case.cpu == WHOLE);
     }
     // Interrupts favour the first CPU.
     let cpu = affinity::allowed_cpus().unwrap_or_default().last().copied().unwrap_or(0);
-    let rounds = u32::try_from(plan.samples).unwrap_or(u32::MAX).max(1);
     let mut refused = Vec::new();
-    let (begin, mut longest) = (Instant::now(), Duration::ZERO);
-    'rounds: for round in 1..=rounds {
-        let started = Instant::now();
-        if plan.limit.is_some_and(|limit| begin.elapsed() + longest > limit) {
-            break;
-        }
+    'rounds: for round in Rounds::new(plan.samples, plan.limit) {
         progress(round, "the segmenter alone");
         rows::segments(report);
         for one in &mut series {
@@ -200,21 +195,12 @@ pub fn gso(
                 Err(error) => refused.push((case, error)),
             }
         }
-        longest = longest.max(started.elapsed());
     }
     rows::rows(&series, plan.port, report);
     for (case, error) in refused {
-        skip(report, case.name(), &error);
+        report.skip(SUITE, case.name(), error.to_string());
     }
     Ok(())
-}
-
-/// Once for a case, not for every share and offload.
-fn skip(report: &mut Report, case: &'static str, error: &Error) {
-    let skipped = Skipped { suite: SUITE, case, reason: error.to_string() };
-    if !report.skipped.contains(&skipped) {
-        report.skipped.push(skipped);
-    }
 }
 
 /// What is compared next to each other.

@@ -24,7 +24,8 @@ use wirelane_os::affinity;
 use self::receiver::{Receiver, Stamp};
 use self::search::{Found, Search, Verdict};
 use super::live::{LiveSender, Pace};
-use super::report::{Param, Params, Report, Row, Skipped};
+use super::report::{Param, Params, Report, Row};
+use super::rounds::Rounds;
 use crate::error::{Error, Result};
 use crate::lab::{Lab, LabConfig, Site};
 use crate::placement::Placement;
@@ -101,13 +102,7 @@ pub fn noloss(
 ) -> Result<()> {
     let bed = Bed::new(plan, report)?;
     let mut series = bed.series(plan);
-    let rounds = u32::try_from(plan.samples).unwrap_or(u32::MAX).max(1);
-    let (begin, mut longest) = (Instant::now(), Duration::ZERO);
-    'rounds: for round in 1..=rounds {
-        let started = Instant::now();
-        if plan.limit.is_some_and(|limit| begin.elapsed() + longest > limit) {
-            break;
-        }
+    'rounds: for round in Rounds::new(plan.samples, plan.limit) {
         for one in series.iter_mut().filter(|one| one.refused.is_none()) {
             progress(round, &format!("{}, {} bytes", one.label, one.size));
             match bed.measure(one, plan, stop) {
@@ -119,15 +114,11 @@ pub fn noloss(
                 Err(error) => one.refused = Some(error),
             }
         }
-        longest = longest.max(started.elapsed());
     }
     for one in &series {
         report.rows.extend(one.rows());
         if let Some(error) = &one.refused {
-            let skipped = Skipped { suite: SUITE, case: one.label, reason: error.to_string() };
-            if !report.skipped.contains(&skipped) {
-                report.skipped.push(skipped);
-            }
+            report.skip(SUITE, one.label, error.to_string());
         }
     }
     Ok(())
@@ -232,11 +223,7 @@ impl Bed {
             Ok(lab) => Some(lab),
             Err(error) => {
                 let in_lab = RECEIVERS.iter().map(|(label, _)| *label).filter(|of| *of != "sim");
-                report.skipped.extend(in_lab.map(|case| Skipped {
-                    suite: SUITE,
-                    case,
-                    reason: error.to_string(),
-                }));
+                in_lab.for_each(|case| report.skip(SUITE, case, error.to_string()));
                 None
             }
         };

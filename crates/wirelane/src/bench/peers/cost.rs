@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use wirelane_os::{affinity, clock};
 
 use super::super::live::{LiveSender, Pace};
-use super::super::report::{Param, Params, Report, Row, Skipped};
+use super::super::report::{Param, Params, Report, Row};
+use super::super::rounds::Rounds;
 use super::capture::{PROGRAMS, Program};
 use super::process::{Running, line};
 use crate::error::{Error, Result};
@@ -69,11 +70,10 @@ pub fn cost(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
-    let mut skip = |case, reason| report.skipped.push(Skipped { suite: SUITE, case, reason });
     let bed = match Bed::new() {
         Ok(bed) => bed,
         Err(error) => {
-            skip(CASE, error.to_string());
+            report.skip(SUITE, CASE, error.to_string());
             return Ok(());
         }
     };
@@ -81,18 +81,13 @@ pub fn cost(
     for program in PROGRAMS {
         match (program.command(plan.own, "", None), program.package) {
             (None, Some(package)) => {
-                skip(program.name, format!("is not installed (Debian package {package})"));
+                let reason = format!("is not installed (Debian package {package})");
+                report.skip(SUITE, program.name, reason);
             }
             _ => programs.push((program, Vec::new())),
         }
     }
-    let rounds = u32::try_from(plan.samples).unwrap_or(u32::MAX).max(1);
-    let (begin, mut longest) = (Instant::now(), Duration::ZERO);
-    'rounds: for round in 1..=rounds {
-        let started = Instant::now();
-        if plan.limit.is_some_and(|limit| begin.elapsed() + longest > limit) {
-            break;
-        }
+    'rounds: for round in Rounds::new(plan.samples, plan.limit) {
         let count = programs.len();
         for turn in 0..count {
             // Another one begins each round, so that none is always the first.
@@ -104,13 +99,9 @@ pub fn cost(
             progress(round, &format!("CPU time of {}", program.name));
             match bed.sample(program, plan, stop, report) {
                 Ok(sample) => samples.push(sample),
-                Err(error) => {
-                    let reason = error.to_string();
-                    report.skipped.push(Skipped { suite: SUITE, case: program.name, reason });
-                }
+                Err(error) => report.skip(SUITE, program.name, error.to_string()),
             }
         }
-        longest = longest.max(started.elapsed());
     }
     for (program, samples) in programs.iter().filter(|(_, samples)| !samples.is_empty()) {
         report.rows.extend(rows(program, samples));

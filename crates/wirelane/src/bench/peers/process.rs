@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use wirelane_os::{affinity, child};
+use wirelane_os::{affinity, child, clock};
 
 use crate::error::{Error, Result};
 use crate::lab::Site;
@@ -90,14 +90,7 @@ impl Running {
 
     /// CPU time of all its threads so far; zero where the kernel does not tell.
     pub(in crate::bench) fn cpu(&self) -> Duration {
-        let folder = PathBuf::from(format!("/proc/{}/task", self.child.id()));
-        let tasks = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let of_task = |path: PathBuf| -> Option<u64> {
-            // First field: nanoseconds on a CPU (Documentation/scheduler/sched-stats.rst).
-            let text = std::fs::read_to_string(path.join("schedstat")).ok()?;
-            text.split_whitespace().next()?.parse().ok()
-        };
-        Duration::from_nanos(tasks.filter_map(|task| of_task(task.path())).sum())
+        clock::threads_cpu(self.child.id())
     }
 
     /// Waits until it has written `mark` anywhere.

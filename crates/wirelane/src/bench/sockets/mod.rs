@@ -19,7 +19,7 @@ mod rows;
 mod sample;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use wirelane_os::affinity;
 use wirelane_os::bpf::XdpMode;
@@ -27,7 +27,8 @@ use wirelane_os::bpf::XdpMode;
 use self::sample::{Load, Nature, Subject, Trial};
 pub use self::sample::{Lost, Sample, Threads};
 use super::live::Pace;
-use super::report::{Report, Skipped};
+use super::report::Report;
+use super::rounds::Rounds;
 use crate::error::{Error, Result};
 use crate::lab::{Lab, LabConfig};
 use crate::placement::Placement;
@@ -133,13 +134,7 @@ pub fn sockets(
     let bed = Bed::new(plan, report)?;
     let mut series = bed.series(plan)?;
     let mut commands = Vec::new();
-    let rounds = u32::try_from(plan.samples).unwrap_or(u32::MAX).max(1);
-    let (begin, mut longest) = (Instant::now(), Duration::ZERO);
-    'rounds: for round in 1..=rounds {
-        let started = Instant::now();
-        if plan.limit.is_some_and(|limit| begin.elapsed() + longest > limit) {
-            break;
-        }
+    'rounds: for round in Rounds::new(plan.samples, plan.limit) {
         for one in series.iter_mut().filter(|one| one.refused.is_none()) {
             progress(round, &format!("{} on {}, {} bytes", one.case(), one.label, one.size));
             let outcome = bed.trial(one, plan, stop).run(&mut commands);
@@ -157,16 +152,11 @@ pub fn sockets(
                 break 'rounds;
             }
         }
-        longest = longest.max(started.elapsed());
     }
     for one in &series {
         report.rows.extend(rows::rows(one));
         if let Some(error) = &one.refused {
-            let skipped = Skipped { suite: SUITE, case: one.label, reason: error.to_string() };
-            // Once for a port, not for every size and case.
-            if !report.skipped.contains(&skipped) {
-                report.skipped.push(skipped);
-            }
+            report.skip(SUITE, one.label, error.to_string());
         }
     }
     Ok(())
@@ -309,8 +299,9 @@ impl Bed {
 
 /// Says of every port in a lab that there is none.
 fn skip_all(report: &mut Report, error: &Error) {
-    let skipped = |(case, _)| Skipped { suite: SUITE, case, reason: error.to_string() };
-    report.skipped.extend(IN_LAB.into_iter().chain([(XDP_DROP, "")]).map(skipped));
+    for (case, _) in IN_LAB.into_iter().chain([(XDP_DROP, "")]) {
+        report.skip(SUITE, case, error.to_string());
+    }
 }
 
 /// Sizes of packets are of the plan, not of a port.
