@@ -195,6 +195,16 @@ impl XdpFeatures {
         self.flags & (1 << 3) != 0
     }
 
+    /// A program can ask when the hardware received a packet (`NETDEV_XDP_RX_METADATA_TIMESTAMP`).
+    pub fn rx_timestamp(self) -> bool {
+        self.rx_metadata & 1 != 0
+    }
+
+    /// A program can ask for the hash of a packet (`NETDEV_XDP_RX_METADATA_HASH`).
+    pub fn rx_hash(self) -> bool {
+        self.rx_metadata & (1 << 1) != 0
+    }
+
     /// A program can ask for the VLAN tag that was taken out of a packet (`NETDEV_XDP_RX_METADATA_VLAN_TAG`).
     pub fn rx_vlan_tag(self) -> bool {
         self.rx_metadata & (1 << 2) != 0

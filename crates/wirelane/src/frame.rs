@@ -16,10 +16,14 @@
 //! chunk can be in two places. Dropping gives the memory back to its owner, from any thread.
 #![allow(unsafe_code)]
 
+mod hints;
+
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
+pub(crate) use self::hints::Hints;
+pub use self::hints::{RxHash, RxHashKind};
 use crate::mask::Class;
 use crate::segment::{Gso, Offload, PartialChecksum, Tunnel};
 
@@ -55,7 +59,48 @@ pub(crate) struct Meta {
     pub(crate) index: u32,
     pub(crate) queue: u16,
     pub(crate) class: Class,
-    pub(crate) left: Left,
+    pub(crate) marks: Marks,
+}
+
+/// What else there is of a packet, and where: one byte, so that a fresh packet has none of it by one store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Marks(u8);
+
+impl Marks {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self(0);
+    const LEFT: u8 = 3;
+    const HINTS: u8 = 4;
+
+    /// Where it stands what is left to do.
+    #[inline(always)]
+    fn left(self) -> Left {
+        match self.0 & Self::LEFT {
+            0 => Left::Nothing,
+            1 => Left::Offload,
+            2 => Left::Checksum,
+            _ => Left::Perhaps,
+        }
+    }
+
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn with_left(self, left: Left) -> Self {
+        Self(self.0 & !Self::LEFT | left as u8)
+    }
+
+    /// Whether there is what the interface has said of it.
+    #[inline(always)]
+    fn has_hints(self) -> bool {
+        self.0 & Self::HINTS != 0
+    }
+
+    #[inline(always)]
+    #[must_use]
+    fn with_hints(self) -> Self {
+        Self(self.0 | Self::HINTS)
+    }
 }
 
 /// Where it stands what is left to do to a packet before it may go out.
@@ -174,14 +219,13 @@ impl Frame {
     /// Bytes that can still be prepended.
     pub fn headroom(&self) -> usize {
         let meta = self.meta();
-        let kept = if meta.left == Left::Offload { size_of::<Offload>() } else { 0 };
-        (meta.headroom as usize).saturating_sub(kept)
+        (meta.headroom as usize).saturating_sub(meta.marks.kept())
     }
 
     /// What is left to do to the packet before it may go out, such as to cut it; `None` if nothing is.
     #[inline(always)]
     pub fn offload(&self) -> Option<Offload> {
-        match self.meta().left {
+        match self.meta().marks.left() {
             Left::Nothing => None,
             // SAFETY: `set_offload` wrote it there, and no packet has covered it since.
             Left::Offload => Some(unsafe { self.start().cast::<Offload>().read_unaligned() }),
@@ -193,20 +237,27 @@ impl Frame {
     fn found_checksum(&self) -> Option<Offload> {
         let found = PartialChecksum::find(self.data());
         let unknown = Some(PartialChecksum::UNKNOWN);
-        let checksum = found.or(if self.meta().left == Left::Checksum { unknown } else { None });
+        let checksum =
+            found.or(if self.meta().marks.left() == Left::Checksum { unknown } else { None });
         checksum.map(|place| Offload { checksum: Some(place), ..Offload::default() })
     }
 
     /// Its checksum may be left to do: then it holds the sum of the pseudo-header.
     #[inline(always)]
     pub(crate) fn suspect_checksum(&mut self) {
-        self.meta_mut().left = Left::Perhaps;
+        self.set_left(Left::Perhaps);
+    }
+
+    #[inline(always)]
+    fn set_left(&mut self, left: Left) {
+        let meta = self.meta_mut();
+        meta.marks = meta.marks.with_left(left);
     }
 
     /// Whether anything may be left to do.
     #[inline(always)]
     pub(crate) fn is_unfinished(&self) -> bool {
-        self.meta().left != Left::Nothing
+        self.meta().marks.left() != Left::Nothing
     }
 
     /// Completes the checksum, if one is left to do. False, and nothing changed, if that cannot be done, or is
@@ -220,7 +271,7 @@ impl Frame {
             Some(_) => false,
         };
         if finished {
-            self.meta_mut().left = Left::Nothing;
+            self.set_left(Left::Nothing);
         }
         finished
     }
@@ -240,7 +291,7 @@ impl Frame {
             // SAFETY: `headroom` bytes before `data` belong to this frame.
             unsafe { self.start().cast::<Offload>().write_unaligned(offload) };
             let left = if offload.is_none() { Left::Nothing } else { Left::Offload };
-            self.meta_mut().left = left;
+            self.set_left(left);
         }
         fits || offload.is_none()
     }
@@ -261,14 +312,14 @@ impl Frame {
         })
     }
 
-    /// Writes `bytes` where they end at the first byte of the packet; what is left to do to it, which may lie there,
-    /// is forgotten. False, and nothing changed, if the headroom is smaller.
+    /// Writes `bytes` where they end at the first byte of the packet; what else was known of it may lie there,
+    /// and is forgotten. False, and nothing changed, if the headroom is smaller.
     #[inline(always)]
     pub(crate) fn write_before(&mut self, bytes: &[u8]) -> bool {
         let fits = bytes.len() <= self.before();
         if fits {
             let meta = self.meta_mut();
-            meta.left = Left::Nothing;
+            meta.marks = Marks::NONE;
             // SAFETY: `headroom` bytes before `data` belong to this frame.
             unsafe {
                 let place = meta.data.sub(bytes.len()).as_ptr();
@@ -288,7 +339,7 @@ impl Frame {
 
     /// Moves the places that the offload names by `n` bytes, as the packet's first byte moves.
     fn shift_offload(&mut self, n: isize) {
-        if self.meta().left != Left::Offload {
+        if self.meta().marks.left() != Left::Offload {
             return;
         }
         let Some(mut offload) = self.offload() else { return };
@@ -361,14 +412,14 @@ impl Frame {
         true
     }
 
-    /// Replaces the packet by `bytes`, to which nothing is left to do. False, and nothing changed, if
-    /// they do not fit.
+    /// Replaces the packet by `bytes`, to which nothing is left to do, and of which no interface has said anything. False,
+    /// and nothing changed, if they do not fit.
     #[must_use = "bytes that do not fit were not copied"]
     pub fn fill(&mut self, bytes: &[u8]) -> bool {
         let fits = self.set_len(bytes.len());
         if fits {
             self.data_mut().copy_from_slice(bytes);
-            self.meta_mut().left = Left::Nothing;
+            self.meta_mut().marks = Marks::NONE;
         }
         fits
     }

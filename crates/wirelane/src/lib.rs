@@ -115,7 +115,7 @@ mod threads;
 pub mod verify;
 
 pub use error::{Error, ErrorKind, Result};
-pub use frame::{Batch, Frame};
+pub use frame::{Batch, Frame, RxHash, RxHashKind};
 pub use mask::{Class, QueueMask, QueueSet};
 pub use pool::{Pool, PoolConfig};
 pub use wirelane_os::clock;

@@ -33,7 +33,7 @@ use self::region::{GRAIN, Slot};
 pub(crate) use self::region::{Returned, Tag};
 use self::returns::Returns;
 use crate::error::{Error, Result};
-use crate::frame::{Batch, Frame, Left, Meta, Owner};
+use crate::frame::{Batch, Frame, Marks, Meta, Owner};
 use crate::mask::Class;
 use crate::sync::{Arc, AtomicU32, Ordering};
 
@@ -158,7 +158,7 @@ impl Pool {
                     index,
                     queue: 0,
                     class: Class::Rx,
-                    left: Left::Nothing,
+                    marks: Marks::NONE,
                 };
                 slot.cast::<Meta>().write(meta);
             }
@@ -249,7 +249,7 @@ impl Pool {
             (*fields).data =
                 (*shared).region.base().add((*slot.as_ptr()).chunk() + headroom as usize);
             (*fields).headroom = headroom;
-            (*fields).left = Left::Nothing;
+            (*fields).marks = Marks::NONE;
             (*fields).room = (*shared).config.chunk_size - headroom;
             (*fields).len = 0;
             Frame::new(meta)

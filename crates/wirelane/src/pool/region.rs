@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 use wirelane_os::mmap::{HUGE_PAGE, Kind, Mapping, Options, page_size};
 
 use crate::error::{Error, Result};
-use crate::frame::{Frame, Left, Meta};
+use crate::frame::{Frame, Marks, Meta};
 use crate::sync::{Arc, AtomicBool, AtomicU32, Mutex, Ordering};
 
 /// Bytes of a grain of a region that is shared: the least that a UMEM chunk can have.
@@ -244,7 +244,7 @@ impl Region {
             (*meta).original_len = len;
             (*meta).headroom = headroom;
             (*meta).room = room;
-            (*meta).left = Left::Nothing;
+            (*meta).marks = Marks::NONE;
             Some(Frame::new(NonNull::new_unchecked(meta)))
         }
     }

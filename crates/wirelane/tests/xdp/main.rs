@@ -4,6 +4,7 @@
 mod checksum;
 mod filter;
 mod forward;
+mod hints;
 mod negotiation;
 mod program;
 mod robustness;

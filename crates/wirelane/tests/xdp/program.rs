@@ -12,6 +12,7 @@ use rustix::net::{
 use rustix::process::Signal;
 use wirelane::bench::live::{LiveSender, Pace};
 use wirelane::filter;
+use wirelane::port::xdp::hints::Hints;
 use wirelane::port::xdp::program::{Attachment, Plan, Target};
 use wirelane_os::bpf::{
     Attached, Insn, Link, Load, Program, ProgramType, Reg, XdpAction, XdpMode, attached,
@@ -28,7 +29,15 @@ const PLACES: [XdpMode; 2] = [XdpMode::Native, XdpMode::Generic];
 
 fn attach(interface: &str, mode: XdpMode, plan: &Plan) -> wirelane::Result<Attachment> {
     let ifindex = iface::index(interface).unwrap();
-    let target = Target { interface, ifindex, queues: 2, mode, multi_buffer: false, tags: None };
+    let target = Target {
+        interface,
+        ifindex,
+        queues: 2,
+        mode,
+        multi_buffer: false,
+        tags: None,
+        hints: Hints::default(),
+    };
     Attachment::new(&target, plan)
 }
 

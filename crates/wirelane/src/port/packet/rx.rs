@@ -15,7 +15,7 @@ use super::control::Progress;
 use super::pace::Pace;
 use super::ring::{Ring, VLAN_TAG};
 use crate::error::{Error, Result};
-use crate::frame::{Batch, Frame, Left, Meta};
+use crate::frame::{Batch, Frame, Left, Marks, Meta};
 use crate::mask::Class;
 use crate::port::{Readiness, Receive};
 use crate::stats::RxCounters;
@@ -177,11 +177,11 @@ impl Receiver {
             index: self.block,
             queue: selection.queue,
             class: selection.class,
-            left: if header.status & TP_STATUS_CSUMNOTREADY != 0 {
+            marks: Marks::NONE.with_left(if header.status & TP_STATUS_CSUMNOTREADY != 0 {
                 Left::Checksum
             } else {
                 Left::Nothing
-            },
+            }),
         };
         if header.status & TP_STATUS_VLAN_VALID != 0 && self.setup.ethernet {
             // SAFETY: the packet is ours, with `VLAN_TAG` bytes before it (`MAC_LEAST`).

@@ -9,12 +9,12 @@ use wirelane_os::xdp::{XDP_COPY, XDP_USE_NEED_WAKEUP, XDP_USE_SG, XDP_ZEROCOPY};
 use super::config::{Config, Pools, Shape, Switch};
 use super::control::{self, Handle};
 use super::device::Device;
+use super::hints::Hints;
 use super::intake::Intake;
 use super::negotiate::{self, Mode, Prospects};
 use super::program::{Attachment, Plan, Target};
 use super::queue::{Queue, QueueCensus, Request, Requests};
 use super::rx::{Receiver, Setup};
-use super::tags::Tags;
 use super::tx::Transmitter;
 use crate::error::{Error, Result};
 use crate::mask::Class;
@@ -25,8 +25,8 @@ use crate::stats::{RxCounters, TxCounters};
 
 /// What is known before anything is tried.
 pub(super) struct Draft {
-    config: Config,
-    device: Device,
+    pub(super) config: Config,
+    pub(super) device: Device,
     shape: Shape,
     requests: Vec<Request>,
 }
@@ -298,6 +298,7 @@ impl Draft {
         let requests = built.requests;
         let local = matches!(self.device.hardware.as_deref(), Some("veth" | "tun"));
         let (program, promiscuous) = (built.attachment, built.promiscuous);
+        let hints = program.as_ref().is_some_and(|program| program.hints().any());
         let handle = Handle::new(spec.clone(), self.device, options, program, queues, promiscuous);
         let handle = Arc::new(handle);
         let (mut rx, mut tx, mut censuses) = (Vec::new(), Vec::new(), Vec::new());
@@ -318,6 +319,7 @@ impl Draft {
                     snaplen: options.snaplen.clamp(1, OpenOptions::MAX_SNAPLEN),
                     busy: config.busy.is_some(),
                     local,
+                    hints,
                 };
                 // SAFETY: the only receiver of this queue, as each queue comes once.
                 rx.extend(unsafe {
@@ -373,10 +375,8 @@ impl Draft {
                 self.device.name
             ));
         }
-        let loses_tags =
-            |attachment: &Attachment| self.strips_tags() && !attachment.restores_tags();
-        if options.receive && built.attachment.as_ref().is_some_and(loses_tags) {
-            notes.push(self.lost_tags(actual));
+        if let Some(attachment) = built.attachment.as_ref().filter(|_| options.receive) {
+            notes.extend(self.missing(mode, actual, attachment));
         }
         PortInfo {
             spec: spec.to_string(),
@@ -429,6 +429,7 @@ impl Draft {
             mode: mode.program(),
             multi_buffer: self.shape.pieces,
             tags: self.tags(mode, prospects, options)?,
+            hints: self.hints(mode, prospects, options)?,
         };
         let filter = match &options.take {
             Take::Matching(filter) => Some(Arc::clone(filter)),
@@ -436,62 +437,12 @@ impl Draft {
         };
         let plan = Plan { keep_management: options.keep_management, filter };
         match Attachment::new(&target, &plan) {
-            // A kernel may refuse the program only because it asks for tags: then that is not to be had.
-            Err(_) if target.tags.is_some() && self.config.tags == Switch::Auto => {
-                Attachment::new(&Target { tags: None, ..target }, &plan)
+            // A kernel may refuse the program only because it asks the driver: then that is not to be had.
+            Err(_) if target.asks() && !self.must_ask() => {
+                Attachment::new(&Target { tags: None, hints: Hints::default(), ..target }, &plan)
             }
             attached => attached,
         }
-    }
-
-    /// How to put VLAN tags back, if that is wanted and can be.
-    ///
-    /// # Errors
-    /// It must be, and cannot.
-    fn tags(
-        &self,
-        mode: Mode,
-        prospects: &Prospects,
-        options: &OpenOptions,
-    ) -> Result<Option<Tags>> {
-        let must = self.config.tags == Switch::On;
-        if !options.receive || !must && (self.config.tags == Switch::Off || !self.strips_tags()) {
-            return Ok(None);
-        }
-        let tags = match prospects.tells_tags(mode) {
-            true => Tags::find(),
-            false => Ok(None),
-        };
-        match tags {
-            Ok(None) if must => {
-                let driver = self.device.hardware.as_deref().unwrap_or("the driver");
-                let cause = format!(
-                    "VLAN tags cannot be put back as tags=on wants: {driver} does not tell them in {} mode",
-                    mode.as_str()
-                );
-                let help = "leave it out; `ethtool -K` switches off that the driver takes them out";
-                Err(Error::failed(self.device.name.as_str(), cause).help(help))
-            }
-            Err(error) if must => Err(Error::os(self.device.name.as_str(), error)),
-            tags => Ok(tags.unwrap_or_default()),
-        }
-    }
-
-    /// Whether packets come without the VLAN tags that they had on the wire, as far as is known.
-    fn strips_tags(&self) -> bool {
-        self.device.inspected.offloads.rx_vlan == Some(true)
-    }
-
-    fn lost_tags(&self, mode: &str) -> String {
-        let name = &self.device.name;
-        let (driver, fix) = match self.device.hardware.as_deref() {
-            // The other end leaves them beside the packet (veth_xmit).
-            Some("veth") => ("veth", "`ethtool -K` at its other end, with txvlan off,".to_owned()),
-            driver => (driver.unwrap_or("the driver"), format!("`ethtool -K {name} rxvlan off`")),
-        };
-        format!(
-            "VLAN tags that {driver} keeps beside a packet are lost in {mode} mode: {fix} leaves them in it"
-        )
     }
 
     /// Opens one queue. Takes the pool that is to be received into, and leaves it if it fails.

@@ -62,6 +62,10 @@ pub(super) struct Config {
     pub(super) headroom: u32,
     /// Putting VLAN tags back that the driver takes out.
     pub(super) tags: Switch,
+    /// Asking the driver for the hash of each received packet.
+    pub(super) rx_hash: Switch,
+    /// Asking the driver when the hardware received each packet.
+    pub(super) rx_timestamps: Switch,
     /// Leaving checksums of packets to send to the kernel or the device.
     pub(super) checksum: Switch,
     /// Asking when each packet that is sent has left.
@@ -70,7 +74,8 @@ pub(super) struct Config {
 
 impl Config {
     /// Reads the options `mode`, `frame`, `chunks`, `frames`, `ring`, `busy`, `need_wakeup`,
-    /// `tx_budget`, `sg`, `headroom`, `tags`, `checksum`, `tx_timestamps`.
+    /// `tx_budget`, `sg`, `headroom`, `tags`, `rx_hash`, `rx_timestamps`, `checksum`,
+    /// `tx_timestamps`.
     ///
     /// # Errors
     /// An unknown option, or a value that is not of its shape.
@@ -121,6 +126,9 @@ impl Config {
         };
         let pieces = options.value("sg", Switch::Auto, "auto, on or off", three)?;
         let tags = options.value("tags", Switch::Auto, "auto, on or off", three)?;
+        let rx_hash = options.value("rx_hash", Switch::Off, "auto, on or off", three)?;
+        let rx_timestamps =
+            options.value("rx_timestamps", Switch::Off, "auto, on or off", three)?;
         let checksum = options.value("checksum", Switch::Auto, "auto, on or off", three)?;
         let headroom = options
             .value("headroom", 0, "a number of bytes to 1024", |text| number(text, 0, 1024))?;
@@ -138,6 +146,8 @@ impl Config {
             pieces,
             headroom,
             tags,
+            rx_hash,
+            rx_timestamps,
             checksum,
             tx_timestamps,
         })
@@ -288,7 +298,7 @@ mod tests {
         let config = parse(
             "xdp:a?mode=native&frame=3000&frames=1k&ring=512&busy=20us&need_wakeup=off\
              &tx_budget=64&sg=on&headroom=64&tags=off&checksum=on\
-             &tx_timestamps=on",
+             &tx_timestamps=on&rx_hash=auto&rx_timestamps=on",
         )
         .unwrap();
         let expected = Config {
@@ -303,6 +313,8 @@ mod tests {
             pieces: Switch::On,
             headroom: 64,
             tags: Switch::Off,
+            rx_hash: Switch::Auto,
+            rx_timestamps: Switch::On,
             checksum: Switch::On,
             tx_timestamps: true,
         };
@@ -331,6 +343,8 @@ mod tests {
             "tags=7",
             "checksum=soft",
             "tx_timestamps=auto",
+            "rx_hash=l4",
+            "rx_timestamps=1",
             "block=1",
         ] {
             let error = parse(&format!("xdp:a?{query}")).unwrap_err();

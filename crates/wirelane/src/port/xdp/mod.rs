@@ -33,19 +33,23 @@
 //! | `tx_budget=N` | packets per call that sends in copy mode (Linux 6.17) |
 //! | `headroom=N` | bytes before received packets, beside the kernel's 256 |
 //! | `tags=auto\|on\|off` | put VLAN tags back that the driver takes out of packets (Linux 6.8); `auto`: where it does so and tells |
+//! | `rx_hash=off\|auto\|on` | ask the driver for the hash of each received packet, for [`Frame::rx_hash`](crate::Frame::rx_hash) (Linux 6.3); `auto`: where it tells |
+//! | `rx_timestamps=off\|auto\|on` | ask the driver when the hardware received each packet, for [`Frame::hardware_timestamp`](crate::Frame::hardware_timestamp) (Linux 6.3); `auto`: where it tells. Many drivers stamp nothing before `hwstamp_ctl -i IF -r 1` has told them to |
 //! | `checksum=auto\|on\|off` | leave checksums of packets to send to the kernel, and that to the device (Linux 6.11); `auto`: in zero copy, where the device completes them |
 //! | `tx_timestamps=on\|off` | keep packets that have left, with the time, for [`Tx::sent`] (Linux 6.11): in zero copy by the clock of the device, otherwise when the kernel was done with it |
 //!
-//! Reading order: `config`, `negotiate` (which mode, and why), `build` (everything in its order),
-//! `program`, `tags` and `management` (who gets which packet), `queue` (the kernel's side), `intake` and `rx`,
+//! Reading order: `config`, `negotiate` (which mode, and why), `build` and `metadata` (everything in its order),
+//! `program`, `tags`, `hints` and `management` (who gets which packet, and what comes with it), `queue` (the kernel's side), `intake` and `rx`,
 //! `tx`, `control` (masks and stop).
 #![allow(unsafe_code)]
 
 mod build;
 mod config;
 mod control;
+pub mod hints;
 mod intake;
 pub mod management;
+mod metadata;
 mod negotiate;
 pub mod program;
 mod queue;

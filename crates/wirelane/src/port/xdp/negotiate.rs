@@ -92,6 +92,16 @@ impl Prospects {
         mode != Mode::Generic && self.features.is_some_and(XdpFeatures::rx_vlan_tag)
     }
 
+    /// Whether the driver tells the hashes of packets, to programs that run in `mode`.
+    pub(super) fn tells_hashes(&self, mode: Mode) -> bool {
+        mode != Mode::Generic && self.features.is_some_and(XdpFeatures::rx_hash)
+    }
+
+    /// Whether the driver tells when the hardware received packets, to programs that run in `mode`.
+    pub(super) fn tells_times(&self, mode: Mode) -> bool {
+        mode != Mode::Generic && self.features.is_some_and(XdpFeatures::rx_timestamp)
+    }
+
     /// Whether the interface has a program.
     pub(super) fn is_taken(&self) -> bool {
         self.attached.is_some()

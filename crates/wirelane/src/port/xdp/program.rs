@@ -1,13 +1,13 @@
 //! The XDP program of a port: which packets go to its sockets, and which go on to the host.
 //!
 //! ```text
-//!   packet ─▶ socket for its queue? ─▶ tag put back ─▶ management? ─▶ filter ─▶ XSKMAP[queue]
+//!   packet ─▶ socket for its queue? ─▶ tag put back ─▶ management? ─▶ filter ─▶ hints ─▶ XSKMAP[queue]
 //!                  │ no                                   │ yes, or    │ no
 //!                  ▼                                      ▼ unclear    ▼
 //!                host ◀────────────────────────── tag taken out ◀──────┘
 //! ```
 //!
-//! The steps before the last are taken only where the [`Plan`] and [`tags`](super::tags) need them. The program is attached by a
+//! The steps before the last are taken only where the [`Plan`], [`tags`](super::tags) and [`hints`](super::hints) need them. The program is attached by a
 //! link, so that the kernel takes it off when the process ends, however it does.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -21,6 +21,7 @@ use wirelane_os::bpf::{
 };
 use wirelane_os::netns;
 
+use super::hints::Hints;
 use super::management;
 use super::tags::Tags;
 use crate::error::{Error, Result};
@@ -52,6 +53,15 @@ pub struct Target<'a> {
     pub multi_buffer: bool,
     /// VLAN tags that the driver takes out are put back. Not in [`XdpMode::Generic`].
     pub tags: Option<Tags>,
+    /// What the driver is asked for each packet that a socket gets. Not in [`XdpMode::Generic`].
+    pub hints: Hints,
+}
+
+impl Target<'_> {
+    /// Whether the program asks the driver for anything.
+    pub(super) fn asks(&self) -> bool {
+        self.tags.is_some() || self.hints.any()
+    }
 }
 
 /// The program of a port on its interface, until it is dropped.
@@ -69,8 +79,10 @@ pub struct Attachment {
 #[derive(Clone, Copy, Debug, Default)]
 struct Recipe {
     multi_buffer: bool,
-    /// With the interface that can be asked for them.
-    tags: Option<(Tags, u32)>,
+    tags: Option<Tags>,
+    hints: Hints,
+    /// The interface that is asked for them, if any.
+    asked: Option<u32>,
 }
 
 impl Attachment {
@@ -82,10 +94,11 @@ impl Attachment {
     pub fn new(target: &Target<'_>, plan: &Plan) -> Result<Attachment> {
         let sockets = Map::create(MapKind::Xsk, "wl_sockets", 4, target.queues.max(1))
             .map_err(|error| refused(target.interface, error))?;
-        let tags = target.tags.map(|tags| (tags, target.ifindex));
-        let recipe = Recipe { multi_buffer: target.multi_buffer, tags };
+        let Target { multi_buffer, tags, hints, .. } = *target;
+        let asked = target.asks().then_some(target.ifindex);
+        let recipe = Recipe { multi_buffer, tags, hints, asked };
         let program = load(target.interface, &sockets, plan, recipe)?;
-        let namespace = tags.map(|_| netns::current()).transpose();
+        let namespace = asked.map(|_| netns::current()).transpose();
         let namespace = namespace.map_err(|error| Error::os(target.interface, error))?;
         let link = Link::attach(target.ifindex, &program, target.mode)
             .map_err(|error| not_attached(target, error))?;
@@ -125,6 +138,11 @@ impl Attachment {
     /// Whether it puts VLAN tags back that the driver takes out.
     pub fn restores_tags(&self) -> bool {
         self.recipe.tags.is_some()
+    }
+
+    /// What it asks the driver for each packet that a socket gets.
+    pub fn hints(&self) -> Hints {
+        self.recipe.hints
     }
 
     /// Whether the program is still on the interface: not after [`Attachment::detach`], and not when the
@@ -168,8 +186,8 @@ fn load(interface: &str, sockets: &Map, plan: &Plan, recipe: Recipe) -> Result<P
     let insns = assemble(interface, sockets.as_fd().as_raw_fd(), plan, recipe)?;
     let mut load = Load::new(ProgramType::Xdp, NAME, &insns);
     load.frags = recipe.multi_buffer;
-    if let Some((_, ifindex)) = recipe.tags {
-        load.interface = Some(ifindex);
+    if let Some(interface) = recipe.asked {
+        load.interface = Some(interface);
         // Functions of the kernel are for programs that say that the GPL allows them (`add_kfunc_call`); MIT does.
         load.license = c"Dual MIT/GPL";
     }
@@ -179,8 +197,8 @@ fn load(interface: &str, sockets: &Map, plan: &Plan, recipe: Recipe) -> Result<P
 fn assemble(interface: &str, sockets: i32, plan: &Plan, recipe: Recipe) -> Result<Vec<Insn>> {
     let mut asm = Assembler::new();
     let (host, pass) = (asm.label(), asm.label());
-    let tags = recipe.tags.map(|(tags, _)| tags);
-    let selective = plan.keep_management || plan.filter.is_some() || tags.is_some();
+    let Recipe { tags, hints, .. } = recipe;
+    let selective = plan.keep_management || plan.filter.is_some() || tags.is_some() || hints.any();
     asm.emit(Insn::mov_reg(CONTEXT, Reg::R1));
     if selective {
         // No need to look at packets of a queue that has no socket.
@@ -202,6 +220,9 @@ fn assemble(interface: &str, sockets: i32, plan: &Plan, recipe: Recipe) -> Resul
         let target = filter::Target::Xdp { fragments: recipe.multi_buffer };
         asm.extend(translate(filter, target, Ending::FallThrough)?);
         asm.jump_if(Cond::Eq, Reg::R0, 0, host);
+    }
+    if hints.any() {
+        hints.hand_on(&mut asm, CONTEXT);
     }
     // A queue without a socket gives the last argument as the action; Linux 5.3 (bpf_xdp_redirect_map).
     asm.extend(Insn::load_map(Reg::R1, sockets));

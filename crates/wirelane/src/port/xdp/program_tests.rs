@@ -7,6 +7,7 @@ use wirelane_os::privilege::{self, Capability, Set};
 use wirelane_testkit::{packets, privileged};
 
 use super::*;
+use crate::frame;
 
 /// Programs are tried on queue 0 of `lo`, for which there is a socket.
 struct Trial {
@@ -299,6 +300,51 @@ fn privileged_a_queue_without_a_socket_is_the_hosts() {
         sockets.delete(0).unwrap();
         assert_eq!(run(), XdpAction::Pass as u32);
     }
+}
+
+/// What would be before the packet, and the packet, when a driver answers with `hints`.
+fn handed_on(plan: &Plan, hints: Hints, frame: &[u8]) -> (u32, Vec<u8>) {
+    let sockets = Map::create(MapKind::Xsk, "sockets", 4, 1).unwrap();
+    let socket = xdp_socket();
+    sockets.set_socket(0, socket.as_fd()).unwrap();
+    let recipe = Recipe { hints, ..Recipe::default() };
+    let outcome = load("trial", &sockets, plan, recipe).unwrap().test_run(frame, None, 1).unwrap();
+    (outcome.result, outcome.output)
+}
+
+#[test]
+fn privileged_what_the_driver_answers_lies_before_the_packet() {
+    if !privileged::require() {
+        return;
+    }
+    const NO_DATA: i32 = -61;
+    let frame = packets::tcp4(1).build();
+    let time = 1_712_345_678_123_456_789_u64;
+    let (hash, l4) = (0xdead_beef_u32, 1 << 3);
+    let present = frame::Hints::PRESENT;
+    let hashed = present | frame::Hints::HASHED;
+    for (returns, kind, expected) in [
+        ([0, 0], l4, (time, hash, hashed | l4)),
+        ([NO_DATA, 0], l4, (0, hash, hashed | l4)),
+        ([0, 0], 0x1_8010, (time, hash, hashed | 0x10)),
+    ] {
+        let hints = Hints::answered(returns, time, (hash, kind));
+        let (result, output) = handed_on(&management(), hints, &frame);
+        assert_eq!(result, XdpAction::Redirect as u32);
+        let (time, hash, marks) = expected;
+        let words = [&time.to_ne_bytes()[..], &hash.to_ne_bytes(), &marks.to_ne_bytes()].concat();
+        assert_eq!(output, [&words[..], &frame].concat(), "{returns:?}");
+    }
+    // A driver that knows nothing leaves no number that could be taken for one.
+    for returns in [[0, NO_DATA], [NO_DATA; 2]] {
+        let (_, output) = handed_on(&management(), Hints::answered(returns, 0, (0, l4)), &frame);
+        assert_eq!(output[..12], [0; 12]);
+        assert_eq!(output[12..16], present.to_ne_bytes(), "{returns:?}");
+    }
+    // What goes on to the host has nothing before it.
+    let hints = Hints::answered([0, 0], time, (hash, l4));
+    let ssh = ethernet(&[], V6, &ipv6(TCP, &ports(22, 40_000)));
+    assert_eq!(handed_on(&management(), hints, &ssh), (XdpAction::Pass as u32, ssh));
 }
 
 /// The verifier lets programs do less where the loader lacks CAP_PERFMON.

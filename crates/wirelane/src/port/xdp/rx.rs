@@ -38,6 +38,8 @@ pub(super) struct Setup {
     /// Packets can be of this host: their checksums may be left to hardware that there is not, and nothing
     /// tells which are.
     pub(super) local: bool,
+    /// The program leaves hints before packets.
+    pub(super) hints: bool,
 }
 
 /// Hands out what the kernel has received. `PIECES`: packets can have several chunks.
@@ -50,6 +52,7 @@ pub(super) struct Receiver<const PIECES: bool> {
     snaplen: u32,
     busy: bool,
     local: bool,
+    hints: bool,
     watermark: u64,
     batches: u32,
     next_reading: u64,
@@ -64,6 +67,7 @@ struct Assembly {
     pool: Pool,
     /// The packet whose next piece is awaited.
     open: Open,
+    hints: bool,
     /// Packets for which there was no frame.
     lost: u64,
 }
@@ -86,12 +90,18 @@ impl<const PIECES: bool> Receiver<PIECES> {
             // SAFETY: by the contract; the queue is a part of the intake, which is dropped later.
             rx: unsafe { super::queue::Queue::consumer(ring) },
             intake: setup.intake,
-            assembly: setup.whole.map(|pool| Assembly { pool, open: Open::None, lost: 0 }),
+            assembly: setup.whole.map(|pool| Assembly {
+                pool,
+                open: Open::None,
+                hints: setup.hints,
+                lost: 0,
+            }),
             counters: setup.counters,
             handle: setup.handle,
             snaplen: setup.snaplen,
             busy: setup.busy,
             local: setup.local,
+            hints: setup.hints,
             watermark: 0,
             batches: 0,
             next_reading: 0,
@@ -207,6 +217,9 @@ impl<const PIECES: bool> Receive for Receiver<PIECES> {
             self.finish(&mut frame, now);
             batch.as_vec().push(frame);
         }
+        if self.hints {
+            batch.iter_mut().skip(before).for_each(Frame::adopt_hints);
+        }
         self.rx.release(n);
         self.intake.taken(n);
         self.refill();
@@ -260,10 +273,10 @@ impl<const PIECES: bool> Receive for Receiver<PIECES> {
 impl Assembly {
     /// The packet, if `piece` completes one.
     #[inline]
-    fn add(&mut self, piece: Frame, more: bool) -> Option<Frame> {
+    fn add(&mut self, mut piece: Frame, more: bool) -> Option<Frame> {
         let whole = match std::mem::replace(&mut self.open, Open::None) {
             Open::None if !more => return Some(piece),
-            Open::None => self.pool.take_one().filter(|whole| piece.len() <= whole.capacity()),
+            Open::None => self.begin(&mut piece),
             Open::Packet(whole) => Some(whole),
             Open::Lost => None,
         };
@@ -275,6 +288,17 @@ impl Assembly {
             (None, false) => self.lost += 1,
         }
         None
+    }
+
+    /// A frame for the packet that begins with `piece`, before which lies what its driver knows of it.
+    fn begin(&mut self, piece: &mut Frame) -> Option<Frame> {
+        let mut whole = self.pool.take_one().filter(|whole| piece.len() <= whole.capacity())?;
+        if self.hints
+            && let Some(hints) = piece.take_hints()
+        {
+            whole.keep_hints(hints);
+        }
+        Some(whole)
     }
 }
 

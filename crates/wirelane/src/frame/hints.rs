@@ -1,0 +1,266 @@
+//! What an interface says of a packet beside its bytes: the hash of its flow, and when the hardware saw it.
+//!
+//! Whoever receives finds it right before the packet, where a program left it for us (`port/xdp/hints.rs`). There the
+//! next header would cover it, so a frame keeps it at the other end of its headroom:
+//!
+//! ```text
+//!   │ Offload │ Hints │  headroom  │ Hints │ packet │
+//!               ▲ kept              │ found
+//!               └───────────────────┘
+//! ```
+
+use std::fmt;
+
+use super::{Frame, Marks};
+use crate::segment::Offload;
+
+/// The hash by which an interface told flows apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RxHash {
+    /// Packets of one flow have one value. Which function made it is the affair of the interface.
+    pub value: u32,
+    /// What it was made of.
+    pub kind: RxHashKind,
+}
+
+/// What a hash was made of (`enum xdp_rss_hash_type`). The least known is [`RxHashKind::default`]: the interface does
+/// not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RxHashKind(u16);
+
+impl RxHashKind {
+    /// The bits as the kernel has them.
+    pub fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// Whether it covers more than addresses: ports, or what stands for them.
+    pub fn covers_ports(self) -> bool {
+        self.0 & 1 << 3 != 0
+    }
+}
+
+impl fmt::Display for RxHashKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names =
+            ["IPv4", "IPv6", "extension headers", "L4", "TCP", "UDP", "SCTP", "IPsec", "ICMP"];
+        let named = names.iter().enumerate().filter(|(bit, _)| self.0 & 1 << bit != 0);
+        let mut separator = "";
+        for (_, name) in named {
+            write!(f, "{separator}{name}")?;
+            separator = " ";
+        }
+        if separator.is_empty() { f.write_str("unknown") } else { Ok(()) }
+    }
+}
+
+/// As it lies in memory: the time in nanoseconds, the hash, what the hash was made of, and a word that says that
+/// there is something at all, and whether there is a hash. In the order of the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hints {
+    /// 0 if there is none.
+    time: u64,
+    hash: Option<RxHash>,
+}
+
+impl Hints {
+    pub(crate) const BYTES: usize = 16;
+    /// Where the fields are.
+    pub(crate) const TIME: i16 = 0;
+    pub(crate) const HASH: i16 = 8;
+    pub(crate) const MARKS: i16 = 12;
+    /// Of the marks: what the hash was made of, whether there is one, and what no memory holds by chance or by the
+    /// will of a sender: packets do not reach before the place where they are received.
+    pub(crate) const KIND: u32 = 0x7fff;
+    pub(crate) const HASHED: u32 = 0x8000;
+    pub(crate) const PRESENT: u32 = 0x5743_0000;
+
+    /// Reads them; `None` if these bytes are none.
+    #[inline]
+    fn parse(bytes: [u8; Self::BYTES]) -> Option<Self> {
+        let [time @ .., _, _, _, _, _, _, _, _] = bytes;
+        let [_, _, _, _, _, _, _, _, a, b, c, d, e, f, g, h] = bytes;
+        let (value, marks) = (u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h]));
+        if marks & 0xffff_0000 != Self::PRESENT {
+            return None;
+        }
+        let hash = RxHash { value, kind: RxHashKind((marks & Self::KIND) as u16) };
+        // A driver that had nothing to hash may say 0, made of nothing.
+        let hashed = marks & Self::HASHED != 0 && (value, hash.kind) != (0, RxHashKind(0));
+        Some(Self { time: u64::from_ne_bytes(time), hash: hashed.then_some(hash) })
+    }
+}
+
+impl Frame {
+    /// The hash that the interface gave its flow; `None` if it gave none, or was not asked (`xdp:eth0?rx_hash=on`).
+    pub fn rx_hash(&self) -> Option<RxHash> {
+        self.hints()?.hash
+    }
+
+    /// When the hardware received it, in nanoseconds of the clock of the device, which need not be that of
+    /// [`Frame::timestamp`]; `None` if it does not say, or was not asked (`xdp:eth0?rx_timestamps=on`).
+    pub fn hardware_timestamp(&self) -> Option<u64> {
+        self.hints().map(|hints| hints.time).filter(|time| *time != 0)
+    }
+
+    /// Whether the interface has said anything.
+    #[inline(always)]
+    pub(crate) fn has_hints(&self) -> bool {
+        self.meta().marks.has_hints()
+    }
+
+    #[inline]
+    fn hints(&self) -> Option<Hints> {
+        if !self.has_hints() {
+            return None;
+        }
+        // SAFETY: `keep_hints` wrote them there, and no packet has covered them since.
+        let kept = unsafe { self.start().add(KEPT_AT).cast::<[u8; Hints::BYTES]>().read() };
+        Hints::parse(kept)
+    }
+
+    /// Takes what was left right before the packet, once: it is not there for the next packet at this place.
+    #[inline]
+    pub(crate) fn take_hints(&mut self) -> Option<RawHints> {
+        let found = self.read_before::<{ Hints::BYTES }>()?;
+        Hints::parse(found)?;
+        let before = self.meta_mut().data;
+        // SAFETY: at least so many bytes before the packet, which were just read, belong to this frame.
+        unsafe { before.sub(Hints::BYTES).cast::<[u8; Hints::BYTES]>().write([0; Hints::BYTES]) };
+        Some(RawHints(found))
+    }
+
+    /// Keeps them, if there is room for them and the next header.
+    #[inline]
+    pub(crate) fn keep_hints(&mut self, hints: RawHints) {
+        if self.before() < KEPT_AT + 2 * Hints::BYTES {
+            return;
+        }
+        // SAFETY: this much of the headroom belongs to this frame.
+        unsafe { self.start().add(KEPT_AT).cast::<[u8; Hints::BYTES]>().write(hints.0) };
+        let meta = self.meta_mut();
+        meta.marks = meta.marks.with_hints();
+    }
+
+    /// Keeps what was left right before the packet.
+    #[inline]
+    pub(crate) fn adopt_hints(&mut self) {
+        if let Some(hints) = self.take_hints() {
+            self.keep_hints(hints);
+        }
+    }
+}
+
+/// Hints as they lie in memory.
+pub(crate) struct RawHints([u8; Hints::BYTES]);
+
+impl Marks {
+    /// Bytes at the start of the headroom that are in use.
+    #[inline(always)]
+    pub(super) fn kept(self) -> usize {
+        match (self.has_hints(), self.left() == super::Left::Offload) {
+            (true, _) => KEPT_AT + Hints::BYTES,
+            (false, true) => size_of::<Offload>(),
+            (false, false) => 0,
+        }
+    }
+}
+
+/// Where they are kept in the headroom: behind an [`Offload`], which there may be, too.
+const KEPT_AT: usize = size_of::<Offload>();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::Batch;
+    use crate::pool::{Pool, PoolConfig};
+    use crate::segment::PartialChecksum;
+
+    fn bytes(time: u64, hash: u32, marks: u32) -> Vec<u8> {
+        [&time.to_ne_bytes()[..], &hash.to_ne_bytes(), &marks.to_ne_bytes()].concat()
+    }
+
+    /// A frame of a pool of one, with `headroom`, before whose packet lie `hints`.
+    fn frame(pool: &mut Pool, hints: &[u8]) -> Frame {
+        let mut batch = Batch::new(1);
+        assert_eq!(pool.take(&mut batch, 1), 1);
+        let mut frame = batch.pop().unwrap();
+        assert!(frame.fill(&[7; 60]) && frame.write_before(hints));
+        frame
+    }
+
+    fn pool(headroom: u32) -> Pool {
+        Pool::new(PoolConfig { chunks: 1, chunk_size: 2048, headroom, numa_node: None }).unwrap()
+    }
+
+    const TCP: u32 = 1 << 3 | 1 << 4 | 1;
+
+    #[test]
+    fn each_is_there_or_unknown() {
+        let mut pool = pool(256);
+        let both = Hints::PRESENT | Hints::HASHED | TCP;
+        for (time, hash, marks, expected) in [
+            (5, 9, both, (Some(5), Some(9))),
+            (0, 9, both, (None, Some(9))),
+            (5, 9, Hints::PRESENT, (Some(5), None)),
+            (0, 0, Hints::PRESENT, (None, None)),
+            // A hash may be 0, but not if it was made of nothing.
+            (0, 0, both, (None, Some(0))),
+            (0, 0, Hints::PRESENT | Hints::HASHED, (None, None)),
+            (0, 1, Hints::PRESENT | Hints::HASHED, (None, Some(1))),
+            (5, 9, Hints::HASHED | TCP, (None, None)),
+            (5, 9, both ^ 1 << 31, (None, None)),
+        ] {
+            let mut frame = frame(&mut pool, &bytes(time, hash, marks));
+            assert_eq!((frame.hardware_timestamp(), frame.rx_hash()), (None, None));
+            frame.adopt_hints();
+            let got = (frame.hardware_timestamp(), frame.rx_hash().map(|hash| hash.value));
+            assert_eq!(got, expected, "{time} {hash} {marks:x}");
+            assert_eq!(frame.data(), [7; 60]);
+        }
+    }
+
+    #[test]
+    fn they_stay_with_the_packet_and_go_with_it() {
+        let mut pool = pool(256);
+        let hints = bytes(5, 9, Hints::PRESENT | Hints::HASHED | TCP);
+        let mut first = frame(&mut pool, &hints);
+        first.adopt_hints();
+        let checksum = Some(PartialChecksum { start: 34, offset: 6 });
+        let offload = Offload { checksum, ..Offload::default() };
+        let is_whole = |frame: &Frame| {
+            (frame.hardware_timestamp(), frame.rx_hash().unwrap().value) == (Some(5), 9)
+        };
+        assert!(first.set_offload(offload) && is_whole(&first));
+        assert_eq!(first.offload(), Some(offload));
+        // Every byte of headroom that it admits to.
+        let headroom = first.headroom();
+        assert!(headroom >= 128 && !first.prepend(headroom + 1) && first.prepend(headroom));
+        first.data_mut()[..headroom].fill(0xff);
+        assert!(is_whole(&first) && first.strip(headroom + 2) && is_whole(&first));
+        let kind = first.rx_hash().unwrap().kind;
+        assert!(kind.covers_ports() && u32::from(kind.bits()) == TCP);
+        assert_eq!(
+            (kind.to_string().as_str(), RxHashKind(0).to_string().as_str()),
+            ("IPv4 L4 TCP", "unknown")
+        );
+        // Another packet has none, neither in this frame nor in the next use of its chunk.
+        assert!(first.fill(&[1; 60]) && first.rx_hash().is_none());
+        drop(first);
+        let mut second = frame(&mut pool, &[]);
+        second.adopt_hints();
+        assert_eq!((second.hardware_timestamp(), second.rx_hash()), (None, None));
+    }
+
+    #[test]
+    fn without_room_to_keep_them_they_are_unknown() {
+        for headroom in [0, 15, 16, 16 + KEPT_AT as u32] {
+            let mut pool = pool(headroom);
+            let hints = bytes(5, 9, Hints::PRESENT | Hints::HASHED | TCP);
+            let fits = headroom as usize >= hints.len();
+            let mut frame = frame(&mut pool, if fits { &hints } else { &[] });
+            frame.adopt_hints();
+            assert_eq!((frame.hardware_timestamp(), frame.rx_hash()), (None, None), "{headroom}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What the driver is to be asked for received packets: tags that it takes out of them, their hashes and times. And
+//! what to say where it does not tell.
+
+use super::build::Draft;
+use super::config::Switch;
+use super::hints::Hints;
+use super::negotiate::{Mode, Prospects};
+use super::program::Attachment;
+use super::tags::Tags;
+use crate::error::{Error, Result};
+use crate::port::OpenOptions;
+
+impl Draft {
+    /// Whether it is an error if the driver cannot be asked.
+    pub(super) fn must_ask(&self) -> bool {
+        let config = &self.config;
+        [config.tags, config.rx_hash, config.rx_timestamps].contains(&Switch::On)
+    }
+
+    /// How to put VLAN tags back, if that is wanted and can be.
+    ///
+    /// # Errors
+    /// It must be, and cannot.
+    pub(super) fn tags(
+        &self,
+        mode: Mode,
+        prospects: &Prospects,
+        options: &OpenOptions,
+    ) -> Result<Option<Tags>> {
+        let must = self.config.tags == Switch::On;
+        if !options.receive || !must && (self.config.tags == Switch::Off || !self.strips_tags()) {
+            return Ok(None);
+        }
+        let tags = match prospects.tells_tags(mode) {
+            true => Tags::find(),
+            false => Ok(None),
+        };
+        match tags {
+            Ok(None) if must => {
+                let cause = format!(
+                    "VLAN tags cannot be put back as tags=on wants: {} does not tell them in {} mode",
+                    self.driver(),
+                    mode.as_str()
+                );
+                let help = "leave it out; `ethtool -K` switches off that the driver takes them out";
+                Err(Error::failed(self.device.name.as_str(), cause).help(help))
+            }
+            Err(error) if must => Err(Error::os(self.device.name.as_str(), error)),
+            tags => Ok(tags.unwrap_or_default()),
+        }
+    }
+
+    /// How to ask for hashes and times, as far as that is wanted and can be.
+    ///
+    /// # Errors
+    /// Something must be, and cannot.
+    pub(super) fn hints(
+        &self,
+        mode: Mode,
+        prospects: &Prospects,
+        options: &OpenOptions,
+    ) -> Result<Hints> {
+        let (hash, time) = (self.config.rx_hash, self.config.rx_timestamps);
+        if !options.receive || (hash, time) == (Switch::Off, Switch::Off) {
+            return Ok(Hints::default());
+        }
+        let told = [prospects.tells_hashes(mode), prospects.tells_times(mode)];
+        let asked = Hints::find(hash != Switch::Off && told[0], time != Switch::Off && told[1]);
+        let must = hash == Switch::On || time == Switch::On;
+        let asked = match asked {
+            Err(error) if must => return Err(Error::os(self.device.name.as_str(), error)),
+            asked => asked.unwrap_or_default(),
+        };
+        let missing = [
+            (hash, asked.hash(), told[0], HASHES, "rx_hash"),
+            (time, asked.time(), told[1], TIMES, "rx_timestamps"),
+        ];
+        match missing.iter().find(|(wish, had, ..)| *wish == Switch::On && !had) {
+            Some((.., told, what, option)) => {
+                let why = match told {
+                    true => {
+                        "this kernel does not describe how to ask (CONFIG_DEBUG_INFO_BTF)".into()
+                    }
+                    false => self.tells_none(mode),
+                };
+                let cause = format!("received packets have no {what} as {option}=on wants: {why}");
+                let help =
+                    format!("leave it out, or say {option}=auto to have it where it is told");
+                Err(Error::failed(self.device.name.as_str(), cause).help(help))
+            }
+            None => Ok(asked),
+        }
+    }
+
+    /// What received packets lack, as notes.
+    pub(super) fn missing(&self, mode: Mode, actual: &str, attachment: &Attachment) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.strips_tags() && !attachment.restores_tags() {
+            notes.push(self.lost_tags(actual));
+        }
+        let hints = attachment.hints();
+        for (wish, had, what, option) in [
+            (self.config.rx_hash, hints.hash(), HASHES, "rx_hash"),
+            (self.config.rx_timestamps, hints.time(), TIMES, "rx_timestamps"),
+        ] {
+            if wish == Switch::Auto && !had {
+                let why = self.tells_none(mode);
+                notes.push(format!("received packets have no {what} ({option}=auto): {why}"));
+            }
+        }
+        notes
+    }
+
+    /// Whether packets come without the VLAN tags that they had on the wire, as far as is known.
+    fn strips_tags(&self) -> bool {
+        self.device.inspected.offloads.rx_vlan == Some(true)
+    }
+
+    fn lost_tags(&self, mode: &str) -> String {
+        let name = &self.device.name;
+        let (driver, fix) = match self.device.hardware.as_deref() {
+            // The other end leaves them beside the packet (veth_xmit).
+            Some("veth") => ("veth", "`ethtool -K` at its other end, with txvlan off,".to_owned()),
+            driver => (driver.unwrap_or("the driver"), format!("`ethtool -K {name} rxvlan off`")),
+        };
+        format!(
+            "VLAN tags that {driver} keeps beside a packet are lost in {mode} mode: {fix} leaves them in it"
+        )
+    }
+
+    fn tells_none(&self, mode: Mode) -> String {
+        let (driver, mode) = (self.driver(), mode.as_str());
+        format!("{driver} does not tell them in {mode} mode, or not on this kernel")
+    }
+
+    fn driver(&self) -> &str {
+        self.device.hardware.as_deref().unwrap_or("the driver")
+    }
+}
+
+const HASHES: &str = "hashes";
+const TIMES: &str = "times of the hardware";
