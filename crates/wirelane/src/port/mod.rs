@@ -92,7 +92,8 @@ pub struct OpenOptions {
     pub heeds_offloads: bool,
 }
 
-/// Which packets a port takes that takes them away from the host. The masks apply as well.
+/// Which packets a port may take that takes them away from the host. The masks apply as well, and
+/// [`OpenOptions::filter`], which is a decision, too: with it and `Undecided`, what some filter accepts.
 #[derive(Clone, Debug, Default)]
 pub enum Take {
     /// Nobody has said. Such a port refuses to open for receiving, so that nobody cuts off a host

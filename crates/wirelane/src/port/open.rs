@@ -27,11 +27,11 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Box<dyn Port>> {
             Ok(Box::new(FilteredPort::new(file::FilePort::open(spec, options)?, options)?))
         }
         Some(Backend::Packet) => Ok(Box::new(packet::PacketPort::open(spec, options)?)),
-        Some(Backend::Xdp) => Ok(Box::new(xdp::XdpPort::open(spec, &matching(options)?)?)),
+        Some(Backend::Xdp) => Ok(Box::new(xdp::XdpPort::open(spec, options)?)),
         Some(Backend::Tap) => {
             Ok(Box::new(FilteredPort::new(tap::TapPort::open(spec, options)?, options)?))
         }
-        None => best(spec, &matching(options)?),
+        None => best(spec, options),
     }
 }
 
@@ -53,18 +53,6 @@ pub fn shared_memory(ports: &[(&Spec, &OpenOptions)]) -> Result<Option<Region>> 
     }
     Region::new(needs.iter().sum(), None).map(Some)
 }
-
-/// The options with the filter as what AF_XDP takes: it knows Ethernet only.
-fn matching(options: &OpenOptions) -> Result<OpenOptions> {
-    let mut options = options.clone();
-    if let Some(filter) = options.filter.as_ref().filter(|_| options.receive) {
-        options.take = Take::Matching(filter.program(ETHERNET, options.snaplen)?);
-    }
-    Ok(options)
-}
-
-/// `LINKTYPE_ETHERNET`.
-const ETHERNET: u16 = 1;
 
 /// AF_XDP in the best mode that the interface can have, or else AF_PACKET.
 fn best(spec: &Spec, options: &OpenOptions) -> Result<Box<dyn Port>> {

@@ -60,3 +60,45 @@ fn privileged_the_last_filter_stays_where_all_was_not_asked_for() {
     let all = bench.near("?mode=native", &receiving());
     all.control().set_filter(None).unwrap();
 }
+
+#[test]
+fn privileged_the_first_filter_can_go_where_all_was_asked_for() {
+    if !privileged::require() {
+        return;
+    }
+    let bench = Bench::new(1, 1500);
+    let spec: Spec = format!("xdp:{}?mode=native", bench.pair.b.interface).parse().unwrap();
+    let frames = || (0..20).map(|n| packets::tcp4(n).build()).chain([packets::udp4(20).build()]);
+    for all in [true, false] {
+        let taken = if all { Take::All } else { Take::Undecided };
+        let options =
+            OpenOptions { filter: Some(filter("udp")), take: taken, ..OpenOptions::default() };
+        let mut receiver = bench.far.inside(|| wirelane::port::open(&spec, &options)).unwrap();
+        let mut ends = receiver.rx();
+        let control = receiver.control();
+        receiver.start().unwrap();
+        let mut sender = bench.near("?mode=native", &sending());
+        let mut tx = sender.tx().remove(0);
+        let mut got = Vec::new();
+        send(&mut tx, frames(), || {
+            take_all(&mut ends, &mut got);
+        });
+        match control.set_filter(None) {
+            Ok(()) => assert!(all),
+            Err(error) => assert!(!all && error.to_string().contains("every packet"), "{error}"),
+        }
+        send(&mut tx, frames(), || {
+            take_all(&mut ends, &mut got);
+        });
+        got.extend(finish(&*control, &mut ends));
+        let expected: Vec<u64> =
+            if all { [20].into_iter().chain(0..=20).collect() } else { vec![20, 20] };
+        assert_eq!(got.iter().filter_map(|got| got.sequence).collect::<Vec<_>>(), expected);
+    }
+}
+
+fn take_all(ends: &mut [Rx], got: &mut Vec<Got>) {
+    ends.iter_mut().for_each(|rx| {
+        take(rx, got);
+    });
+}

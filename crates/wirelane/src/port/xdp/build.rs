@@ -7,7 +7,7 @@ use wirelane_os::packet::PacketSocket;
 use wirelane_os::xdp::{XDP_COPY, XDP_USE_NEED_WAKEUP, XDP_USE_SG, XDP_ZEROCOPY};
 
 use super::config::{Config, Pools, Shape, Switch};
-use super::control::{self, Handle};
+use super::control::{self, ETHERNET, Handle};
 use super::device::Device;
 use super::hints::Hints;
 use super::intake::Intake;
@@ -17,6 +17,7 @@ use super::queue::{Queue, QueueCensus, Request, Requests};
 use super::rx::{Receiver, Setup};
 use super::tx::Transmitter;
 use crate::error::{Error, Result};
+use crate::filter;
 use crate::mask::Class;
 use crate::pool::{Pool, Region};
 use crate::port::{OpenOptions, PortInfo, Rung, Rx, Spec, Take, Tx};
@@ -29,6 +30,8 @@ pub(super) struct Draft {
     pub(super) device: Device,
     shape: Shape,
     requests: Vec<Request>,
+    /// What the packets that are taken must match at first.
+    filter: Option<Arc<filter::Program>>,
 }
 
 /// The pools of one queue.
@@ -65,9 +68,10 @@ impl Draft {
         let config = Config::parse(spec, options)?;
         let device = Device::find(spec)?;
         device.check_spec(spec)?;
+        let filter = filter(options)?;
         if options.receive {
             control::check_mask(&device, spec, &options.mask)?;
-            if matches!(options.take, Take::Undecided) {
+            if matches!(options.take, Take::Undecided) && filter.is_none() {
                 let cause = "it takes packets away from the host, and was not told which";
                 return Err(Error::usage(format!("port '{spec}'"), cause).help(format!(
                     "give a filter, ask for all of them, or see copies with packet:{}",
@@ -98,7 +102,7 @@ impl Draft {
         if requests.is_empty() {
             return Err(Error::usage(format!("port '{spec}'"), "there is no queue to open"));
         }
-        Ok(Self { config, device, shape, requests })
+        Ok(Self { config, device, shape, requests, filter })
     }
 
     /// The modes to try, in order.
@@ -431,11 +435,7 @@ impl Draft {
             tags: self.tags(mode, prospects, options)?,
             hints: self.hints(mode, prospects, options)?,
         };
-        let filter = match &options.take {
-            Take::Matching(filter) => Some(Arc::clone(filter)),
-            Take::All | Take::Undecided => None,
-        };
-        let plan = Plan { keep_management: options.keep_management, filter };
+        let plan = Plan { keep_management: options.keep_management, filter: self.filter.clone() };
         match Attachment::new(&target, &plan) {
             // A kernel may refuse the program only because it asks the driver: then that is not to be had.
             Err(_) if target.asks() && !self.must_ask() => {
@@ -484,6 +484,19 @@ impl Draft {
             flags |= XDP_USE_SG;
         }
         flags
+    }
+}
+
+/// What packets must match at first: the filter, or else what may be taken at all.
+///
+/// # Errors
+/// The filter means nothing for Ethernet.
+fn filter(options: &OpenOptions) -> Result<Option<Arc<filter::Program>>> {
+    match (&options.filter, &options.take) {
+        _ if !options.receive => Ok(None),
+        (Some(filter), _) => Ok(Some(filter.program(ETHERNET, options.snaplen)?)),
+        (None, Take::Matching(program)) => Ok(Some(Arc::clone(program))),
+        (None, Take::All | Take::Undecided) => Ok(None),
     }
 }
 

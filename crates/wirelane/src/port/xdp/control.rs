@@ -196,7 +196,7 @@ impl Control for Handle {
 }
 
 /// `LINKTYPE_ETHERNET`, the only link type that AF_XDP is used with here.
-const ETHERNET: u16 = 1;
+pub(super) const ETHERNET: u16 = 1;
 
 /// Refuses queues that the interface has not or the spec leaves out, and classes that AF_XDP cannot see.
 /// "All" of those is none of them.
