@@ -235,6 +235,7 @@ impl Plan {
                 transmit,
                 // It is on its way already.
                 outgoing: false,
+                intact: true,
                 promiscuous: receive && self.specs.len() > 1,
                 ring_bytes,
                 latency: Some(LATENCY),

@@ -65,6 +65,28 @@ fn privileged_queues_and_privileges() {
     assert_refused(&ended, 1, &["CAP_NET_RAW"]);
 }
 
+/// What would be sent on changed is not sent on, and whoever only looks is told.
+#[test]
+fn privileged_a_port_that_loses_tags_is_not_forwarded_from() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let pair = VethPair::new(&ns, &ns, 1, 1500);
+    let from = format!("xdp:{}?mode=generic", pair.a.interface);
+    let run = |args: &[&str]| output(ns.command(WIRELANE).args(args).args(["--all"]));
+    let ended = run(&["forward", &from, "sim:1"]);
+    let fix = ["VLAN tags", "generic mode", "mode=native", "ethtool -K", "txvlan off", "tags=off"];
+    assert_refused(&ended, 1, &[&[pair.a.interface.as_str()], &fix[..]].concat());
+    for said in [&from, &format!("{from}&tags=off")] {
+        let ended = run(&["capture", said, "--duration", "100ms"]);
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+        assert!(ended.stderr.contains("VLAN tags that veth keeps"), "{}", ended.stderr);
+    }
+    let ended = run(&["forward", &format!("{from}&tags=off"), "sim:1", "--duration", "100ms"]);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+}
+
 /// A file is created as the user that the command has become.
 #[test]
 fn privileged_files_are_not_created_as_root() {

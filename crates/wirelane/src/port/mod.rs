@@ -81,6 +81,9 @@ pub struct OpenOptions {
     /// Leave to the host what keeps it reachable, whatever [`OpenOptions::take`] says: ARP, neighbour
     /// discovery, SSH, DNS and DHCP. See [`xdp::management`].
     pub keep_management: bool,
+    /// Received packets go on elsewhere: a port through which they would come changed, such as without their VLAN tags,
+    /// is refused unless its spec says that this is wanted (`tags=off`). Otherwise it opens, with a note.
+    pub intact: bool,
     /// Which frames longer than the MTU the program can take, to be cut later ([`crate::segment`]):
     /// a port whose sender can leave that to us (`tap:`) asks it to. With any of them, checksums may be
     /// left to do as well: see [`Frame::offload`](crate::Frame::offload).
@@ -127,6 +130,7 @@ impl Default for OpenOptions {
             memory: None,
             take: Take::Undecided,
             keep_management: false,
+            intact: false,
             offload: SinkGso::default(),
             prepare_offload: false,
             heeds_offloads: false,

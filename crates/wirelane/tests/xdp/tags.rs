@@ -127,6 +127,31 @@ fn privileged_where_tags_are_lost_the_port_says_so() {
 }
 
 #[test]
+fn privileged_who_sends_packets_on_is_refused_a_port_that_loses_tags() {
+    if !privileged::require() {
+        return;
+    }
+    let bench = Bench::new(1, 1500);
+    let name = &bench.pair.b.interface;
+    let intact = OpenOptions { intact: true, ..receiving() };
+    let generic = format!("xdp:{name}?mode=generic");
+    // Whatever the interface says of itself, as the other end decides.
+    for rxvlan in ["on", "off"] {
+        bench.pair.b.ethtool(&["-K", name, "rxvlan", rxvlan]);
+        let error = open(&bench.far, &generic, &intact).err().unwrap().to_string();
+        for part in [name.as_str(), "VLAN tags", "veth", "generic", "txvlan off", "tags=off"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    }
+    // The next mode that keeps them will do, and so will a word of the user.
+    let port = open(&bench.far, &format!("xdp:{name}"), &intact).unwrap();
+    assert_eq!(port.info().mode, "native");
+    drop(port);
+    open(&bench.far, &format!("{generic}&tags=off"), &intact).unwrap();
+    open(&bench.far, &generic, &OpenOptions { intact: true, ..sending() }).unwrap();
+}
+
+#[test]
 fn privileged_filters_see_tags_and_the_host_gets_its_packets_as_ever() {
     if !privileged::require() {
         return;

@@ -438,7 +438,7 @@ impl Draft {
         let plan = Plan { keep_management: options.keep_management, filter: self.filter.clone() };
         match Attachment::new(&target, &plan) {
             // A kernel may refuse the program only because it asks the driver: then that is not to be had.
-            Err(_) if target.asks() && !self.must_ask() => {
+            Err(_) if target.asks() && !self.must_ask(options) => {
                 Attachment::new(&Target { tags: None, hints: Hints::default(), ..target }, &plan)
             }
             attached => attached,

@@ -12,9 +12,15 @@ use crate::port::OpenOptions;
 
 impl Draft {
     /// Whether it is an error if the driver cannot be asked.
-    pub(super) fn must_ask(&self) -> bool {
+    pub(super) fn must_ask(&self, options: &OpenOptions) -> bool {
         let config = &self.config;
         [config.tags, config.rx_hash, config.rx_timestamps].contains(&Switch::On)
+            || self.must_keep_tags(options)
+    }
+
+    /// Whether tags that the driver takes out must come back, though nobody has asked for it by name.
+    fn must_keep_tags(&self, options: &OpenOptions) -> bool {
+        options.intact && self.config.tags == Switch::Auto && self.strips_tags()
     }
 
     /// How to put VLAN tags back, if that is wanted and can be.
@@ -45,7 +51,26 @@ impl Draft {
                 let help = "leave it out; `ethtool -K` switches off that the driver takes them out";
                 Err(Error::failed(self.device.name.as_str(), cause).help(help))
             }
-            Err(error) if must => Err(Error::os(self.device.name.as_str(), error)),
+            Ok(None) if self.must_keep_tags(options) => {
+                let cause = format!(
+                    "tagged packets would go on without their VLAN tags, which {} keeps beside them in {} mode",
+                    self.driver(),
+                    mode.as_str()
+                );
+                let (fix, name) = (self.leaves_tags_in(), &self.device.name);
+                let help = match self.is_veth() {
+                    true => {
+                        format!("take mode=native or packet:{name}, or after {fix} say tags=off")
+                    }
+                    false => format!(
+                        "{fix} leaves them in, packet:{name} keeps them, or say tags=off if there are none"
+                    ),
+                };
+                Err(Error::failed(name.as_str(), cause).help(help))
+            }
+            Err(error) if self.must_ask(options) => {
+                Err(Error::os(self.device.name.as_str(), error))
+            }
             tags => Ok(tags.unwrap_or_default()),
         }
     }
@@ -111,21 +136,29 @@ impl Draft {
         notes
     }
 
-    /// Whether packets come without the VLAN tags that they had on the wire, as far as is known.
+    /// Whether packets may come without the VLAN tags that they had on the wire, as far as is known.
     fn strips_tags(&self) -> bool {
-        self.device.inspected.offloads.rx_vlan == Some(true)
+        // What a veth has beside packets is the choice of the sender, its other end (veth_xmit).
+        self.is_veth() || self.device.inspected.offloads.rx_vlan == Some(true)
     }
 
     fn lost_tags(&self, mode: &str) -> String {
-        let name = &self.device.name;
-        let (driver, fix) = match self.device.hardware.as_deref() {
-            // The other end leaves them beside the packet (veth_xmit).
-            Some("veth") => ("veth", "`ethtool -K` at its other end, with txvlan off,".to_owned()),
-            driver => (driver.unwrap_or("the driver"), format!("`ethtool -K {name} rxvlan off`")),
-        };
+        let (driver, fix) = (self.driver(), self.leaves_tags_in());
         format!(
             "VLAN tags that {driver} keeps beside a packet are lost in {mode} mode: {fix} leaves them in it"
         )
+    }
+
+    /// What keeps tags in packets.
+    fn leaves_tags_in(&self) -> String {
+        match self.is_veth() {
+            true => "`ethtool -K` at its other end, with txvlan off,".to_owned(),
+            false => format!("`ethtool -K {} rxvlan off`", self.device.name),
+        }
+    }
+
+    fn is_veth(&self) -> bool {
+        self.device.hardware.as_deref() == Some("veth")
     }
 
     fn tells_none(&self, mode: Mode) -> String {

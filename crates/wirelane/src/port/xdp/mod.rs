@@ -32,7 +32,7 @@
 //! | `need_wakeup=on\|off` | wake the kernel up only if it asks for it |
 //! | `tx_budget=N` | packets per call that sends in copy mode (Linux 6.17) |
 //! | `headroom=N` | bytes before received packets, beside the kernel's 256 |
-//! | `tags=auto\|on\|off` | put VLAN tags back that the driver takes out of packets (Linux 6.8); `auto`: where it does so and tells |
+//! | `tags=auto\|on\|off` | put VLAN tags back that the driver takes out of packets (Linux 6.8); `auto`: where it does so and tells, and where not, a note, or an error with [`OpenOptions::intact`](super::OpenOptions::intact) |
 //! | `rx_hash=off\|auto\|on` | ask the driver for the hash of each received packet, for [`Frame::rx_hash`](crate::Frame::rx_hash) (Linux 6.3); `auto`: where it tells |
 //! | `rx_timestamps=off\|auto\|on` | ask the driver when the hardware received each packet, for [`Frame::hardware_timestamp`](crate::Frame::hardware_timestamp) (Linux 6.3); `auto`: where it tells. Many drivers stamp nothing before `hwstamp_ctl -i IF -r 1` has told them to |
 //! | `checksum=auto\|on\|off` | leave checksums of packets to send to the kernel, and that to the device (Linux 6.11); `auto`: in zero copy, where the device completes them |
