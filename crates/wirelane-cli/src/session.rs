@@ -253,7 +253,7 @@ impl Signals {
     }
 
     /// Set once one of them has come.
-    pub(crate) fn flag(&self) -> &AtomicBool {
+    pub(crate) fn flag(&self) -> &Arc<AtomicBool> {
         &self.0
     }
 

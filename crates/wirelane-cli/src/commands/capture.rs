@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -88,7 +89,8 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     let config = config(args)?;
     let signals = Signals::register()?;
     let mut privileges = Privileges::new(&args.session)?;
-    let port = port::open(&spec, &open_options(args)?)?;
+    let interrupt = Some(Arc::clone(signals.flag()));
+    let port = port::open(&spec, &OpenOptions { interrupt, ..open_options(args)? })?;
     privileges.give_away()?;
     let capture = Capture::start(port, &config).map_err(|error| privileges.explain(error))?;
     let started = Instant::now();

@@ -91,7 +91,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
     let signals = Signals::register()?;
     let mut privileges = Privileges::new(&args.session)?;
     let placement = args.session.placement()?;
-    let ports = plan.open(args, &placement, &mut privileges)?;
+    let ports = plan.open(args, &placement, &mut privileges, &signals)?;
     let config = ForwardConfig {
         one_way: plan.one_way,
         swap: args.swap,
@@ -216,6 +216,7 @@ impl Plan {
         args: &ForwardArgs,
         placement: &Placement,
         privileges: &mut Privileges,
+        signals: &Signals,
     ) -> Result<Vec<Box<dyn Port>>> {
         let ring_bytes = args.ring.map(usize::try_from).transpose();
         let ring_bytes =
@@ -236,6 +237,7 @@ impl Plan {
                 // It is on its way already.
                 outgoing: false,
                 intact: true,
+                interrupt: Some(Arc::clone(signals.flag())),
                 promiscuous: receive && self.specs.len() > 1,
                 ring_bytes,
                 latency: Some(LATENCY),

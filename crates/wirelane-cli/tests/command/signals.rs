@@ -70,6 +70,66 @@ fn a_second_interrupt_ends_it_at_once() {
     assert_eq!((ended.stdout, ended.stderr), (String::new(), String::new()));
 }
 
+/// A pipe may be silent for ever; the first signal is enough, before it has said what it is and after packets.
+#[test]
+fn an_interrupt_ends_waiting_for_a_silent_pipe() {
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("x.pcapng");
+    let ended = output(wirelane(["capture", "-q", "sim:2?count=300", "-w"]).arg(&file));
+    assert!(ended.status.success(), "{}", ended.stderr);
+    for port in ["file:-", "file:FIFO"] {
+        for bytes in [Vec::new(), std::fs::read(&file).unwrap()] {
+            let fifo = directory.path().join("fifo");
+            process::run(Command::new("mkfifo").arg(&fifo));
+            let port = port.replace("FIFO", fifo.to_str().unwrap());
+            let mut command = Command::new("sh");
+            let input = if port == "file:-" { "< \"$2\"" } else { "" };
+            let script = format!("exec \"$0\" capture -q --json \"$1\" {input}");
+            command.args(["-c", &script, WIRELANE, &port]).arg(&fifo);
+            let hold = || OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
+            // With a pipe that somebody has open, and once with one that nobody has.
+            let writer = (port == "file:-" || !bytes.is_empty()).then(hold);
+            let mut capture = Running { child: ChildGuard::spawn(&mut command) };
+            if let Some(mut writer) = writer.as_ref() {
+                std::io::Write::write_all(&mut writer, &bytes).unwrap();
+            }
+            if bytes.is_empty() {
+                // Until it has a handler: before, the signal would end it in any case.
+                let catches = |child: &ChildGuard| {
+                    let path = format!("/proc/{}/status", child.id());
+                    let status = std::fs::read_to_string(path).unwrap_or_default();
+                    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t"));
+                    let caught = caught.and_then(|mask| u64::from_str_radix(mask, 16).ok());
+                    caught.is_some_and(|mask| mask & 1 << (Signal::HUP.as_raw() - 1) != 0)
+                };
+                capture.child.wait_until(PATIENCE, catches);
+                std::thread::sleep(Duration::from_millis(200));
+            } else {
+                capture.wait_until_ready();
+                let pid = capture.child.id().to_string();
+                // The last ones wait for more of their batch.
+                let has_most = |_: &ChildGuard| {
+                    let said = output(&mut wirelane(["stats", "--json", &pid])).stdout;
+                    let said: Value = serde_json::from_str(&said).unwrap();
+                    said["totals"]["delivered"].as_u64() >= Some(256)
+                };
+                capture.child.wait_until(PATIENCE, has_most);
+            }
+            assert!(capture.child.is_running(), "it waits for more");
+            capture.child.interrupt();
+            let ended = capture.child.wait(PATIENCE);
+            if bytes.is_empty() {
+                assert_refused(&ended, 1, &["stopped while it was silent"]);
+            } else {
+                let summary = summary(&ended);
+                assert_eq!(summary["totals"]["delivered"], 300, "{port}");
+                assert_eq!(summary["errors"], serde_json::json!([]), "{port}");
+            }
+            std::fs::remove_file(&fifo).unwrap();
+        }
+    }
+}
+
 #[test]
 fn after_a_kill_what_was_flushed_is_readable() {
     let directory = tempdir().unwrap();

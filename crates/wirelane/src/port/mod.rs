@@ -30,6 +30,7 @@ pub mod xdp;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -81,6 +82,8 @@ pub struct OpenOptions {
     /// Leave to the host what keeps it reachable, whatever [`OpenOptions::take`] says: ARP, neighbour
     /// discovery, SSH, DNS and DHCP. See [`xdp::management`].
     pub keep_management: bool,
+    /// Once it is true, opening no longer waits for anything: `file:-` does until standard input says what it is.
+    pub interrupt: Option<Arc<AtomicBool>>,
     /// Received packets go on elsewhere: a port through which they would come changed, such as without their VLAN tags,
     /// is refused unless its spec says that this is wanted (`tags=off`). Otherwise it opens, with a note.
     pub intact: bool,
@@ -130,6 +133,7 @@ impl Default for OpenOptions {
             memory: None,
             take: Take::Undecided,
             keep_management: false,
+            interrupt: None,
             intact: false,
             offload: SinkGso::default(),
             prepare_offload: false,

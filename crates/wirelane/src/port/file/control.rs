@@ -1,10 +1,11 @@
 //! What any thread may ask of a file being read: start, stop and masks.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use wirelane_os::clock;
 
+use super::pipe::Stop;
 use crate::error::{Error, Result};
 use crate::mask::{MAX_QUEUES, QueueMask, QueueSet};
 use crate::port::Control;
@@ -21,18 +22,23 @@ pub(super) struct Switch {
     generation: AtomicU64,
     /// Monotonic clock at the start; 0 before it.
     started: AtomicU64,
-    stopped: AtomicBool,
+    stop: Stop,
 }
 
 impl Switch {
-    pub(super) fn new(spec: String, queues: [QueueSet; 2], mask: QueueMask) -> Result<Self> {
+    pub(super) fn new(
+        spec: String,
+        queues: [QueueSet; 2],
+        mask: QueueMask,
+        stop: Stop,
+    ) -> Result<Self> {
         let switch = Self {
             spec,
             queues,
             mask: Mutex::new(QueueMask::NONE),
             generation: AtomicU64::new(0),
             started: AtomicU64::new(0),
-            stopped: AtomicBool::new(false),
+            stop,
         };
         switch.set_mask(mask)?;
         Ok(switch)
@@ -49,9 +55,14 @@ impl Switch {
         Some(self.started.load(Ordering::Relaxed)).filter(|time| *time > 0)
     }
 
+    /// Ends waiting for what is read.
+    pub(super) fn end(&self) -> &Stop {
+        &self.stop
+    }
+
     #[inline]
     pub(super) fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
+        self.stop.is_asked()
     }
 
     /// A number that changes with the mask.
@@ -86,6 +97,6 @@ impl Control for Switch {
     }
 
     fn stop(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
+        self.stop.ask();
     }
 }

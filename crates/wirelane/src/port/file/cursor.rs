@@ -7,6 +7,7 @@ use wirelane_os::clock;
 
 use super::control::Switch;
 use super::origin::Origins;
+use super::pipe;
 use crate::capture::{CaptureError, CaptureReader};
 use crate::error::{Error, Result};
 use crate::mask::Class;
@@ -217,8 +218,13 @@ impl Cursor {
     fn turn(&mut self, damage: Option<CaptureError>) -> Option<()> {
         let first = self.first_of_round.take().filter(|_| self.replay.again > 0);
         let reader = match (damage, first) {
+            // It waited for bytes that nobody wants any more.
+            (Some(_), _) if self.switch.is_stopped() => {
+                self.end();
+                return None;
+            }
             (Some(damage), _) => Err(damage),
-            (None, Some(_)) => CaptureReader::open(&self.replay.path),
+            (None, Some(_)) => pipe::open(&self.replay.path, self.switch.end()),
             (None, None) => {
                 self.end();
                 return None;

@@ -17,7 +17,7 @@
 //! those is cut, its wire length kept, and [`Port::late_notes`] says how many were. Of a damaged
 //! file everything before the damage is delivered, then [`Rx::readiness`] returns the error once,
 //! then [`Readiness::End`](super::Readiness::End).
-//! `file:-` is standard input or output; receiving from a pipe waits for the pipe.
+//! `file:-` is standard input or output; receiving from a pipe waits for the pipe, until it is stopped.
 //!
 //! Opened for transmitting, what is sent is written into a new file, whose suffix decides format
 //! and compression. There is one TX queue, because the packets of a file follow each other; a
@@ -28,6 +28,7 @@
 mod control;
 mod cursor;
 mod origin;
+mod pipe;
 mod sink;
 mod source;
 
@@ -38,10 +39,11 @@ use wirelane_os::clock;
 use self::control::Switch;
 use self::cursor::{Cursor, Replay};
 use self::origin::Origins;
+use self::pipe::Stop;
 use self::sink::Sink;
 use self::source::Source;
 use super::{Census, Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
-use crate::capture::{self, CaptureReader, CaptureWriter, LINK_TYPE_ETHERNET, WriterOptions};
+use crate::capture::{self, CaptureWriter, LINK_TYPE_ETHERNET, WriterOptions};
 use crate::error::{Error, Result};
 use crate::mask::Class;
 use crate::pool::{Pool, PoolConfig, PoolGauge};
@@ -99,11 +101,13 @@ impl FilePort {
 
     fn read(spec: &Spec, options: &OpenOptions) -> Result<Self> {
         let replay = Replay::new(spec)?;
-        let reader = CaptureReader::open(&spec.name)?;
+        let stop = Stop::new(options.interrupt.as_ref());
+        let reader = pipe::open(&spec.name, &stop)?;
+        stop.opened();
         let mut origins = Origins::default();
         origins.extend(reader.interfaces(), reader.name())?;
         let queues = [Class::Rx, Class::Tx].map(|class| origins.queues(class));
-        let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone())?);
+        let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone(), stop)?);
         let progress = Arc::new(Progress::default());
         let mut info = info(spec, options);
         info.queues =
@@ -133,7 +137,8 @@ impl FilePort {
         };
         let writer = CaptureWriter::create(&spec.name, &[source], writer, clock::realtime_ns())?;
         let queues = [Class::Rx, Class::Tx].map(|_| [0].into_iter().collect());
-        let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone())?);
+        let switch =
+            Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone(), Stop::default())?);
         let pool = pool(options)?;
         let frames = pool.gauge();
         let counters = Arc::new(TxCounters::new(0));
