@@ -7,8 +7,8 @@
 //!                                                           └─ refused: counted
 //! ```
 //!
-//! Segments are written into frames of the sink's own memory, so that the copy out of the long frame is
-//! the only one. When the sink is full the cut stands still where it is, and goes on with the next
+//! Segments are written into the slots of a ring, or else into frames of the sink's own memory, so that the copy
+//! out of the long frame is the only one. When the sink is full the cut stands still where it is, and goes on with the next
 //! call: order stays, nothing is lost and nothing comes out twice.
 
 use std::sync::Arc;
@@ -24,7 +24,9 @@ use crate::stats::TxCounters;
 
 /// Puts `segmenter` in front of `tx`.
 pub fn tx(tx: Tx, segmenter: Segmenter, switches: Arc<Switches>) -> Tx {
-    tx.wrap(|inner, counters| GsoTx {
+    tx.wrap(|mut inner, counters| GsoTx {
+        // What is left to do to a segment, only a frame can say.
+        has_slots: !segmenter.sink().checksum && inner.place(&mut |_| None).is_some(),
         inner,
         counters,
         short: segmenter.sink().mtu.saturating_add(ETHERNET),
@@ -45,6 +47,8 @@ const ETHERNET: usize = 14;
 
 struct GsoTx {
     inner: Box<dyn Transmit>,
+    /// It has memory that can be written to without a frame.
+    has_slots: bool,
     counters: Arc<TxCounters>,
     segmenter: Segmenter,
     switches: Arc<Switches>,
@@ -79,6 +83,9 @@ impl GsoTx {
     /// Cuts the current frame as far as there is room; returns how many segments came out.
     fn cut(&mut self) -> usize {
         let Some((frame, cursor)) = &mut self.current else { return 0 };
+        if self.has_slots {
+            return if self.ready.is_empty() { self.cut_into_slots() } else { 0 };
+        }
         let wanted = cursor.remaining().min(self.ready.room());
         let before = self.ready.len();
         self.inner.allocate(&mut self.empty, wanted);
@@ -109,6 +116,30 @@ impl GsoTx {
             self.current = None;
         }
         self.ready.len() - before
+    }
+
+    /// As [`GsoTx::cut`], behind all that is ready.
+    fn cut_into_slots(&mut self) -> usize {
+        let Some((frame, cursor)) = &mut self.current else { return 0 };
+        let (segmenter, mut failed) = (&mut self.segmenter, false);
+        let placed = self.inner.place(&mut |room| {
+            if cursor.is_done() {
+                return None;
+            }
+            let Ok(segment) = cursor.copy(frame.data(), room) else {
+                failed = true;
+                return None;
+            };
+            segmenter.sent(cursor, &segment);
+            Some(segment.len())
+        });
+        if failed {
+            self.counters.errors.add(1);
+        }
+        if failed || cursor.is_done() {
+            self.current = None;
+        }
+        placed.unwrap_or(0)
     }
 
     /// Lets the segmenter know of another longest frame.

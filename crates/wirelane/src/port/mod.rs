@@ -372,6 +372,14 @@ pub trait Transmit: Send {
     /// Frames of another port's memory are copied.
     fn transmit(&mut self, batch: &mut Batch) -> usize;
 
+    /// Lets `write` put packets straight into memory that is sent from, one per call and behind all that was
+    /// taken before, until there is no room or it says `None`; otherwise it says how many bytes they have.
+    /// Returns how many there were, `None` if the port has no memory of that kind. Their checksums are complete.
+    fn place(&mut self, write: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> Option<usize> {
+        let _ = write;
+        None
+    }
+
     /// Adds up to `n` empty frames of the port's own memory to `batch`, which can be transmitted
     /// without a copy; returns how many.
     fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize;

@@ -12,6 +12,11 @@
 //! as frames themselves, because the kernel takes them in ring order only, and one frame that a
 //! program keeps would hold up all others.
 //!
+//! A veth pair takes no pages of a ring: what lies in them is copied into pages of its own (`skb_orphan_frags` in
+//! `____dev_forward_skb`), one page allocated and freed per packet. There the ring has a `virtio_net_hdr` in front
+//! of each packet (PACKET_VNET_HDR), which calls all of the packet a header: the kernel copies headers into
+//! the buffer that it allocates in any case (`tpacket_snd`, since Linux 4.6), and there is no page to be copied.
+//!
 //! With `vnet=on` a frame that is to be cut goes to the kernel as it is, by a call and a socket of its own and
 //! behind what is in the ring: the kernel cuts it just before the driver, or the device does. One call for
 //! 64 KB costs less than to cut and send 44 packets. A checksum that is left to do is completed in the slot.
@@ -29,7 +34,7 @@ use rustix::io::Errno;
 use wirelane_os::mmap::{Mapping, page_size};
 use wirelane_os::packet::{
     PacketSocket, TP_STATUS_AVAILABLE, TP_STATUS_SEND_REQUEST, TP_STATUS_SENDING,
-    TP_STATUS_WRONG_FORMAT, Tpacket2Hdr, TxRingRequest, Version,
+    TP_STATUS_WRONG_FORMAT, Tpacket2Hdr, TxRingRequest, Version, VirtioNetHdr,
 };
 
 use super::device::Device;
@@ -44,10 +49,14 @@ use crate::stats::TxCounters;
 /// More than `net.core.netdev_max_backlog` (1000) and veth's queue (256) hold.
 const SLOTS: u32 = 2048;
 const BLOCK: usize = 256 << 10;
+/// Drivers that copy what lies in pages of others.
+const COPYING: [&str; 1] = ["veth"];
+/// As much of a packet is a header for them. More in one piece is hard for the kernel to find.
+const COPIED: usize = 16 << 10;
 /// Frames for programs that make packets, and room for headers in front of them.
 const FRAMES: u32 = 1024;
 const HEADROOM: u32 = 128;
-/// Where a packet starts in its slot.
+/// Where a packet, or its `virtio_net_hdr`, starts in its slot.
 const DATA: usize = Version::V2.tx_data_offset();
 /// The longest frame to be cut, after its Ethernet header and tags.
 pub(super) const LONGEST: usize = 65_535;
@@ -69,6 +78,8 @@ pub(super) struct Transmitter {
     failure: Option<std::io::Error>,
     memory: Mapping,
     request: TxRingRequest,
+    /// Bytes of the `virtio_net_hdr` in front of each packet; 0 without one.
+    vnet_header: usize,
     slots: u32,
     /// The slot to fill next, and how many before it are not reclaimed.
     next: u32,
@@ -125,7 +136,12 @@ impl Transmitter {
     ) -> Result<Self> {
         let limits = Limits::of(device);
         let os = |error| Error::os(device.name.as_str(), error);
-        let frame_size = (DATA + limits.most + VLAN_TAG).next_multiple_of(64);
+        let copied = device.hardware.as_deref().is_some_and(|driver| COPYING.contains(&driver));
+        let vnet_header = match copied && socket.set_vnet_hdr(true).is_ok() {
+            true => size_of::<VirtioNetHdr>(),
+            false => 0,
+        };
+        let frame_size = (DATA + vnet_header + limits.most + VLAN_TAG).next_multiple_of(64);
         let block = BLOCK.max(frame_size).next_multiple_of(page_size());
         let per_block = (block / frame_size).max(1);
         let request = TxRingRequest {
@@ -170,6 +186,7 @@ impl Transmitter {
             failure: None,
             memory,
             request,
+            vnet_header,
             slots,
             next: 0,
             used: 0,
@@ -208,19 +225,36 @@ impl Transmitter {
     /// Copies a packet into the next slot, which is free, and completes its checksum at `place` there.
     #[inline]
     fn put(&mut self, packet: &[u8], place: Option<PartialChecksum>) {
-        let start = self.slot(self.next);
-        // SAFETY: the slot is ours (it is not counted in `used`) and longer than the longest
-        // packet that `Limits` lets through.
-        unsafe {
-            let header = start.cast::<Tpacket2Hdr>().as_ptr();
-            (*header).len = packet.len() as u32;
-            std::ptr::copy_nonoverlapping(packet.as_ptr(), start.add(DATA).as_ptr(), packet.len());
-        }
+        // The room is longer than the longest packet that `Limits` lets through.
+        let Some(copy) = self.room().get_mut(..packet.len()) else { return };
+        copy.copy_from_slice(packet);
         if let Some(place) = place {
-            // SAFETY: the bytes that were just written, of a slot that is ours.
-            let copy =
-                unsafe { std::slice::from_raw_parts_mut(start.add(DATA).as_ptr(), packet.len()) };
             complete(copy, place);
+        }
+        self.commit(packet.len());
+    }
+
+    /// Where the packet of the next slot goes, which is free.
+    #[inline(always)]
+    fn room(&mut self) -> &mut [u8] {
+        let before = DATA + self.vnet_header;
+        let length = self.request.frame_size as usize - before;
+        // SAFETY: the slot is ours (it is not counted in `used`), mapped and of that size.
+        unsafe { std::slice::from_raw_parts_mut(self.slot(self.next).add(before).as_ptr(), length) }
+    }
+
+    /// Lets the kernel send the next slot, whose packet of `length` bytes is in its place.
+    #[inline]
+    fn commit(&mut self, length: usize) {
+        let start = self.slot(self.next);
+        // SAFETY: the slot is ours until its status says otherwise; both headers lie in front of the packet.
+        unsafe {
+            (*start.cast::<Tpacket2Hdr>().as_ptr()).len = (self.vnet_header + length) as u32;
+            if self.vnet_header > 0 {
+                let hdr_len = length.min(COPIED) as u16;
+                let header = VirtioNetHdr { hdr_len, ..VirtioNetHdr::default() };
+                start.add(DATA).cast::<VirtioNetHdr>().write_unaligned(header);
+            }
         }
         self.status(self.next).store(TP_STATUS_SEND_REQUEST, Ordering::Release);
         self.next = if self.next + 1 == self.slots { 0 } else { self.next + 1 };
@@ -243,6 +277,7 @@ impl Transmitter {
             self.used -= 1;
         }
         if packets > 0 {
+            bytes -= packets * self.vnet_header as u64;
             self.counters.packets.add(packets);
             self.counters.bytes.add(bytes);
         }
@@ -369,6 +404,26 @@ impl Transmit for Transmitter {
         batch.release_first(taken);
         self.pending.store(self.used, Ordering::Relaxed);
         taken
+    }
+
+    fn place(&mut self, write: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> Option<usize> {
+        if self.used == self.slots {
+            self.reclaim();
+        }
+        let mut placed = 0;
+        while self.used < self.slots
+            && let Some(length) = write(self.room())
+        {
+            placed += 1;
+            let limits = self.limits;
+            if self.room().get(..length).is_some_and(|packet| limits.allow(packet)) {
+                self.commit(length);
+            } else {
+                self.counters.errors.add(1);
+            }
+        }
+        self.pending.store(self.used, Ordering::Relaxed);
+        Some(placed)
     }
 
     fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize {
