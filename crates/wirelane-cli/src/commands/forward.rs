@@ -207,6 +207,12 @@ impl Plan {
         said.or(args.gso)
     }
 
+    /// Whether what leaves through the port at `position` is cut.
+    fn cuts(&self, args: &ForwardArgs, position: usize) -> bool {
+        let said = self.specs.get(position).and_then(|spec| spec.offloads.gso);
+        said.or(args.gso).is_some_and(|cut| cut != Protocols::NONE)
+    }
+
     /// Opens the ports, and gives privileges away before a file is created.
     ///
     /// # Errors
@@ -243,6 +249,7 @@ impl Plan {
                 latency: Some(LATENCY),
                 placement: placement.clone(),
                 offload: SinkGso::leaving(cut_later.unwrap_or_default()),
+                cuts: transmit && self.cuts(args, position),
                 prepare_offload: cut_later.is_some(),
                 heeds_offloads: true,
                 ..OpenOptions::default()

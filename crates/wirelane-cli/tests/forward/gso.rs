@@ -20,6 +20,13 @@ fn cut(summary: &Value, class: &str, key: &str) -> u64 {
     of_class(summary, "gso", class, key)
 }
 
+/// What was not cut for a reason, over all queues.
+fn bypassed(summary: &Value, reason: &str) -> u64 {
+    let queues = summary["gso"].as_array().unwrap().iter();
+    let rows = queues.flat_map(|queue| queue["bypassed"].as_array().unwrap());
+    rows.filter(|row| row["reason"] == reason).map(|row| number(&row["frames"])).sum()
+}
+
 #[test]
 fn privileged_tcp_is_cut_and_comes_whole() {
     if !privileged::require() {
@@ -85,15 +92,41 @@ fn privileged_frames_handed_on_are_cut_by_the_kernel_and_come_whole() {
     };
     let (packets, bytes) = (arrived("rx_packets"), arrived("rx_bytes"));
     let summary = summary_of(child);
-    let bypassed = summary["gso"].as_array().unwrap().iter();
-    let bypassed = bypassed.flat_map(|queue| queue["bypassed"].as_array().unwrap());
-    let handed_on = bypassed.filter(|row| row["reason"] == "sink_segments");
-    let handed_on: u64 = handed_on.map(|row| number(&row["frames"])).sum();
-    assert!(handed_on > 0, "{summary}");
+    assert!(bypassed(&summary, "sink_segments") > 0, "{summary}");
     assert_eq!(of_port(&summary, "tx", 1, "errors"), 0, "{summary}");
     // The wire has packets of its own size: no fewer than the content takes.
     assert!(bytes >= 2 * BYTES as u64 && packets >= bytes / 1514, "{packets} of {bytes} bytes");
     assert!(of_port(&summary, "tx", 1, "packets") < packets, "{packets}: {summary}");
+}
+
+/// What a device cuts itself is left to it unless the user wants otherwise, and the output says so.
+#[test]
+fn privileged_frames_are_left_to_a_device_that_cuts() {
+    if !privileged::require() {
+        return;
+    }
+    for (spec, features, is_left) in [
+        ("packet:IF", ["tx", "on", "tso", "on"], true),
+        ("packet:IF?vnet=off", ["tx", "on", "tso", "on"], false),
+        ("packet:IF", ["tx", "off", "tso", "off"], false),
+    ] {
+        let wire = Wire::new();
+        let interface = wire.pair.a.interface.clone();
+        wire.pair.a.ethtool(&[&["-K", &interface][..], &features].concat());
+        let child = wire.forward(&["--gso"], "tap:wl-tap", spec);
+        for address in RIGHT {
+            Wire::transfer(&wire.left, &wire.right, address, &content(BYTES));
+        }
+        let summary = summary_of(child);
+        let left = bypassed(&summary, "sink_segments");
+        let here = cut(&summary, "tcp4", "super_frames") + cut(&summary, "tcp6", "super_frames");
+        assert_eq!((left > 0, here > 0), (is_left, !is_left), "{spec} {features:?}: {summary}");
+        let ports = summary["ports"].as_array().unwrap().iter();
+        let mut notes = ports.flat_map(|port| port["notes"].as_array().unwrap());
+        let is_told = notes.any(|note| note.as_str().unwrap().contains("are left to"));
+        assert_eq!(is_told, is_left, "{spec} {features:?}: {summary}");
+        assert_eq!(of_port(&summary, "tx", 1, "errors"), 0, "{summary}");
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod disciplines;
 mod files;
 mod gro;
 mod gso;
+mod iperf;
 mod sim;
 mod wire;
 

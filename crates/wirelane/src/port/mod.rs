@@ -91,6 +91,9 @@ pub struct OpenOptions {
     /// a port whose sender can leave that to us (`tap:`) asks it to. With any of them, checksums may be
     /// left to do as well: see [`Frame::offload`](crate::Frame::offload).
     pub offload: SinkGso,
+    /// The program cuts what is too long for the port before it transmits it. A port whose device cuts frames itself
+    /// then leaves them to it, and its [`Port::sink`] says which.
+    pub cuts: bool,
     /// Keep room for such frames even if none can come now: [`Control::set_offload`] may ask for them.
     pub prepare_offload: bool,
     /// The program heeds what the spec says of cutting and merging ([`Spec::offloads`]). A spec that says
@@ -136,6 +139,7 @@ impl Default for OpenOptions {
             interrupt: None,
             intact: false,
             offload: SinkGso::default(),
+            cuts: false,
             prepare_offload: false,
             heeds_offloads: false,
         }

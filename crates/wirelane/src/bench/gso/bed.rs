@@ -10,8 +10,8 @@
 //! |---|---|---|
 //! | `kernel` | nobody: the veth takes frames of up to 64 KB as hardware with TSO does, and Wirelane has no part in it | the kernel's stack |
 //! | `wirelane` | `forward --gso`, behind the TAP device, which takes frames of up to 64 KB | `forward --gso`; the TAP device's MTU is above a datagram |
-//! | `device` | nobody: Wirelane hands frames on (`packet:IF?vnet=on`), and the veth takes them as above | |
-//! | `partial` | the kernel's software, behind the same port, where the veth takes no long frames | |
+//! | `device` | nobody: `packet:IF` leaves frames to the device (`vnet=auto`), and the veth takes them as above | |
+//! | `partial` | the kernel's software, behind the port, where the veth takes no long frames (`vnet=on`) | |
 //! | `none` | the kernel's own GSO, just before the TAP device | the kernel's stack |
 //! | `stack` | TCP itself, which makes every segment on its own, as FreeBSD without TSO and GSO: source 003's "none" | |
 //!
@@ -191,7 +191,12 @@ impl Trial<'_> {
         let (cuts, merges) = (is_ours && !self.case.inbound, is_ours && self.case.inbound);
         let whole_datagrams = cuts && self.case.protocol == Protocol::Udp;
         let mtu = if whole_datagrams { TAP_MTU } else { 1500 };
-        let query = if is_handed_on { "?vnet=on" } else { "" };
+        let query = match self.case.offloading {
+            Offloading::Partial => "?vnet=on",
+            Offloading::Device => "?vnet=auto",
+            _ if self.port == "packet" => "?vnet=off",
+            _ => "",
+        };
         let specs = [
             format!("tap:{TAP}?mtu={mtu}"),
             format!("{}:{}{query}", self.port, lab.near.interface()),
@@ -205,6 +210,7 @@ impl Trial<'_> {
             latency: Some(Duration::from_millis(1)),
             placement: placement.clone(),
             take: Take::All,
+            cuts,
             offload: if cuts {
                 SinkGso { tcp4: true, tcp6: true, udp: true, udp_fragment: false }
             } else {

@@ -40,7 +40,18 @@ pub(super) struct Config {
     /// Transmit past the queueing discipline.
     pub(super) bypass: bool,
     /// Hand frames that are to be cut to the kernel.
-    pub(super) vnet: bool,
+    pub(super) vnet: Vnet,
+}
+
+/// Which frames that are to be cut go to the kernel as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Vnet {
+    /// Those that the device cuts itself, if there may be any at all.
+    Auto,
+    /// All that the kernel can cut.
+    On,
+    /// None.
+    Off,
 }
 
 impl Config {
@@ -65,7 +76,10 @@ impl Config {
             _ => None,
         };
         let bypass = options.value("bypass", false, "on or off", switch)?;
-        let vnet = options.value("vnet", false, "on or off", switch)?;
+        let vnet = options.value("vnet", Vnet::Auto, "auto, on or off", |text| match text {
+            "auto" => Some(Vnet::Auto),
+            _ => switch(text).map(|on| if on { Vnet::On } else { Vnet::Off }),
+        })?;
         options.finish()?;
         if let (Some(ring), Some(block)) = (ring, block)
             && block > ring / FEWEST_BLOCKS
@@ -139,10 +153,15 @@ mod tests {
             block: Some(256 << 10),
             retire: Duration::from_millis(5),
             bypass: true,
-            vnet: true,
+            vnet: Vnet::On,
         };
         assert_eq!(config, expected);
         assert_eq!(config.shape(9), (256 << 10, 244));
+        for (query, expected) in
+            [("", Vnet::Auto), ("?vnet=auto", Vnet::Auto), ("?vnet=off", Vnet::Off)]
+        {
+            assert_eq!(parse(&format!("packet:a{query}")).unwrap().vnet, expected);
+        }
     }
 
     #[test]

@@ -4,6 +4,8 @@ use crate::error::{Error, Result};
 use crate::inspect::{self, InterfaceQueues, QueueMapping};
 use crate::mask::{Class, MAX_QUEUES, QueueMask, QueueSet};
 use crate::port::Spec;
+use crate::segment::SinkGso;
+use wirelane_os::ethtool::Ethtool;
 use wirelane_os::{affinity, iface};
 
 /// What is known of the interface.
@@ -64,6 +66,20 @@ impl Device {
 
     pub(in crate::port) fn is_ethernet(&self) -> bool {
         self.link_type == ETHERNET
+    }
+
+    /// Which frames it cuts itself, now. What it stops to cut later the kernel cuts in software.
+    pub(in crate::port) fn segments(&self) -> SinkGso {
+        let features = Ethtool::open(&self.name).and_then(|ethtool| ethtool.features());
+        // A device that does not tell cuts nothing, as far as anybody knows.
+        let features = features.ok().flatten().unwrap_or_default();
+        let has = |name| features.get(name).copied().unwrap_or(false);
+        SinkGso {
+            tcp4: has("tx-tcp-segmentation"),
+            tcp6: has("tx-tcp6-segmentation"),
+            udp: has("tx-udp-segmentation"),
+            udp_fragment: false,
+        }
     }
 
     /// Whether the generic XDP hook takes queue `q + 1` of it for queue `q`: the driver does not mark packets

@@ -19,7 +19,9 @@
 //!
 //! Options of the spec: `ring=SIZE` and `block=SIZE` (bytes per ring and block), `retire=TIME` (after
 //! which a block that is not full is handed over), `bypass=on|off` (transmit past the queueing
-//! discipline), `vnet=on|off` (hand frames that are to be cut to the kernel, see `tx`).
+//! discipline), `vnet=auto|on|off` (which frames that are to be cut go to the kernel as they are, see `tx`:
+//! those that the device cuts itself, if the program cuts what is left ([`OpenOptions::cuts`]); all that the kernel
+//! can cut; or none).
 //!
 //! Reading order: `program` (who gets which packet), `ring` (the memory), `rx` (the walk), `pace` (when
 //! to wake), `control` (masks and stop), `tx`.
@@ -42,7 +44,7 @@ use std::thread::{self, ScopedJoinHandle};
 use rustix::io::Errno;
 use wirelane_os::packet::{PacketSocket, RingRequest};
 
-use self::config::Config;
+use self::config::{Config, Vnet};
 use self::control::Handle;
 use self::device::Device;
 use self::program::Selection;
@@ -64,7 +66,8 @@ pub struct PacketPort {
     gauges: Vec<TxGauge>,
     counters: Vec<Arc<RxCounters>>,
     bypass: bool,
-    vnet: bool,
+    /// What is handed on to be cut.
+    handed_on: SinkGso,
 }
 
 /// What one receiving socket is bound to, read back: source 002's question to the kernel.
@@ -106,18 +109,29 @@ impl PacketPort {
             Vec::new()
         };
         let (mut tx, mut gauges) = (Vec::new(), Vec::new());
+        let handed_on = match config.vnet {
+            _ if !options.transmit => SinkGso::default(),
+            // Fragments the kernel makes behind all extension headers, against RFC 8200.
+            Vnet::On => SinkGso { tcp4: true, tcp6: true, udp: true, udp_fragment: false },
+            Vnet::Auto if options.cuts => device.segments(),
+            Vnet::Auto | Vnet::Off => SinkGso::default(),
+        };
+        let hands_on = handed_on != SinkGso::default();
+        if hands_on && config.vnet == Vnet::Auto {
+            notes.push(handing_on(&device.name, handed_on));
+        }
         if options.transmit {
             notes.extend(device.tx_notes(spec, config.bypass));
             let ends = side_by_side(&device.queues(spec, Class::Tx), |_, queue| {
                 let counters = Arc::new(TxCounters::new(*queue));
-                let handing_on = config.vnet.then(|| socket(&device)).transpose()?;
+                let handing_on = hands_on.then(|| socket(&device)).transpose()?;
                 let sockets = (socket(&device)?, handing_on);
                 let end = Transmitter::new(sockets, &device, config.bypass, Arc::clone(&counters))?;
                 Ok((end, counters))
             });
             for (end, counters) in ends? {
                 gauges.push(end.gauge());
-                tx.push(Tx::new(end, counters).takes_offloads(config.vnet));
+                tx.push(Tx::new(end, counters).takes_offloads(hands_on));
             }
         }
         let retire = u64::try_from(config.retire.as_nanos()).unwrap_or(u64::MAX);
@@ -151,8 +165,8 @@ impl PacketPort {
             Rx::new(Receiver::new(setup), Arc::clone(counters))
         };
         let rx: Vec<_> = handle.rings.iter().zip(&counters).map(receiver).collect();
-        let (bypass, vnet) = (config.bypass, config.vnet);
-        Ok(Self { info, handle: Arc::new(handle), rx, tx, gauges, counters, bypass, vnet })
+        let (handle, bypass) = (Arc::new(handle), config.bypass);
+        Ok(Self { info, handle, rx, tx, gauges, counters, bypass, handed_on })
     }
 
     /// As [`PacketPort::open`], after better ways have been tried in vain.
@@ -243,11 +257,10 @@ impl Port for PacketPort {
 
     fn sink(&self) -> Sink {
         let mtu = self.handle.device.mtu as usize;
-        if !self.vnet {
+        let gso = self.handed_on;
+        if gso == SinkGso::default() {
             return Sink { mtu, ..Sink::ethernet() };
         }
-        // Fragments the kernel makes behind all extension headers, against RFC 8200.
-        let gso = SinkGso { tcp4: true, tcp6: true, udp: true, udp_fragment: false };
         Sink { mtu, checksum: true, gso_max: Some(tx::LONGEST), gso }
     }
 
@@ -286,6 +299,16 @@ fn socket(device: &Device) -> Result<PacketSocket> {
             "packet sockets need CAP_NET_RAW: run as root or `setcap cap_net_raw+ep` the program",
         )
     })
+}
+
+/// What a user should know when the device cuts.
+fn handing_on(name: &str, SinkGso { tcp4, tcp6, udp, .. }: SinkGso) -> String {
+    let kinds = [(tcp4, "TCP over IPv4"), (tcp6, "TCP over IPv6"), (udp, "UDP")];
+    let kinds: Vec<_> = kinds.into_iter().filter_map(|(cut, kind)| cut.then_some(kind)).collect();
+    format!(
+        "long frames of {} are left to {name} to be cut; vnet=off cuts them before",
+        kinds.join(", ")
+    )
 }
 
 /// One per ring: all queues of the spec in both directions, and OTHER.

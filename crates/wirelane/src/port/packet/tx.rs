@@ -17,8 +17,8 @@
 //! of each packet (PACKET_VNET_HDR), which calls all of the packet a header: the kernel copies headers into
 //! the buffer that it allocates in any case (`tpacket_snd`, since Linux 4.6), and there is no page to be copied.
 //!
-//! With `vnet=on` a frame that is to be cut goes to the kernel as it is, by a call and a socket of its own and
-//! behind what is in the ring: the kernel cuts it just before the driver, or the device does. One call for
+//! A frame that the device cuts itself (with `vnet=on`, every one that is to be cut) goes to the kernel as it is, by a
+//! call and a socket of its own and behind what is in the ring: the kernel cuts it just before the driver, or the device does. One call for
 //! 64 KB costs less than to cut and send 44 packets. A checksum that is left to do is completed in the slot.
 //!
 //! A device that gives a packet's pages to a receiver on the same host (veth, loopback) reports it

@@ -1,0 +1,176 @@
+//! iperf3 in both directions between two stacks, while `wirelane offload` turns every switch of a running
+//! `wirelane forward --gso --gro` at random, and files pass beside it.
+//!
+//! In the usual tests it takes seconds. `WIRELANE_SOAK_MINUTES=10 cargo test --release -p wirelane-cli --test
+//! forward -- --ignored --nocapture soak_` takes as long as it says; `WIRELANE_SOAK_SEED` repeats the switching.
+//!
+//! `iperf3 --file` is no way to send a file: over the loopback interface, too, what iperf3 3.12 writes lacks the
+//! end and differs from what it read ("contents of the received file may not match", iperf3(1)). So files have
+//! sockets of their own, and of what iperf3 sends itself the receiving kernels check every packet.
+#![allow(clippy::print_stdout, reason = "figures for whoever runs it")]
+
+use std::env;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wirelane_testkit::oracle::Random;
+use wirelane_testkit::{privileged, tools};
+
+use super::wire::{LEFT, RIGHT, Wire, content, of_class, summary_of};
+use super::*;
+
+/// Seconds without a byte in one direction that are a stall. TCP that lost packets may be silent for some.
+const STALL: usize = 10;
+/// What iperf3 may need beyond the time that it is given.
+const SLACK: Duration = Duration::from_secs(60);
+
+/// A server in `right` that serves one client.
+fn server(wire: &Wire, port: u16) -> ChildGuard {
+    let mut command = wire.right.command("iperf3");
+    command.args(["-s", "-1", "--forceflush", "-p", &port.to_string()]);
+    let mut child = ChildGuard::spawn(&mut command);
+    child.wait_until(PATIENCE, |child| child.stdout().contains("Server listening"));
+    child
+}
+
+/// Both ways at the same time, from `left` to a server.
+fn client(wire: &Wire, address: &str, port: u16, time: Duration) -> ChildGuard {
+    let mut command = wire.left.command("iperf3");
+    let (port, seconds) = (port.to_string(), time.as_secs().to_string());
+    command.args(["-c", address, "-p", &port, "-t", &seconds, "--bidir", "-i", "1", "--json"]);
+    ChildGuard::spawn(&mut command)
+}
+
+/// Bytes that came each way according to a client, without a stall.
+#[track_caller]
+fn bytes_each_way(client: ChildGuard, time: Duration) -> [u64; 2] {
+    let ended = client.wait(time + SLACK);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}: {}", report["error"], ended.stderr);
+    ["", "_bidir_reverse"].map(|way| {
+        let seconds = report["intervals"].as_array().unwrap();
+        let bytes = |second: &Value| number(&second[format!("sum{way}")]["bytes"]);
+        let silent = seconds.iter().map(|second| bytes(second) == 0).collect::<Vec<_>>();
+        let longest = silent.split(|silent| !silent).map(<[bool]>::len).max();
+        assert!(longest < Some(STALL), "no byte for {longest:?} s: {}", report["intervals"]);
+        number(&report["end"][format!("sum_received{way}")]["bytes"])
+    })
+}
+
+/// A counter of TCP in a namespace, as `/proc/net/snmp` has it.
+#[track_caller]
+fn tcp_counter(ns: &Namespace, name: &str) -> u64 {
+    let text = ns.run("cat", ["/proc/net/snmp"]);
+    let mut lines = text.lines().filter(|line| line.starts_with("Tcp:"));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let position = names.split(' ').position(|known| known == name).unwrap();
+    values.split(' ').nth(position).unwrap().parse().unwrap()
+}
+
+/// Arguments of `wirelane offload` that turn a switch.
+fn turn(dice: &mut Random) -> [String; 4] {
+    let port = dice.below(2).to_string();
+    let (switch, value) = match dice.below(5) {
+        0 | 1 => ("--gso", ["off", "tcp", "udp", "on"][dice.below(4) as usize].to_owned()),
+        2 | 3 => ("--gro", ["off", "tcp", "udp", "on"][dice.below(4) as usize].to_owned()),
+        _ => ("--gso-max", (576 + dice.below(65_536 - 576)).to_string()),
+    };
+    ["--port".into(), port, switch.into(), value]
+}
+
+/// Bears down on a forwarder to `wire_spec` for so long.
+fn disturb(wire_spec: &str, time: Duration) {
+    let named = env::var("WIRELANE_SOAK_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = named.unwrap_or_else(|| u64::from(std::process::id()) << 20 | 1);
+    println!("{wire_spec}, {} s, seed {seed}", time.as_secs());
+    let wire = Wire::new();
+    let forward = wire.forward(&["--gso", "--gro"], "tap:wl-tap", wire_spec);
+    let pid = forward.id().to_string();
+    let servers = [server(&wire, 5201), server(&wire, 5202)];
+    let clients = [client(&wire, RIGHT[0], 5201, time), client(&wire, RIGHT[1], 5202, time)];
+    let until = Instant::now() + time;
+    let (ended, files) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (mut ways, mut turns) = (Vec::new(), 0);
+    thread::scope(|scope| {
+        let turner = scope.spawn(|| {
+            let (mut dice, mut turns) = (Random::new(seed), 0_u64);
+            while !ended.load(Ordering::Relaxed) {
+                let change = turn(&mut dice);
+                let done = output(wirelane(["offload", &pid]).args(&change));
+                assert_eq!(done.status.code(), Some(0), "{change:?}: {}", done.stderr);
+                turns += 1;
+                thread::sleep(Duration::from_micros(dice.below(100_000)));
+            }
+            turns
+        });
+        let (wire, files) = (&wire, &files);
+        let sender = scope.spawn(move || {
+            let mut dice = Random::new(seed ^ 1);
+            while Instant::now() < until {
+                let content = content(1 + dice.below(1 << 20) as usize);
+                let family = dice.below(2) as usize;
+                match dice.below(2) {
+                    0 => Wire::transfer(&wire.left, &wire.right, RIGHT[family], &content),
+                    _ => Wire::transfer(&wire.right, &wire.left, LEFT[family], &content),
+                }
+                files.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let measured = clients.into_iter().map(|client| {
+            // The other threads have to end whatever becomes of this.
+            std::panic::catch_unwind(|| bytes_each_way(client, time))
+        });
+        let measured: Vec<_> = measured.collect();
+        let sent = sender.join();
+        ended.store(true, Ordering::Relaxed);
+        turns = turner.join().unwrap();
+        sent.unwrap();
+        ways.extend(measured.into_iter().map(Result::unwrap));
+    });
+    for server in servers {
+        assert_eq!(server.wait(SLACK).status.code(), Some(0));
+    }
+    for ns in [&wire.left, &wire.right] {
+        for counter in ["InErrs", "InCsumErrors"] {
+            assert_eq!(tcp_counter(ns, counter), 0, "{counter}: a packet came that was not right");
+        }
+    }
+    let retransmitted = [&wire.left, &wire.right].map(|ns| tcp_counter(ns, "RetransSegs"));
+    let summary = summary_of(forward);
+    for port in [0, 1] {
+        assert_eq!(of_port(&summary, "tx", port, "errors"), 0, "{summary}");
+    }
+    let cut: u64 =
+        ["tcp4", "tcp6"].map(|c| of_class(&summary, "gso", c, "super_frames")).iter().sum();
+    let merged = number(&summary["totals"]["merged"]);
+    assert!(cut > 0 && merged > 0 && turns > 0, "{cut} cut, {merged} merged, {turns} turns");
+    for way in &ways {
+        assert!(way.iter().all(|bytes| *bytes > 0), "{ways:?}");
+    }
+    println!(
+        "{ways:?} bytes over IPv4 and IPv6 each way, {} files whole, {turns} turns of switches, {cut} long \
+         frames cut, {merged} packets merged, {retransmitted:?} segments sent again",
+        files.into_inner()
+    );
+}
+
+#[test]
+fn privileged_iperf3_passes_while_switches_turn() {
+    if !privileged::require() || !tools::require("iperf3") {
+        return;
+    }
+    for wire in ["packet", "xdp"] {
+        disturb(wire, Duration::from_secs(5));
+    }
+}
+
+#[test]
+#[ignore = "takes as long as WIRELANE_SOAK_MINUTES says"]
+fn soak_iperf3() {
+    let minutes = env::var("WIRELANE_SOAK_MINUTES").ok().and_then(|text| text.parse().ok());
+    let half = Duration::from_secs(30 * minutes.unwrap_or(10));
+    for wire in ["packet", "xdp"] {
+        disturb(wire, half);
+    }
+}
