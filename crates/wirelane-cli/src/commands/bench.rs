@@ -127,11 +127,12 @@ pub(crate) struct FilterArgs {
 /// made for it and gone with it, through a TAP device, a forwarder and a pair of interfaces: all on one CPU,
 /// of which a cgroup leaves 100, 86, 68, 50, 36 and 15 percent (with --quick 100, 50 and 15) in place of the
 /// source's clock frequencies.
-/// Offload "kernel" has no TAP device and no Wirelane; with "device" and "partial" Wirelane hands long frames on to
-/// the device, or to the kernel, which cuts them (packet:IF?vnet=on); with "wirelane" it cuts them; "none" is the kernel's own software just before the
-/// TAP device; "stack" lets TCP make every segment itself. Cases gro- go the other way, where the packets of a
-/// wire are merged or not. Beside the rate stand the CPU time per
-/// gigabyte, the speed-up of "wirelane" over "none" and "stack", and the segmenter alone. It needs root.
+/// Offload "kernel" has no TAP device and no Wirelane; with "wirelane" it cuts long frames, with "device" it
+/// leaves them to a device that takes them, with "partial" to the kernel just before the device; "none" is the
+/// kernel's own software just before the TAP device; "stack" lets TCP make every segment itself, which is what
+/// the source compares with. Cases gro- go the other way, where the packets of a wire are merged or not. Beside
+/// the rate stand the CPU time per gigabyte, the speed-up of "wirelane" over "none" and "stack", and the
+/// segmenter alone. It needs root.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct GsoArgs {
     /// Measure this case only; may be given several times

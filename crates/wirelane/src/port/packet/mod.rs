@@ -24,12 +24,13 @@
 //! can cut; or none).
 //!
 //! Reading order: `program` (who gets which packet), `ring` (the memory), `rx` (the walk), `pace` (when
-//! to wake), `control` (masks and stop), `tx`.
+//! to wake), `control` (masks and stop), `tx`, `limits`.
 #![allow(unsafe_code)]
 
 mod config;
 mod control;
 pub(super) mod device;
+mod limits;
 mod pace;
 pub(in crate::port) mod program;
 mod ring;

@@ -15,7 +15,8 @@
 //! A veth pair takes no pages of a ring: what lies in them is copied into pages of its own (`skb_orphan_frags` in
 //! `____dev_forward_skb`), one page allocated and freed per packet. There the ring has a `virtio_net_hdr` in front
 //! of each packet (PACKET_VNET_HDR), which calls all of the packet a header: the kernel copies headers into
-//! the buffer that it allocates in any case (`tpacket_snd`, since Linux 4.6), and there is no page to be copied.
+//! the buffer that it allocates in any case (`tpacket_snd`, since Linux 4.6), and there is no page to be copied. It
+//! does not compare lengths with the MTU there; ours is that of when the port was opened.
 //!
 //! A frame that the device cuts itself (with `vnet=on`, every one that is to be cut) goes to the kernel as it is, by a
 //! call and a socket of its own and behind what is in the ring: the kernel cuts it just before the driver, or the device does. One call for
@@ -38,7 +39,7 @@ use wirelane_os::packet::{
 };
 
 use super::device::Device;
-use crate::checksum;
+use super::limits::{ETHERNET_HEADER, Limits, VLAN_TAG, complete};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
 use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
@@ -92,14 +93,6 @@ pub(super) struct Transmitter {
     /// `used` for other threads; written once per batch.
     pending: Arc<AtomicU32>,
     interface: Arc<str>,
-}
-
-/// Sizes of frames that the interface takes.
-#[derive(Clone, Copy, Debug)]
-struct Limits {
-    least: usize,
-    most: usize,
-    ethernet: bool,
 }
 
 /// Reads a transmitter from outside.
@@ -460,77 +453,5 @@ impl Transmit for Transmitter {
         waited.map_err(|error| Error::os(self.interface.as_ref(), error))?;
         self.reclaim();
         Ok(())
-    }
-}
-
-/// The 802.1Q tag that a frame may have beyond the MTU (`packet_extra_vlan_len_allowed`).
-const VLAN_TAG: usize = 4;
-const ETHERNET_HEADER: usize = 14;
-
-/// Completes the checksum at `place`, whose field holds the sum of the pseudo-header: the rest is added, and 0 is
-/// written as 0xFFFF, as `skb_checksum_help` does. A place outside the packet stays as it is: the packet is wrong
-/// in any case.
-fn complete(packet: &mut [u8], place: PartialChecksum) {
-    let start = usize::from(place.start);
-    let Some(covered) = packet.get_mut(start..) else { return };
-    let sum = checksum::sum(covered).checksum_nonzero();
-    if let Some(field) =
-        covered.get_mut(usize::from(place.offset)..).and_then(<[u8]>::first_chunk_mut)
-    {
-        *field = sum.to_be_bytes();
-    }
-}
-
-impl Limits {
-    fn of(device: &Device) -> Self {
-        let header = if device.is_ethernet() { ETHERNET_HEADER } else { 0 };
-        let most = header + device.mtu as usize;
-        Self { least: header.max(1), most, ethernet: device.is_ethernet() }
-    }
-
-    #[inline(always)]
-    fn allow(&self, packet: &[u8]) -> bool {
-        let tagged = || self.ethernet && packet.get(12..14) == Some(&[0x81, 0x00]);
-        (self.least..=self.most).contains(&packet.len())
-            || packet.len() > self.most && packet.len() <= self.most + VLAN_TAG && tagged()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn checksums_are_completed_where_they_are() {
-        // The pseudo-header of 192.0.2.1, 192.0.2.2, UDP, 9 bytes; the field is 6 bytes on.
-        let mut packet = [vec![0xaa; 3], vec![0, 7, 0, 9, 0, 9, 0, 0, b'x']].concat();
-        let pseudo = wirelane_wire::checksum::pseudo_v4(
-            [192, 0, 2, 1].into(),
-            [192, 0, 2, 2].into(),
-            wirelane_wire::Protocol::UDP,
-            9,
-        );
-        packet[9..11].copy_from_slice(&pseudo.partial().to_be_bytes());
-        complete(&mut packet, PartialChecksum { start: 3, offset: 6 });
-        assert!(pseudo.plus(checksum::sum(&packet[3..])).is_valid());
-        for (start, offset) in [(3, 8), (3, 60_000), (60_000, 0), (12, 0)] {
-            let before = packet.clone();
-            complete(&mut packet, PartialChecksum { start, offset });
-            assert_eq!(packet, before, "{start} {offset}");
-        }
-    }
-
-    #[test]
-    fn a_frame_may_exceed_the_mtu_by_its_tag_only() {
-        let limits = Limits { least: 14, most: 1514, ethernet: true };
-        let mut frame = vec![0; 1519];
-        for (length, allowed) in [(0, false), (13, false), (14, true), (1514, true), (1515, false)]
-        {
-            assert_eq!(limits.allow(&frame[..length]), allowed, "{length}");
-        }
-        frame[12] = 0x81;
-        for (length, allowed) in [(1515, true), (1518, true), (1519, false)] {
-            assert_eq!(limits.allow(&frame[..length]), allowed, "{length} tagged");
-        }
     }
 }
