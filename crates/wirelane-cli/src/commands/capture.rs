@@ -21,7 +21,8 @@ use crate::session::{self, Privileges, SessionArgs, Signals, TakeArgs};
 ///
 /// Each queue has its own socket, ring and thread. With -w packets go to one time-ordered pcapng
 /// file with an interface description per queue, or to one file per queue with --split; without,
-/// they are only counted. ^C ends the capture with a summary.
+/// they are only counted. ^C ends the capture with a summary. What the driver says of a packet, if it is asked
+/// (xdp:eth0?rx_hash=on&rx_timestamps=on), stands in a comment of the packet.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CaptureArgs {
     /// What to capture from, such as eth0, packet:eth0@0-3 or sim:4?rate=1Mpps

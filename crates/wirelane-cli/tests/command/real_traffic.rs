@@ -1,5 +1,6 @@
 //! Real traffic: TCP between two namespaces, captured on every queue of one end.
 
+use std::collections::{HashMap, HashSet};
 use std::net::TcpListener;
 
 use tempfile::tempdir;
@@ -119,6 +120,52 @@ fn privileged_vlan_tags_are_in_the_file() {
         let ids = filtered_fields(&file, "vlan", &["vlan.id"]);
         assert!(ids.iter().map(|row| row[0].parse::<u16>().unwrap()).eq(1..=50), "{ids:?}");
     }
+}
+
+/// What the driver says of a packet stands in a comment of it.
+#[test]
+fn privileged_hashes_of_the_driver_are_in_the_file() {
+    if !privileged::require() || !tools::require("tshark") {
+        return;
+    }
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 1, 1500);
+    let bytes =
+        |file: &Path| packets(file).into_iter().map(|packet| packet.data).collect::<Vec<_>>();
+    let directory = tempdir().unwrap();
+    let (flows, file) = (directory.path().join("flows.pcapng"), directory.path().join("x.pcapng"));
+    let made =
+        output(wirelane(["capture", "-q", "sim:1?count=200&flows=40&size=301", "-w"]).arg(&flows));
+    assert!(made.status.success(), "{}", made.stderr);
+    let port = format!("xdp:{}?mode=native&rx_hash=on&rx_timestamps=auto", pair.b.interface);
+    let capture = Running::start(Some(&far), &[&port, "--all", "-w", file.to_str().unwrap()]);
+    let (from, to) = (format!("file:{}", flows.display()), format!("packet:{}", pair.a.interface));
+    // Fewer than the ring of a veth holds.
+    let sent = output(near.command(WIRELANE).args(["forward", "-q", &from, &to]));
+    assert!(sent.status.success(), "{}", sent.stderr);
+    let summary = capture.finish();
+    assert_eq!(summary["totals"]["written"], 200, "{summary}");
+    assert_eq!(bytes(&file), bytes(&flows));
+    check_clean(&file);
+    let mut hashes: HashMap<Vec<String>, String> = HashMap::new();
+    let fields = ["ip.src", "ip.dst", "udp.srcport", "udp.dstport", "frame.comment"];
+    let rows = filtered_fields(&file, "frame", &fields);
+    assert_eq!(rows.len(), 200);
+    for row in rows {
+        let [flow @ .., comment] = row.as_slice() else { panic!("{row:?}") };
+        let hash = comment.strip_prefix("rx_hash=0x").and_then(|rest| rest.strip_suffix(" (L4)"));
+        let hash = hash.unwrap_or_else(|| panic!("{row:?}"));
+        assert_eq!(hashes.entry(flow.to_vec()).or_insert_with(|| hash.to_owned()), hash);
+    }
+    // Flows have hashes of their own.
+    assert_eq!(hashes.len(), 40);
+    assert_eq!(hashes.values().collect::<HashSet<_>>().len(), 40);
+    // Classic pcap has no place for them.
+    let classic = directory.path().join("x.pcap");
+    let capture = Running::start(Some(&far), &[&port, "--all", "-w", classic.to_str().unwrap()]);
+    assert!(output(near.command(WIRELANE).args(["forward", "-q", &from, &to])).status.success());
+    capture.finish();
+    assert_eq!(bytes(&classic), bytes(&flows));
 }
 
 /// What happens in other namespaces is of no concern.

@@ -31,6 +31,7 @@ const BLOCK_OVERHEAD: usize = 12;
 const PACKET_HEADER: usize = 28;
 
 const OPT_END: u16 = 0;
+const OPT_COMMENT: u16 = 1;
 const SHB_HARDWARE: u16 = 2;
 const SHB_OS: u16 = 3;
 const SHB_APPLICATION: u16 = 4;
@@ -131,6 +132,27 @@ pub fn packet(out: &mut Vec<u8>, record: &Record<'_>) {
         put_option(out, OPT_END, &[]);
         out.extend_from_slice(&len_bytes);
     }
+}
+
+/// Appends an enhanced packet block with a comment, which programs show beside the packet. It costs 12 bytes and the
+/// length of the comment.
+pub fn packet_with_comment(out: &mut Vec<u8>, record: &Record<'_>, comment: &str) {
+    let data = record.data.get(..MAX_PACKET).unwrap_or(record.data);
+    let start = begin_block(out, ENHANCED_PACKET);
+    put_u32(out, record.interface);
+    out.extend_from_slice(&timestamp(record.timestamp));
+    put_u32(out, data.len() as u32);
+    put_u32(out, record.original_len);
+    out.extend_from_slice(data);
+    out.extend_from_slice([0; 3].get(..data.len().wrapping_neg() & 3).unwrap_or_default());
+    match record.direction {
+        Direction::Unknown => {}
+        Direction::Inbound => put_option(out, EPB_FLAGS, &1_u32.to_ne_bytes()),
+        Direction::Outbound => put_option(out, EPB_FLAGS, &2_u32.to_ne_bytes()),
+    }
+    put_text(out, OPT_COMMENT, comment);
+    put_option(out, OPT_END, &[]);
+    end_block(out, start);
 }
 
 /// Appends an interface statistics block; unknown counters are left out.

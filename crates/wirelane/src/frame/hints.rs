@@ -123,11 +123,11 @@ impl Frame {
     #[inline]
     pub(crate) fn take_hints(&mut self) -> Option<RawHints> {
         let found = self.read_before::<{ Hints::BYTES }>()?;
-        Hints::parse(found)?;
+        let hints = Hints::parse(found)?;
         let before = self.meta_mut().data;
         // SAFETY: at least so many bytes before the packet, which were just read, belong to this frame.
         unsafe { before.sub(Hints::BYTES).cast::<[u8; Hints::BYTES]>().write([0; Hints::BYTES]) };
-        Some(RawHints(found))
+        (hints != Hints::default()).then_some(RawHints(found))
     }
 
     /// Keeps them, if there is room for them and the next header.

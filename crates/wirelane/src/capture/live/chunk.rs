@@ -4,6 +4,8 @@
 //! frame back at once: a slow disk never holds ring memory, and what it costs is counted where it
 //! happens, as `writer` drops.
 
+use std::io::Write;
+
 use crate::capture::{Direction, Record, pcapng};
 use crate::frame::Frame;
 
@@ -31,6 +33,8 @@ pub(super) struct Block {
 /// Length of the fixed part of an enhanced packet block, and of its trailer.
 const HEADER: usize = 28;
 const TRAILER: usize = 4;
+/// The longest comment with its option header and the end of options.
+const COMMENT: usize = 160;
 
 impl Chunk {
     /// An empty chunk that is full at about `size` bytes.
@@ -50,7 +54,9 @@ impl Chunk {
     #[inline]
     pub(super) fn has_room_for(&self, frame: &Frame) -> bool {
         let left = self.bytes.capacity() - self.bytes.len();
-        HEADER + frame.len().next_multiple_of(4) + TRAILER <= left || self.bytes.is_empty()
+        let comment = if frame.has_hints() { COMMENT } else { 0 };
+        let block = HEADER + frame.len().next_multiple_of(4) + comment + TRAILER;
+        block <= left || self.bytes.is_empty()
     }
 
     /// Adds a packet of source `interface`.
@@ -64,7 +70,31 @@ impl Chunk {
             data: frame.data(),
         };
         self.note_time(record.timestamp);
-        pcapng::packet(&mut self.bytes, &record);
+        if frame.has_hints() {
+            self.push_with_hints(&record, frame);
+        } else {
+            pcapng::packet(&mut self.bytes, &record);
+        }
+    }
+
+    /// What the interface said of the packet becomes a comment. No other option fits: `epb_hash` names an algorithm,
+    /// and which one the interface has, it does not say; and there is none for a second clock.
+    #[cold]
+    fn push_with_hints(&mut self, record: &Record<'_>, frame: &Frame) {
+        let mut text = [0; COMMENT - 8];
+        let mut rest = &mut text[..];
+        // There is room for both.
+        if let Some(time) = frame.hardware_timestamp() {
+            let (seconds, nanoseconds) = (time / 1_000_000_000, time % 1_000_000_000);
+            let _ = write!(rest, "rx_timestamp={seconds}.{nanoseconds:09} ");
+        }
+        if let Some(hash) = frame.rx_hash() {
+            let _ = write!(rest, "rx_hash=0x{:08x} ({})", hash.value, hash.kind);
+        }
+        let left = rest.len();
+        let text = text.get(..text.len() - left).and_then(|text| str::from_utf8(text).ok());
+        let comment = text.unwrap_or_default().trim_end();
+        pcapng::packet_with_comment(&mut self.bytes, record, comment);
     }
 
     /// Whether its first packet has waited long enough at `time`.
@@ -166,5 +196,77 @@ impl Chunk {
             direction: Direction::Unknown,
             data: block.get(HEADER..HEADER + word(20) as usize)?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::CaptureReader;
+    use crate::capture::pcapng;
+    use crate::capture::record::{Section, Source};
+    use crate::frame::{Batch, Hints};
+    use crate::pool::{Pool, PoolConfig};
+
+    #[test]
+    fn what_the_interface_says_is_a_comment() {
+        let config = PoolConfig { chunks: 1, chunk_size: 2048, headroom: 128, numa_node: None };
+        let mut pool = Pool::new(config).unwrap();
+        let present = Hints::PRESENT;
+        for (time, hash, marks, expected) in [
+            (
+                1_712_345_678_000_000_009_u64,
+                0x9a_u32,
+                present | Hints::HASHED | 0x19,
+                "rx_timestamp=1712345678.000000009 rx_hash=0x0000009a (IPv4 L4 TCP)",
+            ),
+            (u64::MAX, 0, present, "rx_timestamp=18446744073.709551615"),
+            (
+                0,
+                u32::MAX,
+                present | Hints::HASHED | Hints::KIND,
+                "rx_hash=0xffffffff (IPv4 IPv6 extension headers L4 TCP UDP SCTP IPsec ICMP)",
+            ),
+            (
+                u64::MAX,
+                u32::MAX,
+                present | Hints::HASHED | Hints::KIND,
+                "rx_timestamp=18446744073.709551615 rx_hash=0xffffffff (IPv4 IPv6 extension headers L4 TCP UDP SCTP IPsec ICMP)",
+            ),
+            (0, 0, present, ""),
+            (0, 0, 0, ""),
+        ] {
+            let mut batch = Batch::new(1);
+            pool.take(&mut batch, 1);
+            let mut frame = batch.pop().unwrap();
+            assert!(frame.fill(&[5; 61]));
+            let hints = [&time.to_ne_bytes()[..], &hash.to_ne_bytes(), &marks.to_ne_bytes()];
+            assert!(frame.write_before(&hints.concat()));
+            frame.adopt_hints();
+            // It fits where it says that it does.
+            let mut chunk = Chunk::new(0);
+            chunk.bytes = Vec::with_capacity(400);
+            while chunk.has_room_for(&frame) && chunk.bytes.len() < 300 {
+                chunk.push(0, &frame);
+            }
+            assert_eq!(chunk.bytes.capacity(), 400);
+            let text = String::from_utf8_lossy(chunk.bytes()).into_owned();
+            assert!(
+                text.contains(expected) && text.contains("rx_") != expected.is_empty(),
+                "{text:?}"
+            );
+            assert_eq!(chunk.record(0).unwrap().data, [5; 61]);
+            let mut file = Vec::new();
+            pcapng::section_header(&mut file, &Section::default());
+            pcapng::interface(&mut file, &Source { link_type: 1, ..Source::default() });
+            file.extend_from_slice(chunk.bytes());
+            let mut reader = CaptureReader::from_reader(std::io::Cursor::new(file), "x").unwrap();
+            let mut packets = 0;
+            while let Some(record) = reader.next_record().unwrap() {
+                assert_eq!((record.data, record.original_len), (&[5; 61][..], 61));
+                packets += 1;
+            }
+            assert_eq!(packets, chunk.blocks(0).count());
+        }
     }
 }
