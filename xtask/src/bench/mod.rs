@@ -163,7 +163,10 @@ fn measure(
         println!("\n=== {}: {}", case.name, case.about);
         (case.run)(&context, &mut report).map_err(|error| format!("{}: {error}", case.name))?;
     }
-    report.print();
+    // Comparing adds none: it prints what it finds.
+    if !report.is_empty() {
+        report.print();
+    }
     match &arguments.json {
         Some(path) => report.write(path),
         None => Ok(()),

@@ -49,6 +49,11 @@ impl Report {
         self.skipped.push((case.into(), reason.into()));
     }
 
+    /// Whether there is nothing in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.skipped.is_empty()
+    }
+
     /// Prints the table.
     pub(super) fn print(&self) {
         let machine = machine();

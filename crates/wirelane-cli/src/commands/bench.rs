@@ -7,12 +7,12 @@ mod estimate;
 use std::io::{self, IsTerminal, Write as _};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use wirelane::bench::control::Controller;
-use wirelane::bench::peers::cost;
+use wirelane::bench::peers::{self, cost, replay, write};
 use wirelane::bench::report::Report;
 use wirelane::bench::sockets::{self, Kind};
 use wirelane::bench::suite::{self, Plan};
@@ -225,7 +225,7 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
             plan.disk.clone_from(&args.disk);
             measure(args.effort.json, "capture", plan.samples, |report, stop, progress| {
                 capture::capture(&plan, report, stop, progress)?;
-                cost_beside_others(&plan, plan.limit, report, stop, progress)
+                capture_beside_others(&plan, plan.limit, report, stop, progress)
             })
         }
         Suite::Gso(args) => {
@@ -279,13 +279,22 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
         Suite::Sockets(args) => {
             let plan = args.plan()?;
             measure(args.effort.json, "sockets", plan.samples, |report, stop, progress| {
-                sockets::sockets(&plan, report, stop, progress)
+                sockets::sockets(&plan, report, stop, progress)?;
+                if !args.is_everything() {
+                    return Ok(());
+                }
+                sockets_beside_others(&plan, plan.limit, report, stop, progress)
             })
         }
     }
 }
 
 impl SocketsArgs {
+    /// Whether nothing was said about what to measure.
+    fn is_everything(&self) -> bool {
+        self.ports.is_empty() && self.cases.is_empty()
+    }
+
     fn plan(&self) -> Result<sockets::Plan> {
         let default =
             if self.effort.quick { sockets::Plan::quick() } else { sockets::Plan::full() };
@@ -323,17 +332,46 @@ impl SocketsArgs {
 /// What a suite is given to say what it measures.
 type Tell<'a> = &'a mut dyn FnMut(u32, &str);
 
-/// The part of `capture` in which our command runs as a process, beside other programs.
-fn cost_beside_others(
+/// The parts of `capture` in which our command runs as a process, beside other programs.
+fn capture_beside_others(
     plan: &capture::Plan,
     limit: Option<Duration>,
     report: &mut Report,
     stop: &AtomicBool,
     tell: Tell<'_>,
 ) -> Result<()> {
-    let own = std::env::current_exe().map_err(|error| Error::io("wirelane", "find", error))?;
-    let plan = cost::Plan { own: &own, samples: plan.samples, window: 3 * plan.window, limit };
-    cost::cost(&plan, report, stop, tell)
+    let (own, begin) = (own()?, Instant::now());
+    let (samples, window) = (plan.samples, 3 * plan.window);
+    // A short run has no time for the disk.
+    let disk = plan.disk.as_deref().filter(|_| limit.is_none());
+    let plan = peers::Plan { own: &own, samples, window, limit: share(limit, 0.8), disk };
+    cost::cost(&plan, report, stop, tell)?;
+    let limit = limit.map(|limit| limit.saturating_sub(begin.elapsed()));
+    write::write(&peers::Plan { limit, ..plan }, report, stop, tell)
+}
+
+/// The same of `sockets`.
+fn sockets_beside_others(
+    plan: &sockets::Plan,
+    limit: Option<Duration>,
+    report: &mut Report,
+    stop: &AtomicBool,
+    tell: Tell<'_>,
+) -> Result<()> {
+    let own = own()?;
+    let (samples, window) = (plan.samples, plan.window);
+    let plan = peers::Plan { own: &own, samples, window, limit, disk: None };
+    replay::replay(&plan, report, stop, tell)
+}
+
+/// Our own command.
+fn own() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|error| Error::io("wirelane", "find", error))
+}
+
+/// A part of a time, if there is one.
+fn share(time: Option<Duration>, part: f64) -> Option<Duration> {
+    time.map(|time| time.mul_f64(part))
 }
 
 /// What is about to be measured.

@@ -1,10 +1,66 @@
-//! Our figures beside those of other programs.
+//! What is promised, and our figures beside those of other programs.
 
 use maud::{Markup, html};
-use wirelane::bench::beside::{Promise, Ratio};
+use wirelane::bench::beside::Ratio;
+use wirelane::bench::promises::{Limit, Promise};
 use wirelane::bench::report::{Better, Report};
 
 use super::plot::{number, range};
+
+/// A table of all promises.
+pub(super) fn promises(report: &Report) -> Markup {
+    let count = |met| report.promises.iter().filter(|promise| promise.met == met).count();
+    let (met, missed, unknown) = (count(Some(true)), count(Some(false)), count(None));
+    html! {
+        h2 id="promises" { "What is promised" }
+        p {
+            "What Wirelane is built to reach, and whether it did in this run: " (met) " met, " (missed) " missed, "
+            (unknown) " not measured. Ratios and differences are those of a round: the median, and below it the lowest \
+             and highest."
+        }
+        div class="scroll" {
+            table class="promises" {
+                thead { tr { th { "promise" } th { "limit" } th { "this machine" } th { "verdict" } } }
+                tbody { @for promise in &report.promises { (promise_line(promise)) } }
+            }
+        }
+    }
+}
+
+fn promise_line(promise: &Promise) -> Markup {
+    let unit = match promise.unit {
+        "" | "×" => promise.unit.to_owned(),
+        unit => format!(" {unit}"),
+    };
+    let least = promise.values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = promise.values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    html! {
+        tr {
+            td { (promise.what) span class="range" { (promise.suite) } }
+            td {
+                @match promise.limit {
+                    Limit::AtMost(limit) => { "≤ " (number(limit)) (unit) },
+                    Limit::AtLeast(limit) => { "≥ " (number(limit)) (unit) },
+                }
+            }
+            td {
+                @if let Some(median) = promise.median {
+                    span class="here" { (number(median)) (unit) }
+                    span class="range" { (range(promise.values.len(), least, most)) }
+                }
+            }
+            td {
+                @match promise.met {
+                    Some(true) => span class="met" { "met" },
+                    Some(false) => span class="missed" { "missed" },
+                    None => span class="reason" {
+                        "not measured: " (promise.reason.as_deref().unwrap_or("unknown"))
+                    },
+                }
+            }
+        }
+    }
+}
 
 /// A table of all ratios, and what is missing for more.
 pub(super) fn section(report: &Report) -> Markup {
@@ -23,7 +79,7 @@ pub(super) fn section(report: &Report) -> Markup {
                 table {
                     thead {
                         tr {
-                            th { "figure" } th { "Wirelane" } th { "other" } th { "ratio" } th { "promised" }
+                            th { "figure" } th { "Wirelane" } th { "other" } th { "ratio" }
                         }
                     }
                     tbody { @for ratio in &report.ratios { (line(ratio)) } }
@@ -70,16 +126,6 @@ fn line(ratio: &Ratio) -> Markup {
                 span class="here" { (number(ratio.median)) }
                 span class="range" { (range(ratio.ratios.len(), least, most)) }
                 span class="source" { (verdict) }
-            }
-            td {
-                @match ratio.promise {
-                    Some(Promise::AtMost(limit)) => { "≤ " (number(limit)) },
-                    Some(Promise::AtLeast(limit)) => { "≥ " (number(limit)) },
-                    None => {}
-                }
-                @if let Some(met) = ratio.met {
-                    span class="source" { @if met { "kept" } @else { "missed" } }
-                }
             }
         }
     }

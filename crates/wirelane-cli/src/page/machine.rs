@@ -38,8 +38,9 @@ pub(super) fn section(report: &Report) -> Markup {
             dt { "Command" } dd { code { (report.command) } }
         }
         details {
-            summary { "Other programs, control, mitigations" }
+            summary { "Other programs, suites, control, mitigations" }
             (programs(environment))
+            (suites(environment))
             (control(&report.control))
             (mitigations(environment.mitigations.as_ref()))
         }
@@ -73,6 +74,20 @@ fn programs(environment: &Environment) -> Markup {
         @if !environment.commands.is_empty() {
             p { "They were started as:" }
             ul { @for command in &environment.commands { li { code { (command) } } } }
+        }
+    }
+}
+
+/// How long each suite took.
+fn suites(environment: &Environment) -> Markup {
+    html! {
+        @if !environment.suites.is_empty() {
+            h3 { "Suites" }
+            dl {
+                @for took in &environment.suites {
+                    dt { (took.suite) } dd { (format!("{:.0} s", took.elapsed_s)) }
+                }
+            }
         }
     }
 }

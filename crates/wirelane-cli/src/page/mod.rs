@@ -9,7 +9,7 @@ mod plot;
 mod sources;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use wirelane::bench::report::{Params, Report, Row, Skipped};
+use wirelane::bench::report::{Report, Row, Skipped};
 
 use self::plot::{number, range};
 use self::sources::{Cell, Figure, Table};
@@ -33,6 +33,7 @@ pub(crate) fn render(report: &Report) -> String {
                 (machine::section(report))
                 nav {
                     a href="#sources" { "The sources' tables" }
+                    a href="#promises" { "what is promised" }
                     a href="#beside" { "other programs" }
                     @for suite in &suites { a href=(format!("#{suite}")) { (suite) } }
                     @if !report.skipped.is_empty() { a href="#skipped" { "not measured" } }
@@ -43,6 +44,7 @@ pub(crate) fn render(report: &Report) -> String {
                      published, on its own hardware. Compare ratios within a table rather than figures across machines."
                 }
                 @for table in sources::tables() { (source_table(&table, report)) }
+                (beside::promises(report))
                 (beside::section(report))
                 @for suite in &suites { (suite_section(suite, report)) }
                 (skipped(&report.skipped))
@@ -79,7 +81,7 @@ fn source_cell(cell: &Cell, report: &Report) -> Markup {
         @if let Some(figure) = &cell.ours {
             @match find(figure, report).and_then(|row| Some((row.samples.len(), row.summary()?))) {
                 Some((samples, summary)) => {
-                    @let [min, median, max] = summary.map(|value| value * figure.scale);
+                    @let [min, median, max] = summary.map(|value| value * figure.scale + figure.offset);
                     span class="here" { (number(median)) }
                     span class="range" { (range(samples, min, max)) }
                 }
@@ -96,28 +98,31 @@ fn source_cell(cell: &Cell, report: &Report) -> Markup {
 
 /// The row that `figure` names, of our own program.
 fn find<'a>(figure: &Figure, report: &'a Report) -> Option<&'a Row> {
-    let has = |params: &Params, (name, value): &(&str, &str)| {
-        params.0.iter().any(|(own, found)| own == name && found.to_string() == *value)
-    };
     report.rows.iter().find(|row| {
         let same = (row.suite, row.case, row.metric) == (figure.suite, figure.case, figure.metric);
-        same && row.peer.is_none() && figure.params.iter().all(|param| has(&row.params, param))
+        same && row.peer.is_none() && figure.params.iter().all(|param| row.params.has(*param))
     })
 }
 
-/// Why a figure is not there.
+/// Why a figure is not there: what is said of its mode, its case, its port or where it is written to, or of the whole
+/// suite. The reason of another figure is none.
 fn reason(figure: &Figure, report: &Report) -> String {
     let of_suite = || report.skipped.iter().filter(|skipped| skipped.suite == figure.suite);
-    let named = |skipped: &&Skipped| {
-        let names = |text: &str| skipped.case.contains(text) || skipped.reason.contains(text);
-        names(figure.case)
-            || figure.params.iter().any(|(name, value)| *name == "mode" && names(value))
+    let value = |name| figure.params.iter().find(|param| param.0 == name).map(|param| param.1);
+    // A copy mode is that of the port in native mode.
+    let mode = value("mode").map(|mode| if mode == "copy" { "native" } else { mode });
+    let is_mode = |skipped: &&Skipped| {
+        mode.is_some_and(|mode| skipped.case.split('-').any(|part| part == mode))
     };
-    let skipped = of_suite().find(named).or_else(|| of_suite().next());
-    match skipped {
+    let names = [Some(figure.case), value("target"), value("port"), Some("all")];
+    let of = |name: &str| of_suite().find(|skipped| skipped.case == name);
+    let measured = report.rows.iter().any(|row| row.suite == figure.suite);
+    match of_suite().find(is_mode).or_else(|| names.into_iter().flatten().find_map(of)) {
         Some(skipped) => format!("not measured: {}", skipped.reason),
-        None if report.rows.iter().any(|row| row.suite == figure.suite) => {
-            "not measured in this run".into()
+        None if measured || of_suite().next().is_some() => {
+            let quick = report.command.split(' ').any(|word| word == "--quick");
+            let why = if quick { ": --quick leaves it out" } else { "" };
+            format!("not measured in this run{why}")
         }
         None => format!("not measured: the suite {} was not run", figure.suite),
     }
@@ -181,7 +186,7 @@ fn in_order<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wirelane::bench::report::Param;
+    use wirelane::bench::report::{Param, Params};
 
     fn report() -> Report {
         let row = |case, params, metric, samples: &[f64]| Row {
@@ -206,7 +211,7 @@ mod tests {
         report.rows.push(row("rxdrop", params("native"), "packets_per_s", &[1.4e6, 1.5e6, 1.6e6]));
         report.rows.push(row("l2fwd", params("generic"), "packets_per_s", &[]));
         let reason = "veth has no zero copy & never had".to_owned();
-        report.skipped.push(Skipped { suite: "sockets", case: "xdp zerocopy", reason });
+        report.skipped.push(Skipped { suite: "sockets", case: "xdp-zerocopy", reason });
         report
     }
 

@@ -34,15 +34,17 @@ pub(super) struct Figure {
     /// Conditions that the figure must have, as text.
     pub(super) params: Vec<(&'static str, &'static str)>,
     pub(super) metric: &'static str,
-    /// From the unit of the report to that of the table.
+    /// From the unit of the report to that of the table: times this,
     pub(super) scale: f64,
+    /// and then more by this.
+    pub(super) offset: f64,
 }
 
 /// All tables, in the order of the sources.
 pub(super) fn tables() -> Vec<Table> {
     let mut tables = vec![capture(), sockets("64"), sockets("1500"), scaling()];
     tables.extend(["tcp4", "tcp6", "udp4", "udp6"].map(segmentation));
-    tables.push(queueing());
+    tables.extend([queueing(), queueing_costs()]);
     tables
 }
 
@@ -60,6 +62,7 @@ fn capture() -> Table {
             params: vec![("port", port), ("target", target), ("size", "1500")],
             metric: "bits_per_s",
             scale: 1e-6,
+            offset: 0.0,
         };
         let only = |published| Cell {
             published: Some(published),
@@ -122,6 +125,7 @@ fn sockets(size: &'static str) -> Table {
             ],
             metric: "packets_per_s",
             scale: 1e-6,
+            offset: 0.0,
         }),
         without: None,
     };
@@ -170,6 +174,7 @@ fn scaling() -> Table {
             params: vec![("cpus", cpus)],
             metric: "packets_per_s",
             scale: 1e-6,
+            offset: 0.0,
         }),
         without: None,
     };
@@ -235,22 +240,37 @@ fn segmentation(case: &'static str) -> Table {
         ("1.05 GHz: 36 %", "36"),
         ("0.45 GHz: 15 %", "15"),
     ];
+    let figure = |offload, share| Figure {
+        suite: "gso",
+        case,
+        params: vec![("offload", offload), ("cpu", share)],
+        metric: "bits_per_s",
+        scale: 1e-6,
+        offset: 0.0,
+    };
     let cell = |offload, share, published| Cell {
         published,
+        ours: Some(figure(offload, share)),
+        without: None,
+    };
+    // In percent, as the source prints it.
+    let speedup = |share, [_, gso, none]: Published| Cell {
+        published: gso.zip(none).map(|(gso, none)| 100.0 * (gso / none - 1.0)),
         ours: Some(Figure {
-            suite: "gso",
-            case,
-            params: vec![("offload", offload), ("cpu", share)],
-            metric: "bits_per_s",
-            scale: 1e-6,
+            offset: -100.0,
+            metric: "speedup",
+            scale: 100.0,
+            ..figure("wirelane", share)
         }),
         without: None,
     };
-    let lines = speeds.into_iter().zip(published).map(|((label, share), [tso, gso, none])| {
+    let lines = speeds.into_iter().zip(published).map(|((label, share), published)| {
+        let [tso, gso, none] = published;
         let cells = vec![
             cell("kernel", share, tso),
             cell("wirelane", share, gso),
             cell("none", share, none),
+            speedup(share, published),
         ];
         line(label, cells)
     });
@@ -265,50 +285,97 @@ fn segmentation(case: &'static str) -> Table {
         setting: "Source: FreeBSD 11, Core i7-870, 10 GbE, netperf, at six clock frequencies. Here: between two network \
                   namespaces, with a share of a CPU in place of a frequency.",
         unit: "Mbit/s",
-        columns: &["kernel (TSO)", "GSO", "none"],
+        columns: &["kernel (TSO)", "GSO", "none", "GSO over none, %"],
         lines: lines.collect(),
     }
 }
 
-/// Source 004: what the queueing layer costs per packet.
+/// Source 004: packets with one CPU, as rates and as times.
 fn queueing() -> Table {
-    let figure = |case, params, metric| Figure { suite: "qdisc", case, params, metric, scale: 1.0 };
-    let one = |mut more: Vec<(&'static str, &'static str)>| {
-        more.extend([("producers", "1"), ("size", "64"), ("batch", "1"), ("build", "no")]);
-        more
+    let cells = |case, more: &[(&'static str, &'static str)], published: f64| {
+        let figure = |metric, scale| Figure { scale, ..queueing_figure(case, more, metric) };
+        let cell = |published, figure| Cell {
+            published: Some(published),
+            ours: Some(figure),
+            without: None,
+        };
+        vec![
+            cell(published, figure("packets_per_s", 1.0)),
+            cell(1e9 / published, figure("ns_per_packet", 1.0)),
+        ]
     };
+    let bypass = |value| [("bypass", value)];
+    Table {
+        document: "004",
+        title: "The queueing layer, one producer: packets",
+        setting: QUEUEING,
+        unit: "",
+        columns: &["packets per s", "ns per packet"],
+        lines: vec![
+            line("fifo (qdisc path, clean kernel)", cells("fifo", &[], 1_566_918.0)),
+            line("no queueing layer (NULL hack)", cells("noqueue", &[], 1_731_000.0)),
+            line("fifo (pfifo, baseline of the next two)", cells("fifo", &[], 1_570_083.0)),
+            line("bulk dequeue", cells("bulk", &[("round", "8")], 1_565_117.0)),
+            line("lockless", cells("lockless", &bypass("yes"), 1_726_467.0)),
+            line(
+                "lockless, forced through the ring",
+                cells("lockless", &bypass("no"), 1_703_221.0),
+            ),
+        ],
+    }
+}
+
+const QUEUEING: &str = "Source: Xeon E5-2695, Linux 3.15, trafgen on one CPU; whole transmit path. Here: Wirelane's \
+                        disciplines, packet by packet, into a simulated interface, so compare the differences and \
+                        not the absolute times.";
+
+/// Source 004: differences of these, and locks.
+fn queueing_costs() -> Table {
+    let figure = queueing_figure;
     let single = |label, published, ours| {
         line(label, vec![Cell { published: Some(published), ours: Some(ours), without: None }])
     };
+    let six = figure("fifo", &[], "locks_per_packet");
     Table {
         document: "004",
-        title: "The queueing layer, one producer, packet by packet",
-        setting: "Source: Xeon E5-2695, Linux 3.15, trafgen on one CPU; whole transmit path. Here: Wirelane's disciplines \
-                  into a simulated interface, so compare the differences and not the absolute times.",
+        title: "The queueing layer, one producer: what it costs",
+        setting: QUEUEING,
         unit: "ns",
         columns: &["per packet"],
         lines: vec![
-            single("one lock operation", 8.0, figure("lock", vec![], "ns_per_operation")),
+            single("lock operations, in number", 6.0, six),
             single(
-                "fifo over no queueing layer",
-                60.5,
-                figure("fifo", one(vec![]), "ns_over_noqueue"),
+                "one lock operation",
+                8.0,
+                Figure { params: vec![], ..figure("lock", &[], "ns_per_operation") },
             ),
+            single("fifo over no queueing layer", 60.5, figure("fifo", &[], "ns_over_noqueue")),
             single(
                 "lockless over no queueing layer",
                 1.52,
-                figure("lockless", one(vec![("bypass", "yes")]), "ns_over_noqueue"),
+                figure("lockless", &[("bypass", "yes")], "ns_over_noqueue"),
             ),
             single(
                 "lockless saves over fifo",
                 58.98,
-                figure("lockless", one(vec![("bypass", "yes")]), "ns_under_fifo"),
+                figure("lockless", &[("bypass", "yes")], "ns_under_fifo"),
             ),
             single(
                 "forced through the ring, over bypassing it",
                 7.9,
-                figure("lockless", one(vec![("bypass", "no")]), "ns_over_bypass"),
+                figure("lockless", &[("bypass", "no")], "ns_over_bypass"),
             ),
         ],
     }
+}
+
+/// A figure of one producer that sends packet by packet.
+fn queueing_figure(
+    case: &'static str,
+    more: &[(&'static str, &'static str)],
+    metric: &'static str,
+) -> Figure {
+    let mut params = more.to_vec();
+    params.extend([("producers", "1"), ("size", "64"), ("batch", "1"), ("build", "no")]);
+    Figure { suite: "qdisc", case, params, metric, scale: 1.0, offset: 0.0 }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use wirelane::bench::peers::capture::PROGRAMS;
-use wirelane::bench::peers::{cost, find};
+use wirelane::bench::peers::{self, cost, find, replay, write};
 use wirelane::bench::report::Report;
 use wirelane_testkit::privileged;
 
@@ -15,15 +15,19 @@ fn privileged_captures_cost_cpu_time_and_have_ratios() {
         return;
     }
     let own = Path::new(env!("CARGO_BIN_EXE_wirelane"));
-    let plan = cost::Plan { own, samples: 1, window: Duration::from_millis(300), limit: None };
+    let window = Duration::from_millis(300);
+    let plan = peers::Plan { own, samples: 1, window, limit: None, disk: None };
     let mut report = Report::new("test".into());
     cost::cost(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
     report.finish();
     for program in PROGRAMS {
         let peer = (!program.is_ours()).then_some(program.name);
         let of = |metric| {
-            let mut rows = report.rows.iter().filter(|row| row.peer == peer);
-            rows.find(|row| row.metric == metric).map(|row| row.samples[0])
+            let rows = report.rows.iter().filter(|row| row.peer == peer && row.metric == metric);
+            let figures: Vec<_> = rows.map(|row| row.samples[0]).collect();
+            // Only read, and written.
+            assert!(figures.is_empty() || figures.len() == 2, "{}: {figures:?}", program.name);
+            figures.first().copied()
         };
         let reason = report.skipped.iter().find(|skipped| skipped.case == program.name);
         if peer.is_some() && find(program.name).is_none() {
@@ -41,4 +45,36 @@ fn privileged_captures_cost_cpu_time_and_have_ratios() {
         let started = &report.environment.commands;
         assert!(started.iter().any(|line| line.starts_with(program.name)), "{started:?}");
     }
+    // One after the other: their files are in the same folder.
+    others_send_and_write(&plan);
+}
+
+fn others_send_and_write(plan: &peers::Plan<'_>) {
+    let disk = tempfile::tempdir().unwrap();
+    let plan = peers::Plan { disk: Some(disk.path()), ..*plan };
+    let mut report = Report::new("test".into());
+    replay::replay(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+    write::write(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+    report.finish();
+    for (case, peer, metric) in
+        [("replay", "tcpreplay", "packets_per_s"), ("write", "dd", "bits_per_s")]
+    {
+        let of = |peer: Option<&str>| {
+            let rows = report.rows.iter().filter(|row| (row.case, row.peer) == (case, peer));
+            rows.filter(|row| row.metric == metric).map(|row| row.samples[0]).collect::<Vec<_>>()
+        };
+        // To memory and to the disk.
+        let count = if case == "write" { 2 } else { 1 };
+        assert_eq!(of(None).len(), count, "{:?}", report.skipped);
+        assert!(of(None).iter().all(|rate| *rate > 0.0));
+        let reason = report.skipped.iter().find(|skipped| skipped.case == peer);
+        match reason {
+            Some(reason) => assert!(find(peer).is_none(), "{reason:?}"),
+            None => assert_eq!(of(Some(peer)).len(), count, "{:?}", report.skipped),
+        }
+    }
+    // What arrived was counted. A cable whose other end gets no CPU time loses some, but not all.
+    let lost = report.rows.iter().filter(|row| row.metric == "lost_share");
+    assert!(lost.clone().count() >= 1 && lost.clone().all(|row| row.samples[0] < 1.0));
+    assert_eq!(std::fs::read_dir(disk.path()).unwrap().count(), 0);
 }

@@ -1,6 +1,7 @@
 //! Figures of ours beside those of other programs under the same conditions, as ratios.
 //!
-//! A ratio is taken within a round before the median: then a slow moment of the machine hits both.
+//! A ratio is taken within a round before the median: then a slow moment of the machine hits both. What such a ratio
+//! ought to be is in [`super::promises`].
 
 use serde::Serialize;
 
@@ -33,38 +34,7 @@ pub struct Ratio {
     pub better: Better,
     /// Shares of the packets that were lost meanwhile, ours and theirs, if that was counted.
     pub lost: Option<[f64; 2]>,
-    /// What the median ought to be.
-    pub promise: Option<Promise>,
-    /// Whether it is.
-    pub met: Option<bool>,
 }
-
-/// What a ratio ought to be.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Promise {
-    /// No more than this.
-    AtMost(f64),
-    /// No less than this.
-    AtLeast(f64),
-}
-
-impl Promise {
-    fn is_met(self, value: f64) -> bool {
-        match self {
-            Self::AtMost(limit) => value <= limit,
-            Self::AtLeast(limit) => value >= limit,
-        }
-    }
-}
-
-/// What is promised: suite, case, metric.
-const PROMISES: [(&str, &str, &str, Promise); 4] = [
-    ("sockets", "rxdrop", "packets_per_s", Promise::AtLeast(1.0)),
-    ("sockets", "txpush", "packets_per_s", Promise::AtLeast(1.0)),
-    ("sockets", "l2fwd", "packets_per_s", Promise::AtLeast(1.0)),
-    ("capture", "cpu", "cpu_ns_per_packet_under_load", Promise::AtMost(0.7)),
-];
 
 /// All that `rows` allow: a row of another program, and one of ours that is like it in everything else.
 pub fn ratios(rows: &[Row]) -> Vec<Ratio> {
@@ -84,10 +54,6 @@ pub fn ratios(rows: &[Row]) -> Vec<Ratio> {
         let all = Row { samples: ratios.clone(), ..row.clone() };
         let middle = median(&all).filter(|ratio| ratio.is_finite())?;
         let lost = |peer| median(twin(rows, row, "lost_share", peer)?);
-        let promise = PROMISES.iter().find(|(suite, case, metric, _)| {
-            (*suite, *case, *metric) == (row.suite, row.case, row.metric)
-        });
-        let promise = promise.map(|(.., promise)| *promise);
         Some(Ratio {
             suite: row.suite,
             case: row.case,
@@ -101,8 +67,6 @@ pub fn ratios(rows: &[Row]) -> Vec<Ratio> {
             median: middle,
             better,
             lost: lost(None).zip(lost(Some(peer))).map(|(ours, theirs)| [ours, theirs]),
-            promise,
-            met: promise.map(|promise| promise.is_met(middle)),
         })
     };
     rows.iter().filter_map(of).collect()
@@ -151,9 +115,7 @@ mod tests {
         let [ratio] = ratios.as_slice() else { panic!("{ratios:?}") };
         assert_eq!((ratio.ours, ratio.theirs, ratio.median), (20.0, 10.0, 1.5));
         assert_eq!(ratio.ratios, [1.0, 1.5, 2.0]);
-        assert_eq!((ratio.lost, ratio.met), (Some([0.25, 0.5]), Some(true)));
-        let value = serde_json::to_value(ratio).unwrap();
-        assert_eq!(value["promise"], serde_json::json!({ "at_least": 1.0 }));
+        assert_eq!(ratio.lost, Some([0.25, 0.5]));
     }
 
     #[test]

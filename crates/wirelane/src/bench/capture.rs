@@ -10,7 +10,6 @@
 //! Cycles are those of the time stamp counter. A sender of ours runs on the same CPUs; its time is not
 //! counted, but while it runs nothing else does on that CPU.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use wirelane_os::clock::{self, CpuTime};
 
-use super::leftovers;
+use super::leftovers::{self, Folder};
 use super::live::{LiveSender, Pace, Sending};
 use super::report::{Param, Params, Report, Row, Source};
 use super::rounds::Rounds;
@@ -35,6 +34,8 @@ use crate::port::{
 use crate::segment::Sink;
 
 const SUITE: &str = "capture";
+/// Kinds of ports; all but the first are in a lab.
+const PORTS: [&str; 3] = ["sim", "packet", "xdp"];
 /// Queues of every port: as many as there are senders.
 const QUEUES: u16 = 2;
 /// A run ends before it has written more than this.
@@ -154,8 +155,7 @@ struct Bed {
 
 impl Bed {
     fn new(plan: &Plan, report: &mut Report) -> Self {
-        let mut skip = |case, error: Error| report.skip(SUITE, case, error.to_string());
-        let lab = || {
+        let lab = || -> Result<Lab> {
             let lab = Lab::new(LabConfig { queues: QUEUES, ..LabConfig::default() })?;
             // What the sender redirects arrives at packet sockets, too.
             lab.far.set_gro(true)?;
@@ -164,10 +164,12 @@ impl Bed {
         let lab = match lab() {
             Ok(lab) => Some(lab),
             Err(error) => {
-                skip("packet", error);
+                let reason = error.to_string();
+                PORTS[1..].iter().for_each(|port| report.skip(SUITE, port, reason.clone()));
                 None
             }
         };
+        let mut skip = |case, error: Error| report.skip(SUITE, case, error.to_string());
         let mut folder = |case, path: Option<&Path>| match path.map(Folder::new) {
             Some(Ok(folder)) => Some(folder),
             Some(Err(error)) => {
@@ -183,8 +185,7 @@ impl Bed {
 
     fn cases(&self, report: &mut Report) -> Vec<Case> {
         let mut cases = Vec::new();
-        let ports: &[&'static str] =
-            if self.lab.is_some() { &["sim", "packet", "xdp"] } else { &["sim"] };
+        let ports = if self.lab.is_some() { &PORTS[..] } else { &PORTS[..1] };
         if self.disk.is_none() {
             let reason = "no folder on a disk was named".to_owned();
             report.skip(SUITE, "disk", reason);
@@ -233,7 +234,7 @@ impl Bed {
         let folder = self.folder(case.target);
         folder.map_or(Ok(()), Folder::make)?;
         let output = folder.map(|folder| {
-            let path = folder.0.join("capture.pcapng");
+            let path = folder.file("capture.pcapng");
             OutputConfig { options: WriterOptions::of_path(&path), path, split: !case.single }
         });
         let config = CaptureConfig { output, single: case.single, ..CaptureConfig::default() };
@@ -379,30 +380,6 @@ impl Case {
 impl Sample {
     fn seconds(&self) -> f64 {
         self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
-    }
-}
-
-/// Where files are opened: a folder of our own in another one, which is there only meanwhile. A file that
-/// is open can be written and measured without its name, and goes with the process if that is killed.
-struct Folder(PathBuf);
-
-impl Folder {
-    /// In `parent`, which must take one. What benchmarks that were killed left there is removed.
-    fn new(parent: &Path) -> Result<Self> {
-        leftovers::clear(parent);
-        let folder = Self(leftovers::path_in(parent));
-        folder.make()?;
-        folder.remove();
-        Ok(folder)
-    }
-
-    fn make(&self) -> Result<()> {
-        fs::create_dir(&self.0)
-            .map_err(|error| Error::io(self.0.display().to_string(), "create", error))
-    }
-
-    fn remove(&self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -4,11 +4,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Serialize, Serializer};
 
 use super::peers;
+
+/// How long a suite took.
+#[derive(Clone, Debug, Serialize)]
+pub struct Took {
+    /// Its name.
+    pub suite: &'static str,
+    /// In seconds.
+    pub elapsed_s: f64,
+}
 
 /// The circumstances of a run. What is not known is `None`.
 #[derive(Clone, Debug, Serialize)]
@@ -18,6 +27,8 @@ pub struct Environment {
     pub started: SystemTime,
     /// How long it took, in seconds; `None` until it has ended.
     pub elapsed_s: Option<f64>,
+    /// How long each suite took, if there were several.
+    pub suites: Vec<Took>,
     /// Processes that ran or waited, on average over the minute before the start.
     pub load_at_start: Option<f64>,
     /// The same at the end, our own included.
@@ -45,6 +56,7 @@ impl Environment {
         Self {
             started: SystemTime::now(),
             elapsed_s: None,
+            suites: Vec::new(),
             load_at_start: load_average(),
             load_at_end: None,
             governor: governor(Path::new("/sys/devices/system/cpu")),
@@ -61,6 +73,11 @@ impl Environment {
     pub fn finish(&mut self) {
         self.elapsed_s = Some(self.clock.elapsed().as_secs_f64());
         self.load_at_end = load_average();
+    }
+
+    /// Records how long a suite took.
+    pub fn add_suite(&mut self, suite: &'static str, elapsed: Duration) {
+        self.suites.push(Took { suite, elapsed_s: elapsed.as_secs_f64() });
     }
 
     /// The moment of the start, for people: UTC, RFC 3339.
@@ -107,7 +124,6 @@ fn mitigations(folder: &Path) -> Option<BTreeMap<String, String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn time_and_load_are_told() {

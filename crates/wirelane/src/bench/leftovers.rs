@@ -1,7 +1,7 @@
 //! What a benchmark makes where others see it, and removing what one that was killed left of that.
 //!
 //! Namespaces, interfaces, programs and most files go with the process, whatever ends it. Two things have a
-//! name: the cgroup of a CPU quota, and for a moment the folder in which a capture opens its files. The name
+//! name: the cgroup of a CPU quota, and the folder of files that a capture or another program opens. The name
 //! holds the process id, so that one that nobody uses any more can be told.
 
 use std::fs;
@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::gso;
+use crate::error::{Error, Result};
 
 const PREFIX: &str = "wirelane-bench-";
 /// The files of a cgroup that hold its threads, in version 1 and in version 2.
@@ -24,6 +25,43 @@ pub(super) const MEMORY: &str = "/dev/shm";
 /// The folder of this process in another one.
 pub(super) fn path_in(parent: &Path) -> PathBuf {
     parent.join(format!("{PREFIX}{}", std::process::id()))
+}
+
+/// A folder of this process in another one, which is there only while it is needed, and goes with this. A file that is
+/// open can be written and measured without its name, and goes with the process if that is killed.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    /// In `parent`, which must take one. What benchmarks that were killed left there is removed.
+    pub(super) fn new(parent: &Path) -> Result<Self> {
+        clear(parent);
+        let folder = Self(path_in(parent));
+        folder.make()?;
+        folder.remove();
+        Ok(folder)
+    }
+
+    pub(super) fn make(&self) -> Result<()> {
+        fs::create_dir(&self.0)
+            .map_err(|error| Error::io(self.0.display().to_string(), "create", error))
+    }
+
+    /// A file in it, which need not exist.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// With all files in it.
+    pub(super) fn remove(&self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        self.remove();
+    }
 }
 
 /// What was found of benchmarks that were killed.

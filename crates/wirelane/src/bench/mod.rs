@@ -12,6 +12,7 @@ pub mod leftovers;
 pub mod live;
 pub mod noloss;
 pub mod peers;
+pub mod promises;
 pub mod qdisc;
 pub mod report;
 pub mod ring;

@@ -9,6 +9,7 @@ use wirelane_os::affinity;
 use super::beside::{self, Ratio};
 use super::control::Control;
 use super::environment::Environment;
+use super::promises::{self, Promise};
 use super::ring::ticks_per_ns;
 
 /// Everything that a run of `wirelane bench` measured, and what it could not.
@@ -28,6 +29,8 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// Our figures beside those of other programs.
     pub ratios: Vec<Ratio>,
+    /// What is promised of our figures, and whether they keep it.
+    pub promises: Vec<Promise>,
     /// How the machine itself did meanwhile.
     pub control: Vec<Control>,
     /// What is missing, and why.
@@ -45,6 +48,7 @@ impl Report {
             command,
             rows: Vec::new(),
             ratios: Vec::new(),
+            promises: Vec::new(),
             control: Vec::new(),
             skipped: Vec::new(),
         }
@@ -58,9 +62,10 @@ impl Report {
         }
     }
 
-    /// Nothing more will be measured: draws the ratios, and notes when it ended.
+    /// Nothing more will be measured: draws the ratios, judges the promises, and notes when it ended.
     pub fn finish(&mut self) {
         self.ratios = beside::ratios(&self.rows);
+        self.promises = promises::promises(&self.rows, &self.skipped);
         self.environment.finish();
     }
 }
@@ -120,13 +125,18 @@ pub struct Row {
 impl Row {
     /// Smallest, median and largest sample; `None` without any.
     pub fn summary(&self) -> Option<[f64; 3]> {
-        let mut sorted = self.samples.clone();
-        sorted.sort_by(f64::total_cmp);
-        let (min, max) = (*sorted.first()?, *sorted.last()?);
-        let upper = *sorted.get(sorted.len() / 2)?;
-        let lower = *sorted.get((sorted.len() - 1) / 2)?;
-        Some([min, (lower + upper) / 2.0, max])
+        summary(&self.samples)
     }
+}
+
+/// Smallest, median and largest of some samples; `None` without any.
+pub(super) fn summary(samples: &[f64]) -> Option<[f64; 3]> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (min, max) = (*sorted.first()?, *sorted.last()?);
+    let upper = *sorted.get(sorted.len() / 2)?;
+    let lower = *sorted.get((sorted.len() - 1) / 2)?;
+    Some([min, (lower + upper) / 2.0, max])
 }
 
 impl Serialize for Row {
@@ -196,6 +206,13 @@ impl Better {
 /// The conditions of a row, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Params(pub Vec<(&'static str, Param)>);
+
+impl Params {
+    /// Whether this condition, with its value as people read it, is among them.
+    pub fn has(&self, (name, value): (&str, &str)) -> bool {
+        self.0.iter().any(|(own, found)| *own == name && found.to_string() == value)
+    }
+}
 
 impl Serialize for Params {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -26,7 +26,8 @@ impl Rounds {
             self.longest = self.longest.max(now - self.started);
         }
         let end = (now - self.begin).saturating_add(self.longest);
-        if self.round == self.last || self.limit.is_some_and(|limit| end > limit) {
+        let is_late = self.round > 0 && self.limit.is_some_and(|limit| end > limit);
+        if self.round == self.last || is_late {
             return None;
         }
         (self.started, self.round) = (now, self.round + 1);
@@ -50,6 +51,7 @@ mod tests {
     fn there_are_as_many_as_asked_and_one_at_least() {
         assert_eq!(Rounds::new(3, None).collect::<Vec<_>>(), [1, 2, 3]);
         assert_eq!(Rounds::new(0, None).collect::<Vec<_>>(), [1]);
+        assert_eq!(Rounds::new(3, Some(Duration::ZERO)).collect::<Vec<_>>(), [1]);
     }
 
     #[test]

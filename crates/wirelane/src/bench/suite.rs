@@ -22,7 +22,7 @@ pub struct Plan {
     /// How long one sample of a discipline takes, when all producers have a CPU each; twice as
     /// long otherwise.
     pub window: Duration,
-    /// Peers are left out of a round, and then rounds, when the run would take longer than this.
+    /// Peers are left out of a round but the first, and then rounds, when the run would take longer than this.
     pub limit: Option<Duration>,
     /// Run other programs as well.
     pub peers: bool,
@@ -117,7 +117,8 @@ pub fn qdisc(
         rings.measure();
         longest = longest.max(started.elapsed());
         let rest = longest.saturating_mul(rounds - round).saturating_add(longest_peer);
-        if plan.peers && plan.has_time(begin.elapsed(), rest) {
+        // Once in any case: a ratio of one round is better than none.
+        if plan.peers && (round == 1 || plan.has_time(begin.elapsed(), rest)) {
             progress(round, "rte_ring");
             let started = Instant::now();
             rings.measure_peer();

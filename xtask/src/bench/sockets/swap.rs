@@ -6,8 +6,8 @@ use wirelane::bench::peers::testpmd::{self, PACKAGE};
 use wirelane::bench::sockets::Kind;
 use wirelane_testkit::process::ChildGuard;
 
-use super::programs::{Place, accumulated, bench};
-use super::{LIMIT, SETTLE, SIZE, pause, row};
+use super::programs::{Place, bench};
+use super::{LIMIT, SIZE, row};
 use crate::bench::process::{on_cpus, run as run_to_end, two_cpus};
 use crate::bench::report::{Report, Target};
 use crate::bench::{Context, Result};
@@ -67,21 +67,12 @@ fn wirelane(context: &Context, place: &Place<'_>) -> Result<f64> {
 /// Packets per second of both devices together; `None` if the peer is not installed.
 fn peer(context: &Context, place: &Place<'_>) -> Result<Option<f64>> {
     context.proceed()?;
-    let Some(mut command) = testpmd::environment(place.cpu) else { return Ok(None) };
-    for device in 0..2 {
-        command.args(["--vdev", &format!("net_null{device},size={}", place.size)]);
-    }
-    command.args(["--", "--nb-cores=1", "--total-num-mbufs=8192", "--forward-mode=macswap"]);
-    // It counts from the start of the forwarding, and says when that is. Without a period it ends when it
-    // has no terminal.
-    command.args(["--stats-period", "3600"]);
+    let Some(mut command) = testpmd::swap_nothing(place.size, place.cpu) else { return Ok(None) };
     let mut child = on_cpus(&[place.cpu], || ChildGuard::spawn(&mut command))?;
-    child.wait_until(LIMIT, |child| child.stdout().contains(testpmd::READY));
-    let started = std::time::Instant::now();
-    pause(context, std::time::Duration::from_secs(place.seconds) + SETTLE)?;
-    let elapsed = started.elapsed().as_secs_f64();
+    let rate = |child: &ChildGuard| testpmd::sending_rate(&child.stdout());
+    child.wait_until(LIMIT, |child| rate(child).is_some());
+    let packets_per_s = rate(&child);
     child.interrupt();
-    let output = child.wait(LIMIT);
-    let packets = accumulated(&output, "TX-packets:")?;
-    Ok(Some(packets as f64 / elapsed))
+    child.wait(LIMIT);
+    Ok(packets_per_s)
 }

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
@@ -64,6 +66,9 @@ type Run = Box<dyn FnOnce(Option<Duration>, &mut Report, &AtomicBool, Tell<'_>) 
 
 /// What `--quick` may take, with some seconds to spare for the rounds that take longer than those before.
 const QUICK: Duration = Duration::from_secs(100);
+/// When `--quick` ends as by ^C, with what was measured until then: on a slow machine the first round of every
+/// suite may take longer than that. What is being measured comes to its end, which takes seconds.
+const LATEST: Duration = Duration::from_secs(110);
 
 /// Runs the command.
 ///
@@ -73,32 +78,21 @@ pub(crate) fn run(args: &AllArgs) -> Result<()> {
     // Before minutes are spent.
     fs::create_dir_all(&args.report).map_err(|error| failed(&args.report, "create", error))?;
     let report = super::collect(|report, stop, tell| {
-        let suites = suites(args);
-        let usual: Vec<_> = suites.iter().map(|suite| suite.usual).collect();
-        let mut estimate = Estimate::new(&usual, args.quick.then_some(QUICK));
-        for (position, suite) in suites.into_iter().enumerate() {
-            let name = suite.name.as_str();
-            if stop.load(Ordering::Relaxed) {
-                report.skip(name, "all", "the run was ended before its turn came".to_owned());
-                continue;
+        let late = AtomicBool::new(false);
+        thread::scope(|scope| {
+            // Its end is that of the work.
+            let (_working, ended) = mpsc::channel::<()>();
+            if args.quick {
+                let late = &late;
+                scope.spawn(move || {
+                    if ended.recv_timeout(LATEST) == Err(RecvTimeoutError::Timeout) {
+                        late.store(true, Ordering::Relaxed);
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                });
             }
-            estimate.begin(position, Instant::now());
-            let limit = estimate.limit();
-            let mut tell_more = |round: u32, what: &str| {
-                let left = estimate.left(Instant::now());
-                let text = format!(
-                    "about {} left; suite {} of {}, {name}, round {round}: {what}",
-                    minutes(left),
-                    position + 1,
-                    usual.len(),
-                );
-                tell(Step { suite: name, round, text: &text });
-            };
-            if let Err(error) = (suite.run)(limit, report, stop, &mut tell_more) {
-                // The others are worth having without it.
-                report.skip(name, "all", error.to_string());
-            }
-        }
+            run_suites(args, &late, report, stop, tell);
+        });
         Ok(())
     })?;
     write(&args.report.join("report.json"), &output::text(&report)?)?;
@@ -111,6 +105,50 @@ pub(crate) fn run(args: &AllArgs) -> Result<()> {
         page.display()
     ));
     if args.json { output::json(&report) } else { Ok(()) }
+}
+
+/// Runs all suites, one after the other, until `stop` is set; `late` then says that it was for lack of time.
+fn run_suites(
+    args: &AllArgs,
+    late: &AtomicBool,
+    report: &mut Report,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(Step<'_>),
+) {
+    let suites = suites(args);
+    let usual: Vec<_> = suites.iter().map(|suite| suite.usual).collect();
+    let mut estimate = Estimate::new(&usual, args.quick.then_some(QUICK));
+    let ended = || match late.load(Ordering::Relaxed) {
+        true => "the time that --quick has was over",
+        false => "the run was ended",
+    };
+    for (position, suite) in suites.into_iter().enumerate() {
+        let name = suite.name.as_str();
+        if stop.load(Ordering::Relaxed) {
+            report.skip(name, "all", format!("{} before its turn came", ended()));
+            continue;
+        }
+        let begin = Instant::now();
+        estimate.begin(position, begin);
+        let limit = estimate.limit();
+        let mut tell_more = |round: u32, what: &str| {
+            let left = estimate.left(Instant::now());
+            let text = format!(
+                "about {} left; suite {} of {}, {name}, round {round}: {what}",
+                minutes(left),
+                position + 1,
+                usual.len(),
+            );
+            tell(Step { suite: name, round, text: &text });
+        };
+        if let Err(error) = (suite.run)(limit, report, stop, &mut tell_more) {
+            // The others are worth having without it.
+            report.skip(name, "all", error.to_string());
+        } else if stop.load(Ordering::Relaxed) {
+            report.skip(name, "all", format!("{} before its turn came", ended()));
+        }
+        report.environment.add_suite(name, begin.elapsed());
+    }
 }
 
 /// All suites that were asked for. The longest round comes last: it may be the only one of its suite.
@@ -145,12 +183,11 @@ fn suites(args: &AllArgs) -> Vec<Suite> {
             35,
             300,
             Box::new(move |limit, report, stop, tell| {
-                let plan =
-                    capture::Plan { limit: limit.map(|limit| limit.mul_f64(0.6)), ..capture };
+                let plan = capture::Plan { limit: super::share(limit, 0.5), ..capture };
                 let begin = Instant::now();
                 capture::capture(&plan, report, stop, tell)?;
                 let left = limit.map(|limit| limit.saturating_sub(begin.elapsed()));
-                super::cost_beside_others(&plan, left, report, stop, tell)
+                super::capture_beside_others(&plan, left, report, stop, tell)
             }),
         ),
         suite(
@@ -158,8 +195,11 @@ fn suites(args: &AllArgs) -> Vec<Suite> {
             30,
             240,
             Box::new(move |limit, report, stop, tell| {
-                let plan = sockets::Plan { limit, ..sockets };
-                sockets::sockets(&plan, report, stop, tell)
+                let plan = sockets::Plan { limit: super::share(limit, 0.9), ..sockets };
+                let begin = Instant::now();
+                sockets::sockets(&plan, report, stop, tell)?;
+                let left = limit.map(|limit| limit.saturating_sub(begin.elapsed()));
+                super::sockets_beside_others(&plan, left, report, stop, tell)
             }),
         ),
         suite(

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -20,6 +21,8 @@ pub struct Program {
     pub package: Option<&'static str>,
     /// What it prints when it is about to capture.
     pub ready: &'static str,
+    /// Longer than its ring keeps a packet.
+    pub drain: Duration,
     /// Its arguments for an interface, and a file if packets are to be written.
     arguments: fn(&str, Option<&Path>) -> Vec<String>,
     /// From what it wrote to its standard output and its standard error.
@@ -43,6 +46,7 @@ pub const PROGRAMS: [Program; 4] = [
         name: "wirelane",
         package: None,
         ready: "capturing on",
+        drain: Duration::from_millis(200),
         arguments: |interface, file| {
             let mut words = vec!["capture".to_owned(), format!("packet:{interface}")];
             words.extend(["--json", "--tx-queues", "none", "--other", "off"].map(str::to_owned));
@@ -61,6 +65,8 @@ pub const PROGRAMS: [Program; 4] = [
         name: "tcpdump",
         package: Some("tcpdump"),
         ready: "listening on",
+        // libpcap's hands over after the second that tcpdump says.
+        drain: Duration::from_millis(1300),
         arguments: |interface, file| {
             let words = format!("-i {interface} -n -p -B {} -w {}", BUFFER << 10, or_null(file));
             split(&words)
@@ -76,6 +82,7 @@ pub const PROGRAMS: [Program; 4] = [
         name: "dumpcap",
         package: Some("wireshark-common"),
         ready: "File:",
+        drain: Duration::from_millis(700),
         arguments: |interface, file| {
             split(&format!("-i {interface} -p -q -P -B {BUFFER} -w {}", or_null(file)))
         },
@@ -94,6 +101,7 @@ pub const PROGRAMS: [Program; 4] = [
         name: "netsniff-ng",
         package: Some("netsniff-ng"),
         ready: "Running!",
+        drain: Duration::from_millis(700),
         arguments: |interface, file| {
             let mut words = split(&format!("--in {interface} --silent -M -N -Q -A -S {BUFFER}MiB"));
             words.extend(file.iter().flat_map(|path| ["--out".to_owned(), text(path)]));

@@ -15,11 +15,13 @@ use std::time::{Duration, Instant};
 
 use wirelane_os::{affinity, clock};
 
+use super::super::leftovers::{self, Folder};
 use super::super::live::{LiveSender, Pace};
 use super::super::report::{Param, Params, Report, Row};
 use super::super::rounds::Rounds;
 use super::capture::{PROGRAMS, Program};
 use super::process::{Running, line};
+use super::{Plan, missing};
 use crate::error::{Error, Result};
 use crate::lab::{Lab, LabConfig};
 use crate::port::sim::Stream;
@@ -34,21 +36,6 @@ const FLOWS: u64 = 64;
 const LIMIT: Duration = Duration::from_secs(20);
 /// From the moment that a program says it is ready until it is.
 const SETTLE: Duration = Duration::from_millis(300);
-/// Longer than any ring keeps a packet: tcpdump's hands over after a second.
-const DRAIN: Duration = Duration::from_millis(1300);
-
-/// How thoroughly to measure.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan<'a> {
-    /// Our own command.
-    pub own: &'a Path,
-    /// Rounds: samples of every figure.
-    pub samples: usize,
-    /// How long packets are sent.
-    pub window: Duration,
-    /// No round begins that would end later than this.
-    pub limit: Option<Duration>,
-}
 
 /// What one run of one program took.
 struct Sample {
@@ -77,46 +64,65 @@ pub fn cost(
             return Ok(());
         }
     };
-    let mut programs: Vec<(Program, Vec<Sample>)> = Vec::new();
+    let mut cases: Vec<Case> = Vec::new();
     for program in PROGRAMS {
-        match (program.command(plan.own, "", None), program.package) {
-            (None, Some(package)) => {
-                let reason = format!("is not installed (Debian package {package})");
-                report.skip(SUITE, program.name, reason);
-            }
-            _ => programs.push((program, Vec::new())),
+        if program.command(plan.own, "", None).is_none() {
+            report.skip(SUITE, program.name, missing(program.name));
+            continue;
         }
+        let case = |is_written| Case { program, is_written, samples: Vec::new() };
+        cases.extend([case(false), case(true)]);
     }
+    cases.sort_by_key(|case| case.is_written);
     'rounds: for round in Rounds::new(plan.samples, plan.limit) {
-        let count = programs.len();
+        let count = cases.len();
         for turn in 0..count {
             // Another one begins each round, so that none is always the first.
             let turn = (round as usize + turn) % count.max(1);
-            let Some((program, samples)) = programs.get_mut(turn) else { continue };
+            let Some(case) = cases.get_mut(turn) else { continue };
             if stop.load(Ordering::Relaxed) {
                 break 'rounds;
             }
-            progress(round, &format!("CPU time of {}", program.name));
-            match bed.sample(program, plan, stop, report) {
-                Ok(sample) => samples.push(sample),
-                Err(error) => report.skip(SUITE, program.name, error.to_string()),
+            let (name, target) = (case.program.name, case.target());
+            progress(round, &format!("CPU time of {name}, written to: {target}"));
+            match bed.sample(case, plan, stop, report) {
+                Ok(sample) => case.samples.push(sample),
+                Err(error) => report.skip(SUITE, name, error.to_string()),
             }
         }
     }
-    for (program, samples) in programs.iter().filter(|(_, samples)| !samples.is_empty()) {
-        report.rows.extend(rows(program, samples));
+    for case in cases.iter().filter(|case| !case.samples.is_empty()) {
+        report.rows.extend(case.rows());
     }
     Ok(())
 }
 
-fn rows(program: &Program, samples: &[Sample]) -> [Row; 3] {
+/// A program, and what it does with packets.
+struct Case {
+    program: Program,
+    /// To a file in memory; otherwise they are only read.
+    is_written: bool,
+    samples: Vec<Sample>,
+}
+
+impl Case {
+    fn target(&self) -> &'static str {
+        if self.is_written { "memory" } else { "none" }
+    }
+
+    fn rows(&self) -> [Row; 4] {
+        rows(&self.program, self.target(), &self.samples)
+    }
+}
+
+fn rows(program: &Program, target: &'static str, samples: &[Sample]) -> [Row; 4] {
     let row = |metric, unit, of: &dyn Fn(&Sample) -> f64| Row {
         suite: SUITE,
         case: CASE,
         peer: (!program.is_ours()).then_some(program.name),
         params: Params(vec![
             ("port", Param::Text("packet")),
-            ("target", Param::Text("none")),
+            ("target", Param::Text(target)),
             ("size", Param::Number(SIZE)),
             ("offered", Param::Number(RATE)),
         ]),
@@ -134,6 +140,7 @@ fn rows(program: &Program, samples: &[Sample]) -> [Row; 3] {
     [
         row("cpu_ns_per_packet_under_load", "ns", &|sample| per(sample.loaded, sample)),
         row("cpu_ns_per_packet", "ns", &|sample| per(sample.total, sample)),
+        row("packets_received", "1", &|sample| sample.captured as f64),
         row("lost_share", "1", &lost),
     ]
 }
@@ -144,6 +151,7 @@ struct Bed {
     frames: Vec<Vec<u8>>,
     sender: u32,
     capturer: u32,
+    memory: Folder,
 }
 
 impl Bed {
@@ -157,19 +165,26 @@ impl Bed {
         };
         let stream = Stream::new(&format!("sim:1?flows={FLOWS}&size={SIZE}").parse()?)?;
         let frames = (0..FLOWS).map(|k| stream.packet(k).bytes).collect();
-        Ok(Self { lab, frames, sender, capturer })
+        let memory = Folder::new(Path::new(leftovers::MEMORY))?;
+        Ok(Self { lab, frames, sender, capturer, memory })
     }
 
     fn sample(
         &self,
-        program: &Program,
+        case: &Case,
         plan: &Plan<'_>,
         stop: &AtomicBool,
         report: &mut Report,
     ) -> Result<Sample> {
+        let program = &case.program;
         let unclear = |cause: &'static str| Error::failed(program.name, cause);
         let interface = self.lab.far.interface();
-        let command = program.command(plan.own, interface, None);
+        let file = case.is_written.then(|| self.memory.file("capture"));
+        if case.is_written {
+            self.memory.remove();
+            self.memory.make()?;
+        }
+        let command = program.command(plan.own, interface, file.as_deref());
         let mut command = command.ok_or_else(|| unclear("is missing"))?;
         report.environment.add_command(line(&command));
         // Nothing else is started until it has ended: the difference is its own.
@@ -190,10 +205,11 @@ impl Bed {
             thread::sleep(Duration::from_millis(5));
         }
         let sent = sending.stop()?;
-        thread::sleep(DRAIN);
+        thread::sleep(program.drain);
         let loaded = running.cpu().saturating_sub(start);
         let output = running.interrupt(LIMIT)?;
         let total = clock::children_cpu().since(before).total();
+        self.memory.remove();
         let counts = program.counts(&output.stdout, &output.stderr);
         let counts = counts.ok_or_else(|| unclear("does not tell how many packets it captured"))?;
         Ok(Sample { total, loaded, captured: counts.captured, sent: sent.frames })

@@ -3,13 +3,31 @@
 pub mod capture;
 pub mod cost;
 pub(in crate::bench) mod process;
+pub mod replay;
 pub mod testpmd;
+pub mod write;
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde::Serialize;
+
+/// How thoroughly to measure our command, as a process, beside other programs.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a> {
+    /// Our own command.
+    pub own: &'a Path,
+    /// Rounds: samples of every figure.
+    pub samples: usize,
+    /// How long a program is under load, about.
+    pub window: Duration,
+    /// No round begins that would end later than this.
+    pub limit: Option<Duration>,
+    /// A folder on the disk to write to; without, that is left out.
+    pub disk: Option<&'a Path>,
+}
 
 /// A program that can stand beside ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +64,13 @@ pub struct Installed {
     pub installed: bool,
     /// Its version, as it says it; `None` if it is missing or does not tell.
     pub version: Option<String>,
+}
+
+/// Why there is no figure of a program that is not installed.
+fn missing(program: &str) -> String {
+    let package =
+        PEERS.iter().find(|peer| peer.name == program).map_or(program, |peer| peer.package);
+    format!("{program} is not installed (Debian package {package})")
 }
 
 /// All peers, as this machine has them.

@@ -103,10 +103,24 @@ impl Running {
         limit: Duration,
         stop: &AtomicBool,
     ) -> Result<()> {
+        let has_mark = |own: &Self| own.stdout().contains(mark) || own.stderr().contains(mark);
+        self.wait_until(has_mark, limit, stop)
+    }
+
+    /// Waits until `is_ready` says so.
+    ///
+    /// # Errors
+    /// As above.
+    pub(in crate::bench) fn wait_until(
+        &mut self,
+        is_ready: impl Fn(&Self) -> bool,
+        limit: Duration,
+        stop: &AtomicBool,
+    ) -> Result<()> {
         let deadline = Instant::now() + limit;
         loop {
             let is_running = self.is_running();
-            if self.stdout().contains(mark) || self.stderr().contains(mark) {
+            if is_ready(self) {
                 return Ok(());
             }
             if !is_running {

@@ -1,4 +1,4 @@
-//! `dpdk-testpmd` over AF_XDP: receiving, sending and forwarding on one queue.
+//! `dpdk-testpmd`: receiving, sending and forwarding over one queue of AF_XDP, and forwarding over nothing.
 
 use std::process::Command;
 
@@ -11,6 +11,9 @@ pub const PROGRAM: &str = "dpdk-testpmd";
 pub const PACKAGE: &str = "dpdk-dev";
 /// What it writes when it is about to begin.
 pub const READY: &str = "Port statistics";
+
+/// Of [`swap_nothing`].
+const DEVICES: usize = 2;
 
 /// Where DPDK keeps files of its processes: a folder that is not there. Otherwise it makes one for every prefix
 /// in /run/dpdk, though it needs none (`--no-shconf`), and leaves it.
@@ -34,6 +37,18 @@ pub fn command(kind: Kind, interface: &str, size: usize, cpu: u32) -> Option<Com
     Some(command)
 }
 
+/// Exchanges addresses of packets of `size` bytes between two devices that have them from nowhere, on this CPU;
+/// otherwise as [`command`], and it writes statistics every second: see [`sending_rate`].
+pub fn swap_nothing(size: usize, cpu: u32) -> Option<Command> {
+    let mut command = environment(cpu)?;
+    for device in 0..DEVICES {
+        command.args(["--vdev", &format!("net_null{device},size={size}")]);
+    }
+    command.args(["--", "--nb-cores=1", "--total-num-mbufs=8192", "--forward-mode=macswap"]);
+    command.args(["--stats-period", "1"]);
+    Some(command)
+}
+
 /// The program without devices and what comes after `--`. Its main thread only sleeps; the other one
 /// works, on the same CPU. Without huge pages, devices and a telemetry socket it leaves nothing.
 pub fn environment(cpu: u32) -> Option<Command> {
@@ -44,6 +59,19 @@ pub fn environment(cpu: u32) -> Option<Command> {
     command.arg(format!("--file-prefix=wirelane-{}", std::process::id()));
     command.env(RUNTIME.0, RUNTIME.1);
     Some(command)
+}
+
+/// Packets that all its ports together sent per second, between the first of its statistics and the second; `None`
+/// before it has written them. It knows better than others when it counted.
+pub fn sending_rate(text: &str) -> Option<f64> {
+    let (_, second) = text.split_once(READY)?.1.split_once(READY)?;
+    let rates: Vec<f64> = second
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Tx-pps:")?.split_whitespace().next())
+        .map_while(|rate| rate.parse().ok())
+        .take(DEVICES)
+        .collect();
+    (rates.len() == DEVICES).then(|| rates.iter().sum())
 }
 
 /// A number from the statistics that it ends with, such as that of `RX-packets:`.
@@ -66,5 +94,16 @@ mod tests {
         assert_eq!(accumulated(text, "RX-packets:"), Some(1234));
         assert_eq!(accumulated(text, "TX-packets:"), Some(7));
         assert_eq!(accumulated("RX-packets: 3", "RX-packets:"), None);
+    }
+
+    #[test]
+    fn rates_are_those_of_the_second_statistics() {
+        let port = |rate| format!("  Rx-pps: 1  Rx-bps: 2\n  Tx-pps: {rate}    Tx-bps: 0\n");
+        let first = format!("Port statistics ====\n{}{}", port(0), port(0));
+        let second = format!("Port statistics ====\n{}{}", port(30), port(12));
+        assert_eq!(sending_rate(&format!("{first}{second}")), Some(42.0));
+        let begun = format!("{first}Port statistics ====\n{}", port(30));
+        assert_eq!((sending_rate(&first), sending_rate(&begun)), (None, None));
+        assert_eq!(sending_rate(&format!("{first}{second}{second}")), Some(42.0));
     }
 }

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 
 /// The program on an interface; it goes with this, or with the process.
 #[derive(Debug)]
-pub(super) struct Baseline {
+pub(in crate::bench) struct Baseline {
     counts: Map,
     _link: Link,
 }
@@ -22,7 +22,7 @@ impl Baseline {
     ///
     /// # Errors
     /// A capability is missing, the driver has no such mode, or another program is there.
-    pub(super) fn attach(interface: &str, mode: XdpMode) -> Result<Self> {
+    pub(in crate::bench) fn attach(interface: &str, mode: XdpMode) -> Result<Self> {
         let failed = |error: OsError| Error::os(format!("XDP program on {interface}"), error);
         let counts = Map::create(MapKind::PercpuArray, "wl_dropped", 8, 1).map_err(failed)?;
         let insns = count_and_drop(counts.as_fd().as_raw_fd()).map_err(|error| {
@@ -39,7 +39,7 @@ impl Baseline {
     ///
     /// # Errors
     /// The kernel does not say.
-    pub(super) fn packets(&self) -> Result<u64> {
+    pub(in crate::bench) fn packets(&self) -> Result<u64> {
         let counts = self.counts.lookup(0);
         let counts = counts.map_err(|error| Error::os("XDP program that drops", error))?;
         let (of_cpus, _) = counts.as_chunks::<8>();

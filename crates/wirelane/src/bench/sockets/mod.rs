@@ -9,10 +9,13 @@
 //!                           load ─▶ wl-a ═══ wl-b ─▶ XDP_DROP      a baseline without a socket
 //! ```
 //!
+//! Another program, where it is installed, does the same in turns with ours ([`PEER`](super::peers::testpmd::PROGRAM)):
+//! over AF_XDP in the lab, and, as `sim:` does, with packets that come from nowhere.
+//!
 //! Every round measures every case once, so that a slow minute of the machine hits all of them. A
 //! mode that the machine does not have is skipped, with the reason the port gives.
 
-mod baseline;
+pub(in crate::bench) mod baseline;
 mod loops;
 mod peer;
 mod rows;
@@ -24,6 +27,7 @@ use std::time::Duration;
 use wirelane_os::affinity;
 use wirelane_os::bpf::XdpMode;
 
+use self::peer::Over;
 use self::sample::{Load, Nature, Subject, Trial};
 pub use self::sample::{Lost, Sample, Threads};
 use super::live::Pace;
@@ -145,7 +149,7 @@ pub fn sockets(
                     one.samples.push(sample);
                 }
                 Ok(None) => break 'rounds,
-                Err(error) if one.in_lab => one.refused = Some(error),
+                Err(error) if one.in_lab || one.is_peer() => one.refused = Some(error),
                 Err(error) => return Err(error),
             }
             if stop.load(Ordering::Relaxed) {
@@ -169,6 +173,8 @@ struct Series {
     label: &'static str,
     size: usize,
     in_lab: bool,
+    /// Packets per second that are sent to it, if that belongs to the case.
+    paced: Option<u64>,
     nature: Option<Nature>,
     samples: Vec<Sample>,
     refused: Option<Error>,
@@ -176,21 +182,31 @@ struct Series {
 
 impl Series {
     fn new(subject: Subject, label: &'static str, size: usize, in_lab: bool) -> Self {
-        let (nature, samples, refused) = (None, Vec::new(), None);
-        Self { subject, label, size, in_lab, nature, samples, refused }
+        let (paced, nature, samples, refused) = (None, None, Vec::new(), None);
+        Self { subject, label, size, in_lab, paced, nature, samples, refused }
     }
 
     fn case(&self) -> &'static str {
         match &self.subject {
-            Subject::Port(_, kind) => kind.as_str(),
+            _ if self.paced.is_some() => PACED,
+            Subject::Port(_, kind) | Subject::Peer(kind, _) => kind.as_str(),
             Subject::XdpDrop(_) => XDP_DROP,
-            Subject::Peer(kind) => kind.as_str(),
         }
+    }
+
+    fn is_peer(&self) -> bool {
+        matches!(self.subject, Subject::Peer(..))
     }
 }
 
 const XDP_DROP: &str = "xdp-drop";
+/// rxdrop, and the packets come at a rate that leaves a receiver time to sleep.
+pub(super) const PACED: &str = "rxdrop-paced";
+/// Packets per second of that.
+const PACE: u64 = 500_000;
 const PEER: &str = super::peers::testpmd::PROGRAM;
+/// The peer with devices that have packets from nowhere.
+pub(super) const NOWHERE: &str = "dpdk-testpmd over net_null";
 /// Bytes of the packets with which the peer is measured.
 const PEER_SIZE: usize = 64;
 
@@ -201,6 +217,7 @@ const IN_LAB: [(&str, &str); 4] = [
     ("xdp-generic", "xdp:wl-b?mode=generic"),
     ("packet", "packet:wl-b?bypass=on"),
 ];
+
 /// Where the ports are.
 struct Bed {
     lab: Option<Lab>,
@@ -266,9 +283,8 @@ impl Bed {
                 }
             }
         }
-        if self.lab.is_some() && plan.peers && plan.sizes.contains(&PEER_SIZE) {
-            let peer = |kind: &Kind| Series::new(Subject::Peer(*kind), PEER, PEER_SIZE, true);
-            series.extend(plan.kinds.iter().map(peer));
+        if plan.peers && plan.sizes.contains(&PEER_SIZE) {
+            series.extend(self.beside_peers(plan)?);
         }
         if self.lab.is_some() && plan.xdp_drop {
             let modes = [XdpMode::Native, XdpMode::Generic];
@@ -280,9 +296,33 @@ impl Bed {
         Ok(series)
     }
 
+    /// What the other program does, and what is measured only beside it.
+    fn beside_peers(&self, plan: &Plan) -> Result<Vec<Series>> {
+        let peer = |kind, over, label, in_lab| {
+            Series::new(Subject::Peer(kind, over), label, PEER_SIZE, in_lab)
+        };
+        let mut series = Vec::new();
+        if plan.kinds.contains(&Kind::L2fwd) {
+            series.push(peer(Kind::L2fwd, Over::Nothing, NOWHERE, false));
+        }
+        if self.lab.is_none() {
+            return Ok(series);
+        }
+        let over_xdp = |kind| peer(kind, Over::Xdp, PEER, true);
+        series.extend(plan.kinds.iter().copied().map(over_xdp));
+        if plan.kinds.contains(&Kind::Rxdrop) && plan.rate.is_none() {
+            let (label, spec) = IN_LAB[1];
+            let ours = Subject::Port(spec.parse()?, Kind::Rxdrop);
+            let pair = [Series::new(ours, label, PEER_SIZE, true), over_xdp(Kind::Rxdrop)];
+            series.extend(pair.map(|one| Series { paced: Some(PACE), ..one }));
+        }
+        Ok(series)
+    }
+
     fn trial<'a>(&'a self, one: &'a Series, plan: &'a Plan, stop: &'a AtomicBool) -> Trial<'a> {
         let lab = self.lab.as_ref().filter(|_| one.in_lab);
-        let load = |lab: &'a Lab| Load { site: &lab.near, pace: self.pace };
+        let pace = Pace { rate: one.paced.or(self.pace.rate), ..self.pace };
+        let load = |lab: &'a Lab| Load { site: &lab.near, pace };
         let own = if lab.is_some() { &self.queues } else { &self.all };
         Trial {
             subject: &one.subject,

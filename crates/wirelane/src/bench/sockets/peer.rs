@@ -1,7 +1,9 @@
 //! The same with another program in the place of our port: `dpdk-testpmd` over AF_XDP, under the same load, on the
-//! same interface and CPU, and with the same balance: what was sent to it, less what it received.
+//! same interface and CPU, and with the same balance: what was sent to it, less what it received. And over `net_null`,
+//! whose packets come from nowhere and go nowhere, as those of a simulated interface do.
 
 use std::fs;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::super::live::Sending;
@@ -19,11 +21,20 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// Longer than it keeps a packet.
 const DRAIN: Duration = Duration::from_millis(120);
 
-/// Measures once. `None` if it was stopped.
+/// What it receives from and sends to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    /// The interface at the far end of the lab.
+    Xdp,
+    /// Two devices that make packets out of nothing; from each it forwards to the other.
+    Nothing,
+}
+
+/// Measures once over AF_XDP. `None` if it was stopped.
 ///
 /// # Errors
 /// The program is missing, or fails.
-pub(super) fn run(
+pub(super) fn over_xdp(
     trial: &Trial<'_>,
     kind: Kind,
     commands: &mut Vec<String>,
@@ -32,12 +43,7 @@ pub(super) fn run(
         return Err(Error::failed(PEER, "is for a lab only"));
     };
     let cpu = trial.placement.cpu(0).unwrap_or(0);
-    let missing = || {
-        let cause = format!("is not installed (Debian package {})", testpmd::PACKAGE);
-        Error::failed(PEER, cause)
-    };
-    let mut command =
-        testpmd::command(kind, site.interface(), trial.size, cpu).ok_or_else(missing)?;
+    let mut command = installed(testpmd::command(kind, site.interface(), trial.size, cpu))?;
     commands.push(line(&command));
     let mut running = Running::start(&mut command, &[cpu], Some(site))?;
     running.wait_for(testpmd::READY, LIMIT, trial.stop)?;
@@ -80,6 +86,44 @@ pub(super) fn run(
     let mode = if is_sent_to { "native" } else { "copy" };
     let nature = Nature { backend: "xdp", mode: mode.to_owned(), queues: 1 };
     Ok(go_on.then_some((nature, sample)))
+}
+
+/// Measures once how many packets it forwards between devices that cost nothing. `None` if it was stopped.
+///
+/// # Errors
+/// The program is missing, or fails.
+pub(super) fn over_nothing(
+    trial: &Trial<'_>,
+    commands: &mut Vec<String>,
+) -> Result<Option<(Nature, Sample)>> {
+    let cpu = trial.placement.cpu(0).unwrap_or(0);
+    let mut command = installed(testpmd::swap_nothing(trial.size, cpu))?;
+    commands.push(line(&command));
+    let mut running = Running::start(&mut command, &[cpu], None)?;
+    running.wait_for(testpmd::READY, LIMIT, trial.stop)?;
+    let (used, begin) = (running.cpu(), Instant::now());
+    let rate = |running: &Running| testpmd::sending_rate(&running.stdout());
+    running.wait_until(|running| rate(running).is_some(), LIMIT, trial.stop)?;
+    let (used, elapsed) = (running.cpu().saturating_sub(used), begin.elapsed().as_secs_f64());
+    let packets_per_s = rate(&running).unwrap_or(0.0);
+    running.interrupt(LIMIT)?;
+    let sent = packets_per_s * elapsed;
+    let sample = Sample {
+        packets_per_s,
+        packets: sent as u64,
+        cpu_ns: Some(used.as_nanos() as f64 / sent.max(1.0)),
+        ..Sample::default()
+    };
+    // As our own port without an interface calls it.
+    let nature = Nature { backend: "sim", mode: "sim".to_owned(), queues: 1 };
+    Ok(Some((nature, sample)))
+}
+
+fn installed(command: Option<Command>) -> Result<Command> {
+    command.ok_or_else(|| {
+        let cause = format!("is not installed (Debian package {})", testpmd::PACKAGE);
+        Error::failed(PEER, cause)
+    })
 }
 
 /// Packets that the interface of a site has received.

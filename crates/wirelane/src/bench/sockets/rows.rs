@@ -1,7 +1,7 @@
 //! From samples to rows.
 
-use super::sample::{Subject, Threads};
-use super::{Lost, PEER, SUITE, Sample, Series};
+use super::sample::Threads;
+use super::{Lost, SUITE, Sample, Series};
 use crate::bench::report::{Param, Params, Row, Source};
 
 /// Names of the parts of the histogram: `batch_16_share` is the share of calls that moved 16 to 31
@@ -21,18 +21,20 @@ pub(super) fn rows(series: &Series) -> Vec<Row> {
     let Some(nature) = series.nature.as_ref().filter(|_| !series.samples.is_empty()) else {
         return Vec::new();
     };
-    let params = Params(vec![
+    let mut params = vec![
         ("port", Param::Text(nature.backend)),
         ("mode", Param::Name(nature.mode.clone())),
         ("size", Param::Number(series.size as u64)),
         ("queues", Param::Number(nature.queues)),
-    ]);
+    ];
+    params.extend(series.paced.map(|rate| ("offered", Param::Number(rate))));
+    let params = Params(params);
     let case = series.case();
-    let is_ours = !matches!(series.subject, Subject::Peer(_));
+    let is_ours = !series.is_peer();
     let row = |metric, unit, samples: Vec<f64>, source| Row {
         suite: SUITE,
         case,
-        peer: (!is_ours).then_some(PEER),
+        peer: (!is_ours).then_some(series.label),
         params: params.clone(),
         metric,
         unit,

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use wirelane_os::bpf::XdpMode;
 
 use super::super::live::{LiveSender, Pace, Sending, Sent};
+use super::Kind;
 use super::baseline::Baseline;
 use super::loops::{Baton, Phase, SIZES, Station, Tally};
-use super::{Kind, peer};
+use super::peer::{self, Over};
 use crate::error::{Error, Result};
 use crate::lab::Site;
 use crate::mask::{QueueMask, QueueSet};
@@ -94,8 +95,8 @@ pub(super) enum Subject {
     Port(Spec, Kind),
     /// An XDP program that drops what arrives at the far end of the lab.
     XdpDrop(XdpMode),
-    /// Another program at the far end of the lab.
-    Peer(Kind),
+    /// Another program.
+    Peer(Kind, Over),
 }
 
 /// What it turned out to be.
@@ -139,7 +140,8 @@ impl Trial<'_> {
         match (self.subject, self.site) {
             (Subject::Port(spec, kind), _) => self.run_port(spec, *kind),
             (Subject::XdpDrop(mode), Some(site)) => self.run_drop(*mode, site),
-            (Subject::Peer(kind), _) => peer::run(self, *kind, commands),
+            (Subject::Peer(kind, Over::Xdp), _) => peer::over_xdp(self, *kind, commands),
+            (Subject::Peer(_, Over::Nothing), _) => peer::over_nothing(self, commands),
             (Subject::XdpDrop(_), None) => {
                 Err(Error::failed("XDP program that drops", "is for a lab only"))
             }
