@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tempfile::{TempDir, tempdir};
 use wirelane_os::bpf;
-use wirelane_testkit::privileged;
 use wirelane_testkit::process::{ChildGuard, run};
+use wirelane_testkit::{privileged, tools};
 
 const WIRELANE: &str = env!("CARGO_BIN_EXE_wirelane");
 /// How long anything may take on a busy machine before a test gives up.
@@ -110,16 +110,31 @@ impl Bench {
                 left.push(entry.display().to_string());
             }
         }
-        // Programs that it started are in its process group.
-        for directory in entries(Path::new("/proc")) {
-            let stat = fs::read_to_string(directory.join("stat")).unwrap_or_default();
-            let fields = stat.rsplit(") ").next().unwrap_or_default();
-            if fields.split(' ').nth(2) == Some(&*self.pid.to_string()) && !fields.starts_with('Z')
-            {
-                left.push(format!("process {}", directory.display()));
-            }
-        }
+        left.extend(self.group().iter().map(|path| format!("process {}", path.display())));
         left
+    }
+
+    /// The folders in /proc of its processes: programs that it started are in its process group.
+    fn group(&self) -> Vec<PathBuf> {
+        let group = self.pid.to_string();
+        let is_own = |process: &PathBuf| {
+            let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
+            let fields = stat.rsplit(") ").next().unwrap_or_default();
+            fields.split(' ').nth(2) == Some(&*group) && !fields.starts_with('Z')
+        };
+        entries(Path::new("/proc")).into_iter().filter(is_own).collect()
+    }
+
+    /// What is in the folder that it may write to: its report, or nothing.
+    #[track_caller]
+    fn assert_report_only(&self, suite: &[&str]) {
+        let mut found = entries(&self.directory.path().join("disk"));
+        let is_report =
+            |path: &PathBuf| path.ends_with("report.json") || path.ends_with("index.html");
+        if suite[0] == "all" {
+            found.retain(|path| !is_report(path));
+        }
+        assert_eq!(found, [] as [PathBuf; 0], "{suite:?}");
     }
 }
 
@@ -175,26 +190,85 @@ fn cgroups(name: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Suites, and what they are seen to hold when they have run for a while.
-const SUITES: [&[&str]; 4] = [
-    &["capture", "--quick", "--disk", "disk"],
-    &["sockets", "--quick", "--case", "rxdrop", "--case", "xdp-drop"],
-    &["scaling", "--quick"],
-    &["gso", "--quick", "--cpu", "50"],
+/// Suites, and what they are seen to hold when they have run for a while. Those without a lab or a file have little to
+/// leave: `all` runs them, once.
+const CAPTURE: &[&str] = &["capture", "--quick", "--disk", "disk"];
+const SOCKETS: &[&str] = &["sockets", "--quick", "--case", "rxdrop", "--case", "xdp-drop"];
+const SCALING: &[&str] = &["scaling", "--quick"];
+const GSO: &[&str] = &["gso", "--quick", "--cpu", "50"];
+const NOLOSS: &[&str] = &["noloss", "--quick"];
+const QDISC: &[&str] = &["qdisc", "--quick"];
+const FILTER: &[&str] = &["filter", "--quick"];
+/// Several of them, those that end soon.
+const ALL: &[&str] = &[
+    "all", "--quick", "--report", "disk", "--suite", "noloss", "--suite", "scaling", "--suite",
+    "filter",
 ];
+/// The other program that takes part here has an interface, and a program on it.
+const ALL_WITH_PEER: &[&str] = &["all", "--quick", "--report", "disk", "--suite", "sockets"];
 
-/// Whether a suite makes namespaces and loads programs.
-fn is_simulated(suite: &[&str]) -> bool {
-    suite[0] == "scaling"
+/// When a benchmark is ended.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    /// So many milliseconds after its start.
+    After(u64),
+    /// When this other program runs beside it.
+    Beside(&'static str),
+}
+
+use Moment::{After, Beside};
+
+impl Bench {
+    /// Lets it run until then. False if the other program is not installed.
+    fn watch_until(&mut self, moment: Moment) -> bool {
+        let name = match moment {
+            After(milliseconds) => {
+                self.watch(Duration::from_millis(milliseconds));
+                return true;
+            }
+            Beside(name) => name,
+        };
+        if !tools::require(name) {
+            return false;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while !self.runs(name) {
+            assert!(self.child.is_running() && Instant::now() < deadline, "{name} was not seen");
+            self.watch(Duration::from_millis(20));
+        }
+        true
+    }
+
+    /// Whether it has started this program.
+    fn runs(&self, name: &str) -> bool {
+        let own = self.group();
+        // The kernel keeps 15 bytes of a name.
+        let short = &name[..name.len().min(15)];
+        own.iter().any(|process| {
+            let found = fs::read_to_string(process.join("comm")).unwrap_or_default();
+            found.trim_end() == short
+        })
+    }
+}
+
+// Two tests, because most of the time of either is waiting.
+#[test]
+fn privileged_a_capture_benchmark_that_ends_by_itself_leaves_nothing() {
+    if privileged::require() {
+        ends_by_itself(&[CAPTURE]);
+    }
 }
 
 #[test]
 fn privileged_a_benchmark_that_ends_by_itself_leaves_nothing() {
-    if !privileged::require() {
-        return;
+    if privileged::require() {
+        ends_by_itself(&[SOCKETS, GSO, ALL]);
     }
-    for suite in SUITES {
-        let mut bench = Bench::start(&[suite, &["--samples", "1", "--json"]].concat());
+}
+
+fn ends_by_itself(suites: &[&[&str]]) {
+    for suite in suites {
+        let mut bench = Bench::start(&[*suite, &["--samples", "1", "--json"]].concat());
         bench.watch(Duration::from_secs(180));
         assert!(!bench.child.is_running(), "{suite:?} takes too long");
         let status = bench.child.stderr();
@@ -202,11 +276,8 @@ fn privileged_a_benchmark_that_ends_by_itself_leaves_nothing() {
             bench.child.stdout().contains("\"schema\":\"wirelane.bench/1\""),
             "{suite:?}: {status}"
         );
-        assert!(
-            is_simulated(suite) || !bench.namespaces.is_empty(),
-            "{suite:?} was not seen at work"
-        );
-        assert_eq!(entries(&bench.directory.path().join("disk")), [] as [PathBuf; 0]);
+        assert!(!bench.namespaces.is_empty(), "{suite:?} was not seen at work");
+        bench.assert_report_only(suite);
         bench.assert_gone();
     }
 }
@@ -216,15 +287,29 @@ fn privileged_a_benchmark_that_is_interrupted_leaves_nothing() {
     if !privileged::require() {
         return;
     }
-    for suite in SUITES {
-        for milliseconds in [30, 700, 2500] {
+    for (suite, moments) in [
+        (CAPTURE, &[After(30), After(700), After(2500)][..]),
+        (SOCKETS, &[After(30), After(700)]),
+        (SCALING, &[After(300)]),
+        (GSO, &[After(30), After(700), After(2500)]),
+        (NOLOSS, &[After(700)]),
+        (QDISC, &[Beside("dpdk-test")]),
+        (FILTER, &[After(200)]),
+        (ALL_WITH_PEER, &[Beside("dpdk-testpmd")]),
+    ] {
+        for moment in moments {
             let mut bench = Bench::start(suite);
-            bench.watch(Duration::from_millis(milliseconds));
+            if !bench.watch_until(*moment) {
+                continue;
+            }
             bench.child.interrupt();
             bench.watch(PATIENCE);
             assert!(!bench.child.is_running(), "{suite:?} goes on after ^C");
             bench.assert_gone();
-            assert_eq!(entries(&bench.directory.path().join("disk")), [] as [PathBuf; 0]);
+            bench.assert_report_only(suite);
+            // What was measured until then is told.
+            let report = bench.directory.path().join("disk/report.json");
+            assert!(suite[0] != "all" || report.exists(), "{suite:?}");
         }
     }
 }
@@ -236,10 +321,21 @@ fn privileged_a_benchmark_that_is_killed_leaves_what_lab_down_removes() {
         return;
     }
     let mut programs = 0;
-    for suite in SUITES {
-        for milliseconds in [20, 400, 900, 1600, 2700] {
+    for (suite, moments) in [
+        (CAPTURE, &[After(20), After(400), After(900), After(1600), After(2700)][..]),
+        (SOCKETS, &[After(20), After(400), After(900)]),
+        (GSO, &[After(20), After(400), After(900), After(1600), After(2700)]),
+        (SCALING, &[After(400)]),
+        (NOLOSS, &[After(400), After(1500)]),
+        (QDISC, &[Beside("dpdk-test")]),
+        (FILTER, &[After(200)]),
+        (ALL_WITH_PEER, &[Beside("dpdk-testpmd")]),
+    ] {
+        for moment in moments {
             let mut bench = Bench::start(suite);
-            bench.watch(Duration::from_millis(milliseconds));
+            if !bench.watch_until(*moment) {
+                continue;
+            }
             // What it holds at the end, and not just before.
             bench.child.signal(Signal::STOP);
             bench.note();

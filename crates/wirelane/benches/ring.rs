@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crossbeam_queue::ArrayQueue;
@@ -138,7 +139,9 @@ fn rtrb_steps(bulk: usize) -> (impl FnMut() -> usize + Send, impl FnMut() -> usi
 
 /// The figures of DPDK's own test, if it is there.
 fn rte_ring(figures: &mut Figures, cycles: f64) {
-    let Ok(measured) = rte_ring::measure(Duration::from_secs(60)) else { return };
+    let Ok(measured) = rte_ring::measure(Duration::from_secs(60), &AtomicBool::new(false)) else {
+        return;
+    };
     for (figure, value) in measured {
         let case = match figure {
             Figure::Pair { multi: false } => SPSC_PAIR,

@@ -121,7 +121,7 @@ fn reason(figure: &Figure, report: &Report) -> String {
         Some(skipped) => format!("not measured: {}", skipped.reason),
         None if measured || of_suite().next().is_some() => {
             let quick = report.command.split(' ').any(|word| word == "--quick");
-            let why = if quick { ": --quick leaves it out" } else { "" };
+            let why = if quick { ", which is a quick one" } else { "" };
             format!("not measured in this run{why}")
         }
         None => format!("not measured: the suite {} was not run", figure.suite),

@@ -234,11 +234,11 @@ fn segmentation(case: &'static str) -> Table {
     // The source's clock frequencies, and the share of a CPU that stands for each here.
     let speeds = [
         ("2.93 GHz: whole CPU", "100"),
-        ("2.53 GHz: 86 %", "86"),
-        ("2.00 GHz: 68 %", "68"),
-        ("1.46 GHz: 50 %", "50"),
-        ("1.05 GHz: 36 %", "36"),
-        ("0.45 GHz: 15 %", "15"),
+        ("2.53 GHz: 86\u{a0}%", "86"),
+        ("2.00 GHz: 68\u{a0}%", "68"),
+        ("1.46 GHz: 50\u{a0}%", "50"),
+        ("1.05 GHz: 36\u{a0}%", "36"),
+        ("0.45 GHz: 15\u{a0}%", "15"),
     ];
     let figure = |offload, share| Figure {
         suite: "gso",

@@ -347,7 +347,7 @@ impl Book<'_> {
         match named.or_else(|| of_suite().find(|skipped| skipped.case == "all")) {
             Some(skipped) => skipped.reason.clone(),
             None if self.rows.iter().any(|row| row.suite == suite) => {
-                "this run has no such figure: --quick leaves some out".to_owned()
+                "this run has no such figure; a quick one leaves some out".to_owned()
             }
             None => format!("the suite {suite} was not run"),
         }
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!((missing.met, missing.median), (None, None));
         assert_eq!(missing.reason.as_deref(), Some("dpdk-testpmd is not installed"));
         let reason = |what| find(&promises, what).reason.clone().unwrap();
-        assert_eq!(reason("0.5 Mpps"), "this run has no such figure: --quick leaves some out");
+        assert_eq!(reason("0.5 Mpps"), "this run has no such figure; a quick one leaves some out");
         assert_eq!(reason("libpcap's"), "the suite filter was not run");
         assert!(reason("crossbeam").contains("cargo bench"));
         let value = serde_json::to_value(kept).unwrap();

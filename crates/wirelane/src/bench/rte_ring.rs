@@ -3,9 +3,12 @@
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use wirelane_os::child;
 
 use super::peers::testpmd;
 
@@ -13,6 +16,8 @@ use super::peers::testpmd;
 pub const PROGRAM: &str = "dpdk-test";
 /// See [`PROGRAM`].
 pub const PACKAGE: &str = "dpdk-dev";
+
+const POLL: Duration = Duration::from_millis(20);
 
 /// What one figure is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,26 +36,27 @@ pub enum Figure {
     },
 }
 
-/// Runs the test once on CPUs 0 and 1; it takes a few seconds.
+/// Runs the test once on CPUs 0 and 1; it takes a few seconds, unless `stop` is set.
 ///
 /// # Errors
 /// The reason in words: the program is missing (named with its package), ended otherwise than
-/// expected, printed nothing that is understood, or took longer than `timeout`, after which it is
-/// ended.
-pub fn measure(timeout: Duration) -> Result<Vec<(Figure, f64)>, String> {
+/// expected, printed nothing that is understood, or took longer than `timeout` or until `stop`, after
+/// which it is ended.
+pub fn measure(timeout: Duration, stop: &AtomicBool) -> Result<Vec<(Figure, f64)>, String> {
     // Without huge pages, devices and a telemetry socket it needs no privilege and leaves nothing.
     let arguments =
         ["--no-huge", "--no-pci", "--no-telemetry", "--no-shconf", "-l", "0,1", "-m", "512"];
     let mut command = Command::new(PROGRAM);
     command.env(testpmd::RUNTIME.0, testpmd::RUNTIME.1);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    child::end_with_thread(&mut command);
     let mut child = command.spawn().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
             format!("{PROGRAM} is not installed (Debian package {PACKAGE})")
         }
         _ => format!("cannot run {PROGRAM}: {error}"),
     })?;
-    let text = talk(&mut child, timeout);
+    let text = talk(&mut child, timeout, stop);
     // It has ended or is of no more use.
     let _ = child.kill();
     let _ = child.wait();
@@ -62,7 +68,7 @@ pub fn measure(timeout: Duration) -> Result<Vec<(Figure, f64)>, String> {
 }
 
 /// Asks for the test and reads until the program ends.
-fn talk(child: &mut Child, timeout: Duration) -> Result<String, String> {
+fn talk(child: &mut Child, timeout: Duration, stop: &AtomicBool) -> Result<String, String> {
     if let Some(mut input) = child.stdin.take() {
         // A program that has ended already says so by what it printed.
         let _ = input.write_all(b"ring_perf_autotest\nquit\n");
@@ -75,10 +81,22 @@ fn talk(child: &mut Child, timeout: Duration) -> Result<String, String> {
         // The other side may have lost its patience.
         let _ = tx.send(result);
     });
-    match rx.recv_timeout(timeout) {
-        Ok(Ok(text)) => Ok(String::from_utf8_lossy(&text).into_owned()),
-        Ok(Err(error)) => Err(format!("cannot read what {PROGRAM} prints: {error}")),
-        Err(_) => Err(format!("{PROGRAM} took longer than {} s", timeout.as_secs())),
+    let deadline = Instant::now() + timeout;
+    loop {
+        match rx.recv_timeout(POLL) {
+            Ok(Ok(text)) => return Ok(String::from_utf8_lossy(&text).into_owned()),
+            Ok(Err(error)) => return Err(format!("cannot read what {PROGRAM} prints: {error}")),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(format!("cannot read what {PROGRAM} prints"));
+            }
+            Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
+                return Err("the run was ended".to_owned());
+            }
+            Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(format!("{PROGRAM} took longer than {} s", timeout.as_secs()));
+            }
+        }
     }
 }
 

@@ -121,7 +121,7 @@ pub fn qdisc(
         if plan.peers && (round == 1 || plan.has_time(begin.elapsed(), rest)) {
             progress(round, "rte_ring");
             let started = Instant::now();
-            rings.measure_peer();
+            rings.measure_peer(stop);
             longest_peer = longest_peer.max(started.elapsed());
         }
     }
@@ -308,9 +308,9 @@ impl Rings {
     }
 
     /// Once it has failed it is not tried again.
-    fn measure_peer(&mut self) {
+    fn measure_peer(&mut self, stop: &AtomicBool) {
         if self.missing.is_none() {
-            match rte_ring::measure(PEER_TIMEOUT) {
+            match rte_ring::measure(PEER_TIMEOUT, stop) {
                 Ok(figures) => self.peers.extend(figures),
                 Err(reason) => self.missing = Some(reason),
             }
