@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use wirelane::bench::report::{Params, Report, Row};
+use wirelane::bench::report::{Param, Params, Report, Row};
 
 use super::scaled;
 
@@ -27,6 +27,16 @@ impl Display for Tables<'_> {
         if let Some(source) = sources.into_iter().next() {
             writeln!(f, "In brackets: what source {} published.", source.document)?;
         }
+        for (suite, param, word, meaning) in WORDS {
+            let is_it = |row: &Row| {
+                let has =
+                    |(name, value): &(&str, Param)| *name == param && *value == Param::Text(word);
+                row.suite == suite && row.params.0.iter().any(has)
+            };
+            if self.0.rows.iter().any(is_it) {
+                writeln!(f, "{param} {word}: {meaning}.")?;
+            }
+        }
         for table in tables(&self.0.rows) {
             write!(f, "\n{table}")?;
         }
@@ -39,6 +49,12 @@ impl Display for Tables<'_> {
         Ok(())
     }
 }
+
+/// Words in tables that do not say themselves what they stand for: suite, parameter, word and meaning.
+const WORDS: [(&str, &str, &str, &str); 2] = [
+    ("gso", "offload", "none", "the kernel's own software cuts, just before the TAP device"),
+    ("gso", "offload", "stack", "TCP makes every packet itself, as \"none\" of source 003 does"),
+];
 
 /// Rows of one case under the same conditions.
 struct Line<'a> {
@@ -207,7 +223,7 @@ fn cell(row: &Row, spread: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wirelane::bench::report::{Param, Skipped, Source};
+    use wirelane::bench::report::{Skipped, Source};
 
     #[test]
     fn rows_become_lines_and_metrics_columns() {

@@ -131,11 +131,9 @@ fn disturb(wire_spec: &str, time: Duration) {
     for server in servers {
         assert_eq!(server.wait(SLACK).status.code(), Some(0));
     }
-    for ns in [&wire.left, &wire.right] {
-        for counter in ["InErrs", "InCsumErrors"] {
-            assert_eq!(tcp_counter(ns, counter), 0, "{counter}: a packet came that was not right");
-        }
-    }
+    // `InErrs` has more: handshakes that were repeated on a busy machine (`tcp_validate_incoming`).
+    let wrong = [&wire.left, &wire.right].map(|ns| tcp_counter(ns, "InCsumErrors"));
+    assert_eq!(wrong, [0, 0], "packets came whose checksum is wrong");
     let retransmitted = [&wire.left, &wire.right].map(|ns| tcp_counter(ns, "RetransSegs"));
     let summary = summary_of(forward);
     for port in [0, 1] {

@@ -50,6 +50,8 @@ use crate::stats::TxCounters;
 /// More than `net.core.netdev_max_backlog` (1000) and veth's queue (256) hold.
 const SLOTS: u32 = 2048;
 const BLOCK: usize = 256 << 10;
+/// Nothing lies in a slot that was copied. As many as are on their way at once, and stay in a core's cache.
+const COPIED_SLOTS: u32 = 512;
 /// Drivers that copy what lies in pages of others.
 const COPYING: [&str; 1] = ["veth"];
 /// As much of a packet is a header for them. More in one piece is hard for the kernel to find.
@@ -130,16 +132,16 @@ impl Transmitter {
         let limits = Limits::of(device);
         let os = |error| Error::os(device.name.as_str(), error);
         let copied = device.hardware.as_deref().is_some_and(|driver| COPYING.contains(&driver));
-        let vnet_header = match copied && socket.set_vnet_hdr(true).is_ok() {
-            true => size_of::<VirtioNetHdr>(),
-            false => 0,
+        let (vnet_header, slots) = match copied && socket.set_vnet_hdr(true).is_ok() {
+            true => (size_of::<VirtioNetHdr>(), COPIED_SLOTS),
+            false => (0, SLOTS),
         };
         let frame_size = (DATA + vnet_header + limits.most + VLAN_TAG).next_multiple_of(64);
         let block = BLOCK.max(frame_size).next_multiple_of(page_size());
         let per_block = (block / frame_size).max(1);
         let request = TxRingRequest {
             block_size: u32::try_from(block).unwrap_or(u32::MAX),
-            block_count: SLOTS.div_ceil(u32::try_from(per_block).unwrap_or(1)),
+            block_count: slots.div_ceil(u32::try_from(per_block).unwrap_or(1)),
             frame_size: u32::try_from(frame_size).unwrap_or(u32::MAX),
         };
         let too_large = || Error::failed(device.name.as_str(), "no ring for an MTU of this size");
