@@ -24,6 +24,7 @@
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -32,6 +33,7 @@ use wirelane_os::ethtool::Ethtool;
 use wirelane_os::{OsError, affinity, iface, link, netdev};
 
 use super::account::Account;
+use super::iperf;
 use super::quota::Quota;
 use super::traffic::{DATAGRAM, Ends, Transfer};
 use super::{Case, Offloading, Protocol, WHOLE};
@@ -62,6 +64,8 @@ pub(super) struct Trial<'a> {
     pub(super) port: &'static str,
     pub(super) cpu: u32,
     pub(super) window: Duration,
+    /// Who sends and receives instead of us: iperf3, there.
+    pub(super) iperf: Option<&'a Path>,
     pub(super) stop: &'a AtomicBool,
 }
 
@@ -135,9 +139,15 @@ impl Trial<'_> {
                 Ends { from: &lab.far, to: &lab.near, address: SocketAddr::new(addresses.near, 0) }
             }
         };
-        let transfer = Transfer::start(self.case.protocol, &ends)?;
-        let sample = self.count(&transfer, forward.as_ref(), &receiving)?;
-        transfer.finish()?;
+        let sample = match self.iperf {
+            Some(path) => Some(iperf::transfer(path, &ends, self.cpu, self.stop)?),
+            None => {
+                let transfer = Transfer::start(self.case.protocol, &ends)?;
+                let sample = self.count(&transfer, forward.as_ref(), &receiving)?;
+                transfer.finish()?;
+                sample
+            }
+        };
         let Some(forward) = forward else { return Ok(sample) };
         let outcome = forward.join();
         match outcome.errors.into_iter().next() {

@@ -8,10 +8,12 @@
 //! Beside the rate stands what the whole path spends per gigabyte (`account` says how it is
 //! counted), which does not depend on what else runs on the machine as the rate does.
 //!
-//! Every round measures every case once; a speed-up is that of one round.
+//! Every round measures every case once; a speed-up is that of one round. With the whole of a CPU iperf3 repeats TCP
+//! with `wirelane` and with `none`, so that the speed-up does not hang on our own sender and receiver.
 
 mod account;
 mod bed;
+mod iperf;
 mod quota;
 mod rows;
 mod traffic;
@@ -23,6 +25,7 @@ use wirelane_os::affinity;
 
 use self::bed::{Sample, Trial};
 use self::quota::Quota;
+use super::peers;
 use super::report::Report;
 use super::rounds::Rounds;
 use crate::error::Result;
@@ -48,6 +51,8 @@ pub struct Plan {
     pub offloads: Vec<String>,
     /// The kind of port at the wire: `packet` or `xdp`.
     pub port: &'static str,
+    /// Repeat TCP with iperf3, if it is installed.
+    pub iperf: bool,
 }
 
 impl Plan {
@@ -71,13 +76,14 @@ impl Plan {
             cases: Vec::new(),
             offloads: Vec::new(),
             port: "packet",
+            iperf: true,
         }
     }
 
     /// About a minute: half of the shares.
     pub fn quick() -> Self {
         let (limit, shares) = (Some(Duration::from_secs(40)), vec![100, 50, 15]);
-        Self { window: Duration::from_millis(100), limit, shares, ..Self::full() }
+        Self { window: Duration::from_millis(100), limit, shares, iperf: false, ..Self::full() }
     }
 }
 
@@ -151,6 +157,8 @@ impl Offloading {
 struct Series {
     case: Case,
     samples: Vec<Sample>,
+    /// Of iperf3.
+    theirs: Vec<Sample>,
 }
 
 /// Measures what `plan` says, and adds the rows to `report`.
@@ -166,11 +174,17 @@ pub fn gso(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
-    let mut series: Vec<Series> =
-        cases(plan).into_iter().map(|case| Series { case, samples: Vec::new() }).collect();
+    let mut series: Vec<Series> = cases(plan)
+        .into_iter()
+        .map(|case| Series { case, samples: Vec::new(), theirs: Vec::new() })
+        .collect();
     if let Err(error) = Quota::new(50) {
         report.skip(SUITE, "quota", error.to_string());
         series.retain(|one| one.case.cpu == WHOLE);
+    }
+    let iperf = plan.iperf.then(|| peers::find(iperf::PROGRAM)).flatten();
+    if plan.iperf && iperf.is_none() && series.iter().any(|one| is_repeated(&one.case)) {
+        report.skip(SUITE, iperf::PROGRAM, "not installed (Debian package iperf3)".to_owned());
     }
     // Interrupts favour the first CPU.
     let cpu = affinity::allowed_cpus().unwrap_or_default().last().copied().unwrap_or(0);
@@ -188,10 +202,20 @@ pub fn gso(
             }
             let (name, offloading) = (case.name(), case.offloading.as_str());
             progress(round, &format!("{name}, offload {offloading}, {} % of a CPU", case.cpu));
-            let trial = Trial { case, port: plan.port, cpu, window: plan.window, stop };
+            let (port, window) = (plan.port, plan.window);
+            let trial = Trial { case, port, cpu, window, iperf: None, stop };
             match trial.run() {
                 Ok(Some(sample)) => one.samples.push(sample),
                 Ok(None) => break 'rounds,
+                Err(error) => {
+                    refused.push((case, error));
+                    continue;
+                }
+            }
+            let Some(path) = iperf.as_deref().filter(|_| is_repeated(&case)) else { continue };
+            progress(round, &format!("{name}, offload {offloading}, by iperf3"));
+            match (Trial { iperf: Some(path), ..trial }).run() {
+                Ok(sample) => one.theirs.extend(sample),
                 Err(error) => refused.push((case, error)),
             }
         }
@@ -201,6 +225,12 @@ pub fn gso(
         report.skip(SUITE, case.name(), error.to_string());
     }
     Ok(())
+}
+
+/// Whether iperf3 repeats a case.
+fn is_repeated(case: &Case) -> bool {
+    let is_compared = matches!(case.offloading, Offloading::Wirelane | Offloading::None);
+    is_compared && case.protocol == Protocol::Tcp && !case.inbound && case.cpu == WHOLE
 }
 
 /// What is compared next to each other.

@@ -2,6 +2,7 @@
 
 use super::account::Account;
 use super::bed::Sample;
+use super::iperf::PROGRAM;
 use super::{Case, Offloading, Protocol, SUITE, Series};
 use crate::bench::report::{Param, Params, Report, Row, Source};
 use crate::bench::segment::{self, Form};
@@ -19,7 +20,39 @@ pub(super) fn rows(series: &[Series], port: &'static str, report: &mut Report) {
         let none = of(Offloading::None).filter(|_| is_ours);
         let stack = of(Offloading::Stack).filter(|_| is_ours);
         report.rows.extend(case_rows(one, port, none, stack));
+        let is_none =
+            |other: &&Series| other.case == Case { offloading: Offloading::None, ..one.case };
+        let none = series.iter().find(is_none).filter(|_| is_ours);
+        report.rows.extend(iperf_rows(one, port, none.map(|none| none.theirs.as_slice())));
     }
+}
+
+/// What iperf3 saw: its rate, and the speed-up that follows.
+fn iperf_rows(one: &Series, port: &'static str, none: Option<&[Sample]>) -> Vec<Row> {
+    let pairs = one.theirs.iter().zip(none.unwrap_or_default());
+    let faster = pairs.filter(|(_, none)| none.bytes > 0).map(|(own, none)| rate(own) / rate(none));
+    let rates = one.theirs.iter().map(rate).collect();
+    let rows = [("bits_per_s", "bit/s", rates), ("speedup", "1", faster.collect())];
+    let row = |(metric, unit, samples): (_, _, Vec<f64>)| Row {
+        suite: SUITE,
+        case: one.case.name(),
+        peer: Some(PROGRAM),
+        params: params(&one.case, port),
+        metric,
+        unit,
+        samples,
+        source: None,
+    };
+    rows.into_iter().map(row).filter(|row| !row.samples.is_empty()).collect()
+}
+
+/// The conditions of a case.
+fn params(case: &Case, port: &'static str) -> Params {
+    Params(vec![
+        ("offload", Param::Text(case.offloading.as_str())),
+        ("cpu", Param::Number(case.cpu)),
+        ("port", Param::Text(port)),
+    ])
 }
 
 /// Bits of payload per second.
@@ -42,12 +75,8 @@ fn case_rows(
     none: Option<&[Sample]>,
     stack: Option<&[Sample]>,
 ) -> Vec<Row> {
-    let Series { case, samples } = one;
-    let params = Params(vec![
-        ("offload", Param::Text(case.offloading.as_str())),
-        ("cpu", Param::Number(case.cpu)),
-        ("port", Param::Text(port)),
-    ]);
+    let Series { case, samples, .. } = one;
+    let params = params(case, port);
     let row = |metric, unit, samples: Vec<f64>, source| Row {
         suite: SUITE,
         case: case.name(),
@@ -248,17 +277,27 @@ mod tests {
             (Offloading::Wirelane, vec![sample(4000, 2500), sample(1000, 2500)]),
             (Offloading::None, vec![sample(1000, 500), sample(500, 500)]),
         ];
-        let series = series.map(|(offloading, samples)| Series { case: case(offloading), samples });
+        let series = series.map(|(offloading, samples)| {
+            let theirs =
+                samples.iter().map(|one| Sample { bytes: one.bytes * 2, ..*one }).collect();
+            Series { case: case(offloading), samples, theirs }
+        });
         let mut report = Report::new("test".into());
         rows(&series, "packet", &mut report);
-        let row = |metric: &str| report.rows.iter().find(|row| row.metric == metric).unwrap();
+        let of = |peer, metric: &str| {
+            let is_it = |row: &&Row| row.peer == peer && row.metric == metric;
+            report.rows.iter().find(is_it).unwrap()
+        };
+        let row = |metric: &str| of(None, metric);
+        assert_eq!(of(Some(PROGRAM), "bits_per_s").samples, [64_000.0, 16_000.0]);
+        assert_eq!(of(Some(PROGRAM), "speedup").samples, [4.0, 2.0]);
         assert_eq!(row("speedup").samples, [4.0, 2.0]);
         assert_eq!(row("speedup").source.unwrap().value, 1.985);
         assert_eq!(row("speedup_per_cpu").samples, [2.0, 1.0]);
         assert_eq!(row("bits_per_s").samples, [32_000.0, 8_000.0]);
         assert_eq!(row("bits_per_s").source.unwrap().value, 8087e6);
         assert_eq!(row("cpu_s_per_gb").samples, [1.0, 4.0]);
-        assert_eq!(report.rows.iter().filter(|row| row.metric == "speedup").count(), 1);
+        assert_eq!(report.rows.iter().filter(|row| row.metric == "speedup").count(), 2);
     }
 
     #[test]
@@ -272,9 +311,13 @@ mod tests {
     fn nothing_received_is_no_cost() {
         let case = cases(&Plan::quick())[0];
         let mut report = Report::new("test".into());
-        rows(&[Series { case, samples: vec![sample(0, 0)] }], "packet", &mut report);
+        rows(
+            &[Series { case, samples: vec![sample(0, 0)], theirs: vec![] }],
+            "packet",
+            &mut report,
+        );
         assert_eq!(report.rows.len(), 1, "{:?}", report.rows);
-        rows(&[Series { case, samples: vec![] }], "packet", &mut report);
+        rows(&[Series { case, samples: vec![], theirs: vec![] }], "packet", &mut report);
         assert_eq!(report.rows.len(), 1);
     }
 
