@@ -27,6 +27,23 @@ pub fn copy(target: &mut [u8], source: &[u8]) -> Result<Sum, WireError> {
     Ok(run::<true>(target, source))
 }
 
+/// The sums of the pieces of `unit` bytes that `bytes` consist of, as many as there is room for.
+#[inline]
+pub(crate) fn sums(bytes: &[u8], unit: usize, sums: &mut [Sum]) {
+    let unit = unit.max(1);
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    match x86::level() {
+        // SAFETY: the CPU has what the function is compiled for.
+        x86::Level::Vnni => return unsafe { x86::vnni_sums(bytes, unit, sums) },
+        // SAFETY: the CPU has what the function is compiled for.
+        x86::Level::Avx2 => return unsafe { x86::avx2_sums(bytes, unit, sums) },
+        x86::Level::Baseline => {}
+    }
+    for (piece, sum) in bytes.chunks_exact(unit).zip(sums) {
+        *sum = checksum::sum(piece);
+    }
+}
+
 /// Sums `source`, and copies it to `target`, of the same length, if `COPY`.
 #[inline(always)]
 fn run<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
@@ -87,6 +104,23 @@ mod tests {
                 // SAFETY: the CPU has AVX2.
                 false => unsafe { x86::avx2::<false>(target, source) },
             });
+        }
+    }
+
+    #[test]
+    fn pieces_are_summed_as_if_alone() {
+        let bytes: Vec<u8> =
+            (0..200_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        for unit in [1, 2, 63, 64, 65, 255, 1459, 1460, 9000, 65_535, 66_000] {
+            for (start, count) in [(0, 1), (1, 2), (2, 3), (54, 4), (7, 5), (64, 11)] {
+                let most = (bytes.len() - start) / unit;
+                let pieces = &bytes[start..start + unit * count.min(most)];
+                let mut found = vec![Sum::of_field(0xabcd); count];
+                sums(pieces, unit, &mut found);
+                for (piece, sum) in pieces.chunks_exact(unit).zip(&found) {
+                    assert_eq!(*sum, Sum::of(piece), "{count} of {unit} bytes at {start}");
+                }
+            }
         }
     }
 

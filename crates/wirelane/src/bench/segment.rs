@@ -117,17 +117,30 @@ pub fn segment(frame: &[u8], offload: &Offload, form: Form, rounds: usize) -> Op
     const BUFFER: usize = 2048;
     let mut segmenter = Segmenter::new(Sink::ethernet());
     let mut out = vec![[0; BUFFER]; 64];
+    let mut payloads = vec![0..0; 64];
     let mut turn = || {
         let mut verdict = segmenter.plan(black_box(frame), black_box(offload));
         let Verdict::Cut(cursor) = &mut verdict else { return 0 };
-        for buffer in &mut out {
-            let taken = match form {
-                Form::Copy => cursor.copy(frame, buffer),
-                Form::Slices => cursor.slice(frame, buffer),
-            };
-            let Ok(segment) = taken else { break };
-            segmenter.sent(cursor, &segment);
-            black_box(buffer);
+        match form {
+            Form::Copy => {
+                for buffer in &mut out {
+                    let Ok(segment) = cursor.copy(frame, buffer) else { break };
+                    segmenter.sent(cursor, &segment);
+                    black_box(buffer);
+                }
+            }
+            Form::Slices => {
+                // What a sink that takes vectors is told: where the payload is.
+                let mut payloads = payloads.iter_mut();
+                let taken = cursor.slices(frame, &mut out, |_, segment| {
+                    if let Some(payload) = payloads.next() {
+                        *payload = segment.payload;
+                    }
+                });
+                segmenter.sent_all(cursor, &taken.unwrap_or_default());
+                black_box(&out);
+                black_box(&payloads);
+            }
         }
         cursor.emitted()
     };

@@ -84,85 +84,184 @@ pub(super) fn avx2<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
     Sum::of_field(sum).plus(Sum::of(rest))
 }
 
+/// Sums the pieces of `unit` bytes that there is room for.
+#[target_feature(enable = "avx2")]
+#[inline]
+pub(super) fn avx2_sums(bytes: &[u8], unit: usize, sums: &mut [Sum]) {
+    for (piece, sum) in bytes.chunks_exact(unit).zip(sums) {
+        *sum = avx2::<false>(&mut [], piece);
+    }
+}
+
+/// As [`avx2_sums`]. The lanes of four pieces are added up together: fewer instructions that wait for each
+/// other.
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+#[inline]
+pub(super) fn vnni_sums(bytes: &[u8], unit: usize, sums: &mut [Sum]) {
+    let mut pieces = bytes.chunks_exact(unit);
+    if unit > VNNI_PART {
+        for (piece, sum) in pieces.zip(sums) {
+            *sum = vnni::<false>(&mut [], piece);
+        }
+        return;
+    }
+    for four in sums.chunks_mut(4) {
+        let mut halves = [(_mm256_setzero_si256(), false); 4];
+        // Not unrolled, as the number is not known: prefetchers of CPUs go by the instruction that reads.
+        for (piece, waiting) in pieces.by_ref().take(four.len()).zip(&mut halves) {
+            let (lanes, odd) = vnni_part::<false>(&mut [], piece);
+            *waiting = (half(lanes), odd);
+        }
+        let [a, b, c, d] = halves;
+        let both = |a, b| _mm256_hadd_epi32(a, b);
+        let all = quarter(both(both(a.0, b.0), both(c.0, d.0)));
+        let mut numbers = [0_u32; 4];
+        // SAFETY: there is room for 16 bytes.
+        unsafe { _mm_storeu_si128(numbers.as_mut_ptr().cast(), all) };
+        for ((sum, number), (_, odd)) in four.iter_mut().zip(numbers).zip(halves) {
+            *sum = big_endian(number.into(), odd);
+        }
+    }
+}
+
 /// As [`avx2`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 #[inline]
 pub(super) fn vnni<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
-    if source.len() <= VNNI_PART {
-        return vnni_part::<COPY>(target, source);
+    if source.len() > VNNI_PART {
+        return vnni_long::<COPY>(target, source);
     }
+    let (lanes, odd) = vnni_part::<COPY>(target, source);
+    let all = quarter(half(lanes));
+    // All lanes together fit 32 bits, so two of them at once fit 64.
+    let sum = (_mm_cvtsi128_si64(all) as u64) + (_mm_extract_epi64::<1>(all) as u64);
+    big_endian(sum, odd)
+}
+
+/// Sums part by part.
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+#[cold]
+#[inline(never)]
+fn vnni_long<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
     let mut sum = Sum::ZERO;
     let mut targets = target.chunks_mut(VNNI_PART);
     for part in source.chunks(VNNI_PART) {
-        sum = sum.plus(vnni_part::<COPY>(targets.next().unwrap_or_default(), part));
+        sum = sum.plus(vnni::<COPY>(targets.next().unwrap_or_default(), part));
     }
     sum
 }
 
+/// Goes by aligned vectors, from the one that the source begins in to the one that it ends in, and masks
+/// what is not of the source: a load that crosses cache lines takes twice as long. A store that does
+/// takes longer still, so a copy goes by the vectors of its target. Gives the lanes, which are sums in native
+/// byte order, and whether words straddle those that were summed, behind an odd number of masked bytes.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 #[inline]
-fn vnni_part<const COPY: bool>(mut target: &mut [u8], mut source: &[u8]) -> Sum {
+fn vnni_part<const COPY: bool>(target: &mut [u8], source: &[u8]) -> (__m512i, bool) {
+    if source.is_empty() || (COPY && target.len() != source.len()) {
+        return (_mm512_setzero_si512(), false);
+    }
+    let before = if COPY { target.as_ptr().addr() } else { source.as_ptr().addr() } % VECTOR;
+    let end = before + source.len();
+    // The vector that has the last byte, if the first one has number 0.
+    let last = (end - 1) / VECTOR;
+    let in_first = u64::MAX << before;
+    let in_last = u64::MAX >> (last * VECTOR + VECTOR - end);
+
+    // Where the first vector is: bytes before source and target are masked.
+    let mut from = source.as_ptr().wrapping_sub(before);
+    let mut to = target.as_mut_ptr().wrapping_sub(if COPY { before } else { 0 });
     let (bias, one) = (_mm512_set1_epi16(i16::MIN), _mm512_set1_epi16(1));
-    let add = |lane, words| _mm512_dpwssd_epi32(lane, _mm512_xor_si512(words, bias), one);
+    // Each vector takes 2 * 2^15 too little to every lane.
     let mut lanes = [_mm512_setzero_si512(); 4];
-    let mut turns = 0;
-    // A load that crosses cache lines takes twice as long. Words must stay words.
-    let unaligned = source.as_ptr().align_offset(VECTOR);
-    if source.len() >= 4 * VECTOR && unaligned > 0 && unaligned.is_multiple_of(2) {
-        let (head, rest) = source.split_at(unaligned);
-        let (to, target_rest) = target.split_at_mut(if COPY { unaligned } else { 0 });
-        // SAFETY: the head is shorter than a vector.
-        lanes[1] = add(lanes[1], unsafe { part::<COPY>(to, head) });
-        turns += 1;
-        (source, target) = (rest, target_rest);
-    }
-    let (blocks, rest) = source.as_chunks::<{ 4 * VECTOR }>();
-    let (targets, target_rest) = target.as_chunks_mut::<{ 4 * VECTOR }>();
-    let mut targets = targets.iter_mut();
-    for block in blocks {
-        let (vectors, _) = block.as_chunks::<VECTOR>();
-        for (lane, vector) in lanes.iter_mut().zip(vectors) {
-            // SAFETY: a vector has the 64 bytes that are read.
-            *lane = add(*lane, unsafe { _mm512_loadu_si512(vector.as_ptr().cast()) });
+    lanes[0] = _mm512_set1_epi32((last as i32 + 1) << 16);
+    let add = |lane: &mut __m512i, words| {
+        *lane = _mm512_dpwssd_epi32(*lane, _mm512_xor_si512(words, bias), one);
+    };
+
+    let in_only = if last == 0 { in_last } else { u64::MAX };
+    // SAFETY: the mask leaves bytes of the source, and so of the target.
+    add(&mut lanes[0], unsafe { masked::<COPY>(to, from, in_first & in_only) });
+    // As many are between the first and the last one. Counted down, because the compiler makes of other
+    // loops some whose ends the CPU guesses wrong.
+    let mut between = last.saturating_sub(1);
+    while between >= lanes.len() {
+        for lane in &mut lanes {
+            (from, to) = (from.wrapping_add(VECTOR), to.wrapping_add(VECTOR));
+            // SAFETY: the whole vector is in the source, and so in the target.
+            add(lane, unsafe { whole::<COPY>(to, from) });
         }
-        if COPY && let Some(target) = targets.next() {
-            *target = *block;
-        }
+        between -= lanes.len();
     }
-    let mut to = target_rest;
-    for (from, lane) in rest.chunks(VECTOR).zip(&mut lanes) {
-        let (front, behind) = to.split_at_mut(if COPY { from.len() } else { 0 });
-        // SAFETY: no chunk is longer than a vector.
-        *lane = add(*lane, unsafe { part::<COPY>(front, from) });
-        to = behind;
+    while between > 0 {
+        (from, to) = (from.wrapping_add(VECTOR), to.wrapping_add(VECTOR));
+        // SAFETY: as above.
+        add(&mut lanes[2], unsafe { whole::<COPY>(to, from) });
+        between -= 1;
     }
+    if last > 0 {
+        (from, to) = (from.wrapping_add(VECTOR), to.wrapping_add(VECTOR));
+        // SAFETY: the mask leaves bytes of the source, and so of the target.
+        add(&mut lanes[3], unsafe { masked::<COPY>(to, from, in_last) });
+    }
+
     let both = |a, b| _mm512_add_epi32(a, b);
-    let all = both(both(lanes[0], lanes[1]), both(lanes[2], lanes[3]));
-    // Each turn took 2 * 2^15 too little per lane.
-    turns += source.len().div_ceil(VECTOR) as i32;
-    let all = both(all, _mm512_set1_epi32(turns << 16));
-    let halves = _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64::<1>(all));
-    let quarters =
-        _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves));
-    // All lanes together fit 32 bits, so two of them at once fit 64.
-    let sum = (_mm_cvtsi128_si64(quarters) as u64) + (_mm_extract_epi64::<1>(quarters) as u64);
-    // The lanes are in native byte order.
-    Sum::of_field(u16::from_be(Sum::of_number(sum).partial()))
+    (both(both(lanes[0], lanes[1]), both(lanes[2], lanes[3])), !before.is_multiple_of(2))
 }
 
-/// The bytes of `source` in front of zeros; copies them to `target`, of the same length, if `COPY`.
+/// Adds the lanes of both halves.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn half(all: __m512i) -> __m256i {
+    _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64::<1>(all))
+}
+
+/// Adds the lanes of both halves.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn quarter(half: __m256i) -> __m128i {
+    _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half))
+}
+
+/// The sum of words in native byte order, or, if `odd`, of words that straddle those of the data, which
+/// swaps the bytes of the sum (RFC 1071 section 2 (B)).
+#[inline]
+fn big_endian(number: u64, odd: bool) -> Sum {
+    let sum = Sum::of_number(number).partial();
+    Sum::of_field(if odd { u16::from_le(sum) } else { u16::from_be(sum) })
+}
+
+/// Reads a vector, and copies it if `COPY`.
 ///
 /// # Safety
-/// `source` is at most as long as a vector, and not empty.
+/// `from` has the bytes of a vector, and `to` the room if `COPY`.
+#[target_feature(enable = "avx512f")]
+#[inline]
+unsafe fn whole<const COPY: bool>(to: *mut u8, from: *const u8) -> __m512i {
+    // SAFETY: promised by the caller.
+    let bytes = unsafe { _mm512_loadu_si512(from.cast()) };
+    if COPY {
+        // What comes next is fetched to be written. Without this the compiler would also make a call of
+        // `memcpy` of the loop.
+        _mm_prefetch::<_MM_HINT_ET0>(to.wrapping_add(8 * VECTOR).cast());
+        // SAFETY: promised by the caller.
+        unsafe { _mm512_storeu_si512(to.cast(), bytes) };
+    }
+    bytes
+}
+
+/// As [`whole`], only bytes that `mask` has; the others are zero.
+///
+/// # Safety
+/// `from` has these bytes, and `to` the room for them if `COPY`.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-unsafe fn part<const COPY: bool>(target: &mut [u8], source: &[u8]) -> __m512i {
-    let mask = u64::MAX >> (VECTOR - source.len());
-    // SAFETY: only bytes of `source` are read.
-    let bytes = unsafe { _mm512_maskz_loadu_epi8(mask, source.as_ptr().cast()) };
-    if COPY && target.len() >= source.len() {
-        // SAFETY: only as many bytes are written, which `target` has.
-        unsafe { _mm512_mask_storeu_epi8(target.as_mut_ptr().cast(), mask, bytes) };
+unsafe fn masked<const COPY: bool>(to: *mut u8, from: *const u8, mask: u64) -> __m512i {
+    // SAFETY: masked bytes are not touched; the others are promised by the caller.
+    let bytes = unsafe { _mm512_maskz_loadu_epi8(mask, from.cast()) };
+    if COPY {
+        // SAFETY: promised by the caller.
+        unsafe { _mm512_mask_storeu_epi8(to.cast(), mask, bytes) };
     }
     bytes
 }

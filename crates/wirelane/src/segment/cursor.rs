@@ -1,7 +1,7 @@
 //! A frame that is being cut: where it stands, and what every segment's headers have in common.
 //!
-//! All segments but the last have one length. So the header block is made once, as a template with
-//! its sums, and per segment only what differs is written and added: sequence number, flags,
+//! All segments but the last have one length. So the headers are looked at once, their sums are kept as a
+//! template, and per segment only what differs is written and added: sequence number, flags,
 //! identification, lengths and the sum of the payload (RFC 1071 section 2, RFC 1624).
 
 use std::ops::Range;
@@ -13,6 +13,10 @@ use super::offload::Offload;
 use super::stats::{Class, Refusal};
 use super::template::{self, Template};
 use crate::checksum;
+
+mod slices;
+
+pub use slices::Taken;
 
 /// The longest header block, in bytes.
 pub const MAX_HEADER: usize = 512;
@@ -169,7 +173,7 @@ impl Cursor {
         // Another frame than the one this was made for: nothing can come out of it.
         let source = frame.get(payload.clone()).ok_or(Stop::Done)?;
         let out = out.get_mut(..len).ok_or(Stop::NoRoom(len))?;
-        self.template.copy_block(out, header_len);
+        self.template.copy_headers(frame, out);
         let (header, target) = out.split_at_mut_checked(header_len).ok_or(Stop::NoRoom(len))?;
         let sum = if self.template.sums_payload {
             checksum::copy(target, source).map_err(|_| Stop::NoRoom(len))?
@@ -177,7 +181,7 @@ impl Cursor {
             target.copy_from_slice(source);
             Sum::ZERO
         };
-        Ok(self.advance(header, payload, sum))
+        Ok(self.advance(frame, header, payload, sum))
     }
 
     /// Writes the header block of the next frame to the front of `out`, and may write to what is
@@ -196,10 +200,10 @@ impl Cursor {
         if out.len() < header_len {
             return Err(Stop::NoRoom(header_len));
         }
-        self.template.copy_block(out, header_len);
+        self.template.copy_headers(frame, out);
         let header = out.get_mut(..header_len).ok_or(Stop::NoRoom(header_len))?;
         let sum = if self.template.sums_payload { checksum::sum(source) } else { Sum::ZERO };
-        Ok(self.advance(header, payload, sum))
+        Ok(self.advance(frame, header, payload, sum))
     }
 
     #[inline]
@@ -216,7 +220,13 @@ impl Cursor {
     }
 
     #[inline(always)]
-    fn advance(&mut self, header: &mut [u8], payload: Range<usize>, sum: Sum) -> Segment {
+    fn advance(
+        &mut self,
+        frame: &[u8],
+        header: &mut [u8],
+        payload: Range<usize>,
+        sum: Sum,
+    ) -> Segment {
         let last = payload.end == self.frame_len;
         let piece = template::Piece {
             offset: self.position - self.begin,
@@ -225,7 +235,7 @@ impl Cursor {
             last,
             sum,
         };
-        self.template.write(header, &piece);
+        self.template.write(frame, header, &piece);
         self.position = payload.end;
         self.emitted += 1;
         self.done = last;

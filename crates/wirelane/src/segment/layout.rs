@@ -60,24 +60,29 @@ impl Layout {
         self.layers().last().copied().unwrap_or_default()
     }
 
-    /// Finds the headers that `offload` speaks of.
-    pub(super) fn parse(frame: &[u8], offload: &Offload) -> Result<Self, Refusal> {
-        let (mut ethertype, mut at) = link(frame, 0)?;
-        let mut layout = Self {
+    /// Of a frame that is still to be looked at.
+    pub(super) fn new() -> Self {
+        Self {
             layers: [Layer::None; MAX_LAYERS],
             count: 0,
             class: Class::Tcp4,
-            network: at,
+            network: 0,
             transport: 0,
             payload: 0,
             fragment: 0,
             fragment_link: 0,
             final_destination: None,
             accurate_ecn: false,
-        };
+        }
+    }
+
+    /// Finds the headers that `offload` speaks of. In place, because moving costs more than finding.
+    pub(super) fn parse(&mut self, frame: &[u8], offload: &Offload) -> Result<(), Refusal> {
+        let (mut ethertype, mut at) = link(frame, 0)?;
+        self.network = at;
         let mut expected = offload.tunnel;
         loop {
-            let (protocol, next) = layout.network(frame, ethertype, at)?;
+            let (protocol, next) = self.network(frame, ethertype, at)?;
             let inside = match protocol {
                 Protocol::UDP => {
                     let view = UdpView::new(rest(frame, next)).map_err(shape)?;
@@ -86,10 +91,10 @@ impl Layout {
                     }
                     match udp_tunnel(&view, next, expected, offload.gso) {
                         None if expected.is_some() => return Err(Refusal::Tunnel),
-                        None => return layout.finish(frame, offload, protocol, next),
+                        None => return self.finish(frame, offload, protocol, next),
                         Some(tunnel) => {
                             let checksum = view.checksum() != 0;
-                            layout.push(Layer::Udp { at: next, checksum })?;
+                            self.push(Layer::Udp { at: next, checksum })?;
                             expected = None;
                             udp_tunnel_inside(frame, &view, next, tunnel)?
                         }
@@ -100,7 +105,7 @@ impl Layout {
                     if view.sequence().is_some() {
                         return Err(Refusal::GreSequence);
                     }
-                    layout.push(Layer::Gre { at: next, checksum: view.checksum().is_some() })?;
+                    self.push(Layer::Gre { at: next, checksum: view.checksum().is_some() })?;
                     if expected == Some(Tunnel::Gre) {
                         expected = None;
                     }
@@ -109,7 +114,7 @@ impl Layout {
                 Protocol::IPV4 => (EtherType::IPV4, next),
                 Protocol::IPV6 => (EtherType::IPV6, next),
                 _ if expected.is_some() => return Err(Refusal::Tunnel),
-                _ => return layout.finish(frame, offload, protocol, next),
+                _ => return self.finish(frame, offload, protocol, next),
             };
             (ethertype, at) = inside;
         }
@@ -194,12 +199,12 @@ impl Layout {
 
     /// The transport header must be what was asked for.
     fn finish(
-        mut self,
+        &mut self,
         frame: &[u8],
         offload: &Offload,
         protocol: Protocol,
         at: usize,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<(), Refusal> {
         let v6 = matches!(self.innermost(), Layer::Ipv6 { .. });
         let (class, wanted, field) = match (offload.gso, v6) {
             (Gso::Tcp4, false) => (Class::Tcp4, Protocol::TCP, 16),
@@ -227,7 +232,7 @@ impl Layout {
             _ => udp::LEN,
         };
         (self.class, self.transport, self.payload) = (class, at, at + header_len);
-        Ok(self)
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@
 //! how they are to be cut. A [`Segmenter`] knows the [`Sink`] they go to, and says of each frame
 //! whether it passes, is to be cut, or is refused. A [`Cursor`] then gives the packets one by one:
 //! copied with their checksums ([`Cursor::copy`]), or as a header block and a part of the payload
-//! for a sink that takes vectors ([`Cursor::slice`]). When the sink is full, the cursor waits:
+//! for a sink that takes vectors ([`Cursor::slice`], and many at a time [`Cursor::slices`]). When the sink is full, the cursor waits:
 //! nothing is lost and nothing comes out twice.
 //!
 //! ```
@@ -62,7 +62,7 @@ use std::sync::Arc;
 pub use coalesce::{Alone, CoalesceCounters, CoalesceStats, Coalescer, Flush, Limits};
 pub(crate) use coalesce::{COALESCED, Store};
 use cursor::Cut;
-pub use cursor::{Cursor, MAX_HEADER, Segment, Stop};
+pub use cursor::{Cursor, MAX_HEADER, Segment, Stop, Taken};
 pub(crate) use layout::final_destination;
 use layout::{Layer, Layout};
 pub use offload::{Gso, Offload, PartialChecksum, Tunnel};
@@ -211,6 +211,16 @@ impl Segmenter {
         }
     }
 
+    /// Counts segments that the sink has taken.
+    #[inline]
+    pub fn sent_all(&self, cursor: &Cursor, taken: &Taken) {
+        if let Some(class) = cursor.class() {
+            let counters = self.counters.class(class);
+            counters.segments.add(taken.segments as u64);
+            counters.bytes.add(taken.bytes as u64);
+        }
+    }
+
     /// A frame that is not to be cut.
     fn plan_whole(&mut self, frame: &[u8], offload: &Offload) -> Result<Verdict, Refusal> {
         if frame.len() > self.sink.mtu && frame.len() - layout::network(frame)? > self.sink.mtu {
@@ -234,7 +244,8 @@ impl Segmenter {
 
     #[inline(always)]
     fn plan_cut(&mut self, frame: &[u8], offload: &Offload) -> Result<Verdict, Refusal> {
-        let layout = Layout::parse(frame, offload)?;
+        let mut layout = Layout::new();
+        layout.parse(frame, offload)?;
         let v6 = matches!(layout.innermost(), Layer::Ipv6 { .. });
         let fragments = offload.gso == Gso::UdpFragment;
         let headers = match offload.gso {

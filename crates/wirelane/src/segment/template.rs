@@ -1,7 +1,12 @@
-//! The header block that all segments of a frame have in common, and what differs.
+//! What the header blocks of all segments of a frame have in common, and what differs.
+//!
+//! They begin as the headers of the frame itself, which are read there: a template only knows the places of
+//! what differs, and the sums of what does not.
+
+use std::ops::Range;
 
 use wirelane_wire::checksum::Sum;
-use wirelane_wire::{Protocol, TcpFlags, ipv4, ipv6, tcp, udp};
+use wirelane_wire::{Fragment, Protocol, TcpFlags, ipv4, ipv6, tcp, udp};
 
 use self::middle::Middle;
 
@@ -16,10 +21,10 @@ mod middle;
 /// IP, tunnel, IP, tunnel, IP.
 const MAX_FIXES: usize = 5;
 
-/// A header block with its changing fields cleared, and the sums of what is left.
+/// Where the changing fields of the headers are, and the sums of everything else.
 #[derive(Clone, Debug)]
 pub(super) struct Template {
-    block: [u8; MAX_HEADER],
+    /// Bytes of the header block: those of the frame's, and of a fragment header that it does not have.
     len: usize,
     /// Bytes after the block that only the first fragment has: the UDP header and what is before it.
     pub(super) prefix: usize,
@@ -39,8 +44,8 @@ pub(super) struct Template {
     offload: Offload,
     /// The sink completes checksums.
     partial: bool,
-    /// How to write most pieces faster, if there are such; the block is theirs then.
-    middle: Option<Middle>,
+    /// How to write most pieces faster, if there are such.
+    pub(super) middle: Option<Middle>,
 }
 
 /// A part of the payload that goes out as one frame.
@@ -57,12 +62,13 @@ pub(super) struct Piece {
     pub(super) sum: Sum,
 }
 
-/// What of the transport header differs from piece to piece.
+/// What of the transport header differs from piece to piece. Places are below [`MAX_HEADER`]; in as few bytes
+/// as that takes, because a template is moved when it is made.
 #[derive(Clone, Copy, Debug)]
 enum Transport {
     Tcp {
-        at: usize,
-        header_len: usize,
+        at: u16,
+        header_len: u16,
         sequence: u32,
         flags: TcpFlags,
         urgent: u16,
@@ -73,17 +79,19 @@ enum Transport {
         pseudo: Sum,
     },
     Udp {
-        at: usize,
+        at: u16,
         checksum: bool,
         base: Sum,
         pseudo: Sum,
     },
-    /// Fragments: the transport header is payload, in the prefix.
-    Fragment,
+    /// Fragments: the transport header is payload, in the prefix, with this checksum at this place.
+    Fragment {
+        checksum: Option<(u16, u16)>,
+    },
     /// Only a checksum, from `start` on.
     Whole {
-        start: usize,
-        field: usize,
+        start: u16,
+        field: u16,
         nonzero: bool,
     },
 }
@@ -94,33 +102,35 @@ enum Fix {
     #[default]
     None,
     Ipv4 {
-        at: usize,
+        at: u16,
         id: u16,
         step: u16,
         base: Sum,
     },
     Ipv6 {
-        at: usize,
+        at: u16,
     },
     /// An IPv4 header of fragments.
     Fragment4 {
-        at: usize,
+        at: u16,
         base: Sum,
         first_base: Sum,
         options_len: u8,
     },
-    /// An IPv6 header of fragments, and its fragment header.
+    /// An IPv6 header of fragments; its fragment header comes behind the frame's headers, and `link` is
+    /// the field that announces it.
     Fragment6 {
-        at: usize,
-        fragment: usize,
+        at: u16,
+        link: u16,
+        header: Fragment,
     },
     Udp {
-        at: usize,
+        at: u16,
         checksum: bool,
         pseudo: Sum,
     },
     Gre {
-        at: usize,
+        at: u16,
         checksum: bool,
     },
 }
@@ -136,10 +146,16 @@ impl Template {
         offload: &Offload,
         cut: &Cut,
     ) -> Result<Self, Refusal> {
+        if layout.payload > MAX_HEADER {
+            return Err(Refusal::HeadersTooLong);
+        }
         let mut template = match offload.gso {
             Gso::UdpFragment => Self::fragments(frame, layout, offload, cut)?,
             _ => Self::segments(frame, layout, offload, cut)?,
         };
+        if template.len + template.prefix > MAX_HEADER {
+            return Err(Refusal::HeadersTooLong);
+        }
         // The innermost header is done; those of tunnels around it follow.
         let id_step = u16::try_from(cut.unit.div_ceil(cut.mss.max(1))).unwrap_or(u16::MAX);
         let fragments = offload.gso == Gso::UdpFragment;
@@ -152,26 +168,17 @@ impl Template {
                 Layer::None => Fix::None,
                 Layer::Ipv4 { at, header_len, dont_fragment } => {
                     let fixed = offload.fixed_id && dont_fragment;
-                    let id = field(&template.block, at + 4);
-                    for cleared in [at + 2, at + 4, at + 10] {
-                        put(&mut template.block, cleared, [0; 2]);
-                    }
-                    let base = sum_of(&template.block, at, at + header_len);
-                    Fix::Ipv4 { at, id, step: if fixed { 0 } else { id_step }, base }
+                    let id = field(frame, at + 4);
+                    let base = sum_but(frame, at..at + header_len, [2, 4, 10]);
+                    Fix::Ipv4 { at: at as u16, id, step: if fixed { 0 } else { id_step }, base }
                 }
-                Layer::Ipv6 { at } => Fix::Ipv6 { at },
+                Layer::Ipv6 { at } => Fix::Ipv6 { at: at as u16 },
                 Layer::Udp { at, checksum } => {
-                    put(&mut template.block, at + 6, [0; 2]);
                     let around = layout.layers().iter().rev().nth(index + 1);
                     let pseudo = pseudo(frame, *around.ok_or(Refusal::Tunnel)?, None, 17)?;
-                    Fix::Udp { at, checksum, pseudo }
+                    Fix::Udp { at: at as u16, checksum, pseudo }
                 }
-                Layer::Gre { at, checksum } => {
-                    if checksum {
-                        put(&mut template.block, at + 4, [0; 2]);
-                    }
-                    Fix::Gre { at, checksum }
-                }
+                Layer::Gre { at, checksum } => Fix::Gre { at: at as u16, checksum },
             };
         }
         template.count = layout.layers().len();
@@ -179,7 +186,7 @@ impl Template {
         // Without a checksum of its own, a datagram is summed for those around it.
         let own = !matches!(template.transport, Transport::Udp { checksum: false, .. });
         template.sums_payload |= template.covered && !own;
-        template.middle = Middle::new(&mut template, cut.unit);
+        template.middle = Middle::new(&template, cut.unit);
         Ok(template)
     }
 
@@ -190,14 +197,19 @@ impl Template {
         if !place.offset.is_multiple_of(2) {
             return Err(Refusal::ChecksumPlace);
         }
-        let (block, len) = block(frame, at + 2)?;
+        let len = at + 2;
+        if len > frame.len() {
+            return Err(Refusal::ChecksumPlace);
+        }
+        if len > MAX_HEADER {
+            return Err(Refusal::HeadersTooLong);
+        }
         let nonzero = usize::from(place.offset) == udp::CHECKSUM_OFFSET;
         Ok(Self {
-            block,
             len,
             prefix: 0,
             payload: len,
-            transport: Transport::Whole { start, field: at, nonzero },
+            transport: Transport::Whole { start: place.start, field: at as u16, nonzero },
             fixes: [Fix::None; MAX_FIXES],
             count: 0,
             options: [0; ipv4::MAX_LEN - ipv4::MIN_LEN],
@@ -232,43 +244,43 @@ impl Template {
         }
     }
 
-    /// Copies the block to the front of `out`, which has `len` bytes. What is behind may be overwritten.
+    /// Copies the headers of the frame to the front of `out`. What is behind may be overwritten.
     #[inline(always)]
-    pub(super) fn copy_block(&self, out: &mut [u8], len: usize) {
+    pub(super) fn copy_headers(&self, frame: &[u8], out: &mut [u8]) {
         // A copy of known length is a few instructions, one of any length a call. One after the other, not
         // as alternatives, which the compiler would make a call again.
         const FRONT: usize = 64;
-        let done = match (out.first_chunk_mut::<FRONT>(), self.block.first_chunk()) {
+        let len = self.payload;
+        let done = match (out.first_chunk_mut::<FRONT>(), frame.first_chunk()) {
             (Some(to), Some(from)) => {
                 *to = *from;
                 FRONT
             }
             _ => 0,
         };
-        if len > done
-            && let (Some(to), Some(from)) = (out.get_mut(done..len), self.block.get(done..len))
-        {
-            to.copy_from_slice(from);
+        if len > done {
+            copy_rest::<FRONT>(frame, out, done, len);
         }
     }
 
     /// Writes what differs into the copied block of a piece.
     #[inline(always)]
-    pub(super) fn write(&self, header: &mut [u8], piece: &Piece) {
+    pub(super) fn write(&self, frame: &[u8], header: &mut [u8], piece: &Piece) {
         match &self.middle {
             Some(middle) if piece.offset != 0 && !piece.last => middle.write(header, piece),
-            _ => self.write_any(header, piece),
+            _ => self.write_any(frame, header, piece),
         }
     }
 
-    fn write_any(&self, header: &mut [u8], piece: &Piece) {
-        self.write_transport(header, piece);
+    fn write_any(&self, frame: &[u8], header: &mut [u8], piece: &Piece) {
+        self.write_transport(frame, header, piece);
         let covered = if self.covered { self.sum_covered(header, piece) } else { Sum::ZERO };
         let total = self.len + piece.len;
         for fix in self.fixes.get(..self.count).unwrap_or_default() {
             match *fix {
                 Fix::None => {}
                 Fix::Ipv4 { at, id, step, base } => {
+                    let at = usize::from(at);
                     // Lengths fit: no piece is longer than IP allows.
                     let (length, index) = ((total - at) as u16, piece.index as u16);
                     let id = id.wrapping_add(index.wrapping_mul(step));
@@ -279,24 +291,30 @@ impl Template {
                     ip[10..12].copy_from_slice(&Sum::of_number(sum).checksum().to_be_bytes());
                 }
                 Fix::Ipv6 { at } => {
+                    let at = usize::from(at);
                     put(header, at + 4, ((total - at - ipv6::LEN) as u16).to_be_bytes());
                 }
                 Fix::Udp { at, checksum, pseudo } => {
+                    let at = usize::from(at);
                     let length = (total - at) as u16;
                     put(header, at + 4, length.to_be_bytes());
                     if checksum {
+                        put(header, at + 6, [0; 2]);
                         let inside = sum_of(header, at, self.covered_from()).plus(covered);
                         let sum = pseudo.plus(Sum::of_field(length)).plus(inside);
                         put(header, at + 6, sum.checksum_nonzero().to_be_bytes());
                     }
                 }
                 Fix::Gre { at, checksum } => {
+                    let at = usize::from(at);
                     if checksum {
+                        put(header, at + 4, [0; 2]);
                         let sum = sum_of(header, at, self.covered_from()).plus(covered);
                         put(header, at + 4, sum.checksum().to_be_bytes());
                     }
                 }
                 Fix::Fragment4 { at, base, first_base, options_len } => {
+                    let at = usize::from(at);
                     let length = (total - at) as u16;
                     // The offset counts in units of 8 bytes; "more fragments" is bit 13.
                     let fragment = (piece.offset >> 3) as u16 | u16::from(!piece.last) << 13;
@@ -317,17 +335,22 @@ impl Template {
                     ip[6..8].copy_from_slice(&fragment.to_be_bytes());
                     ip[10..12].copy_from_slice(&Sum::of_number(sum).checksum().to_be_bytes());
                 }
-                Fix::Fragment6 { at, fragment } => {
-                    let offset = (piece.offset as u16) | u16::from(!piece.last);
+                Fix::Fragment6 { at, link, header: fragment } => {
+                    let at = usize::from(at);
                     put(header, at + 4, ((total - at - ipv6::LEN) as u16).to_be_bytes());
-                    put(header, fragment + 2, offset.to_be_bytes());
+                    put(header, link.into(), [Protocol::FRAGMENT.0]);
+                    let offset = piece.offset as u16;
+                    let fragment = Fragment { offset, more_fragments: !piece.last, ..fragment };
+                    let room = header.get_mut(self.payload..).unwrap_or_default();
+                    // There is room: the block has its length.
+                    _ = fragment.emit(room);
                 }
             }
         }
     }
 
     #[inline]
-    fn write_transport(&self, header: &mut [u8], piece: &Piece) {
+    fn write_transport(&self, frame: &[u8], header: &mut [u8], piece: &Piece) {
         match self.transport {
             Transport::Tcp {
                 at,
@@ -340,13 +363,7 @@ impl Template {
                 pseudo,
             } => {
                 let first = piece.offset == 0;
-                let mut flags = flags;
-                if !piece.last {
-                    flags = flags.without(TcpFlags::FIN.with(TcpFlags::PSH));
-                }
-                if !first && !accurate_ecn {
-                    flags = flags.without(TcpFlags::CWR);
-                }
+                let mut flags = flags_of(flags, first, piece.last, accurate_ecn);
                 // The pointer counts from the segment's own sequence number (RFC 9293 section 3.1).
                 let mut pointer = urgent;
                 if flags.contains(TcpFlags::URG) && !first {
@@ -356,8 +373,8 @@ impl Template {
                     }
                 }
                 let sequence = sequence.wrapping_add(piece.offset as u32);
-                let control = ((header_len / 4) as u16) << 12 | flags.bits();
-                let length = (header_len + piece.len) as u64;
+                let control = control(header_len, flags);
+                let length = u64::from(header_len) + piece.len as u64;
                 let checksum = if self.partial {
                     pseudo.plus(Sum::of_number(length)).partial()
                 } else {
@@ -369,7 +386,7 @@ impl Template {
                         + u64::from(base.partial());
                     Sum::of_number(differs).checksum()
                 };
-                let Some(tcp) = at_mut::<{ tcp::MIN_LEN }>(header, at) else { return };
+                let Some(tcp) = at_mut::<{ tcp::MIN_LEN }>(header, at.into()) else { return };
                 tcp[4..8].copy_from_slice(&sequence.to_be_bytes());
                 tcp[12..14].copy_from_slice(&control.to_be_bytes());
                 tcp[16..18].copy_from_slice(&checksum.to_be_bytes());
@@ -388,12 +405,23 @@ impl Template {
                         + u64::from(base.partial());
                     Sum::of_number(differs).checksum_nonzero()
                 };
-                let Some(udp) = at_mut::<{ udp::LEN }>(header, at) else { return };
+                let Some(udp) = at_mut::<{ udp::LEN }>(header, at.into()) else { return };
                 udp[4..6].copy_from_slice(&length.to_be_bytes());
                 udp[6..8].copy_from_slice(&value.to_be_bytes());
             }
-            Transport::Fragment => {}
+            Transport::Fragment { checksum } => {
+                if piece.offset == 0 {
+                    let own = frame.get(self.payload..self.payload + self.prefix);
+                    if let (Some(to), Some(own)) = (header.get_mut(self.len..), own) {
+                        to.copy_from_slice(own);
+                    }
+                    if let Some((place, value)) = checksum {
+                        put(header, place.into(), value.to_be_bytes());
+                    }
+                }
+            }
             Transport::Whole { start, field, nonzero } => {
+                let (start, field) = (usize::from(start), usize::from(field));
                 let sum = sum_of(header, start, field + 2).plus(piece.sum);
                 let value = if nonzero { sum.checksum_nonzero() } else { sum.checksum() };
                 put(header, field, value.to_be_bytes());
@@ -406,7 +434,7 @@ impl Template {
     #[inline]
     fn sum_covered(&self, header: &[u8], piece: &Piece) -> Sum {
         let (pseudo, header_len) = match self.transport {
-            Transport::Tcp { header_len, pseudo, .. } => (pseudo, header_len),
+            Transport::Tcp { header_len, pseudo, .. } => (pseudo, header_len.into()),
             Transport::Udp { checksum: true, pseudo, .. } => (pseudo, udp::LEN),
             _ => return sum_of(header, self.covered_from(), self.len).plus(piece.sum),
         };
@@ -418,8 +446,8 @@ impl Template {
     #[inline]
     fn covered_from(&self) -> usize {
         match self.transport {
-            Transport::Tcp { at, .. } | Transport::Udp { at, .. } => at,
-            Transport::Fragment | Transport::Whole { .. } => self.len,
+            Transport::Tcp { at, .. } | Transport::Udp { at, .. } => at.into(),
+            Transport::Fragment { .. } | Transport::Whole { .. } => self.len,
         }
     }
 
@@ -430,50 +458,41 @@ impl Template {
         offload: &Offload,
         cut: &Cut,
     ) -> Result<Self, Refusal> {
-        let (mut block, len) = block(frame, layout.payload)?;
-        let at = layout.transport;
+        let (at, len) = (layout.transport, layout.payload);
         let tcp = matches!(offload.gso, Gso::Tcp4 | Gso::Tcp6);
         let protocol = if tcp { Protocol::TCP } else { Protocol::UDP };
         let destination = layout.final_destination;
         let pseudo = pseudo(frame, layout.innermost(), destination, protocol.0)?;
         let transport = if tcp {
-            let control = field(&block, at + 12);
+            let control = field(frame, at + 12);
             let flags = TcpFlags::from_bits(control);
             if flags.bits() & TcpFlags::SYN.with(TcpFlags::RST).bits() != 0 {
                 return Err(Refusal::SynOrRst);
             }
-            let (high, low) = (field(&block, at + 4), field(&block, at + 6));
-            let urgent = field(&block, at + 18);
-            for cleared in [at + 4, at + 6, at + 12, at + 16, at + 18] {
-                put(&mut block, cleared, [0; 2]);
-            }
+            let (high, low) = (field(frame, at + 4), field(frame, at + 6));
+            let urgent = field(frame, at + 18);
+            let fixed = sum_but(frame, at..len, [4, 6, 12, 16, 18]);
             Transport::Tcp {
-                at,
-                header_len: layout.payload - at,
+                at: at as u16,
+                header_len: (len - at) as u16,
                 sequence: u32::from(high) << 16 | u32::from(low),
                 flags,
                 urgent,
                 accurate_ecn: offload.accurate_ecn || flags.contains(TcpFlags::AE),
-                base: sum_of(&block, at, layout.payload).plus(pseudo),
+                base: fixed.plus(pseudo),
                 pseudo,
             }
         } else {
             // No checksum is a choice over IPv4 (RFC 768); over IPv6 there must be one (RFC 8200
             // section 8.1).
             let v6 = matches!(layout.innermost(), Layer::Ipv6 { .. });
-            let checksum = offload.checksum.is_some() || field(&block, at + 6) != 0 || v6;
-            put(&mut block, at + 4, [0; 4]);
-            Transport::Udp {
-                at,
-                checksum,
-                base: sum_of(&block, at, layout.payload).plus(pseudo),
-                pseudo,
-            }
+            let checksum = offload.checksum.is_some() || field(frame, at + 6) != 0 || v6;
+            let ports = sum_of(frame, at, at + 4);
+            Transport::Udp { at: at as u16, checksum, base: ports.plus(pseudo), pseudo }
         };
         let place = PartialChecksum { start: at as u16, offset: if tcp { 16 } else { 6 } };
         let without = matches!(transport, Transport::Udp { checksum: false, .. });
         Ok(Self {
-            block,
             len,
             prefix: 0,
             payload: layout.payload,
@@ -519,36 +538,61 @@ fn pseudo(
     Ok(addresses.plus(Sum::of_field(protocol.into())))
 }
 
-/// The first `len` bytes of a frame as a header block.
-#[inline(always)]
-fn block(frame: &[u8], len: usize) -> Result<([u8; MAX_HEADER], usize), Refusal> {
-    let mut block = [0; MAX_HEADER];
-    let headers = frame.get(..len).ok_or(Refusal::ChecksumPlace)?;
-    block.get_mut(..len).ok_or(Refusal::HeadersTooLong)?.copy_from_slice(headers);
-    Ok((block, len))
+/// The flags of a piece (RFC 9293 section 3.10.7, RFC 3168 section 6.1.2, RFC 9768 section 3.2.2.1).
+#[inline]
+fn flags_of(flags: TcpFlags, first: bool, last: bool, accurate_ecn: bool) -> TcpFlags {
+    let flags = if last { flags } else { flags.without(TcpFlags::FIN.with(TcpFlags::PSH)) };
+    if first || accurate_ecn { flags } else { flags.without(TcpFlags::CWR) }
 }
 
-/// The big-endian field at `at`, which is in the block.
+/// The field that has the length of a TCP header, and its flags.
 #[inline]
-fn field(block: &[u8], at: usize) -> u16 {
-    let bytes = block.get(at..).and_then(|bytes| bytes.first_chunk());
+fn control(header_len: u16, flags: TcpFlags) -> u16 {
+    (header_len / 4) << 12 | flags.bits()
+}
+
+/// Copies headers of `len` bytes, of which `done` are copied: the last `N`, or all.
+#[inline(always)]
+fn copy_rest<const N: usize>(frame: &[u8], out: &mut [u8], done: usize, len: usize) {
+    let (Some(out), Some(headers)) = (out.get_mut(..len), frame.get(..len)) else { return };
+    match (out.last_chunk_mut::<N>(), headers.last_chunk()) {
+        (Some(to), Some(from)) if len - done <= N => *to = *from,
+        _ => out.copy_from_slice(headers),
+    }
+}
+
+/// The big-endian field at `at`, which is in the headers.
+#[inline]
+fn field(headers: &[u8], at: usize) -> u16 {
+    let bytes = headers.get(at..).and_then(|bytes| bytes.first_chunk());
     bytes.map_or(0, |bytes| u16::from_be_bytes(*bytes))
 }
 
 #[inline]
-fn put<const N: usize>(block: &mut [u8], at: usize, value: [u8; N]) {
-    if let Some(field) = block.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut()) {
+fn put<const N: usize>(headers: &mut [u8], at: usize, value: [u8; N]) {
+    if let Some(field) = headers.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut()) {
         *field = value;
     }
 }
 
-/// The `N` bytes at `at`, which are in the block.
+/// The `N` bytes at `at`, which are in the headers.
 #[inline]
-fn at_mut<const N: usize>(block: &mut [u8], at: usize) -> Option<&mut [u8; N]> {
-    block.get_mut(at..)?.first_chunk_mut()
+fn at_mut<const N: usize>(headers: &mut [u8], at: usize) -> Option<&mut [u8; N]> {
+    headers.get_mut(at..)?.first_chunk_mut()
 }
 
 #[inline]
-fn sum_of(block: &[u8], from: usize, to: usize) -> Sum {
-    Sum::of(block.get(from..to).unwrap_or_default())
+fn sum_of(headers: &[u8], from: usize, to: usize) -> Sum {
+    Sum::of(headers.get(from..to).unwrap_or_default())
+}
+
+/// The sum of a header, which consists of 32-bit words, without its fields at `fields`.
+#[inline]
+fn sum_but<const N: usize>(headers: &[u8], header: Range<usize>, fields: [usize; N]) -> Sum {
+    let header = headers.get(header).unwrap_or_default();
+    let (words, _) = header.as_chunks::<4>();
+    let all: u64 = words.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum();
+    // Adding the complement takes a field out (RFC 1624).
+    let without: u64 = fields.into_iter().map(|at| u64::from(!field(header, at))).sum();
+    Sum::of_number(all + without)
 }

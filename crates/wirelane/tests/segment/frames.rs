@@ -2,7 +2,10 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use wirelane::segment::{Gso, Offload, PartialChecksum, Segmenter, Sink, Tunnel, Verdict};
+use wirelane::segment::{
+    Cursor, Gso, MAX_HEADER, Offload, PartialChecksum, Segment, Segmenter, Sink, Taken, Tunnel,
+    Verdict,
+};
 use wirelane_wire::checksum::{Sum, pseudo_v4, pseudo_v6};
 use wirelane_wire::{
     EtherType, Ethernet, Geneve, Gre, Ipv4, Ipv6, MacAddr, Protocol, Tcp, TcpFlags, Udp, Vlan,
@@ -319,7 +322,7 @@ fn link(tags: &[EtherType], inside: EtherType) -> Vec<u8> {
     header
 }
 
-/// Cuts a frame for `sink`, in both forms, which must be equal; what passes comes out as it is.
+/// Cuts a frame for `sink`, in all forms, which must be equal; what passes comes out as it is.
 ///
 /// # Panics
 /// When it is refused.
@@ -332,6 +335,7 @@ pub(crate) fn cut_for(sink: Sink, frame: &[u8], offload: &Offload) -> Vec<(Vec<u
         Verdict::Refuse(reason) => panic!("refused: {reason}"),
     };
     let mut slicer = copier.clone();
+    let mut burst = Burst::of(&copier, frame);
     let mut packets = Vec::new();
     loop {
         let (len, remaining) = (copier.next_len(), copier.remaining());
@@ -342,11 +346,46 @@ pub(crate) fn cut_for(sink: Sink, frame: &[u8], offload: &Offload) -> Vec<(Vec<u
         assert_eq!(slicer.slice(frame, &mut header), Ok(segment.clone()));
         header.extend(&frame[segment.payload.clone()]);
         assert!(header == packet, "copy and slices differ");
+        assert_eq!(burst.next(), Some((packet.clone(), segment.clone())));
         segmenter.sent(&copier, &segment);
         packets.push((packet, segment.offload));
     }
     assert!(copier.is_done() && slicer.is_done());
+    assert_eq!(burst.next(), None);
     packets
+}
+
+/// What [`Cursor::slices`] gives, with a few buffers at a time.
+struct Burst(std::vec::IntoIter<(Vec<u8>, Segment)>);
+
+impl Burst {
+    fn of(cursor: &Cursor, frame: &[u8]) -> Self {
+        let mut cursor = cursor.clone();
+        let mut packets = Vec::new();
+        // The last buffer is too short now and then, and is met again as the first.
+        for (turn, count) in [1, 2, 5, 70, 3].into_iter().cycle().enumerate() {
+            let mut buffers = vec![vec![0xa5; MAX_HEADER]; count];
+            if turn % 2 == 1 {
+                buffers.push(vec![0xa5; 20]);
+            }
+            let before = packets.len();
+            let taken = cursor.slices(frame, &mut buffers, |buffer, segment| {
+                let mut packet = buffer[..segment.header_len].to_vec();
+                packet.extend(&frame[segment.payload.clone()]);
+                packets.push((packet, segment));
+            });
+            let Ok(taken) = taken else { break };
+            let new = &packets[before..];
+            let bytes = new.iter().map(|(packet, _)| packet.len()).sum();
+            assert_eq!(taken, Taken { segments: new.len(), bytes });
+        }
+        assert!(cursor.is_done());
+        Self(packets.into_iter())
+    }
+
+    fn next(&mut self) -> Option<(Vec<u8>, Segment)> {
+        self.0.next()
+    }
 }
 
 /// Cuts a frame into packets of 1500 bytes with complete checksums.

@@ -3,7 +3,7 @@
 use wirelane_wire::checksum::Sum;
 use wirelane_wire::{Fragment, Protocol, ipv4, ipv6, udp};
 
-use super::{Fix, MAX_FIXES, Template, Transport, field, pseudo, put, sum_of};
+use super::{Fix, MAX_FIXES, Template, Transport, field, pseudo, sum_but, sum_of};
 use crate::checksum;
 use crate::segment::cursor::Cut;
 use crate::segment::layout::{Layer, Layout};
@@ -25,24 +25,21 @@ impl Template {
         let datagram = frame.get(layout.transport..).unwrap_or_default();
         let begin; // of the fragmentable part
         let mut options = [0; ipv4::MAX_LEN - ipv4::MIN_LEN];
-        let (mut block, len);
+        let len;
         let fix = match layout.innermost() {
             Layer::Ipv4 { dont_fragment: true, .. } => return Err(Refusal::DontFragment),
             Layer::Ipv4 { at, header_len, .. } => {
                 begin = layout.transport;
-                (block, len) = super::block(frame, begin)?;
-                for cleared in [at + 2, at + 6, at + 10] {
-                    put(&mut block, cleared, [0; 2]);
-                }
+                len = begin;
                 let given = frame.get(at + ipv4::MIN_LEN..at + header_len).unwrap_or_default();
                 for (to, from) in options.iter_mut().zip(given) {
                     *to = *from;
                 }
                 let options_len = given.len();
                 keep_copied_options(options.get_mut(..options_len).unwrap_or_default());
-                let fixed = sum_of(&block, at, at + ipv4::MIN_LEN);
+                let fixed = sum_but(frame, at..at + ipv4::MIN_LEN, [2, 6, 10]);
                 Fix::Fragment4 {
-                    at,
+                    at: at as u16,
                     first_base: fixed.plus(Sum::of(given)),
                     base: fixed.plus(sum_of(&options, 0, options_len)),
                     options_len: options_len as u8,
@@ -50,48 +47,40 @@ impl Template {
             }
             Layer::Ipv6 { at } => {
                 begin = layout.fragment;
-                (block, len) = super::block(frame, begin)?;
-                let link = block.get_mut(layout.fragment_link).ok_or(Refusal::Malformed)?;
-                let next_header = Protocol(std::mem::replace(link, Protocol::FRAGMENT.0));
+                len = begin + ipv6::FRAGMENT_LEN;
+                let link = layout.fragment_link;
                 let header = Fragment {
-                    next_header,
+                    next_header: Protocol(*frame.get(link).ok_or(Refusal::Malformed)?),
                     offset: 0,
                     more_fragments: false,
                     identification: cut.fragment_id,
                 };
-                let free = block.get_mut(begin..).unwrap_or_default();
-                header.emit(free).map_err(|_| Refusal::HeadersTooLong)?;
-                Fix::Fragment6 { at, fragment: begin }
+                Fix::Fragment6 { at: at as u16, link: link as u16, header }
             }
             _ => return Err(Refusal::NotIp),
         };
-        let len = if matches!(fix, Fix::Fragment6 { .. }) { len + ipv6::FRAGMENT_LEN } else { len };
         // The first fragment has the whole header chain (RFC 7112), with the checksum complete: no
         // sink can do it for fragments.
         let prefix = layout.payload - begin;
         if prefix > cut.unit {
             return Err(Refusal::MtuTooSmall);
         }
-        let room = block.get_mut(len..len + prefix).ok_or(Refusal::HeadersTooLong)?;
-        room.copy_from_slice(frame.get(begin..layout.payload).ok_or(Refusal::Malformed)?);
         let v6 = matches!(fix, Fix::Fragment6 { .. });
-        let place = len + prefix - udp::LEN + udp::CHECKSUM_OFFSET;
-        let none = field(&block, place) == 0;
-        if offload.checksum.is_some() || (v6 && none) {
+        let none = field(datagram, udp::CHECKSUM_OFFSET) == 0;
+        let checksum = (offload.checksum.is_some() || (v6 && none)).then(|| {
             // The field itself is left out of the sum.
             let value = datagram.get(6..8).map(Sum::of).unwrap_or_default();
             let length = Sum::of_number(datagram.len() as u64);
             let sum = checksum::sum(datagram).minus(value).plus(pseudo).plus(length);
-            put(&mut block, place, sum.checksum_nonzero().to_be_bytes());
-        }
+            ((len + prefix - udp::LEN + udp::CHECKSUM_OFFSET) as u16, sum.checksum_nonzero())
+        });
         let mut fixes = [Fix::None; MAX_FIXES];
         fixes[0] = fix;
         Ok(Self {
-            block,
             len,
             prefix,
             payload: begin,
-            transport: Transport::Fragment,
+            transport: Transport::Fragment { checksum },
             fixes,
             count: 1,
             options,

@@ -1,17 +1,15 @@
 //! The pieces between the first and the last one, of which a long frame has dozens: all of one length
-//! and with the same flags, so that their headers differ in two or three fields.
+//! and with the same flags, so that of their headers only two or three fields have to be found out.
 
+use wirelane_wire::TcpFlags;
 use wirelane_wire::checksum::Sum;
-use wirelane_wire::{TcpFlags, ipv4, tcp, udp};
+use wirelane_wire::{ipv4, ipv6, tcp, udp};
 
-use super::{Fix, Piece, Template, Transport, at_mut, put, sum_of};
+use super::{Fix, Piece, Template, Transport, at_mut, control, flags_of, put};
 
-/// The longest header block, in bytes: room for Ethernet, tags, IPv6 and TCP with all its options.
-const LONGEST: usize = 128;
-
-/// What is to be written into the block of such a piece; the rest is in the block.
-#[derive(Clone, Debug)]
-pub(super) struct Middle {
+/// What is to be written into the headers of such a piece.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::segment) struct Middle {
     network: Network,
     upper: Upper,
 }
@@ -20,103 +18,151 @@ pub(super) struct Middle {
 #[derive(Clone, Copy, Debug)]
 enum Network {
     Ipv4 {
-        at: usize,
+        at: u16,
+        length: u16,
         id: u16,
         step: u16,
-        /// Of the header without identification and checksum.
+        /// Of the header without its identification.
         base: Sum,
     },
-    Ipv6,
+    Ipv6 {
+        at: u16,
+        length: u16,
+    },
 }
 
-/// The header that is cut; `base` is of it without what is written, with its pseudo-header.
+/// The header that is cut.
 #[derive(Clone, Copy, Debug)]
 enum Upper {
-    Tcp { at: usize, sequence: u32, base: Option<Sum> },
-    Udp { at: usize, base: Option<Sum> },
+    Tcp { at: u16, sequence: u32, control: u16, checksum: Checksum },
+    Udp { at: u16, length: u16, checksum: Checksum },
+}
+
+/// A checksum field.
+#[derive(Clone, Copy, Debug)]
+enum Checksum {
+    /// The same in all pieces: none, or the sum of the pseudo-header, for the sink.
+    Fixed(u16),
+    /// Of everything but the payload and the sequence number.
+    Base(Sum),
 }
 
 impl Middle {
-    /// Completes the template's block for pieces of `unit` bytes. `None`, and a block as it was, where
-    /// their headers differ in more than this can write: in tunnels, fragments and with urgent data.
-    pub(super) fn new(template: &mut Template, unit: usize) -> Option<Self> {
-        let [network, ..] = template.fixes;
-        if template.count != 1 || template.covered || template.len > LONGEST {
+    /// For pieces of `unit` bytes. `None` where their headers differ in more than this can write: in
+    /// tunnels, fragments and with urgent data.
+    pub(super) fn new(template: &Template, unit: usize) -> Option<Self> {
+        if template.count != 1 {
             return None;
         }
-        match template.transport {
-            Transport::Tcp { flags, .. } if !flags.contains(TcpFlags::URG) => {}
-            Transport::Udp { .. } => {}
-            _ => return None,
-        }
-        if !matches!(network, Fix::Ipv4 { .. } | Fix::Ipv6 { .. }) {
-            return None;
-        }
-
-        let len = template.len;
-        let mut block: [u8; LONGEST] = *template.block.first_chunk()?;
-        let piece = Piece { offset: unit, len: unit, index: 1, last: false, sum: Sum::ZERO };
-        template.write_any(block.get_mut(..len)?, &piece);
-        let network = match network {
-            Fix::Ipv4 { at, id, step, .. } => {
-                put(&mut block, at + 4, [0; 2]);
-                put(&mut block, at + 10, [0; 2]);
-                let header_len = usize::from(*block.get(at)? & 0xf) * 4;
-                Network::Ipv4 { at, id, step, base: sum_of(&block, at, at + header_len) }
+        let total = template.len + unit;
+        // Lengths fit: no piece is longer than IP allows.
+        let network = match template.fixes[0] {
+            Fix::Ipv4 { at, id, step, base } => {
+                let length = (total - usize::from(at)) as u16;
+                Network::Ipv4 { at, length, id, step, base: base.plus(Sum::of_field(length)) }
             }
-            _ => Network::Ipv6,
+            Fix::Ipv6 { at } => {
+                Network::Ipv6 { at, length: (total - usize::from(at) - ipv6::LEN) as u16 }
+            }
+            _ => return None,
         };
-        let complete = |sums: bool, pseudo: Sum, block: &[u8], at: usize| {
-            let length = Sum::of_number((len - at + unit) as u64);
-            sums.then(|| sum_of(block, at, len).plus(pseudo).plus(length))
-        };
-        let sums = template.sums_payload;
         let upper = match template.transport {
-            Transport::Tcp { at, sequence, pseudo, .. } => {
-                put(&mut block, at + 4, [0; 4]);
-                if sums {
-                    put(&mut block, at + tcp::CHECKSUM_OFFSET, [0; 2]);
-                }
-                Upper::Tcp { at, sequence, base: complete(sums, pseudo, &block, at) }
+            Transport::Tcp { flags, .. } if flags.contains(TcpFlags::URG) => return None,
+            Transport::Tcp {
+                at,
+                header_len,
+                sequence,
+                flags,
+                urgent,
+                accurate_ecn,
+                base,
+                pseudo,
+            } => {
+                let control = control(header_len, flags_of(flags, false, false, accurate_ecn));
+                let length = Sum::of_field((total - usize::from(at)) as u16);
+                let fields = Sum::of_field(control).plus(Sum::of_field(urgent));
+                let checksum = match template.partial {
+                    true => Checksum::Fixed(pseudo.plus(length).partial()),
+                    false => Checksum::Base(base.plus(length).plus(fields)),
+                };
+                Upper::Tcp { at, sequence, control, checksum }
             }
-            Transport::Udp { at, pseudo, .. } => {
-                if sums {
-                    put(&mut block, at + udp::CHECKSUM_OFFSET, [0; 2]);
-                }
-                Upper::Udp { at, base: complete(sums, pseudo, &block, at) }
+            Transport::Udp { at, checksum, base, pseudo } => {
+                let length = (total - usize::from(at)) as u16;
+                let field = Sum::of_field(length);
+                let checksum = match template.partial {
+                    _ if !checksum => Checksum::Fixed(0),
+                    true => Checksum::Fixed(pseudo.plus(field).partial()),
+                    // The length is in the header and in the pseudo-header.
+                    false => Checksum::Base(base.plus(field).plus(field)),
+                };
+                Upper::Udp { at, length, checksum }
             }
             _ => return None,
         };
-        template.block.get_mut(..len)?.copy_from_slice(block.get(..len)?);
         Some(Self { network, upper })
     }
 
-    /// Writes what differs into the copied block.
+    /// Writes what differs from the frame's headers into a copy of them.
     #[inline(always)]
     pub(super) fn write(&self, header: &mut [u8], piece: &Piece) {
+        match self.upper {
+            Upper::Tcp { at, control, checksum, .. } => {
+                put(header, usize::from(at) + 12, control.to_be_bytes());
+                put(header, usize::from(at) + tcp::CHECKSUM_OFFSET, checksum.fixed());
+            }
+            Upper::Udp { at, length, checksum } => {
+                put(header, usize::from(at) + 4, length.to_be_bytes());
+                put(header, usize::from(at) + udp::CHECKSUM_OFFSET, checksum.fixed());
+            }
+        }
+        match self.network {
+            Network::Ipv4 { at, length, .. } => {
+                put(header, usize::from(at) + 2, length.to_be_bytes());
+            }
+            Network::Ipv6 { at, length } => put(header, usize::from(at) + 4, length.to_be_bytes()),
+        }
+        self.write_next(header, piece);
+    }
+
+    /// Writes what differs from piece to piece into a copy of the header block of another one.
+    #[inline(always)]
+    pub(in crate::segment) fn write_next(&self, header: &mut [u8], piece: &Piece) {
         let payload = u64::from(piece.sum.partial());
         match self.upper {
-            Upper::Tcp { at, sequence, base } => {
+            Upper::Tcp { at, sequence, checksum, .. } => {
+                let Some(tcp) = at_mut::<{ tcp::MIN_LEN }>(header, at.into()) else { return };
                 let sequence = sequence.wrapping_add(piece.offset as u32);
-                let Some(tcp) = at_mut::<{ tcp::MIN_LEN }>(header, at) else { return };
                 tcp[4..8].copy_from_slice(&sequence.to_be_bytes());
-                if let Some(base) = base {
+                if let Checksum::Base(base) = checksum {
                     let sum = u64::from(base.partial()) + u64::from(sequence) + payload;
                     tcp[16..18].copy_from_slice(&Sum::of_number(sum).checksum().to_be_bytes());
                 }
             }
-            Upper::Udp { at, base: Some(base) } => {
+            Upper::Udp { at, checksum: Checksum::Base(base), .. } => {
                 let sum = Sum::of_number(u64::from(base.partial()) + payload);
-                put(header, at + 6, sum.checksum_nonzero().to_be_bytes());
+                let Some(udp) = at_mut::<{ udp::LEN }>(header, at.into()) else { return };
+                udp[6..8].copy_from_slice(&sum.checksum_nonzero().to_be_bytes());
             }
-            Upper::Udp { base: None, .. } => {}
+            Upper::Udp { .. } => {}
         }
-        if let Network::Ipv4 { at, id, step, base } = self.network {
+        if let Network::Ipv4 { at, id, step, base, .. } = self.network {
+            let Some(ip) = at_mut::<{ ipv4::MIN_LEN }>(header, at.into()) else { return };
             let id = id.wrapping_add((piece.index as u16).wrapping_mul(step));
             let sum = Sum::of_number(u64::from(base.partial()) + u64::from(id));
-            let Some(ip) = at_mut::<{ ipv4::MIN_LEN }>(header, at) else { return };
             ip[4..6].copy_from_slice(&id.to_be_bytes());
             ip[10..12].copy_from_slice(&sum.checksum().to_be_bytes());
+        }
+    }
+}
+
+impl Checksum {
+    /// The field, as far as it is the same in all pieces.
+    #[inline]
+    fn fixed(self) -> [u8; 2] {
+        match self {
+            Self::Fixed(value) => value.to_be_bytes(),
+            Self::Base(_) => [0; 2],
         }
     }
 }
