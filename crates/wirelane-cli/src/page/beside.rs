@@ -116,11 +116,11 @@ fn line(ratio: &Ratio) -> Markup {
                 (ratio.suite) " " (ratio.case) ": " (ratio.metric.replace('_', " ")) (unit)
                 span class="range" { (conditions.join(", ")) }
             }
-            td { span class="here" { (number(ratio.ours)) } (losses(lost(0))) }
+            td { span class="here" { (number(ratio.ours)) } (losses(ratio, lost(0))) }
             td {
                 (number(ratio.theirs))
                 span class="source" { (ratio.peer) }
-                (losses(lost(1)))
+                (losses(ratio, lost(1)))
             }
             td {
                 span class="here" { (number(ratio.median)) }
@@ -131,10 +131,15 @@ fn line(ratio: &Ratio) -> Markup {
     }
 }
 
-fn losses(share: Option<f64>) -> Markup {
+/// What was lost meanwhile. A rate at which nothing was lost is that of whoever sent.
+fn losses(ratio: &Ratio, share: Option<f64>) -> Markup {
+    let is_bound = ratio.metric == "packets_per_s" && share == Some(0.0);
     html! {
         @if let Some(share) = share {
-            span class="range" { (format!("{:.2} % lost", 100.0 * share)) }
+            span class="range" {
+                (format!("{:.2} % lost", 100.0 * share))
+                @if is_bound { ": the sender was the limit" }
+            }
         }
     }
 }

@@ -47,3 +47,38 @@ fn compare_finds_what_became_worse() {
         assert!(ended.stderr.lines().count() == 1 && ended.stderr.contains(cause), "{ended:?}");
     }
 }
+
+/// Real reports, made in turns. What is compared is a rate that a simulated interface keeps on any machine that is
+/// not overwhelmed, and slower than any control becomes, so that noise decides nothing; a lock in the hot path is found by `cargo xtask bench compare`,
+/// which has to build the program twice.
+#[test]
+fn a_run_is_not_worse_than_itself_and_a_slower_one_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let runs = [("old", "400k"), ("same", "400k"), ("slow", "1k")];
+    for (name, _) in runs {
+        std::fs::create_dir(path(name)).unwrap();
+    }
+    for round in 0..2 {
+        for turn in 0..runs.len() {
+            let (name, rate) = runs[(round + turn) % runs.len()];
+            let port = format!("sim:1?rate={rate}pps");
+            let args = ["sockets", "--port", &port, "--case", "rxdrop", "--size", "64", "--json"];
+            let ended = bench(&[&args[..], &["--samples", "5", "--seconds", "60ms"]].concat());
+            assert!(ended.status.success(), "{ended:?}");
+            std::fs::write(path(name).join(format!("{round}.json")), ended.stdout).unwrap();
+        }
+    }
+    let compare = |new: &str| {
+        let (old, new) = (path("old"), path(new));
+        // Of CPU time a busy machine makes more than that for a while, but not of every sample.
+        let args = ["compare", old.to_str().unwrap(), new.to_str().unwrap(), "--threshold", "100"];
+        bench(&args)
+    };
+    let same = compare("same");
+    assert!(same.status.success() && !same.stdout.starts_with("worse"), "{same:?}");
+    let slow = compare("slow");
+    assert_eq!(slow.status.code(), Some(1), "{slow:?}");
+    // Which of its figures are beyond doubt depends on how busy the machine is.
+    assert!(slow.stdout.starts_with("worse   sockets rxdrop mode=sim port=sim"), "{slow:?}");
+}
