@@ -42,6 +42,7 @@ pub(super) struct Memory {
 }
 
 /// What came of a mode that could be had.
+#[derive(Default)]
 pub(super) struct Built {
     attachment: Option<Attachment>,
     queues: Vec<(Arc<Queue>, Option<Intake>)>,
@@ -49,6 +50,17 @@ pub(super) struct Built {
     /// What can be asked for packets that are sent.
     requests: Requests,
     promiscuous: Option<PacketSocket>,
+}
+
+impl Built {
+    /// Closes what was bound; its chunks go back to their pools.
+    fn undo(self, memory: &mut [Memory]) {
+        drop(self.attachment);
+        for ((queue, intake), memory) in self.queues.into_iter().zip(memory) {
+            drop(queue);
+            memory.rx = intake.map(Intake::into_pool);
+        }
+    }
 }
 
 /// What a port is made of.
@@ -172,7 +184,7 @@ impl Draft {
     /// Tries one mode.
     ///
     /// # Errors
-    /// Why it cannot be had; then nothing is left of it.
+    /// Why it cannot be had; then nothing is left of it, and `memory` is whole.
     pub(super) fn attempt(
         &self,
         mode: Mode,
@@ -181,55 +193,60 @@ impl Draft {
         region: &Region,
         memory: &mut [Memory],
     ) -> Result<Built> {
-        let mut requests = self.requests(mode, prospects, options)?;
-        let attachment = match options.receive || self.sends_with_program(mode, prospects) {
-            true => Some(self.attach(mode, prospects, options)?),
-            false => None,
-        };
-        let mut queues: Vec<(Arc<Queue>, Option<Intake>)> = Vec::new();
+        let mut built = Built::default();
+        match self.build(&mut built, mode, (prospects, options), region, memory) {
+            Ok(()) => Ok(built),
+            Err(error) => {
+                built.undo(memory);
+                Err(error)
+            }
+        }
+    }
+
+    /// # Errors
+    /// Why it cannot be had; what there is of it already is in `built`.
+    fn build(
+        &self,
+        built: &mut Built,
+        mode: Mode,
+        (prospects, options): (&Prospects, &OpenOptions),
+        region: &Region,
+        memory: &mut [Memory],
+    ) -> Result<()> {
+        built.requests = self.requests(mode, prospects, options)?;
+        if options.receive || self.sends_with_program(mode, prospects) {
+            built.attachment = Some(self.attach(mode, prospects, options)?);
+        }
         for (i, request) in self.requests.iter().enumerate() {
-            let owner = queues.first().map(|(queue, _)| Arc::clone(queue));
+            let owner = built.queues.first().map(|(queue, _)| Arc::clone(queue));
             let mut pool = memory.get_mut(i).and_then(|memory| memory.rx.take());
             let mut open = |requests| {
                 let owner = owner.as_deref();
                 self.open_queue(*request, mode, region, (owner, requests), &mut pool)
             };
-            let mut opened = open(requests);
-            if requests.any() && i == 0 && opened.as_ref().is_err_and(is_unknown) {
+            let mut opened = open(built.requests);
+            if built.requests.any() && i == 0 && opened.as_ref().is_err_and(is_unknown) {
                 // Linux before 6.11 does not know how to be asked.
-                requests = Requests::default();
-                opened = open(requests);
+                built.requests = Requests::default();
+                opened = open(built.requests);
             }
             if let Some(memory) = memory.get_mut(i) {
                 memory.rx = pool;
             }
-            match opened {
-                Ok(opened) => queues.push(opened),
-                Err(error) => {
-                    // What was bound is closed, and its chunks are back in their pools.
-                    for ((queue, intake), memory) in queues.into_iter().zip(memory) {
-                        drop(queue);
-                        memory.rx = intake.map(Intake::into_pool);
-                    }
-                    return Err(negotiate::explain(&self.device, mode, request.number, error));
-                }
-            }
+            let explain = |error| negotiate::explain(&self.device, mode, request.number, error);
+            built.queues.push(opened.map_err(explain)?);
         }
-        // Not what was asked for, but what the kernel says.
-        let zero_copy = match queues.first() {
-            Some((queue, _)) => queue.socket().is_zero_copy(),
-            None => Ok(false),
-        };
-        let zero_copy = zero_copy.map_err(|error| Error::os(self.device.name.as_str(), error))?;
-        let promiscuous = options.promiscuous.then(|| self.promiscuous()).transpose()?;
-        if options.transmit && self.must_request() && !requests.any() {
-            for ((queue, intake), memory) in queues.into_iter().zip(memory) {
-                drop(queue);
-                memory.rx = intake.map(Intake::into_pool);
-            }
+        if let Some((queue, _)) = built.queues.first() {
+            // Not what was asked for, but what the kernel says.
+            let zero_copy = queue.socket().is_zero_copy();
+            built.zero_copy =
+                zero_copy.map_err(|error| Error::os(self.device.name.as_str(), error))?;
+        }
+        built.promiscuous = options.promiscuous.then(|| self.promiscuous()).transpose()?;
+        if options.transmit && self.must_request() && !built.requests.any() {
             return Err(self.no_request("this kernel takes no metadata of packets to send"));
         }
-        Ok(Built { attachment, queues, zero_copy, requests, promiscuous })
+        Ok(())
     }
 
     /// What the ends of the port can take.
