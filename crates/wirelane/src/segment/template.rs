@@ -316,8 +316,7 @@ impl Template {
                 Fix::Fragment4 { at, base, first_base, options_len } => {
                     let at = usize::from(at);
                     let length = (total - at) as u16;
-                    // The offset counts in units of 8 bytes; "more fragments" is bit 13.
-                    let fragment = (piece.offset >> 3) as u16 | u16::from(!piece.last) << 13;
+                    let fragment = fragment_offset(piece);
                     let base = if piece.offset == 0 {
                         first_base
                     } else {
@@ -543,6 +542,12 @@ fn pseudo(
 fn flags_of(flags: TcpFlags, first: bool, last: bool, accurate_ecn: bool) -> TcpFlags {
     let flags = if last { flags } else { flags.without(TcpFlags::FIN.with(TcpFlags::PSH)) };
     if first || accurate_ecn { flags } else { flags.without(TcpFlags::CWR) }
+}
+
+/// The field of IPv4 that has the offset, in units of 8 bytes, and "more fragments" as bit 13.
+#[inline]
+fn fragment_offset(piece: &Piece) -> u16 {
+    (piece.offset >> 3) as u16 | u16::from(!piece.last) << 13
 }
 
 /// The field that has the length of a TCP header, and its flags.

@@ -14,6 +14,8 @@ const SUMS: usize = 64;
 
 /// Bytes of a header block that is copied as a whole: Ethernet, tags, IPv6 and TCP with all its options fit.
 const BLOCK: usize = 128;
+/// As far as a short header block goes, without tags and options.
+const HALF: usize = 64;
 
 /// What a call of [`Cursor::slices`] gave out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,7 +93,12 @@ impl Cursor {
         let offload = self.template.left_to_sink(unit, self.mss, false);
         for (buffer, &mut sum) in buffers.iter_mut().zip(sums) {
             let Some(header) = buffer.as_mut().first_chunk_mut::<BLOCK>() else { break };
-            *header = block;
+            if header_len > HALF {
+                *header = block;
+            } else if let (Some(to), Some(from)) = (header.first_chunk_mut(), block.first_chunk()) {
+                let (to, from): (&mut [u8; HALF], &[u8; HALF]) = (to, from);
+                *to = *from;
+            }
             middle.write_next(header, &piece(begin, index, sum));
             each(buffer, Segment { header_len, payload: begin..begin + unit, offload });
             begin += unit;

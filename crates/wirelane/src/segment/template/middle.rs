@@ -1,11 +1,10 @@
 //! The pieces between the first and the last one, of which a long frame has dozens: all of one length
 //! and with the same flags, so that of their headers only two or three fields have to be found out.
 
-use wirelane_wire::TcpFlags;
 use wirelane_wire::checksum::Sum;
-use wirelane_wire::{ipv4, ipv6, tcp, udp};
+use wirelane_wire::{Fragment, Protocol, TcpFlags, ipv4, ipv6, tcp, udp};
 
-use super::{Fix, Piece, Template, Transport, at_mut, control, flags_of, put};
+use super::{Fix, Piece, Template, Transport, at_mut, control, flags_of, fragment_offset, put};
 
 /// What is to be written into the headers of such a piece.
 #[derive(Clone, Copy, Debug)]
@@ -29,13 +28,39 @@ enum Network {
         at: u16,
         length: u16,
     },
+    /// Of fragments, without options.
+    Fragment4 {
+        at: u16,
+        length: u16,
+        /// Of the header without its fragment offset.
+        base: Sum,
+    },
+    /// Of fragments, with the header at `fragment` that `link` announces.
+    Fragment6 {
+        at: u16,
+        length: u16,
+        link: u16,
+        fragment: u16,
+        header: Fragment,
+    },
 }
 
 /// The header that is cut.
 #[derive(Clone, Copy, Debug)]
 enum Upper {
-    Tcp { at: u16, sequence: u32, control: u16, checksum: Checksum },
-    Udp { at: u16, length: u16, checksum: Checksum },
+    Tcp {
+        at: u16,
+        sequence: u32,
+        control: u16,
+        checksum: Checksum,
+    },
+    Udp {
+        at: u16,
+        length: u16,
+        checksum: Checksum,
+    },
+    /// Fragments: it is payload of the first one.
+    Payload,
 }
 
 /// A checksum field.
@@ -49,7 +74,7 @@ enum Checksum {
 
 impl Middle {
     /// For pieces of `unit` bytes. `None` where their headers differ in more than this can write: in
-    /// tunnels, fragments and with urgent data.
+    /// tunnels, fragments with options and with urgent data.
     pub(super) fn new(template: &Template, unit: usize) -> Option<Self> {
         if template.count != 1 {
             return None;
@@ -63,6 +88,14 @@ impl Middle {
             }
             Fix::Ipv6 { at } => {
                 Network::Ipv6 { at, length: (total - usize::from(at) - ipv6::LEN) as u16 }
+            }
+            Fix::Fragment4 { at, base, options_len: 0, .. } => {
+                let length = (total - usize::from(at)) as u16;
+                Network::Fragment4 { at, length, base: base.plus(Sum::of_field(length)) }
+            }
+            Fix::Fragment6 { at, link, header } => {
+                let length = (total - usize::from(at) - ipv6::LEN) as u16;
+                Network::Fragment6 { at, length, link, fragment: template.payload as u16, header }
             }
             _ => return None,
         };
@@ -98,7 +131,8 @@ impl Middle {
                 };
                 Upper::Udp { at, length, checksum }
             }
-            _ => return None,
+            Transport::Fragment { .. } => Upper::Payload,
+            Transport::Whole { .. } => return None,
         };
         Some(Self { network, upper })
     }
@@ -115,12 +149,19 @@ impl Middle {
                 put(header, usize::from(at) + 4, length.to_be_bytes());
                 put(header, usize::from(at) + udp::CHECKSUM_OFFSET, checksum.fixed());
             }
+            Upper::Payload => {}
         }
         match self.network {
-            Network::Ipv4 { at, length, .. } => {
+            Network::Ipv4 { at, length, .. } | Network::Fragment4 { at, length, .. } => {
                 put(header, usize::from(at) + 2, length.to_be_bytes());
             }
             Network::Ipv6 { at, length } => put(header, usize::from(at) + 4, length.to_be_bytes()),
+            Network::Fragment6 { at, length, link, fragment, header: fields } => {
+                put(header, usize::from(at) + 4, length.to_be_bytes());
+                put(header, link.into(), [Protocol::FRAGMENT.0]);
+                // There is room: the block has its length.
+                _ = fields.emit(header.get_mut(usize::from(fragment)..).unwrap_or_default());
+            }
         }
         self.write_next(header, piece);
     }
@@ -144,14 +185,28 @@ impl Middle {
                 let Some(udp) = at_mut::<{ udp::LEN }>(header, at.into()) else { return };
                 udp[6..8].copy_from_slice(&sum.checksum_nonzero().to_be_bytes());
             }
-            Upper::Udp { .. } => {}
+            Upper::Udp { .. } | Upper::Payload => {}
         }
-        if let Network::Ipv4 { at, id, step, base, .. } = self.network {
-            let Some(ip) = at_mut::<{ ipv4::MIN_LEN }>(header, at.into()) else { return };
-            let id = id.wrapping_add((piece.index as u16).wrapping_mul(step));
-            let sum = Sum::of_number(u64::from(base.partial()) + u64::from(id));
-            ip[4..6].copy_from_slice(&id.to_be_bytes());
-            ip[10..12].copy_from_slice(&sum.checksum().to_be_bytes());
+        match self.network {
+            Network::Ipv4 { at, id, step, base, .. } => {
+                let Some(ip) = at_mut::<{ ipv4::MIN_LEN }>(header, at.into()) else { return };
+                let id = id.wrapping_add((piece.index as u16).wrapping_mul(step));
+                let sum = Sum::of_number(u64::from(base.partial()) + u64::from(id));
+                ip[4..6].copy_from_slice(&id.to_be_bytes());
+                ip[10..12].copy_from_slice(&sum.checksum().to_be_bytes());
+            }
+            Network::Ipv6 { .. } => {}
+            Network::Fragment4 { at, base, .. } => {
+                let Some(ip) = at_mut::<{ ipv4::MIN_LEN }>(header, at.into()) else { return };
+                let offset = fragment_offset(piece);
+                let sum = Sum::of_number(u64::from(base.partial()) + u64::from(offset));
+                ip[6..8].copy_from_slice(&offset.to_be_bytes());
+                ip[10..12].copy_from_slice(&sum.checksum().to_be_bytes());
+            }
+            Network::Fragment6 { fragment, .. } => {
+                // The last bit says that more follow (RFC 8200 section 4.5).
+                put(header, usize::from(fragment) + 2, (piece.offset as u16 | 1).to_be_bytes());
+            }
         }
     }
 }
