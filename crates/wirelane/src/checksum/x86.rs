@@ -93,34 +93,12 @@ pub(super) fn avx2_sums(bytes: &[u8], unit: usize, sums: &mut [Sum]) {
     }
 }
 
-/// As [`avx2_sums`]. The lanes of four pieces are added up together: fewer instructions that wait for each
-/// other.
+/// As [`avx2_sums`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 #[inline]
 pub(super) fn vnni_sums(bytes: &[u8], unit: usize, sums: &mut [Sum]) {
-    let mut pieces = bytes.chunks_exact(unit);
-    if unit > VNNI_PART {
-        for (piece, sum) in pieces.zip(sums) {
-            *sum = vnni::<false>(&mut [], piece);
-        }
-        return;
-    }
-    for four in sums.chunks_mut(4) {
-        let mut halves = [(_mm256_setzero_si256(), false); 4];
-        // Not unrolled, as the number is not known: prefetchers of CPUs go by the instruction that reads.
-        for (piece, waiting) in pieces.by_ref().take(four.len()).zip(&mut halves) {
-            let (lanes, odd) = vnni_part::<false>(&mut [], piece);
-            *waiting = (half(lanes), odd);
-        }
-        let [a, b, c, d] = halves;
-        let both = |a, b| _mm256_hadd_epi32(a, b);
-        let all = quarter(both(both(a.0, b.0), both(c.0, d.0)));
-        let mut numbers = [0_u32; 4];
-        // SAFETY: there is room for 16 bytes.
-        unsafe { _mm_storeu_si128(numbers.as_mut_ptr().cast(), all) };
-        for ((sum, number), (_, odd)) in four.iter_mut().zip(numbers).zip(halves) {
-            *sum = big_endian(number.into(), odd);
-        }
+    for (piece, sum) in bytes.chunks_exact(unit).zip(sums) {
+        *sum = vnni::<false>(&mut [], piece);
     }
 }
 
