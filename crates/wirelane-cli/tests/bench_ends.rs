@@ -204,8 +204,10 @@ const ALL: &[&str] = &[
     "all", "--quick", "--report", "disk", "--suite", "noloss", "--suite", "scaling", "--suite",
     "filter",
 ];
-/// The other program that takes part here has an interface, and a program on it.
-const ALL_WITH_PEER: &[&str] = &["all", "--quick", "--report", "disk", "--suite", "sockets"];
+/// Another program takes part soon after the start. Here it has an interface, and a program on it;
+const SOCKETS_WITH_PEER: &[&str] = &["sockets", "--quick", "--case", "rxdrop", "--size", "64"];
+/// and here it talks with ours.
+const ALL_WITH_PEER: &[&str] = &["all", "--quick", "--report", "disk", "--suite", "qdisc"];
 
 /// When a benchmark is ended.
 #[derive(Clone, Copy, Debug)]
@@ -231,7 +233,7 @@ impl Bench {
         if !tools::require(name) {
             return false;
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + 2 * PATIENCE;
         while !self.runs(name) {
             assert!(self.child.is_running() && Instant::now() < deadline, "{name} was not seen");
             self.watch(Duration::from_millis(20));
@@ -293,9 +295,10 @@ fn privileged_a_benchmark_that_is_interrupted_leaves_nothing() {
         (SCALING, &[After(300)]),
         (GSO, &[After(30), After(700), After(2500)]),
         (NOLOSS, &[After(700)]),
-        (QDISC, &[Beside("dpdk-test")]),
+        (QDISC, &[After(300)]),
         (FILTER, &[After(200)]),
-        (ALL_WITH_PEER, &[Beside("dpdk-testpmd")]),
+        (SOCKETS_WITH_PEER, &[Beside("dpdk-testpmd")]),
+        (ALL_WITH_PEER, &[Beside("dpdk-test")]),
     ] {
         for moment in moments {
             let mut bench = Bench::start(suite);
@@ -327,9 +330,10 @@ fn privileged_a_benchmark_that_is_killed_leaves_what_lab_down_removes() {
         (GSO, &[After(20), After(400), After(900), After(1600), After(2700)]),
         (SCALING, &[After(400)]),
         (NOLOSS, &[After(400), After(1500)]),
-        (QDISC, &[Beside("dpdk-test")]),
+        (QDISC, &[After(300)]),
         (FILTER, &[After(200)]),
-        (ALL_WITH_PEER, &[Beside("dpdk-testpmd")]),
+        (SOCKETS_WITH_PEER, &[Beside("dpdk-testpmd")]),
+        (ALL_WITH_PEER, &[Beside("dpdk-test")]),
     ] {
         for moment in moments {
             let mut bench = Bench::start(suite);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -66,9 +66,11 @@ type Run = Box<dyn FnOnce(Option<Duration>, &mut Report, &AtomicBool, Tell<'_>) 
 
 /// What `--quick` may take, with some seconds to spare for the rounds that take longer than those before.
 const QUICK: Duration = Duration::from_secs(100);
-/// When `--quick` ends as by ^C, with what was measured until then: on a slow machine the first round of every
-/// suite may take longer than that. What is being measured comes to its end, which takes seconds.
+/// When `--quick` ends, with what was measured until then: on a slow machine the first round of every suite may take
+/// longer than that. What is being measured comes to its end, which takes seconds.
 const LATEST: Duration = Duration::from_secs(110);
+/// How many times its part of that a suite may take, before it is ended so that the others have theirs.
+const PATIENCE: f64 = 1.4;
 
 /// Runs the command.
 ///
@@ -78,21 +80,7 @@ pub(crate) fn run(args: &AllArgs) -> Result<()> {
     // Before minutes are spent.
     fs::create_dir_all(&args.report).map_err(|error| failed(&args.report, "create", error))?;
     let report = super::collect(|report, stop, tell| {
-        let late = AtomicBool::new(false);
-        thread::scope(|scope| {
-            // Its end is that of the work.
-            let (_working, ended) = mpsc::channel::<()>();
-            if args.quick {
-                let late = &late;
-                scope.spawn(move || {
-                    if ended.recv_timeout(LATEST) == Err(RecvTimeoutError::Timeout) {
-                        late.store(true, Ordering::Relaxed);
-                        stop.store(true, Ordering::Relaxed);
-                    }
-                });
-            }
-            run_suites(args, &late, report, stop, tell);
-        });
+        run_suites(args, report, stop, tell);
         Ok(())
     })?;
     write(&args.report.join("report.json"), &output::text(&report)?)?;
@@ -107,25 +95,24 @@ pub(crate) fn run(args: &AllArgs) -> Result<()> {
     if args.json { output::json(&report) } else { Ok(()) }
 }
 
-/// Runs all suites, one after the other, until `stop` is set; `late` then says that it was for lack of time.
+/// Runs all suites, one after the other, until `stop` is set.
 fn run_suites(
     args: &AllArgs,
-    late: &AtomicBool,
     report: &mut Report,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Step<'_>),
 ) {
+    const OVER: &str = "the time that --quick has was over before its turn came";
+    const ENDED: &str = "the run was ended before its turn came";
+    let end = args.quick.then(|| Instant::now() + LATEST);
     let suites = suites(args);
     let usual: Vec<_> = suites.iter().map(|suite| suite.usual).collect();
     let mut estimate = Estimate::new(&usual, args.quick.then_some(QUICK));
-    let ended = || match late.load(Ordering::Relaxed) {
-        true => "the time that --quick has was over",
-        false => "the run was ended",
-    };
     for (position, suite) in suites.into_iter().enumerate() {
         let name = suite.name.as_str();
-        if stop.load(Ordering::Relaxed) {
-            report.skip(name, "all", format!("{} before its turn came", ended()));
+        let ended = stop.load(Ordering::Relaxed);
+        if ended || end.is_some_and(|end| Instant::now() > end) {
+            report.skip(name, "all", if ended { ENDED } else { OVER }.to_owned());
             continue;
         }
         let begin = Instant::now();
@@ -141,13 +128,34 @@ fn run_suites(
             );
             tell(Step { suite: name, round, text: &text });
         };
-        if let Err(error) = (suite.run)(limit, report, stop, &mut tell_more) {
+        let patience = limit.map(|limit| begin + limit.mul_f64(PATIENCE));
+        let cut = AtomicBool::new(false);
+        let outcome = thread::scope(|scope| {
+            let (working, done) = mpsc::channel();
+            scope.spawn(|| watch(done, stop, patience.min(end), &cut));
+            let outcome = (suite.run)(limit, report, &cut, &mut tell_more);
+            drop(working);
+            outcome
+        });
+        if let Err(error) = outcome {
             // The others are worth having without it.
             report.skip(name, "all", error.to_string());
-        } else if stop.load(Ordering::Relaxed) {
-            report.skip(name, "all", format!("{} before its turn came", ended()));
+        } else if cut.load(Ordering::Relaxed) {
+            let ended = stop.load(Ordering::Relaxed);
+            report.skip(name, "all", if ended { ENDED } else { OVER }.to_owned());
         }
         report.environment.add_suite(name, begin.elapsed());
+    }
+}
+
+/// Sets `cut` when `stop` is, or at `end`, unless the work is done before.
+fn watch(done: Receiver<()>, stop: &AtomicBool, end: Option<Instant>, cut: &AtomicBool) {
+    const POLL: Duration = Duration::from_millis(10);
+    while done.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout) {
+        if stop.load(Ordering::Relaxed) || end.is_some_and(|end| Instant::now() >= end) {
+            cut.store(true, Ordering::Relaxed);
+            return;
+        }
     }
 }
 
