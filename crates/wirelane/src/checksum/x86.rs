@@ -130,9 +130,9 @@ fn vnni_long<const COPY: bool>(target: &mut [u8], source: &[u8]) -> Sum {
 }
 
 /// Goes by aligned vectors, from the one that the source begins in to the one that it ends in, and masks
-/// what is not of the source: a load that crosses cache lines takes twice as long. A store that does
-/// takes longer still, so a copy goes by the vectors of its target. Gives the lanes, which are sums in native
-/// byte order, and whether words straddle those that were summed, behind an odd number of masked bytes.
+/// what is not of the source: a load that crosses cache lines takes twice as long. A copy goes by the
+/// vectors of its target. Gives the lanes, which are sums in native byte order, and whether words straddle
+/// those that were summed, behind an odd number of masked bytes.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 #[inline]
 fn vnni_part<const COPY: bool>(target: &mut [u8], source: &[u8]) -> (__m512i, bool) {
@@ -160,8 +160,8 @@ fn vnni_part<const COPY: bool>(target: &mut [u8], source: &[u8]) -> (__m512i, bo
     let in_only = if last == 0 { in_last } else { u64::MAX };
     // SAFETY: the mask leaves bytes of the source, and so of the target.
     add(&mut lanes[0], unsafe { masked::<COPY>(to, from, in_first & in_only) });
-    // As many are between the first and the last one. Counted down, because the compiler makes of other
-    // loops some whose ends the CPU guesses wrong.
+    // As many are between the first and the last one. Counted down: LLVM makes of a loop that counts up
+    // code that was seen to take half as long again.
     let mut between = last.saturating_sub(1);
     while between >= lanes.len() {
         for lane in &mut lanes {
