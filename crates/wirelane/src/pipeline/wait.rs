@@ -17,7 +17,7 @@ use crate::port::{Readiness, Rx};
 /// A port failed.
 pub fn wait_any(inputs: &mut [Rx], timeout: Duration) -> Result<bool> {
     let mut timeout = timeout;
-    let mut descriptors = Vec::with_capacity(inputs.len());
+    let mut descriptors = Vec::new();
     let mut ended = 0;
     let count = inputs.len();
     let Some(counters) = inputs.first().map(|rx| Arc::clone(rx.counters())) else {

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use wirelane::bench::live::{LiveSender, Pace, Sent};
 use wirelane::bench::peers::testpmd::PACKAGE;
 use wirelane::bench::sockets::Kind;
-use wirelane_os::clock;
+use wirelane_os::{bpf, clock, iface};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::packets;
 use wirelane_testkit::process::ChildGuard;
@@ -45,7 +45,8 @@ pub(super) const CASES: [Case; 6] = [
 ];
 
 const LIMIT: Duration = Duration::from_secs(20);
-/// From the moment that a program is started or says it is ready until it is.
+/// From the moment that an XDP program is attached until whoever did it receives, and counts: what came before
+/// would be taken for lost.
 const SETTLE: Duration = Duration::from_millis(700);
 const DRAIN: Duration = Duration::from_millis(300);
 const SIZE: usize = 64;
@@ -260,6 +261,15 @@ impl Condition {
         if let Some(ready) = program.ready {
             child.wait_until(LIMIT, |child| child.stdout().contains(ready));
         }
+        // Who only sends needs none.
+        let deadline = Instant::now() + LIMIT;
+        while self.task != Kind::Txpush
+            && !bed.is_attached()?
+            && child.is_running()
+            && Instant::now() < deadline
+        {
+            pause(context, Duration::from_millis(10))?;
+        }
         pause(context, SETTLE)?;
         if !child.is_running() {
             let output = child.wait(LIMIT);
@@ -357,6 +367,13 @@ impl Bed {
         let waited = pause(context, time);
         let sent = sending.stop().map_err(|error| error.to_string())?;
         waited.map(|()| sent)
+    }
+
+    /// Whether the far interface has an XDP program.
+    fn is_attached(&self) -> Result<bool> {
+        let attached = || bpf::attached(iface::index(&self.veth.b.interface)?);
+        let attached = self.far.inside(attached).map_err(|error| error.to_string())?;
+        Ok(attached.is_some())
     }
 
     /// Packets that the near interface has received.

@@ -18,11 +18,6 @@ const PATIENCE: Duration = Duration::from_millis(10);
 /// How long a full transmitting end is waited for at a time.
 const ROOM: Duration = Duration::from_millis(1);
 
-/// A queue that has just been emptied is looked at for so long before the thread sleeps. Waking it up
-/// costs the sender more than a microsecond, which at full rate comes with every few dozen packets;
-/// at low rates the thread sleeps nearly all the time as before.
-const SPIN_NS: u64 = 20_000;
-
 /// What all threads do now.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +120,7 @@ impl Station {
     #[inline]
     fn drop_some(&mut self, batch: &mut Batch) -> Result<usize> {
         let Some(rx) = &mut self.rx else { return Ok(0) };
-        let n = receive(rx, batch);
+        let n = rx.receive(batch);
         if n == 0 {
             pipeline::wait_any(std::slice::from_mut(rx), PATIENCE)?;
         }
@@ -158,7 +153,7 @@ impl Station {
     #[inline]
     fn forward_some(&mut self, batch: &mut Batch) -> Result<usize> {
         let (Some(rx), Some(tx)) = (&mut self.rx, &mut self.tx) else { return Ok(0) };
-        let n = receive(rx, batch);
+        let n = rx.receive(batch);
         if n == 0 {
             if tx.pending() > 0 {
                 tx.flush()?;
@@ -191,23 +186,6 @@ impl Station {
             cpu: clock::thread_cpu(),
             system_calls: calls + tx.map_or(0, |tx| tx.system_calls.value()),
             batches,
-        }
-    }
-}
-
-/// Receives; if there is nothing, it looks again for a moment.
-#[inline]
-fn receive(rx: &mut Rx, batch: &mut Batch) -> usize {
-    let n = rx.receive(batch);
-    if n > 0 {
-        return n;
-    }
-    let until = clock::monotonic_ns() + SPIN_NS;
-    loop {
-        std::hint::spin_loop();
-        let n = rx.receive(batch);
-        if n > 0 || clock::monotonic_ns() >= until {
-            return n;
         }
     }
 }

@@ -339,6 +339,7 @@ impl Draft {
                     handle: Arc::clone(&handle),
                     snaplen: options.snaplen.clamp(1, OpenOptions::MAX_SNAPLEN),
                     busy: config.busy.is_some(),
+                    spin: config.spin,
                     local,
                     hints,
                 };

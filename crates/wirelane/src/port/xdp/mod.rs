@@ -25,10 +25,11 @@
 //! | `mode=auto\|zerocopy\|native\|generic` | see above |
 //! | `frame=2048\|4096` | bytes per frame, or another size in between with unaligned chunks |
 //! | `chunks=aligned\|unaligned` | how frames lie in the memory |
-//! | `frames=N` | frames to receive into, per queue |
+//! | `frames=N` | frames to receive into, per queue; the RX ring has a slot for each |
 //! | `ring=N` | slots of the RX and TX ring |
 //! | `sg=auto\|on\|off` | packets in several frames, for MTUs that exceed one (Linux 6.6) |
 //! | `busy=off\|20us` | poll the device for so long instead of waiting for its interrupt (Linux 5.11) |
+//! | `spin=auto\|on\|off` | look again at an empty RX ring instead of sleeping; `auto`: while packets come so fast that the ring might overflow if the thread were woken up late |
 //! | `need_wakeup=on\|off` | wake the kernel up only if it asks for it |
 //! | `tx_budget=N` | packets per call that sends in copy mode (Linux 6.17) |
 //! | `headroom=N` | bytes before received packets, beside the kernel's 256 |
@@ -39,7 +40,7 @@
 //! | `tx_timestamps=on\|off` | keep packets that have left, with the time, for [`Tx::sent`] (Linux 6.11): in zero copy by the clock of the device, otherwise when the kernel was done with it |
 //!
 //! Reading order: `config`, `negotiate` (which mode, and why), `build` and `metadata` (everything in its order),
-//! `program`, `tags`, `hints` and `management` (who gets which packet, and what comes with it), `queue` (the kernel's side), `intake` and `rx`,
+//! `program`, `tags`, `hints` and `management` (who gets which packet, and what comes with it), `queue` (the kernel's side), `intake`, `vigil` and `rx`,
 //! `tx`, `control` (masks and stop).
 #![allow(unsafe_code)]
 
@@ -56,6 +57,7 @@ mod queue;
 mod rx;
 pub mod tags;
 mod tx;
+mod vigil;
 
 use std::sync::Arc;
 

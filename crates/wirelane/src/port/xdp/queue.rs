@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use wirelane_os::xdp::{MappedRing, RingKind, Umem, XskSocket};
 
-use super::config::{BUSY_BUDGET, Config, Shape};
+use super::config::{BUSY_BUDGET, Config, HOST_FRAMES, Shape};
 use crate::pool::{PoolGauge, Region, Tag};
 use crate::port::FrameCounts;
 use crate::ring::cursor::{Consumer, Producer};
@@ -95,10 +95,10 @@ impl Queue {
             socket.set_ring(kind, size)?;
             socket.map_ring(kind, size)
         };
-        // Twice the RX ring, so that it is never the fill ring that is full.
-        let fill = ring(RingKind::Fill, 2 * config.ring)?;
+        // A place for every frame, so that it is never the fill ring that is full.
+        let fill = ring(RingKind::Fill, config.frames.max(HOST_FRAMES).next_power_of_two())?;
         let completion = ring(RingKind::Completion, config.ring)?;
-        let rx = request.receive.then(|| ring(RingKind::Rx, config.ring)).transpose()?;
+        let rx = request.receive.then(|| ring(RingKind::Rx, config.rx_ring)).transpose()?;
         let tx = request.transmit.then(|| ring(RingKind::Tx, config.ring)).transpose()?;
         if tx.is_some() {
             // Kernels without it send 32 packets per call, which costs more calls and nothing else.

@@ -7,8 +7,10 @@ use rustix::io::Errno;
 use wirelane_os::clock;
 use wirelane_os::xdp::XDP_PKT_CONTD;
 
+use super::config::Switch;
 use super::control::Handle;
 use super::intake::{Intake, PORTION};
+use super::vigil::Vigil;
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
 use crate::mask::Class;
@@ -35,6 +37,8 @@ pub(super) struct Setup {
     pub(super) handle: Arc<Handle>,
     pub(super) snaplen: u32,
     pub(super) busy: bool,
+    /// Looking again at an empty ring instead of sleeping.
+    pub(super) spin: Switch,
     /// Packets can be of this host: their checksums may be left to hardware that there is not, and nothing
     /// tells which are.
     pub(super) local: bool,
@@ -51,6 +55,7 @@ pub(super) struct Receiver<const PIECES: bool> {
     handle: Arc<Handle>,
     snaplen: u32,
     busy: bool,
+    vigil: Vigil,
     local: bool,
     hints: bool,
     watermark: u64,
@@ -86,6 +91,7 @@ impl<const PIECES: bool> Receiver<PIECES> {
     /// The queue has no other receiver.
     pub(super) unsafe fn new(setup: Setup) -> Option<Self> {
         let ring = setup.intake.queue.rx.as_ref()?;
+        let size = ring.size();
         Some(Self {
             // SAFETY: by the contract; the queue is a part of the intake, which is dropped later.
             rx: unsafe { super::queue::Queue::consumer(ring) },
@@ -100,6 +106,7 @@ impl<const PIECES: bool> Receiver<PIECES> {
             handle: setup.handle,
             snaplen: setup.snaplen,
             busy: setup.busy,
+            vigil: Vigil::new(setup.spin, size),
             local: setup.local,
             hints: setup.hints,
             watermark: 0,
@@ -222,6 +229,7 @@ impl<const PIECES: bool> Receive for Receiver<PIECES> {
         }
         self.rx.release(n);
         self.intake.taken(n);
+        self.vigil.found(n, now);
         self.refill();
         self.watermark = now;
         self.batches += 1;
@@ -261,6 +269,10 @@ impl<const PIECES: bool> Receive for Receiver<PIECES> {
             if self.busy {
                 return Ok(Readiness::Now);
             }
+        }
+        if self.vigil.goes_on(time) {
+            std::hint::spin_loop();
+            return Ok(Readiness::Now);
         }
         Ok(Readiness::Descriptor(self.intake.queue.fd(), LONGEST_SLEEP))
     }

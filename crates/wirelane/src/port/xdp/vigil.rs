@@ -1,0 +1,122 @@
+//! Whether to look again at an RX ring that is empty, or to sleep until the kernel says that it is not.
+//!
+//! Sleeping saves CPU time, but a thread that sleeps may be woken up late: by some hundred microseconds
+//! where its processor was halted, is virtual, or is somewhere in the kernel for somebody else, and by
+//! several ticks of the scheduler where others want it, too. What comes meanwhile has to fit into the ring.
+//! So a thread sleeps as long as, at the rate at which packets came lately, the ring holds what comes
+//! during [`LATENESS`]. It also sleeps when nothing has come for [`PATIENCE`], whatever the rate was.
+
+use super::config::Switch;
+
+/// How late a thread may be, in nanoseconds.
+const LATENESS: u64 = 10_000_000;
+/// The time over which packets are counted, in nanoseconds: several bursts of whoever sends with a timer.
+const WINDOW: u64 = 4_000_000;
+/// For how many nanoseconds the ring may stay empty before nobody looks any more.
+const PATIENCE: u64 = 1_000_000;
+
+/// Watches one RX ring.
+pub(super) struct Vigil {
+    policy: Switch,
+    /// What the ring holds.
+    slots: u64,
+    /// When the window began, and how many packets came in it.
+    began: u64,
+    packets: u64,
+    /// When there was a packet last.
+    seen: u64,
+    /// In the window before, packets came too fast for sleep.
+    fast: bool,
+}
+
+impl Vigil {
+    pub(super) fn new(policy: Switch, slots: u32) -> Self {
+        Self { policy, slots: slots.into(), began: 0, packets: 0, seen: 0, fast: false }
+    }
+
+    /// The ring had `packets` at the time `now`.
+    #[inline(always)]
+    pub(super) fn found(&mut self, packets: u32, now: u64) {
+        self.packets += u64::from(packets);
+        self.seen = now;
+    }
+
+    /// The ring is empty at the time `now`: whether to look again instead of sleeping.
+    pub(super) fn goes_on(&mut self, now: u64) -> bool {
+        match self.policy {
+            Switch::On => return true,
+            Switch::Off => return false,
+            Switch::Auto => {}
+        }
+        // A clock that was set back ends the window, too.
+        let elapsed = now.wrapping_sub(self.began);
+        if elapsed >= WINDOW {
+            let late = self.packets.saturating_mul(LATENESS) / elapsed;
+            self.fast = late > self.slots;
+            (self.began, self.packets) = (now, 0);
+        }
+        self.fast && now.saturating_sub(self.seen) < PATIENCE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOTS: u32 = 8192;
+
+    /// What is decided after each of `bursts` bursts that come every `gap` nanoseconds: how often to go on.
+    fn watch(vigil: &mut Vigil, start: u64, bursts: u64, packets: u32, gap: u64) -> u64 {
+        let times = (1..=bursts).map(|burst| start + burst * gap);
+        times
+            .filter(|now| {
+                vigil.found(packets, *now);
+                vigil.goes_on(now + gap / 2)
+            })
+            .count() as u64
+    }
+
+    #[test]
+    fn a_rate_that_a_late_thread_would_not_survive_keeps_it_awake() {
+        // 1 Mpps in bursts of half a millisecond: 10,000 during the lateness.
+        let mut vigil = Vigil::new(Switch::Auto, SLOTS);
+        let awake = watch(&mut vigil, 1 << 60, 1000, 500, 500_000);
+        // The first window is to be seen, first.
+        assert!((980..1000).contains(&awake), "{awake}");
+        // Half as many: they fit.
+        let mut vigil = Vigil::new(Switch::Auto, SLOTS);
+        assert_eq!(watch(&mut vigil, 1 << 60, 1000, 250, 500_000), 0);
+        // But not into a small ring.
+        let mut vigil = Vigil::new(Switch::Auto, SLOTS / 4);
+        assert!(watch(&mut vigil, 1 << 60, 1000, 250, 500_000) > 980);
+    }
+
+    #[test]
+    fn it_sleeps_soon_after_the_last_packet() {
+        let mut vigil = Vigil::new(Switch::Auto, SLOTS);
+        watch(&mut vigil, 0, 1000, 500, 500_000);
+        let last = 1000 * 500_000;
+        assert!(vigil.goes_on(last + PATIENCE - 1));
+        assert!(!vigil.goes_on(last + PATIENCE));
+        assert!(!vigil.goes_on(last + 10 * WINDOW));
+        // A single burst after a long silence is no rate.
+        vigil.found(SLOTS, last + 1_000_000_000);
+        assert!(!vigil.goes_on(last + 1_000_000_001));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_keep_it_awake() {
+        let mut vigil = Vigil::new(Switch::Auto, SLOTS);
+        watch(&mut vigil, 1 << 60, 1000, 500, 500_000);
+        assert!(!vigil.goes_on(1 << 50));
+        assert!(!vigil.goes_on((1 << 50) + WINDOW));
+    }
+
+    #[test]
+    fn on_and_off_do_not_look_at_the_rate() {
+        let mut on = Vigil::new(Switch::On, SLOTS);
+        assert!(on.goes_on(1) && on.goes_on(1 << 60));
+        let mut off = Vigil::new(Switch::Off, SLOTS);
+        assert_eq!(watch(&mut off, 0, 1000, 5000, 500_000), 0);
+    }
+}
