@@ -1,5 +1,7 @@
 //! Memory for machine code: written once, then executable and never writable again.
 
+mod instruction_cache;
+
 use crate::error::{OsError, Result};
 use crate::mmap::{Mapping, Options};
 
@@ -17,7 +19,8 @@ impl Executable {
     ///
     /// # Errors
     /// `EINVAL` without code, `ENOMEM` without memory; `EACCES` or `EPERM` from mprotect(2) where a security
-    /// policy forbids code made at run time (SELinux `execmem`, `PR_SET_MDWE`).
+    /// policy forbids code made at run time (SELinux `execmem`, `PR_SET_MDWE`). On aarch64 what
+    /// membarrier(2) gives where it is missing or forbidden.
     pub fn new(code: &[u8]) -> Result<Self> {
         let options = Options { no_huge: true, ..Options::default() };
         let (mapping, _) = Mapping::anonymous(code.len(), options)?;
@@ -29,6 +32,7 @@ impl Executable {
         if status != 0 {
             return Err(OsError::last("mprotect", format!("{} bytes of machine code", code.len())));
         }
+        instruction_cache::publish(mapping.as_ptr(), code.len())?;
         Ok(Self { mapping, len: code.len() })
     }
 

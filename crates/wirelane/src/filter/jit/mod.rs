@@ -1,30 +1,28 @@
 //! Machine code for filters in user space.
 //!
 //! ```text
-//!   Program ──flow──▶ Graph ──x86_64──▶ bytes ──Executable──▶ Jit
-//!             what is known,   registers,       written, then
-//!             what is needed   encodings        made executable
+//!   Program ──flow──▶ Graph ──emit──▶ bytes ──Executable──▶ Jit
+//!             what is known,   x86_64 or     written, then
+//!             what is needed   aarch64       made executable
 //! ```
 //!
 //! Generated code is safe for any program and any packet: it reads a packet only after it has
-//! compared the place with the length of the packet, keeps scratch memory below the stack pointer,
-//! writes nothing else but verdicts, and always ends, because jumps lead forward.
+//! compared the place with the length of the packet, keeps scratch memory on the stack, writes nothing else
+//! but verdicts, and always ends, because jumps lead forward.
 //!
 //! It is made from classic BPF and not from the translation to eBPF: the kernel verifies that one
 //! before it runs, and here there is no verifier. That also leaves the checks of the length to the
 //! generator, which can put many into one.
 #![allow(unsafe_code)]
 
-#[cfg(target_arch = "x86_64")]
-mod assembler;
-#[cfg(target_arch = "x86_64")]
+mod aarch64;
+mod code;
+mod emit;
 mod flow;
-#[cfg(target_arch = "x86_64")]
 mod sets;
-#[cfg(target_arch = "x86_64")]
 mod x86_64;
 
-#[cfg(all(test, target_arch = "x86_64", not(miri)))]
+#[cfg(all(test, not(miri)))]
 mod tests;
 
 use wirelane_os::executable::Executable;
@@ -34,7 +32,10 @@ use crate::error::{Error, Result};
 use crate::frame::{Frame, Meta};
 
 /// Whether there is machine code for this processor.
-pub const AVAILABLE: bool = cfg!(all(target_arch = "x86_64", not(miri)));
+pub const AVAILABLE: bool = cfg!(all(
+    any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")),
+    not(miri)
+));
 
 /// A program as machine code.
 #[derive(Debug)]
@@ -54,16 +55,19 @@ impl Jit {
     /// memory.
     pub fn new(program: &Program) -> Result<Self> {
         program.require_portable()?;
-        #[cfg(target_arch = "x86_64")]
-        if AVAILABLE {
-            let emitted = x86_64::emit(program.ops())
-                .ok_or_else(|| Error::failed("filter", "the machine code became too long"))?;
-            let code = Executable::new(&emitted.bytes)
-                .map_err(|error| Error::os("machine code of a filter", error))?;
-            let x86_64::Emitted { instructions, single, takes_frames, .. } = emitted;
-            return Ok(Self { code, instructions, single, takes_frames });
-        }
-        Err(Error::failed("filter", "there is no machine code for this processor"))
+        // Emitters only write bytes, so all of them are compiled, and tested, everywhere.
+        let emitted = match std::env::consts::ARCH {
+            _ if !AVAILABLE => {
+                return Err(Error::failed("filter", "there is no machine code for this processor"));
+            }
+            "x86_64" => emit::emit::<x86_64::X86_64>(program.ops()),
+            _ => emit::emit::<aarch64::Aarch64>(program.ops()),
+        };
+        let emit::Emitted { bytes, instructions, single, takes_frames } =
+            emitted.ok_or_else(|| Error::failed("filter", "the machine code became too long"))?;
+        let code = Executable::new(&bytes)
+            .map_err(|error| Error::os("machine code of a filter", error))?;
+        Ok(Self { code, instructions, single, takes_frames })
     }
 
     /// How many bytes of `packet` the program accepts; 0 rejects it.
@@ -71,17 +75,14 @@ impl Jit {
     pub fn run(&self, packet: &Packet<'_>) -> u32 {
         let context = Context::new(packet);
         let mut verdict = 0;
-        #[cfg(target_arch = "x86_64")]
-        {
-            // SAFETY: `single` is the offset of code that `emit` made for this signature, which
-            // lives as long as `self`.
-            let code = unsafe {
-                std::mem::transmute::<*const u8, Single>(self.code.as_ptr().add(self.single))
-            };
-            // SAFETY: `context` describes bytes that are borrowed for the call, and the code reads
-            // none beyond; it writes one verdict.
-            unsafe { code(&context, &mut verdict) };
-        }
+        // SAFETY: `single` is the offset of code that `emit` made for this signature, which lives
+        // as long as `self`.
+        let code = unsafe {
+            std::mem::transmute::<*const u8, Single>(self.code.as_ptr().add(self.single))
+        };
+        // SAFETY: `context` describes bytes that are borrowed for the call, and the code reads none
+        // beyond; it writes one verdict.
+        unsafe { code(&context, &mut verdict) };
         verdict
     }
 
@@ -94,7 +95,6 @@ impl Jit {
             return None;
         }
         let count = frames.len().min(verdicts.len());
-        #[cfg(target_arch = "x86_64")]
         if count > 0 {
             // SAFETY: as above; the entry for frames is at the beginning.
             let code = unsafe { std::mem::transmute::<*const u8, Frames>(self.code.as_ptr()) };
@@ -119,8 +119,6 @@ impl Jit {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-type Single = unsafe extern "sysv64" fn(*const Context, *mut u32);
+type Single = unsafe extern "C" fn(*const Context, *mut u32);
 /// The end of the frames comes last; there must be one at least.
-#[cfg(target_arch = "x86_64")]
-type Frames = unsafe extern "sysv64" fn(*const *const Meta, *mut u32, *const *const Meta);
+type Frames = unsafe extern "C" fn(*const *const Meta, *mut u32, *const *const Meta);

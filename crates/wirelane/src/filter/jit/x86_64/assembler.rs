@@ -2,6 +2,8 @@
 //!
 //! Jumps go to labels and always take 32 bits; constants that instructions read lie after the code.
 
+use crate::filter::jit::code::{Code, Label};
+
 /// A general-purpose register, by its number in the encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -60,7 +62,7 @@ pub(super) enum Unary {
 /// The condition of a jump, unsigned; the number is that of the opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Condition {
+pub(in crate::filter::jit) enum Condition {
     Below = 2,
     AboveOrEqual = 3,
     Equal = 4,
@@ -87,69 +89,21 @@ impl Memory {
     }
 }
 
-/// A place in the code, known or not yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Label(usize);
-
-/// Code that grows.
+/// Instructions as code.
 #[derive(Default)]
 pub(super) struct Assembler {
-    code: Vec<u8>,
-    /// Where each label is.
-    labels: Vec<Option<usize>>,
-    /// Displacements of 32 bits that end at the offset and lead to the label.
-    jumps: Vec<(usize, Label)>,
-    /// Constants of 16 bytes, after the code.
-    constants: Vec<[u32; 4]>,
-    /// Displacements of 32 bits that end at the offset and lead to the constant.
-    uses: Vec<(usize, usize)>,
+    pub(super) code: Code,
 }
 
-/// Code of more bytes than this cannot be linked; a filter of the greatest length has less.
-const MAX: usize = 1 << 24;
-
 impl Assembler {
-    pub(super) fn label(&mut self) -> Label {
-        self.labels.push(None);
-        Label(self.labels.len() - 1)
-    }
-
-    /// `label` is here.
-    pub(super) fn bind(&mut self, label: Label) {
-        if let Some(place) = self.labels.get_mut(label.0) {
-            *place = Some(self.code.len());
-        }
-    }
-
-    /// Bytes so far, without constants.
-    pub(super) fn len(&self) -> usize {
-        self.code.len()
-    }
-
-    /// The code with its constants, every displacement filled in; `None` if a label is bound
-    /// nowhere, or the code too long.
-    pub(super) fn finish(mut self) -> Option<Vec<u8>> {
-        while !self.constants.is_empty() && !self.code.len().is_multiple_of(16) {
-            self.code.push(0xcc); // int3: never reached
-        }
-        let constants = self.code.len();
-        for constant in &self.constants {
-            self.code.extend(constant.iter().flat_map(|word| word.to_le_bytes()));
-        }
-        if self.code.len() > MAX {
-            return None;
-        }
-        let jumps = self.jumps.iter().map(|(end, label)| {
-            let place = self.labels.get(label.0).copied().flatten();
-            place.map(|place| (*end, place))
-        });
-        let uses = self.uses.iter().map(|(end, index)| Some((*end, constants + index * 16)));
-        let links = jumps.chain(uses).collect::<Option<Vec<_>>>()?;
-        for (end, place) in links {
-            let distance = i32::try_from(place as i64 - end as i64).ok()?;
-            self.code.get_mut(end - 4..end)?.copy_from_slice(&distance.to_le_bytes());
-        }
-        Some(self.code)
+    /// The code with every displacement, of 32 bits, filled in.
+    pub(super) fn finish(self) -> Option<Vec<u8>> {
+        let padding = 0xcc; // int3: never reached
+        self.code.finish(padding, |bytes, from, distance| {
+            let distance = i32::try_from(distance).ok()?;
+            bytes.get_mut(from - 4..from)?.copy_from_slice(&distance.to_le_bytes());
+            Some(())
+        })
     }
 
     /// `op dst, src`, on 32 bits; the upper half of `dst` becomes 0 unless it is a comparison.
@@ -323,8 +277,7 @@ impl Assembler {
     /// `pcmpeqd dst, constant`: each lane becomes all ones where it is equal, and 0 elsewhere.
     pub(super) fn vector_equal(&mut self, dst: Xmm, constant: [u32; 4]) {
         self.code.extend([0x66, 0x0f, 0x76, modrm(0, dst as u8, 5), 0, 0, 0, 0]);
-        self.uses.push((self.code.len(), self.constants.len()));
-        self.constants.push(constant);
+        self.code.link_constant(constant);
     }
 
     /// `por dst, src`
@@ -355,7 +308,7 @@ impl Assembler {
 
     fn distance(&mut self, label: Label) {
         self.code.extend([0; 4]);
-        self.jumps.push((self.code.len(), label));
+        self.code.link(label);
     }
 
     fn immediate(&mut self, immediate: u32) {
@@ -372,7 +325,7 @@ impl Assembler {
 
     fn registers(&mut self, wide: bool, reg: Gpr, rm: Gpr, opcode: &[u8]) {
         self.rex(wide, reg as u8, 0, rm as u8);
-        self.code.extend(opcode);
+        self.code.extend(opcode.iter().copied());
         self.code.push(modrm(3, reg as u8, rm as u8));
     }
 
@@ -405,7 +358,7 @@ impl Assembler {
             None => 2,
         };
         self.rex(wide, reg, index.map_or(0, |index| index as u8), base as u8);
-        self.code.extend(opcode);
+        self.code.extend(opcode.iter().copied());
         match index {
             // A base of RSP needs the second byte, and 4 there means no index.
             None if base != Gpr::Rsp => self.code.push(modrm(mode, reg, base as u8)),

@@ -1,0 +1,101 @@
+//! Code that grows, for any processor: instructions, labels that jumps lead to, and constants that
+//! lie behind the instructions.
+
+/// A place in the code, known or not yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Label(usize);
+
+/// Instructions and what they refer to.
+#[derive(Default)]
+pub(super) struct Code {
+    bytes: Vec<u8>,
+    /// Where each label is.
+    labels: Vec<Option<usize>>,
+    /// Constants of 16 bytes, after the instructions.
+    constants: Vec<[u32; 4]>,
+    links: Vec<Link>,
+}
+
+/// An instruction holds the distance from a place to its goal, which is known only at the end.
+#[derive(Clone, Copy)]
+struct Link {
+    from: usize,
+    goal: Goal,
+}
+
+#[derive(Clone, Copy)]
+enum Goal {
+    Label(Label),
+    Constant(usize),
+}
+
+/// Code of more bytes than this is refused; a filter of the greatest length has less.
+const MAX: usize = 1 << 24;
+
+impl Code {
+    pub(super) fn label(&mut self) -> Label {
+        self.labels.push(None);
+        Label(self.labels.len() - 1)
+    }
+
+    /// `label` is here.
+    pub(super) fn bind(&mut self, label: Label) {
+        if let Some(place) = self.labels.get_mut(label.0) {
+            *place = Some(self.bytes.len());
+        }
+    }
+
+    /// Bytes so far, without constants.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn push(&mut self, byte: u8) {
+        self.bytes.push(byte);
+    }
+
+    pub(super) fn extend<B: IntoIterator<Item = u8>>(&mut self, bytes: B) {
+        self.bytes.extend(bytes);
+    }
+
+    /// The distance from here to `label` will be filled in.
+    pub(super) fn link(&mut self, label: Label) {
+        self.links.push(Link { from: self.bytes.len(), goal: Goal::Label(label) });
+    }
+
+    /// The distance from here to a constant of these words will be filled in.
+    pub(super) fn link_constant(&mut self, constant: [u32; 4]) {
+        let goal = Goal::Constant(self.constants.len());
+        self.links.push(Link { from: self.bytes.len(), goal });
+        self.constants.push(constant);
+    }
+
+    /// The code with its constants. `fill` writes each distance, which is one from the place that it
+    /// is given, and says `None` if the distance does not fit. Up to the constants there is `padding`.
+    ///
+    /// `None` as well if a label is bound nowhere, or the code too long.
+    pub(super) fn finish(
+        mut self,
+        padding: u8,
+        fill: impl Fn(&mut [u8], usize, i64) -> Option<()>,
+    ) -> Option<Vec<u8>> {
+        while !self.constants.is_empty() && !self.bytes.len().is_multiple_of(16) {
+            self.bytes.push(padding);
+        }
+        let constants = self.bytes.len();
+        for constant in &self.constants {
+            self.bytes.extend(constant.iter().flat_map(|word| word.to_le_bytes()));
+        }
+        if self.bytes.len() > MAX {
+            return None;
+        }
+        for Link { from, goal } in self.links {
+            let place = match goal {
+                Goal::Label(label) => self.labels.get(label.0).copied().flatten()?,
+                Goal::Constant(index) => constants + index * 16,
+            };
+            fill(&mut self.bytes, from, place as i64 - from as i64)?;
+        }
+        Some(self.bytes)
+    }
+}
