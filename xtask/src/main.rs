@@ -1,6 +1,7 @@
 //! One entry for automation: `cargo xtask test`, `cargo xtask bench`, `cargo xtask vm`.
 #![allow(clippy::print_stdout, reason = "talking to the terminal is what this program is for")]
 
+mod aarch64;
 mod bench;
 mod cargo;
 mod fuzz;

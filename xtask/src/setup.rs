@@ -51,6 +51,21 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
+/// Installs Debian packages, where that is possible; whether they came shows in what is there afterwards.
+pub(crate) fn install(context: &Context, packages: &[&str]) {
+    if context.root && find("apt-get").is_some() {
+        let apt = || {
+            let mut command = Command::new("apt-get");
+            command.env("DEBIAN_FRONTEND", "noninteractive");
+            command
+        };
+        cargo::succeeds(apt().args(["update", "-qq"]));
+        cargo::succeeds(
+            apt().args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages),
+        );
+    }
+}
+
 fn programs(context: &Context) -> Outcome {
     let missing = || -> Vec<(&str, &str)> {
         PROGRAMS.into_iter().filter(|(program, _)| find(program).is_none()).collect()
@@ -60,16 +75,8 @@ fn programs(context: &Context) -> Outcome {
     };
 
     let mut absent = missing();
-    if !absent.is_empty() && context.root && find("apt-get").is_some() {
-        let apt = || {
-            let mut command = Command::new("apt-get");
-            command.env("DEBIAN_FRONTEND", "noninteractive");
-            command
-        };
-        cargo::succeeds(apt().args(["update", "-qq"]));
-        cargo::succeeds(
-            apt().args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages(&absent)),
-        );
+    if !absent.is_empty() {
+        install(context, &packages(&absent));
         absent = missing();
     }
     let mut outcome = Outcome { passed: PROGRAMS.len() - absent.len(), ..Outcome::default() };

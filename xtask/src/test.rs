@@ -5,18 +5,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::aarch64;
 use crate::cargo;
 use crate::fuzz;
 use crate::setup;
 use crate::step::{Outcome, Step, run_all};
 use crate::vm;
 
-const STEPS: [Step<Context>; 10] = [
+const STEPS: [Step<Context>; 11] = [
     Step { name: "setup", about: "find or install what the tests need", run: setup::run },
     Step { name: "fmt", about: "formatting", run: format },
     Step { name: "clippy", about: "lints, warnings denied", run: clippy },
     Step { name: "doc", about: "documentation, warnings denied", run: document },
     Step { name: "test", about: "unit, integration and privileged tests; examples", run: tests },
+    Step { name: "aarch64", about: "machine code of filters, emulated", run: aarch64::run },
     Step { name: "vm", about: vm::ABOUT, run: vm::step },
     Step { name: "loom", about: "all interleavings of what threads share", run: loom },
     Step { name: "miri", about: "undefined behaviour in what Miri can run", run: miri },
@@ -29,7 +31,7 @@ pub(crate) struct Arguments {
     /// The steps to run, in their usual order; all of them when none is named
     #[arg(value_name = "STEP", value_parser = STEPS.map(|step| step.name))]
     steps: Vec<String>,
-    /// Shorter: fewer interleavings, 3 s per fuzz target, no ThreadSanitizer, no guest
+    /// Shorter: fewer interleavings, 3 s per fuzz target, no ThreadSanitizer, no guest, no aarch64
     #[arg(long)]
     quick: bool,
     /// List the steps

@@ -1,0 +1,53 @@
+//! The step `aarch64`: machine code of filters on the other kind of processor, by QEMU's emulation of one.
+
+use std::process::Command;
+
+use crate::cargo;
+use crate::setup;
+use crate::step::Outcome;
+use crate::test::Context;
+
+const TARGET: &str = "aarch64-unknown-linux-gnu";
+const LINKER: &str = "aarch64-linux-gnu-gcc";
+const EMULATOR: &str = "qemu-aarch64-static";
+/// Where Debian has the libraries of the other processor.
+const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
+/// Which have what is needed beside the toolchain.
+const PACKAGES: [&str; 3] = ["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user-static"];
+
+/// What cannot run is left out, with a note: it is not what the machine that tests is about.
+pub(crate) fn run(context: &Context) -> Outcome {
+    if context.quick {
+        return Outcome::skip("left out by --quick");
+    }
+    if !has_programs() {
+        setup::install(context, &PACKAGES);
+    }
+    if !has_programs() {
+        return Outcome::skip(format!("needs the Debian packages {}", PACKAGES.join(" ")));
+    }
+    if !has_target() && setup::find("rustup").is_some() {
+        cargo::succeeds(Command::new("rustup").args(["target", "add", TARGET]));
+    }
+    if !has_target() {
+        return Outcome::skip(format!("needs: rustup target add {TARGET}"));
+    }
+    let arguments = ["test", "--target", TARGET, "-p", "wirelane", "--lib", "filter::jit::"];
+    let mut command = cargo::stable(&arguments);
+    command
+        .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER)
+        .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", format!("{EMULATOR} -L {LIBRARIES}"))
+        .env("CARGO_TARGET_DIR", context.target("aarch64"))
+        .env("CARGO_PROFILE_DEV_DEBUG", "0");
+    let (succeeded, report) = cargo::tests(&mut command);
+    report.outcome(succeeded, 0)
+}
+
+fn has_programs() -> bool {
+    [LINKER, EMULATOR].into_iter().all(|program| setup::find(program).is_some())
+}
+
+fn has_target() -> bool {
+    cargo::output(Command::new("rustup").args(["target", "list", "--installed"]))
+        .is_some_and(|list| list.lines().any(|line| line == TARGET))
+}
