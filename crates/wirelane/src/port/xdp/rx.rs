@@ -229,7 +229,7 @@ impl<const PIECES: bool> Receive for Receiver<PIECES> {
         }
         self.rx.release(n);
         self.intake.taken(n);
-        self.vigil.found(n, now);
+        self.vigil.found(n);
         self.refill();
         self.watermark = now;
         self.batches += 1;

@@ -4,16 +4,15 @@
 //! where its processor was halted, is virtual, or is somewhere in the kernel for somebody else, and by
 //! several ticks of the scheduler where others want it, too. What comes meanwhile has to fit into the ring.
 //! So a thread sleeps as long as, at the rate at which packets came lately, the ring holds what comes
-//! during [`LATENESS`]. It also sleeps when nothing has come for [`PATIENCE`], whatever the rate was.
+//! during [`LATENESS`]. Once they came faster it goes on for as long without packets: a moment in which it sleeps is
+//! one in which the scheduler moves others to its processor, where they stay when the packets are back.
 
 use super::config::Switch;
 
-/// How late a thread may be, in nanoseconds.
+/// How late a thread may be, and for how long it stays awake after packets came fast, in nanoseconds.
 const LATENESS: u64 = 10_000_000;
 /// The time over which packets are counted, in nanoseconds: several bursts of whoever sends with a timer.
 const WINDOW: u64 = 4_000_000;
-/// For how many nanoseconds the ring may stay empty before nobody looks any more.
-const PATIENCE: u64 = 1_000_000;
 
 /// Watches one RX ring.
 pub(super) struct Vigil {
@@ -23,22 +22,19 @@ pub(super) struct Vigil {
     /// When the window began, and how many packets came in it.
     began: u64,
     packets: u64,
-    /// When there was a packet last.
-    seen: u64,
-    /// In the window before, packets came too fast for sleep.
-    fast: bool,
+    /// The end of the last window in which they came too fast for sleep.
+    fast: Option<u64>,
 }
 
 impl Vigil {
     pub(super) fn new(policy: Switch, slots: u32) -> Self {
-        Self { policy, slots: slots.into(), began: 0, packets: 0, seen: 0, fast: false }
+        Self { policy, slots: slots.into(), began: 0, packets: 0, fast: None }
     }
 
-    /// The ring had `packets` at the time `now`.
+    /// The ring had `packets`.
     #[inline(always)]
-    pub(super) fn found(&mut self, packets: u32, now: u64) {
+    pub(super) fn found(&mut self, packets: u32) {
         self.packets += u64::from(packets);
-        self.seen = now;
     }
 
     /// The ring is empty at the time `now`: whether to look again instead of sleeping.
@@ -52,10 +48,12 @@ impl Vigil {
         let elapsed = now.wrapping_sub(self.began);
         if elapsed >= WINDOW {
             let late = self.packets.saturating_mul(LATENESS) / elapsed;
-            self.fast = late > self.slots;
+            if late > self.slots {
+                self.fast = Some(now);
+            }
             (self.began, self.packets) = (now, 0);
         }
-        self.fast && now.saturating_sub(self.seen) < PATIENCE
+        self.fast.is_some_and(|fast| now.wrapping_sub(fast) < LATENESS)
     }
 }
 
@@ -70,7 +68,7 @@ mod tests {
         let times = (1..=bursts).map(|burst| start + burst * gap);
         times
             .filter(|now| {
-                vigil.found(packets, *now);
+                vigil.found(packets);
                 vigil.goes_on(now + gap / 2)
             })
             .count() as u64
@@ -94,13 +92,14 @@ mod tests {
     #[test]
     fn it_sleeps_soon_after_the_last_packet() {
         let mut vigil = Vigil::new(Switch::Auto, SLOTS);
-        watch(&mut vigil, 0, 1000, 500, 500_000);
-        let last = 1000 * 500_000;
-        assert!(vigil.goes_on(last + PATIENCE - 1));
-        assert!(!vigil.goes_on(last + PATIENCE));
-        assert!(!vigil.goes_on(last + 10 * WINDOW));
+        watch(&mut vigil, 1 << 60, 1000, 500, 500_000);
+        let last = (1 << 60) + 1000 * 500_000;
+        // A sender that pauses for a moment finds it awake.
+        assert!(vigil.goes_on(last + LATENESS - WINDOW));
+        assert!(!vigil.goes_on(last + WINDOW + LATENESS));
+        assert!(!vigil.goes_on(last + 10 * LATENESS));
         // A single burst after a long silence is no rate.
-        vigil.found(SLOTS, last + 1_000_000_000);
+        vigil.found(SLOTS);
         assert!(!vigil.goes_on(last + 1_000_000_001));
     }
 
