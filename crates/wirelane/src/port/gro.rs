@@ -87,15 +87,12 @@ impl GroRx {
     fn merge(&mut self, now: u64) {
         let count = self.incoming.len();
         for frame in self.incoming.drain(count) {
-            let reason = match &frame {
-                frame if frame.len() < frame.original_len() as usize => Some(Alone::Cut),
-                frame if frame.offload().is_some() => Some(Alone::Offload),
-                _ => None,
-            };
-            match reason {
-                Some(reason) => self.coalescer.pass(frame, reason, &mut self.frames),
-                None => self.coalescer.take(frame, now, &mut self.frames),
+            if frame.len() < frame.original_len() as usize {
+                self.coalescer.pass(frame, Alone::Cut, &mut self.frames);
+                continue;
             }
+            let offload = frame.offload().unwrap_or_default();
+            self.coalescer.take(frame, &offload, now, &mut self.frames);
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use proptest::prelude::*;
 use wirelane_testkit::packets;
+use wirelane_wire::checksum::Sum;
 
 use super::*;
 use crate::mask::Class;
-use crate::segment::{Gso, Segmenter, Sink, Verdict};
+use crate::segment::{Gso, PartialChecksum, Segmenter, Sink, Verdict};
 
 /// Gives a batch per call, then has come to its end.
 struct Script {
@@ -21,6 +22,8 @@ struct Packet {
     offload: Offload,
     /// Bytes that are missing.
     cut: u32,
+    /// Nobody says whether its checksum is left to do.
+    suspect: bool,
 }
 
 impl Receive for Script {
@@ -31,6 +34,9 @@ impl Receive for Script {
             let mut frame = self.pool.take_one().unwrap();
             assert!(frame.fill(&packet.bytes) && frame.set_offload(packet.offload));
             frame.set_original_len(packet.bytes.len() as u32 + packet.cut);
+            if packet.suspect {
+                frame.suspect_checksum();
+            }
             self.clock += 1;
             frame.stamp(self.clock, 3, Class::Rx);
             batch.push(frame).unwrap();
@@ -74,7 +80,22 @@ fn bed(calls: Vec<Vec<Packet>>, age: u64) -> Bed {
 /// A datagram of `flow`: 100 bytes, so that all of one flow can be merged.
 fn datagram(number: u64, flow: u16) -> Packet {
     let bytes = packets::udp6(number).flow(flow).length(100).build();
-    Packet { bytes, offload: Offload::default(), cut: 0 }
+    Packet { bytes, offload: Offload::default(), cut: 0, suspect: false }
+}
+
+/// As [`datagram`], with its checksum left to do, which the packet says or nobody.
+fn partial(number: u64, flow: u16, suspect: bool) -> Packet {
+    let mut packet = datagram(number, flow);
+    let place = PartialChecksum { start: 14 + 40, offset: 6 };
+    let addresses = Sum::of(&packet.bytes[14 + 8..14 + 40]);
+    let begun = addresses.plus(Sum::of_field(17)).plus(Sum::of_field(46)).partial();
+    packet.bytes[14 + 40 + 6..][..2].copy_from_slice(&begun.to_be_bytes());
+    assert_eq!(PartialChecksum::find(&packet.bytes), Some(place));
+    packet.suspect = suspect;
+    if !suspect {
+        packet.offload = Offload { checksum: Some(place), ..Offload::default() };
+    }
+    packet
 }
 
 /// Receives up to `room` frames at a time until the end; calls `each` with every batch.
@@ -224,6 +245,29 @@ fn what_cannot_be_looked_at_passes_behind_what_is_held_of_its_flow() {
         assert_eq!(counters.alone(reason).value(), 1, "{reason}");
     }
     assert_conserved(&bed);
+}
+
+/// Whoever says so: the packet's header from the kernel, or the checksum itself.
+#[test]
+fn checksums_left_to_do_are_merged_and_stay_so_alone() {
+    for suspect in [false, true] {
+        let call: Vec<_> = (0..5).map(|number| partial(number, 1, suspect)).collect();
+        let alone = partial(9, 2, suspect);
+        let mut bed = bed(vec![[call, vec![alone.clone()]].concat()], 0);
+        let whole: Vec<_> = (0..5).map(|number| datagram(number, 1).bytes).collect();
+        let mut got = 0;
+        drain(&mut bed, 64, |_, batch| {
+            let [long, single] = &batch[..] else { panic!("{} frames", batch.len()) };
+            assert_eq!(packets_of(long), whole);
+            assert_eq!(long.offload().unwrap().gso, Gso::Udp);
+            let left = single.offload().unwrap();
+            assert_eq!((single.data(), left.gso), (&alone.bytes[..], Gso::None));
+            assert!(left.checksum.is_some());
+            got += 1;
+        });
+        assert_eq!((got, bed.merging.counters.partial.value()), (1, 5));
+        assert_conserved(&bed);
+    }
 }
 
 #[test]

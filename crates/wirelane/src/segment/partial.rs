@@ -80,7 +80,8 @@ impl PartialChecksum {
         None
     }
 
-    fn at(start: usize, offset: usize) -> Option<Self> {
+    /// The field `offset` bytes behind `start`; `None` if no frame is so long.
+    pub(super) fn at(start: usize, offset: usize) -> Option<Self> {
         Some(Self { start: start.try_into().ok()?, offset: offset.try_into().ok()? })
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use wirelane::capture::{CaptureWriter, Record, Source, WriterOptions};
 use wirelane::mask::Class;
-use wirelane::segment::{Alone, Coalescer, Flush, Gso, Limits, Offload, Sink};
+use wirelane::segment::{Alone, Coalescer, Flush, Gso, Limits, Offload, PartialChecksum, Sink};
 use wirelane_testkit::{tools, tshark};
 use wirelane_wire::{FlowKey, Layers, TcpFlags};
 
@@ -18,13 +18,102 @@ fn merge(packets: &[Vec<u8>]) -> Vec<(Vec<u8>, Offload)> {
     merge_with(packets, Limits::default()).0
 }
 
-fn merge_with(packets: &[Vec<u8>], limits: Limits) -> (Vec<(Vec<u8>, Offload)>, Coalescer) {
+fn merge_with(packets: &[Vec<u8>], limits: Limits) -> (Vec<Left>, Coalescer) {
+    let whole: Vec<_> = packets.iter().map(|packet| (packet.clone(), Offload::default())).collect();
+    merge_left(&whole, limits)
+}
+
+/// A packet, and what is left to do to it.
+type Left = (Vec<u8>, Offload);
+
+fn merge_left(packets: &[Left], limits: Limits) -> (Vec<Left>, Coalescer) {
     let mut coalescer = Coalescer::new(limits);
     let mut out = Vec::new();
     let mut send = |frame: &[u8], offload: Offload| out.push((frame.to_vec(), offload));
-    packets.iter().for_each(|packet| coalescer.push(packet, 0, &mut send));
+    packets.iter().for_each(|(packet, left)| coalescer.push(packet, *left, 0, &mut send));
     coalescer.flush(&mut send);
     (out, coalescer)
+}
+
+/// A wire of 1500 bytes behind a device that completes checksums.
+fn completing() -> Sink {
+    Sink { checksum: true, ..Sink::ethernet() }
+}
+
+/// What is on the wire in the end.
+fn completed((packet, left): &Left) -> Vec<u8> {
+    let mut packet = packet.clone();
+    if let Some(place) = left.checksum {
+        place.complete(&mut packet).unwrap();
+    }
+    packet
+}
+
+/// Packets by flow, as the wire has them.
+fn by_flow<P>(packets: Vec<P>, bytes: impl Fn(&P) -> &[u8]) -> BTreeMap<String, Vec<P>> {
+    let mut flows = BTreeMap::<String, Vec<P>>::new();
+    for packet in packets {
+        // The same addresses behind other tags are another flow.
+        let flow = FlowKey::parse(bytes(&packet)).unwrap().unwrap();
+        let link = Layers::parse(bytes(&packet)).unwrap().network_offset;
+        let name = format!("{flow} {:?}", &bytes(&packet)[..link]);
+        flows.entry(name).or_default().push(packet);
+    }
+    flows
+}
+
+/// Packets of some flows that take turns; `form` says for each flow how the checksum of a packet is left.
+fn flows(random: &mut Random, form: impl Fn(&mut Random) -> Form) -> Vec<Left> {
+    let mut packets = Vec::new();
+    for flow in 0..1 + random.below(12) {
+        let mut frame = mergeable(random);
+        frame.port = 5000 + flow as u16 % 5;
+        frame.payload.truncate(usize::from(frame.mss) * (1 + random.below(9)) + random.below(2));
+        let (bytes, offload) = frame.build();
+        let form = form(random);
+        let whole = cut_for(Sink::ethernet(), &bytes, &offload);
+        let partial = cut_for(completing(), &bytes, &offload);
+        assert_eq!(whole.len(), partial.len());
+        for (whole, partial) in whole.into_iter().zip(partial) {
+            let is_partial = match form {
+                Form::Complete => false,
+                Form::Partial => true,
+                Form::Mixed => random.chance(2),
+            };
+            let at = packets.len() - random.below(packets.len().min(4) + 1);
+            packets.insert(at, if is_partial { partial } else { whole });
+        }
+    }
+    packets
+}
+
+/// How the checksums of a flow are.
+#[derive(Clone, Copy)]
+enum Form {
+    Complete,
+    Partial,
+    Mixed,
+}
+
+/// Loses, swaps, damages or doubles some.
+fn disturb(random: &mut Random, packets: &mut Vec<Left>) {
+    for _ in 0..random.below(4).min(packets.len()) {
+        let index = random.below(packets.len());
+        match random.below(4) {
+            0 if packets.len() > 1 => drop(packets.remove(index)),
+            1 => packets.swap(index, 0),
+            2 => *packets[index].0.last_mut().unwrap() ^= 1,
+            _ => {
+                let copy = packets[index].clone();
+                packets.insert(index, copy);
+            }
+        }
+    }
+}
+
+fn some_limits(random: &mut Random) -> Limits {
+    let segments = 1 + random.below(50) as u32;
+    Limits { flows: 1 + random.below(8), segments, ..Limits::default() }
 }
 
 /// What is merged, cut again.
@@ -62,56 +151,37 @@ proptest! {
         prop_assert!(merged[0].0 == bytes, "{frame:?}");
     }
 
-    /// gso(gro(x)) == x, whatever is lost, reordered, damaged or padded on the way.
+    /// gso(gro(x)) == x, whatever is lost, reordered or damaged on the way, and whether checksums are complete
+    /// or left to do: a wire gets the same packets as without merging.
     #[test]
     fn cutting_what_was_merged_gives_the_packets_back(seed: u64) {
         let mut random = Random(seed);
-        let mut packets = Vec::new();
-        for flow in 0..1 + random.below(12) {
-            let mut frame = mergeable(&mut random);
-            frame.port = 5000 + flow as u16 % 5;
-            frame.payload.truncate(usize::from(frame.mss) * (1 + random.below(9)) + random.below(2));
-            let (bytes, offload) = frame.build();
-            for packet in cut(&bytes, &offload) {
-                // Flows take turns.
-                let at = packets.len() - random.below(packets.len().min(4) + 1);
-                packets.insert(at, packet);
-            }
-        }
-        for _ in 0..random.below(4) {
-            let index = random.below(packets.len());
-            match random.below(4) {
-                0 => drop(packets.remove(index)),
-                1 => packets.swap(index, 0),
-                2 => *packets[index].last_mut().unwrap() ^= 1,
-                _ => {
-                    let copy = packets[index].clone();
-                    packets.insert(index, copy);
-                }
-            }
-            if packets.is_empty() {
-                return Ok(());
-            }
-        }
-        let limits = Limits { flows: 1 + random.below(8), segments: 1 + random.below(50) as u32, ..Limits::default() };
-        let (merged, coalescer) = merge_with(&packets, limits);
+        let mut packets = flows(&mut random, |random| {
+            random.of(&[Form::Complete, Form::Partial, Form::Mixed])
+        });
+        disturb(&mut random, &mut packets);
+        let (merged, coalescer) = merge_left(&packets, some_limits(&mut random));
         let counters = coalescer.counters();
         prop_assert_eq!(counters.packets.value(), packets.len() as u64);
-        prop_assert_eq!(
-            counters.merged.value() + merged.iter().filter(|(_, left)| left.is_none()).count() as u64,
-            packets.len() as u64
-        );
-        let by_flow = |packets: Vec<Vec<u8>>| {
-            let mut flows = BTreeMap::<String, Vec<Vec<u8>>>::new();
-            for packet in packets {
-                // The same addresses behind other tags are another flow.
-                let flow = FlowKey::parse(&packet).unwrap().unwrap();
-                let link = Layers::parse(&packet).unwrap().network_offset;
-                flows.entry(format!("{flow} {:?}", &packet[..link])).or_default().push(packet);
-            }
-            flows
-        };
-        prop_assert!(by_flow(split(&merged)) == by_flow(packets));
+        let alone = merged.iter().filter(|(_, left)| left.gso == Gso::None);
+        prop_assert_eq!(counters.merged.value() + alone.count() as u64, packets.len() as u64);
+        let expected = packets.iter().map(completed).collect();
+        prop_assert!(by_flow(split(&merged), Vec::as_slice) == by_flow(expected, Vec::as_slice));
+    }
+
+    /// gso(gro(x)) == x for a device that completes checksums: what was left to do still is, at the same place.
+    #[test]
+    fn checksums_left_to_do_are_left_to_a_device_that_completes(seed: u64) {
+        let mut random = Random(seed);
+        let mut packets = flows(&mut random, |_| Form::Partial);
+        disturb(&mut random, &mut packets);
+        let (merged, coalescer) = merge_left(&packets, some_limits(&mut random));
+        let in_merged = |(_, left): &&Left| left.gso != Gso::None && left.checksum.is_some();
+        let split: Vec<_> = merged.iter().map(|(frame, left)| cut_for(completing(), frame, left)).collect();
+        let partial: usize =
+            merged.iter().zip(&split).filter(|(merged, _)| in_merged(merged)).map(|(_, cut)| cut.len()).sum();
+        prop_assert_eq!(coalescer.counters().partial.value(), partial as u64);
+        prop_assert!(by_flow(split.concat(), |left| &left.0) == by_flow(packets, |left| &left.0));
     }
 
     #[test]
@@ -253,6 +323,85 @@ fn frames_end_where_they_must() {
     assert_eq!(split(&merged), damaged[..3]);
 }
 
+/// The packets of a frame with their checksums left to do.
+fn partial_packets(frame: &Frame) -> Vec<Left> {
+    let (bytes, offload) = frame.build();
+    let packets = cut_for(completing(), &bytes, &offload);
+    assert!(packets.iter().all(|(_, left)| left.checksum.is_some()));
+    packets
+}
+
+/// As in the kernel, where only what stays a list of packets has to agree in `ip_summed`
+/// (`tcp_gro_receive()`, `udp_gro_receive_segment()`).
+#[test]
+fn complete_and_partial_checksums_merge_and_all_are_partial_then() {
+    for frame in [
+        Frame::tcp4(5000, 1000),
+        Frame::tcp6(5000, 1000),
+        Frame::new(Gso::Udp, false, 5000, 1000),
+        Frame::new(Gso::Udp, true, 5000, 1000),
+    ] {
+        let (partial, complete) = (partial_packets(&frame), packets(&frame));
+        let mut mixed = partial.clone();
+        for index in [1, 2] {
+            mixed[index] = (complete[index].clone(), Offload::default());
+        }
+        for (packets, count) in [(partial, 5), (mixed, 3)] {
+            let (merged, coalescer) = merge_left(&packets, Limits::default());
+            let (bytes, offload) = frame.build();
+            assert_eq!(merged, [(bytes, offload)], "{frame:?}");
+            assert_eq!(coalescer.counters().partial.value(), count);
+        }
+    }
+}
+
+/// Nobody verifies what is not there yet; what is there is verified, whatever it would be merged with.
+#[test]
+fn a_damaged_packet_is_not_merged_with_partial_ones() {
+    let frame = Frame::tcp4(4000, 1000);
+    let mut packets = partial_packets(&frame);
+    let mut damaged = self::packets(&frame)[2].clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    packets[2] = (damaged.clone(), Offload::default());
+    let (merged, coalescer) = merge_left(&packets, Limits::default());
+    assert_eq!(coalescer.counters().alone(Alone::Checksum).value(), 1);
+    assert_eq!(merged.len(), 3);
+    assert_eq!(merged[1], (damaged, Offload::default()));
+    // The last one, alone, is as it came.
+    assert_eq!(merged[2], packets[3]);
+}
+
+#[test]
+fn a_checksum_left_to_do_must_be_its_own_and_begun_right() {
+    let left = |change: &dyn Fn(&mut Left)| {
+        let mut packets = partial_packets(&Frame::new(Gso::Udp, false, 3000, 1000));
+        change(&mut packets[1]);
+        let (merged, coalescer) = merge_left(&packets, Limits::default());
+        assert_eq!(merged, packets);
+        let reasons = Alone::ALL.into_iter();
+        let counted: Vec<_> =
+            reasons.filter(|reason| coalescer.counters().alone(*reason).value() == 1).collect();
+        counted
+    };
+    let place = PartialChecksum { start: 14, offset: 10 };
+    assert_eq!(left(&|packet| packet.1.checksum = Some(place)), [Alone::Offload]);
+    assert_eq!(
+        left(&|packet| packet.1.checksum = Some(PartialChecksum::UNKNOWN)),
+        [Alone::Offload]
+    );
+    // Another sum than that of the pseudo-header.
+    assert_eq!(left(&|packet| packet.0[14 + 20 + 6] ^= 1), [Alone::Checksum]);
+    // It would cover the padding.
+    assert_eq!(left(&|packet| packet.0.push(1)), [Alone::Checksum]);
+    // None is not the same as one that is left to do.
+    let none = Frame { checksum: Checksum::None, ..Frame::new(Gso::Udp, false, 3000, 1000) };
+    let mut packets = partial_packets(&Frame::new(Gso::Udp, false, 3000, 1000));
+    packets[1] = (self::packets(&none)[1].clone(), Offload::default());
+    let (merged, coalescer) = merge_left(&packets, Limits::default());
+    assert_eq!(merged, packets);
+    assert_eq!(coalescer.counters().flushed(Flush::Differs).value(), 2);
+}
+
 /// Found by fuzzing: tags with nothing behind them do not count against the MTU.
 #[test]
 fn a_frame_of_tags_alone_is_harmless() {
@@ -265,8 +414,8 @@ fn age_is_time_passed_in() {
     let plain = packets(&Frame::tcp4(3000, 1000));
     let mut sent = 0;
     let mut send = |_: &[u8], _| sent += 1;
-    coalescer.push(&plain[0], 100, &mut send);
-    coalescer.push(&plain[1], 105, &mut send);
+    coalescer.push(&plain[0], Offload::default(), 100, &mut send);
+    coalescer.push(&plain[1], Offload::default(), 105, &mut send);
     coalescer.expire(109, &mut send);
     assert_eq!(coalescer.held(), 1);
     coalescer.expire(110, &mut send);

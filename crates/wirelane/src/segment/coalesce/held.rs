@@ -2,11 +2,11 @@
 
 use wirelane_wire::checksum::Sum;
 use wirelane_wire::flow::Addresses;
-use wirelane_wire::{Ports, Protocol, TcpFlags, ipv4, ipv6, udp};
+use wirelane_wire::{Ports, Protocol, TcpFlags, ipv4, ipv6, tcp, udp};
 
-use super::packet::{Flow, Packet, pseudo};
+use super::packet::{Flow, Packet, own_place, pseudo};
 use super::{Flush, Limits, Store};
-use crate::segment::{Class, Gso, Offload, PartialChecksum};
+use crate::segment::{Class, Gso, Offload};
 
 /// The first packet of a flow, and the payload of those that followed.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub(super) struct Held<B> {
     id: u16,
     fixed_id: bool,
     checksum: bool,
+    /// How many of them came with a checksum that was left to do.
+    partial: u32,
     since: u64,
 }
 
@@ -60,6 +62,7 @@ impl<B> Held<B> {
             id: 0,
             fixed_id: false,
             checksum: false,
+            partial: 0,
             since: 0,
         }
     }
@@ -81,6 +84,7 @@ impl<B> Held<B> {
         (self.first_only_cwr, self.fixed_id) = (false, false);
         self.id = packet.id;
         self.checksum = packet.checksum;
+        self.partial = packet.partial.into();
         self.since = now;
     }
 
@@ -92,6 +96,11 @@ impl<B> Held<B> {
     /// Packets in it.
     pub(super) fn segments(&self) -> u32 {
         self.segments
+    }
+
+    /// How many of them came with a checksum that was left to do.
+    pub(super) fn partial(&self) -> u32 {
+        self.partial
     }
 
     /// What kind of frame it becomes.
@@ -121,6 +130,10 @@ impl<B> Held<B> {
     }
 
     /// Adds a packet of the flow; says whether the frame is complete with it.
+    ///
+    /// A checksum that was left to do and one that was verified are worth the same, and the whole has one that
+    /// is left to do: so the kernel has it, which compares `ip_summed` only where packets stay what they were, in
+    /// a list (`tcp_gro_receive()`, `udp_gro_receive_segment()`, `tcp_gro_complete()`).
     ///
     /// # Errors
     /// Why it cannot be added.
@@ -153,6 +166,7 @@ impl<B> Held<B> {
         }
         (self.fixed_id, self.first_only_cwr) = (fixed_id, first_only_cwr);
         self.segments += 1;
+        self.partial += u32::from(packet.partial);
         self.next = self.next.wrapping_add(payload.len() as u32);
         if let Some(fields) = packet.tcp {
             let last = TcpFlags::PSH.with(TcpFlags::FIN).bits();
@@ -205,11 +219,13 @@ impl<B> Held<B> {
 
     /// Brings the headers up to date; what is left to do to the frame.
     pub(super) fn finish<S: Store<Buffer = B>>(&mut self) -> Offload {
+        let place = own_place(self.transport, self.protocol);
         if self.segments < 2 {
-            return Offload::default();
+            let left = place.filter(|_| self.partial > 0);
+            return Offload { checksum: left, ..Offload::default() };
         }
         let bytes = S::content_mut(&mut self.buffer);
-        let tcp = self.protocol == Protocol::TCP;
+        let is_tcp = self.protocol == Protocol::TCP;
         let packet = bytes.len() - self.network;
         let segment = bytes.len() - self.transport;
         if self.v6 {
@@ -222,8 +238,8 @@ impl<B> Held<B> {
             put(bytes, self.network + 10, checksum);
         }
         let partial = pseudo(&self.addresses, self.protocol, segment).partial();
-        if tcp {
-            put(bytes, self.transport + 16, partial);
+        if is_tcp {
+            put(bytes, self.transport + tcp::CHECKSUM_OFFSET, partial);
             let flags = self.flags.with(self.last_flags).bits();
             let offset = ((self.begin - self.transport) / 4) as u16;
             put(bytes, self.transport + 12, offset << 12 | flags);
@@ -232,17 +248,15 @@ impl<B> Held<B> {
             let value = if self.checksum { partial } else { 0 };
             put(bytes, self.transport + udp::CHECKSUM_OFFSET, value);
         }
-        let offset = if tcp { 16 } else { udp::CHECKSUM_OFFSET as u16 };
-        let place = PartialChecksum { start: self.transport as u16, offset };
         let congestion = self.flags.contains(TcpFlags::CWR);
         Offload {
-            gso: match (tcp, self.v6) {
+            gso: match (is_tcp, self.v6) {
                 (true, false) => Gso::Tcp4,
                 (true, true) => Gso::Tcp6,
                 (false, _) => Gso::Udp,
             },
             size: self.mss as u16,
-            checksum: self.checksum.then_some(place),
+            checksum: place.filter(|_| self.checksum),
             ecn: congestion && self.first_only_cwr,
             accurate_ecn: congestion && !self.first_only_cwr,
             fixed_id: self.fixed_id,

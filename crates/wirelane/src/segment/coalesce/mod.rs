@@ -5,13 +5,16 @@
 //! checksums, in order, of one size, with the same headers. A packet that cannot be merged is handed
 //! on as it is, behind what is held of its flow: order within a flow is kept.
 //!
+//! A checksum that its sender left to do needs no verification, and what is merged leaves its own to do in
+//! any case: whoever cuts it completes that of each packet, or leaves it to a sink that does.
+//!
 //! ```
 //! use wirelane::segment::{Coalescer, Limits, Offload};
 //! # let (packets, now): (Vec<Vec<u8>>, u64) = (vec![vec![0; 60]], 0);
 //! let mut coalescer = Coalescer::new(Limits::default());
 //! let mut send = |frame: &[u8], offload: Offload| { /* to the stack */ };
 //! for packet in &packets {
-//!     coalescer.push(packet, now, &mut send);
+//!     coalescer.push(packet, Offload::default(), now, &mut send);
 //! }
 //! coalescer.flush(&mut send); // at the end of a batch, or
 //! coalescer.expire(now, &mut send); // only what waited too long
@@ -92,7 +95,7 @@ reasons! {
         Malformed = "malformed",
         /// A fragment, or with IP options or extension headers.
         NotPlain = "not_plain",
-        /// A checksum is wrong or not in its usual form.
+        /// A checksum is wrong or not in its usual form; one that is left to do holds the sum of the pseudo-header.
         Checksum = "checksum",
         /// No payload.
         Empty = "empty",
@@ -100,7 +103,7 @@ reasons! {
         Flags = "flags",
         /// Nothing followed that could be merged with it.
         Single = "single",
-        /// Its sender left something to do, such as its checksum.
+        /// Its sender left something to do, and not only its own checksum.
         Offload = "offload",
         /// Only a part of it is there.
         Cut = "cut",
@@ -117,6 +120,8 @@ pub struct CoalesceCounters {
     pub super_frames: Counter,
     /// Packets in those.
     pub merged: Counter,
+    /// Packets in those whose checksum their sender had left to do.
+    pub partial: Counter,
     classes: [ClassCounters; Class::ALL.len()],
     flushed: [Counter; Flush::ALL.len()],
     alone: [Counter; Alone::ALL.len()],
@@ -156,6 +161,7 @@ impl CoalesceCounters {
             packets: self.packets.value(),
             super_frames: self.super_frames.value(),
             merged: self.merged.value(),
+            partial: self.partial.value(),
             classes: ClassCounters::snapshot(&self.classes),
             flushed: flushed.collect(),
             alone: alone.collect(),
@@ -172,6 +178,8 @@ pub struct CoalesceStats {
     pub super_frames: u64,
     /// Packets in those.
     pub merged: u64,
+    /// Packets in those whose checksum their sender had left to do.
+    pub partial: u64,
     /// Merged frames by class: segments are the packets in them, lengths and bytes their own.
     pub classes: Vec<ClassStats>,
     /// What was held and handed on, by reason.
@@ -201,10 +209,16 @@ impl Coalescer {
         Self::with_buffers(limits, || Vec::with_capacity(COALESCED))
     }
 
-    /// Takes a packet that came at `now`. `send` gets what is to be handed on: the packet itself, or
-    /// what was held before it, or both.
-    pub fn push(&mut self, frame: &[u8], now: u64, send: &mut impl FnMut(&[u8], Offload)) {
-        self.take(frame, now, &mut Copies(send));
+    /// Takes a packet that came at `now`, and to which `offload` is left to do. `send` gets what is to be handed
+    /// on: the packet itself, or what was held before it, or both.
+    pub fn push(
+        &mut self,
+        frame: &[u8],
+        offload: Offload,
+        now: u64,
+        send: &mut impl FnMut(&[u8], Offload),
+    ) {
+        self.take((frame, offload), &offload, now, &mut Copies(send));
     }
 
     /// Hands on what has been held since before `now` less the age limit.
@@ -256,11 +270,16 @@ impl<B> Coalescer<B> {
     pub(crate) fn take<S: Store<Buffer = B>>(
         &mut self,
         packet: S::Packet<'_>,
+        offload: &Offload,
         now: u64,
         store: &mut S,
     ) {
+        let partial = offload.checksum;
+        if *offload != (Offload { checksum: partial, ..Offload::default() }) {
+            return self.pass(packet, Alone::Offload, store);
+        }
         self.counters.packets.add(1);
-        let parsed = match Packet::parse(S::bytes(&packet), &self.limits) {
+        let parsed = match Packet::parse(S::bytes(&packet), partial, &self.limits) {
             Ok(parsed) => parsed,
             Err(kind) => {
                 let reason = kind.reason();
@@ -308,7 +327,7 @@ impl<B> Coalescer<B> {
         self.counters.alone(reason).add(1);
         // With both protocols off the flow is all that is looked for.
         let limits = Limits { tcp: false, udp: false, ..self.limits };
-        if let Err(kind) = Packet::parse(S::bytes(&packet), &limits) {
+        if let Err(kind) = Packet::parse(S::bytes(&packet), None, &limits) {
             self.flush_flow(&kind, store);
         }
         store.pass(packet);
@@ -357,6 +376,7 @@ impl<B> Coalescer<B> {
         if segments > 1 {
             self.counters.super_frames.add(1);
             self.counters.merged.add(segments);
+            self.counters.partial.add(held.partial().into());
             let length = S::content(&held.buffer).len();
             let class = self.counters.class(held.class());
             class.count(held.mss(), length, length);

@@ -2,10 +2,11 @@
 
 use wirelane_wire::checksum::Sum;
 use wirelane_wire::flow::{Addresses, Network};
-use wirelane_wire::{Layers, Ports, Protocol, TcpFlags, TcpView, UdpView, ipv4, ipv6, tcp};
+use wirelane_wire::{Layers, Ports, Protocol, TcpFlags, TcpView, UdpView, ipv4, ipv6, tcp, udp};
 
 use super::{Alone, Limits};
 use crate::checksum;
+use crate::segment::PartialChecksum;
 
 /// A packet that can be merged, if what came before it fits.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +30,8 @@ pub(super) struct Packet<'a> {
     pub(super) dont_fragment: bool,
     /// It has a checksum; UDP over IPv4 may have none.
     pub(super) checksum: bool,
+    /// Its sender left the checksum to do.
+    pub(super) partial: bool,
 }
 
 /// What of a TCP header may differ from packet to packet.
@@ -68,8 +71,13 @@ impl Kind<'_> {
 }
 
 impl<'a> Packet<'a> {
-    /// Takes a packet apart and verifies its checksums.
-    pub(super) fn parse(frame: &'a [u8], limits: &Limits) -> Result<Self, Kind<'a>> {
+    /// Takes a packet apart and verifies its checksums. One that its sender left to do, at `partial`, is
+    /// not there yet: nothing can have damaged it (`__skb_gro_checksum_validate_needed()`).
+    pub(super) fn parse(
+        frame: &'a [u8],
+        partial: Option<PartialChecksum>,
+        limits: &Limits,
+    ) -> Result<Self, Kind<'a>> {
         let layers = Layers::parse(frame).map_err(|_| Kind::Foreign(Alone::Malformed))?;
         let network = layers.network_offset;
         let bytes = frame.get(network..).unwrap_or_default();
@@ -113,7 +121,7 @@ impl<'a> Packet<'a> {
             return Err(known(Alone::OtherProtocol));
         }
         // What is behind the stated length is Ethernet padding; what is missing is a cut packet.
-        let transport = upper.offset;
+        let (transport, end) = (upper.offset, network + stated);
         let segment = bytes
             .get(..stated)
             .and_then(|packet| packet.get(transport - network..))
@@ -127,7 +135,7 @@ impl<'a> Packet<'a> {
             if usize::from(view.length()) != segment.len() {
                 return Err(known(Alone::Malformed));
             }
-            (wirelane_wire::udp::LEN, view.checksum(), None)
+            (udp::LEN, view.checksum(), None)
         };
         if segment.len() == header_len {
             return Err(known(Alone::Empty));
@@ -140,10 +148,20 @@ impl<'a> Packet<'a> {
         {
             return Err(known(Alone::Flags));
         }
-        let none = !is_tcp && field == 0 && !v6;
-        let usual = !is_tcp || field != 0xffff;
-        let right = none || (usual && verifies(&flow, segment));
-        if !(right && sound) || (v6 && !is_tcp && field == 0) {
+        let none = partial.is_none() && !is_tcp && field == 0 && !v6;
+        let right = match partial {
+            // Of an outer header, or of something that is no header: not this one.
+            Some(place) if Some(place) != own_place(transport, flow.protocol) => {
+                return Err(known(Alone::Offload));
+            }
+            // Of any other sum, and of padding under it, completing would make what cutting does not.
+            Some(_) => field == pseudo_of(&flow, segment).partial() && end == frame.len(),
+            None if none => true,
+            None => {
+                (!is_tcp || field != 0xffff) && (is_tcp || field != 0) && verifies(&flow, segment)
+            }
+        };
+        if !(right && sound) {
             return Err(known(Alone::Checksum));
         }
         Ok(Self {
@@ -152,12 +170,13 @@ impl<'a> Packet<'a> {
             network,
             transport,
             begin: transport + header_len,
-            end: network + stated,
+            end,
             v6,
             tcp,
             id,
             dont_fragment,
             checksum: !none,
+            partial: partial.is_some(),
         })
     }
 
@@ -204,7 +223,18 @@ fn urgent_pointer(segment: &[u8]) -> u16 {
 }
 
 fn verifies(flow: &Flow<'_>, segment: &[u8]) -> bool {
-    pseudo(&flow.addresses, flow.protocol, segment.len()).plus(checksum::sum(segment)).is_valid()
+    pseudo_of(flow, segment).plus(checksum::sum(segment)).is_valid()
+}
+
+fn pseudo_of(flow: &Flow<'_>, segment: &[u8]) -> Sum {
+    pseudo(&flow.addresses, flow.protocol, segment.len())
+}
+
+/// Where the checksum of a transport header is.
+pub(super) fn own_place(transport: usize, protocol: Protocol) -> Option<PartialChecksum> {
+    let offset =
+        if protocol == Protocol::TCP { tcp::CHECKSUM_OFFSET } else { udp::CHECKSUM_OFFSET };
+    PartialChecksum::at(transport, offset)
 }
 
 /// The sum of the pseudo-header for `length` bytes.

@@ -35,11 +35,11 @@ pub(crate) trait Store {
 pub(super) struct Copies<'f, F>(pub(super) &'f mut F);
 
 impl<F: FnMut(&[u8], Offload)> Store for Copies<'_, F> {
-    type Packet<'p> = &'p [u8];
+    type Packet<'p> = (&'p [u8], Offload);
     type Buffer = Vec<u8>;
 
     fn bytes<'a>(packet: &'a Self::Packet<'_>) -> &'a [u8] {
-        packet
+        packet.0
     }
 
     fn content(buffer: &Vec<u8>) -> &[u8] {
@@ -50,7 +50,7 @@ impl<F: FnMut(&[u8], Offload)> Store for Copies<'_, F> {
         buffer
     }
 
-    fn begin(&mut self, buffer: &mut Vec<u8>, packet: &[u8]) {
+    fn begin(&mut self, buffer: &mut Vec<u8>, (packet, _): Self::Packet<'_>) {
         buffer.clear();
         buffer.extend_from_slice(packet);
     }
@@ -61,8 +61,8 @@ impl<F: FnMut(&[u8], Offload)> Store for Copies<'_, F> {
         true
     }
 
-    fn pass(&mut self, packet: &[u8]) {
-        (self.0)(packet, Offload::default());
+    fn pass(&mut self, (packet, offload): Self::Packet<'_>) {
+        (self.0)(packet, offload);
     }
 
     fn hand_on(&mut self, buffer: &mut Vec<u8>, offload: Offload) {
