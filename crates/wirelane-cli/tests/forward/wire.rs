@@ -84,7 +84,8 @@ impl Wire {
     }
 }
 
-fn add_addresses(ns: &Namespace, [v4, v6]: [&str; 2], interface: &str) {
+/// Gives an interface both addresses.
+pub(crate) fn add_addresses(ns: &Namespace, [v4, v6]: [&str; 2], interface: &str) {
     ns.run("ip", ["address", "add", &format!("{v4}/24"), "dev", interface]);
     ns.run("ip", ["address", "add", &format!("{v6}/64"), "dev", interface, "nodad"]);
 }

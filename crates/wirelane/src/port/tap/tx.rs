@@ -31,9 +31,16 @@ impl Transmitter {
     /// Writes one packet: false if there is no room for it now.
     fn write(&mut self, frame: &Frame) -> bool {
         let Some(fd) = self.device.queue(self.counters.queue) else { return false };
-        let header = match frame.offload() {
-            Some(offload) => offload.virtio_of(frame.data()),
-            None => VirtioNetHdr::default(),
+        let offload = frame.offload().unwrap_or_default();
+        if offload.checksum.is_some_and(|place| !place.is_inside(frame.len())) {
+            // The kernel would refuse it, too.
+            self.counters.unfinished.add(1);
+            self.counters.errors.add(1);
+            return true;
+        }
+        let header = match offload.is_none() {
+            true => VirtioNetHdr::default(),
+            false => offload.virtio_of(frame.data()),
         };
         self.counters.system_calls.add(1);
         match tun::write_with_header(fd, &header, frame.data()) {
