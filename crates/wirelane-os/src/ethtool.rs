@@ -230,6 +230,18 @@ impl Ethtool {
         }
     }
 
+    /// Whether the device has a link. Since Linux 6.8 what became of the link before has reached the interface's queues
+    /// when this returns, on devices that leave the answer to the kernel as veth and TAP do (`ethtool_op_get_link`).
+    ///
+    /// # Errors
+    /// What the kernel says, except `EOPNOTSUPP`.
+    pub fn link(&self) -> Result<Option<bool>> {
+        let mut request = Request::new(ETHTOOL_GLINK, size_of::<UapiValue>());
+        let known = self.ask("ioctl ETHTOOL_GLINK", &mut request)?;
+        let value = known.then(|| word(&request.bytes(), offset_of!(UapiValue, data))).flatten();
+        Ok(value.map(|value| value != 0))
+    }
+
     /// The link's speed in Mbit/s; `None` also while the link is down, or when the device has no notion of speed.
     ///
     /// # Errors
@@ -423,6 +435,7 @@ fn text(bytes: &[u8], offset: usize, length: usize) -> Option<String> {
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GRINGPARAM: u32 = 0x10;
 const ETHTOOL_GFLAGS: u32 = 0x25;
+const ETHTOOL_GLINK: u32 = 0x0a;
 const ETHTOOL_GGRO: u32 = 0x2b;
 const ETHTOOL_STXCSUM: u32 = 0x17;
 const ETHTOOL_STSO: u32 = 0x1f;

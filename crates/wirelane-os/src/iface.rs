@@ -1,6 +1,7 @@
 //! Interfaces by name and index, in the calling thread's network namespace.
 
 use crate::error::{OsError, Result};
+use crate::ethtool::Ethtool;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::ffi::CStr;
 use std::mem::zeroed;
@@ -143,14 +144,20 @@ pub fn down(name: &str) -> Result<()> {
 /// `ETIMEDOUT` when it has no carrier after `limit`, and as [`up`].
 pub fn wait_until_running(name: &str, limit: Duration) -> Result<()> {
     let deadline = Instant::now() + limit;
-    while !flags(name)?.is_running() {
+    let ethtool = Ethtool::open(name)?;
+    loop {
+        // In this order. Of an interface that the worker has never looked at, the state is unknown, which counts as running
+        // (`netif_oper_up`), whatever its queues do. To ask for the link is to do the worker's work.
+        let link = ethtool.link()?;
+        if link != Some(false) && flags(name)?.is_running() {
+            // The flag comes before the activation, under one lock, which setting flags takes as well.
+            return up(name);
+        }
         if Instant::now() >= deadline {
             return Err(OsError::from_errno("waiting for the carrier", name, libc::ETIMEDOUT));
         }
         thread::sleep(Duration::from_millis(1));
     }
-    // The flag comes before the activation, under one lock, which setting flags takes as well.
-    up(name)
 }
 
 /// The largest payload of a frame in bytes, link-layer header excluded.

@@ -196,8 +196,11 @@ const NUD_PERMANENT: u16 = 0x80;
 mod tests {
     use super::*;
     use crate::ethtool::Ethtool;
+    use crate::packet::{ETH_P_ALL_BE, PacketSocket};
     use crate::{netdev, netns, testing};
+    use rustix::net::{RecvFlags, recv};
     use std::net::{Ipv4Addr, Ipv6Addr};
+    use std::time::Duration;
 
     const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 
@@ -249,6 +252,43 @@ mod tests {
             delete("wl-b").unwrap();
             assert!(!iface::exists("wl-a").unwrap());
             assert_eq!(delete("wl-b").unwrap_err().errno(), Some(libc::ENODEV));
+        });
+    }
+
+    /// The worker that lets queues take packets may not have looked at the pair since it was made: many are made, so
+    /// that some come between two of its turns.
+    #[test]
+    fn privileged_a_new_pair_that_is_running_takes_the_first_frame() {
+        testing::in_new_namespace(|| {
+            let here = netns::current().unwrap();
+            let socket = |name: &str, protocol| {
+                let socket = PacketSocket::open().unwrap();
+                socket.bind(iface::index(name).unwrap(), protocol).unwrap();
+                socket
+            };
+            // Of an EtherType for local experiments, which no protocol answers.
+            let frame = [&MACS[1][..], &MACS[0], &[0x88, 0xb5], &[7; 46]].concat();
+            for round in 0..40 {
+                let names = [format!("wl-a{round}"), format!("wl-b{round}")];
+                let end =
+                    |i: usize| VethEnd { name: &names[i], namespace: here.as_fd(), mac: MACS[i] };
+                create_veth([end(0), end(1)], 1, 1500).unwrap();
+                names.iter().for_each(|name| iface::up(name).unwrap());
+                let patience = Duration::from_secs(60);
+                names.iter().for_each(|name| iface::wait_until_running(name, patience).unwrap());
+                let (sender, receiver) = (socket(&names[0], 0), socket(&names[1], ETH_P_ALL_BE));
+                sender.send_frame(&frame).unwrap();
+                while sender.outstanding().unwrap() > 0 {
+                    std::thread::yield_now();
+                }
+                let mut buffer = [0; 2048];
+                let came = std::iter::from_fn(|| {
+                    recv(&receiver, &mut buffer[..], RecvFlags::DONTWAIT).ok()?;
+                    Some(buffer[..frame.len()] == frame)
+                });
+                assert!(came.into_iter().any(|is_it| is_it), "pair {round}: nothing comes");
+                delete(&names[0]).unwrap();
+            }
         });
     }
 

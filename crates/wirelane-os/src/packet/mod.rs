@@ -358,6 +358,21 @@ impl PacketSocket {
         Ok(rustix::net::send(&self.fd, frame, rustix::net::SendFlags::NOSIGNAL)?)
     }
 
+    /// Bytes of the frames sent that somebody still has, with what the kernel keeps around them: a queue of a device, or
+    /// whoever receives them, if that is the same kernel. 0 says that all of them have been taken or dropped.
+    ///
+    /// # Errors
+    /// What ioctl(2) gives.
+    pub fn outstanding(&self) -> Result<usize> {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: SIOCOUTQ, which has the number of TIOCOUTQ, writes one int (`packet_ioctl`).
+        let status = unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+        if status != 0 {
+            return Err(OsError::last("ioctl SIOCOUTQ", "AF_PACKET"));
+        }
+        Ok(usize::try_from(bytes).unwrap_or(0))
+    }
+
     /// Sends one frame by copy and without waiting, on a socket with [`PacketSocket::set_vnet_hdr`]: `header` says what is left
     /// to do to it, which the device or the kernel does. A frame that is to be cut may be of up to 64 KB.
     ///
