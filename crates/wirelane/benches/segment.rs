@@ -1,13 +1,14 @@
 //! What a segment costs, on one core, beside the split of `tun-rs`:
 //! `cargo bench -p wirelane --bench segment`.
 //!
-//! Every round measures every case once; each figure is the best of the rounds, because the machine
-//! can only add time, never take it away.
+//! Every round measures every case once, after one to warm up, on a CPU that devices leave alone ([`Quiet`]). Each figure
+//! is the median of the rounds, with the best one behind it; the last lines compare within a round.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::hint::black_box;
 use std::time::Instant;
 
+use wirelane::bench::quiet::Quiet;
 use wirelane::bench::segment::{Form, MSS, PAYLOAD, checksum_rate, segment, super_frame};
 use wirelane::segment::Class;
 use wirelane_wire::ethernet;
@@ -15,10 +16,16 @@ use wirelane_wire::ethernet;
 const TURNS: usize = 200;
 const ROUNDS: usize = 40;
 
-/// Name, best figure so far, and what measures it.
-type Case = (String, f64, Box<dyn FnMut() -> f64>);
+/// Name, figures so far, and what measures it.
+type Case = (String, Vec<f64>, Box<dyn FnMut() -> f64>);
 
 fn main() {
+    let quiet = Quiet::choose().unwrap();
+    println!("on CPU {}, with {:?} interrupts of devices", quiet.cpu, quiet.interrupts);
+    quiet.run(measure).unwrap();
+}
+
+fn measure() {
     let only = std::env::args().nth(1).filter(|arg| !arg.starts_with('-'));
     let mut cases: Vec<Case> = Vec::new();
     for class in Class::ALL {
@@ -28,21 +35,34 @@ fn main() {
                 if class == Class::Tcp4 { (PAYLOAD, MSS) } else { (44 * 1424, 1424) };
             let (frame, offload) = super_frame(class, payload, mss as u16).unwrap();
             let turn = move || segment(&frame, &offload, form, TURNS).unwrap();
-            cases.push((format!("{} {name}", class.as_str()), f64::MAX, Box::new(turn)));
+            cases.push((format!("{} {name}", class.as_str()), Vec::new(), Box::new(turn)));
         }
     }
     for (class, name) in [(Class::Tcp4, "tcp4"), (Class::Tcp6, "tcp6")] {
-        cases.push((format!("{name} tun-rs"), f64::MAX, tun_rs(class)));
+        cases.push((format!("{name} tun-rs"), Vec::new(), tun_rs(class)));
     }
-    for _ in 0..ROUNDS {
-        for (name, best, turn) in &mut cases {
+    for round in 0..=ROUNDS {
+        for (name, figures, turn) in &mut cases {
             if only.as_deref().is_none_or(|only| name.contains(only)) {
-                *best = best.min(turn());
+                let figure = turn();
+                figures.extend((round > 0).then_some(figure));
             }
         }
     }
-    for (name, best, _) in cases.iter().filter(|(_, best, _)| *best < f64::MAX) {
-        println!("{name:16} {best:7.2} ns/segment");
+    for (name, figures, _) in cases.iter().filter(|(_, figures, _)| !figures.is_empty()) {
+        let (median, best) = (median(figures), figures.iter().copied().fold(f64::MAX, f64::min));
+        println!("{name:16} {median:7.2} ns/segment, best {best:7.2}");
+    }
+    let of = |name: &str| cases.iter().find(|(own, ..)| own == name).map(|(_, figures, _)| figures);
+    for (class, form) in
+        [("tcp4", "copy"), ("tcp4", "slices"), ("tcp6", "copy"), ("tcp6", "slices")]
+    {
+        let pair = of(&format!("{class} {form}")).zip(of(&format!("{class} tun-rs")));
+        let (own, other) = pair.unwrap();
+        let ratios: Vec<_> = own.iter().zip(other).map(|(own, other)| other / own).collect();
+        if !ratios.is_empty() {
+            println!("{class} {form:7} {:7.2} times as fast as tun-rs", median(&ratios));
+        }
     }
     for length in [64, 1460, 1500, 65_536] {
         if only.as_deref().is_some_and(|only| !"checksum".contains(only)) {
@@ -51,6 +71,12 @@ fn main() {
         let rate = (0..ROUNDS).map(|_| checksum_rate(length, 2000)).fold(0.0, f64::max);
         println!("checksum {length:7} {rate:7.2} GB/s");
     }
+}
+
+fn median(figures: &[f64]) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
 }
 
 /// The split of `tun-rs` over the same packet, without its Ethernet header.

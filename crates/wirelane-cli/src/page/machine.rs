@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use wirelane::bench::control::Control;
 use wirelane::bench::environment::Environment;
+use wirelane::bench::quiet::Quiet;
 use wirelane::bench::report::{Machine, Report};
 
 use super::plot::number;
@@ -89,6 +90,19 @@ fn suites(environment: &Environment) -> Markup {
                 }
             }
         }
+        @for pinned in &environment.pinned {
+            p { (pinned.suite) " measures on CPU " (pinned.on.cpu) ", " (why(pinned.on)) "." }
+        }
+    }
+}
+
+/// Why a CPU was taken.
+fn why(on: Quiet) -> String {
+    match on.interrupts {
+        Some(count) => {
+            format!("which served the fewest interrupts of devices: {count} since the start")
+        }
+        None => "the last one, as the kernel does not tell who serves interrupts".to_owned(),
     }
 }
 

@@ -61,6 +61,8 @@ fn privileged_gso_has_rates_costs_and_speedups() {
         }
     }
     assert!(passed > 0, "nothing was received in any case");
+    let pinned = &report["environment"]["pinned"][0];
+    assert!(pinned["suite"] == "gso" && pinned["cpu"].is_u64(), "{pinned}");
     let segments = rows.iter().filter(|row| row["case"] == "segment");
     assert_eq!(segments.filter(|row| row["metric"] == "ns_per_segment").count(), 12);
 }

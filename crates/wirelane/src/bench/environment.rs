@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::{Serialize, Serializer};
 
 use super::peers;
+use super::quiet::Quiet;
 
 /// How long a suite took.
 #[derive(Clone, Debug, Serialize)]
@@ -17,6 +18,16 @@ pub struct Took {
     pub suite: &'static str,
     /// In seconds.
     pub elapsed_s: f64,
+}
+
+/// Where a suite measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Pinned {
+    /// Its name.
+    pub suite: &'static str,
+    /// The CPU.
+    #[serde(flatten)]
+    pub on: Quiet,
 }
 
 /// The circumstances of a run. What is not known is `None`.
@@ -29,6 +40,8 @@ pub struct Environment {
     pub elapsed_s: Option<f64>,
     /// How long each suite took, if there were several.
     pub suites: Vec<Took>,
+    /// Which suites measure on one CPU, and on which.
+    pub pinned: Vec<Pinned>,
     /// Processes that ran or waited, on average over the minute before the start.
     pub load_at_start: Option<f64>,
     /// The same at the end, our own included.
@@ -57,6 +70,7 @@ impl Environment {
             started: SystemTime::now(),
             elapsed_s: None,
             suites: Vec::new(),
+            pinned: Vec::new(),
             load_at_start: load_average(),
             load_at_end: None,
             governor: governor(Path::new("/sys/devices/system/cpu")),
@@ -78,6 +92,13 @@ impl Environment {
     /// Records how long a suite took.
     pub fn add_suite(&mut self, suite: &'static str, elapsed: Duration) {
         self.suites.push(Took { suite, elapsed_s: elapsed.as_secs_f64() });
+    }
+
+    /// Records where a suite measures; once.
+    pub fn add_pinned(&mut self, suite: &'static str, on: Quiet) {
+        if self.pinned.iter().all(|pinned| pinned.suite != suite) {
+            self.pinned.push(Pinned { suite, on });
+        }
     }
 
     /// The moment of the start, for people: UTC, RFC 3339.

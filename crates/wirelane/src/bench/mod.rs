@@ -14,6 +14,7 @@ pub mod noloss;
 pub mod peers;
 pub mod promises;
 pub mod qdisc;
+pub mod quiet;
 pub mod report;
 pub mod ring;
 mod rounds;

@@ -8,10 +8,13 @@
 //! Beside the rate stands what the whole path spends per gigabyte (`account` says how it is
 //! counted), which does not depend on what else runs on the machine as the rate does.
 //!
+//! In the same rounds the segmenter is measured alone (`alone`), on the same CPU, without a quota.
+//!
 //! Every round measures every case once; a speed-up is that of one round. With the whole of a CPU iperf3 repeats TCP
 //! with `wirelane` and with `none`, so that the speed-up does not hang on our own sender and receiver.
 
 mod account;
+mod alone;
 mod bed;
 mod iperf;
 mod quota;
@@ -21,11 +24,10 @@ mod traffic;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use wirelane_os::affinity;
-
 use self::bed::{Sample, Trial};
 use self::quota::Quota;
 use super::peers;
+use super::quiet::Quiet;
 use super::report::Report;
 use super::rounds::Rounds;
 use crate::error::Result;
@@ -186,12 +188,16 @@ pub fn gso(
     if plan.iperf && iperf.is_none() && series.iter().any(|one| is_repeated(&one.case)) {
         report.skip(SUITE, iperf::PROGRAM, "not installed (Debian package iperf3)".to_owned());
     }
-    // Interrupts favour the first CPU.
-    let cpu = affinity::allowed_cpus().unwrap_or_default().last().copied().unwrap_or(0);
+    let quiet = Quiet::choose().unwrap_or(Quiet { cpu: 0, interrupts: None });
+    report.environment.add_pinned(SUITE, quiet);
+    let cpu = quiet.cpu;
     let mut refused = Vec::new();
     'rounds: for round in Rounds::new(plan.samples, plan.limit) {
         progress(round, "the segmenter alone");
-        rows::segments(report);
+        match quiet.run(alone::measure) {
+            Ok(figures) => alone::rows(figures, report),
+            Err(error) => report.skip(SUITE, "segment", error.to_string()),
+        }
         for one in &mut series {
             if stop.load(Ordering::Relaxed) {
                 break 'rounds;

@@ -5,8 +5,6 @@ use super::bed::Sample;
 use super::iperf::PROGRAM;
 use super::{Case, Offloading, Protocol, SUITE, Series};
 use crate::bench::report::{Param, Params, Report, Row, Source};
-use crate::bench::segment::{self, Form};
-use crate::segment::Class;
 
 /// The rows of all cases.
 pub(super) fn rows(series: &[Series], port: &'static str, report: &mut Report) {
@@ -203,56 +201,6 @@ fn speedup_of_source(case: &Case) -> Option<f64> {
     Some((gso / none * 1000.0).round() / 1000.0)
 }
 
-/// The classes of frames, by the name of the row's `protocol`.
-const CLASSES: [(Class, &str, u16); 6] = [
-    (Class::Tcp4, "tcp4", 1460),
-    (Class::Tcp6, "tcp6", 1440),
-    (Class::Udp4, "udp4", 1472),
-    (Class::Udp6, "udp6", 1452),
-    (Class::Frag4, "frag4", 1480),
-    (Class::Frag6, "frag6", 1448),
-];
-
-/// What the segmenter costs alone: a frame of almost 64 KB in warm memory, all checksums complete. Adds a
-/// sample to every row, and the rows at first.
-pub(super) fn segments(report: &mut Report) {
-    const ROUNDS: usize = 400;
-    for (class, protocol, size) in CLASSES {
-        for (form, name) in [(Form::Copy, "copy"), (Form::Slices, "slices")] {
-            let payload = 44 * usize::from(size);
-            let Ok((frame, offload)) = segment::super_frame(class, payload.min(65_000), size)
-            else {
-                continue;
-            };
-            let Some(nanoseconds) = segment::segment(&frame, &offload, form, ROUNDS) else {
-                continue;
-            };
-            let params = Params(vec![
-                ("protocol", Param::Text(protocol)),
-                ("form", Param::Text(name)),
-                ("segments", Param::Number(44)),
-            ]);
-            let is_row = |row: &&mut Row| {
-                (row.suite, row.case) == (SUITE, "segment") && row.params == params
-            };
-            if let Some(row) = report.rows.iter_mut().find(is_row) {
-                row.samples.push(nanoseconds);
-                continue;
-            }
-            report.rows.push(Row {
-                suite: SUITE,
-                case: "segment",
-                peer: None,
-                params,
-                metric: "ns_per_segment",
-                unit: "ns",
-                samples: vec![nanoseconds],
-                source: None,
-            });
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -319,14 +267,5 @@ mod tests {
         assert_eq!(report.rows.len(), 1, "{:?}", report.rows);
         rows(&[Series { case, samples: vec![], theirs: vec![] }], "packet", &mut report);
         assert_eq!(report.rows.len(), 1);
-    }
-
-    #[test]
-    fn segments_of_every_class_in_both_forms() {
-        let mut report = Report::new("test".into());
-        segments(&mut report);
-        segments(&mut report);
-        assert_eq!(report.rows.len(), 12);
-        assert!(report.rows.iter().all(|row| row.samples.len() == 2 && row.samples[0] > 0.0));
     }
 }
