@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use wirelane::capture::pcap::Resolution;
@@ -12,6 +14,7 @@ use wirelane::capture::{
 use wirelane::port::file::{FilePort, MAX_PACKET};
 use wirelane::port::{OpenOptions, Port, Readiness, Rx, Spec};
 use wirelane::{Batch, Class, Error, ErrorKind, QueueMask, QueueSet};
+use wirelane_testkit::process;
 
 /// A packet as the tests compare it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -344,6 +347,59 @@ fn the_gaps_of_the_file_are_kept_on_request() {
     port.control().stop();
     assert_eq!(rx[0].receive(&mut batch), 0);
     assert!(matches!(rx[0].readiness().unwrap(), Readiness::End));
+}
+
+/// What has come whole is received at once, and the descriptor says when there is more.
+#[test]
+fn a_live_pipe_holds_nothing_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("fifo");
+    process::run(Command::new("mkfifo").arg(&fifo));
+    for name in ["a.pcapng", "a.pcap"] {
+        // A pipe holds 64 KiB.
+        let mut sent = packets(150);
+        sent.retain(|packet| packet.data.len() < 1000);
+        sent.truncate(100);
+        for packet in sent.iter_mut().filter(|_| name == "a.pcap") {
+            (packet.queue, packet.class, packet.timestamp) =
+                (0, Class::Rx, packet.timestamp / 1000 * 1000);
+        }
+        // Where each packet ends.
+        let len = |n: usize| fs::read(sample(directory.path(), name, &sent[..n])).unwrap().len();
+        let ends: Vec<_> = (0..=100).map(len).collect();
+        let bytes = fs::read(sample(directory.path(), name, &sent)).unwrap();
+        let mut pipe = fs::OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
+        // As far as opening waits: up to the start of the first packet.
+        let mut at = ends[0] + 12;
+        pipe.write_all(&bytes[..at]).unwrap();
+        let mut port = open(&fifo, &OpenOptions::default());
+        let mut rx = port.rx().remove(0);
+        port.start().unwrap();
+        let (mut received, mut batch) = (Vec::new(), Batch::default());
+        let mut receive = |rx: &mut Rx| {
+            while rx.receive(&mut batch) > 0 {
+                received.extend(batch.iter().map(packet));
+                batch.clear();
+            }
+            received.clone()
+        };
+        for (step, whole) in [(0, 0), (3, 3), (0, 3), (1, 4), (70, 74)] {
+            // Whole packets, and all of the next one but its last byte.
+            let to = if step == 0 { at } else { ends[whole + 1] - 1 };
+            pipe.write_all(&bytes[at..to]).unwrap();
+            at = to;
+            assert!(receive(&mut rx) == sent[..whole], "{name}: {whole}");
+            assert!(matches!(rx.readiness().unwrap(), Readiness::Descriptor(..)), "{name}");
+        }
+        pipe.write_all(&bytes[at..]).unwrap();
+        assert!(receive(&mut rx) == sent, "{name}");
+        assert!(matches!(rx.readiness().unwrap(), Readiness::Descriptor(..)), "{name}");
+        drop(pipe);
+        assert_eq!(rx.receive(&mut Batch::default()), 0);
+        assert!(matches!(rx.readiness().unwrap(), Readiness::End), "{name}");
+        drop(rx);
+        assert_eq!(port.frames().held(), 0);
+    }
 }
 
 #[test]

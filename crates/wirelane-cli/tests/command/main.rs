@@ -6,6 +6,7 @@ mod shared;
 
 mod bad_input;
 mod control;
+mod file;
 mod filter;
 mod full_disk;
 mod json;

@@ -107,13 +107,12 @@ fn an_interrupt_ends_waiting_for_a_silent_pipe() {
             } else {
                 capture.wait_until_ready();
                 let pid = capture.child.id().to_string();
-                // The last ones wait for more of their batch.
-                let has_most = |_: &ChildGuard| {
+                let has_all = |_: &ChildGuard| {
                     let said = output(&mut wirelane(["stats", "--json", &pid])).stdout;
                     let said: Value = serde_json::from_str(&said).unwrap();
-                    said["totals"]["delivered"].as_u64() >= Some(256)
+                    said["totals"]["delivered"].as_u64() == Some(300)
                 };
-                capture.child.wait_until(PATIENCE, has_most);
+                capture.child.wait_until(PATIENCE, has_all);
             }
             assert!(capture.child.is_running(), "it waits for more");
             capture.child.interrupt();

@@ -19,7 +19,7 @@ pub enum CaptureError {
         /// Cause.
         source: io::Error,
     },
-    /// Reading failed, or compressed data are damaged.
+    /// Reading failed, compressed data are damaged, or nothing is there yet ([`CaptureError::is_would_block`]).
     Read {
         /// Path.
         name: String,
@@ -87,6 +87,12 @@ impl CaptureError {
         matches!(self, Self::BrokenPipe { .. })
     }
 
+    /// Whether the source has nothing more just now: nothing is wrong, and reading can go on later.
+    #[must_use]
+    pub fn is_would_block(&self) -> bool {
+        matches!(self, Self::Read { source, .. } if source.kind() == io::ErrorKind::WouldBlock)
+    }
+
     /// The operating system's error number, if that was the cause.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
@@ -120,6 +126,9 @@ impl CaptureError {
         match self {
             Self::Open { action, source, .. } => {
                 (format!("cannot {action}: {}", cause(source)), advice(source).into())
+            }
+            Self::Read { offset, .. } if self.is_would_block() => {
+                (format!("nothing is there yet at byte {offset}"), "read on later".into())
             }
             Self::Read { offset, source, .. } if source.raw_os_error().is_none() => (
                 format!("damaged at byte {offset} of its content: {source}"),

@@ -117,7 +117,8 @@ impl<R: Read> Window<R> {
                 }
                 Err(source) => {
                     let offset = self.offset + (self.end - self.start) as u64;
-                    self.at_end = true;
+                    // What was read stays, so that reading can go on where nothing was there yet.
+                    self.at_end = source.kind() != io::ErrorKind::WouldBlock;
                     return Err(CaptureError::Read { name: self.name.clone(), offset, source });
                 }
             }

@@ -121,7 +121,8 @@ impl<R: Read> PcapReader<R> {
         }
     }
 
-    /// The next packet, or `None` at the end. After an error the end is reached.
+    /// The next packet, or `None` at the end. After an error the end is reached, unless it is that of a source that
+    /// would block: of that, nothing is lost, and the next call goes on ([`CaptureError::is_would_block`]).
     ///
     /// # Errors
     /// The file is damaged or cannot be read; every packet before the damage was delivered.
@@ -140,12 +141,11 @@ impl<R: Read> PcapReader<R> {
             return Ok(false);
         }
         let result = self.packet();
-        match result {
-            Ok(true) => self.packets += 1,
-            Ok(false) | Err(_) => {
-                self.finished = true;
-                self.current = Current::default();
-            }
+        if matches!(result, Ok(true)) {
+            self.packets += 1;
+        } else {
+            self.finished = !result.as_ref().is_err_and(CaptureError::is_would_block);
+            self.current = Current::default();
         }
         result
     }

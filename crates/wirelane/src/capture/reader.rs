@@ -14,6 +14,7 @@ use super::record::{Record, Section, Source, Statistics};
 /// A pcap or pcapng file, plain or compressed with gzip or zstd.
 pub struct CaptureReader {
     name: String,
+    compression: Option<Compression>,
     decoder: Decoder,
 }
 
@@ -49,7 +50,8 @@ impl CaptureReader {
         Self::from_reader(file, &name)
     }
 
-    /// Reads from any byte stream; errors call it `name`.
+    /// Reads from any byte stream; errors call it `name`. Until this returns, and in all that is compressed, the stream
+    /// has to wait for bytes instead of saying that it would block.
     ///
     /// # Errors
     /// The stream cannot be read or holds no capture.
@@ -58,7 +60,8 @@ impl CaptureReader {
         name: &str,
     ) -> Result<Self, CaptureError> {
         let (start, source) = peek(source, name)?;
-        let (start, source) = match Compression::of_magic(&start) {
+        let compression = Compression::of_magic(&start);
+        let (start, source) = match compression {
             Some(compression) => peek(compression.decompress(source), name)?,
             None => (start, source),
         };
@@ -85,10 +88,11 @@ impl CaptureReader {
                 return Err(CaptureError::Unrecognized { name: name.into(), what });
             }
         };
-        Ok(Self { name: name.into(), decoder })
+        Ok(Self { name: name.into(), compression, decoder })
     }
 
-    /// The next packet, or `None` at the end. After an error the end is reached.
+    /// The next packet, or `None` at the end. After an error the end is reached, unless it is that of a source that
+    /// would block: of that, nothing is lost, and the next call goes on ([`CaptureError::is_would_block`]).
     ///
     /// # Errors
     /// The file is damaged or cannot be read; every packet before the damage was delivered.
@@ -154,6 +158,12 @@ impl CaptureReader {
             Decoder::Pcap(reader) => reader.packets(),
             Decoder::Pcapng(reader) => reader.packets(),
         }
+    }
+
+    /// How the file is compressed.
+    #[must_use]
+    pub fn compression(&self) -> Option<Compression> {
+        self.compression
     }
 
     /// What errors call the file.

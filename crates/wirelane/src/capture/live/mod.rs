@@ -278,6 +278,7 @@ impl Capture {
                     watermark: Arc::clone(&watermark),
                     bell: Arc::clone(&bell),
                     unannounced: 0,
+                    waiting_since: None,
                 });
                 writer_inputs.push(Input {
                     counters,

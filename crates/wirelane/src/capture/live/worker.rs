@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::chunk::Chunk;
+use wirelane_os::clock;
+
+use super::chunk::{Chunk, PATIENCE};
 use crate::frame::Batch;
 use crate::pipeline::Consumer;
 use crate::pipeline::budget::Allowance;
@@ -70,6 +72,8 @@ pub(super) struct Lane {
     pub(super) bell: Arc<Doorbell>,
     /// Chunks handed over since the bell was rung.
     pub(super) unannounced: usize,
+    /// Monotonic clock when the current chunk was first found waiting for more, with nothing coming.
+    pub(super) waiting_since: Option<u64>,
 }
 
 /// What a receiving thread does with its frames: encode them, or only count them.
@@ -103,7 +107,8 @@ impl Consumer for Worker {
                 lane.keep_few();
             }
             let time = rx.watermark();
-            if lane.current.as_ref().is_some_and(|chunk| chunk.is_stale(time)) {
+            let is_stale = lane.current.as_ref().is_some_and(|chunk| chunk.is_stale(time));
+            if is_stale || (idle && lane.waits_in_vain()) {
                 lane.hand_over();
             }
             let handed_over = lane.current.as_ref().map_or(time, |chunk| chunk.oldest().min(time));
@@ -181,8 +186,19 @@ impl Lane {
         }
     }
 
+    /// Whether packets have waited long enough by our own clock: the time of a port may stand still while nothing comes,
+    /// as that of a file does.
+    fn waits_in_vain(&mut self) -> bool {
+        if self.current.as_ref().is_none_or(Chunk::is_empty) {
+            return false;
+        }
+        let now = clock::monotonic_ns();
+        now.saturating_sub(*self.waiting_since.get_or_insert(now)) >= PATIENCE
+    }
+
     /// Gives the current chunk to the writer. There is always room: the ring holds all chunks.
     fn hand_over(&mut self) {
+        self.waiting_since = None;
         let Some(chunk) = self.current.take_if(|chunk| !chunk.is_empty()) else { return };
         let sent = self.filled.send_one(chunk);
         debug_assert!(sent.is_ok());

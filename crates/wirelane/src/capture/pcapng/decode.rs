@@ -59,7 +59,8 @@ impl<R: Read> PcapngReader<R> {
         }
     }
 
-    /// The next packet, or `None` at the end. After an error the end is reached.
+    /// The next packet, or `None` at the end. After an error the end is reached, unless it is that of a source that
+    /// would block: of that, nothing is lost, and the next call goes on ([`CaptureError::is_would_block`]).
     ///
     /// # Errors
     /// The file is damaged or cannot be read; every packet before the damage was delivered.
@@ -83,7 +84,8 @@ impl<R: Read> PcapngReader<R> {
                 Ok(Block::Other) => {}
                 Ok(Block::End) => self.finished = true,
                 Err(error) => {
-                    self.finished = true;
+                    self.finished = !error.is_would_block();
+                    self.current = Current::default();
                     return Err(error);
                 }
             }

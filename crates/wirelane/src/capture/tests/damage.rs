@@ -61,6 +61,63 @@ fn cut_anywhere_keeps_the_whole_packets_before() {
     }
 }
 
+/// Gives `step` bytes, then nothing, and so on.
+struct Trickle {
+    bytes: std::io::Cursor<Vec<u8>>,
+    step: usize,
+    is_dry: bool,
+}
+
+impl std::io::Read for Trickle {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.is_dry = !self.is_dry;
+        if self.is_dry {
+            return Err(std::io::ErrorKind::WouldBlock.into());
+        }
+        let len = self.step.min(buffer.len());
+        self.bytes.read(&mut buffer[..len])
+    }
+}
+
+#[test]
+fn what_has_come_whole_is_read_before_the_rest_comes() {
+    for ((file, ends), is_pcap) in [(small_pcapng(), false), (small_pcap(), true)] {
+        let all = if is_pcap { read_pcap(&file).0 } else { read_pcapng(&file).0 };
+        for step in 1..=file.len() {
+            let bytes = std::io::Cursor::new(file.clone());
+            let source = Trickle { bytes, step, is_dry: false };
+            let mut reader: Box<dyn FnMut() -> Result<Option<Owned>, CaptureError>> = if is_pcap {
+                let mut reader = PcapReader::new(source, "test");
+                Box::new(move || reader.next_record().map(|record| record.map(|r| Owned::of(&r))))
+            } else {
+                let mut reader = PcapngReader::new(source, "test");
+                Box::new(move || reader.next_record().map(|record| record.map(|r| Owned::of(&r))))
+            };
+            let (mut records, mut given) = (Vec::new(), 0);
+            loop {
+                match reader() {
+                    Ok(Some(record)) => records.push(record),
+                    Ok(None) => break,
+                    Err(error) => {
+                        assert!(error.is_would_block(), "{error}");
+                        assert!(error.to_string().contains("nothing is there yet"), "{error}");
+                        // All that is whole in what was given, and nothing twice.
+                        let whole =
+                            ends.iter().rev().find(|(end, _)| *end <= given).map(|(_, n)| *n);
+                        assert_eq!(
+                            records.len(),
+                            whole.unwrap_or(0),
+                            "{given} bytes, {step} a time"
+                        );
+                        given += step;
+                    }
+                }
+            }
+            assert_eq!(records, all, "{step} bytes a time");
+        }
+    }
+}
+
 #[test]
 fn cut_compressed_files_keep_whole_packets() {
     let (file, _) = small_pcapng();

@@ -1,5 +1,7 @@
 //! Where a file is being read: packet by packet, those that the masks select, again if asked.
 
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +9,7 @@ use wirelane_os::clock;
 
 use super::control::Switch;
 use super::origin::Origins;
-use super::pipe;
+use super::pipe::{self, Input};
 use crate::capture::{CaptureError, CaptureReader};
 use crate::error::{Error, Result};
 use crate::mask::Class;
@@ -60,6 +62,10 @@ pub(super) struct Selected {
 /// A place in a file.
 pub(super) struct Cursor {
     reader: CaptureReader,
+    /// Where it waits for more, if it may have to.
+    pipe: Option<Arc<File>>,
+    /// It has to.
+    is_dry: bool,
     replay: Replay,
     origins: Origins,
     /// The reader stands at a packet that is neither taken nor passed by.
@@ -86,13 +92,15 @@ pub(super) struct Cursor {
 impl Cursor {
     /// At the start of the file.
     pub(super) fn new(
-        reader: CaptureReader,
+        input: Input,
         origins: Origins,
         replay: Replay,
         switch: &Arc<Switch>,
     ) -> Self {
         Self {
-            reader,
+            reader: input.reader,
+            pipe: input.pipe,
+            is_dry: false,
             replay,
             origins,
             is_at_packet: false,
@@ -112,6 +120,7 @@ impl Cursor {
     /// Looks at start, stop and masks; whether packets may be taken now.
     #[inline]
     pub(super) fn is_running(&mut self) -> bool {
+        self.is_dry = false;
         if self.started.is_none() {
             self.started = self.switch.started();
         }
@@ -127,7 +136,7 @@ impl Cursor {
     }
 
     /// Moves to the next packet that is selected, unless it is there. `None` if there is none,
-    /// or it is not due, or `patience` packets were passed by. [`Cursor::take`] comes next.
+    /// or has not come whole yet, or is not due, or `patience` packets were passed by. [`Cursor::take`] comes next.
     #[inline(always)]
     pub(super) fn seek(&mut self, patience: &mut usize) -> Option<Selected> {
         loop {
@@ -184,6 +193,11 @@ impl Cursor {
         Duration::from_nanos(due.saturating_sub(elapsed))
     }
 
+    /// What to wait for if nothing more has come yet.
+    pub(super) fn waits_for(&self) -> Option<BorrowedFd<'_>> {
+        self.pipe.as_ref().filter(|_| self.is_dry).map(|pipe| pipe.as_fd())
+    }
+
     pub(super) fn is_started(&self) -> bool {
         self.started.is_some()
     }
@@ -213,11 +227,16 @@ impl Cursor {
         self.is_at_packet = false;
     }
 
-    /// Begins the file once more, if it is whole, is to be repeated and holds anything.
+    /// Begins the file once more, if it is whole, is to be repeated and holds anything. Does nothing if there is more to
+    /// come.
     #[cold]
     fn turn(&mut self, damage: Option<CaptureError>) -> Option<()> {
+        self.is_dry = damage.as_ref().is_some_and(CaptureError::is_would_block);
+        if self.is_dry {
+            return None;
+        }
         let first = self.first_of_round.take().filter(|_| self.replay.again > 0);
-        let reader = match (damage, first) {
+        let input = match (damage, first) {
             // It waited for bytes that nobody wants any more.
             (Some(_), _) if self.switch.is_stopped() => {
                 self.end();
@@ -230,8 +249,8 @@ impl Cursor {
                 return None;
             }
         };
-        match reader {
-            Ok(reader) => self.reader = reader,
+        match input {
+            Ok(input) => (self.reader, self.pipe) = (input.reader, input.pipe),
             Err(error) => {
                 self.fail(error.into());
                 return None;

@@ -17,7 +17,9 @@
 //! those is cut, its wire length kept, and [`Port::late_notes`] says how many were. Of a damaged
 //! file everything before the damage is delivered, then [`Rx::readiness`] returns the error once,
 //! then [`Readiness::End`](super::Readiness::End).
-//! `file:-` is standard input or output; receiving from a pipe waits for the pipe, until it is stopped.
+//! `file:-` is standard input or output. A pipe may be live: what has come whole is received at once, and
+//! [`Rx::readiness`] names the descriptor to wait for. (One that is compressed is waited for inside of
+//! [`Rx::receive`], until the port is stopped: decompressors want whole blocks.)
 //!
 //! Opened for transmitting, what is sent is written into a new file, whose suffix decides format
 //! and compression. There is one TX queue, because the packets of a file follow each other; a
@@ -102,8 +104,9 @@ impl FilePort {
     fn read(spec: &Spec, options: &OpenOptions) -> Result<Self> {
         let replay = Replay::new(spec)?;
         let stop = Stop::new(options.interrupt.as_ref());
-        let reader = pipe::open(&spec.name, &stop)?;
+        let input = pipe::open(&spec.name, &stop)?;
         stop.opened();
+        let reader = &input.reader;
         let mut origins = Origins::default();
         origins.extend(reader.interfaces(), reader.name())?;
         let queues = [Class::Rx, Class::Tx].map(|class| origins.queues(class));
@@ -122,7 +125,7 @@ impl FilePort {
         let pool = pool(options)?;
         let frames = pool.gauge();
         let counters = Arc::new(RxCounters::new(0, Class::Rx));
-        let cursor = Cursor::new(reader, origins, replay, &switch);
+        let cursor = Cursor::new(input, origins, replay, &switch);
         let source = Source::new(cursor, pool, options.snaplen, &progress);
         let rx = options.receive.then(|| Rx::new(source, counters)).into_iter().collect();
         Ok(Self { info, switch, progress, frames, rx, tx: Vec::new() })

@@ -135,6 +135,9 @@ impl Receive for Source {
             // The consumer has all frames: it is the one to wait for.
             return Ok(Readiness::After(Duration::from_micros(20)));
         }
+        if let Some(pipe) = self.cursor.waits_for() {
+            return Ok(Readiness::Descriptor(pipe, NAP));
+        }
         let wait = self.cursor.wait();
         Ok(if wait.is_zero() { Readiness::Now } else { Readiness::After(wait.min(NAP)) })
     }
