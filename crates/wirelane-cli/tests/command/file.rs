@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::Write;
 
 use tempfile::tempdir;
+use wirelane::capture::{CaptureWriter, Direction, Record, Source, WriterOptions};
 use wirelane_testkit::process;
 
 use super::*;
@@ -33,4 +34,185 @@ fn packets_of_a_live_pipe_are_written_before_more_come() {
     assert_eq!(summary["totals"]["written"], 5);
     let data = |path| packets(path).into_iter().map(|packet| packet.data).collect::<Vec<_>>();
     assert_eq!(data(file), data(path("x.pcapng")));
+}
+
+/// A packet with its interface, all of it.
+type Whole = (u32, u64, u32, Direction, Vec<u8>);
+
+/// Everything that a capture file says, but for its statistics.
+fn content(path: &Path) -> (Vec<Source>, Vec<Whole>) {
+    let mut reader = CaptureReader::open(path).unwrap();
+    let mut packets = Vec::new();
+    while let Some(r) = reader.next_record().unwrap() {
+        packets.push((r.interface, r.timestamp, r.original_len, r.direction, r.data.to_vec()));
+    }
+    (reader.interfaces().to_vec(), packets)
+}
+
+#[test]
+fn a_copy_says_the_same_as_the_file() {
+    let directory = tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let text = |name: &str| path(name).to_str().unwrap().to_owned();
+    capture(&["sim:4?count=5000&other=7&tx=5&flows=99", "-w", &text("x.pcapng")]);
+    let x = content(&path("x.pcapng"));
+    assert!(x.0.len() > 8);
+    let port = format!("file:{}", text("x.pcapng"));
+    let copied = capture(&[&port, "-w", &text("y.pcapng")]);
+    assert!(content(&path("y.pcapng")) == x);
+    assert_counters(&copied, &path("y.pcapng"));
+    // By each queue, as the capture said it that made the file.
+    let expected = |packets: &[Whole], number: usize| {
+        packets.iter().filter(|packet| packet.0 as usize == number).count()
+    };
+    for (number, queue) in copied["queues"].as_array().unwrap().iter().enumerate() {
+        assert_eq!(queue["packets"], expected(&x.1, number), "{queue}");
+    }
+    // The first ones are the first ones of the file.
+    capture(&[&port, "-c", "1000", "-w", &text("y.pcapng")]);
+    assert!(content(&path("y.pcapng")).1 == x.1[..1000]);
+    // A file for each interface, whether it has packets or not.
+    capture(&[&port, "--split", "-w", &text("z.pcapng")]);
+    for (number, source) in x.0.iter().enumerate() {
+        let name = match source.queue {
+            Some(queue) => format!("z.{}{queue}.pcapng", source.class.unwrap()),
+            None => "z.other.pcapng".into(),
+        };
+        let (sources, packets) = content(&path(&name));
+        assert_eq!(sources, std::slice::from_ref(source), "{name}");
+        let number = number as u32;
+        let of_it =
+            x.1.iter().filter(|one| one.0 == number).map(|one| (0, one.1, one.2, one.3, &one.4));
+        assert!(packets.iter().map(|one| (one.0, one.1, one.2, one.3, &one.4)).eq(of_it), "{name}");
+    }
+}
+
+#[test]
+fn masks_and_filters_select_of_a_file_by_queue() {
+    let directory = tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    capture(&[
+        "sim:4?count=5000&tx=5&proto=mix&flows=99",
+        "-w",
+        path("x.pcapng").to_str().unwrap(),
+    ]);
+    let (sources, all) = content(&path("x.pcapng"));
+    let port = format!("file:{}", path("x.pcapng").display());
+    let y = path("y.pcapng");
+    let summary = capture(&[
+        &port,
+        "--rx-queues",
+        "1,3",
+        "--tx-queues",
+        "2",
+        "--other",
+        "off",
+        "-f",
+        "tcp",
+        "-w",
+        y.to_str().unwrap(),
+    ]);
+    let place = |number: u32| (sources[number as usize].class, sources[number as usize].queue);
+    let selected = |number: u32| {
+        let wanted = [(Class::Rx, 1), (Class::Rx, 3), (Class::Tx, 2)];
+        wanted.iter().any(|(class, queue)| place(number) == (Some(*class), Some(*queue)))
+    };
+    // TCP over IPv4, without options before it.
+    let is_tcp = |data: &[u8]| data[12..14] == [8, 0] && data[23] == 6;
+    let expected: Vec<_> =
+        all.iter().filter(|one| selected(one.0) && is_tcp(&one.4)).cloned().collect();
+    assert!(!expected.is_empty());
+    let (interfaces, packets) = content(&y);
+    assert!(interfaces == sources && packets == expected);
+    for (number, queue) in summary["queues"].as_array().unwrap().iter().enumerate() {
+        let number = number as u32;
+        let received = all.iter().filter(|one| one.0 == number && selected(number)).count();
+        let left = expected.iter().filter(|one| one.0 == number).count();
+        assert_eq!(
+            (&queue["received"], &queue["packets"]),
+            (&received.into(), &left.into()),
+            "{queue}"
+        );
+        assert_eq!(queue["filtered"], received - left, "{queue}");
+    }
+    assert_counters(&summary, &y);
+}
+
+/// What other programs say of their interfaces, and of the way that packets went, is kept.
+#[test]
+fn a_copy_of_a_file_of_others_says_the_same() {
+    let directory = tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let source = |name: &str, description: &str| Source {
+        class: None,
+        description: description.into(),
+        filter: Some("udp".into()),
+        hardware: Some("tester".into()),
+        speed: Some(1_000_000_000),
+        snaplen: 9000,
+        ..Source::new(name, Class::Rx, None)
+    };
+    let sources = [source("lan", "the inner side"), source("wan", ""), source("lan", "again")];
+    let options = WriterOptions::of_path(&path("x.pcapng"));
+    let mut writer = CaptureWriter::create(path("x.pcapng"), &sources, options, 0).unwrap();
+    for k in 0..300_u32 {
+        let direction = if k % 7 == 0 { Direction::Outbound } else { Direction::Unknown };
+        let (interface, timestamp) = (k % 3, 1_700_000_000_000_000_000 + u64::from(k / 2));
+        let data = &vec![k as u8; 60 + k as usize][..];
+        let record = Record { interface, timestamp, original_len: 2000, direction, data };
+        writer.write(&record).unwrap();
+    }
+    writer.finish(&[]).unwrap();
+    let port = format!("file:{}", path("x.pcapng").display());
+    let copied = capture(&[&port, "-w", path("y.pcapng").to_str().unwrap()]);
+    assert!(content(&path("y.pcapng")) == content(&path("x.pcapng")));
+    let counted: Vec<_> =
+        copied["queues"].as_array().unwrap().iter().map(|q| &q["packets"]).collect();
+    assert_eq!(counted, [100, 100, 100]);
+    // Those that are marked as sent belong to TX queues for the masks.
+    capture(&[
+        &port,
+        "--rx-queues",
+        "none",
+        "--tx-queues",
+        "1",
+        "-w",
+        path("y.pcapng").to_str().unwrap(),
+    ]);
+    let sent = |one: &&Whole| one.0 == 1 && one.3 == Direction::Outbound;
+    let expected: Vec<_> = content(&path("x.pcapng")).1.iter().filter(sent).cloned().collect();
+    assert!(!expected.is_empty() && content(&path("y.pcapng")).1 == expected);
+}
+
+/// Two interfaces with the same queue cannot be told apart by it, and one described late has no place: both are said.
+#[test]
+fn interfaces_that_cannot_be_kept_are_told() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("x.pcapng");
+    let sources = ["eth0", "eth1"].map(|name| Source::new(name, Class::Rx, Some(0)));
+    let mut writer =
+        CaptureWriter::create(&path, &sources, WriterOptions::of_path(&path), 0).unwrap();
+    let record = |interface| Record {
+        interface,
+        timestamp: 1,
+        original_len: 60,
+        direction: Direction::Unknown,
+        data: &[0; 60],
+    };
+    writer.write(&record(0)).unwrap();
+    writer.write(&record(1)).unwrap();
+    let late = writer.add_source(Source::new("eth2", Class::Rx, Some(5))).unwrap();
+    writer.write(&record(late)).unwrap();
+    writer.finish(&[]).unwrap();
+    let y = directory.path().join("y.pcapng");
+    let summary = capture(&[&format!("file:{}", path.display()), "-w", y.to_str().unwrap()]);
+    let notes = summary["ports"][0]["notes"].to_string();
+    assert!(
+        notes.contains("of 1 interfaces of the file queue and class are those of others"),
+        "{notes}"
+    );
+    assert!(notes.contains("1 interfaces are described behind packets"), "{notes}");
+    let (sources, packets) = content(&y);
+    assert_eq!((sources.len(), packets.len()), (1, 3));
+    assert_eq!(summary["queues"][0]["packets"], 3);
 }

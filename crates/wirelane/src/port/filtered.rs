@@ -10,6 +10,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::bundle::{Bundle, Tally};
 use super::{Census, Control, OpenOptions, Port, PortInfo, Readiness, Receive, Rx, Tx};
 use crate::error::Result;
 use crate::filter::{Engine, Filter};
@@ -44,14 +45,18 @@ impl<P: Port> FilteredPort<P> {
         shared.set_filter(options.filter.as_ref().filter(|_| options.receive))?;
         let wrap = |rx: Rx| {
             let shared = Arc::clone(&shared);
-            rx.wrap(|inner, counters| Filtering {
+            let bundle = rx.bundle().cloned();
+            let filtering = rx.wrap(|inner, counters| Filtering {
                 inner,
                 counters,
+                bundle: bundle.clone(),
+                tallies: Default::default(),
                 shared,
                 version: 0,
                 engine: None,
                 rejected: false,
-            })
+            });
+            filtering.with_bundle(bundle)
         };
         let rx = inner.rx().into_iter().map(wrap).collect();
         Ok(Self { inner, shared, rx })
@@ -149,6 +154,9 @@ impl Control for Shared {
 struct Filtering {
     inner: Box<dyn Receive>,
     counters: Arc<RxCounters>,
+    bundle: Option<Arc<Bundle>>,
+    /// What came of each strand of the bundle, and what is left of it.
+    tallies: [Vec<Tally>; 2],
     shared: Arc<Shared>,
     /// Of the engine.
     version: u64,
@@ -173,15 +181,22 @@ impl Receive for Filtering {
             batch.iter().skip(first).map(|frame| u64::from(frame.original_len())).sum()
         };
         let before = bytes(batch);
+        let [came, stayed] = &mut self.tallies;
+        if let Some(bundle) = &self.bundle {
+            bundle.tally(batch.get(first..).unwrap_or_default(), came);
+        }
         let rejected = engine.retain(batch, first);
         self.rejected = rejected > 0;
         if rejected > 0 {
             let left = before - bytes(batch);
-            // They were received: what is delivered is what remains of `packets`.
-            self.counters.packets.add(rejected as u64);
-            self.counters.bytes.add(left);
-            self.counters.filtered.add(rejected as u64);
-            self.counters.undelivered(Some(left));
+            reject(&self.counters, (rejected as u64, left));
+            if let Some(bundle) = &self.bundle {
+                bundle.tally(batch.get(first..).unwrap_or_default(), stayed);
+                for (strand, (came, stayed)) in bundle.strands().iter().zip(came.iter().zip(stayed))
+                {
+                    reject(&strand.counters, (came.0 - stayed.0, came.1 - stayed.1));
+                }
+            }
         }
         received - rejected
     }
@@ -193,6 +208,14 @@ impl Receive for Filtering {
     fn watermark(&self) -> u64 {
         self.inner.watermark()
     }
+}
+
+/// Counts what was left out. It was received: what is delivered is what remains of `packets`.
+fn reject(counters: &RxCounters, (packets, bytes): Tally) {
+    counters.packets.add(packets);
+    counters.bytes.add(bytes);
+    counters.filtered.add(packets);
+    counters.undelivered(Some(bytes));
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -12,6 +12,7 @@
 //!                    └─control()─▶ Control    masks and stop, from any thread
 //! ```
 
+mod bundle;
 pub mod fault;
 pub mod file;
 mod filtered;
@@ -35,6 +36,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+pub use self::bundle::{Bundle, Strand};
 pub use self::open::{open, shared_memory};
 pub use self::spec::{Backend, Options, Spec};
 pub use self::switches::{Offloads, Switches};
@@ -411,17 +413,24 @@ pub trait Transmit: Send {
     fn wait(&mut self, timeout: Duration) -> Result<()>;
 }
 
-/// The receiving end of one queue and class.
+/// The receiving end of one queue and class, or of a [`Bundle`] of them.
 pub struct Rx {
     inner: Box<dyn Receive>,
     counters: Arc<RxCounters>,
+    bundle: Option<Arc<Bundle>>,
     not_sync: PhantomData<std::cell::Cell<()>>,
 }
 
 impl Rx {
     /// Wraps a backend's receiver.
     pub fn new(inner: impl Receive + 'static, counters: Arc<RxCounters>) -> Self {
-        Self { inner: Box::new(inner), counters, not_sync: PhantomData }
+        Self { inner: Box::new(inner), counters, bundle: None, not_sync: PhantomData }
+    }
+
+    /// Says that its packets are of several queues, each of which is to be counted for itself, too.
+    pub(crate) fn with_bundle(mut self, bundle: Option<Arc<Bundle>>) -> Self {
+        self.bundle = bundle;
+        self
     }
 
     /// Adds received frames to `batch` while it has room; returns how many. Never blocks.
@@ -433,6 +442,9 @@ impl Rx {
             let bytes: u64 = new.iter().map(|frame| u64::from(frame.original_len())).sum();
             self.counters.packets.add(n as u64);
             self.counters.bytes.add(bytes);
+            if let Some(bundle) = &self.bundle {
+                bundle.count(new);
+            }
         }
         n
     }
@@ -465,13 +477,19 @@ impl Rx {
         &self.counters
     }
 
-    /// Puts a wrapper around the backend's receiver.
+    /// The queues that its packets are of, if those are several in one stream.
+    pub fn bundle(&self) -> Option<&Arc<Bundle>> {
+        self.bundle.as_ref()
+    }
+
+    /// Puts a wrapper around the backend's receiver. What a wrapper drops it counts for the end as a whole, which is
+    /// no [`Rx::bundle`] any more.
     pub fn wrap<R: Receive + 'static>(
         self,
         wrapper: impl FnOnce(Box<dyn Receive>, Arc<RxCounters>) -> R,
     ) -> Self {
         let inner = Box::new(wrapper(self.inner, Arc::clone(&self.counters)));
-        Self { inner, counters: self.counters, not_sync: PhantomData }
+        Self { inner, counters: self.counters, bundle: None, not_sync: PhantomData }
     }
 }
 

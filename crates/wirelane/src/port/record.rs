@@ -28,7 +28,8 @@ use crate::frame::{Batch, Frame};
 /// Shows each received frame to `show`. Its first error ends the showing, not the receiving, and
 /// comes out of [`Rx::readiness`].
 pub fn rx(rx: Rx, show: impl FnMut(&Frame) -> Result<()> + Send + 'static) -> Rx {
-    rx.wrap(|inner, _| RecordRx { inner, show, error: None, is_showing: true })
+    let bundle = rx.bundle().cloned();
+    rx.wrap(|inner, _| RecordRx { inner, show, error: None, is_showing: true }).with_bundle(bundle)
 }
 
 /// Shows the bytes of each frame that was taken for transmission to `show`, once it has been taken. Its

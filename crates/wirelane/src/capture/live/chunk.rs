@@ -33,6 +33,8 @@ pub(super) struct Block {
 /// Length of the fixed part of an enhanced packet block, and of its trailer.
 const HEADER: usize = 28;
 const TRAILER: usize = 4;
+/// The direction of a packet with the end of options.
+const FLAGS: usize = 12;
 /// The longest comment with its option header and the end of options.
 const COMMENT: usize = 160;
 
@@ -54,19 +56,19 @@ impl Chunk {
     #[inline]
     pub(super) fn has_room_for(&self, frame: &Frame) -> bool {
         let left = self.bytes.capacity() - self.bytes.len();
-        let comment = if frame.has_hints() { COMMENT } else { 0 };
-        let block = HEADER + frame.len().next_multiple_of(4) + comment + TRAILER;
+        let options = if frame.has_hints() { COMMENT } else { FLAGS };
+        let block = HEADER + frame.len().next_multiple_of(4) + options + TRAILER;
         block <= left || self.bytes.is_empty()
     }
 
-    /// Adds a packet of source `interface`.
+    /// Adds a packet of source `interface`; it went in `direction`, if the interface does not say so.
     #[inline]
-    pub(super) fn push(&mut self, interface: u32, frame: &Frame) {
+    pub(super) fn push(&mut self, interface: u32, direction: Direction, frame: &Frame) {
         let record = Record {
             interface,
             timestamp: frame.timestamp(),
             original_len: frame.original_len(),
-            direction: Direction::Unknown,
+            direction,
             data: frame.data(),
         };
         self.note_time(record.timestamp);
@@ -247,7 +249,7 @@ mod tests {
             let mut chunk = Chunk::new(0);
             chunk.bytes = Vec::with_capacity(400);
             while chunk.has_room_for(&frame) && chunk.bytes.len() < 300 {
-                chunk.push(0, &frame);
+                chunk.push(0, Direction::Unknown, &frame);
             }
             assert_eq!(chunk.bytes.capacity(), 400);
             let text = String::from_utf8_lossy(chunk.bytes()).into_owned();

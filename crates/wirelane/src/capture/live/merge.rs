@@ -137,20 +137,21 @@ impl ChunkMerge {
         Ok(Some(first))
     }
 
-    /// Takes the first chunk out, whether its packets have left or not; also says how many
-    /// packets, and wire bytes of them, had not.
-    pub(super) fn take_unwritten(&mut self, input: usize) -> Option<(Chunk, u64, u64)> {
+    /// Takes the first chunk out, whether its packets have left or not; shows those that had not.
+    pub(super) fn take_unwritten(
+        &mut self,
+        input: usize,
+        mut show: impl FnMut(Record<'_>),
+    ) -> Option<Chunk> {
         let input = &mut self.inputs[input];
         let chunk = input.chunks.pop_front()?;
-        let (mut packets, mut bytes) = (0, 0);
         while let Some(block) = chunk.block(input.offset) {
-            packets += 1;
-            bytes += chunk.record(input.offset).map_or(0, |record| u64::from(record.original_len));
+            chunk.record(input.offset).map(&mut show);
             input.offset += block.len;
         }
         input.offset = 0;
         input.find_head();
-        Some((chunk, packets, bytes))
+        Some(chunk)
     }
 
     /// Takes out the first chunk of an input if its packets have all left.
@@ -256,9 +257,10 @@ mod tests {
     fn what_was_not_written_is_counted() {
         let mut merge = ChunkMerge::new(1);
         push(&mut merge, 0, &[1, 2, 3]);
-        let (_, packets, bytes) = merge.take_unwritten(0).unwrap();
-        assert_eq!((packets, bytes), (3, 180));
-        assert!(merge.take_unwritten(0).is_none());
+        let mut lost = Vec::new();
+        assert!(merge.take_unwritten(0, |record| lost.push(record.original_len)).is_some());
+        assert_eq!(lost, [60; 3]);
+        assert!(merge.take_unwritten(0, |_| ()).is_none());
     }
 
     proptest! {

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use wirelane_os::clock;
 
-use self::worker::{Credit, Lane, OWN, Worker};
+use self::worker::{Credit, Lane, OWN, Route, Worker};
 use self::writer::{Finished, Input, Ledger, WriterThread};
 use crate::capture::{CaptureWriter, Source, WriterOptions, Written, split_name};
 use crate::error::{Error, Result};
@@ -36,7 +36,7 @@ use crate::monitor::Monitor;
 use crate::pipeline;
 use crate::pipeline::budget::{Allowance, Budget};
 use crate::placement::Placement;
-use crate::port::{Control, FrameCounts, Port, PortInfo, Rx};
+use crate::port::{Control, FrameCounts, Port, PortInfo, Rx, Strand};
 use crate::ring::channel;
 use crate::stats::{QueueStats, RxCounters};
 use crate::sync::{Counter, Doorbell, Watermark};
@@ -134,7 +134,7 @@ impl Capture {
         let monitor = Monitor {
             ports: vec![port.info().clone()],
             censuses: vec![port.census()],
-            rx: inputs.iter().map(|rx| (0, Arc::clone(rx.counters()))).collect(),
+            rx: inputs.iter().flat_map(counters).map(|counters| (0, counters)).collect(),
             ..Monitor::default()
         };
         let lateness = port.info().lateness + SLACK;
@@ -146,11 +146,11 @@ impl Capture {
             failed: Arc::default(),
             lateness,
         };
-        let lanes = match &config.output {
-            Some(output) => capture.start_writers(output, config)?,
-            None => inputs.iter().map(|_| None).collect(),
+        let routes = match &config.output {
+            Some(output) => capture.start_writers(&inputs, output, config)?,
+            None => inputs.iter().map(|_| Route::default()).collect(),
         };
-        capture.start_workers(inputs, lanes, config)?;
+        capture.start_workers(inputs, routes, config)?;
         Ok(capture)
     }
 
@@ -223,52 +223,60 @@ impl Capture {
         outcome
     }
 
-    /// Opens the files and starts their threads; returns the lane of every receiving end.
+    /// Opens the files and starts their threads; returns the way of every receiving end to them.
     fn start_writers(
         &mut self,
+        inputs: &[Rx],
         output: &OutputConfig,
         config: &CaptureConfig,
-    ) -> Result<Vec<Option<Lane>>> {
-        let sources: Vec<_> =
-            self.monitor.rx.iter().map(|(_, rx)| source(self.port.info(), rx)).collect();
+    ) -> Result<Vec<Route>> {
+        let ends: Vec<Vec<_>> = inputs.iter().map(|rx| interfaces(self.port.info(), rx)).collect();
         let now = clock::realtime_ns();
-        // Per file: its path, its sources, and the receiving ends behind them.
-        let files: Vec<(PathBuf, Vec<usize>)> = if output.split {
+        // Per file: its path, and the lanes into it, each with its receiving end and interfaces.
+        let files: Vec<(PathBuf, Vec<Member>)> = if output.split {
             if output.path.as_os_str() == "-" {
                 let error = Error::usage("-w -", "standard output cannot be split");
                 return Err(error.help("give a file name, or leave --split out"));
             }
-            let name = |i: usize| (split_name(&output.path, &sources[i]), vec![i]);
-            (0..sources.len()).map(name).collect()
+            let of_end = |(end, interfaces): (usize, Vec<Interface>)| {
+                interfaces
+                    .into_iter()
+                    .map(move |one| (split_name(&output.path, &one.source), vec![(end, vec![one])]))
+            };
+            ends.into_iter().enumerate().flat_map(of_end).collect()
         } else {
-            vec![(output.path.clone(), (0..sources.len()).collect())]
+            vec![(output.path.clone(), ends.into_iter().enumerate().collect())]
         };
         // A port that waits needs no memory to be patient with, only what keeps both sides busy.
         // A merge does: it holds the chunks of one queue until another has come as far.
-        let merges = !output.split && sources.len() > 1;
+        let lanes: usize = files.iter().map(|(_, lanes)| lanes.len()).sum();
+        let merges = files.iter().any(|(_, lanes)| lanes.len() > 1);
         let waits = self.port.info().lossless && !merges;
-        let enough = if waits { CACHED * sources.len() } else { usize::MAX };
-        let credit = Arc::new(Credit::new(config.buffer.min(enough), sources.len()));
+        let enough = if waits { CACHED * lanes } else { usize::MAX };
+        let credit = Arc::new(Credit::new(config.buffer.min(enough), lanes));
         let chunks = credit.total();
-        let mut lanes: Vec<Option<Lane>> = sources.iter().map(|_| None).collect();
+        let route = |rx: &Rx| Route { lanes: Vec::new(), bundle: rx.bundle().cloned() };
+        let mut routes: Vec<_> = inputs.iter().map(route).collect();
         for (path, members) in files {
-            let of_file: Vec<_> = members.iter().map(|i| sources[*i].clone()).collect();
-            let file = CaptureWriter::create(&path, &of_file, output.options.clone(), now)?;
+            let all = || members.iter().flat_map(|(_, interfaces)| interfaces);
+            let sources: Vec<_> = all().map(|one| one.source.clone()).collect();
+            let counters = all().map(|one| Arc::clone(&one.counters)).collect();
+            let file = CaptureWriter::create(&path, &sources, output.options.clone(), now)?;
             let (send_thread, thread) = mpsc::channel::<WriterThread>();
             let handle = spawn("wl-write", move || {
                 thread.recv().map(WriterThread::run).unwrap_or_else(|_| Finished::nothing())
             })?;
             let bell = Arc::new(Doorbell::new(handle.thread().clone()));
             let written = Arc::new(Counter::default());
-            let mut writer_inputs = Vec::new();
-            for (interface, member) in members.into_iter().enumerate() {
+            let (mut writer_inputs, mut interface) = (Vec::new(), 0);
+            for (end, interfaces) in members {
                 let (filled, filled_rx) = channel(chunks);
                 let (spent_tx, spent) = channel(chunks);
-                let counters = Arc::clone(&self.monitor.rx[member].1);
                 let watermark = Arc::new(Watermark::default());
-                lanes[member] = Some(Lane {
-                    counters: Arc::clone(&counters),
-                    interface: interface as u32,
+                let count = interfaces.len() as u32;
+                routes[end].lanes.push(Lane {
+                    counters: interfaces.into_iter().map(|one| one.counters).collect(),
+                    interface,
                     filled,
                     spent,
                     empty: Vec::with_capacity(chunks),
@@ -281,15 +289,17 @@ impl Capture {
                     waiting_since: None,
                 });
                 writer_inputs.push(Input {
-                    counters,
+                    interface: (count == 1).then_some(interface),
                     filled: filled_rx,
                     spent: spent_tx,
                     watermark,
                 });
+                interface += count;
             }
             let writer = WriterThread {
                 file,
                 inputs: writer_inputs,
+                counters,
                 bell,
                 lateness: self.lateness,
                 statistics_every: config.statistics_every.as_nanos() as u64,
@@ -304,21 +314,21 @@ impl Capture {
             // The thread waits for exactly this; it cannot be gone.
             let _ = send_thread.send(writer);
         }
-        Ok(lanes)
+        Ok(routes)
     }
 
     /// Starts the receiving threads, waits until they are in place, and lets packets in.
     fn start_workers(
         &mut self,
         inputs: Vec<Rx>,
-        lanes: Vec<Option<Lane>>,
+        routes: Vec<Route>,
         config: &CaptureConfig,
     ) -> Result<()> {
         let budget = Arc::new(Budget::new(config.packets));
         let lossless = self.port.info().lossless;
-        let job = |(mut inputs, lanes): (Vec<Rx>, Vec<Lane>)| {
+        let job = |(mut inputs, routes): (Vec<Rx>, Vec<Route>)| {
             let name = inputs.first().map_or("wl-rx".into(), |rx| format!("wl-rx{}", rx.queue()));
-            let mut worker = Worker { lanes, allowance: Allowance::new(&budget), lossless };
+            let mut worker = Worker { routes, allowance: Allowance::new(&budget), lossless };
             let run = move || {
                 let error = pipeline::run(&mut inputs, &mut worker).err();
                 worker.finish();
@@ -326,7 +336,7 @@ impl Capture {
             };
             (name, run)
         };
-        let jobs = group(inputs, lanes, config.single).into_iter().map(job).collect();
+        let jobs = group(inputs, routes, config.single).into_iter().map(job).collect();
         let started = Crew::start(jobs, &config.placement, || self.port.start());
         if started.is_err() {
             self.port.control().stop();
@@ -354,10 +364,10 @@ impl Finished {
 
 /// One group of receiving ends per thread: the RX and the TX side of a queue together, and what
 /// is tied to no queue with the first (as test_mqbpf of source 000 does); or all in one.
-fn group(inputs: Vec<Rx>, lanes: Vec<Option<Lane>>, single: bool) -> Vec<(Vec<Rx>, Vec<Lane>)> {
+fn group(inputs: Vec<Rx>, routes: Vec<Route>, single: bool) -> Vec<(Vec<Rx>, Vec<Route>)> {
     let first = inputs.iter().filter(|rx| rx.class() != Class::Other).map(Rx::queue).min();
-    let mut groups: BTreeMap<u16, (Vec<Rx>, Vec<Lane>)> = BTreeMap::new();
-    for (rx, lane) in inputs.into_iter().zip(lanes) {
+    let mut groups: BTreeMap<u16, (Vec<Rx>, Vec<Route>)> = BTreeMap::new();
+    for (rx, route) in inputs.into_iter().zip(routes) {
         let key = match rx.class() {
             _ if single => 0,
             Class::Other => first.unwrap_or(0),
@@ -365,9 +375,39 @@ fn group(inputs: Vec<Rx>, lanes: Vec<Option<Lane>>, single: bool) -> Vec<(Vec<Rx
         };
         let group = groups.entry(key).or_default();
         group.0.push(rx);
-        group.1.extend(lane);
+        group.1.push(route);
     }
     groups.into_values().collect()
+}
+
+/// An interface of the output.
+struct Interface {
+    source: Source,
+    counters: Arc<RxCounters>,
+}
+
+/// A lane into a file: the receiving end that it comes from, and its interfaces.
+type Member = (usize, Vec<Interface>);
+
+/// What one receiving end is in the output.
+fn interfaces(info: &PortInfo, rx: &Rx) -> Vec<Interface> {
+    let Some(bundle) = rx.bundle() else {
+        let counters = Arc::clone(rx.counters());
+        return vec![Interface { source: source(info, &counters), counters }];
+    };
+    let interface = |strand: &Strand| Interface {
+        source: strand.source.clone(),
+        counters: Arc::clone(&strand.counters),
+    };
+    bundle.strands().iter().map(interface).collect()
+}
+
+/// The counters of a receiving end, or of its strands.
+fn counters(rx: &Rx) -> Vec<Arc<RxCounters>> {
+    match rx.bundle() {
+        Some(bundle) => bundle.strands().iter().map(|one| Arc::clone(&one.counters)).collect(),
+        None => vec![Arc::clone(rx.counters())],
+    }
 }
 
 /// The interface description of one receiving end.

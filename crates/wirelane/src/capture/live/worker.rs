@@ -7,10 +7,12 @@ use std::time::Duration;
 use wirelane_os::clock;
 
 use super::chunk::{Chunk, PATIENCE};
-use crate::frame::Batch;
+use crate::capture::Direction;
+use crate::frame::{Batch, Frame};
+use crate::mask::Class;
 use crate::pipeline::Consumer;
 use crate::pipeline::budget::Allowance;
-use crate::port::Rx;
+use crate::port::{Bundle, Rx};
 use crate::ring::{Receiver, Sender};
 use crate::stats::RxCounters;
 use crate::sync::{Doorbell, Watermark};
@@ -53,10 +55,19 @@ impl Credit {
     }
 }
 
-/// One receiving end's way to the writer.
+/// One receiving end's way to the writer, or to the writers of its strands.
+#[derive(Default)]
+pub(super) struct Route {
+    /// One, or one for each strand; none if nothing is written.
+    pub(super) lanes: Vec<Lane>,
+    pub(super) bundle: Option<Arc<Bundle>>,
+}
+
+/// A way to one writer.
 pub(super) struct Lane {
-    pub(super) counters: Arc<RxCounters>,
-    /// Index of its interface description block.
+    /// The counters of what goes there: one, or those of the strands.
+    pub(super) counters: Vec<Arc<RxCounters>>,
+    /// Index of the interface description block of the first of them.
     pub(super) interface: u32,
     pub(super) filled: Sender<Chunk>,
     pub(super) spent: Receiver<Chunk>,
@@ -78,8 +89,8 @@ pub(super) struct Lane {
 
 /// What a receiving thread does with its frames: encode them, or only count them.
 pub(super) struct Worker {
-    /// One per receiving end; empty if nothing is written.
-    pub(super) lanes: Vec<Lane>,
+    /// One per receiving end.
+    pub(super) routes: Vec<Route>,
     pub(super) allowance: Allowance,
     /// The port waits for us: nothing is lost by making it wait.
     pub(super) lossless: bool,
@@ -88,8 +99,8 @@ pub(super) struct Worker {
 impl Consumer for Worker {
     fn consume(&mut self, input: usize, batch: &mut Batch) {
         self.allowance.spend(batch.len());
-        if let Some(lane) = self.lanes.get_mut(input) {
-            lane.encode(batch, self.lossless);
+        if let Some(route) = self.routes.get_mut(input) {
+            route.encode(batch, self.lossless);
         }
     }
 
@@ -102,19 +113,9 @@ impl Consumer for Worker {
             // Others may have traffic for what we do not use.
             self.allowance.give_back();
         }
-        for (lane, rx) in self.lanes.iter_mut().zip(inputs) {
-            if idle {
-                lane.keep_few();
-            }
+        for (route, rx) in self.routes.iter_mut().zip(inputs) {
             let time = rx.watermark();
-            let is_stale = lane.current.as_ref().is_some_and(|chunk| chunk.is_stale(time));
-            if is_stale || (idle && lane.waits_in_vain()) {
-                lane.hand_over();
-            }
-            let handed_over = lane.current.as_ref().map_or(time, |chunk| chunk.oldest().min(time));
-            if handed_over > lane.watermark.get() {
-                lane.watermark.set(handed_over);
-            }
+            route.lanes.iter_mut().for_each(|lane| lane.round(time, idle));
         }
     }
 }
@@ -123,7 +124,7 @@ impl Worker {
     /// Hands over what is left, and ends the lanes.
     pub(super) fn finish(mut self) {
         self.allowance.give_back();
-        for mut lane in self.lanes.drain(..) {
+        for mut lane in self.routes.drain(..).flat_map(|route| route.lanes) {
             lane.hand_over();
             let Lane { filled, bell, .. } = lane;
             // In this order: who wakes up finds the lane ended.
@@ -133,10 +134,47 @@ impl Worker {
     }
 }
 
-impl Lane {
-    /// Copies the frames into chunks; counts those for which there is no chunk.
+impl Route {
     fn encode(&mut self, batch: &Batch, lossless: bool) {
-        for (done, frame) in batch.iter().enumerate() {
+        match (&self.bundle, self.lanes.as_mut_slice()) {
+            (_, []) => {}
+            (None, [lane, ..]) => lane.encode(batch, lossless, |_| (0, Direction::Unknown)),
+            (Some(bundle), [lane]) => {
+                lane.encode(batch, lossless, |frame| place(bundle, frame));
+            }
+            (Some(bundle), lanes) => {
+                for frame in batch.iter() {
+                    let (strand, direction) = place(bundle, frame);
+                    if let Some(lane) = lanes.get_mut(strand as usize) {
+                        lane.encode(std::slice::from_ref(frame), lossless, |_| (0, direction));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The strand of a frame, and where it went if that differs from what the strand says of all.
+#[inline]
+fn place(bundle: &Bundle, frame: &Frame) -> (u32, Direction) {
+    let strand = bundle.strand_of(frame);
+    let says_none =
+        bundle.strands().get(strand).is_some_and(|strand| strand.source.class.is_none());
+    let is_sent = says_none && frame.class() == Class::Tx;
+    (strand as u32, if is_sent { Direction::Outbound } else { Direction::Unknown })
+}
+
+impl Lane {
+    /// Copies the frames into chunks, each as a packet of the interface that `place` says, counted from the lane's own;
+    /// counts those for which there is no chunk.
+    #[inline]
+    fn encode(
+        &mut self,
+        frames: &[Frame],
+        lossless: bool,
+        place: impl Fn(&Frame) -> (u32, Direction),
+    ) {
+        for (done, frame) in frames.iter().enumerate() {
             if self.current.as_ref().is_some_and(|chunk| !chunk.has_room_for(frame)) {
                 self.hand_over();
             }
@@ -144,13 +182,35 @@ impl Lane {
                 self.current = self.empty_chunk(lossless);
             }
             let Some(chunk) = &mut self.current else {
-                let lost = &batch[done..];
-                let bytes = lost.iter().map(|frame| u64::from(frame.original_len())).sum();
-                self.counters.writer.add(lost.len() as u64);
-                self.counters.writer_bytes.add(bytes);
-                return;
+                return self.lose(frames.get(done..).unwrap_or_default(), place);
             };
-            chunk.push(self.interface, frame);
+            let (strand, direction) = place(frame);
+            chunk.push(self.interface + strand, direction, frame);
+        }
+    }
+
+    #[cold]
+    fn lose(&self, frames: &[Frame], place: impl Fn(&Frame) -> (u32, Direction)) {
+        for frame in frames {
+            if let Some(counters) = self.counters.get(place(frame).0 as usize) {
+                counters.writer.add(1);
+                counters.writer_bytes.add(u64::from(frame.original_len()));
+            }
+        }
+    }
+
+    /// One round of receiving is done, after which nothing older than `time` comes; `idle` says that it brought nothing.
+    fn round(&mut self, time: u64, idle: bool) {
+        if idle {
+            self.keep_few();
+        }
+        let is_stale = self.current.as_ref().is_some_and(|chunk| chunk.is_stale(time));
+        if is_stale || (idle && self.waits_in_vain()) {
+            self.hand_over();
+        }
+        let handed_over = self.current.as_ref().map_or(time, |chunk| chunk.oldest().min(time));
+        if handed_over > self.watermark.get() {
+            self.watermark.set(handed_over);
         }
     }
 

@@ -9,7 +9,7 @@ use wirelane_os::clock;
 
 use super::chunk::Chunk;
 use super::merge::ChunkMerge;
-use crate::capture::{CaptureError, CaptureWriter, Statistics, Written};
+use crate::capture::{CaptureError, CaptureWriter, Record, Statistics, Written};
 use crate::ring::{Receiver, Sender};
 use crate::stats::RxCounters;
 use crate::sync::{Counter, Doorbell, Watermark};
@@ -19,7 +19,8 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
 /// The writer's end of a [`super::worker::Lane`].
 pub(super) struct Input {
-    pub(super) counters: Arc<RxCounters>,
+    /// The interface of its packets; `None` if they are of several.
+    pub(super) interface: Option<u32>,
     pub(super) filled: Receiver<Chunk>,
     pub(super) spent: Sender<Chunk>,
     pub(super) watermark: Arc<Watermark>,
@@ -28,6 +29,8 @@ pub(super) struct Input {
 pub(super) struct WriterThread {
     pub(super) file: CaptureWriter,
     pub(super) inputs: Vec<Input>,
+    /// The counters of every interface of the file.
+    pub(super) counters: Vec<Arc<RxCounters>>,
     pub(super) bell: Arc<Doorbell>,
     /// How long a silent input is waited for, in nanoseconds.
     pub(super) lateness: u64,
@@ -68,7 +71,7 @@ impl WriterThread {
         let error = self.file.end(&statistics).err();
         let written = self.file.written();
         self.written.set(written.packets);
-        self.ledger.lost_after(written.packets, &self.inputs);
+        self.ledger.lost_after(written.packets, &self.counters);
         Finished { written, violations, error }
     }
 
@@ -124,7 +127,10 @@ impl WriterThread {
         let limit = merge.horizon().max(overdue);
         let takes_blocks = file.takes_blocks();
         while let Some(from) = merge.pop(limit, |run| {
-            ledger.enter(run.input, run.packets);
+            match inputs.get(run.input).and_then(|input| input.interface) {
+                Some(interface) => ledger.enter(interface, run.packets),
+                None => run.records().for_each(|record| ledger.enter(record.interface, 1)),
+            }
             if takes_blocks {
                 return file.write_blocks(run.bytes(), run.packets);
             }
@@ -141,8 +147,8 @@ impl WriterThread {
     /// The counters of every interface, as statistics blocks say them.
     fn statistics(&self, start: u64, end: Option<u64>) -> Vec<Statistics> {
         let timestamp = clock::realtime_ns();
-        let of = |(i, input): (usize, &Input)| {
-            let stats = input.counters.snapshot(0);
+        let of = |(i, counters): (usize, &Arc<RxCounters>)| {
+            let stats = counters.snapshot(0);
             Statistics {
                 interface: i as u32,
                 timestamp,
@@ -156,7 +162,7 @@ impl WriterThread {
                 delivered: Some(stats.packets),
             }
         };
-        self.inputs.iter().enumerate().map(of).collect()
+        self.counters.iter().enumerate().map(of).collect()
     }
 
     fn sleep(&mut self) {
@@ -167,16 +173,18 @@ impl WriterThread {
 
     /// Counts as dropped what was handed over and did not reach the file, until all inputs end.
     fn count_unwritten(&mut self, mut merge: ChunkMerge, safe: u64) {
-        self.ledger.lost_after(safe, &self.inputs);
+        self.ledger.lost_after(safe, &self.counters);
         loop {
             let finished = self.collect(&mut merge);
+            let lose = |record: Record<'_>| {
+                let Some(counters) = self.counters.get(record.interface as usize) else { return };
+                counters.unwritten.add(1);
+                if counters.unwritten_bytes.value() != RxCounters::UNKNOWN {
+                    counters.unwritten_bytes.add(u64::from(record.original_len));
+                }
+            };
             for (i, input) in self.inputs.iter_mut().enumerate() {
-                while let Some((chunk, packets, bytes)) = merge.take_unwritten(i) {
-                    input.counters.unwritten.add(packets);
-                    let known = &input.counters.unwritten_bytes;
-                    if known.value() != RxCounters::UNKNOWN {
-                        known.add(bytes);
-                    }
+                while let Some(chunk) = merge.take_unwritten(i, lose) {
                     give_back(&mut input.spent, chunk);
                 }
             }
@@ -194,19 +202,19 @@ fn give_back(spent: &mut Sender<Chunk>, chunk: Chunk) {
     debug_assert!(returned.is_ok());
 }
 
-/// Which input the packets come from that the file has taken and not yet safely written.
+/// Which interface the packets come from that the file has taken and not yet safely written.
 #[derive(Default)]
 pub(super) struct Ledger {
-    entries: VecDeque<(usize, u64)>,
+    entries: VecDeque<(u32, u64)>,
     /// Packets before the first entry.
     settled: u64,
 }
 
 impl Ledger {
-    fn enter(&mut self, input: usize, packets: u64) {
+    fn enter(&mut self, interface: u32, packets: u64) {
         match self.entries.back_mut() {
-            Some((last, count)) if *last == input => *count += packets,
-            _ => self.entries.push_back((input, packets)),
+            Some((last, count)) if *last == interface => *count += packets,
+            _ => self.entries.push_back((interface, packets)),
         }
     }
 
@@ -224,12 +232,13 @@ impl Ledger {
     }
 
     /// The file ends with `safe` packets: all that was entered beyond is lost.
-    fn lost_after(&mut self, safe: u64, inputs: &[Input]) {
+    fn lost_after(&mut self, safe: u64, counters: &[Arc<RxCounters>]) {
         self.settle(safe);
-        for (input, packets) in self.entries.drain(..) {
-            inputs[input].counters.unwritten.add(packets);
+        for (interface, packets) in self.entries.drain(..) {
+            let Some(counters) = counters.get(interface as usize) else { continue };
+            counters.unwritten.add(packets);
             // How long these packets were is no longer known.
-            inputs[input].counters.unwritten_bytes.set(RxCounters::UNKNOWN);
+            counters.unwritten_bytes.set(RxCounters::UNKNOWN);
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use wirelane_os::clock;
 
+use super::Progress;
 use super::control::Switch;
 use super::origin::Origins;
 use super::pipe::{self, Input};
@@ -14,7 +15,7 @@ use crate::capture::{CaptureError, CaptureReader};
 use crate::error::{Error, Result};
 use crate::mask::Class;
 use crate::port::spec::parse_number;
-use crate::port::{Control, Spec};
+use crate::port::{Bundle, Control, Spec};
 
 /// How the file is read: its options.
 pub(super) struct Replay {
@@ -68,6 +69,8 @@ pub(super) struct Cursor {
     is_dry: bool,
     replay: Replay,
     origins: Origins,
+    bundle: Option<Arc<Bundle>>,
+    progress: Arc<Progress>,
     /// The reader stands at a packet that is neither taken nor passed by.
     is_at_packet: bool,
     /// Interfaces that packets may have come from; 0 when the file was just opened.
@@ -95,7 +98,9 @@ impl Cursor {
         input: Input,
         origins: Origins,
         replay: Replay,
+        bundle: Option<Arc<Bundle>>,
         switch: &Arc<Switch>,
+        progress: &Arc<Progress>,
     ) -> Self {
         Self {
             reader: input.reader,
@@ -103,6 +108,8 @@ impl Cursor {
             is_dry: false,
             replay,
             origins,
+            bundle,
+            progress: Arc::clone(progress),
             is_at_packet: false,
             known: 0,
             generation: 0,
@@ -272,6 +279,8 @@ impl Cursor {
             self.fail(error);
             return None;
         }
+        let strangers = self.origins.strangers(self.bundle.as_deref());
+        self.progress.strangers.set(strangers as u64);
         self.origins.select(&self.switch.mask());
         self.known = self.origins.len();
         Some(())

@@ -5,7 +5,8 @@
 //! name queue and class in the description of each interface (`rx queue 3`); in other files the
 //! number of the interface stands for the queue, and a packet belongs to [`Class::Rx`] unless it
 //! is marked as sent. The masks are applied to exactly that: what is not selected is neither
-//! delivered nor counted.
+//! delivered nor counted. What comes is counted per interface as well ([`Rx::bundle`]), and a capture writes
+//! the same interfaces again. It is one stream all the same, so that order, `-c` and a pipe mean what they say.
 //!
 //! | option | values | default | meaning |
 //! |---|---|---|---|
@@ -78,6 +79,8 @@ pub struct FilePort {
 struct Progress {
     /// Frames for large packets, once there are any.
     large: OnceLock<PoolGauge>,
+    /// Interfaces that the file describes behind packets of others.
+    strangers: Counter,
     /// Packets that were cut because no frame holds them.
     cut: Counter,
 }
@@ -122,12 +125,21 @@ impl FilePort {
             let one = !first.name.is_empty() && others.iter().all(|other| other.name == first.name);
             info.interface = one.then(|| first.name.clone());
         }
+        let doubles = origins.doubles();
+        if doubles > 0 {
+            info.notes.push(format!(
+                "of {doubles} interfaces of the file queue and class are those of others before them: their packets \
+                 come out as packets of those"
+            ));
+        }
+        let bundle = origins.bundle(reader.interfaces(), options.snaplen).map(Arc::new);
         let pool = pool(options)?;
         let frames = pool.gauge();
         let counters = Arc::new(RxCounters::new(0, Class::Rx));
-        let cursor = Cursor::new(input, origins, replay, &switch);
+        let cursor = Cursor::new(input, origins, replay, bundle.clone(), &switch, &progress);
         let source = Source::new(cursor, pool, options.snaplen, &progress);
-        let rx = options.receive.then(|| Rx::new(source, counters)).into_iter().collect();
+        let rx = || Rx::new(source, counters).with_bundle(bundle);
+        let rx = options.receive.then(rx).into_iter().collect();
         Ok(Self { info, switch, progress, frames, rx, tx: Vec::new() })
     }
 
@@ -169,7 +181,14 @@ impl Port for FilePort {
     fn late_notes(&self) -> Vec<String> {
         let cut = self.progress.cut.value();
         let note = || format!("{cut} packets longer than {MAX_PACKET} bytes were cut to that");
-        (cut > 0).then(note).into_iter().collect()
+        let strangers = self.progress.strangers.value();
+        let first = || {
+            format!(
+                "{strangers} interfaces are described behind packets: what is theirs came out as of the first interface"
+            )
+        };
+        let notes = [(cut > 0).then(note), (strangers > 0).then(first)];
+        notes.into_iter().flatten().collect()
     }
 
     fn rx(&mut self) -> Vec<Rx> {

@@ -1,8 +1,11 @@
 //! Which queue and class the packets of each interface of a file belong to.
 
+use std::collections::BTreeSet;
+
 use crate::capture::{Direction, Source};
 use crate::error::{Error, Result};
 use crate::mask::{Class, MAX_QUEUES, QueueMask, QueueSet};
+use crate::port::Bundle;
 
 /// One interface of the file.
 struct Origin {
@@ -56,6 +59,31 @@ impl Origins {
         let origin = self.list.get(interface as usize)?;
         let sent = usize::from(direction == Direction::Outbound);
         origin.is_selected[sent].then_some((origin.queue, origin.class[sent]))
+    }
+
+    /// The places that packets of `interfaces` come from: one for each, of which no packet is kept longer than `snaplen`.
+    /// Those that say neither queue nor class keep what they say of themselves, and packets that are marked as sent.
+    pub(super) fn bundle(&self, interfaces: &[Source], snaplen: u32) -> Option<Bundle> {
+        let strand = |(origin, source): (&Origin, &Source)| {
+            let mut source = source.clone();
+            source.snaplen =
+                if source.snaplen == 0 { snaplen } else { source.snaplen.min(snaplen) };
+            let classes = origin.class.to_vec();
+            (source, origin.queue, classes)
+        };
+        Bundle::new(self.list.iter().zip(interfaces).map(strand))
+    }
+
+    /// How many interfaces have a queue that `bundle` does not know: the file has described them too late.
+    pub(super) fn strangers(&self, bundle: Option<&Bundle>) -> usize {
+        let is_stranger = |o: &&Origin| !bundle.is_some_and(|b| b.contains(o.class[0], o.queue));
+        self.list.iter().filter(is_stranger).count()
+    }
+
+    /// How many interfaces have a queue that another one before them has.
+    pub(super) fn doubles(&self) -> usize {
+        let places: BTreeSet<_> = self.list.iter().map(|o| (o.class[0] as u8, o.queue)).collect();
+        self.list.len() - places.len()
     }
 
     /// The queues of a class.

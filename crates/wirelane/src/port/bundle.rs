@@ -1,0 +1,107 @@
+//! Several queues in one stream of packets, in the order of that stream: what a capture file is.
+//!
+//! A receiving end of such a port ([`Rx::bundle`](super::Rx::bundle)) counts for each of its strands beside the end as
+//! a whole, and a capture writes each as the interface that it was.
+
+use std::sync::Arc;
+
+use crate::capture::Source;
+use crate::frame::Frame;
+use crate::mask::Class;
+use crate::stats::RxCounters;
+
+/// One of the places that the packets of a receiving end come from.
+#[derive(Debug)]
+pub struct Strand {
+    /// How a capture file describes it.
+    pub source: Source,
+    /// What became of its packets.
+    pub counters: Arc<RxCounters>,
+}
+
+/// All places that the packets of one receiving end come from.
+#[derive(Debug)]
+pub struct Bundle {
+    strands: Vec<Strand>,
+    /// The strand of each queue, by class.
+    places: [Vec<Option<u16>>; 3],
+}
+
+/// Packets and their bytes on the wire.
+pub(crate) type Tally = (u64, u64);
+
+impl Bundle {
+    /// Of strands with the queues and classes whose packets are theirs; the first one that has a queue keeps it.
+    /// Packets that are of none of them are the first one's, and a bundle of none is `None`.
+    pub(crate) fn new(
+        strands: impl IntoIterator<Item = (Source, u16, Vec<Class>)>,
+    ) -> Option<Self> {
+        let mut bundle = Self { strands: Vec::new(), places: Default::default() };
+        for (source, queue, classes) in strands {
+            let number = u16::try_from(bundle.strands.len()).ok()?;
+            let mut is_new = false;
+            for class in &classes {
+                let Some(places) = bundle.places.get_mut(*class as usize) else { continue };
+                let at = usize::from(queue);
+                places.resize(places.len().max(at + 1), None);
+                if let Some(place @ None) = places.get_mut(at) {
+                    *place = Some(number);
+                    is_new = true;
+                }
+            }
+            if is_new {
+                let class = classes.first().copied().unwrap_or_default();
+                let counters = Arc::new(RxCounters::new(queue, class));
+                bundle.strands.push(Strand { source, counters });
+            }
+        }
+        (!bundle.strands.is_empty()).then_some(bundle)
+    }
+
+    /// The strands, in the order in which they were described.
+    pub fn strands(&self) -> &[Strand] {
+        &self.strands
+    }
+
+    /// Whether it has a strand for that queue.
+    pub(crate) fn contains(&self, class: Class, queue: u16) -> bool {
+        self.place(class, queue).is_some()
+    }
+
+    /// The number of the strand that a frame is of.
+    #[inline]
+    pub fn strand_of(&self, frame: &Frame) -> usize {
+        if self.strands.len() == 1 {
+            return 0;
+        }
+        self.place(frame.class(), frame.queue()).map_or(0, usize::from)
+    }
+
+    #[inline]
+    fn place(&self, class: Class, queue: u16) -> Option<u16> {
+        *self.places.get(class as usize)?.get(usize::from(queue))?
+    }
+
+    /// Counts frames that were received.
+    #[inline]
+    pub(crate) fn count(&self, frames: &[Frame]) {
+        for frame in frames {
+            if let Some(strand) = self.strands.get(self.strand_of(frame)) {
+                strand.counters.packets.add(1);
+                strand.counters.bytes.add(u64::from(frame.original_len()));
+            }
+        }
+    }
+
+    /// How many of the frames are of each strand.
+    pub(crate) fn tally(&self, frames: &[Frame], tallies: &mut Vec<Tally>) {
+        tallies.clear();
+        tallies.resize(self.strands.len(), (0, 0));
+        for frame in frames {
+            if let Some((packets, bytes)) = tallies.get_mut(self.strand_of(frame)) {
+                *packets += 1;
+                *bytes += u64::from(frame.original_len());
+            }
+        }
+    }
+}
