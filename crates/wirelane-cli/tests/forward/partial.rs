@@ -71,12 +71,12 @@ fn privileged_checksums_left_to_do_are_merged_between_stacks() {
     command.args(["forward", "--json", "--gso", "--gro", "tap:wl-tap", "tap:wl-far"]);
     let mut child = ChildGuard::spawn(&mut command);
     child.wait_until(PATIENCE, |child| child.stderr().contains("queues"));
-    for (ns, addresses, interface) in [(&left, LEFT, "wl-tap"), (&right, RIGHT, "wl-far")] {
+    // While it moves it is down, and whatever the other stack sent could not be written to it: so that one is silent
+    // until then, without addresses and IPv6.
+    left.run("ip", ["link", "set", "wl-far", "netns", right.name()]);
+    right.run("ip", ["link", "set", "wl-far", "up"]);
+    for (ns, addresses, interface) in [(&right, RIGHT, "wl-far"), (&left, LEFT, "wl-tap")] {
         ns.enable_ipv6();
-        if interface == "wl-far" {
-            left.run("ip", ["link", "set", interface, "netns", right.name()]);
-            right.run("ip", ["link", "set", interface, "up"]);
-        }
         add_addresses(ns, addresses, interface);
         short_frames(ns, interface);
     }
