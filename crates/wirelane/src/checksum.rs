@@ -107,20 +107,29 @@ mod tests {
         }
     }
 
-    #[test]
-    fn pieces_are_summed_as_if_alone() {
+    fn check_pieces(run: impl Fn(&[u8], usize, &mut [Sum])) {
         let bytes: Vec<u8> =
             (0..200_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-        for unit in [1, 2, 63, 64, 65, 255, 1459, 1460, 9000, 65_535, 66_000] {
+        for unit in [1, 2, 63, 64, 65, 255, 256, 1459, 1460, 9000, 65_535, 65_536, 66_000] {
             for (start, count) in [(0, 1), (1, 2), (2, 3), (54, 4), (7, 5), (64, 11)] {
                 let most = (bytes.len() - start) / unit;
                 let pieces = &bytes[start..start + unit * count.min(most)];
                 let mut found = vec![Sum::of_field(0xabcd); count];
-                sums(pieces, unit, &mut found);
+                run(pieces, unit, &mut found);
                 for (piece, sum) in pieces.chunks_exact(unit).zip(&found) {
                     assert_eq!(*sum, Sum::of(piece), "{count} of {unit} bytes at {start}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn pieces_are_summed_as_if_alone() {
+        check_pieces(sums);
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: the CPU has AVX2.
+            check_pieces(|bytes, unit, sums| unsafe { x86::avx2_sums(bytes, unit, sums) });
         }
     }
 

@@ -3,20 +3,22 @@
 //! They begin as the headers of the frame itself, which are read there: a template only knows the places of
 //! what differs, and the sums of what does not.
 
-use std::ops::Range;
-
 use wirelane_wire::checksum::Sum;
-use wirelane_wire::{Fragment, Protocol, TcpFlags, ipv4, ipv6, tcp, udp};
+use wirelane_wire::{Fragment, Protocol, TcpFlags, ipv4, udp};
 
+use self::fields::{field, flags_of, sum_but, sum_of};
 use self::middle::Middle;
+pub(super) use self::middle::{Header, Visitor};
 
 use super::cursor::{Cut, MAX_HEADER};
 use super::layout::{Layer, Layout};
 use super::offload::{Gso, Offload, PartialChecksum};
 use super::stats::Refusal;
 
+mod fields;
 mod fragments;
 mod middle;
+mod write;
 
 /// IP, tunnel, IP, tunnel, IP.
 const MAX_FIXES: usize = 5;
@@ -45,7 +47,9 @@ pub(super) struct Template {
     /// The sink completes checksums.
     partial: bool,
     /// How to write most pieces faster, if there are such.
-    pub(super) middle: Option<Middle>,
+    middle: Option<Middle>,
+    /// The first piece is one of them.
+    first_is_middle: bool,
 }
 
 /// A part of the payload that goes out as one frame.
@@ -187,6 +191,7 @@ impl Template {
         let own = !matches!(template.transport, Transport::Udp { checksum: false, .. });
         template.sums_payload |= template.covered && !own;
         template.middle = Middle::new(&template, cut.unit);
+        template.first_is_middle = template.first_is_alike();
         Ok(template)
     }
 
@@ -218,6 +223,7 @@ impl Template {
             offload: Offload::default(),
             partial: false,
             middle: None,
+            first_is_middle: false,
         })
     }
 
@@ -266,188 +272,28 @@ impl Template {
     /// Writes what differs into the copied block of a piece.
     #[inline(always)]
     pub(super) fn write(&self, frame: &[u8], header: &mut [u8], piece: &Piece) {
-        match &self.middle {
-            Some(middle) if piece.offset != 0 && !piece.last => middle.write(header, piece),
+        match self.middle(piece.offset == 0) {
+            Some(middle) if !piece.last => middle.write(header, piece),
             _ => self.write_any(frame, header, piece),
         }
     }
 
-    fn write_any(&self, frame: &[u8], header: &mut [u8], piece: &Piece) {
-        self.write_transport(frame, header, piece);
-        let covered = if self.covered { self.sum_covered(header, piece) } else { Sum::ZERO };
-        let total = self.len + piece.len;
-        for fix in self.fixes.get(..self.count).unwrap_or_default() {
-            match *fix {
-                Fix::None => {}
-                Fix::Ipv4 { at, id, step, base } => {
-                    let at = usize::from(at);
-                    // Lengths fit: no piece is longer than IP allows.
-                    let (length, index) = ((total - at) as u16, piece.index as u16);
-                    let id = id.wrapping_add(index.wrapping_mul(step));
-                    let sum = u64::from(base.partial()) + u64::from(length) + u64::from(id);
-                    let Some(ip) = at_mut::<{ ipv4::MIN_LEN }>(header, at) else { return };
-                    ip[2..4].copy_from_slice(&length.to_be_bytes());
-                    ip[4..6].copy_from_slice(&id.to_be_bytes());
-                    ip[10..12].copy_from_slice(&Sum::of_number(sum).checksum().to_be_bytes());
-                }
-                Fix::Ipv6 { at } => {
-                    let at = usize::from(at);
-                    put(header, at + 4, ((total - at - ipv6::LEN) as u16).to_be_bytes());
-                }
-                Fix::Udp { at, checksum, pseudo } => {
-                    let at = usize::from(at);
-                    let length = (total - at) as u16;
-                    put(header, at + 4, length.to_be_bytes());
-                    if checksum {
-                        put(header, at + 6, [0; 2]);
-                        let inside = sum_of(header, at, self.covered_from()).plus(covered);
-                        let sum = pseudo.plus(Sum::of_field(length)).plus(inside);
-                        put(header, at + 6, sum.checksum_nonzero().to_be_bytes());
-                    }
-                }
-                Fix::Gre { at, checksum } => {
-                    let at = usize::from(at);
-                    if checksum {
-                        put(header, at + 4, [0; 2]);
-                        let sum = sum_of(header, at, self.covered_from()).plus(covered);
-                        put(header, at + 4, sum.checksum().to_be_bytes());
-                    }
-                }
-                Fix::Fragment4 { at, base, first_base, options_len } => {
-                    let at = usize::from(at);
-                    let length = (total - at) as u16;
-                    let fragment = fragment_offset(piece);
-                    let base = if piece.offset == 0 {
-                        first_base
-                    } else {
-                        let begin = at + ipv4::MIN_LEN;
-                        let range = begin..begin + usize::from(options_len);
-                        let options = self.options.get(..usize::from(options_len));
-                        if let (Some(to), Some(options)) = (header.get_mut(range), options) {
-                            to.copy_from_slice(options);
-                        }
-                        base
-                    };
-                    let sum = u64::from(base.partial()) + u64::from(length) + u64::from(fragment);
-                    let Some(ip) = at_mut::<{ ipv4::MIN_LEN }>(header, at) else { return };
-                    ip[2..4].copy_from_slice(&length.to_be_bytes());
-                    ip[6..8].copy_from_slice(&fragment.to_be_bytes());
-                    ip[10..12].copy_from_slice(&Sum::of_number(sum).checksum().to_be_bytes());
-                }
-                Fix::Fragment6 { at, link, header: fragment } => {
-                    let at = usize::from(at);
-                    put(header, at + 4, ((total - at - ipv6::LEN) as u16).to_be_bytes());
-                    put(header, link.into(), [Protocol::FRAGMENT.0]);
-                    let offset = piece.offset as u16;
-                    let fragment = Fragment { offset, more_fragments: !piece.last, ..fragment };
-                    let room = header.get_mut(self.payload..).unwrap_or_default();
-                    // There is room: the block has its length.
-                    _ = fragment.emit(room);
-                }
-            }
-        }
+    /// How to write a piece that is not the last one, the first one or another.
+    #[inline(always)]
+    pub(super) fn middle(&self, first: bool) -> Option<&Middle> {
+        self.middle.as_ref().filter(|_| !first || self.first_is_middle)
     }
 
-    #[inline]
-    fn write_transport(&self, frame: &[u8], header: &mut [u8], piece: &Piece) {
-        match self.transport {
-            Transport::Tcp {
-                at,
-                header_len,
-                sequence,
-                flags,
-                urgent,
-                accurate_ecn,
-                base,
-                pseudo,
-            } => {
-                let first = piece.offset == 0;
-                let mut flags = flags_of(flags, first, piece.last, accurate_ecn);
-                // The pointer counts from the segment's own sequence number (RFC 9293 section 3.1).
-                let mut pointer = urgent;
-                if flags.contains(TcpFlags::URG) && !first {
-                    pointer = usize::from(urgent).saturating_sub(piece.offset) as u16;
-                    if pointer == 0 {
-                        flags = flags.without(TcpFlags::URG);
-                    }
-                }
-                let sequence = sequence.wrapping_add(piece.offset as u32);
-                let control = control(header_len, flags);
-                let length = u64::from(header_len) + piece.len as u64;
-                let checksum = if self.partial {
-                    pseudo.plus(Sum::of_number(length)).partial()
-                } else {
-                    let differs = u64::from(sequence)
-                        + u64::from(control)
-                        + u64::from(pointer)
-                        + length
-                        + u64::from(piece.sum.partial())
-                        + u64::from(base.partial());
-                    Sum::of_number(differs).checksum()
-                };
-                let Some(tcp) = at_mut::<{ tcp::MIN_LEN }>(header, at.into()) else { return };
-                tcp[4..8].copy_from_slice(&sequence.to_be_bytes());
-                tcp[12..14].copy_from_slice(&control.to_be_bytes());
-                tcp[16..18].copy_from_slice(&checksum.to_be_bytes());
-                tcp[18..20].copy_from_slice(&pointer.to_be_bytes());
+    /// Whether the headers of the first piece, and what is left to the sink, are as those of the next.
+    fn first_is_alike(&self) -> bool {
+        let flags = match self.transport {
+            Transport::Tcp { flags, accurate_ecn, .. } => {
+                flags_of(flags, true, false, accurate_ecn)
+                    == flags_of(flags, false, false, accurate_ecn)
             }
-            Transport::Udp { at, checksum, base, pseudo } => {
-                let length = (udp::LEN + piece.len) as u16;
-                let value = if !checksum {
-                    0
-                } else if self.partial {
-                    pseudo.plus(Sum::of_field(length)).partial()
-                } else {
-                    // The length is in the header and in the pseudo-header.
-                    let differs = u64::from(length) * 2
-                        + u64::from(piece.sum.partial())
-                        + u64::from(base.partial());
-                    Sum::of_number(differs).checksum_nonzero()
-                };
-                let Some(udp) = at_mut::<{ udp::LEN }>(header, at.into()) else { return };
-                udp[4..6].copy_from_slice(&length.to_be_bytes());
-                udp[6..8].copy_from_slice(&value.to_be_bytes());
-            }
-            Transport::Fragment { checksum } => {
-                if piece.offset == 0 {
-                    let own = frame.get(self.payload..self.payload + self.prefix);
-                    if let (Some(to), Some(own)) = (header.get_mut(self.len..), own) {
-                        to.copy_from_slice(own);
-                    }
-                    if let Some((place, value)) = checksum {
-                        put(header, place.into(), value.to_be_bytes());
-                    }
-                }
-            }
-            Transport::Whole { start, field, nonzero } => {
-                let (start, field) = (usize::from(start), usize::from(field));
-                let sum = sum_of(header, start, field + 2).plus(piece.sum);
-                let value = if nonzero { sum.checksum_nonzero() } else { sum.checksum() };
-                put(header, field, value.to_be_bytes());
-            }
-        }
-    }
-
-    /// The sum of everything from the transport header on, for checksums around it: once its
-    /// checksum is complete, that of the rest is the complement of its pseudo-header's.
-    #[inline]
-    fn sum_covered(&self, header: &[u8], piece: &Piece) -> Sum {
-        let (pseudo, header_len) = match self.transport {
-            Transport::Tcp { header_len, pseudo, .. } => (pseudo, header_len.into()),
-            Transport::Udp { checksum: true, pseudo, .. } => (pseudo, udp::LEN),
-            _ => return sum_of(header, self.covered_from(), self.len).plus(piece.sum),
+            _ => true,
         };
-        let length = Sum::of_number((header_len + piece.len) as u64);
-        Sum::of_field(pseudo.plus(length).checksum())
-    }
-
-    /// Where what [`sum_covered`](Self::sum_covered) sums begins.
-    #[inline]
-    fn covered_from(&self) -> usize {
-        match self.transport {
-            Transport::Tcp { at, .. } | Transport::Udp { at, .. } => at.into(),
-            Transport::Fragment { .. } | Transport::Whole { .. } => self.len,
-        }
+        flags && self.prefix == 0 && !(self.partial && self.offload.ecn)
     }
 
     #[inline(always)]
@@ -508,6 +354,7 @@ impl Template {
             },
             partial: cut.partial,
             middle: None,
+            first_is_middle: false,
         })
     }
 }
@@ -537,25 +384,6 @@ fn pseudo(
     Ok(addresses.plus(Sum::of_field(protocol.into())))
 }
 
-/// The flags of a piece (RFC 9293 section 3.10.7, RFC 3168 section 6.1.2, RFC 9768 section 3.2.2.1).
-#[inline]
-fn flags_of(flags: TcpFlags, first: bool, last: bool, accurate_ecn: bool) -> TcpFlags {
-    let flags = if last { flags } else { flags.without(TcpFlags::FIN.with(TcpFlags::PSH)) };
-    if first || accurate_ecn { flags } else { flags.without(TcpFlags::CWR) }
-}
-
-/// The field of IPv4 that has the offset, in units of 8 bytes, and "more fragments" as bit 13.
-#[inline]
-fn fragment_offset(piece: &Piece) -> u16 {
-    (piece.offset >> 3) as u16 | u16::from(!piece.last) << 13
-}
-
-/// The field that has the length of a TCP header, and its flags.
-#[inline]
-fn control(header_len: u16, flags: TcpFlags) -> u16 {
-    (header_len / 4) << 12 | flags.bits()
-}
-
 /// Copies headers of `len` bytes, of which `done` are copied: the last `N`, or all.
 #[inline(always)]
 fn copy_rest<const N: usize>(frame: &[u8], out: &mut [u8], done: usize, len: usize) {
@@ -564,40 +392,4 @@ fn copy_rest<const N: usize>(frame: &[u8], out: &mut [u8], done: usize, len: usi
         (Some(to), Some(from)) if len - done <= N => *to = *from,
         _ => out.copy_from_slice(headers),
     }
-}
-
-/// The big-endian field at `at`, which is in the headers.
-#[inline]
-fn field(headers: &[u8], at: usize) -> u16 {
-    let bytes = headers.get(at..).and_then(|bytes| bytes.first_chunk());
-    bytes.map_or(0, |bytes| u16::from_be_bytes(*bytes))
-}
-
-#[inline]
-fn put<const N: usize>(headers: &mut [u8], at: usize, value: [u8; N]) {
-    if let Some(field) = headers.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut()) {
-        *field = value;
-    }
-}
-
-/// The `N` bytes at `at`, which are in the headers.
-#[inline]
-fn at_mut<const N: usize>(headers: &mut [u8], at: usize) -> Option<&mut [u8; N]> {
-    headers.get_mut(at..)?.first_chunk_mut()
-}
-
-#[inline]
-fn sum_of(headers: &[u8], from: usize, to: usize) -> Sum {
-    Sum::of(headers.get(from..to).unwrap_or_default())
-}
-
-/// The sum of a header, which consists of 32-bit words, without its fields at `fields`.
-#[inline]
-fn sum_but<const N: usize>(headers: &[u8], header: Range<usize>, fields: [usize; N]) -> Sum {
-    let header = headers.get(header).unwrap_or_default();
-    let (words, _) = header.as_chunks::<4>();
-    let all: u64 = words.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum();
-    // Adding the complement takes a field out (RFC 1624).
-    let without: u64 = fields.into_iter().map(|at| u64::from(!field(header, at))).sum();
-    Sum::of_number(all + without)
 }

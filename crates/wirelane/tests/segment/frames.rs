@@ -362,8 +362,9 @@ impl Burst {
     fn of(cursor: &Cursor, frame: &[u8]) -> Self {
         let mut cursor = cursor.clone();
         let mut packets = Vec::new();
-        // The last buffer is too short now and then, and is met again as the first.
-        for (turn, count) in [1, 2, 5, 70, 3].into_iter().cycle().enumerate() {
+        // It begins with one or with many. The last buffer is too short now and then, and is met again as the first.
+        let counts = [1, 2, 5, 70, 3].into_iter().cycle().skip(frame.len() % 5);
+        for (turn, count) in counts.enumerate() {
             let mut buffers = vec![vec![0xa5; MAX_HEADER]; count];
             if turn % 2 == 1 {
                 buffers.push(vec![0xa5; 20]);

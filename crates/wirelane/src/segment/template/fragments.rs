@@ -3,7 +3,8 @@
 use wirelane_wire::checksum::Sum;
 use wirelane_wire::{Fragment, Protocol, ipv4, ipv6, udp};
 
-use super::{Fix, MAX_FIXES, Template, Transport, field, pseudo, sum_but, sum_of};
+use super::fields::{field, sum_but, sum_of};
+use super::{Fix, MAX_FIXES, Template, Transport, pseudo};
 use crate::checksum;
 use crate::segment::cursor::Cut;
 use crate::segment::layout::{Layer, Layout};
@@ -89,6 +90,7 @@ impl Template {
             offload: Offload::default(),
             partial: false,
             middle: None,
+            first_is_middle: false,
         })
     }
 }

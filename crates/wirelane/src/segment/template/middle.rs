@@ -4,72 +4,35 @@
 use wirelane_wire::checksum::Sum;
 use wirelane_wire::{Fragment, Protocol, TcpFlags, ipv4, ipv6, tcp, udp};
 
-use super::{Fix, Piece, Template, Transport, at_mut, control, flags_of, fragment_offset, put};
+use super::fields::{at_mut, control, flags_of, fragment_offset, put};
+use super::{Fix, Piece, Template, Transport};
 
 /// What is to be written into the headers of such a piece.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::segment) struct Middle {
-    network: Network,
-    upper: Upper,
+pub(in crate::segment) enum Middle {
+    Tcp4(Tcp, Ipv4),
+    Tcp6(Tcp, Ipv6),
+    Udp4(Udp, Ipv4),
+    Udp6(Udp, Ipv6),
+    Fragment4(Fragment4),
+    Fragment6(Fragment6),
 }
 
-/// The IP header.
-#[derive(Clone, Copy, Debug)]
-enum Network {
-    Ipv4 {
-        at: u16,
-        length: u16,
-        id: u16,
-        step: u16,
-        /// Of the header without its identification.
-        base: Sum,
-    },
-    Ipv6 {
-        at: u16,
-        length: u16,
-    },
-    /// Of fragments, without options.
-    Fragment4 {
-        at: u16,
-        length: u16,
-        /// Of the header without its fragment offset.
-        base: Sum,
-    },
-    /// Of fragments, with the header at `fragment` that `link` announces.
-    Fragment6 {
-        at: u16,
-        length: u16,
-        link: u16,
-        fragment: u16,
-        header: Fragment,
-    },
+/// A header of such pieces, or several.
+pub(in crate::segment) trait Header {
+    /// Writes what they have in common into a copy of the frame's headers.
+    fn write_common(&self, headers: &mut [u8]);
+
+    /// Writes what differs from piece to piece into a copy of the headers of another one.
+    fn write_next(&self, headers: &mut [u8], piece: &Piece);
 }
 
-/// The header that is cut.
-#[derive(Clone, Copy, Debug)]
-enum Upper {
-    Tcp {
-        at: u16,
-        sequence: u32,
-        control: u16,
-        checksum: Checksum,
-    },
-    Udp {
-        at: u16,
-        length: u16,
-        checksum: Checksum,
-    },
-    /// Fragments: it is payload of the first one.
-    Payload,
-}
+/// What is done with the headers of a [`Middle`]. It is compiled for each kind of them, so that nothing has to
+/// be decided per piece.
+pub(in crate::segment) trait Visitor {
+    type Output;
 
-/// A checksum field.
-#[derive(Clone, Copy, Debug)]
-enum Checksum {
-    /// The same in all pieces: none, or the sum of the pseudo-header, for the sink.
-    Fixed(u16),
-    /// Of everything but the payload and the sequence number.
-    Base(Sum),
+    fn visit(self, header: impl Header) -> Self::Output;
 }
 
 impl Middle {
@@ -79,27 +42,102 @@ impl Middle {
         if template.count != 1 {
             return None;
         }
-        let total = template.len + unit;
         // Lengths fit: no piece is longer than IP allows.
-        let network = match template.fixes[0] {
+        let total = template.len + unit;
+        let length_from = |at: u16| (total - usize::from(at)) as u16;
+        let with = |base: Sum, length| base.plus(Sum::of_field(length));
+        let upper = Upper::new(template, length_from)?;
+        Some(match template.fixes[0] {
             Fix::Ipv4 { at, id, step, base } => {
-                let length = (total - usize::from(at)) as u16;
-                Network::Ipv4 { at, length, id, step, base: base.plus(Sum::of_field(length)) }
+                let length = length_from(at);
+                let ip = Ipv4 { at, length, id, step, base: with(base, length) };
+                match upper {
+                    Upper::Tcp(tcp) => Self::Tcp4(tcp, ip),
+                    Upper::Udp(udp) => Self::Udp4(udp, ip),
+                    Upper::Payload => return None,
+                }
             }
             Fix::Ipv6 { at } => {
-                Network::Ipv6 { at, length: (total - usize::from(at) - ipv6::LEN) as u16 }
+                let ip = Ipv6 { at, length: length_from(at + ipv6::LEN as u16) };
+                match upper {
+                    Upper::Tcp(tcp) => Self::Tcp6(tcp, ip),
+                    Upper::Udp(udp) => Self::Udp6(udp, ip),
+                    Upper::Payload => return None,
+                }
             }
             Fix::Fragment4 { at, base, options_len: 0, .. } => {
-                let length = (total - usize::from(at)) as u16;
-                Network::Fragment4 { at, length, base: base.plus(Sum::of_field(length)) }
+                let length = length_from(at);
+                Self::Fragment4(Fragment4 { at, length, base: with(base, length) })
             }
             Fix::Fragment6 { at, link, header } => {
-                let length = (total - usize::from(at) - ipv6::LEN) as u16;
-                Network::Fragment6 { at, length, link, fragment: template.payload as u16, header }
+                let ip = Ipv6 { at, length: length_from(at + ipv6::LEN as u16) };
+                Self::Fragment6(Fragment6 { ip, link, at: template.payload as u16, header })
             }
             _ => return None,
-        };
-        let upper = match template.transport {
+        })
+    }
+
+    /// Does what the visitor wants with the headers.
+    #[inline(always)]
+    pub(in crate::segment) fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
+        match *self {
+            Self::Tcp4(tcp, ip) => visitor.visit((tcp, ip)),
+            Self::Tcp6(tcp, ip) => visitor.visit((tcp, ip)),
+            Self::Udp4(udp, ip) => visitor.visit((udp, ip)),
+            Self::Udp6(udp, ip) => visitor.visit((udp, ip)),
+            Self::Fragment4(fragment) => visitor.visit(fragment),
+            Self::Fragment6(fragment) => visitor.visit(fragment),
+        }
+    }
+
+    /// Writes what differs from the frame's headers into a copy of them.
+    #[inline(always)]
+    pub(super) fn write(&self, headers: &mut [u8], piece: &Piece) {
+        self.visit(WriteOne { headers, piece });
+    }
+}
+
+struct WriteOne<'a> {
+    headers: &'a mut [u8],
+    piece: &'a Piece,
+}
+
+impl Visitor for WriteOne<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn visit(self, header: impl Header) {
+        header.write_common(self.headers);
+        header.write_next(self.headers, self.piece);
+    }
+}
+
+impl<A: Header, B: Header> Header for (A, B) {
+    #[inline(always)]
+    fn write_common(&self, headers: &mut [u8]) {
+        self.0.write_common(headers);
+        self.1.write_common(headers);
+    }
+
+    #[inline(always)]
+    fn write_next(&self, headers: &mut [u8], piece: &Piece) {
+        self.0.write_next(headers, piece);
+        self.1.write_next(headers, piece);
+    }
+}
+
+/// The header that is cut.
+enum Upper {
+    Tcp(Tcp),
+    Udp(Udp),
+    /// Of fragments: it is payload of the first one.
+    Payload,
+}
+
+impl Upper {
+    /// `None` with urgent data. `length_from` is what the pieces have from some place on.
+    fn new(template: &Template, length_from: impl Fn(u16) -> u16) -> Option<Self> {
+        Some(match template.transport {
             Transport::Tcp { flags, .. } if flags.contains(TcpFlags::URG) => return None,
             Transport::Tcp {
                 at,
@@ -112,16 +150,16 @@ impl Middle {
                 pseudo,
             } => {
                 let control = control(header_len, flags_of(flags, false, false, accurate_ecn));
-                let length = Sum::of_field((total - usize::from(at)) as u16);
+                let length = Sum::of_field(length_from(at));
                 let fields = Sum::of_field(control).plus(Sum::of_field(urgent));
                 let checksum = match template.partial {
                     true => Checksum::Fixed(pseudo.plus(length).partial()),
                     false => Checksum::Base(base.plus(length).plus(fields)),
                 };
-                Upper::Tcp { at, sequence, control, checksum }
+                Self::Tcp(Tcp { at, sequence, control, checksum })
             }
             Transport::Udp { at, checksum, base, pseudo } => {
-                let length = (total - usize::from(at)) as u16;
+                let length = length_from(at);
                 let field = Sum::of_field(length);
                 let checksum = match template.partial {
                     _ if !checksum => Checksum::Fixed(0),
@@ -129,95 +167,176 @@ impl Middle {
                     // The length is in the header and in the pseudo-header.
                     false => Checksum::Base(base.plus(field).plus(field)),
                 };
-                Upper::Udp { at, length, checksum }
+                Self::Udp(Udp { at, length, checksum })
             }
-            Transport::Fragment { .. } => Upper::Payload,
+            Transport::Fragment { .. } => Self::Payload,
             Transport::Whole { .. } => return None,
-        };
-        Some(Self { network, upper })
+        })
     }
+}
 
-    /// Writes what differs from the frame's headers into a copy of them.
-    #[inline(always)]
-    pub(super) fn write(&self, header: &mut [u8], piece: &Piece) {
-        match self.upper {
-            Upper::Tcp { at, control, checksum, .. } => {
-                put(header, usize::from(at) + 12, control.to_be_bytes());
-                put(header, usize::from(at) + tcp::CHECKSUM_OFFSET, checksum.fixed());
-            }
-            Upper::Udp { at, length, checksum } => {
-                put(header, usize::from(at) + 4, length.to_be_bytes());
-                put(header, usize::from(at) + udp::CHECKSUM_OFFSET, checksum.fixed());
-            }
-            Upper::Payload => {}
-        }
-        match self.network {
-            Network::Ipv4 { at, length, .. } | Network::Fragment4 { at, length, .. } => {
-                put(header, usize::from(at) + 2, length.to_be_bytes());
-            }
-            Network::Ipv6 { at, length } => put(header, usize::from(at) + 4, length.to_be_bytes()),
-            Network::Fragment6 { at, length, link, fragment, header: fields } => {
-                put(header, usize::from(at) + 4, length.to_be_bytes());
-                put(header, link.into(), [Protocol::FRAGMENT.0]);
-                // There is room: the block has its length.
-                _ = fields.emit(header.get_mut(usize::from(fragment)..).unwrap_or_default());
-            }
-        }
-        self.write_next(header, piece);
-    }
-
-    /// Writes what differs from piece to piece into a copy of the header block of another one.
-    #[inline(always)]
-    pub(in crate::segment) fn write_next(&self, header: &mut [u8], piece: &Piece) {
-        let payload = u64::from(piece.sum.partial());
-        match self.upper {
-            Upper::Tcp { at, sequence, checksum, .. } => {
-                let Some(tcp) = at_mut::<{ tcp::MIN_LEN }>(header, at.into()) else { return };
-                let sequence = sequence.wrapping_add(piece.offset as u32);
-                tcp[4..8].copy_from_slice(&sequence.to_be_bytes());
-                if let Checksum::Base(base) = checksum {
-                    let sum = u64::from(base.partial()) + u64::from(sequence) + payload;
-                    tcp[16..18].copy_from_slice(&Sum::of_number(sum).checksum().to_be_bytes());
-                }
-            }
-            Upper::Udp { at, checksum: Checksum::Base(base), .. } => {
-                let sum = Sum::of_number(u64::from(base.partial()) + payload);
-                let Some(udp) = at_mut::<{ udp::LEN }>(header, at.into()) else { return };
-                udp[6..8].copy_from_slice(&sum.checksum_nonzero().to_be_bytes());
-            }
-            Upper::Udp { .. } | Upper::Payload => {}
-        }
-        match self.network {
-            Network::Ipv4 { at, id, step, base, .. } => {
-                let Some(ip) = at_mut::<{ ipv4::MIN_LEN }>(header, at.into()) else { return };
-                let id = id.wrapping_add((piece.index as u16).wrapping_mul(step));
-                let sum = Sum::of_number(u64::from(base.partial()) + u64::from(id));
-                ip[4..6].copy_from_slice(&id.to_be_bytes());
-                ip[10..12].copy_from_slice(&sum.checksum().to_be_bytes());
-            }
-            Network::Ipv6 { .. } => {}
-            Network::Fragment4 { at, base, .. } => {
-                let Some(ip) = at_mut::<{ ipv4::MIN_LEN }>(header, at.into()) else { return };
-                let offset = fragment_offset(piece);
-                let sum = Sum::of_number(u64::from(base.partial()) + u64::from(offset));
-                ip[6..8].copy_from_slice(&offset.to_be_bytes());
-                ip[10..12].copy_from_slice(&sum.checksum().to_be_bytes());
-            }
-            Network::Fragment6 { fragment, .. } => {
-                // The last bit says that more follow (RFC 8200 section 4.5).
-                put(header, usize::from(fragment) + 2, (piece.offset as u16 | 1).to_be_bytes());
-            }
-        }
-    }
+/// A checksum field.
+#[derive(Clone, Copy, Debug)]
+enum Checksum {
+    /// The same in all pieces: none, or the sum of the pseudo-header, for the sink.
+    Fixed(u16),
+    /// Of everything but the payload and the sequence number.
+    Base(Sum),
 }
 
 impl Checksum {
     /// The field, as far as it is the same in all pieces.
     #[inline]
-    fn fixed(self) -> [u8; 2] {
+    fn common(self) -> [u8; 2] {
         match self {
             Self::Fixed(value) => value.to_be_bytes(),
             Self::Base(_) => [0; 2],
         }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(in crate::segment) struct Tcp {
+    at: u16,
+    sequence: u32,
+    control: u16,
+    checksum: Checksum,
+}
+
+impl Header for Tcp {
+    #[inline(always)]
+    fn write_common(&self, headers: &mut [u8]) {
+        let at = usize::from(self.at);
+        put(headers, at + 12, self.control.to_be_bytes());
+        put(headers, at + tcp::CHECKSUM_OFFSET, self.checksum.common());
+    }
+
+    #[inline(always)]
+    fn write_next(&self, headers: &mut [u8], piece: &Piece) {
+        let Some(tcp) = at_mut::<{ tcp::MIN_LEN }>(headers, self.at.into()) else { return };
+        let sequence = self.sequence.wrapping_add(piece.offset as u32);
+        tcp[4..8].copy_from_slice(&sequence.to_be_bytes());
+        if let Checksum::Base(base) = self.checksum {
+            let payload = u64::from(piece.sum.partial());
+            let sum = u64::from(base.partial()) + u64::from(sequence) + payload;
+            tcp[16..18].copy_from_slice(&Sum::of_number(sum).checksum().to_be_bytes());
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(in crate::segment) struct Udp {
+    at: u16,
+    length: u16,
+    checksum: Checksum,
+}
+
+impl Header for Udp {
+    #[inline(always)]
+    fn write_common(&self, headers: &mut [u8]) {
+        let at = usize::from(self.at);
+        put(headers, at + 4, self.length.to_be_bytes());
+        put(headers, at + udp::CHECKSUM_OFFSET, self.checksum.common());
+    }
+
+    #[inline(always)]
+    fn write_next(&self, headers: &mut [u8], piece: &Piece) {
+        if let Checksum::Base(base) = self.checksum {
+            let Some(udp) = at_mut::<{ udp::LEN }>(headers, self.at.into()) else { return };
+            let checksum = base.plus(piece.sum).checksum_nonzero();
+            udp[6..8].copy_from_slice(&checksum.to_be_bytes());
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(in crate::segment) struct Ipv4 {
+    at: u16,
+    length: u16,
+    id: u16,
+    step: u16,
+    /// Of the header without its identification.
+    base: Sum,
+}
+
+impl Header for Ipv4 {
+    #[inline(always)]
+    fn write_common(&self, headers: &mut [u8]) {
+        put(headers, usize::from(self.at) + 2, self.length.to_be_bytes());
+    }
+
+    #[inline(always)]
+    fn write_next(&self, headers: &mut [u8], piece: &Piece) {
+        let Some(ip) = at_mut::<{ ipv4::MIN_LEN }>(headers, self.at.into()) else { return };
+        let id = self.id.wrapping_add((piece.index as u16).wrapping_mul(self.step));
+        ip[4..6].copy_from_slice(&id.to_be_bytes());
+        let checksum = self.base.plus(Sum::of_field(id)).checksum();
+        ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(in crate::segment) struct Ipv6 {
+    at: u16,
+    length: u16,
+}
+
+impl Header for Ipv6 {
+    #[inline(always)]
+    fn write_common(&self, headers: &mut [u8]) {
+        put(headers, usize::from(self.at) + 4, self.length.to_be_bytes());
+    }
+
+    #[inline(always)]
+    fn write_next(&self, _headers: &mut [u8], _piece: &Piece) {}
+}
+
+/// An IPv4 header of fragments, without options.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::segment) struct Fragment4 {
+    at: u16,
+    length: u16,
+    /// Of the header without its fragment offset.
+    base: Sum,
+}
+
+impl Header for Fragment4 {
+    #[inline(always)]
+    fn write_common(&self, headers: &mut [u8]) {
+        put(headers, usize::from(self.at) + 2, self.length.to_be_bytes());
+    }
+
+    #[inline(always)]
+    fn write_next(&self, headers: &mut [u8], piece: &Piece) {
+        let Some(ip) = at_mut::<{ ipv4::MIN_LEN }>(headers, self.at.into()) else { return };
+        let offset = fragment_offset(piece);
+        ip[6..8].copy_from_slice(&offset.to_be_bytes());
+        let checksum = self.base.plus(Sum::of_field(offset)).checksum();
+        ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+/// The fragment header at `at`, which `link` announces.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::segment) struct Fragment6 {
+    ip: Ipv6,
+    link: u16,
+    at: u16,
+    header: Fragment,
+}
+
+impl Header for Fragment6 {
+    #[inline(always)]
+    fn write_common(&self, headers: &mut [u8]) {
+        self.ip.write_common(headers);
+        put(headers, self.link.into(), [Protocol::FRAGMENT.0]);
+        // There is room: the block has its length.
+        _ = self.header.emit(headers.get_mut(usize::from(self.at)..).unwrap_or_default());
+    }
+
+    #[inline(always)]
+    fn write_next(&self, headers: &mut [u8], piece: &Piece) {
+        // The last bit says that more follow (RFC 8200 section 4.5).
+        put(headers, usize::from(self.at) + 2, (piece.offset as u16 | 1).to_be_bytes());
     }
 }
