@@ -6,7 +6,8 @@
 //!
 //! The sender pays for what the kernel does until a packet lies in the ring, for every program alike; what is
 //! compared is the CPU time of the capturing process. It is told twice: of the whole process, and of the time under
-//! load alone, as starting and ending cost the same for any number of packets.
+//! load alone, as starting and ending cost the same for any number of packets. That time begins with the first packet
+//! and ends when the program must have had the last one.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,9 +19,9 @@ use wirelane_os::{affinity, clock};
 use super::super::leftovers::{self, Folder};
 use super::super::live::{LiveSender, Pace};
 use super::super::report::{Param, Params, Report, Row};
-use super::super::rounds::Rounds;
 use super::capture::{PROGRAMS, Program};
 use super::process::{Running, line};
+use super::turns::{self, Turn};
 use super::{Plan, missing};
 use crate::error::{Error, Result};
 use crate::lab::{Lab, LabConfig};
@@ -32,6 +33,11 @@ const CASE: &str = "cpu";
 const RATE: u64 = 300_000;
 const SIZE: u64 = 64;
 const FLOWS: u64 = 64;
+/// Receive queues of the interface.
+const QUEUES: u16 = 2;
+/// However short the samples of others are: what a program does without packets meanwhile (waking up to look, the
+/// first way through its ring), and what the machine does in between, would be a large part of what it did for them.
+const SHORTEST: Duration = Duration::from_secs(1);
 /// How long a program may take to get ready, and to end.
 const LIMIT: Duration = Duration::from_secs(20);
 /// From the moment that a program says it is ready until it is.
@@ -57,40 +63,24 @@ pub fn cost(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
-    let bed = match Bed::new() {
+    let bed = match Bed::new(plan) {
         Ok(bed) => bed,
         Err(error) => {
             report.skip(SUITE, CASE, error.to_string());
             return Ok(());
         }
     };
-    let mut cases: Vec<Case> = Vec::new();
+    let mut cases: Vec<Case<'_>> = Vec::new();
     for program in PROGRAMS {
         if program.command(plan.own, "", None).is_none() {
             report.skip(SUITE, program.name, missing(program.name));
             continue;
         }
-        let case = |is_written| Case { program, is_written, samples: Vec::new() };
+        let case = |is_written| Case { bed: &bed, program, is_written, samples: Vec::new() };
         cases.extend([case(false), case(true)]);
     }
     cases.sort_by_key(|case| case.is_written);
-    'rounds: for round in Rounds::new(plan.samples, plan.limit) {
-        let count = cases.len();
-        for turn in 0..count {
-            // Another one begins each round, so that none is always the first.
-            let turn = (round as usize + turn) % count.max(1);
-            let Some(case) = cases.get_mut(turn) else { continue };
-            if stop.load(Ordering::Relaxed) {
-                break 'rounds;
-            }
-            let (name, target) = (case.program.name, case.target());
-            progress(round, &format!("CPU time of {name}, written to: {target}"));
-            match bed.sample(case, plan, stop, report) {
-                Ok(sample) => case.samples.push(sample),
-                Err(error) => report.skip(SUITE, name, error.to_string()),
-            }
-        }
-    }
+    turns::take(SUITE, plan, &mut cases, report, stop, progress);
     for case in cases.iter().filter(|case| !case.samples.is_empty()) {
         report.rows.extend(case.rows());
     }
@@ -98,14 +88,30 @@ pub fn cost(
 }
 
 /// A program, and what it does with packets.
-struct Case {
+struct Case<'a> {
+    bed: &'a Bed<'a>,
     program: Program,
     /// To a file in memory; otherwise they are only read.
     is_written: bool,
     samples: Vec<Sample>,
 }
 
-impl Case {
+impl Turn for Case<'_> {
+    fn case(&self) -> &'static str {
+        self.program.name
+    }
+
+    fn title(&self) -> String {
+        format!("CPU time of {}, written to: {}", self.program.name, self.target())
+    }
+
+    fn measure(&mut self, _: u32, stop: &AtomicBool, report: &mut Report) -> Result<()> {
+        self.samples.extend(self.bed.sample(self, stop, report)?);
+        Ok(())
+    }
+}
+
+impl Case<'_> {
     fn target(&self) -> &'static str {
         if self.is_written { "memory" } else { "none" }
     }
@@ -146,7 +152,9 @@ fn rows(program: &Program, target: &'static str, samples: &[Sample]) -> [Row; 4]
 }
 
 /// A cable, and a CPU for either end.
-struct Bed {
+struct Bed<'a> {
+    own: &'a Path,
+    window: Duration,
     lab: Lab,
     frames: Vec<Vec<u8>>,
     sender: u32,
@@ -154,9 +162,9 @@ struct Bed {
     memory: Folder,
 }
 
-impl Bed {
-    fn new() -> Result<Self> {
-        let lab = Lab::new(LabConfig::default())?;
+impl<'a> Bed<'a> {
+    fn new(plan: &Plan<'a>) -> Result<Self> {
+        let lab = Lab::new(LabConfig { queues: QUEUES, ..LabConfig::default() })?;
         // What the sender redirects arrives at packet sockets, too.
         lab.far.set_gro(true)?;
         let cpus = affinity::allowed_cpus().unwrap_or_default();
@@ -166,16 +174,17 @@ impl Bed {
         let stream = Stream::new(&format!("sim:1?flows={FLOWS}&size={SIZE}").parse()?)?;
         let frames = (0..FLOWS).map(|k| stream.packet(k).bytes).collect();
         let memory = Folder::new(Path::new(leftovers::MEMORY))?;
-        Ok(Self { lab, frames, sender, capturer, memory })
+        let (own, window) = (plan.own, plan.window.max(SHORTEST));
+        Ok(Self { own, window, lab, frames, sender, capturer, memory })
     }
 
+    /// `None` if it was stopped.
     fn sample(
         &self,
-        case: &Case,
-        plan: &Plan<'_>,
+        case: &Case<'_>,
         stop: &AtomicBool,
         report: &mut Report,
-    ) -> Result<Sample> {
+    ) -> Result<Option<Sample>> {
         let program = &case.program;
         let unclear = |cause: &'static str| Error::failed(program.name, cause);
         let interface = self.lab.far.interface();
@@ -184,7 +193,7 @@ impl Bed {
             self.memory.remove();
             self.memory.make()?;
         }
-        let command = program.command(plan.own, interface, file.as_deref());
+        let command = program.command(self.own, interface, file.as_deref());
         let mut command = command.ok_or_else(|| unclear("is missing"))?;
         report.environment.add_command(line(&command));
         // Nothing else is started until it has ended: the difference is its own.
@@ -193,18 +202,22 @@ impl Bed {
         running.wait_for(program.ready, LIMIT, stop)?;
         thread::sleep(SETTLE);
         let start = running.cpu();
-        let count = (RATE as f64 * plan.window.as_secs_f64()) as u64;
+        let count = (RATE as f64 * self.window.as_secs_f64()) as u64;
         let pace = Pace { count: Some(count), rate: Some(RATE), cpu: Some(self.sender) };
         let send = || {
             LiveSender::new(self.lab.near.interface(), &self.frames)
                 .and_then(|sender| sender.start(pace))
         };
         let sending = self.lab.near.inside(send)??;
-        let deadline = Instant::now() + 4 * plan.window + LIMIT;
+        let deadline = Instant::now() + 4 * self.window + LIMIT;
         while !sending.is_finished() && !stop.load(Ordering::Relaxed) && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(5));
         }
         let sent = sending.stop()?;
+        if stop.load(Ordering::Relaxed) {
+            self.memory.remove();
+            return Ok(None);
+        }
         thread::sleep(program.drain);
         let loaded = running.cpu().saturating_sub(start);
         let output = running.interrupt(LIMIT)?;
@@ -212,6 +225,6 @@ impl Bed {
         self.memory.remove();
         let counts = program.counts(&output.stdout, &output.stderr);
         let counts = counts.ok_or_else(|| unclear("does not tell how many packets it captured"))?;
-        Ok(Sample { total, loaded, captured: counts.captured, sent: sent.frames })
+        Ok(Some(Sample { total, loaded, captured: counts.captured, sent: sent.frames }))
     }
 }

@@ -5,6 +5,7 @@ pub mod cost;
 pub(in crate::bench) mod process;
 pub mod replay;
 pub mod testpmd;
+mod turns;
 pub mod write;
 
 use std::env;
@@ -67,7 +68,7 @@ pub struct Installed {
 }
 
 /// Why there is no figure of a program that is not installed.
-fn missing(program: &str) -> String {
+pub(in crate::bench) fn missing(program: &str) -> String {
     let package =
         PEERS.iter().find(|peer| peer.name == program).map_or(program, |peer| peer.package);
     format!("{program} is not installed (Debian package {package})")

@@ -18,9 +18,9 @@ use wirelane_os::{affinity, clock};
 
 use super::super::leftovers::{self, Folder};
 use super::super::report::{Param, Params, Report, Row};
-use super::super::rounds::Rounds;
 use super::super::sockets::baseline::Baseline;
 use super::process::{Running, line};
+use super::turns::{self, Turn};
 use super::{Plan, find, missing};
 use crate::error::{Error, Result};
 use crate::lab::{Lab, LabConfig};
@@ -62,36 +62,45 @@ pub fn replay(
             return Ok(());
         }
     };
-    let mut programs = vec![(None, Vec::new())];
+    let mut programs = vec![Program { bed: &bed, peer: None, samples: Vec::new() }];
     match find(PEER) {
-        Some(path) => programs.push((Some(path), Vec::new())),
+        Some(path) => programs.push(Program { bed: &bed, peer: Some(path), samples: Vec::new() }),
         None => report.skip(SUITE, PEER, missing(PEER)),
     }
-    'rounds: for round in Rounds::new(plan.samples, plan.limit) {
-        // Another one begins each round, so that none is always the first.
-        programs.reverse();
-        for (peer, samples) in &mut programs {
-            if stop.load(Ordering::Relaxed) {
-                break 'rounds;
-            }
-            let mut command = bed.command(plan.own, peer.as_deref());
-            report.environment.add_command(line(&command));
-            progress(round, &format!("replay by {}", line(&command)));
-            match bed.sample(&mut command, stop) {
-                Ok(Some(sample)) => samples.push(sample),
-                Ok(None) => break 'rounds,
-                Err(error) => report.skip(SUITE, CASE, error.to_string()),
-            }
-        }
-    }
-    for (peer, samples) in programs.iter().filter(|(_, samples)| !samples.is_empty()) {
-        report.rows.extend(bed.rows(peer.is_some(), samples));
+    turns::take(SUITE, plan, &mut programs, report, stop, progress);
+    for program in programs.iter().filter(|program| !program.samples.is_empty()) {
+        report.rows.extend(bed.rows(program.peer.is_some(), &program.samples));
     }
     Ok(())
 }
 
+/// Ours, or the other program that is at `peer`.
+struct Program<'a> {
+    bed: &'a Bed<'a>,
+    peer: Option<PathBuf>,
+    samples: Vec<Sample>,
+}
+
+impl Turn for Program<'_> {
+    fn case(&self) -> &'static str {
+        if self.peer.is_some() { PEER } else { CASE }
+    }
+
+    fn title(&self) -> String {
+        format!("replay by {}", line(&self.bed.command(self.peer.as_deref())))
+    }
+
+    fn measure(&mut self, _: u32, stop: &AtomicBool, report: &mut Report) -> Result<()> {
+        let mut command = self.bed.command(self.peer.as_deref());
+        report.environment.add_command(line(&command));
+        self.samples.extend(self.bed.sample(&mut command, stop)?);
+        Ok(())
+    }
+}
+
 /// A cable whose far end counts, and a file.
-struct Bed {
+struct Bed<'a> {
+    own: &'a Path,
     lab: Lab,
     counter: Baseline,
     folder: Folder,
@@ -99,8 +108,8 @@ struct Bed {
     cpu: u32,
 }
 
-impl Bed {
-    fn new(plan: &Plan<'_>) -> Result<Self> {
+impl<'a> Bed<'a> {
+    fn new(plan: &Plan<'a>) -> Result<Self> {
         let lab = Lab::new(LabConfig::default())?;
         let far = lab.far.interface();
         let counter = lab.far.inside(|| Baseline::attach(far, XdpMode::Native))??;
@@ -109,7 +118,8 @@ impl Bed {
         let packets = (plan.window.as_secs_f64() * PACKETS_PER_S) as u64;
         let cpus = affinity::allowed_cpus().unwrap_or_default();
         let cpu = cpus.first().copied().unwrap_or(0);
-        let bed = Self { lab, counter, folder, packets: packets.clamp(least, most), cpu };
+        let packets = packets.clamp(least, most);
+        let bed = Self { own: plan.own, lab, counter, folder, packets, cpu };
         bed.folder.make()?;
         let mut make = Command::new(plan.own);
         make.arg("capture");
@@ -124,10 +134,9 @@ impl Bed {
         self.folder.file("replay.pcap")
     }
 
-    /// Ours, or the other program that is at `peer`.
-    fn command(&self, own: &Path, peer: Option<&Path>) -> Command {
+    fn command(&self, peer: Option<&Path>) -> Command {
         let interface = self.lab.near.interface();
-        let mut command = Command::new(peer.unwrap_or(own));
+        let mut command = Command::new(peer.unwrap_or(self.own));
         if peer.is_some() {
             // As fast as it can, after it has read the file.
             command.args(["--topspeed", "--preload-pcap", "-i", interface]).arg(self.file());

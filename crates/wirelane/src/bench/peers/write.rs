@@ -17,8 +17,8 @@ use wirelane_os::affinity;
 
 use super::super::leftovers::{self, Folder};
 use super::super::report::{Param, Params, Report, Row};
-use super::super::rounds::Rounds;
 use super::process::{Running, line};
+use super::turns::{self, Turn};
 use super::{Plan, find, missing};
 use crate::error::{Error, Result};
 
@@ -55,18 +55,7 @@ pub fn write(
     if find(PEER).is_none() {
         report.skip(SUITE, PEER, missing(PEER));
     }
-    'rounds: for round in Rounds::new(plan.samples, plan.limit) {
-        for target in &mut targets {
-            if stop.load(Ordering::Relaxed) {
-                break 'rounds;
-            }
-            progress(round, &format!("writing to {}, beside {PEER}", target.name));
-            if let Err(error) = target.sample(round, stop, report) {
-                report.skip(SUITE, CASE, error.to_string());
-                break 'rounds;
-            }
-        }
-    }
+    turns::take(SUITE, plan, &mut targets, report, stop, progress);
     report.rows.extend(targets.iter().flat_map(Target::rows));
     Ok(())
 }
@@ -92,8 +81,42 @@ impl<'a> Target<'a> {
         Ok(Self { name, own: plan.own, folder, packets, cpus, samples: Default::default() })
     }
 
-    /// One sample of each program, in turns.
-    fn sample(&mut self, round: u32, stop: &AtomicBool, report: &mut Report) -> Result<()> {
+    fn run(&self, command: &mut Command, file: &Path) -> Result<(u64, Duration)> {
+        run(&self.folder, &self.cpus, command, file)
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let row = |peer, samples: &Vec<f64>| Row {
+            suite: SUITE,
+            case: CASE,
+            peer,
+            params: Params(vec![
+                ("port", Param::Text("sim")),
+                ("target", Param::Text(self.name)),
+                ("size", Param::Number(SIZE)),
+            ]),
+            metric: "bits_per_s",
+            unit: "bit/s",
+            samples: samples.clone(),
+            source: None,
+        };
+        let [ours, theirs] = &self.samples;
+        let rows = [row(None, ours), row(Some(PEER), theirs)];
+        rows.into_iter().filter(|row| !row.samples.is_empty()).collect()
+    }
+}
+
+impl Turn for Target<'_> {
+    fn case(&self) -> &'static str {
+        CASE
+    }
+
+    fn title(&self) -> String {
+        format!("writing to {}, beside {PEER}", self.name)
+    }
+
+    /// One sample of each program: a ratio needs both.
+    fn measure(&mut self, round: u32, stop: &AtomicBool, report: &mut Report) -> Result<()> {
         let file = self.folder.file("capture.pcapng");
         let mut ours = Command::new(self.own);
         ours.arg("capture").arg(format!("sim:1?count={}&size={SIZE}", self.packets));
@@ -120,30 +143,6 @@ impl<'a> Target<'a> {
         let elapsed = run(&self.folder, &self.cpus, &mut theirs, &file)?.1;
         samples.push(rate(elapsed));
         Ok(())
-    }
-
-    fn run(&self, command: &mut Command, file: &Path) -> Result<(u64, Duration)> {
-        run(&self.folder, &self.cpus, command, file)
-    }
-
-    fn rows(&self) -> Vec<Row> {
-        let row = |peer, samples: &Vec<f64>| Row {
-            suite: SUITE,
-            case: CASE,
-            peer,
-            params: Params(vec![
-                ("port", Param::Text("sim")),
-                ("target", Param::Text(self.name)),
-                ("size", Param::Number(SIZE)),
-            ]),
-            metric: "bits_per_s",
-            unit: "bit/s",
-            samples: samples.clone(),
-            source: None,
-        };
-        let [ours, theirs] = &self.samples;
-        let rows = [row(None, ours), row(Some(PEER), theirs)];
-        rows.into_iter().filter(|row| !row.samples.is_empty()).collect()
     }
 }
 
