@@ -184,7 +184,8 @@ pub(crate) struct ScalingArgs {
 /// A rate passes if nothing is lost in three trials (RFC 2544, section 26.1); the search halves the range, from
 /// all that the sender can send downwards. Latencies are from the moment that a packet is made to that
 /// in which the receiver has it, at the rate that was found and at half of it. The simulated
-/// interface needs no privilege; as root, real ones are searched too, in network namespaces of their own.
+/// interface needs no privilege; as root, real ones are searched too, in network namespaces of their own, and, without
+/// --quick, dpdk-testpmd, tcpdump, dumpcap and netsniff-ng where they are installed: without latencies.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NolossArgs {
     /// Bytes of a packet without frame check sequence, 64 to 3000; may be given several times
@@ -224,8 +225,7 @@ pub(crate) fn run(suite: &Suite) -> Result<()> {
             plan.samples = args.effort.samples(plan.samples);
             plan.disk.clone_from(&args.disk);
             measure(args.effort.json, "capture", plan.samples, |report, stop, progress| {
-                capture::capture(&plan, report, stop, progress)?;
-                capture_beside_others(&plan, plan.limit, report, stop, progress)
+                capture_and_others(&plan, plan.limit, report, stop, progress)
             })
         }
         Suite::Gso(args) => {
@@ -332,8 +332,8 @@ impl SocketsArgs {
 /// What a suite is given to say what it measures.
 type Tell<'a> = &'a mut dyn FnMut(u32, &str);
 
-/// The parts of `capture` in which our command runs as a process, beside other programs.
-fn capture_beside_others(
+/// `capture` within a time, and the parts of it in which our command runs as a process, beside other programs.
+fn capture_and_others(
     plan: &capture::Plan,
     limit: Option<Duration>,
     report: &mut Report,
@@ -341,6 +341,14 @@ fn capture_beside_others(
     tell: Tell<'_>,
 ) -> Result<()> {
     let (own, begin) = (own()?, Instant::now());
+    capture::capture(
+        &capture::Plan { limit: share(limit, 0.4), ..plan.clone() },
+        report,
+        stop,
+        tell,
+    )?;
+    let limit = limit.map(|limit| limit.saturating_sub(begin.elapsed()));
+    let begin = Instant::now();
     let (samples, window) = (plan.samples, 3 * plan.window);
     // A short run has no time for the disk.
     let disk = plan.disk.as_deref().filter(|_| limit.is_none());

@@ -10,13 +10,17 @@
 //! Cycles are those of the time stamp counter. A sender of ours runs on the same CPUs; its time is not
 //! counted, but while it runs nothing else does on that CPU.
 
+mod timed;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use wirelane_os::affinity;
 use wirelane_os::clock::{self, CpuTime};
 
+use self::timed::Timed;
 use super::leftovers::{self, Folder};
 use super::live::{LiveSender, Pace, Sending};
 use super::report::{Param, Params, Report, Row, Source};
@@ -24,14 +28,10 @@ use super::rounds::Rounds;
 use crate::capture::WriterOptions;
 use crate::capture::live::{Capture, CaptureConfig, CaptureOutcome, OutputConfig};
 use crate::error::{Error, Result};
-use crate::frame::Batch;
 use crate::lab::{Lab, LabConfig, Site};
 use crate::mask::{QueueMask, QueueSet};
 use crate::port::sim::Stream;
-use crate::port::{
-    self, Census, Control, OpenOptions, Port, PortInfo, Readiness, Receive, Rx, Spec, Take, Tx,
-};
-use crate::segment::Sink;
+use crate::port::{self, OpenOptions, Spec, Take};
 
 const SUITE: &str = "capture";
 /// Kinds of ports; all but the first are in a lab.
@@ -41,6 +41,8 @@ const QUEUES: u16 = 2;
 /// A run ends before it has written more than this.
 const MOST_BYTES: u64 = 1 << 30;
 const FLOWS: u64 = 64;
+/// The part of the time that the simulated interface has.
+const SHARE: f64 = 0.4;
 
 /// What to measure, and how thoroughly.
 #[derive(Clone, Debug)]
@@ -124,19 +126,15 @@ pub fn capture(
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
     let bed = Bed::new(plan, report);
-    let mut cases = bed.cases(report);
-    'rounds: for round in Rounds::new(plan.samples, plan.limit) {
-        for case in cases.iter_mut().filter(|case| case.refused.is_none()) {
-            if stop.load(Ordering::Relaxed) {
-                break 'rounds;
-            }
-            progress(round, &case.name());
-            match bed.run(case, plan.window, stop) {
-                Ok(sample) => case.samples.push(sample),
-                Err(error) => case.refused = Some(error),
-            }
-        }
-    }
+    let begin = Instant::now();
+    let (mut cases, mut others): (Vec<_>, Vec<_>) =
+        bed.cases(report).into_iter().partition(|case| case.port == "sim");
+    // Rounds of their own for what needs no interface: promises are about it, and a single sample proves nothing.
+    let limit = plan.limit.map(|limit| limit.mul_f64(SHARE));
+    bed.rounds(&mut cases, &Plan { limit, ..plan.clone() }, stop, progress);
+    let limit = plan.limit.map(|limit| limit.saturating_sub(begin.elapsed()));
+    bed.rounds(&mut others, &Plan { limit, ..plan.clone() }, stop, progress);
+    cases.append(&mut others);
     for case in &cases {
         report.rows.extend(case.rows(report.machine.cycles_per_ns));
         if let Some(error) = &case.refused {
@@ -181,6 +179,28 @@ impl Bed {
         let memory = folder("memory", Some(Path::new(leftovers::MEMORY)));
         let disk = folder("disk", plan.disk.as_deref());
         Self { lab, memory, disk }
+    }
+
+    /// Measures the cases in turns.
+    fn rounds(
+        &self,
+        cases: &mut [Case],
+        plan: &Plan,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(u32, &str),
+    ) {
+        for round in Rounds::new(plan.samples, plan.limit) {
+            for case in cases.iter_mut().filter(|case| case.refused.is_none()) {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                progress(round, &case.name());
+                match self.run(case, plan.window, stop) {
+                    Ok(sample) => case.samples.push(sample),
+                    Err(error) => case.refused = Some(error),
+                }
+            }
+        }
     }
 
     fn cases(&self, report: &mut Report) -> Vec<Case> {
@@ -240,15 +260,20 @@ impl Bed {
         let config = CaptureConfig { output, single: case.single, ..CaptureConfig::default() };
         let held = Arc::new(AtomicU64::new(0));
         let timed = Timed { inner: port, held: Arc::clone(&held) };
-        let (before, begin) = (clock::process_cpu(), Instant::now());
-        let capture = Capture::start(Box::new(timed), &config);
+        // Those of an interface come first: while they are made nothing is to be captured.
+        let ready = lab.map(|lab| senders(&lab.near, case.size)).transpose()?;
+        let capture = case.on_its_cpus(|| Capture::start(Box::new(timed), &config));
         // All files are open, or never will be.
         folder.inspect(|folder| folder.remove());
         let capture = capture?;
-        let senders = lab.map(|lab| senders(&lab.near, case.size)).transpose()?;
+        let (before, begin) = (clock::process_cpu(), Instant::now());
+        let senders = match lab.zip(ready) {
+            Some((lab, ready)) => lab.near.inside(|| start(ready))??,
+            None => Vec::new(),
+        };
         self.wait(&capture, case, begin + window, stop);
         let mut sent = CpuTime::default();
-        for sender in senders.into_iter().flatten() {
+        for sender in senders {
             let cpu = sender.stop()?.cpu;
             sent = CpuTime { user: sent.user + cpu.user, system: sent.system + cpu.system };
         }
@@ -272,19 +297,23 @@ impl Bed {
     }
 }
 
-/// A sender for every queue of the other end: it arrives on the queue of the sender's CPU.
-fn senders(site: &Site, size: u64) -> Result<Vec<Sending>> {
+/// A sender for every queue of the other end, and its CPU: it arrives on the queue of that.
+fn senders(site: &Site, size: u64) -> Result<Vec<(LiveSender, u32)>> {
     let spec: Spec = format!("sim:1?flows={FLOWS}&size={size}").parse()?;
     let stream = Stream::new(&spec)?;
     let frames: Vec<_> = (0..FLOWS).map(|k| stream.packet(k).bytes).collect();
-    let cpus = wirelane_os::affinity::allowed_cpus().unwrap_or_default();
-    let start = |cpu: u32| {
-        let pace = Pace { cpu: Some(cpu), ..Pace::default() };
-        LiveSender::new(site.interface(), &frames).and_then(|sender| sender.start(pace))
-    };
+    let cpus = affinity::allowed_cpus().unwrap_or_default();
     let queue = |queue| cpus.iter().copied().find(move |cpu| cpu % u32::from(QUEUES) == queue);
     let cpus = (0..u32::from(QUEUES)).filter_map(queue);
-    site.inside(|| cpus.map(start).collect::<Result<Vec<_>>>())?
+    let sender = |cpu| Ok((LiveSender::new(site.interface(), &frames)?, cpu));
+    site.inside(|| cpus.map(sender).collect())?
+}
+
+/// Starts them in the namespace of the caller.
+fn start(senders: Vec<(LiveSender, u32)>) -> Result<Vec<Sending>> {
+    let start =
+        |(sender, cpu): (LiveSender, u32)| sender.start(Pace { cpu: Some(cpu), ..Pace::default() });
+    senders.into_iter().map(start).collect()
 }
 
 fn sample(
@@ -303,6 +332,22 @@ fn sample(
 }
 
 impl Case {
+    /// Starts threads where they belong: a CPU for each thread that receives, which it shares with that which
+    /// writes for it. Otherwise one thread would have the help of a second CPU as soon as it writes, and two would not
+    /// be twice as many. Beside an interface the senders keep all CPUs busy, and the scheduler decides.
+    fn on_its_cpus<T>(&self, start: impl FnOnce() -> T) -> T {
+        let cpus = affinity::allowed_cpus().unwrap_or_default();
+        let count = if self.single { 1 } else { usize::from(QUEUES) };
+        let own = cpus.get(..count).filter(|_| self.port == "sim");
+        // What cannot be pinned is measured where it is.
+        let pinned = own.is_some_and(|own| affinity::pin_to(own).is_ok());
+        let started = start();
+        if pinned {
+            let _ = affinity::pin_to(&cpus);
+        }
+        started
+    }
+
     fn name(&self) -> String {
         let threads = if self.single { "one thread" } else { "a thread per queue" };
         let target = match self.target {
@@ -380,102 +425,6 @@ impl Case {
 impl Sample {
     fn seconds(&self) -> f64 {
         self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
-    }
-}
-
-/// A port whose receiving ends say how long their frames were in use.
-struct Timed {
-    inner: Box<dyn Port>,
-    held: Arc<AtomicU64>,
-}
-
-impl Port for Timed {
-    fn info(&self) -> &PortInfo {
-        self.inner.info()
-    }
-
-    fn rx(&mut self) -> Vec<Rx> {
-        let timed = |rx: Rx| {
-            rx.wrap(|inner, _| TimedRx {
-                inner,
-                since: None,
-                total: 0,
-                held: Arc::clone(&self.held),
-            })
-        };
-        self.inner.rx().into_iter().map(timed).collect()
-    }
-
-    fn tx(&mut self) -> Vec<Tx> {
-        self.inner.tx()
-    }
-
-    fn start(&mut self) -> Result<()> {
-        self.inner.start()
-    }
-
-    fn control(&self) -> Arc<dyn Control> {
-        self.inner.control()
-    }
-
-    fn census(&self) -> Census {
-        self.inner.census()
-    }
-
-    fn is_endless(&self) -> bool {
-        self.inner.is_endless()
-    }
-
-    fn sink(&self) -> Sink {
-        self.inner.sink()
-    }
-
-    fn late_notes(&self) -> Vec<String> {
-        self.inner.late_notes()
-    }
-}
-
-struct TimedRx {
-    inner: Box<dyn Receive>,
-    /// When the batch that is in use was received.
-    since: Option<u64>,
-    total: u64,
-    held: Arc<AtomicU64>,
-}
-
-impl TimedRx {
-    /// The consumer has given its batch back before it asks again.
-    #[inline]
-    fn given_back(&mut self) {
-        if let Some(since) = self.since.take() {
-            self.total += clock::monotonic_ns().saturating_sub(since);
-        }
-    }
-}
-
-impl Receive for TimedRx {
-    fn receive(&mut self, batch: &mut Batch) -> usize {
-        self.given_back();
-        let n = self.inner.receive(batch);
-        if n > 0 {
-            self.since = Some(clock::monotonic_ns());
-        }
-        n
-    }
-
-    fn readiness(&mut self) -> Result<Readiness<'_>> {
-        self.given_back();
-        self.inner.readiness()
-    }
-
-    fn watermark(&self) -> u64 {
-        self.inner.watermark()
-    }
-}
-
-impl Drop for TimedRx {
-    fn drop(&mut self) {
-        self.held.fetch_add(self.total, Ordering::Relaxed);
     }
 }
 

@@ -188,14 +188,10 @@ fn suites(args: &AllArgs) -> Vec<Suite> {
     let suites = vec![
         suite(
             Name::Capture,
-            35,
-            300,
+            45,
+            360,
             Box::new(move |limit, report, stop, tell| {
-                let plan = capture::Plan { limit: super::share(limit, 0.5), ..capture };
-                let begin = Instant::now();
-                capture::capture(&plan, report, stop, tell)?;
-                let left = limit.map(|limit| limit.saturating_sub(begin.elapsed()));
-                super::capture_beside_others(&plan, left, report, stop, tell)
+                super::capture_and_others(&capture, limit, report, stop, tell)
             }),
         ),
         suite(
@@ -213,7 +209,7 @@ fn suites(args: &AllArgs) -> Vec<Suite> {
         suite(
             Name::Noloss,
             15,
-            300,
+            800,
             Box::new(move |limit, report, stop, tell| {
                 let plan = noloss::Plan { limit, ..noloss };
                 noloss::noloss(&plan, report, stop, tell)
