@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use wirelane::bench::noloss;
 use wirelane::bench::peers::capture::PROGRAMS;
 use wirelane::bench::peers::{self, cost, find, replay, write};
 use wirelane::bench::report::Report;
@@ -77,4 +78,47 @@ fn others_send_and_write(plan: &peers::Plan<'_>) {
     let lost = report.rows.iter().filter(|row| row.metric == "lost_share");
     assert!(lost.clone().count() >= 1 && lost.clone().all(|row| row.samples[0] < 1.0));
     assert_eq!(std::fs::read_dir(disk.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn privileged_the_rate_without_loss_is_searched_for_others_too() {
+    if !privileged::require() {
+        return;
+    }
+    let window = Duration::from_millis(60);
+    // Half of what the sender can send, or all of it: no more than the first steps.
+    let plan =
+        noloss::Plan { samples: 1, window, others: 1, resolution: 0.6, ..noloss::Plan::quick() };
+    let mut report = Report::new("test".into());
+    noloss::noloss(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+    report.finish();
+    for (peer, mode) in [
+        ("dpdk-testpmd", "native"),
+        ("tcpdump", "tpacket-v3"),
+        ("dumpcap", "tpacket-v3"),
+        ("netsniff-ng", "tpacket-v3"),
+    ] {
+        let reason = report.skipped.iter().find(|skipped| skipped.case == peer);
+        if find(peer).is_none() {
+            let reason = &reason.unwrap().reason;
+            assert!(reason.contains("Debian package"), "{reason}");
+            continue;
+        }
+        assert!(reason.is_none(), "{reason:?}");
+        let of = |peer: Option<&str>, metric: &str| {
+            let rows = report.rows.iter().filter(|row| row.peer == peer && row.metric == metric);
+            rows.filter(|row| row.params.has(("mode", mode))).collect::<Vec<_>>()
+        };
+        let [theirs] = of(Some(peer), "packets_per_s")[..] else { panic!("{:?}", report.rows) };
+        let [ours] = of(None, "packets_per_s")[..] else { panic!("{:?}", report.rows) };
+        assert_eq!((theirs.suite, theirs.case, &theirs.params), ("noloss", "rx", &ours.params));
+        // On a machine that has no time nothing may pass.
+        assert!(theirs.samples.len() == 1 && theirs.samples[0] >= 0.0);
+        assert_eq!(of(Some(peer), "sender_bound_share").len(), 1);
+        assert!(of(Some(peer), "latency_p50_ns").is_empty());
+        let ratio = report.ratios.iter().find(|ratio| ratio.peer == peer);
+        assert_eq!(ratio.is_some(), theirs.samples[0] > 0.0, "{ours:?} {theirs:?}");
+        let started = &report.environment.commands;
+        assert!(started.iter().any(|line| line.starts_with(peer)), "{started:?}");
+    }
 }

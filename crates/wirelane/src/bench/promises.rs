@@ -162,17 +162,10 @@ impl Book<'_> {
     fn noloss(&mut self) {
         let conditions = [("port", "xdp"), ("mode", "native"), ("size", "64")];
         let of = |peer| self.samples("noloss", "rx", peer, &conditions, "packets_per_s");
-        let (ours, theirs) = (of(None), of(Some(testpmd::PROGRAM)));
-        let values = ratios(ours, theirs);
-        let is_alone = !ours.is_empty() && theirs.is_empty();
+        let values = ratios(of(None), of(Some(testpmd::PROGRAM)));
         let what = "Highest rate without loss over AF_XDP beside testpmd rxonly".to_owned();
         let needs = [testpmd::PROGRAM, "xdp-native"];
         self.add("noloss", what, "×", Limit::AtLeast(1.0), values, &needs);
-        let has_reason = self.skipped.iter().any(|skipped| needs.contains(&skipped.case));
-        if let (true, Some(last)) = (is_alone && !has_reason, self.promises.last_mut()) {
-            last.reason =
-                Some("another command measures it: cargo xtask bench sockets noloss".into());
-        }
     }
 
     fn scaling(&mut self) {

@@ -6,37 +6,42 @@
 //!   a simulated interface has a packet due            ─────────────────────▶ receiver: now - due
 //! ```
 //!
+//! Other programs receive from the same cable, on the same CPU, and are searched in the same way; whether they lost
+//! anything is told by what they say they received and dropped when they end.
+//!
 //! A rate passes if nothing is lost in three trials, one after the other. The search halves the range between what
 //! has passed and what has not, from all that the sender can send downwards; a receiver that loses nothing of that
 //! is marked: the figure is the sender's then. Latencies are measured afterwards, at the rate that was found and
 //! at half of it, so that looking at the clock costs the search nothing. Every round searches for every receiver.
 
+mod others;
+mod path;
 mod receiver;
 mod search;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use wirelane_os::affinity;
 
-use self::receiver::{Receiver, Stamp};
-use self::search::{Found, Search, Verdict};
-use super::live::{LiveSender, Pace};
+use self::others::{OTHERS, Other, Program};
+use self::path::{Cable, Load, Path, Simulated};
+use self::search::{Found, Search};
 use super::report::{Param, Params, Report, Row};
 use super::rounds::Rounds;
 use crate::error::{Error, Result};
-use crate::lab::{Lab, LabConfig, Site};
+use crate::lab::{Lab, LabConfig};
 use crate::placement::Placement;
-use crate::port::Spec;
-use crate::port::sim::Stream;
 
 const SUITE: &str = "noloss";
 /// Trials that a rate has to pass.
 const TRIALS: usize = 3;
 /// Flows of the frames that are sent.
 const FLOWS: u64 = 64;
+/// How long a search may take: then what has passed until then is the figure. One of another program is usually
+/// over in half a minute, as every step starts and ends the program.
+const LONGEST_SEARCH: Duration = Duration::from_secs(60);
 /// Shares of the rate that was found at which latencies are measured, in percent.
 const LOADS: [u64; 2] = [100, 50];
 
@@ -53,10 +58,12 @@ pub struct Plan {
     pub sizes: Vec<usize>,
     /// The rate is known to this share of it.
     pub resolution: f64,
+    /// Rounds in which other programs take part: each search takes them half a minute.
+    pub others: usize,
 }
 
 impl Plan {
-    /// Several minutes.
+    /// A quarter of an hour where all other programs are installed.
     pub fn full() -> Self {
         Self {
             samples: 5,
@@ -64,6 +71,7 @@ impl Plan {
             limit: None,
             sizes: vec![64, 1500],
             resolution: 0.02,
+            others: 2,
         }
     }
 
@@ -75,6 +83,7 @@ impl Plan {
             limit: Some(Duration::from_secs(50)),
             sizes: vec![64],
             resolution: 0.05,
+            others: 0,
         }
     }
 }
@@ -101,11 +110,14 @@ pub fn noloss(
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
     let bed = Bed::new(plan, report)?;
-    let mut series = bed.series(plan);
+    let mut series = bed.series(plan, report);
     'rounds: for round in Rounds::new(plan.samples, plan.limit) {
-        for one in series.iter_mut().filter(|one| one.refused.is_none()) {
+        let takes_part = |one: &&mut Series| {
+            one.refused.is_none() && (one.other.is_none() || round as usize <= plan.others)
+        };
+        for one in series.iter_mut().filter(takes_part) {
             progress(round, &format!("{}, {} bytes", one.label, one.size));
-            match bed.measure(one, plan, stop) {
+            match bed.measure(one, plan, stop, report) {
                 Ok(Some((nature, sample))) => {
                     one.nature = Some(nature);
                     one.samples.push(sample);
@@ -128,6 +140,8 @@ pub fn noloss(
 struct Series {
     label: &'static str,
     port: &'static str,
+    /// Another program in place of that port.
+    other: Option<Other>,
     size: usize,
     nature: Option<Nature>,
     samples: Vec<Sample>,
@@ -163,7 +177,7 @@ impl Series {
         let row = |load, metric, unit, samples: Vec<f64>| Row {
             suite: SUITE,
             case: "rx",
-            peer: None,
+            peer: self.other.map(|other| other.name),
             params: params(load),
             metric,
             unit,
@@ -199,6 +213,8 @@ impl Series {
 struct Bed {
     lab: Option<Lab>,
     sender: Option<u32>,
+    /// The CPU of the first queue, and of another program.
+    receiver: u32,
     placement: Placement,
 }
 
@@ -209,6 +225,7 @@ impl Bed {
             [first, rest @ ..] if !rest.is_empty() => (Some(*first), Placement::of(rest)?),
             _ => (None, Placement::default()),
         };
+        let receiver = allowed.get(1).or(allowed.first()).copied().unwrap_or(0);
         let lab = || {
             const ETHERNET_HEADER: usize = 14;
             let longest = plan.sizes.iter().max().copied().unwrap_or(0);
@@ -223,19 +240,28 @@ impl Bed {
             Ok(lab) => Some(lab),
             Err(error) => {
                 let in_lab = RECEIVERS.iter().map(|(label, _)| *label).filter(|of| *of != "sim");
+                let in_lab = in_lab.chain(OTHERS.map(|other| other.name));
                 in_lab.for_each(|case| report.skip(SUITE, case, error.to_string()));
                 None
             }
         };
-        Ok(Self { lab, sender, placement })
+        Ok(Self { lab, sender, receiver, placement })
     }
 
-    fn series(&self, plan: &Plan) -> Vec<Series> {
+    fn series(&self, plan: &Plan, report: &mut Report) -> Vec<Series> {
+        let mut all = RECEIVERS.map(|(label, port)| (label, port, None)).to_vec();
+        // Without a lab they have been left out before.
+        for other in OTHERS.into_iter().filter(|_| self.lab.is_some()) {
+            match other.reason_to_leave_out(plan) {
+                Some(reason) => report.skip(SUITE, other.name, reason),
+                None => all.push((other.name, "", Some(other))),
+            }
+        }
         let mut series = Vec::new();
-        for (label, port) in RECEIVERS {
+        for (label, port, other) in all {
             for size in plan.sizes.iter().copied() {
                 let (nature, samples, refused) = (None, Vec::new(), None);
-                series.push(Series { label, port, size, nature, samples, refused });
+                series.push(Series { label, port, other, size, nature, samples, refused });
             }
         }
         series.retain(|one| one.is_simulated() || self.lab.is_some());
@@ -248,182 +274,39 @@ impl Bed {
         one: &Series,
         plan: &Plan,
         stop: &AtomicBool,
+        report: &mut Report,
     ) -> Result<Option<(Nature, Sample)>> {
-        let mut path: Box<dyn Path> = match self.lab.as_ref().filter(|_| !one.is_simulated()) {
-            Some(lab) => Box::new(Cable::new(one, lab, self.sender, &self.placement)?),
-            None => Box::new(Simulated::new(one, &self.placement)?),
-        };
-        let mut search = Search::new(path.bound(plan.window)?, plan.resolution);
-        while let Some(rate) = search.next() {
-            let mut verdict = Verdict::Failed;
-            for _ in 0..TRIALS {
-                if stop.load(Ordering::Relaxed) {
-                    return Ok(None);
-                }
-                let trial = path.trial(Some(rate), plan.window, None)?;
-                verdict = trial.verdict();
-                if verdict == Verdict::Failed {
-                    break;
-                }
+        let load = |near| Load::new(near, one.size, self.sender);
+        let mut path: Box<dyn Path> = match (&self.lab, one.other) {
+            (Some(lab), Some(other)) => {
+                let (size, load, far, cpu) = (one.size, load(&lab.near)?, &lab.far, self.receiver);
+                let program = Program { other, size, load, far, cpu, stop };
+                report.environment.add_command(program.line()?);
+                Box::new(program)
             }
+            (Some(lab), None) if !one.is_simulated() => {
+                let (load, spec) = (load(&lab.near)?, one.port.parse()?);
+                Box::new(Cable::new(load, &lab.far, &spec, &self.placement)?)
+            }
+            _ => Box::new(Simulated::new(one.size, &self.placement)),
+        };
+        let end = Instant::now() + LONGEST_SEARCH;
+        let Some(bound) = path.bound(plan.window)? else { return Ok(None) };
+        let mut search = Search::new(bound, plan.resolution);
+        while let Some(rate) = search.next().filter(|_| Instant::now() < end) {
+            let Some(verdict) = path.trials(rate, plan.window, stop)? else { return Ok(None) };
             search.tell(rate, verdict);
         }
         let found = search.found();
         if found.rate > 0.0 {
             for (position, load) in (0..).zip(LOADS) {
                 let rate = found.rate * load as f64 / 100.0;
-                path.trial(Some(rate), plan.window, Some(position))?;
+                path.look(rate, plan.window, position)?;
             }
         }
         let (nature, mut ages) = path.finish()?;
         ages.retain(|ages| !ages.is_empty());
         Ok(Some((nature, Sample { found, ages })))
-    }
-}
-
-/// What one trial brought.
-#[derive(Clone, Copy, Debug)]
-struct Trial {
-    sent: u64,
-    received: u64,
-    elapsed: Duration,
-}
-
-impl Trial {
-    fn verdict(&self) -> Verdict {
-        let rate = self.sent as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
-        // A trial that sent nothing shows nothing.
-        if self.sent > 0 && self.received >= self.sent {
-            Verdict::Passed { rate }
-        } else {
-            Verdict::Failed
-        }
-    }
-}
-
-/// A sender and a receiver.
-trait Path {
-    /// What the sender can send, in packets per second.
-    fn bound(&mut self, window: Duration) -> Result<f64>;
-
-    /// Sends at `rate`, or with `None` all it can; ages go into a histogram, if there is one.
-    fn trial(&mut self, rate: Option<f64>, window: Duration, ages: Option<u8>) -> Result<Trial>;
-
-    /// What it was, and the ages.
-    fn finish(self: Box<Self>) -> Result<(Nature, Vec<Histogram<u64>>)>;
-}
-
-/// A sender in the kernel, and a port at the other end of the cable.
-struct Cable<'a> {
-    near: &'a Site,
-    frames: Vec<Vec<u8>>,
-    sender: Option<u32>,
-    receiver: Receiver,
-}
-
-impl<'a> Cable<'a> {
-    fn new(one: &Series, lab: &'a Lab, sender: Option<u32>, placement: &Placement) -> Result<Self> {
-        let stream = Stream::new(&format!("sim:1?flows={FLOWS}&size={}", one.size).parse()?)?;
-        let frames = (0..FLOWS).map(|k| stream.packet(k).bytes).collect();
-        let spec = one.port.parse()?;
-        let far = Some(&lab.far);
-        let receiver = Receiver::start(&spec, far, placement, Stamp::InPacket, LOADS.len())?;
-        Ok(Self { near: &lab.near, frames, sender, receiver })
-    }
-}
-
-impl Path for Cable<'_> {
-    fn bound(&mut self, window: Duration) -> Result<f64> {
-        let trial = self.trial(None, window, None)?;
-        Ok(trial.sent as f64 / trial.elapsed.as_secs_f64().max(f64::MIN_POSITIVE))
-    }
-
-    fn trial(&mut self, rate: Option<f64>, window: Duration, ages: Option<u8>) -> Result<Trial> {
-        let before = self.receiver.received();
-        self.receiver.record(ages);
-        let rate = rate.map(|rate| rate.max(1.0) as u64);
-        let count = rate.map(|rate| (rate as f64 * window.as_secs_f64()).ceil() as u64);
-        let pace = Pace { count, rate, cpu: self.sender };
-        let start = || {
-            LiveSender::stamping(self.near.interface(), &self.frames)
-                .and_then(|sender| sender.start(pace))
-        };
-        let sending = self.near.inside(start)??;
-        // A sender that does not keep up is not waited for.
-        let end = Instant::now() + window + window / 2;
-        if rate.is_none() {
-            thread::sleep(window);
-        } else {
-            while !sending.is_finished() && Instant::now() < end {
-                thread::sleep(Duration::from_millis(1));
-            }
-        }
-        let sent = sending.stop()?;
-        self.receiver.drain(before + sent.frames);
-        let received = self.receiver.received() - before;
-        self.receiver.record(None);
-        if !self.receiver.is_alive() {
-            return Ok(Trial { sent: sent.frames, received: 0, elapsed: window });
-        }
-        Ok(Trial { sent: sent.frames, received, elapsed: sent.elapsed })
-    }
-
-    fn finish(self: Box<Self>) -> Result<(Nature, Vec<Histogram<u64>>)> {
-        let nature = self.receiver.nature();
-        Ok((nature, self.receiver.finish()?))
-    }
-}
-
-/// An interface that makes its own packets: another one for every rate.
-struct Simulated<'a> {
-    size: usize,
-    placement: &'a Placement,
-    nature: Option<Nature>,
-    ages: Vec<Histogram<u64>>,
-}
-
-impl<'a> Simulated<'a> {
-    fn new(one: &Series, placement: &'a Placement) -> Result<Self> {
-        Ok(Self { size: one.size, placement, nature: None, ages: Vec::new() })
-    }
-}
-
-impl Path for Simulated<'_> {
-    fn bound(&mut self, _window: Duration) -> Result<f64> {
-        // Any rate can be asked for. No processor receives one in five nanoseconds.
-        Ok(200e6)
-    }
-
-    fn trial(&mut self, rate: Option<f64>, window: Duration, ages: Option<u8>) -> Result<Trial> {
-        let rate = rate.unwrap_or(1.0).max(1.0) as u64;
-        let text = format!("sim:1?flows={FLOWS}&size={}&rate={rate}", self.size);
-        let spec: Spec = text.parse()?;
-        let receiver = Receiver::start(&spec, None, self.placement, Stamp::OfPort, LOADS.len())?;
-        receiver.record(ages);
-        let begin = Instant::now();
-        thread::sleep(window);
-        let (received, elapsed) = (receiver.received(), begin.elapsed());
-        let lost = receiver.ring_full();
-        self.nature = Some(receiver.nature());
-        for (position, ages) in receiver.finish()?.into_iter().enumerate() {
-            match self.ages.get_mut(position) {
-                // All have the same bounds.
-                Some(sum) => sum.add(ages).unwrap_or_default(),
-                None => self.ages.push(ages),
-            }
-        }
-        // The interface counts a loss when it is asked for packets. A receiver that does not come to ask has
-        // lost them as well; what may still lie in the ring when the time is over has not been.
-        let due = (rate as f64 * elapsed.as_secs_f64() * 0.9) as u64;
-        let sent = (received + lost).max(due);
-        // It sends at the rate that it was asked for, whoever looks how late.
-        let elapsed = Duration::from_secs_f64(sent as f64 / rate as f64);
-        Ok(Trial { sent, received, elapsed })
-    }
-
-    fn finish(self: Box<Self>) -> Result<(Nature, Vec<Histogram<u64>>)> {
-        let nature = self.nature.ok_or_else(|| Error::failed("sim:1", "was not measured"))?;
-        Ok((nature, self.ages))
     }
 }
 
@@ -436,7 +319,8 @@ mod tests {
         let plan = Plan { samples: 1, window: Duration::from_millis(20), ..Plan::quick() };
         let mut report = Report::new("test".into());
         noloss(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
-        let skipped = report.skipped.len();
+        // A quick run has no other programs.
+        let skipped = report.skipped.len() - OTHERS.len();
         assert!(skipped == 0 || skipped == 3, "{:?}", report.skipped);
         let of = |metric: &'static str| report.rows.iter().filter(move |row| row.metric == metric);
         assert_eq!(of("packets_per_s").count(), RECEIVERS.len() - skipped);
@@ -447,15 +331,6 @@ mod tests {
             let max = of("latency_max_ns").find(|max| max.params == row.params).unwrap();
             assert!(row.samples[0] > 0.0 && row.samples[0] <= max.samples[0], "{row:?} {max:?}");
         }
-    }
-
-    #[test]
-    fn a_trial_passes_with_all_or_not_at_all() {
-        let trial =
-            |sent, received| Trial { sent, received, elapsed: Duration::from_secs(2) }.verdict();
-        assert_eq!(trial(10, 10), Verdict::Passed { rate: 5.0 });
-        assert_eq!(trial(10, 9), Verdict::Failed);
-        assert_eq!(trial(0, 0), Verdict::Failed);
     }
 
     #[test]

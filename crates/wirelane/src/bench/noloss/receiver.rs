@@ -21,8 +21,6 @@ use crate::threads::Crew;
 
 /// A thread that has nothing to do looks this often whether it is to end.
 const PATIENCE: Duration = Duration::from_millis(10);
-/// How long a queue that is empty is looked at before the thread sleeps.
-const SPIN_NS: u64 = 20_000;
 /// Longer than any ring keeps a packet back (50 ms, see `packet:`).
 const QUIET: Duration = Duration::from_millis(120);
 
@@ -166,23 +164,21 @@ fn receive_all(
 ) -> Result<Vec<Histogram<u64>>> {
     let mut ages: Vec<_> = (0..histograms).map(|_| empty()).collect::<Result<_>>()?;
     let mut batch = Batch::default();
-    let mut idle_since = None;
     loop {
         let order = baton.load(Ordering::Relaxed);
         if order == END {
             return Ok(ages);
         }
         if rx.receive(&mut batch) > 0 {
-            idle_since = None;
             if let Some(histogram) = ages.get_mut(order as usize) {
                 record(histogram, &batch, stamp);
             }
             batch.clear();
             continue;
         }
-        let now = clock::monotonic_ns();
-        if now - *idle_since.get_or_insert(now) > SPIN_NS {
-            pipeline::wait_any(std::slice::from_mut(&mut rx), PATIENCE)?;
+        // The port knows when it is worth staying awake.
+        if !pipeline::wait_any(std::slice::from_mut(&mut rx), PATIENCE)? {
+            return Ok(ages);
         }
     }
 }

@@ -1,0 +1,167 @@
+//! Other programs as receivers: every step of a search starts one, and ends it to hear what it received.
+
+use std::path::Path as FilePath;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use wirelane_os::{bpf, iface};
+
+use super::path::{Load, Path, Trial};
+use super::search::Verdict;
+use super::{Nature, Plan, TRIALS};
+use crate::bench::peers::capture::{Counts, PROGRAMS};
+use crate::bench::peers::process::{Output, Running, line};
+use crate::bench::peers::{find, missing, testpmd};
+use crate::bench::sockets::Kind;
+use crate::error::{Error, Result};
+use crate::lab::Site;
+
+/// How long a program may take to get ready, and to end.
+const LIMIT: Duration = Duration::from_secs(20);
+/// From the moment that a program says it is ready until it is.
+const SETTLE: Duration = Duration::from_millis(300);
+/// The same of one with an XDP program: from the moment that this is attached.
+const SETTLE_XDP: Duration = Duration::from_millis(700);
+/// Longer than its ring keeps a packet.
+const DRAIN_XDP: Duration = Duration::from_millis(100);
+
+/// A program that receives.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Other {
+    pub(super) name: &'static str,
+    /// The kind of our port that receives as it does, and the mode of that.
+    backend: &'static str,
+    mode: &'static str,
+}
+
+/// All of them.
+pub(super) const OTHERS: [Other; 4] = [
+    Other { name: testpmd::PROGRAM, backend: "xdp", mode: "native" },
+    Other { name: "tcpdump", backend: "packet", mode: "tpacket-v3" },
+    Other { name: "dumpcap", backend: "packet", mode: "tpacket-v3" },
+    Other { name: "netsniff-ng", backend: "packet", mode: "tpacket-v3" },
+];
+
+impl Other {
+    /// Why it takes no part.
+    pub(super) fn reason_to_leave_out(&self, plan: &Plan) -> Option<String> {
+        let too_short = || "a quick run has no time for other programs".to_owned();
+        let is_missing = find(self.name).is_none();
+        is_missing.then(|| missing(self.name)).or_else(|| (plan.others == 0).then(too_short))
+    }
+
+    /// Receives packets of `size` bytes from `interface` and drops them, on this CPU.
+    fn command(&self, interface: &str, size: usize, cpu: u32) -> Result<Command> {
+        let command = if self.name == testpmd::PROGRAM {
+            testpmd::command(Kind::Rxdrop, interface, size, cpu)
+        } else {
+            let program = PROGRAMS.iter().find(|program| program.name == self.name);
+            // Where ours is does not matter to them.
+            program.and_then(|program| program.command(FilePath::new(""), interface, None))
+        };
+        command.ok_or_else(|| Error::failed(self.name, "is missing"))
+    }
+
+    /// What it says when it is about to receive, and how long it keeps packets to itself.
+    fn habits(&self) -> (&'static str, Duration) {
+        let program = PROGRAMS.iter().find(|program| program.name == self.name);
+        let known = program.map(|program| (program.ready, program.drain));
+        known.unwrap_or((testpmd::READY, DRAIN_XDP))
+    }
+
+    /// What it received and dropped, as it says.
+    fn counts(&self, output: &Output) -> Option<Counts> {
+        let Some(program) = PROGRAMS.iter().find(|program| program.name == self.name) else {
+            let count = |name| testpmd::accumulated(&output.stdout, name);
+            let (captured, dropped) = (count("RX-packets:")?, count("RX-dropped:")?);
+            return Some(Counts { captured, dropped });
+        };
+        program.counts(&output.stdout, &output.stderr)
+    }
+}
+
+/// A program at the other end of the cable.
+pub(super) struct Program<'a> {
+    pub(super) other: Other,
+    pub(super) size: usize,
+    pub(super) load: Load<'a>,
+    pub(super) far: &'a Site,
+    /// It receives there, as our port does.
+    pub(super) cpu: u32,
+    pub(super) stop: &'a AtomicBool,
+}
+
+impl Program<'_> {
+    /// How it is started, for people.
+    pub(super) fn line(&self) -> Result<String> {
+        Ok(line(&self.command()?))
+    }
+
+    fn command(&self) -> Result<Command> {
+        self.other.command(self.far.interface(), self.size, self.cpu)
+    }
+
+    /// Starts it, sends so often, and ends it. `None` if the run was stopped.
+    fn run(&self, rate: Option<f64>, window: Duration, trials: usize) -> Result<Option<Trial>> {
+        let is_stopped = || self.stop.load(Ordering::Relaxed);
+        let (_, drain) = self.other.habits();
+        let mut running = Running::start(&mut self.command()?, &[self.cpu], Some(self.far))?;
+        match self.wait_until_it_receives(&mut running) {
+            Err(_) if is_stopped() => return Ok(None),
+            ready => ready?,
+        }
+        let (mut sent, mut elapsed) = (0, Duration::ZERO);
+        for _ in 0..trials {
+            if is_stopped() {
+                return Ok(None);
+            }
+            let of_trial = self.load.send(rate, window)?;
+            (sent, elapsed) = (sent + of_trial.frames, elapsed + of_trial.elapsed);
+            thread::sleep(drain);
+        }
+        let output = running.interrupt(LIMIT)?;
+        let unclear = || Error::failed(self.other.name, "does not tell how many packets it had");
+        let counts = self.other.counts(&output).ok_or_else(unclear)?;
+        let received = counts.captured.min(sent.saturating_sub(counts.dropped));
+        Ok(Some(Trial { sent, received, elapsed }))
+    }
+
+    fn wait_until_it_receives(&self, running: &mut Running) -> Result<()> {
+        let (ready, _) = self.other.habits();
+        running.wait_for(ready, LIMIT, self.stop)?;
+        if self.other.name != testpmd::PROGRAM {
+            thread::sleep(SETTLE);
+            return Ok(());
+        }
+        let interface = self.far.interface();
+        let is_attached = || bpf::attached(iface::index(interface)?).map(|found| found.is_some());
+        let end = Instant::now() + LIMIT;
+        let failed = |error| Error::os(interface, error);
+        while !self.far.inside(is_attached)?.map_err(failed)? {
+            if Instant::now() > end || !running.is_running() {
+                return Err(Error::failed(self.other.name, "attached no XDP program"));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        thread::sleep(SETTLE_XDP);
+        Ok(())
+    }
+}
+
+impl Path for Program<'_> {
+    fn bound(&mut self, window: Duration) -> Result<Option<f64>> {
+        Ok(self.run(None, window, 1)?.map(|trial| trial.rate()))
+    }
+
+    /// What was lost is known at the end of the program only: all trials are made.
+    fn trials(&mut self, rate: f64, window: Duration, _: &AtomicBool) -> Result<Option<Verdict>> {
+        Ok(self.run(Some(rate), window, TRIALS)?.map(|trial| trial.verdict()))
+    }
+
+    fn finish(self: Box<Self>) -> Result<(Nature, Vec<Histogram<u64>>)> {
+        Ok(((self.other.backend, self.other.mode.to_owned(), 1), Vec::new()))
+    }
+}
