@@ -2,7 +2,7 @@
 //!
 //! Packets leave in the order of their timestamps as soon as no queue can bring an older one: each
 //! queue promises, by its watermark, how far its time has come. A queue that promises nothing for
-//! longer than the lateness bound is not waited for; should it then bring something older than what
+//! longer than the writer waits is left behind; should it then bring something older than what
 //! has left, that is written at once and counted as a violation. Consecutive packets of one queue
 //! leave as one run of bytes.
 

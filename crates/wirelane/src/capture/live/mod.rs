@@ -44,7 +44,7 @@ use crate::threads::{Crew, spawn};
 
 /// Bytes between a receiving end whose port waits and the writer: they stay in the cache.
 const CACHED: usize = 1 << 20;
-/// What a writer waits for a silent queue, beyond what the port itself may be late. In
+/// What a writer waits for a silent queue at least, beyond what the port itself may be late. In
 /// nanoseconds. Covers a worker's longest sleep and its patience with a partly filled chunk.
 const SLACK: u64 = 200_000_000;
 
@@ -302,6 +302,7 @@ impl Capture {
                 counters,
                 bell,
                 lateness: self.lateness,
+                credit: Arc::clone(&credit),
                 statistics_every: config.statistics_every.as_nanos() as u64,
                 written: Arc::clone(&written),
                 failed: Arc::clone(&self.failed),

@@ -30,6 +30,7 @@ pub(super) const OWN: usize = 4;
 /// chunk at most.
 pub(super) struct Credit {
     left: AtomicUsize,
+    shared: usize,
     total: usize,
 }
 
@@ -37,7 +38,12 @@ impl Credit {
     /// As many chunks as `bytes` hold, and at least what the lanes own.
     pub(super) fn new(bytes: usize, lanes: usize) -> Self {
         let (own, total) = (OWN * lanes, (bytes / CHUNK).max(OWN * lanes));
-        Self { left: AtomicUsize::new(total - own), total }
+        Self { left: AtomicUsize::new(total - own), shared: total - own, total }
+    }
+
+    /// Whether half of it is used, or there was none.
+    pub(super) fn is_scarce(&self) -> bool {
+        self.left.load(Ordering::Relaxed) <= self.shared / 2
     }
 
     /// How many chunks there can be, of all lanes together.
@@ -286,8 +292,12 @@ mod tests {
             let credit = Credit::new(bytes, lanes);
             assert_eq!(std::iter::from_fn(|| credit.take().then_some(())).count(), shared);
             assert_eq!(credit.total(), shared + OWN * lanes);
+            assert!(credit.is_scarce());
             credit.give_back();
             assert!(credit.take() && !credit.take());
         }
+        let credit = Credit::new(2 << 20, 2);
+        assert_eq!([(); 4].map(|()| !credit.is_scarce() && credit.take()), [true; 4]);
+        assert!(credit.is_scarce());
     }
 }

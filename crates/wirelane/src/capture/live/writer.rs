@@ -9,6 +9,7 @@ use wirelane_os::clock;
 
 use super::chunk::Chunk;
 use super::merge::ChunkMerge;
+use super::worker::Credit;
 use crate::capture::{CaptureError, CaptureWriter, Record, Statistics, Written};
 use crate::ring::{Receiver, Sender};
 use crate::stats::RxCounters;
@@ -16,6 +17,10 @@ use crate::sync::{Counter, Doorbell, Watermark};
 
 /// Longest sleep: single chunks, flushing and rotation by time wait for its end.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+
+/// How long a silent input is waited for while there is memory: its thread may be kept waiting on a busy machine. In
+/// nanoseconds.
+const LONGEST_WAIT: u64 = 10_000_000_000;
 
 /// The writer's end of a [`super::worker::Lane`].
 pub(super) struct Input {
@@ -32,8 +37,10 @@ pub(super) struct WriterThread {
     /// The counters of every interface of the file.
     pub(super) counters: Vec<Arc<RxCounters>>,
     pub(super) bell: Arc<Doorbell>,
-    /// How long a silent input is waited for, in nanoseconds.
+    /// How long a silent input is waited for when memory is scarce, in nanoseconds.
     pub(super) lateness: u64,
+    /// The memory of the lanes.
+    pub(super) credit: Arc<Credit>,
     /// How often the counters are written, in nanoseconds.
     pub(super) statistics_every: u64,
     /// Packets written so far, for other threads.
@@ -85,7 +92,7 @@ impl WriterThread {
                 let statistics = self.statistics(started, None);
                 self.file.keep_statistics(&statistics);
             }
-            self.write_ready(merge, now.saturating_sub(self.lateness))?;
+            self.write_ready(merge, now.saturating_sub(self.wait()))?;
             self.written.set(self.file.written().packets);
             if finished {
                 return Ok(());
@@ -99,6 +106,12 @@ impl WriterThread {
             self.file.advance(merge.horizon().min(now))?;
             self.sleep();
         }
+    }
+
+    /// How long a silent input is waited for now. Rather out of order than lost: what waits takes memory.
+    fn wait(&self) -> u64 {
+        let short = self.inputs.len() == 1 || self.credit.is_scarce();
+        if short { self.lateness } else { self.lateness.max(LONGEST_WAIT) }
     }
 
     /// Takes over what has come; true once every input has ended.
