@@ -104,6 +104,10 @@ layout!(TpacketBlockDesc, 48, { version: 0, offset_to_priv: 4, bh1: 8 });
 pub const BLOCK_STATUS_OFFSET: usize =
     offset_of!(TpacketBlockDesc, bh1) + offset_of!(TpacketHdrV1, block_status);
 
+/// Where `bh1.num_pkts` stands in a block. The kernel counts there while it fills the block (`prb_fill_curr_block`).
+pub const BLOCK_PACKETS_OFFSET: usize =
+    offset_of!(TpacketBlockDesc, bh1) + offset_of!(TpacketHdrV1, num_pkts);
+
 /// `struct tpacket3_hdr`, before every packet of a version 3 ring, with its variant 1 in place.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]

@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use wirelane_os::mmap::Mapping;
 use wirelane_os::packet::{
-    BLOCK_STATUS_OFFSET, ETH_P_ALL_BE, PacketSocket, RingRequest, SockFilter, TP_STATUS_KERNEL,
-    TP_STATUS_USER, TPACKET3_HDRLEN, TpacketBlockDesc,
+    BLOCK_PACKETS_OFFSET, BLOCK_STATUS_OFFSET, ETH_P_ALL_BE, PacketSocket, RingRequest, SockFilter,
+    TP_STATUS_KERNEL, TP_STATUS_USER, TPACKET3_HDRLEN, TpacketBlockDesc,
 };
 
 use super::program::{REJECT_ALL, Selection};
@@ -161,6 +161,12 @@ impl Shared {
         self.blocks.in_use(block as usize)
     }
 
+    /// Whether the kernel has put packets into `block`, which it still fills. Of a block that it has just got back and
+    /// not begun yet, this may say yes.
+    pub(super) fn is_begun(&self, block: u32) -> bool {
+        self.word(block, BLOCK_PACKETS_OFFSET).load(Ordering::Acquire) > 0
+    }
+
     /// The descriptor of a filled block.
     #[inline(always)]
     pub(super) fn descriptor(&self, block: u32) -> TpacketBlockDesc {
@@ -178,8 +184,15 @@ impl Shared {
 
     #[inline(always)]
     fn status(&self, block: u32) -> &AtomicU32 {
-        // SAFETY: inside the mapping, aligned, and used by the kernel as an atomic word.
-        unsafe { AtomicU32::from_ptr(self.block(block).add(BLOCK_STATUS_OFFSET).cast().as_ptr()) }
+        self.word(block, BLOCK_STATUS_OFFSET)
+    }
+
+    /// A word of the descriptor of `block` that the kernel may write at any time.
+    #[inline(always)]
+    fn word(&self, block: u32, offset: usize) -> &AtomicU32 {
+        debug_assert!(offset.is_multiple_of(4) && offset < size_of::<TpacketBlockDesc>());
+        // SAFETY: inside the mapping, aligned, and used by the kernel as a word.
+        unsafe { AtomicU32::from_ptr(self.block(block).add(offset).cast().as_ptr()) }
     }
 }
 

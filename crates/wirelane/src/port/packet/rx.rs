@@ -28,6 +28,8 @@ const STATISTICS_PERIOD: u64 = 100_000_000;
 const STATISTICS_BLOCKS: u32 = 256;
 /// Longest sleep, so that an order to stop is noticed and the watermark moves on.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+/// How long the kernel may take to hand over what it has counted, beyond its timer.
+const END_PATIENCE: u64 = 5_000_000_000;
 /// How far packets of one ring can be out of order: processors stamp first and queue then.
 const DISORDER: u64 = 1_000_000;
 /// The kernel puts no packet nearer to its header than this.
@@ -245,8 +247,9 @@ impl Receiver {
             None if self.failure.is_some() => now,
             None => return Ok(false),
         };
-        let patience = 2 * self.setup.times.retire + 1_000_000_000;
-        let deadline = *self.deadline.get_or_insert(since.saturating_add(patience));
+        // From when it was first looked for: this thread, and the kernel's timer, may have been kept waiting.
+        let patience = 2 * self.setup.times.retire + END_PATIENCE;
+        let deadline = *self.deadline.get_or_insert(since.max(now).saturating_add(patience));
         self.read_statistics()?;
         let missing =
             self.ledger.counted.saturating_sub(self.ledger.delivered + self.ledger.dropped);
@@ -321,7 +324,8 @@ impl Receive for Receiver {
         if self.setup.ring.is_filled(self.block) {
             return Ok(Readiness::Now);
         }
-        if !full {
+        // What a block holds comes with its own time, however late the kernel's timer hands it over.
+        if !full && !self.setup.ring.is_begun(self.block) {
             self.watermark = self.watermark.max(time.saturating_sub(self.setup.times.lateness));
         }
         let now = clock::monotonic_ns();
