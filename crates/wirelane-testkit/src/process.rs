@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -53,6 +54,18 @@ pub fn output(command: &mut Command) -> Output {
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     }
+}
+
+/// Copies the program `from` to `to`, to be started there.
+///
+/// A process of its own does it: with `fs::copy`, what another thread is starting at the same time would have
+/// the new file open for writing until it becomes its program, and the new one could not be started (ETXTBSY).
+///
+/// # Panics
+/// When it cannot be copied.
+#[track_caller]
+pub fn copy_program(from: &Path, to: &Path) {
+    run(Command::new("cp").args([from, to]));
 }
 
 /// A child process that is killed, with its own children, when the guard is dropped.

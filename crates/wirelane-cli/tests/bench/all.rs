@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use wirelane_testkit::privileged;
-use wirelane_testkit::process::output;
+use wirelane_testkit::process::{copy_program, output};
 
 use super::bench;
 
@@ -96,7 +96,7 @@ fn privileged_without_privileges_it_says_what_was_left_out() {
     let folder = tempfile::tempdir().unwrap();
     // The program must be where everybody may run it, the report where everybody may write.
     let program = folder.path().join("wirelane");
-    std::fs::copy(env!("CARGO_BIN_EXE_wirelane"), &program).unwrap();
+    copy_program(Path::new(env!("CARGO_BIN_EXE_wirelane")), &program);
     let mode = std::os::unix::fs::PermissionsExt::from_mode;
     std::fs::set_permissions(folder.path(), mode(0o777)).unwrap();
     let out = folder.path().join("out");

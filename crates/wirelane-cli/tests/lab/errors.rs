@@ -3,10 +3,11 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use tempfile::tempdir;
-use wirelane_testkit::process::{output, run};
+use wirelane_testkit::process::{copy_program, output, run};
 use wirelane_testkit::{privileged, tools};
 
 use super::bed::Bed;
@@ -104,7 +105,7 @@ fn privileged_an_ordinary_user_is_told_what_it_needs() {
     let directory = tempdir().unwrap();
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
     let program = directory.path().join("wirelane");
-    fs::copy(WIRELANE, &program).unwrap();
+    copy_program(Path::new(WIRELANE), &program);
     let as_nobody = |args: &[&str]| {
         let mut command = Command::new(&program);
         output(command.arg("lab").args(args).args(["--name", bed.name()]).uid(65_534).gid(65_534))
