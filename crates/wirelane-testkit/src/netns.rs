@@ -55,6 +55,7 @@ impl Namespace {
         // From here on the guard exists, and cleans up if one of the next steps panics.
         let namespace = Self { name };
         namespace.set_ipv6(false);
+        namespace.ask_neighbours_patiently();
         run(ip().args(["-n", namespace.name(), "link", "set", "lo", "up"]));
         namespace
     }
@@ -143,6 +144,21 @@ impl Namespace {
     /// Turns IPv6 on for all interfaces, present and future.
     pub fn enable_ipv6(&self) {
         self.set_ipv6(true);
+    }
+
+    /// A neighbour is asked for its address once a second, and given up after three times: not enough where those
+    /// between get no processor for so long. Interfaces take this over when they come in.
+    #[track_caller]
+    fn ask_neighbours_patiently(&self) {
+        self.inside(|| {
+            for family in ["ipv4", "ipv6"] {
+                let path = format!("/proc/sys/net/{family}/neigh/default/mcast_solicit");
+                if Path::new(&path).exists() {
+                    fs::write(&path, "60")
+                        .unwrap_or_else(|error| panic!("cannot write {path}: {error}"));
+                }
+            }
+        });
     }
 
     #[track_caller]
