@@ -15,7 +15,7 @@ use wirelane_testkit::process::{Output, output};
 pub(crate) const WIRELANE: &str = env!("CARGO_BIN_EXE_wirelane");
 
 /// How long anything may take on a busy machine before a test gives up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) fn wirelane<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(WIRELANE);
