@@ -6,6 +6,7 @@
 //! ```
 
 use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,8 @@ pub(super) struct Bridge {
 pub(super) const LEFT: &str = "10.99.0.1";
 pub(super) const RIGHT: &str = "10.99.0.2";
 const PORT: u16 = 4000;
+/// Who is silent for so long is not going to answer.
+const SILENCE: Duration = Duration::from_secs(1);
 
 impl Bridge {
     pub(super) fn new(queues: u32) -> Self {
@@ -60,26 +63,29 @@ impl Bridge {
     }
 
     /// Sends `count` datagrams of `size` bytes to the right, which sends them back; how many of them
-    /// come back before there was silence for a second.
-    fn exchange(&self, count: usize, size: usize) -> usize {
-        let echo = self.right.inside(|| UdpSocket::bind((RIGHT, PORT)).unwrap());
+    /// come back before there was silence for so long.
+    fn exchange(&self, count: usize, size: usize, silence: Duration) -> usize {
+        // Any port: a process that another test is just starting may still hold the one used before.
+        let echo = self.right.inside(|| UdpSocket::bind((RIGHT, 0)).unwrap());
+        let there = echo.local_addr().unwrap();
         let here = self.left.inside(|| UdpSocket::bind((LEFT, 0)).unwrap());
-        let silence = Some(Duration::from_secs(1));
-        for socket in [&echo, &here] {
-            socket.set_read_timeout(silence).unwrap();
-        }
+        echo.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        here.set_read_timeout(Some(silence)).unwrap();
+        let over = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
                 let mut packet = [0; 65_536];
-                while let Ok((length, from)) = echo.recv_from(&mut packet) {
-                    echo.send_to(&packet[..length], from).unwrap();
+                while !over.load(Ordering::Relaxed) {
+                    if let Ok((length, from)) = echo.recv_from(&mut packet) {
+                        echo.send_to(&packet[..length], from).unwrap();
+                    }
                 }
             });
             let mut packet = vec![0; size];
             let mut answered = 0;
             for number in 0..count {
                 packet[0] = number as u8;
-                here.send_to(&packet, (RIGHT, PORT)).unwrap();
+                here.send_to(&packet, there).unwrap();
                 match here.recv(&mut packet) {
                     Ok(length) => {
                         answered += usize::from((length, packet[0]) == (size, number as u8))
@@ -87,8 +93,28 @@ impl Bridge {
                     Err(_) => break,
                 }
             }
+            over.store(true, Ordering::Relaxed);
             answered
         })
+    }
+
+    /// Waits until nothing has been on the way for a while: what arrives in the moment of the end is counted by the
+    /// device and not received.
+    #[track_caller]
+    fn wait_until_silent(&self) {
+        let counted = || {
+            let of = |end: &End| ["rx_packets", "tx_packets"].map(|name| end.statistic(name));
+            self.inner().map(of)
+        };
+        let deadline = Instant::now() + PATIENCE;
+        let (mut before, mut still) = (counted(), 0);
+        while still < 2 {
+            assert!(Instant::now() < deadline, "{before:?}");
+            thread::sleep(SILENCE);
+            let now = counted();
+            still = if now == before { still + 1 } else { 0 };
+            before = now;
+        }
     }
 
     fn promiscuous(&self) -> [bool; 2] {
@@ -121,13 +147,13 @@ fn privileged_datagrams_through_the_middle() {
     let bridge = Bridge::new(1);
     bridge.near.set_offloads(false);
     bridge.far.set_offloads(false);
-    assert_eq!(bridge.exchange(1, 100), 0, "nothing forwards yet");
+    assert_eq!(bridge.exchange(1, 100, SILENCE), 0, "nothing forwards yet");
     bridge.left.run("ip", ["neigh", "flush", "all"]);
     let before = bridge.inner().map(|end| end.statistic("rx_packets"));
     let running = bridge.forward(&[]);
     assert_eq!(bridge.promiscuous(), [true, true]);
-    assert_eq!(bridge.exchange(20, 100), 20);
-    assert_eq!(bridge.exchange(5, 1472), 5, "the longest packet");
+    assert_eq!(bridge.exchange(20, 100, PATIENCE), 20);
+    assert_eq!(bridge.exchange(5, 1472, PATIENCE), 5, "the longest packet");
     let (summary, _) = running.finish();
     assert_eq!(summary["totals"]["dropped"], 0);
     // Request and reply, and ARP.
@@ -136,7 +162,7 @@ fn privileged_datagrams_through_the_middle() {
         let received = of_port(&summary, "queues", port as u64, "received");
         assert_eq!(received, end.statistic("rx_packets") - before[port]);
     }
-    assert_eq!(bridge.exchange(1, 100), 0, "nothing forwards any more");
+    assert_eq!(bridge.exchange(1, 100, SILENCE), 0, "nothing forwards any more");
     assert_eq!(bridge.promiscuous(), [false, false]);
 }
 
@@ -157,6 +183,7 @@ fn transfer(options: &[&str]) {
     // sent any more.
     bridge.left.run("iperf3", ["-c", RIGHT, "-n", "60M", "-P", "4"]);
     assert!(server.wait(PATIENCE).status.success());
+    bridge.wait_until_silent();
     let (summary, text) = running.finish();
     bridge.assert_balanced(&summary);
     // Segments of 1448 bytes.
@@ -187,8 +214,8 @@ fn privileged_packets_over_the_mtu_are_counted_and_explained() {
     bridge.far.set_offloads(false);
     bridge.middle.run("ip", ["link", "set", &bridge.far.a.interface, "mtu", "1000"]);
     let running = bridge.forward(&[]);
-    assert_eq!(bridge.exchange(3, 800), 3);
-    assert_eq!(bridge.exchange(1, 1200), 0);
+    assert_eq!(bridge.exchange(3, 800, PATIENCE), 3);
+    assert_eq!(bridge.exchange(1, 1200, SILENCE), 0);
     let (summary, text) = running.finish();
     assert_eq!(of_port(&summary, "tx", 1, "errors"), 1, "{summary}");
     assert!(text.contains("gro off") && text.contains(&bridge.far.a.interface), "{text}");
