@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,11 @@ use wirelane_testkit::{privileged, tools};
 
 const WIRELANE: &str = env!("CARGO_BIN_EXE_wirelane");
 /// How long anything may take on a busy machine before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
+/// All that were started here.
+static BENCHMARKS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+/// Each `lab down` removes what any killed benchmark has left: one that says what it removes must be alone.
+static WITHOUT_LAB_DOWN: Mutex<()> = Mutex::new(());
 
 /// A benchmark that is running, and what it was seen to hold.
 struct Bench {
@@ -40,6 +45,7 @@ impl Bench {
         let (interfaces, pinned) = (interfaces(), listing("/sys/fs/bpf"));
         let child = ChildGuard::spawn(&mut command);
         let pid = child.id();
+        BENCHMARKS.lock().unwrap_or_else(PoisonError::into_inner).insert(pid);
         let (programs, namespaces) = (BTreeSet::new(), BTreeSet::new());
         Self { child, pid, directory, interfaces, pinned, programs, namespaces }
     }
@@ -94,7 +100,7 @@ impl Bench {
                 left.push(format!("BPF program {id}"));
             }
         }
-        let referenced = referenced_namespaces();
+        let referenced = self.referenced_namespaces();
         let namespaces = self.namespaces.iter().filter(|id| referenced.contains(id));
         left.extend(namespaces.map(|id| format!("network namespace {id}")));
         let own = format!("wirelane-bench-{}", self.pid);
@@ -116,13 +122,25 @@ impl Bench {
 
     /// The folders in /proc of its processes: programs that it started are in its process group.
     fn group(&self) -> Vec<PathBuf> {
-        let group = self.pid.to_string();
-        let is_own = |process: &PathBuf| {
-            let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
-            let fields = stat.rsplit(") ").next().unwrap_or_default();
-            fields.split(' ').nth(2) == Some(&*group) && !fields.starts_with('Z')
-        };
+        let is_own = |process: &PathBuf| group_of(process) == Some(self.pid);
         entries(Path::new("/proc")).into_iter().filter(is_own).collect()
+    }
+
+    /// Those of all processes, and those that are mounted somewhere. Benchmarks of other tests do not count: the
+    /// kernel numbers theirs as those that are gone.
+    fn referenced_namespaces(&self) -> BTreeSet<u64> {
+        let benchmarks = BENCHMARKS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let is_other = |process: &&PathBuf| {
+            group_of(process).is_some_and(|group| group != self.pid && benchmarks.contains(&group))
+        };
+        let processes = entries(Path::new("/proc"));
+        let counted = processes.iter().filter(|process| !is_other(process));
+        let mut found: BTreeSet<u64> = counted.flat_map(|process| namespaces_of(process)).collect();
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let mounted =
+            mounts.lines().filter_map(|line| line.split(' ').nth(3)?.strip_prefix("net:["));
+        found.extend(mounted.filter_map(|rest| rest.strip_suffix(']')?.parse::<u64>().ok()));
+        found
     }
 
     /// What is in the folder that it may write to: its report, or nothing.
@@ -163,14 +181,11 @@ fn namespaces_of(process: &Path) -> BTreeSet<u64> {
     links.into_iter().filter_map(target).collect()
 }
 
-/// Those of all processes, and those that are mounted somewhere.
-fn referenced_namespaces() -> BTreeSet<u64> {
-    let mut found: BTreeSet<u64> =
-        entries(Path::new("/proc")).iter().flat_map(|process| namespaces_of(process)).collect();
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let mounted = mounts.lines().filter_map(|line| line.split(' ').nth(3)?.strip_prefix("net:["));
-    found.extend(mounted.filter_map(|rest| rest.strip_suffix(']')?.parse::<u64>().ok()));
-    found
+/// The process group of a process that runs.
+fn group_of(process: &Path) -> Option<u32> {
+    let stat = fs::read_to_string(process.join("stat")).ok()?;
+    let fields = stat.rsplit(") ").next().filter(|fields| !fields.starts_with('Z'))?;
+    fields.split(' ').nth(2)?.parse().ok()
 }
 
 /// All cgroups of this name.
@@ -271,7 +286,7 @@ fn privileged_a_benchmark_that_ends_by_itself_leaves_nothing() {
 fn ends_by_itself(suites: &[&[&str]]) {
     for suite in suites {
         let mut bench = Bench::start(&[*suite, &["--samples", "1", "--json"]].concat());
-        bench.watch(Duration::from_secs(180));
+        bench.watch(Duration::from_secs(600));
         assert!(!bench.child.is_running(), "{suite:?} takes too long");
         let status = bench.child.stderr();
         assert!(
@@ -348,7 +363,9 @@ fn privileged_a_benchmark_that_is_killed_leaves_what_lab_down_removes() {
             assert!(!bench.child.is_running());
             programs += bench.programs.len();
             let name = format!("wlb{}", std::process::id());
+            let others = WITHOUT_LAB_DOWN.lock().unwrap_or_else(PoisonError::into_inner);
             run(Command::new(WIRELANE).args(["lab", "down", "--name", &name]));
+            drop(others);
             bench.assert_gone();
         }
     }
@@ -361,6 +378,7 @@ fn privileged_folders_and_cgroups_of_killed_benchmarks_are_removed() {
     if !privileged::require() {
         return;
     }
+    let _others = WITHOUT_LAB_DOWN.lock().unwrap_or_else(PoisonError::into_inner);
     // No process has this number: it is above PID_MAX_LIMIT.
     let name = format!("wirelane-bench-{}", (1 << 23) + std::process::id());
     let folder = Path::new("/dev/shm").join(&name);
