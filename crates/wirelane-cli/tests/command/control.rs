@@ -12,6 +12,7 @@ use std::time::Instant;
 use rustix::process::Signal;
 use tempfile::TempDir;
 use wirelane_testkit::privileged;
+use wirelane_testkit::process::copy_program;
 
 use super::*;
 
@@ -212,15 +213,23 @@ fn statistics_of_a_capture() {
 fn rates_until_the_process_ends() {
     let capture = Running::start(None, &["sim:1?rate=50kpps"]);
     let pid = capture.child.id().to_string();
-    let few = output(&mut wirelane(["stats", &pid, "-i", "100ms", "-c", "2", "--json"]));
-    assert_eq!(few.status.code(), Some(0), "{}", few.stderr);
-    let lines: Vec<Value> =
-        few.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 2);
-    for line in &lines {
-        assert!(line["interval_s"].as_f64().unwrap() >= 0.05, "{line}");
-        let rate = line["rates"]["received"][0]["delivered_per_s"].as_f64().unwrap();
-        assert!(rate > 0.0 && line["totals"]["delivered"].as_u64() > Some(0), "{line}");
+    let rates = || {
+        let few = output(&mut wirelane(["stats", &pid, "-i", "100ms", "-c", "2", "--json"]));
+        assert_eq!(few.status.code(), Some(0), "{}", few.stderr);
+        let lines: Vec<Value> =
+            few.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let rate = |line: &Value| {
+            assert!(line["interval_s"].as_f64().unwrap() >= 0.05, "{line}");
+            let rate = line["rates"]["received"][0]["delivered_per_s"].as_f64().unwrap();
+            assert!(rate == 0.0 || number(&line["totals"]["delivered"]) > 0, "{line}");
+            rate
+        };
+        <[f64; 2]>::try_from(lines.iter().map(rate).collect::<Vec<_>>()).unwrap()
+    };
+    // Whoever is kept waiting brings nothing in so short a time, but not for ever.
+    let deadline = Instant::now() + PATIENCE;
+    while !rates().iter().all(|rate| *rate > 0.0) {
+        assert!(Instant::now() < deadline, "no rates");
     }
     let mut watch = ChildGuard::spawn(&mut wirelane(["stats", &pid, "-i", "50ms"]));
     watch.wait_until(PATIENCE, |watch| watch.stdout().contains("per second, of the last"));
@@ -259,6 +268,12 @@ fn processes_that_cannot_be_asked() {
     // A socket whose process was killed, and whose number another one has got.
     make_directory();
     drop(UnixListener::bind(socket(other.id())).unwrap());
+    // A process that another test is just starting has a copy of it until it becomes its program.
+    let deadline = Instant::now() + PATIENCE;
+    while UnixStream::connect(socket(other.id())).is_ok() {
+        assert!(Instant::now() < deadline, "somebody still listens");
+        thread::sleep(Duration::from_millis(5));
+    }
     ask(other.id(), 1, &["nobody listens any more on", help]);
     // One that somebody else listens on, under its name.
     fs::remove_file(socket(other.id())).unwrap();
@@ -336,7 +351,7 @@ fn for_everybody() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
     let program = directory.path().join("wirelane");
-    fs::copy(WIRELANE, &program).unwrap();
+    copy_program(Path::new(WIRELANE), &program);
     (directory, program)
 }
 
