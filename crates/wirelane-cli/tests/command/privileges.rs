@@ -21,11 +21,16 @@ fn directory_of(user: u32) -> TempDir {
     directory
 }
 
-/// A line of `/proc/PID/status`, split into words.
-fn status(pid: u32, key: &str) -> Vec<String> {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+/// A line of `/proc/PID/status`, split into words; `None` if there is no such process or thread.
+fn find_status(pid: u32, key: &str) -> Option<Vec<String>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap();
-    line.split_whitespace().map(str::to_owned).collect()
+    Some(line.split_whitespace().map(str::to_owned).collect())
+}
+
+#[track_caller]
+fn status(pid: u32, key: &str) -> Vec<String> {
+    find_status(pid, key).unwrap_or_else(|| panic!("there is no process {pid}"))
 }
 
 /// Whether no thread of the process has a capability that it could use or get back.
@@ -33,9 +38,11 @@ fn is_powerless(pid: u32) -> bool {
     let mut threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     threads.all(|thread| {
         let thread = thread.unwrap().file_name().into_string().unwrap().parse().unwrap();
-        ["CapEff:", "CapPrm:", "CapInh:", "CapAmb:"]
-            .iter()
-            .all(|set| u64::from_str_radix(&status(thread, set)[0], 16) == Ok(0))
+        // One that has answered a request may end in this moment.
+        let is_empty = |set: &str| {
+            find_status(thread, set).is_none_or(|set| u64::from_str_radix(&set[0], 16) == Ok(0))
+        };
+        ["CapEff:", "CapPrm:", "CapInh:", "CapAmb:"].into_iter().all(is_empty)
     })
 }
 
