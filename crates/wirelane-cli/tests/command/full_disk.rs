@@ -46,9 +46,10 @@ fn privileged_everything_until_then_is_in_the_file() {
     if !privileged::require() {
         return;
     }
-    for spec in ["sim:2?size=imix", "sim:2?rate=100kpps&size=imix"] {
+    // Paced, with frames for seconds.
+    for spec in ["sim:2?size=imix", "sim:2?rate=4kpps&size=imix&frames=16384"] {
         let copies = tempdir().unwrap();
-        let args = format!("'{spec}' --duration 10s -w \"$disk\"/x.pcapng");
+        let args = format!("'{spec}' --duration 60s -w \"$disk\"/x.pcapng");
         let ended = on_a_small_disk("1m", &args, copies.path());
         let (summary, safe) = assert_failed(&ended, "x.pcapng");
         let file = copies.path().join("x.pcapng");

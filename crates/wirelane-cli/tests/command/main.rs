@@ -30,8 +30,9 @@ use wirelane_testkit::process::{ChildGuard, Output, output};
 
 use self::shared::*;
 
-/// Options of a packet port that make many small captures cheap and quick.
-const QUICK: &str = "?ring=1Mi&block=64Ki&retire=2ms";
+/// Options of a packet port that make many small captures cheap and quick. However slowly packets come, a thread may
+/// be kept waiting for six seconds before they have filled all blocks.
+const QUICK: &str = "?ring=2Mi&block=16Ki&retire=50ms";
 
 /// Runs `wirelane capture` to its end, which must be a good one; returns the summary.
 #[track_caller]
@@ -117,6 +118,22 @@ impl Running {
         let output = output(wirelane(["mask", &self.child.id().to_string()]).args(args));
         assert!(output.status.success(), "{}", output.stderr);
         output.stdout
+    }
+
+    /// Waits until it has delivered so many packets.
+    #[track_caller]
+    fn wait_for(&mut self, packets: u64) {
+        self.wait_until_statistics(|stats| number(&stats["totals"]["delivered"]) >= packets);
+    }
+
+    /// Waits until this holds for what `wirelane stats` says of it.
+    #[track_caller]
+    fn wait_until_statistics(&mut self, holds: impl Fn(&Value) -> bool) {
+        let pid = self.child.id().to_string();
+        self.child.wait_until(PATIENCE, |_| {
+            let said = output(&mut wirelane(["stats", "--json", &pid]));
+            said.status.success() && holds(&serde_json::from_str(&said.stdout).unwrap())
+        });
     }
 
     /// Ends it as ^C does; returns its summary.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use tempfile::{TempDir, tempdir};
 use wirelane_testkit::tap::MultiQueueTap;
@@ -162,8 +163,8 @@ fn privileged_changing_masks_while_traffic_runs() {
     let (ns, tap) = world();
     let directory = tempdir().unwrap();
     let file = path(&directory, "changing");
-    // Rings for a second of this traffic, should the machine be busy elsewhere.
-    let port = format!("packet:{TAP}?ring=16Mi&block=64Ki&retire=2ms");
+    // Rings for seconds of this traffic, should the machine be busy elsewhere.
+    let port = format!("packet:{TAP}?ring=16Mi&block=64Ki&retire=50ms");
     let masks = ["--rx-queues", "0", "--tx-queues", "none", "--other", "off"];
     let capture = Running::start(Some(&ns), &[&[&port, "-w", &file], &masks[..]].concat());
     assert_eq!(capture.mask(&[]), "rx 0 tx none other off\n");
@@ -190,9 +191,13 @@ fn privileged_changing_masks_while_traffic_runs() {
             let now = capture.mask(&["--rx-queues", &rx]);
             assert_eq!(now, format!("rx {} tx none other off\n", display(subset)));
             // The number being written meets the masks of either side.
-            let phase = (subset, began, next.load(Ordering::SeqCst) + 1);
-            std::thread::sleep(Duration::from_millis(5));
-            phase
+            let from = next.load(Ordering::SeqCst) + 1;
+            let deadline = Instant::now() + PATIENCE;
+            while next.load(Ordering::SeqCst) < from + 20 {
+                assert!(Instant::now() < deadline, "the sender stands still");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            (subset, began, from)
         };
         let phases: Vec<_> = (0..CHANGES).map(change).collect();
         stop.store(true, Ordering::Relaxed);
