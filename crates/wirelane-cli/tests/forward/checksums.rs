@@ -115,8 +115,11 @@ fn check(backends: [&str; 2], segmentation: bool, options: &[&str]) {
         assert_eq!(of_port(&summary, "tx", port, "unfinished"), 0, "{summary}");
         assert_eq!(of_port(&summary, "tx", port, "errors"), 0, "{summary}");
     }
-    thread::sleep(Duration::from_millis(300));
-    for (recording, end) in recordings.into_iter().zip([&bridge.near.a, &bridge.far.b]) {
+    for (mut recording, end) in recordings.into_iter().zip([&bridge.near.a, &bridge.far.b]) {
+        // What it has not looked at when it is interrupted it leaves.
+        let file = directory.path().join(&end.interface);
+        recording.wait_until(PATIENCE, |_| readable(&file).0.len() > BYTES / 1448);
+        thread::sleep(Duration::from_millis(300));
         recording.interrupt();
         assert_eq!(recording.wait(PATIENCE).status.code(), Some(0));
         let file = directory.path().join(&end.interface);

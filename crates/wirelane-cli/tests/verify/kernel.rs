@@ -9,7 +9,6 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
 
 use tempfile::{TempDir, tempdir};
 use wirelane_testkit::netns::Namespace;
@@ -20,6 +19,8 @@ use wirelane_testkit::{privileged, tools};
 use super::*;
 
 const BYTES: usize = 1 << 20;
+/// What is sent after everything else.
+const LAST: &[u8] = b"the last datagram of this talk";
 
 struct Path3 {
     left: Namespace,
@@ -130,13 +131,23 @@ impl Path3 {
                 assert_eq!(receiver.recv(&mut got).unwrap(), size);
             }
         }
+        let last = self.right.inside(|| UdpSocket::bind(("10.97.2.2", 0)).unwrap());
+        last.set_read_timeout(Some(PATIENCE)).unwrap();
+        let sender = self.left.inside(|| UdpSocket::bind(("0.0.0.0", 0)).unwrap());
+        sender.send_to(LAST, last.local_addr().unwrap()).unwrap();
+        assert_eq!(last.recv(&mut [0; 100]).unwrap(), LAST.len());
     }
 }
 
 impl Recording {
-    fn finish(self) -> PathBuf {
-        // What was captured last is still on its way to it.
-        thread::sleep(Duration::from_millis(300));
+    fn finish(mut self) -> PathBuf {
+        // What it has not looked at when it is interrupted it leaves.
+        let has_ended = |_: &ChildGuard| {
+            let written = std::fs::read(&self.file).unwrap_or_default();
+            let tail = &written[written.len().saturating_sub(1 << 16)..];
+            tail.windows(LAST.len()).any(|bytes| bytes == LAST)
+        };
+        self.child.wait_until(PATIENCE, has_ended);
         self.child.interrupt();
         let ended = self.child.wait(PATIENCE);
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
