@@ -2,7 +2,7 @@
 
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::process::Signal;
 use wirelane_testkit::process::{ChildGuard, output, run};
@@ -108,7 +108,7 @@ fn privileged_what_runs_in_a_damaged_lab_is_not_ended_by_up() {
     assert_refused(&ended, 1, &[&format!("process {} runs in", sleeper.id()), "lab down --name"]);
     assert!(sleeper.is_running());
     take_down(&bed);
-    assert!(!sleeper.wait(Duration::from_secs(5)).status.success());
+    assert!(!sleeper.wait(PATIENCE).status.success());
 }
 
 /// Somebody mounts the directory of names upon itself, as the first `ip netns add` of a system does, and mounts are

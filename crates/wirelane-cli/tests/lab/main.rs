@@ -233,7 +233,8 @@ fn privileged_down_asks_before_it_kills_and_spares_threads() {
     let document = bed.inside("a", || {
         let ended = run(Command::new(env!("CARGO_BIN_EXE_wirelane")).arg("--version"));
         assert!(ended.starts_with("wirelane "));
-        bed.down_from_outside(&["--grace", "500ms", "--json"])
+        // Time enough for a shell to wake up and say goodbye.
+        bed.down_from_outside(&["--grace", "10s", "--json"])
     });
     let pids = |key: &str| -> Vec<u64> {
         document[key]
