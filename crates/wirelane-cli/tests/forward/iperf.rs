@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use wirelane_testkit::oracle::Random;
 use wirelane_testkit::{privileged, tools};
 
-use super::wire::{LEFT, RIGHT, Wire, content, of_class, summary_of};
+use super::wire::{LEFT, RIGHT, Wire, content, counter, of_class, summary_of};
 use super::*;
 
 /// Seconds without a byte in one direction that are a stall. TCP that lost packets may be silent for some.
@@ -42,6 +42,19 @@ fn client(wire: &Wire, address: &str, port: u16, time: Duration) -> ChildGuard {
     ChildGuard::spawn(&mut command)
 }
 
+/// Runs a client with `args` to its end; what it reports.
+#[track_caller]
+fn report(wire: &Wire, address: &str, args: &[&str]) -> Value {
+    let server = server(wire, 5201);
+    let mut command = wire.left.command("iperf3");
+    command.args(["-c", address, "--json", "--connect-timeout", "20000"]).args(args);
+    let ended = ChildGuard::spawn(&mut command).wait(SLACK);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}: {}", report["error"], ended.stderr);
+    assert_eq!(server.wait(SLACK).status.code(), Some(0));
+    report
+}
+
 /// Bytes that came each way according to a client, without a stall.
 #[track_caller]
 fn bytes_each_way(client: ChildGuard, time: Duration) -> [u64; 2] {
@@ -58,14 +71,10 @@ fn bytes_each_way(client: ChildGuard, time: Duration) -> [u64; 2] {
     })
 }
 
-/// A counter of TCP in a namespace, as `/proc/net/snmp` has it.
+/// A counter of TCP in a namespace.
 #[track_caller]
 fn tcp_counter(ns: &Namespace, name: &str) -> u64 {
-    let text = ns.run("cat", ["/proc/net/snmp"]);
-    let mut lines = text.lines().filter(|line| line.starts_with("Tcp:"));
-    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
-    let position = names.split(' ').position(|known| known == name).unwrap();
-    values.split(' ').nth(position).unwrap().parse().unwrap()
+    counter(ns, "Tcp", name)
 }
 
 /// Arguments of `wirelane offload` that turn a switch.
@@ -151,6 +160,73 @@ fn disturb(wire_spec: &str, time: Duration) {
          frames cut, {merged} packets merged, {retransmitted:?} segments sent again",
         files.into_inner()
     );
+}
+
+/// A given number of bytes each way over IPv6: cut on the way out, merged on the way in, and none missing.
+#[test]
+fn privileged_iperf3_over_ipv6_is_cut_and_merged() {
+    if !privileged::require() || !tools::require("iperf3") {
+        return;
+    }
+    const BYTES: u64 = 24 << 20;
+    for backend in ["packet:IF?vnet=off", "xdp:IF"] {
+        let wire = Wire::new();
+        let forward = wire.forward(&["--gso", "--gro"], "tap:wl-tap", backend);
+        for reverse in [&[][..], &["--reverse"]] {
+            let report = report(&wire, RIGHT[1], &[&["-n", &BYTES.to_string()], reverse].concat());
+            // The end may be in flight when iperf3 asks, at most what socket buffers hold.
+            let sent = number(&report["end"]["sum_sent"]["bytes"]);
+            assert!(sent >= BYTES, "{backend} {reverse:?}: {sent}");
+            assert!(number(&report["end"]["sum_received"]["bytes"]) > BYTES / 2, "{report}");
+        }
+        let wrong = [&wire.left, &wire.right].map(|ns| tcp_counter(ns, "InCsumErrors"));
+        assert_eq!(wrong, [0, 0], "packets came whose checksum is wrong");
+        let summary = summary_of(forward);
+        for (table, port) in [("gso", 1), ("gro", 0)] {
+            let of = |key| of_class(&summary, table, "tcp6", key);
+            let (frames, segments) = (of("super_frames"), of("segments"));
+            assert!(frames > 0 && segments > frames, "{backend} {table}: {summary}");
+            assert_eq!(of_port(&summary, "tx", port, "errors"), 0, "{backend}: {summary}");
+        }
+        assert_eq!(of_class(&summary, "gso", "tcp4", "super_frames"), 0, "{summary}");
+    }
+}
+
+/// A given number of datagrams over IPv4, each longer than the wire's packets: they arrive whole or not at all.
+#[test]
+fn privileged_iperf3_datagrams_are_cut_to_fragments() {
+    if !privileged::require() || !tools::require("iperf3") {
+        return;
+    }
+    const DATAGRAMS: u64 = 400;
+    const LENGTH: u64 = 9000;
+    for backend in ["packet", "xdp"] {
+        let wire = Wire::new();
+        // Linux sends datagrams with "don't fragment" otherwise.
+        wire.left.inside(|| std::fs::write("/proc/sys/net/ipv4/ip_no_pmtu_disc", "1").unwrap());
+        let forward = wire.forward(&["--gso"], "tap:wl-tap?mtu=9500", backend);
+        let (bytes, length) = ((DATAGRAMS * LENGTH).to_string(), LENGTH.to_string());
+        let args = ["-u", "-b", "50M", "-l", &length, "-n", &bytes];
+        let report = report(&wire, RIGHT[0], &args);
+        // What iperf3 says of losses is not of ours: a receiver that gets no CPU for long loses some, and the last ones
+        // are not counted.
+        let sent = number(&report["end"]["sum"]["packets"]);
+        assert!(sent >= DATAGRAMS, "{backend}: {}", report["end"]);
+        let of_right = |protocol, name| counter(&wire.right, protocol, name);
+        let whole = of_right("Ip", "ReasmOKs");
+        assert_eq!(of_right("Udp", "InCsumErrors"), 0, "{backend}");
+        assert!(of_right("Udp", "InDatagrams") > 0, "{backend}: {}", report["end"]);
+        let summary = summary_of(forward);
+        let of = |key| of_class(&summary, "gso", "frag4", key);
+        let fragments = (LENGTH + 8).div_ceil(1480);
+        let cut = of("super_frames");
+        assert!(
+            whole > 0 && whole <= cut && cut <= sent,
+            "{backend}: {whole} of {sent}: {summary}"
+        );
+        assert_eq!(of("segments"), cut * fragments, "{backend}: {summary}");
+        assert_eq!(of_port(&summary, "tx", 1, "errors"), 0, "{backend}: {summary}");
+    }
 }
 
 #[test]

@@ -11,28 +11,18 @@ use wirelane_os::packet::{PacketSocket, VIRTIO_NET_HDR_F_NEEDS_CSUM, VirtioNetHd
 use wirelane_testkit::{privileged, tools};
 
 use super::bridge::Bridge;
-use super::wire::{LEFT, RIGHT, Wire, add_addresses, content, of_class, summary_of};
+use super::wire::{LEFT, RIGHT, Wire, add_addresses, content, counter, of_class, summary_of};
 use super::*;
 
 const BYTES: usize = 4 << 20;
 const UDP_PORT: u16 = 4001;
 
-/// A counter of a namespace, as `/proc/net/snmp` has it for IPv4, and TCP over both.
-#[track_caller]
-fn snmp(ns: &Namespace, protocol: &str, name: &str) -> u64 {
-    let text = ns.run("cat", ["/proc/net/snmp"]);
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(": "));
-    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
-    let position = names.split(' ').position(|known| known == name).unwrap();
-    values.split(' ').nth(position).unwrap().parse().unwrap()
-}
-
 /// No stack has got a packet whose checksum is wrong.
 #[track_caller]
 fn assert_no_wrong_checksum(of: [&Namespace; 2]) {
     for ns in of {
-        assert_eq!(snmp(ns, "Tcp", "InCsumErrors"), 0, "packets came whose checksum is wrong");
-        assert_eq!(snmp(ns, "Udp", "InCsumErrors"), 0, "packets came whose checksum is wrong");
+        assert_eq!(counter(ns, "Tcp", "InCsumErrors"), 0, "packets came whose checksum is wrong");
+        assert_eq!(counter(ns, "Udp", "InCsumErrors"), 0, "packets came whose checksum is wrong");
     }
 }
 

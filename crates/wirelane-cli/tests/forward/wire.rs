@@ -90,6 +90,16 @@ pub(crate) fn add_addresses(ns: &Namespace, [v4, v6]: [&str; 2], interface: &str
     ns.run("ip", ["address", "add", &format!("{v6}/64"), "dev", interface, "nodad"]);
 }
 
+/// A counter of a namespace, as `/proc/net/snmp` has it: of IPv4, but of TCP over both.
+#[track_caller]
+pub(crate) fn counter(ns: &Namespace, protocol: &str, name: &str) -> u64 {
+    let text = ns.run("cat", ["/proc/net/snmp"]);
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(": "));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let position = names.split(' ').position(|known| known == name).unwrap();
+    values.split(' ').nth(position).unwrap().parse().unwrap()
+}
+
 /// Bytes that depend on their place.
 pub(crate) fn content(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[0]).collect()
