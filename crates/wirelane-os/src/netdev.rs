@@ -9,7 +9,7 @@ use rustix::net::netlink::GENERIC;
 
 use crate::bpf::XdpMode;
 use crate::error::{OsError, Result};
-use crate::netlink::{Attributes, Netlink, push_attribute, text, u16_at, u32_at};
+use crate::netlink::{Attributes, Netlink, push_attribute, text, u16_at, u32_at, u64_at};
 
 /// One network interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +34,10 @@ pub struct Link {
     pub alias: Option<String>,
     /// Longest frame that the stack hands it to cut, in bytes (`gso_max_size`).
     pub gso_max_size: Option<u32>,
+    /// Packets that wait in a queue at most, where the driver heeds it (`txqueuelen`).
+    pub tx_queue_len: Option<u32>,
+    /// Packets that it was to send and dropped.
+    pub tx_dropped: Option<u64>,
 }
 
 impl Link {
@@ -95,17 +99,44 @@ pub fn links() -> Result<Vec<Link>> {
 /// # Errors
 /// `ENODEV` when there is none, or what the kernel says.
 pub fn link(name: &str) -> Result<Link> {
+    LinkReader::open(name)?.read()
+}
+
+/// Reads one interface as often as wanted and from any thread, in the network namespace of the thread that opened it.
+#[derive(Debug)]
+pub struct LinkReader {
+    netlink: Netlink,
+    name: String,
+}
+
+impl LinkReader {
     const CALL: &str = "netlink RTM_GETLINK";
-    let missing = || OsError::from_errno(CALL, name, libc::ENODEV);
-    if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') {
-        return Err(missing());
+
+    /// For the interface `name`, which need not be there yet.
+    ///
+    /// # Errors
+    /// `ENODEV` when no interface can have this name, or what the kernel says.
+    pub fn open(name: &str) -> Result<Self> {
+        if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') {
+            return Err(OsError::from_errno(Self::CALL, name, libc::ENODEV));
+        }
+        Ok(Self { netlink: Netlink::open(NETLINK_ROUTE)?, name: name.to_owned() })
     }
-    let mut payload = vec![0; IFINFOMSG];
-    let text = [name.as_bytes(), b"\0"].concat();
-    push_attribute(&mut payload, libc::IFLA_IFNAME, &text)
-        .map_err(|errno| OsError::new(CALL, name, errno))?;
-    let answer = Netlink::open(NETLINK_ROUTE)?.get(CALL, name, libc::RTM_GETLINK, &payload)?;
-    answer.iter().find_map(|payload| parse_link(payload)).ok_or_else(missing)
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// `ENODEV` when there is none, or what the kernel says.
+    pub fn read(&mut self) -> Result<Link> {
+        let name = self.name.as_str();
+        let mut payload = vec![0; IFINFOMSG];
+        let text = [name.as_bytes(), b"\0"].concat();
+        push_attribute(&mut payload, libc::IFLA_IFNAME, &text)
+            .map_err(|errno| OsError::new(Self::CALL, name, errno))?;
+        let answer = self.netlink.get(Self::CALL, name, libc::RTM_GETLINK, &payload)?;
+        let missing = || OsError::from_errno(Self::CALL, name, libc::ENODEV);
+        answer.iter().find_map(|payload| parse_link(payload)).ok_or_else(missing)
+    }
 }
 
 /// The XDP programs of the interface with this index, the one in use first: where they run, and their numbers.
@@ -295,6 +326,8 @@ fn parse_link(payload: &[u8]) -> Option<Link> {
             libc::IFLA_NUM_RX_QUEUES => link.rx_queues = u32_at(value, 0),
             libc::IFLA_NUM_TX_QUEUES => link.tx_queues = u32_at(value, 0),
             libc::IFLA_GSO_MAX_SIZE => link.gso_max_size = u32_at(value, 0),
+            libc::IFLA_TXQLEN => link.tx_queue_len = u32_at(value, 0),
+            libc::IFLA_STATS64 => link.tx_dropped = u64_at(value, TX_DROPPED),
             libc::IFLA_IFALIAS => link.alias = Some(text(value)).filter(|alias| !alias.is_empty()),
             libc::IFLA_LINKINFO => {
                 link.kind = Attributes::new(value)
@@ -399,6 +432,8 @@ const CTRL_ATTR_FAMILY_ID: u16 = libc::CTRL_ATTR_FAMILY_ID as u16;
 const CTRL_ATTR_FAMILY_NAME: u16 = libc::CTRL_ATTR_FAMILY_NAME as u16;
 
 // include/uapi/linux/if_link.h, Linux 4.18.
+/// Where `struct rtnl_link_stats64` has `tx_dropped`: behind seven other counters.
+const TX_DROPPED: usize = 7 * size_of::<u64>();
 const IFLA_XDP_DRV_PROG_ID: u16 = 5;
 const IFLA_XDP_SKB_PROG_ID: u16 = 6;
 const IFLA_XDP_HW_PROG_ID: u16 = 7;

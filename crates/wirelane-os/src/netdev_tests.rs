@@ -52,7 +52,11 @@ fn link_with_a_short_attribute() {
     push_attribute(&mut payload, libc::IFLA_IFNAME, b"va\0").unwrap();
     push_attribute(&mut payload, libc::IFLA_MTU, &[0xdc]).unwrap();
     push_attribute(&mut payload, libc::IFLA_NUM_RX_QUEUES, &4_u32.to_ne_bytes()).unwrap();
+    let counters: Vec<u8> = (100..124_u64).flat_map(u64::to_ne_bytes).collect();
+    push_attribute(&mut payload, libc::IFLA_STATS64, &counters).unwrap();
+    push_attribute(&mut payload, libc::IFLA_TXQLEN, &500_u32.to_ne_bytes()).unwrap();
     let link = parse_link(&payload).unwrap();
+    assert_eq!((link.tx_dropped, link.tx_queue_len), (Some(107), Some(500)));
     assert_eq!((link.index, link.name.as_str(), link.mtu), (9, "va", None));
     assert_eq!((link.rx_queues, link.tx_queues), (Some(4), None));
     assert!(link.is_up() && !link.is_loopback());

@@ -139,6 +139,10 @@ pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
     bytes.get(offset..)?.first_chunk().map(|value| u32::from_ne_bytes(*value))
 }
 
+pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
+    bytes.get(offset..)?.first_chunk().map(|value| u64::from_ne_bytes(*value))
+}
+
 /// The text of an attribute, without its terminating zero.
 pub(crate) fn text(value: &[u8]) -> String {
     let value = value.split(|byte| *byte == 0).next().unwrap_or_default();

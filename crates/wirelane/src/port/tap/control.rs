@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use wirelane_os::packet::SockFilter;
 use wirelane_os::tun::{self, Tap};
 
+use super::losses::Losses;
 use crate::error::{Error, Result};
 use crate::mask::{QueueMask, QueueSet};
 use crate::port::packet::program;
@@ -32,6 +33,7 @@ pub(super) struct Device {
 struct State {
     mask: QueueMask,
     started: bool,
+    losses: Losses,
 }
 
 impl Device {
@@ -44,7 +46,8 @@ impl Device {
         mask: QueueMask,
         takes_long: bool,
     ) -> Result<Self> {
-        let state = Mutex::new(State { mask: QueueMask::NONE, started: false });
+        let losses = Losses::of(tap.name());
+        let state = Mutex::new(State { mask: QueueMask::NONE, started: false, losses });
         let spec = spec.to_string();
         let device =
             Self { tap, spec, queues, open, takes_long, state, stopped: AtomicBool::new(false) };
@@ -64,19 +67,30 @@ impl Device {
     pub(super) fn start(&self) -> Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.started = true;
-        self.apply(&state.mask)
+        self.apply(&mut state)?;
+        state.losses.begin();
+        Ok(())
+    }
+
+    /// What was found out while packets were let in.
+    pub(super) fn note(&self) -> Option<String> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).losses.note()
     }
 
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Lets in what `mask` selects, from the next packet on.
-    fn apply(&self, mask: &QueueMask) -> Result<()> {
-        let rx = if mask.enabled { &mask.rx } else { &QueueSet::All };
+    /// Lets in what the mask selects, from the next packet on.
+    fn apply(&self, state: &mut State) -> Result<()> {
+        let rx = if state.mask.enabled { &state.mask.rx } else { &QueueSet::All };
+        let is_chosen = |queue: &usize| rx.contains(*queue) && self.open.contains(*queue);
         let queues = 0..usize::from(self.queues);
-        let chosen = queues.filter(|queue| rx.contains(*queue) && self.open.contains(*queue));
-        let chosen = QueueMask { enabled: true, rx: chosen.collect(), ..QueueMask::NONE };
+        if !queues.clone().all(|queue| is_chosen(&queue)) {
+            state.losses.mix();
+        }
+        let chosen = queues.filter(is_chosen).collect();
+        let chosen = QueueMask { enabled: true, rx: chosen, ..QueueMask::NONE };
         self.attach(&program::of_queues(&chosen, self.queues))
     }
 
@@ -138,13 +152,15 @@ impl Control for Device {
     fn set_mask(&self, mask: QueueMask) -> Result<()> {
         self.check(&mask)?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.started && !self.is_stopped() {
-            self.apply(&mask)?;
+        let before = std::mem::replace(&mut state.mask, mask);
+        let done = if state.started && !self.is_stopped() {
+            self.apply(&mut state)
         } else if !state.started {
-            self.attach(&program::REJECT_ALL)?;
-        }
-        state.mask = mask;
-        Ok(())
+            self.attach(&program::REJECT_ALL)
+        } else {
+            Ok(())
+        };
+        done.inspect_err(|_| state.mask = before)
     }
 
     fn set_offload(&self, offload: SinkGso) -> Result<()> {
@@ -158,7 +174,8 @@ impl Control for Device {
     }
 
     fn stop(&self) {
-        let _state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.losses.end();
         // A device that is gone lets nothing in.
         let _ = self.attach(&program::REJECT_ALL);
         self.stopped.store(true, Ordering::Release);

@@ -13,6 +13,9 @@
 //! checksums to whoever receives here: it sends frames of up to 64 KB, each with an
 //! [`Offload`](crate::segment::Offload). In the other direction it takes such frames always.
 //!
+//! What the stack sends faster than it is received the kernel drops (`txqueuelen` packets per queue fit), and counts for
+//! all queues together: no queue knows its own, and [`Port::late_notes`] says how many were dropped.
+//!
 //! The masks become a classic BPF program of the device, so that a packet of a queue that is not
 //! selected never reaches user space. A TAP device sees neither what is sent here (class TX) nor packets
 //! without a queue (OTHER).
@@ -23,6 +26,7 @@
 
 mod config;
 mod control;
+mod losses;
 mod rx;
 mod tx;
 
@@ -198,6 +202,10 @@ impl Port for TapPort {
 
     fn sink(&self) -> Sink {
         self.sink
+    }
+
+    fn late_notes(&self) -> Vec<String> {
+        self.device.note().into_iter().collect()
     }
 }
 

@@ -1,0 +1,49 @@
+//! What is lost before it comes to a port, and who says so.
+
+use std::net::UdpSocket;
+
+use rustix::process::{Pid, Signal, kill_process};
+use wirelane_testkit::privileged;
+
+use super::wire::{LEFT, RIGHT, Wire, summary_of};
+use super::*;
+
+/// What the stack sends while nobody takes it, the kernel keeps until the device's queue is full, and drops the rest.
+#[test]
+fn privileged_what_a_tap_device_drops_is_told() {
+    if !privileged::require() {
+        return;
+    }
+    const SENT: u64 = 4000;
+    const ROOM: u64 = 1000;
+    let wire = Wire::new();
+    let child = wire.forward(&[], "tap:wl-tap", "packet");
+    let neighbour = ["neigh", "replace", RIGHT[0], "lladdr", "02:00:00:00:00:99"];
+    wire.left.run("ip", [&neighbour[..], &["nud", "permanent", "dev", "wl-tap"]].concat());
+    let socket = wire.left.inside(|| UdpSocket::bind((LEFT[0], 0)).unwrap());
+    let before = wire.tap_statistic("tx_dropped");
+    let pid = Pid::from_raw(child.id() as i32).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    for _ in 0..SENT {
+        // What is dropped is no error here (udp_send_skb()).
+        assert_eq!(socket.send_to(&[7; 50], (RIGHT[0], 4001)).unwrap(), 50);
+    }
+    let dropped = wire.tap_statistic("tx_dropped") - before;
+    kill_process(pid, Signal::CONT).unwrap();
+    // Until all its threads are stopped the process may take some.
+    assert!(dropped > 0, "{SENT} fit into a queue of {ROOM}");
+    let summary = summary_of(child);
+    let notes = summary["ports"][0]["notes"].to_string();
+    let told = notes.split("the kernel dropped ").nth(1).unwrap_or_else(|| panic!("{notes}"));
+    let told: u64 = told.split(' ').next().unwrap().parse().unwrap();
+    // Before and after that it may have dropped a few packets of the stack itself.
+    let most = before + dropped + 100;
+    assert!((dropped..=most).contains(&told), "{told} of {dropped}, {before} before");
+    assert!(notes.contains(&format!("txqueuelen N` makes room for more, now {ROOM}")), "{notes}");
+    // No queue says what is not known of it.
+    assert!(summary["queues"][0]["dropped"]["kernel"].is_null(), "{summary}");
+    // What was taken was sent, or is counted.
+    let of = |table, port, key| of_port(&summary, table, port, key);
+    let taken = of("queues", 0, "packets");
+    assert_eq!(taken, of("tx", 1, "packets") + of("tx", 1, "errors"), "{summary}");
+}

@@ -1,0 +1,61 @@
+//! What the device drops because nobody takes it in time.
+//!
+//! The kernel counts that for all queues together (`tun_net_xmit()`), with what a mask leaves out among it: so no queue
+//! knows its own, but the port can say how many there were, unless a mask left something out.
+
+use wirelane_os::netdev::{Link, LinkReader};
+
+/// Reads what the device has dropped while packets were let in.
+pub(super) struct Losses {
+    /// `None` where the kernel does not tell.
+    reader: Option<LinkReader>,
+    before: Option<u64>,
+    /// What a mask leaves out is counted, too.
+    is_mixed: bool,
+    end: Option<(u64, Link)>,
+}
+
+impl Losses {
+    /// Of the device `name` in the calling thread's network namespace.
+    pub(super) fn of(name: &str) -> Self {
+        Self { reader: LinkReader::open(name).ok(), before: None, is_mixed: false, end: None }
+    }
+
+    fn read(&mut self) -> Option<Link> {
+        self.reader.as_mut()?.read().ok()
+    }
+
+    /// Packets are let in from now on.
+    pub(super) fn begin(&mut self) {
+        self.before = self.read().and_then(|link| link.tx_dropped);
+    }
+
+    /// A mask leaves something out.
+    pub(super) fn mix(&mut self) {
+        self.is_mixed = true;
+    }
+
+    /// No packet is let in any more, as soon as this returns.
+    pub(super) fn end(&mut self) {
+        if self.end.is_none()
+            && let (Some(before), Some(link)) = (self.before, self.read())
+        {
+            let dropped = link.tx_dropped.map(|after| after.saturating_sub(before));
+            self.end = dropped.map(|dropped| (dropped, link));
+        }
+    }
+
+    /// What a user should know at the end.
+    pub(super) fn note(&self) -> Option<String> {
+        let (dropped, link) = self.end.as_ref().filter(|(dropped, _)| *dropped > 0)?;
+        if self.is_mixed {
+            return None;
+        }
+        let name = &link.name;
+        let length = link.tx_queue_len.map_or_else(String::new, |length| format!(", now {length}"));
+        Some(format!(
+            "the kernel dropped {dropped} packets that its stack sent through {name} faster than they were taken: \
+             `ip link set {name} txqueuelen N` makes room for more{length}, and with --gso they are fewer and longer"
+        ))
+    }
+}
