@@ -26,10 +26,10 @@ pub(crate) fn privileged() -> bool {
     wirelane_testkit::privileged::require()
 }
 
-/// Waits up to two seconds for `condition`. What a closed descriptor undoes may come late here: a test in another thread that is just
+/// Waits up to a minute for `condition`. What a closed descriptor undoes may come late here: a test in another thread that is just
 /// starting a program holds copies of all descriptors until it executes.
 pub(crate) fn eventually(mut condition: impl FnMut() -> bool) -> bool {
-    for _ in 0..200 {
+    for _ in 0..6000 {
         if condition() {
             return true;
         }
