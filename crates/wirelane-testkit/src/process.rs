@@ -134,13 +134,13 @@ impl ChildGuard {
     #[track_caller]
     pub fn wait_until(&mut self, limit: Duration, ready: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + limit;
-        while !ready(self) {
-            assert!(
-                self.is_running(),
-                "{} ended before it was ready:\n{}",
-                self.command,
-                self.stderr()
-            );
+        loop {
+            // In this order: one that has ended has said all.
+            let is_running = self.is_running();
+            if ready(self) {
+                return;
+            }
+            assert!(is_running, "{} ended before it was ready:\n{}", self.command, self.stderr());
             assert!(
                 Instant::now() < deadline,
                 "{} was not ready after {limit:?}:\n{}",
@@ -213,6 +213,8 @@ fn contents(file: &File) -> String {
 mod tests {
     use super::*;
 
+    const LIMIT: Duration = Duration::from_secs(60);
+
     fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
@@ -233,8 +235,8 @@ mod tests {
     #[test]
     fn child_is_waited_for() {
         let mut child = ChildGuard::spawn(&mut shell("echo ready; sleep 0.05; echo x >&2; exit 7"));
-        child.wait_until(Duration::from_secs(10), |child| child.stdout().contains("ready"));
-        let output = child.wait(Duration::from_secs(10));
+        child.wait_until(LIMIT, |child| child.stdout().contains("ready"));
+        let output = child.wait(LIMIT);
         assert_eq!(output.status.code(), Some(7));
         assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("ready\n", "x\n"));
     }
@@ -243,19 +245,19 @@ mod tests {
     fn child_is_interrupted() {
         let script = "trap 'echo bye; exit 0' INT; echo up; while :; do sleep 0.05; done";
         let mut child = ChildGuard::spawn(&mut shell(script));
-        child.wait_until(Duration::from_secs(10), |child| child.stdout().contains("up"));
+        child.wait_until(LIMIT, |child| child.stdout().contains("up"));
         child.interrupt();
-        assert_eq!(child.wait(Duration::from_secs(10)).stdout, "up\nbye\n");
+        assert_eq!(child.wait(LIMIT).stdout, "up\nbye\n");
     }
 
     #[test]
     fn child_and_its_children_die_with_the_guard() {
         let mut child = ChildGuard::spawn(&mut shell("sleep 600 & echo $!; wait"));
-        child.wait_until(Duration::from_secs(10), |child| child.stdout().ends_with('\n'));
+        child.wait_until(LIMIT, |child| child.stdout().ends_with('\n'));
         let pids = [child.id().to_string(), child.stdout().trim().to_owned()];
         assert!(pids.iter().all(|pid| is_alive(pid)));
         drop(child);
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + LIMIT;
         while pids.iter().any(|pid| is_alive(pid)) {
             assert!(Instant::now() < deadline, "{pids:?} outlived their guard");
             thread::sleep(POLL);

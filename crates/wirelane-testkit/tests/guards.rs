@@ -53,7 +53,7 @@ fn privileged_namespace_takes_its_processes_along() {
     let orphan = ChildGuard::spawn(ns.command("sleep").arg("600"));
     await_program(&orphan, "sleep");
     drop(ns);
-    assert!(!orphan.wait(Duration::from_secs(10)).status.success());
+    assert!(!orphan.wait(Duration::from_secs(60)).status.success());
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn privileged_veth_pair_carries_packets_and_nothing_else() {
 
     let sender = left.inside(|| UdpSocket::bind((pair.a.address, 0)).unwrap());
     let receiver = right.inside(|| UdpSocket::bind((pair.b.address, 0)).unwrap());
-    receiver.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    receiver.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let to = receiver.local_addr().unwrap();
     for number in 0..10_u8 {
         sender.send_to(&[number; 32], to).unwrap();
@@ -190,7 +190,7 @@ fn privileged_tap_receives_what_is_written_and_gives_what_is_sent() {
     drop(tap);
     // Not at once: a test in another thread that is just starting a program holds copies of all
     // descriptors until it executes.
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while ns.run("ip", ["link"]).contains("tap0") {
         assert!(Instant::now() < deadline, "tap0 outlived its guard");
     }
@@ -198,7 +198,7 @@ fn privileged_tap_receives_what_is_written_and_gives_what_is_sent() {
 
 /// Waits until the child has become `program`: before, it is `ip` on its way into the namespace.
 fn await_program(child: &ChildGuard, program: &str) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     let path = format!("/proc/{}/comm", child.id());
     while fs::read_to_string(&path).expect("a living child").trim() != program {
         assert!(Instant::now() < deadline, "{path} never became {program}");
