@@ -193,8 +193,25 @@ impl Draft {
         region: &Region,
         memory: &mut [Memory],
     ) -> Result<Built> {
+        let last = |built: &mut Built| {
+            built.promiscuous = options.promiscuous.then(|| self.promiscuous()).transpose()?;
+            Ok(())
+        };
+        self.attempt_and(last, mode, (prospects, options), region, memory)
+    }
+
+    /// Tries one mode, and does the last thing in it, too.
+    fn attempt_and(
+        &self,
+        last: impl FnOnce(&mut Built) -> Result<()>,
+        mode: Mode,
+        (prospects, options): (&Prospects, &OpenOptions),
+        region: &Region,
+        memory: &mut [Memory],
+    ) -> Result<Built> {
         let mut built = Built::default();
-        match self.build(&mut built, mode, (prospects, options), region, memory) {
+        let tried = self.build(&mut built, mode, (prospects, options), region, memory);
+        match tried.and_then(|()| last(&mut built)) {
             Ok(()) => Ok(built),
             Err(error) => {
                 built.undo(memory);
@@ -242,7 +259,6 @@ impl Draft {
             built.zero_copy =
                 zero_copy.map_err(|error| Error::os(self.device.name.as_str(), error))?;
         }
-        built.promiscuous = options.promiscuous.then(|| self.promiscuous()).transpose()?;
         if options.transmit && self.must_request() && !built.requests.any() {
             return Err(self.no_request("this kernel takes no metadata of packets to send"));
         }
@@ -522,3 +538,7 @@ fn filter(options: &OpenOptions) -> Result<Option<Arc<filter::Program>>> {
 fn is_unknown(error: &wirelane_os::OsError) -> bool {
     error.errno() == Some(rustix::io::Errno::INVAL.raw_os_error())
 }
+
+#[cfg(test)]
+#[path = "build_tests.rs"]
+mod tests;
