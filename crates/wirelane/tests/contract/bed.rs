@@ -24,6 +24,9 @@ pub(crate) trait Bed {
     /// no link because the port is not started.
     fn inject(&mut self, queue: u16, frame: &[u8]) -> bool;
 
+    /// Waits until all that was injected has come to the port, or to whoever gets it instead.
+    fn settle(&mut self);
+
     /// Everything that the port has transmitted and this was not told of yet.
     fn observe(&mut self) -> Vec<Observed>;
 
@@ -90,7 +93,7 @@ pub(crate) struct Promises {
     pub(crate) counts_losses: bool,
     /// Whether each receiving end knows what the kernel dropped before it.
     pub(crate) drops_known: bool,
-    /// After this time nothing is on its way any more.
+    /// Once [`Bed::settle`] has returned, nothing is on its way any more after this time.
     pub(crate) calm: Duration,
     /// The addresses of the port and of its neighbour.
     pub(crate) macs: [[u8; 6]; 2],

@@ -20,6 +20,7 @@ mod beds;
 mod properties;
 mod session;
 mod suite;
+mod threads;
 mod traffic;
 
 use suite::contract;

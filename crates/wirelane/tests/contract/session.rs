@@ -12,8 +12,8 @@ use wirelane::{Batch, Class, Frame, QueueMask, QueueSet, pipeline};
 use crate::bed::Bed;
 use crate::traffic::{Ledger, Tag};
 
-/// Time without progress after which something is stuck.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// Time without progress after which something is stuck: on a busy machine a thread may wait for seconds.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Frames on the way at most: far less than any ring holds.
 const BURST: u32 = 64;
 
@@ -141,6 +141,21 @@ impl<'a> Session<'a> {
         (0..count).take_while(|_| self.inject_one(place, lengths)).count() as u32
     }
 
+    /// Injects `count` frames for the end at `place`, however long it takes. The medium must have room for them.
+    #[track_caller]
+    pub(crate) fn inject_all(&mut self, place: usize, count: u32, lengths: Lengths) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut left = count;
+        while left > 0 {
+            // What others send through the same CPU may take all the room for a moment.
+            left -= self.inject(place, left, lengths);
+            if left > 0 {
+                assert!(Instant::now() < deadline, "the medium takes nothing: {}", self.books());
+                thread::sleep(Duration::from_micros(100));
+            }
+        }
+    }
+
     /// Lets `count` frames come on every queue, in bursts, and receives them: none may be missing.
     #[track_caller]
     pub(crate) fn exchange(&mut self, count: u32, lengths: Lengths) {
@@ -156,10 +171,14 @@ impl<'a> Session<'a> {
     #[track_caller]
     pub(crate) fn exchange_on(&mut self, place: usize, count: u32, lengths: Lengths) {
         let mut left = count;
-        let deadline = Instant::now() + PATIENCE;
+        let mut deadline = Instant::now() + PATIENCE;
         while left > 0 {
-            left -= self.inject(place, left.min(BURST), lengths);
+            let taken = self.inject(place, left.min(BURST), lengths);
+            left -= taken;
             self.settle();
+            if taken > 0 {
+                deadline = Instant::now() + PATIENCE;
+            }
             assert!(Instant::now() < deadline, "the medium takes nothing: {}", self.books());
         }
     }
@@ -326,7 +345,8 @@ impl<'a> Session<'a> {
     }
 
     /// Waits until what was injected has come to the port, or to the host.
-    pub(crate) fn calm(&self) {
+    pub(crate) fn calm(&mut self) {
+        self.bed.settle();
         thread::sleep(self.bed.promises().calm);
     }
 

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use crate::bed::Bed;
 use crate::session::Verified;
+use crate::threads;
 
 /// A property: what it verified proves that there was traffic.
 pub(crate) type Property = fn(&mut dyn Bed) -> Verified;
 
-/// A property that takes longer hangs. They take less than a second, and some more on an emulated machine.
-const LIMIT: Duration = Duration::from_secs(120);
+/// A property that takes longer hangs. They take less than a second, and minutes where many want the processors.
+const LIMIT: Duration = Duration::from_secs(900);
 
 /// Runs a property on the bed that `lay` makes, on a thread of its own.
 ///
@@ -29,7 +30,11 @@ pub(crate) fn run<B: Bed + 'static>(
     thread::Builder::new()
         .name(format!("{bed_name}::{name}"))
         .spawn(move || {
-            let outcome = catch_unwind(AssertUnwindSafe(|| property(&mut lay())));
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                let mut bed = lay();
+                threads::stay();
+                property(&mut bed)
+            }));
             // Nobody waits any more once the limit has passed.
             let _ = done.send(outcome);
         })

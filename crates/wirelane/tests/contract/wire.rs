@@ -17,6 +17,7 @@ mod beds;
 mod properties;
 mod session;
 mod suite;
+mod threads;
 mod traffic;
 
 use std::env;
@@ -74,7 +75,7 @@ struct Wire {
 }
 
 /// An interface may be without its link for a while when its settings have changed.
-const PATIENCE: Duration = Duration::from_secs(8);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Wire {
     fn named(variable: &str) -> Self {

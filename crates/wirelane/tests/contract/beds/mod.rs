@@ -44,6 +44,9 @@ pub(crate) trait Medium: Send {
     /// As [`Bed::inject`].
     fn inject(&mut self, queue: u16, frame: &[u8]) -> bool;
 
+    /// As [`Bed::settle`]. Nothing to do where whoever injects a frame takes it all the way.
+    fn settle(&mut self) {}
+
     /// As [`Bed::observe`].
     fn observe(&mut self) -> Vec<Observed>;
 
@@ -108,6 +111,10 @@ impl<M: Medium + 'static> Bed for OnInterface<M> {
 
     fn inject(&mut self, queue: u16, frame: &[u8]) -> bool {
         self.medium.inject(queue, frame)
+    }
+
+    fn settle(&mut self) {
+        self.medium.settle();
     }
 
     fn observe(&mut self) -> Vec<Observed> {

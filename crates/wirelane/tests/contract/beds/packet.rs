@@ -5,8 +5,11 @@ use crate::beds::tap::Tap;
 use crate::beds::veth::Veth;
 use crate::beds::{Medium, OnInterface};
 
-/// Small rings and a short timer, so that tests are quick.
-const QUICK: &str = "?ring=1Mi&block=64Ki&retire=2ms";
+/// Small rings and a short timer, so that tests are quick. On a busy machine the timer hands over each frame in a block of
+/// its own, so there are more blocks than frames that a property holds and has on the way.
+const QUICK: &str = "?ring=1Mi&block=4Ki&retire=2ms";
+/// As many blocks for the longest frames.
+const JUMBO: &str = "?ring=4Mi&block=16Ki&retire=2ms";
 
 /// On a TAP device: what is written to queue i arrives on RX queue i.
 pub(crate) fn on_tap(queues: u16) -> OnInterface<Tap> {
@@ -21,7 +24,7 @@ pub(crate) fn on_veth(queues: u16) -> OnInterface<Veth> {
 
 /// As [`on_veth`], with frames of up to 9014 bytes.
 pub(crate) fn on_jumbo_veth(queues: u16) -> OnInterface<Veth> {
-    on(Veth::jumbo(queues), queues, true).with_longest(9014)
+    OnInterface { query: JUMBO, ..on(Veth::jumbo(queues), queues, true) }.with_longest(9014)
 }
 
 /// On the interface of `medium`, which has as many queues.

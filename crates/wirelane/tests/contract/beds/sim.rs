@@ -100,6 +100,9 @@ impl Bed for Cable {
         taken == 1
     }
 
+    /// The cable is memory.
+    fn settle(&mut self) {}
+
     fn observe(&mut self) -> Vec<Observed> {
         let Some(Far { rx, batch, .. }) = self.far.as_mut() else { return Vec::new() };
         let mut observed = Vec::new();

@@ -2,12 +2,15 @@
 
 use std::fs::File;
 use std::io::{Read, Seek};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use wirelane::port::packet::PacketPort;
 use wirelane::port::{OpenOptions, Rx};
 use wirelane::{Batch, QueueMask, QueueSet};
 use wirelane_os::packet::PacketSocket;
+use wirelane_os::xdp::wait_for_receivers;
 use wirelane_os::{iface, netns};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::veth::{TxSteering, VethPair};
@@ -15,6 +18,7 @@ use wirelane_testkit::veth::{TxSteering, VethPair};
 use crate::bed::Observed;
 use crate::beds::Medium;
 use crate::beds::ears::Ears;
+use crate::session::PATIENCE;
 
 /// A pair, what sends on its far end and what listens there.
 pub(crate) struct Veth {
@@ -105,6 +109,17 @@ impl Medium for Veth {
             }
             Err(error) => panic!("cannot send from {}: {error}", self.far.name()),
         }
+    }
+
+    /// On a busy machine frames wait for the kernel's own thread of a CPU. A frame is charged to its sender until whoever
+    /// receives it has it, in a turn of receiving which then comes to its end.
+    fn settle(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.sender.outstanding().unwrap() > 0 {
+            assert!(Instant::now() < deadline, "frames do not leave {}", self.far.name());
+            thread::sleep(Duration::from_micros(200));
+        }
+        wait_for_receivers();
     }
 
     fn observe(&mut self) -> Vec<Observed> {

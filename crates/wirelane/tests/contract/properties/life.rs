@@ -7,6 +7,7 @@ use wirelane::port::Readiness;
 
 use crate::bed::Bed;
 use crate::session::{Session, Verified, rx_only};
+use crate::threads;
 use crate::traffic::{mixed, short};
 
 /// Frames that are in the rings when the port is stopped are still received; then the end comes, and
@@ -15,7 +16,7 @@ pub(crate) fn what_is_in_the_rings_is_received_after_the_stop(bed: &mut dyn Bed)
     let mut session = Session::start(bed);
     session.exchange(20, mixed);
     for place in 0..session.rx.len() {
-        assert_eq!(session.inject(place, 48, mixed), 48);
+        session.inject_all(place, 48, mixed);
     }
     session.calm();
     session.control.stop();
@@ -44,7 +45,7 @@ pub(crate) fn a_stop_in_the_middle_of_traffic_ends(bed: &mut dyn Bed) -> Verifie
         let mut session = Session::start(bed);
         session.exchange(10, short);
         let control = std::sync::Arc::clone(&session.control);
-        let stopper = thread::spawn(move || {
+        let stopper = threads::spawn(move || {
             thread::sleep(Duration::from_millis(delay));
             control.stop();
         });

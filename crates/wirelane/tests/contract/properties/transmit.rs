@@ -8,6 +8,7 @@ use wirelane::{Batch, Pool, PoolConfig, pipeline};
 
 use crate::bed::Bed;
 use crate::session::{PATIENCE, Session, Verified, receive_on, rx_only, send};
+use crate::threads;
 use crate::traffic::{mixed, short};
 
 /// Frames of every length leave exactly once, whole and in order of their queue; and the counters say
@@ -228,7 +229,7 @@ pub(crate) fn both_ways_on_two_threads(bed: &mut dyn Bed) -> Verified {
         .into_iter()
         .zip(ledgers)
         .map(|(mut rx, mut ledger)| {
-            thread::spawn(move || {
+            threads::spawn(move || {
                 let mut batch = Batch::new(64);
                 let deadline = Instant::now() + PATIENCE;
                 while ledger.seen < u64::from(COUNT) {
@@ -283,6 +284,7 @@ fn spawn_senders(session: &mut Session<'_>, count: u32) -> Vec<thread::JoinHandl
         let flow = session.bed.flow(queue);
         let tag = session.tag(queue, 0, 0);
         senders.push(thread::spawn(move || {
+            threads::stay();
             // A few at a time, because no medium holds them all.
             for first in (0..count).step_by(20) {
                 let numbers = first..count.min(first + 20);
