@@ -19,7 +19,7 @@ fn finish(port: &mut Box<dyn Port>) -> Vec<Vec<u8>> {
     let mut got = Vec::new();
     let mut batch = Batch::default();
     for mut rx in port.rx() {
-        let patience = Instant::now() + Duration::from_secs(10);
+        let patience = Instant::now() + Duration::from_secs(60);
         loop {
             rx.receive(&mut batch);
             got.extend(batch.iter().map(|frame| frame.data().to_vec()));
@@ -65,7 +65,7 @@ fn privileged_a_live_port_takes_what_the_bytes_say() {
             filter: Some(text.parse().unwrap()),
             ..OpenOptions::default()
         };
-        let spec = "packet:wl-flt?ring=1Mi&block=64Ki&retire=2ms".parse().unwrap();
+        let spec = "packet:wl-flt?ring=4Mi&block=4Ki&retire=2ms".parse().unwrap();
         let mut port = ns.inside(|| port::open(&spec, &options)).unwrap();
         port.start().unwrap();
         frames.iter().for_each(|frame| tap.write(0, frame));
@@ -86,7 +86,7 @@ fn privileged_a_live_filter_can_change() {
     let ns = Namespace::new();
     let tap = MultiQueueTap::new(&ns, "wl-flc", 1);
     let options = OpenOptions { filter: Some("ip".parse().unwrap()), ..OpenOptions::default() };
-    let spec = "packet:wl-flc?ring=1Mi&block=64Ki&retire=2ms".parse().unwrap();
+    let spec = "packet:wl-flc?ring=4Mi&block=4Ki&retire=2ms".parse().unwrap();
     let mut port = ns.inside(|| port::open(&spec, &options)).unwrap();
     let control = port.control();
     let frame = |ethertype: [u8; 2]| {

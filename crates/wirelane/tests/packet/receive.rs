@@ -94,16 +94,20 @@ fn privileged_frames_outlive_the_port_and_keep_their_block() {
     let ns = Namespace::new();
     let tap = MultiQueueTap::new(&ns, "wl-keep", 2);
     let options = masked(mask(&[0], &[], false));
-    let mut port = open(&ns, "packet:wl-keep?ring=64Ki&block=16Ki&retire=1ms", &options).unwrap();
+    let mut port = open(&ns, "packet:wl-keep?ring=64Ki&block=16Ki&retire=5ms", &options).unwrap();
     let mut rx = port.rx().into_iter().next().unwrap();
     port.start().unwrap();
     let mut kept = Batch::new(4);
-    (0..4).for_each(|sequence| tap.write(0, &packets::raw(sequence)));
-    while kept.len() < 4 {
-        rx.receive(&mut kept);
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert_eq!(port.frames().held(), 1);
+    // The timer may go off between the packets, which are then in several blocks.
+    let is_one_block = eventually(|| {
+        kept.clear();
+        (0..4).for_each(|sequence| tap.write(0, &packets::raw(sequence)));
+        eventually(|| {
+            rx.receive(&mut kept);
+            kept.len() == 4
+        }) && port.frames().held() == 1
+    });
+    assert!(is_one_block, "{:?}", port.frames());
     assert!(matches!(rx.readiness().unwrap(), Readiness::After(_)), "poll would return at once");
     // The ring goes round several times around the block that is kept.
     let mut got = Vec::new();
@@ -148,7 +152,7 @@ fn privileged_a_ring_that_is_held_as_a_whole_goes_on_later() {
     port.start().unwrap();
     (0..2000).for_each(|sequence| tap.write(0, &packets::raw(sequence)));
     let mut held = Batch::new(4000);
-    let patience = Instant::now() + Duration::from_secs(5);
+    let patience = Instant::now() + PATIENCE;
     while port.frames().held() < 4 {
         rx.receive(&mut held);
         assert!(Instant::now() < patience);
@@ -181,13 +185,15 @@ fn privileged_a_receiver_dropped_in_the_middle_of_a_block_gives_it_back() {
     port.start().unwrap();
     (0..20).for_each(|sequence| tap.write(0, &packets::raw(sequence)));
     let mut batch = Batch::new(3);
-    let patience = Instant::now() + Duration::from_secs(5);
+    let patience = Instant::now() + PATIENCE;
     while batch.len() < 3 {
         rx.receive(&mut batch);
         assert!(Instant::now() < patience);
     }
     drop(rx);
-    assert_eq!(port.frames().held(), 1, "three frames are out");
+    // They may have come in one block, or in several where the timer went off in between.
+    let held = port.frames().held();
+    assert!((1..=3).contains(&held), "three frames are out, in {held} blocks");
     drop(batch);
     assert_eq!(port.frames().held(), 0);
 }
@@ -216,8 +222,11 @@ fn privileged_the_watermark_follows_time() {
         take(&mut rx, &mut got);
         assert!(got[seen..].iter().all(|got| got.timestamp >= marks));
     }
-    std::thread::sleep(Duration::from_millis(5));
-    take(&mut rx, &mut got);
+    // Then nothing is in the ring that says something else.
+    assert!(eventually(|| {
+        take(&mut rx, &mut got);
+        got.len() == 200
+    }));
     let now = wirelane_os::clock::realtime_ns();
     let _ = rx.readiness().unwrap();
     assert!(rx.watermark() >= now - lateness && rx.watermark() <= now + lateness);
@@ -243,7 +252,7 @@ fn privileged_an_interface_that_goes_ends_the_capture_with_an_error() {
             Some(tap)
         };
         let mut got = Vec::new();
-        let patience = Instant::now() + Duration::from_secs(5);
+        let patience = Instant::now() + PATIENCE;
         let error = loop {
             take(&mut rx, &mut got);
             match rx.readiness() {
@@ -277,7 +286,8 @@ fn privileged_promiscuous_mode_is_undone() {
     let port = quick(&ns, "wl-prom", &options);
     assert_eq!(promiscuity(), 1);
     drop(port);
-    assert_eq!(promiscuity(), 0);
+    // Not at once: a test in another thread that is just starting a program has copies of all descriptors.
+    assert!(eventually(|| promiscuity() == 0));
     let port = quick(&ns, "wl-prom", &OpenOptions::default());
     assert_eq!(promiscuity(), 0);
     drop(port);

@@ -102,6 +102,16 @@ fn privileged_frames_come_home_from_other_threads() {
     assert_conserved(&port);
 }
 
+/// The states of the calling thread's TCP connections over IPv4, as the kernel numbers them.
+fn connections() -> Vec<String> {
+    let table = std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
+    let state = |line: &str| line.split_whitespace().nth(3).unwrap().to_owned();
+    table.lines().skip(1).map(state).collect()
+}
+
+/// `TCP_TIME_WAIT` of the kernel's include/net/tcp_states.h.
+const TIME_WAIT: &str = "06";
+
 /// A TCP transfer between namespaces: what was captured and lost is what the device counted.
 #[test]
 fn privileged_a_tcp_transfer_is_what_the_device_counts() {
@@ -135,7 +145,9 @@ fn privileged_a_tcp_transfer_is_what_the_device_counts() {
     client.write_all(&vec![7; BYTES]).unwrap();
     drop(client);
     assert_eq!(server.join().unwrap(), BYTES as u64);
-    std::thread::sleep(Duration::from_millis(200));
+    // When one end has forgotten the connection and the other one only remembers it, nothing more is sent.
+    assert!(eventually(|| far.inside(connections).is_empty()));
+    assert!(eventually(|| near.inside(connections).iter().all(|state| state == TIME_WAIT)));
     port.control().stop();
     let after = ["rx_packets", "tx_packets"].map(|name| pair.b.statistic(name));
     let mut captured = [0; 2];
