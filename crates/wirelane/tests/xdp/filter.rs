@@ -2,6 +2,7 @@
 //! the new one.
 
 use wirelane::filter::Filter;
+use wirelane_os::xdp::wait_for_receivers;
 use wirelane_testkit::privileged;
 
 use super::*;
@@ -15,6 +16,7 @@ fn privileged_a_filter_changes_while_packets_come() {
     if !privileged::require() {
         return;
     }
+    stay();
     for mode in MODES {
         let bench = Bench::new(1, 1500);
         let query = format!("?mode={mode}");
@@ -37,6 +39,12 @@ fn privileged_a_filter_changes_while_packets_come() {
             send(&mut senders[0], numbers.map(frame), || {
                 take(&mut ends[0], &mut got);
             });
+            // What was sent meets this filter, and not the next.
+            assert!(eventually(|| {
+                take(&mut ends[0], &mut got);
+                got.len() >= expected.len()
+            }));
+            wait_for_receivers();
         }
         // A wrong one changes nothing.
         assert!(control.set_filter(Some(&filter("udp udp"))).is_err());
@@ -83,6 +91,11 @@ fn privileged_the_first_filter_can_go_where_all_was_asked_for() {
         send(&mut tx, frames(), || {
             take_all(&mut ends, &mut got);
         });
+        // What was sent meets this filter, and not the next.
+        assert!(eventually(|| {
+            take_all(&mut ends, &mut got);
+            !got.is_empty()
+        }));
         match control.set_filter(None) {
             Ok(()) => assert!(all),
             Err(error) => assert!(!all && error.to_string().contains("every packet"), "{error}"),
@@ -90,9 +103,9 @@ fn privileged_the_first_filter_can_go_where_all_was_asked_for() {
         send(&mut tx, frames(), || {
             take_all(&mut ends, &mut got);
         });
-        got.extend(finish(&*control, &mut ends));
         let expected: Vec<u64> =
             if all { [20].into_iter().chain(0..=20).collect() } else { vec![20, 20] };
+        finish_after(&*control, &mut ends, &mut got, expected.len());
         assert_eq!(got.iter().filter_map(|got| got.sequence).collect::<Vec<_>>(), expected);
     }
 }

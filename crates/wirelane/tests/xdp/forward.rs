@@ -54,7 +54,7 @@ impl Chain {
             send(tx, (first..first + COUNT).map(frame), &mut drain);
         }
         let total = COUNT as usize * senders.len();
-        let patience = Instant::now() + Duration::from_secs(10);
+        let patience = Instant::now() + PATIENCE;
         while got.len() < total && Instant::now() < patience {
             ends.iter_mut().for_each(|rx| {
                 take(rx, &mut got);
@@ -147,7 +147,7 @@ fn privileged_packets_go_back_uncopied() {
             });
             std::thread::sleep(Duration::from_micros(200));
         });
-        let patience = Instant::now() + Duration::from_secs(10);
+        let patience = Instant::now() + PATIENCE;
         while got.len() < COUNT as usize && Instant::now() < patience {
             ends.iter_mut().for_each(|rx| {
                 take(rx, &mut got);

@@ -9,6 +9,7 @@ use wirelane::{Frame, RxHash};
 use wirelane_os::bpf::{Insn, Load, Program, ProgramType};
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;
+use wirelane_os::xdp::wait_for_receivers;
 use wirelane_testkit::privileged;
 
 use super::*;
@@ -60,6 +61,9 @@ fn send_from_host(bench: &Bench, frames: &[Vec<u8>]) {
         for frame in frames {
             assert_eq!(socket.send_frame(frame).unwrap(), frame.len());
         }
+        // On a busy machine they take their time.
+        assert!(eventually(|| socket.outstanding().unwrap() == 0));
+        wait_for_receivers();
     });
 }
 

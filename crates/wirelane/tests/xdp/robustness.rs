@@ -57,7 +57,7 @@ fn hold_a_port() {
     let mut port = XdpPort::open(&spec.parse().unwrap(), &both()).unwrap();
     let (mut ends, mut senders) = (port.rx(), port.tx());
     port.start().unwrap();
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + 10 * PATIENCE;
     let mut batch = Batch::new(64);
     while Instant::now() < until {
         for (rx, tx) in ends.iter_mut().zip(&mut senders) {
@@ -89,9 +89,7 @@ fn privileged_a_killed_process_leaves_nothing() {
         );
 
         child.signal(Signal::KILL);
-        let killed = Instant::now();
         assert!(eventually(|| program_at_far(&bench).is_none()), "{mode}");
-        assert!(killed.elapsed() < Duration::from_secs(2), "{:?}", killed.elapsed());
         let mut port = open(&bench.far, &spec, &receiving()).unwrap();
         let mut ends = port.rx();
         port.start().unwrap();
@@ -132,7 +130,7 @@ fn privileged_a_link_that_goes_down_and_up_again() {
                 senders[0].flush().unwrap();
                 senders[0].wait(Duration::from_millis(10)).unwrap();
             }
-            assert!(before.elapsed() < Duration::from_secs(2), "{:?}", before.elapsed());
+            assert!(before.elapsed() < PATIENCE, "{:?}", before.elapsed());
             thread::sleep(Duration::from_millis(50));
             set(end, "up");
             assert!(receive(&mut ends, 500), "{mode}: nothing comes after the link is up again");
@@ -177,9 +175,9 @@ fn privileged_the_number_of_queues_changes() {
         assert!(!channels(far, 1, 4), "{mode}");
         for queues in [2, 4, 2] {
             assert!(channels(far, queues, 4), "{mode}, {queues} queues");
-            let sending = load(&bench, Some(2000), 20_000);
+            let sending = load(&bench, None, 20_000);
             assert!(receive(&mut ends, 500), "{mode}: nothing comes with {queues} queues");
-            sending.wait().unwrap();
+            sending.stop().unwrap();
         }
         finish(&*port.control(), &mut ends);
         assert_conserved(&port);
@@ -230,7 +228,7 @@ fn privileged_an_interface_that_is_removed() {
         let counts = port.frames();
         assert_eq!((counts.held(), counts.free), (0, counts.pool), "{counts:?}");
         drop(port);
-        assert!(before.elapsed() < Duration::from_secs(3), "{:?}", before.elapsed());
+        assert!(before.elapsed() < PATIENCE, "{:?}", before.elapsed());
         let error = open(&bench.far, &format!("xdp:{name}"), &receiving()).err().unwrap();
         assert!(error.to_string().contains("no such interface"), "{error}");
     }
@@ -370,8 +368,8 @@ fn privileged_a_queue_that_is_taken_is_named() {
     let error = open(&bench.far, &format!("xdp:{name}@1?mode=native"), &sending()).err().unwrap();
     let text = error.to_string();
     assert!(text.starts_with(name) && text.contains("queue 1"), "{text}");
-    let sending = load(&bench, Some(1000), 20_000);
+    let sending = load(&bench, None, 20_000);
     assert!(receive(&mut ends, 900));
-    sending.wait().unwrap();
+    sending.stop().unwrap();
     finish(&*port.control(), &mut ends);
 }

@@ -8,6 +8,7 @@ use std::env;
 
 use wirelane::bench::live::{LiveSender, Pace, Sending};
 use wirelane_os::bpf;
+use wirelane_os::xdp::wait_for_receivers;
 use wirelane_testkit::oracle::Random;
 use wirelane_testkit::privileged;
 use wirelane_testkit::process::output;
@@ -153,14 +154,20 @@ impl Restless {
         assert_eq!(sum, counts.pool, "after {what}: {counts:?}");
         let before = self.forwarded();
         if self.selected.contains(&self.queue) {
-            let patience = Instant::now() + Duration::from_secs(10);
+            let patience = Instant::now() + PATIENCE;
             while self.forwarded() < before + 200 {
                 self.turn();
                 assert!(Instant::now() < patience, "after {what}: it stands still: {counts:?}");
             }
         } else {
-            // What was on its way when the mask changed has come.
-            self.turn_for(Duration::from_millis(20));
+            // What met the program before the mask changed is in the rings, however long the kernel was not let run, and
+            // comes out of them.
+            wait_for_receivers();
+            while {
+                let before = self.received();
+                self.turn();
+                self.received() > before
+            } {}
             let before = self.received();
             self.turn_for(Duration::from_millis(20));
             assert_eq!(self.received(), before, "after {what}: a queue that is not selected");
@@ -228,7 +235,7 @@ fn disturb(time: Duration) {
     }
     let _ = world.sending.take().map(Sending::stop);
     world.port.control().stop();
-    let patience = Instant::now() + Duration::from_secs(10);
+    let patience = Instant::now() + PATIENCE;
     while world.senders.iter().any(|tx| tx.pending() > 0) {
         world.turn();
         assert!(Instant::now() < patience, "frames are never sent");

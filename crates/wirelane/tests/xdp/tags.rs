@@ -5,6 +5,7 @@ use wirelane::port::packet::PacketPort;
 use wirelane_os::bpf::{Insn, Link, Load, Program, ProgramType, Reg};
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;
+use wirelane_os::xdp::wait_for_receivers;
 use wirelane_testkit::privileged;
 
 use super::*;
@@ -53,6 +54,12 @@ impl<'a> Host<'a> {
     fn send(&self, frame: &[u8]) {
         assert_eq!(self.socket.send_frame(frame).unwrap(), frame.len());
     }
+
+    /// Waits until all that was sent has come to the far end.
+    fn settle(&self) {
+        assert!(eventually(|| self.socket.outstanding().unwrap() == 0));
+        wait_for_receivers();
+    }
 }
 
 fn tagged(frame: &[u8]) -> Vec<u8> {
@@ -65,6 +72,7 @@ fn bytes(got: &[Got]) -> Vec<Vec<u8>> {
 
 /// Sends packets without and with tags; returns those and what a port at the far end got.
 fn exchange(mtu: u32, longest: usize, query: &str) -> (Vec<Vec<u8>>, Vec<Vec<u8>>, Vec<String>) {
+    stay();
     let bench = Bench::new(1, mtu);
     let mut host = Host::new(&bench);
     let mut receiver = bench.far(query, &receiving());
@@ -81,7 +89,8 @@ fn exchange(mtu: u32, longest: usize, query: &str) -> (Vec<Vec<u8>>, Vec<Vec<u8>
         host.send(&frame(n));
         sent.push(tagged(&frame(n)));
     }
-    let got = finish(&*receiver.control(), &mut ends);
+    let mut got = Vec::new();
+    finish_after(&*receiver.control(), &mut ends, &mut got, sent.len());
     assert_conserved(&receiver);
     (sent, bytes(&got), receiver.info().notes.clone())
 }
@@ -122,7 +131,8 @@ fn privileged_where_tags_are_lost_the_port_says_so() {
     let mut ends = receiver.rx();
     receiver.start().unwrap();
     host.send(&packets::udp4(1).build());
-    let got = finish(&*receiver.control(), &mut ends);
+    let mut got = Vec::new();
+    finish_after(&*receiver.control(), &mut ends, &mut got, 1);
     assert_eq!(bytes(&got), [tagged(&packets::udp4(1).build())]);
 }
 
@@ -178,6 +188,7 @@ fn privileged_filters_see_tags_and_the_host_gets_its_packets_as_ever() {
             host.send(&udp(n));
             host.send(&tcp(n));
         }
+        host.settle();
         let got = finish(&*taker.control(), &mut taken);
         let expected: Vec<_> = (2..10).map(|n| tagged(&udp(n))).collect();
         assert_eq!(bytes(&got), expected);

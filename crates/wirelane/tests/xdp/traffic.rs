@@ -13,6 +13,7 @@ fn arrival(query: &str, queue: u64) -> u64 {
 
 /// Sends `count` packets of mixed lengths to every queue and compares what arrives.
 fn exchange(bench: &Bench, query: &str, queues: u16, count: u64, longest: u64) {
+    stay();
     let mut receiver = bench.far(query, &receiving());
     let mut sender = bench.near(query, &sending());
     let (mut ends, mut senders) = (receiver.rx(), sender.tx());
@@ -33,7 +34,8 @@ fn exchange(bench: &Bench, query: &str, queues: u16, count: u64, longest: u64) {
         assert_eq!((stats.packets, stats.errors), (count, 0));
         assert_eq!(tx.counters().copied.value(), 0);
     }
-    got.extend(finish(&*receiver.control(), &mut ends));
+    let total = usize::from(queues) * count as usize;
+    finish_after(&*receiver.control(), &mut ends, &mut got, total);
     assert_eq!(got.len() as u64, u64::from(queues) * count, "{query}: {:?}", ends[0].counters());
     let after = wirelane_os::clock::realtime_ns();
     for (queue, rx) in ends.iter().enumerate() {
