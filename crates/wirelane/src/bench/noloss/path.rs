@@ -50,9 +50,9 @@ pub(super) trait Path {
     fn trials(&mut self, rate: f64, window: Duration, stop: &AtomicBool)
     -> Result<Option<Verdict>>;
 
-    /// Receives at `rate`, and puts ages into this histogram; nothing where there are none.
-    fn look(&mut self, _rate: f64, _window: Duration, _ages: u8) -> Result<()> {
-        Ok(())
+    /// Receives at `rate`, and puts ages into this histogram; nothing where there are none. False if nothing came.
+    fn look(&mut self, _rate: f64, _window: Duration, _ages: u8) -> Result<bool> {
+        Ok(true)
     }
 
     /// What it was, and the ages.
@@ -161,8 +161,8 @@ impl Path for Cable<'_> {
         try_often(stop, || self.trial(Some(rate), window, None))
     }
 
-    fn look(&mut self, rate: f64, window: Duration, ages: u8) -> Result<()> {
-        self.trial(Some(rate), window, Some(ages)).map(drop)
+    fn look(&mut self, rate: f64, window: Duration, ages: u8) -> Result<bool> {
+        self.trial(Some(rate), window, Some(ages)).map(|trial| trial.received > 0)
     }
 
     fn finish(self: Box<Self>) -> Result<(Nature, Vec<Histogram<u64>>)> {
@@ -228,8 +228,8 @@ impl Path for Simulated<'_> {
         try_often(stop, || self.trial(rate, window, None))
     }
 
-    fn look(&mut self, rate: f64, window: Duration, ages: u8) -> Result<()> {
-        self.trial(rate, window, Some(ages)).map(drop)
+    fn look(&mut self, rate: f64, window: Duration, ages: u8) -> Result<bool> {
+        self.trial(rate, window, Some(ages)).map(|trial| trial.received > 0)
     }
 
     fn finish(self: Box<Self>) -> Result<(Nature, Vec<Histogram<u64>>)> {
