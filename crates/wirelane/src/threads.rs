@@ -147,7 +147,7 @@ mod tests {
             Ok(())
         };
         let mut crew = Crew::start(jobs, &Placement::default(), opened).unwrap();
-        assert!(crew.wait(Duration::from_secs(10)));
+        assert!(crew.wait(Duration::from_secs(60)));
         let (mut results, mut errors) = (Vec::new(), Vec::new());
         crew.join(&mut results, &mut errors);
         assert_eq!((results, errors.len()), (vec![7; 4], 0));
@@ -170,7 +170,7 @@ mod tests {
     fn a_panic_ends_a_job_as_well() {
         let jobs = vec![("job".to_owned(), || panic!("on purpose"))];
         let mut crew: Crew<()> = Crew::start(jobs, &Placement::default(), || Ok(())).unwrap();
-        assert!(crew.wait(Duration::from_secs(10)));
+        assert!(crew.wait(Duration::from_secs(60)));
         let mut errors = Vec::new();
         crew.join(&mut Vec::new(), &mut errors);
         assert_eq!(errors.len(), 1);

@@ -216,7 +216,7 @@ mod tests {
                 let open = |site: &Site| {
                     let socket = site.inside(|| UdpSocket::bind((site.address, 7))).unwrap();
                     let socket = socket.unwrap();
-                    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+                    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
                     socket
                 };
                 let (near, far) = (open(&lab.near), open(&lab.far));

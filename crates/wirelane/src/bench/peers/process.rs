@@ -218,7 +218,7 @@ fn last_lines(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const LIMIT: Duration = Duration::from_secs(20);
+    const LIMIT: Duration = Duration::from_secs(60);
 
     fn shell(script: &str) -> Running {
         let cpu = affinity::allowed_cpus().unwrap()[0];
