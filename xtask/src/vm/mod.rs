@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
 }
 
 /// The whole step takes no longer in the guest, whatever happens there.
-const LIMIT: Duration = Duration::from_secs(480);
+const LIMIT: Duration = Duration::from_secs(1800);
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     if arguments.list {

@@ -4,7 +4,7 @@
 #[derive(Default)]
 pub(crate) struct Program {
     pub(crate) name: String,
-    /// The most seconds that it may take. It takes a small part of this.
+    /// The most seconds that it may take. It takes a small part of this, also where many want the processors.
     pub(crate) limit: u32,
     pub(crate) environment: Vec<(&'static str, String)>,
     /// A test target or one of the workspace's programs, and its arguments.
@@ -20,7 +20,7 @@ pub(crate) const CONTRACT: &str = "contract-wire";
 
 /// All of them, in this order.
 pub(crate) fn all() -> Vec<Program> {
-    let mut programs = vec![Program::new("queues", 30, "wirelane queues")];
+    let mut programs = vec![Program::new("queues", 120, "wirelane queues")];
     let pairs = ["igb", "virtio"];
     for (driver, other) in [(pairs[0], pairs[1]), (pairs[1], pairs[0])] {
         programs.push(contract(driver, other, "zerocopy"));
@@ -67,7 +67,7 @@ fn contract(driver: &str, other: &str, mode: &str) -> Program {
         ("WIRELANE_REQUIRE_PRIVILEGED", "1".to_owned()),
     ];
     let command = format!("{CONTRACT} --test-threads=1 --nocapture");
-    let program = Program::new(format!("contract-{driver}-{mode}"), 280, &command);
+    let program = Program::new(format!("contract-{driver}-{mode}"), 900, &command);
     Program { environment, ..program }
 }
 
@@ -79,13 +79,13 @@ fn sockets(driver: &str) -> [Program; 3] {
     ["rxdrop", "txpush", "l2fwd"].map(|case| {
         let bench = "wirelane bench sockets --all --samples 1 --size 64";
         let ports = [0, 1].map(|queue| format!("--port xdp:{driver}0@{queue}?mode=zerocopy"));
-        let subject = format!("{bench} --json --seconds 3s --case {case} {}", ports.join(" "));
+        let subject = format!("{bench} --json --seconds 5s --case {case} {}", ports.join(" "));
         let load =
-            format!("{bench} --seconds 60s --case txpush --port xdp:{driver}1?mode=zerocopy");
+            format!("{bench} --seconds 600s --case txpush --port xdp:{driver}1?mode=zerocopy");
         Program {
             beside: (case != "txpush").then(|| words(&load)),
             rates: ports.len(),
-            ..Program::new(format!("{case}-{driver}"), 40, &subject)
+            ..Program::new(format!("{case}-{driver}"), 180, &subject)
         }
     })
 }

@@ -281,7 +281,7 @@ impl Running {
             thread::sleep(POLL);
         };
         // Not for ever: a child of its own may have inherited the pipe.
-        let _ = self.all_copied.recv_timeout(Duration::from_secs(2));
+        let _ = self.all_copied.recv_timeout(Duration::from_secs(20));
         Ok(end)
     }
 }
