@@ -75,26 +75,37 @@ pub enum Stop {
 }
 
 impl Cursor {
-    /// Plans to send `payload` bytes of `frame` per frame, each of segments of `mss`.
+    /// Of a frame that is still to be looked at.
+    #[inline]
+    pub(super) fn blank() -> Self {
+        Self {
+            template: Template::blank(),
+            class: None,
+            frame_len: 0,
+            begin: 0,
+            position: 0,
+            unit: 0,
+            mss: 0,
+            emitted: 0,
+            done: false,
+        }
+    }
+
+    /// Plans to send the frame as `cut` says. In place, as [`Template::take`].
     #[inline(always)]
-    pub(super) fn new(
+    pub(super) fn take(
+        &mut self,
         frame: &[u8],
         layout: &Layout,
         offload: &Offload,
         cut: Cut,
-    ) -> Result<Self, Refusal> {
-        let template = Template::new(frame, layout, offload, &cut)?;
-        Ok(Self {
-            begin: template.payload,
-            position: template.payload,
-            template,
-            class: Some(layout.class),
-            frame_len: frame.len(),
-            unit: cut.unit,
-            mss: cut.mss,
-            emitted: 0,
-            done: false,
-        })
+    ) -> Result<(), Refusal> {
+        self.template.take(frame, layout, offload, &cut)?;
+        (self.begin, self.position) = (self.template.payload, self.template.payload);
+        self.class = Some(layout.class);
+        self.frame_len = frame.len();
+        (self.unit, self.mss) = (cut.unit, cut.mss);
+        Ok(())
     }
 
     /// Plans to send the whole frame with its checksum completed.
@@ -107,10 +118,8 @@ impl Cursor {
             unit: frame.len() - template.payload,
             mss: frame.len() - template.payload,
             template,
-            class: None,
             frame_len: frame.len(),
-            emitted: 0,
-            done: false,
+            ..Self::blank()
         })
     }
 

@@ -188,16 +188,12 @@ impl Segmenter {
     /// Says what is to be done with a frame, and counts it.
     #[inline]
     pub fn plan(&mut self, frame: &[u8], offload: &Offload) -> Verdict {
-        let decided = match offload.gso {
-            Gso::None => self.plan_whole(frame, offload),
+        match offload.gso {
+            Gso::None => match self.plan_whole(frame, offload) {
+                Ok(verdict) => verdict,
+                Err(reason) => self.refuse(reason),
+            },
             _ => self.plan_cut(frame, offload),
-        };
-        match decided {
-            Ok(verdict) => verdict,
-            Err(reason) => {
-                self.counters.refused(reason).add(1);
-                Verdict::Refuse(reason)
-            }
         }
     }
 
@@ -221,6 +217,12 @@ impl Segmenter {
         }
     }
 
+    #[cold]
+    fn refuse(&self, reason: Refusal) -> Verdict {
+        self.counters.refused(reason).add(1);
+        Verdict::Refuse(reason)
+    }
+
     /// A frame that is not to be cut.
     fn plan_whole(&mut self, frame: &[u8], offload: &Offload) -> Result<Verdict, Refusal> {
         if frame.len() > self.sink.mtu && frame.len() - layout::network(frame)? > self.sink.mtu {
@@ -242,8 +244,27 @@ impl Segmenter {
         Ok(verdict)
     }
 
+    /// A frame that is to be cut. The cursor is made in its place: to move it costs as much as to find the headers.
+    fn plan_cut(&mut self, frame: &[u8], offload: &Offload) -> Verdict {
+        let mut verdict = Verdict::Cut(Cursor::blank());
+        if let Verdict::Cut(cursor) = &mut verdict {
+            match self.cut(frame, offload, cursor) {
+                Ok(None) => {}
+                Ok(Some(instead)) => verdict = instead,
+                Err(reason) => verdict = self.refuse(reason),
+            }
+        }
+        verdict
+    }
+
+    /// Makes `cursor` one of the frame, or says what is to be done instead.
     #[inline(always)]
-    fn plan_cut(&mut self, frame: &[u8], offload: &Offload) -> Result<Verdict, Refusal> {
+    fn cut(
+        &mut self,
+        frame: &[u8],
+        offload: &Offload,
+        cursor: &mut Cursor,
+    ) -> Result<Option<Verdict>, Refusal> {
         let mut layout = Layout::new();
         layout.parse(frame, offload)?;
         let v6 = matches!(layout.innermost(), Layer::Ipv6 { .. });
@@ -267,7 +288,7 @@ impl Segmenter {
             mss -= mss % 8;
         }
         if payload <= asked && frame.len() <= longest {
-            return self.pass(frame, offload, Bypass::Fits);
+            return self.pass(frame, offload, Bypass::Fits).map(Some);
         }
         if mss == 0 {
             return Err(Refusal::MtuTooSmall);
@@ -285,7 +306,7 @@ impl Segmenter {
         if let Some(max) = takes {
             let fits = frame.len() <= layout.network + max;
             if fits && offload.checksum.is_some() && offload.size != 0 {
-                return self.pass(frame, offload, Bypass::SinkSegments);
+                return self.pass(frame, offload, Bypass::SinkSegments).map(Some);
             }
             if !fragments {
                 let room = (layout.network + max).saturating_sub(headers);
@@ -294,10 +315,10 @@ impl Segmenter {
         }
         let fragment_id = if fragments && v6 { self.fragment_id(frame, layout.network) } else { 0 };
         let cut = Cut { mss, unit, partial: self.sink.checksum && !fragments, fragment_id };
-        let cursor = Cursor::new(frame, &layout, offload, cut)?;
+        cursor.take(frame, &layout, offload, cut)?;
         let (first, last) = cursor.frame_lengths();
         self.counters.class(layout.class).count(mss, last, first);
-        Ok(Verdict::Cut(cursor))
+        Ok(None)
     }
 
     /// The next identification for the addresses of a frame.

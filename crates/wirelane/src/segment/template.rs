@@ -140,31 +140,50 @@ enum Fix {
 }
 
 impl Template {
-    /// Takes the headers of a frame that is to be cut.
-    ///
-    /// Always inlined, as what it calls: so a template is made in its place and not moved there.
+    /// Of a frame that is still to be looked at.
+    #[inline]
+    pub(super) fn blank() -> Self {
+        Self {
+            len: 0,
+            prefix: 0,
+            payload: 0,
+            transport: Transport::Fragment { checksum: None },
+            fixes: [Fix::None; MAX_FIXES],
+            count: 0,
+            options: [0; ipv4::MAX_LEN - ipv4::MIN_LEN],
+            covered: false,
+            sums_payload: false,
+            offload: Offload::default(),
+            partial: false,
+            middle: None,
+            first_is_middle: false,
+        }
+    }
+
+    /// Takes the headers of a frame that is to be cut. In place, because moving costs as much as finding.
     #[inline(always)]
-    pub(super) fn new(
+    pub(super) fn take(
+        &mut self,
         frame: &[u8],
         layout: &Layout,
         offload: &Offload,
         cut: &Cut,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<(), Refusal> {
         if layout.payload > MAX_HEADER {
             return Err(Refusal::HeadersTooLong);
         }
-        let mut template = match offload.gso {
-            Gso::UdpFragment => Self::fragments(frame, layout, offload, cut)?,
-            _ => Self::segments(frame, layout, offload, cut)?,
-        };
-        if template.len + template.prefix > MAX_HEADER {
+        match offload.gso {
+            Gso::UdpFragment => self.take_fragmented(frame, layout, offload, cut)?,
+            _ => self.take_segmented(frame, layout, offload, cut)?,
+        }
+        if self.len + self.prefix > MAX_HEADER {
             return Err(Refusal::HeadersTooLong);
         }
         // The innermost header is done; those of tunnels around it follow.
         let id_step = u16::try_from(cut.unit.div_ceil(cut.mss.max(1))).unwrap_or(u16::MAX);
         let fragments = offload.gso == Gso::UdpFragment;
         let layers = layout.layers().iter().rev().enumerate();
-        for ((index, layer), fix) in layers.zip(&mut template.fixes) {
+        for ((index, layer), fix) in layers.zip(&mut self.fixes) {
             if fragments && index == 0 {
                 continue;
             }
@@ -185,14 +204,14 @@ impl Template {
                 Layer::Gre { at, checksum } => Fix::Gre { at: at as u16, checksum },
             };
         }
-        template.count = layout.layers().len();
-        template.covered = template.fixes.iter().any(Fix::has_checksum);
+        self.count = layout.layers().len();
+        self.covered = self.fixes.iter().any(Fix::has_checksum);
         // Without a checksum of its own, a datagram is summed for those around it.
-        let own = !matches!(template.transport, Transport::Udp { checksum: false, .. });
-        template.sums_payload |= template.covered && !own;
-        template.middle = Middle::new(&template, cut.unit);
-        template.first_is_middle = template.first_is_alike();
-        Ok(template)
+        let own = !matches!(self.transport, Transport::Udp { checksum: false, .. });
+        self.sums_payload |= self.covered && !own;
+        self.middle = Middle::new(self, cut.unit);
+        self.first_is_middle = self.first_is_alike();
+        Ok(())
     }
 
     /// Takes the part of a frame that ends with its checksum field.
@@ -212,18 +231,10 @@ impl Template {
         let nonzero = usize::from(place.offset) == udp::CHECKSUM_OFFSET;
         Ok(Self {
             len,
-            prefix: 0,
             payload: len,
             transport: Transport::Whole { start: place.start, field: at as u16, nonzero },
-            fixes: [Fix::None; MAX_FIXES],
-            count: 0,
-            options: [0; ipv4::MAX_LEN - ipv4::MIN_LEN],
-            covered: false,
             sums_payload: true,
-            offload: Offload::default(),
-            partial: false,
-            middle: None,
-            first_is_middle: false,
+            ..Self::blank()
         })
     }
 
@@ -297,18 +308,19 @@ impl Template {
     }
 
     #[inline(always)]
-    fn segments(
+    fn take_segmented(
+        &mut self,
         frame: &[u8],
         layout: &Layout,
         offload: &Offload,
         cut: &Cut,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<(), Refusal> {
         let (at, len) = (layout.transport, layout.payload);
         let tcp = matches!(offload.gso, Gso::Tcp4 | Gso::Tcp6);
         let protocol = if tcp { Protocol::TCP } else { Protocol::UDP };
         let destination = layout.final_destination;
         let pseudo = pseudo(frame, layout.innermost(), destination, protocol.0)?;
-        let transport = if tcp {
+        self.transport = if tcp {
             let control = field(frame, at + 12);
             let flags = TcpFlags::from_bits(control);
             if flags.bits() & TcpFlags::SYN.with(TcpFlags::RST).bits() != 0 {
@@ -336,26 +348,16 @@ impl Template {
             Transport::Udp { at: at as u16, checksum, base: ports.plus(pseudo), pseudo }
         };
         let place = PartialChecksum { start: at as u16, offset: if tcp { 16 } else { 6 } };
-        let without = matches!(transport, Transport::Udp { checksum: false, .. });
-        Ok(Self {
-            len,
-            prefix: 0,
-            payload: layout.payload,
-            transport,
-            fixes: [Fix::None; MAX_FIXES],
-            count: 0,
-            options: [0; ipv4::MAX_LEN - ipv4::MIN_LEN],
-            covered: false,
-            sums_payload: !cut.partial && !without,
-            offload: Offload {
-                size: u16::try_from(cut.mss).unwrap_or(u16::MAX),
-                checksum: (!without).then_some(place),
-                ..*offload
-            },
-            partial: cut.partial,
-            middle: None,
-            first_is_middle: false,
-        })
+        let without = matches!(self.transport, Transport::Udp { checksum: false, .. });
+        (self.len, self.payload) = (len, len);
+        self.sums_payload = !cut.partial && !without;
+        self.partial = cut.partial;
+        self.offload = Offload {
+            size: u16::try_from(cut.mss).unwrap_or(u16::MAX),
+            checksum: (!without).then_some(place),
+            ..*offload
+        };
+        Ok(())
     }
 }
 

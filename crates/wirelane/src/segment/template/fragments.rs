@@ -4,7 +4,7 @@ use wirelane_wire::checksum::Sum;
 use wirelane_wire::{Fragment, Protocol, ipv4, ipv6, udp};
 
 use super::fields::{field, sum_but, sum_of};
-use super::{Fix, MAX_FIXES, Template, Transport, pseudo};
+use super::{Fix, Template, Transport, pseudo};
 use crate::checksum;
 use crate::segment::cursor::Cut;
 use crate::segment::layout::{Layer, Layout};
@@ -12,12 +12,13 @@ use crate::segment::offload::Offload;
 use crate::segment::stats::Refusal;
 
 impl Template {
-    pub(super) fn fragments(
+    pub(super) fn take_fragmented(
+        &mut self,
         frame: &[u8],
         layout: &Layout,
         offload: &Offload,
         cut: &Cut,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<(), Refusal> {
         if layout.layers().len() != 1 {
             return Err(Refusal::TunnelFragment);
         }
@@ -25,7 +26,6 @@ impl Template {
         let pseudo = pseudo(frame, layout.innermost(), destination, Protocol::UDP.0)?;
         let datagram = frame.get(layout.transport..).unwrap_or_default();
         let begin; // of the fragmentable part
-        let mut options = [0; ipv4::MAX_LEN - ipv4::MIN_LEN];
         let len;
         let fix = match layout.innermost() {
             Layer::Ipv4 { dont_fragment: true, .. } => return Err(Refusal::DontFragment),
@@ -33,16 +33,16 @@ impl Template {
                 begin = layout.transport;
                 len = begin;
                 let given = frame.get(at + ipv4::MIN_LEN..at + header_len).unwrap_or_default();
-                for (to, from) in options.iter_mut().zip(given) {
+                for (to, from) in self.options.iter_mut().zip(given) {
                     *to = *from;
                 }
                 let options_len = given.len();
-                keep_copied_options(options.get_mut(..options_len).unwrap_or_default());
+                keep_copied_options(self.options.get_mut(..options_len).unwrap_or_default());
                 let fixed = sum_but(frame, at..at + ipv4::MIN_LEN, [2, 6, 10]);
                 Fix::Fragment4 {
                     at: at as u16,
                     first_base: fixed.plus(Sum::of(given)),
-                    base: fixed.plus(sum_of(&options, 0, options_len)),
+                    base: fixed.plus(sum_of(&self.options, 0, options_len)),
                     options_len: options_len as u8,
                 }
             }
@@ -75,23 +75,10 @@ impl Template {
             let sum = checksum::sum(datagram).minus(value).plus(pseudo).plus(length);
             ((len + prefix - udp::LEN + udp::CHECKSUM_OFFSET) as u16, sum.checksum_nonzero())
         });
-        let mut fixes = [Fix::None; MAX_FIXES];
-        fixes[0] = fix;
-        Ok(Self {
-            len,
-            prefix,
-            payload: begin,
-            transport: Transport::Fragment { checksum },
-            fixes,
-            count: 1,
-            options,
-            covered: false,
-            sums_payload: false,
-            offload: Offload::default(),
-            partial: false,
-            middle: None,
-            first_is_middle: false,
-        })
+        self.fixes[0] = fix;
+        (self.len, self.prefix, self.payload) = (len, prefix, begin);
+        self.transport = Transport::Fragment { checksum };
+        Ok(())
     }
 }
 

@@ -38,6 +38,7 @@ pub(in crate::segment) trait Visitor {
 impl Middle {
     /// For pieces of `unit` bytes. `None` where their headers differ in more than this can write: in
     /// tunnels, fragments with options and with urgent data.
+    #[inline(always)]
     pub(super) fn new(template: &Template, unit: usize) -> Option<Self> {
         if template.count != 1 {
             return None;
@@ -136,6 +137,7 @@ enum Upper {
 
 impl Upper {
     /// `None` with urgent data. `length_from` is what the pieces have from some place on.
+    #[inline(always)]
     fn new(template: &Template, length_from: impl Fn(u16) -> u16) -> Option<Self> {
         Some(match template.transport {
             Transport::Tcp { flags, .. } if flags.contains(TcpFlags::URG) => return None,
