@@ -15,6 +15,8 @@
 
 mod chunk;
 mod merge;
+#[cfg(test)]
+mod tests;
 mod worker;
 mod writer;
 
