@@ -1,4 +1,5 @@
-//! The step `aarch64`: machine code of filters on the other kind of processor, by QEMU's emulation of one.
+//! The step `aarch64`: lints for the other kind of processor, and machine code of filters on it, by QEMU's emulation of
+//! one.
 
 use std::process::Command;
 
@@ -32,12 +33,29 @@ pub(crate) fn run(context: &Context) -> Outcome {
     if !has_target() {
         return Outcome::skip(format!("needs: rustup target add {TARGET}"));
     }
+    // What is written differently for other processors shows here only: characters of C have a sign on some.
+    let lints = [
+        "clippy",
+        "--target",
+        TARGET,
+        "-p",
+        "wirelane-os",
+        "-p",
+        "wirelane",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    let target = context.target("aarch64");
+    if !cargo::succeeds(cargo::stable(&lints).env("CARGO_TARGET_DIR", &target)) {
+        return Outcome::failure(format!("lints for {TARGET}"));
+    }
     let arguments = ["test", "--target", TARGET, "-p", "wirelane", "--lib", "filter::jit::"];
     let mut command = cargo::stable(&arguments);
     command
         .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER)
         .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", format!("{EMULATOR} -L {LIBRARIES}"))
-        .env("CARGO_TARGET_DIR", context.target("aarch64"))
+        .env("CARGO_TARGET_DIR", target)
         .env("CARGO_PROFILE_DEV_DEBUG", "0");
     let (succeeded, report) = cargo::tests(&mut command);
     report.outcome(succeeded, 0)

@@ -249,7 +249,7 @@ fn hardware_address(name: &str) -> Result<(u16, [u8; 6])> {
     ioctl(&mut request, libc::SIOCGIFHWADDR, "ioctl SIOCGIFHWADDR", name)?;
     // SAFETY: SIOCGIFHWADDR filled this member of the union.
     let address = unsafe { request.ifr_ifru.ifru_hwaddr };
-    let [a, b, c, d, e, f, ..] = address.sa_data.map(|byte| byte as u8);
+    let [a, b, c, d, e, f, ..] = bytes(address.sa_data);
     Ok((address.sa_family, [a, b, c, d, e, f]))
 }
 
@@ -260,6 +260,14 @@ fn set_up(name: &str, up: bool) -> Result<()> {
     let mut request = request(name, CALL)?;
     request.ifr_ifru.ifru_flags = (if up { bits | bit } else { bits & !bit }) as libc::c_short;
     ioctl(&mut request, libc::SIOCSIFFLAGS, CALL, name)
+}
+
+/// Characters of C as bytes: they are signed on some processors and not on others.
+pub(crate) fn bytes<const N: usize>(characters: [libc::c_char; N]) -> [u8; N] {
+    characters.map(|character| {
+        let [byte] = character.to_ne_bytes();
+        byte
+    })
 }
 
 /// An `ifreq` for the name, zeroed otherwise.

@@ -291,7 +291,7 @@ fn attach(name: &mut String, multi_queue: bool, options: Options) -> Result<Owne
     if unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &mut request) } != 0 {
         return Err(OsError::last(CALL, &**name));
     }
-    let chosen = request.ifr_name.map(|byte| byte as u8);
+    let chosen = iface::bytes(request.ifr_name);
     if let Ok(chosen) = CStr::from_bytes_until_nul(&chosen) {
         *name = chosen.to_string_lossy().into_owned();
     }
