@@ -145,7 +145,7 @@ fn people_and_programs_read_different_streams() {
 
 #[test]
 fn progress_appears_on_a_terminal_only() {
-    let args = ["capture", "sim:2?rate=10kpps", "--duration", "1200ms"];
+    let args = ["capture", "sim:2?rate=10kpps", "--duration", "3s"];
     let piped = output(&mut wirelane(args));
     assert!(!piped.stderr.contains(['\x1b', '\r']), "{:?}", piped.stderr);
     assert!(!piped.stderr.contains("bit/s"), "{}", piped.stderr);
