@@ -14,6 +14,7 @@
 
 mod bed;
 mod beds;
+mod hints;
 mod properties;
 mod session;
 mod suite;
