@@ -188,8 +188,8 @@ fn suites(args: &AllArgs) -> Vec<Suite> {
     let suites = vec![
         suite(
             Name::Capture,
-            45,
-            360,
+            50,
+            420,
             Box::new(move |limit, report, stop, tell| {
                 super::capture_and_others(&capture, limit, report, stop, tell)
             }),
