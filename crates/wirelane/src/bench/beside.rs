@@ -48,8 +48,8 @@ pub fn ratios(rows: &[Row]) -> Vec<Ratio> {
             return None;
         }
         let ours = twin(rows, row, row.metric, None)?;
-        let pairs = ours.samples.iter().zip(&row.samples);
-        let ratios: Vec<f64> = pairs.map(|(ours, theirs)| ours / theirs).collect();
+        let bound = |peer| twin(rows, row, SENDER_BOUND, peer).map_or(&[][..], |row| &row.samples);
+        let ratios = unless_sent(&ours.samples, &row.samples, [bound(None), bound(Some(peer))]);
         let median = |row: &Row| row.summary().map(|[_, median, _]| median);
         let all = Row { samples: ratios.clone(), ..row.clone() };
         let middle = median(&all).filter(|ratio| ratio.is_finite())?;
@@ -70,6 +70,17 @@ pub fn ratios(rows: &[Row]) -> Vec<Ratio> {
         })
     };
     rows.iter().filter_map(of).collect()
+}
+
+/// The metric that tells of rounds in which a receiver lost nothing of all that could be sent.
+pub(super) const SENDER_BOUND: &str = "sender_bound_share";
+
+/// Ours divided by theirs, for each round but those in which either figure is the sender's: they would compare the
+/// sender with itself. `bound` tells that of both, where it is known.
+pub(super) fn unless_sent(ours: &[f64], theirs: &[f64], bound: [&[f64]; 2]) -> Vec<f64> {
+    let is_bound = |round: usize| bound.iter().all(|of| of.get(round).is_some_and(|of| *of > 0.0));
+    let rounds = ours.iter().zip(theirs).enumerate().filter(|(round, _)| !is_bound(*round));
+    rounds.map(|(_, (ours, theirs))| ours / theirs).collect()
 }
 
 /// The row of this program and metric under the conditions of another one.
@@ -116,6 +127,23 @@ mod tests {
         assert_eq!((ratio.ours, ratio.theirs, ratio.median), (20.0, 10.0, 1.5));
         assert_eq!(ratio.ratios, [1.0, 1.5, 2.0]);
         assert_eq!(ratio.lost, Some([0.25, 0.5]));
+    }
+
+    #[test]
+    fn a_sender_is_not_compared_with_itself() {
+        let peer = Some("tcpdump");
+        let rows = |ours: &[f64], theirs: &[f64]| {
+            [
+                row(None, 64, "packets_per_s", &[4.0, 3.0, 2.0]),
+                row(None, 64, SENDER_BOUND, ours),
+                row(peer, 64, "packets_per_s", &[1.0; 3]),
+                row(peer, 64, SENDER_BOUND, theirs),
+            ]
+        };
+        // One of them was at its limit in the last two rounds.
+        let one = ratios(&rows(&[1.0, 1.0, 0.0], &[1.0, 0.0, 0.0]));
+        assert_eq!(one[0].ratios, [3.0, 2.0]);
+        assert!(ratios(&rows(&[1.0; 3], &[1.0; 3])).is_empty());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use super::beside::{SENDER_BOUND, unless_sent};
 use super::peers::testpmd;
 use super::report::{Row, Skipped};
 use super::sockets::{NOWHERE, PACED};
@@ -161,11 +162,19 @@ impl Book<'_> {
 
     fn noloss(&mut self) {
         let conditions = [("port", "xdp"), ("mode", "native"), ("size", "64")];
-        let of = |peer| self.samples("noloss", "rx", peer, &conditions, "packets_per_s");
-        let values = ratios(of(None), of(Some(testpmd::PROGRAM)));
+        let of = |peer, metric| self.samples("noloss", "rx", peer, &conditions, metric);
+        let peer = Some(testpmd::PROGRAM);
+        let bound = [None, peer].map(|peer| of(peer, SENDER_BOUND));
+        let (ours, theirs) = (of(None, "packets_per_s"), of(peer, "packets_per_s"));
+        let values = unless_sent(ours, theirs, bound);
+        let is_of_sender = values.is_empty() && !ours.is_empty() && !theirs.is_empty();
         let what = "Highest rate without loss over AF_XDP beside testpmd rxonly".to_owned();
         let needs = [testpmd::PROGRAM, "xdp-native"];
         self.add("noloss", what, "×", Limit::AtLeast(1.0), values, &needs);
+        if let (true, Some(last)) = (is_of_sender, self.promises.last_mut()) {
+            let reason = "neither lost anything of all that could be sent: the sender is the limit";
+            last.reason = Some(reason.to_owned());
+        }
     }
 
     fn scaling(&mut self) {
@@ -440,6 +449,30 @@ mod tests {
             assert!(promise.met.is_none() && promise.values.is_empty(), "{promise:?}");
             assert!(promise.reason.is_some_and(|reason| !reason.is_empty()));
         }
+    }
+
+    #[test]
+    fn a_rate_of_the_sender_keeps_no_promise() {
+        let peer = Some(testpmd::PROGRAM);
+        let of = |peer, metric, sample| Row {
+            suite: "noloss",
+            case: "rx",
+            metric,
+            ..row("rx", peer, &[sample])
+        };
+        let judged = |ours, theirs| {
+            let rows = [
+                of(None, "packets_per_s", 3.0),
+                of(None, SENDER_BOUND, ours),
+                of(peer, "packets_per_s", 2.0),
+                of(peer, SENDER_BOUND, theirs),
+            ];
+            find(&promises(&rows, &[]), "without loss").clone()
+        };
+        assert_eq!(judged(1.0, 0.0).met, Some(true));
+        let unknown = judged(1.0, 1.0);
+        assert_eq!((unknown.met, unknown.median), (None, None));
+        assert!(unknown.reason.unwrap().contains("the sender is the limit"));
     }
 
     #[test]
