@@ -162,7 +162,7 @@ pub fn queues(interface: u32) -> Result<Option<Vec<NetdevQueue>>> {
         "netlink NETDEV_CMD_QUEUE_GET",
         NETDEV_CMD_QUEUE_GET,
         interface,
-        NETDEV_A_QUEUE_IFINDEX,
+        Some(NETDEV_A_QUEUE_IFINDEX),
     )?;
     Ok(entries.map(|entries| entries.iter().filter_map(|entry| parse_queue(entry)).collect()))
 }
@@ -173,8 +173,12 @@ pub fn queues(interface: u32) -> Result<Option<Vec<NetdevQueue>>> {
 /// # Errors
 /// What the kernel says, except that it does not know the request.
 pub fn napis(interface: u32) -> Result<Option<Vec<Napi>>> {
-    let entries =
-        list("netlink NETDEV_CMD_NAPI_GET", NETDEV_CMD_NAPI_GET, interface, NETDEV_A_NAPI_IFINDEX)?;
+    let entries = list(
+        "netlink NETDEV_CMD_NAPI_GET",
+        NETDEV_CMD_NAPI_GET,
+        interface,
+        Some(NETDEV_A_NAPI_IFINDEX),
+    )?;
     Ok(entries.map(|entries| entries.iter().filter_map(|entry| parse_napi(entry)).collect()))
 }
 
@@ -263,9 +267,9 @@ impl XdpFeatures {
 /// # Errors
 /// What the kernel says, except that it does not know the request.
 pub fn xdp_features(interface: u32) -> Result<Option<XdpFeatures>> {
-    // A dump of this command takes no interface: it lists all.
+    // A dump of this command takes no interface: it lists all. Linux 7.3 refuses one (EINVAL); before, it was ignored.
     let command = NETDEV_CMD_DEV_GET;
-    let entries = list("netlink NETDEV_CMD_DEV_GET", command, interface, NETDEV_A_DEV_IFINDEX)?;
+    let entries = list("netlink NETDEV_CMD_DEV_GET", command, interface, None)?;
     let mut entries = entries.iter().flatten();
     Ok(entries
         .find_map(|entry| parse_features(entry).filter(|(index, _)| *index == interface))
@@ -277,13 +281,15 @@ fn list(
     call: &'static str,
     command: u8,
     interface: u32,
-    selector: u16,
+    selector: Option<u16>,
 ) -> Result<Option<Vec<Vec<u8>>>> {
     let object = format!("interface index {interface}");
     let wrong = |errno| OsError::new(call, object.as_str(), errno);
     let Some((mut netlink, family)) = family()? else { return Ok(None) };
     let mut payload = generic_header(command, 1);
-    push_attribute(&mut payload, selector, &interface.to_ne_bytes()).map_err(wrong)?;
+    if let Some(selector) = selector {
+        push_attribute(&mut payload, selector, &interface.to_ne_bytes()).map_err(wrong)?;
+    }
     match netlink.dump(call, &object, family, &payload) {
         // The family came with 6.7, these two commands with 6.8.
         Err(error) if error.errno() == Some(libc::EOPNOTSUPP) => Ok(None),

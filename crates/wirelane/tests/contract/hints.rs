@@ -20,9 +20,8 @@ use crate::{PATIENCE, Wire, wait_for_carriers};
 const FLOWS: u16 = 12;
 const PACKETS: u32 = 10;
 
-/// A driver that tells hashes tells that of every packet: one for all packets of a flow, another one for each flow. One that
-/// tells nothing is named by the refusal. So far Linux 7.3 refuses our question for the features of an interface (EINVAL), and
-/// all is refused there.
+/// A driver that tells hashes tells that of every packet: one for all packets of a flow, another one for each flow. One
+/// that tells nothing is named by the refusal.
 #[test]
 fn privileged_hints_come_from_the_driver_or_are_refused() {
     if !privileged::require() {
