@@ -4,6 +4,7 @@ use std::net::UdpSocket;
 
 use rustix::process::{Pid, Signal, kill_process};
 use wirelane_testkit::privileged;
+use wirelane_testkit::veth::VethPair;
 
 use super::wire::{LEFT, RIGHT, Wire, summary_of};
 use super::*;
@@ -46,4 +47,31 @@ fn privileged_what_a_tap_device_drops_is_told() {
     let of = |table, port, key| of_port(&summary, table, port, key);
     let taken = of("queues", 0, "packets");
     assert_eq!(taken, of("tx", 1, "packets") + of("tx", 1, "errors"), "{summary}");
+}
+
+/// A veth whose other end is down has no link: what it is given it drops, and the kernel tells who sends by AF_XDP, with
+/// copying, nothing that it could count.
+#[test]
+fn privileged_what_an_interface_drops_is_told() {
+    if !privileged::require() {
+        return;
+    }
+    const SENT: u64 = 500;
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 1, 1500);
+    far.run("ip", ["link", "set", &pair.b.interface, "down"]);
+    for mode in ["native", "generic"] {
+        let before = pair.a.statistic("tx_dropped");
+        let sink = format!("xdp:{}?mode={mode}", pair.a.interface);
+        let source = format!("sim:1?count={SENT}");
+        let mut command = near.command(env!("CARGO_BIN_EXE_wirelane"));
+        let done = output(command.args(["forward", "-q", "--json", "--one-way", &source, &sink]));
+        assert!(done.status.success(), "{sink}: {}", done.stderr);
+        let summary: Value = serde_json::from_str(&done.stdout).unwrap();
+        let dropped = pair.a.statistic("tx_dropped") - before;
+        assert!(dropped >= SENT, "{sink}: {dropped}");
+        let notes = summary["ports"][1]["notes"].to_string();
+        assert!(notes.contains(&format!("itself dropped {dropped} packets")), "{sink}: {notes}");
+        assert_eq!(of_port(&summary, "tx", 1, "packets"), SENT, "{sink}: {summary}");
+    }
 }

@@ -35,6 +35,7 @@
 //! ```
 
 mod control;
+mod losses;
 mod offload;
 mod outlet;
 mod switch;
@@ -46,6 +47,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use self::control::Intake;
+use self::losses::Losses;
 use self::outlet::Outlets;
 pub use self::switch::PortSwitches;
 use self::worker::{Ended, Worker};
@@ -113,6 +115,8 @@ pub struct Forward {
     egresses: Vec<Egresses>,
     /// By port.
     switches: Vec<Option<PortSwitches>>,
+    /// By port, for those that send.
+    losses: Vec<Option<Losses>>,
     crew: Crew<Ended>,
     signals: Arc<Signals>,
 }
@@ -151,6 +155,7 @@ impl Forward {
             monitor,
             egresses: Vec::new(),
             switches: Vec::new(),
+            losses: Vec::new(),
             crew: Crew::default(),
             signals: Arc::default(),
         };
@@ -164,6 +169,11 @@ impl Forward {
                 let source = route.map(|(from, _)| forward.ports[*from].control());
                 Some(PortSwitches { switches, source })
             })
+            .collect();
+        let sends = |position| routes.iter().any(|(_, to)| *to == position);
+        let senders = forward.ports.iter().enumerate();
+        forward.losses = senders
+            .map(|(position, port)| Losses::of(port.info()).filter(|_| sends(position)))
             .collect();
         for (from, to) in routes {
             let mut inputs = std::mem::take(&mut ends[from].0);
@@ -296,6 +306,7 @@ impl Forward {
         for (position, port) in self.ports.iter().enumerate() {
             let mut info = port.info().clone();
             info.notes.extend(port.late_notes());
+            info.notes.extend(self.losses[position].as_mut().and_then(Losses::note));
             let of_port = || outcome.tx.iter().filter(|tx| tx.port == position);
             let unfinished: u64 = of_port().map(|tx| tx.unfinished).sum();
             let errors: u64 = of_port().map(|tx| tx.errors).sum();
