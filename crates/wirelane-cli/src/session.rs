@@ -1,6 +1,7 @@
 //! What the commands share that open ports and run until something ends them: options, signals,
 //! privileges, the wait.
 
+use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -232,7 +233,8 @@ pub(crate) fn conclude(errors: Vec<Error>, privileges: &Privileges) -> Result<()
     Err(privileges.explain(first))
 }
 
-/// ^C, SIGTERM and SIGHUP end the session; a second one ends it at once.
+/// ^C, SIGTERM and SIGHUP end the session; a second one ends it at once. Who starts it with `nohup` wants it to go on
+/// after SIGHUP.
 pub(crate) struct Signals(Arc<AtomicBool>);
 
 impl Signals {
@@ -242,7 +244,8 @@ impl Signals {
     /// The system refuses.
     pub(crate) fn register() -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+        for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
             let failed = |error| Error::io("signals", "sigaction", error);
             // The order makes the second signal fatal: it finds the flag that the first one set.
             signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
@@ -260,4 +263,12 @@ impl Signals {
     pub(crate) fn stop(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+}
+
+/// Whether whoever started this process had it ignore `signal`.
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask & 1 << (signal - 1) != 0)
 }

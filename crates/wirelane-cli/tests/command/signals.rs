@@ -22,8 +22,12 @@ fn signals_end_it_cleanly() {
     let directory = tempdir().unwrap();
     let signals = [(Signal::INT, "int"), (Signal::TERM, "term"), (Signal::HUP, "hup")];
     let path = |name: &str| directory.path().join(format!("{name}.pcapng"));
-    let mut captures =
-        signals.map(|(_, name)| Running::spawn(None, &[SPEC, "-w", path(name).to_str().unwrap()]));
+    // Whatever the test itself was told to ignore.
+    let mut captures = signals.map(|(_, name)| {
+        let mut command = Command::new("env");
+        command.args(["--default-signal=HUP,INT", WIRELANE, "capture", "-q", "--json", SPEC, "-w"]);
+        Running { child: ChildGuard::spawn(command.arg(path(name))) }
+    });
     captures.iter_mut().for_each(|capture| {
         capture.wait_until_ready();
         capture.wait_for(2000);
@@ -38,6 +42,21 @@ fn signals_end_it_cleanly() {
         assert!(numbers.len() > 1000 && numbers.iter().copied().eq(0..numbers.len() as u64));
         assert_complete(&path(name), 2);
     }
+}
+
+#[test]
+fn what_nohup_started_goes_on_after_a_hangup() {
+    let mut command = Command::new("nohup");
+    command.args([WIRELANE, "capture", "-q", "--json", "sim:1?rate=10kpps"]);
+    let mut capture = Running { child: ChildGuard::spawn(&mut command) };
+    capture.wait_until_ready();
+    capture.wait_for(100);
+    capture.child.signal(Signal::HUP);
+    let said = output(&mut wirelane(["stats", "--json", &capture.child.id().to_string()]));
+    let before: Value = serde_json::from_str(&said.stdout).unwrap();
+    capture.wait_for(number(&before["totals"]["delivered"]) + 1000);
+    capture.child.signal(Signal::TERM);
+    summary(&capture.child.wait(PATIENCE));
 }
 
 #[test]
@@ -109,7 +128,7 @@ fn an_interrupt_ends_waiting_for_a_silent_pipe() {
                     let status = std::fs::read_to_string(path).unwrap_or_default();
                     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t"));
                     let caught = caught.and_then(|mask| u64::from_str_radix(mask, 16).ok());
-                    caught.is_some_and(|mask| mask & 1 << (Signal::HUP.as_raw() - 1) != 0)
+                    caught.is_some_and(|mask| mask & 1 << (Signal::TERM.as_raw() - 1) != 0)
                 };
                 capture.child.wait_until(PATIENCE, catches);
                 std::thread::sleep(Duration::from_millis(200));
