@@ -103,8 +103,8 @@ fn virtio(command: &mut Command) {
         );
         let vectors = 2 * QUEUE_PAIRS + 2;
         let device = format!(
-            "virtio-net-pci,netdev=virtio{number},mac={},mq=on,rss=on,hash=on,vectors={vectors},\
-             romfile=,disable-legacy=on,iommu_platform=on,guest_tso4=off,guest_tso6=off,guest_ufo=off,\
+            "virtio-net-pci,netdev=virtio{number},mac={},mq=on,rss=on,vectors={vectors},romfile=,\
+             disable-legacy=on,iommu_platform=on,guest_tso4=off,guest_tso6=off,guest_ufo=off,\
              guest_ecn=off,guest_uso4=off,guest_uso6=off",
             mac(0x20, number)
         );

@@ -106,9 +106,6 @@ fn prepare() -> Result<String> {
                 command("/bin/ethtool", &["-L", name, "combined", &all])?;
             }
         }
-        if name.starts_with("virtio") {
-            command("/bin/ethtool", &["-K", name, "rxhash", "on"])?;
-        }
         // Test frames go to stations that do not exist.
         command("/bin/ip", &["link", "set", name, "promisc", "on", "up"])?;
         if name.starts_with("igb") {

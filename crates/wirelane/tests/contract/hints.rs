@@ -20,8 +20,11 @@ use crate::{PATIENCE, Wire, wait_for_carriers};
 const FLOWS: u16 = 12;
 const PACKETS: u32 = 10;
 
-/// A driver that tells hashes tells that of every packet: one for all packets of a flow, another one for each flow. One
-/// that tells nothing is named by the refusal.
+/// A driver that tells hashes tells that of every packet while they are on: one for all packets of a flow, another one for
+/// each flow. One that tells nothing is named by the refusal.
+///
+/// On the guest's virtio_net they are off: where QEMU makes hashes (`hash=on`) it keeps a frame for a queue without
+/// buffers in the way of those for the other queues, which then get none any more. The hashes themselves were right.
 #[test]
 fn privileged_hints_come_from_the_driver_or_are_refused() {
     if !privileged::require() {
@@ -61,6 +64,8 @@ fn privileged_hints_come_from_the_driver_or_are_refused() {
 fn assert_hashes(wire: &mut Wire, mut port: XdpPort, spec: &str) {
     wait_for_carriers([&wire.near, &wire.far]);
     assert_eq!(port.info().notes, [] as [String; 0], "{spec}");
+    let features = Ethtool::open(&wire.near).unwrap().features().unwrap().unwrap();
+    let is_on = features["rx-hashing"];
     let mut ends = port.rx();
     port.start().unwrap();
     let (deadline, mut batch) = (Instant::now() + PATIENCE, Batch::new(64));
@@ -84,18 +89,19 @@ fn assert_hashes(wire: &mut Wire, mut port: XdpPort, spec: &str) {
                     let Some(tag) = Tag::of(frame.data()).filter(|tag| tag.run == 254) else {
                         continue;
                     };
-                    let hash =
-                        frame.rx_hash().unwrap_or_else(|| panic!("{spec}: {tag:?} has none"));
-                    hashes.entry(tag.queue).or_default().insert(hash.value);
+                    let hash = frame.rx_hash();
+                    assert_eq!(hash.is_some(), is_on, "{spec}: {tag:?} has {hash:?}");
+                    hashes.entry(tag.queue).or_default().extend(hash.map(|hash| hash.value));
                     came.insert((tag.queue, tag.number));
                 }
                 batch.clear();
             }
         }
     }
-    assert!(hashes.values().all(|of_flow| of_flow.len() == 1), "{spec}: {hashes:?}");
+    let each = usize::from(is_on);
+    assert!(hashes.values().all(|of_flow| of_flow.len() == each), "{spec}: {hashes:?}");
     let all: HashSet<u32> = hashes.values().flatten().copied().collect();
-    assert_eq!(all.len(), usize::from(FLOWS), "{spec}: {hashes:?}");
+    assert_eq!(all.len(), each * usize::from(FLOWS), "{spec}: {hashes:?}");
     port.control().stop();
     for rx in &mut ends {
         while !matches!(rx.readiness().unwrap(), Readiness::End) {
