@@ -14,9 +14,9 @@ use crate::port::{OpenOptions, Spec};
 
 /// Slots of the TX ring.
 const RING: u32 = 2048;
-/// Frames to receive into: what comes at 3 Mpps while a thread that sleeps is woken up 2.7 ms late, in
-/// 16 MiB.
-const FRAMES: u32 = 8192;
+/// Frames to receive into, 32 MiB: what comes at 3 Mpps while another task has the processor from one tick of the
+/// scheduler to the next, 4 ms at 250 Hz, and a third of that in reserve.
+const FRAMES: u32 = 16384;
 /// Frames for programs that make packets, and for copies of packets in foreign memory.
 const TX_FRAMES: u32 = 1024;
 /// Frames for what the host receives on a queue that only sends in zero copy: rings of the hardware have
