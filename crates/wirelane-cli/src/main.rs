@@ -25,6 +25,7 @@ Ports: [backend:]NAME[@QUEUES][?key=value&…]
   sim:4?rate=1Mpps            a simulated interface with 4 queues; needs no privilege
   packet:eth0@0-3             AF_PACKET on queues 0 to 3; eth0 alone takes the best backend
   file:trace.pcapng.zst       a capture file
+`wirelane ports` shows all of them, and the options of each.
 
 Exit status: 0 done, 1 failed, 2 wrong usage.";
 
@@ -40,6 +41,7 @@ enum Command {
     Mask(commands::mask::MaskArgs),
     Merge(commands::merge::MergeArgs),
     Offload(commands::offload::OffloadArgs),
+    Ports(commands::ports::PortsArgs),
     Queues(commands::queues::QueuesArgs),
     Stats(commands::stats::StatsArgs),
     Verify(commands::verify::VerifyArgs),
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Command::Mask(args) => commands::mask::run(&args),
         Command::Merge(args) => commands::merge::run(&args),
         Command::Offload(args) => commands::offload::run(&args),
+        Command::Ports(args) => commands::ports::run(&args),
         Command::Queues(args) => commands::queues::run(&args),
         Command::Stats(args) => commands::stats::run(&args),
         Command::Verify(args) => commands::verify::run(&args),

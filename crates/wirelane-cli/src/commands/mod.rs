@@ -8,6 +8,7 @@ pub(crate) mod lab;
 pub(crate) mod mask;
 pub(crate) mod merge;
 pub(crate) mod offload;
+pub(crate) mod ports;
 pub(crate) mod queues;
 pub(crate) mod stats;
 pub(crate) mod verify;

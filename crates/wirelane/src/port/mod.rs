@@ -18,6 +18,7 @@ pub mod file;
 mod filtered;
 pub(crate) mod gro;
 pub mod gso;
+mod manual;
 mod open;
 pub mod packet;
 pub mod record;
@@ -37,6 +38,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 pub use self::bundle::{Bundle, Strand};
+pub use self::manual::{Manual, SpecOption};
 pub use self::open::{open, shared_memory};
 pub use self::spec::{Backend, Options, Spec};
 pub use self::switches::{Offloads, Switches};

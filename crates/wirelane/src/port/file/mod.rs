@@ -8,10 +8,7 @@
 //! delivered nor counted. What comes is counted per interface as well ([`Rx::bundle`]), and a capture writes
 //! the same interfaces again. It is one stream all the same, so that order, `-c` and a pipe mean what they say.
 //!
-//! | option | values | default | meaning |
-//! |---|---|---|---|
-//! | `rate` | `max`, `original` | `max` | as fast as they are received, or with the gaps that the file records |
-//! | `loop` | a number from 1 on | `1` | how often the file is read. Each time after the first, times are shifted so that they go on where they were |
+#![doc = include_str!("options.md")]
 //!
 //! Nothing is lost: while no frame is free, nothing is read. Packets longer than the usual frame
 //! of 2 KiB get frames of 64 KiB, which are set up when the first one comes; what exceeds even

@@ -17,11 +17,9 @@
 //! offers a packet to the one ring that may take it. Without it the kernel would offer every packet
 //! to every ring in turn, and the cost of a packet would grow with the number of queues.
 //!
-//! Options of the spec: `ring=SIZE` and `block=SIZE` (bytes per ring and block), `retire=TIME` (after
-//! which a block that is not full is handed over), `bypass=on|off` (transmit past the queueing
-//! discipline), `vnet=auto|on|off` (which frames that are to be cut go to the kernel as they are, see `tx`:
-//! those that the device cuts itself, if the program cuts what is left ([`OpenOptions::cuts`]); all that the kernel
-//! can cut; or none).
+#![doc = include_str!("options.md")]
+//!
+//! What the program cuts itself, for `vnet=auto`, it says by [`OpenOptions::cuts`]; see `tx`.
 //!
 //! Reading order: `program` (who gets which packet), `ring` (the memory), `rx` (the walk), `pace` (when
 //! to wake), `control` (masks and stop), `tx`, `limits`.

@@ -10,21 +10,7 @@
 //!                  └─ flow b, flow c ─▶ queue 1 ─▶ Rx      queue and asks nobody
 //! ```
 //!
-//! | option | values | default | meaning |
-//! |---|---|---|---|
-//! | `rate` | `max`, `1Mpps`, `250000`, `6Gbit` | `max` | packets, or bits of the packets as they lie in memory, per second over all queues |
-//! | `size` | 60 to 9216, `imix` | `64` | bytes without frame check sequence; `imix` is 7:4:1 of 64, 594 and 1518. Raised to what the headers and the number of the packet need, 86 at most |
-//! | `flows` | 1 to 65536 | `256` | five-tuples; packet k belongs to flow `k % flows` |
-//! | `proto` | `udp`, `tcp`, `mix` | `udp` | transport; `mix` alternates between flows |
-//! | `ip` | `4`, `6`, `mix` | `4` | network; `mix` alternates between flows |
-//! | `vlan` | 1 to 4094 | none | tags every packet |
-//! | `seed` | a number | `1` | draws addresses, ports and payload |
-//! | `count` | a number | endless | packets over all queues; then the port is at its end |
-//! | `key` | `standard`, `symmetric` | `standard` | the RSS hash key |
-//! | `other` | K | none | every K-th packet is tied to no queue ([`Class::Other`]) |
-//! | `tx` | K | none | every K-th packet is one that the simulated host transmits ([`Class::Tx`]), on the queue of its flow; K with a common factor with `flows` reaches some flows only |
-//! | `frames` | a number | by rate and size | frames per queue |
-//! | `verify` | `on`, `off` | `off` | the sink counts what is not an intact packet of a stream as an error |
+#![doc = include_str!("options.md")]
 //!
 //! At `rate=max` a queue makes packets as they are asked for: if its frames are all in use it
 //! makes none, and nothing is lost. At any other rate packets are due at their time; those that

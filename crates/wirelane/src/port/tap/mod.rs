@@ -20,8 +20,9 @@
 //! selected never reaches user space. A TAP device sees neither what is sent here (class TX) nor packets
 //! without a queue (OTHER).
 //!
-//! Options of the spec: `queues=N` (of a new device; as many as `@QUEUES` needs, otherwise 1),
-//! `mtu=BYTES`, `persist=on|off`, `frames=N` (per queue and direction). `gso_max=BYTES` also bounds the frames that
+#![doc = include_str!("options.md")]
+//!
+//! `gso_max=BYTES` also bounds the frames that
 //! the kernel's stack makes for us to cut: it becomes the `gso_max_size` of the device.
 
 mod config;

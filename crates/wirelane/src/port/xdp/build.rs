@@ -95,13 +95,13 @@ impl Draft {
             let cause = "AF_XDP is for Ethernet interfaces";
             return Err(Error::failed(spec.name.as_str(), cause));
         }
-        let shape = config.shape(&device);
         let queues = |wanted, class| match wanted {
             true => device.queues(spec, class),
             false => Vec::new(),
         };
         let rx = queues(options.receive, Class::Rx);
         let tx = queues(options.transmit, Class::Tx);
+        let shape = config.shape(&device, rx.len());
         let mut numbers: Vec<u16> = rx.iter().chain(&tx).copied().collect();
         numbers.sort_unstable();
         numbers.dedup();

@@ -17,6 +17,10 @@ const RING: u32 = 2048;
 /// Frames to receive into, 32 MiB: what comes at 3 Mpps while another task has the processor from one tick of the
 /// scheduler to the next, 4 ms at 250 Hz, and a third of that in reserve.
 const FRAMES: u32 = 16384;
+/// Memory for that on all queues together: from 17 queues on each has fewer frames, unless the user says how many.
+const BUDGET: usize = 512 << 20;
+/// But never fewer than drivers have slots at most, as a rule.
+const FEWEST_FRAMES: u32 = 4096;
 /// Frames for programs that make packets, and for copies of packets in foreign memory.
 const TX_FRAMES: u32 = 1024;
 /// Frames for what the host receives on a queue that only sends in zero copy: rings of the hardware have
@@ -49,13 +53,12 @@ pub(super) struct Config {
     pub(super) frame: Option<u32>,
     /// Chunks lie anywhere, as those of other sizes than powers of two must.
     pub(super) unaligned: bool,
-    /// Frames to receive into, per queue.
-    pub(super) frames: u32,
+    /// Frames to receive into, per queue; by the number of queues when `None`.
+    pub(super) frames: Option<u32>,
     /// Slots of the TX ring.
     pub(super) ring: u32,
-    /// Slots of the RX ring: one for every frame, if nothing else is said, so that it is not full while
-    /// there are frames.
-    pub(super) rx_ring: u32,
+    /// Slots of the RX ring; one for every frame when `None`.
+    pub(super) rx_ring: Option<u32>,
     /// Looking again at an empty RX ring instead of sleeping.
     pub(super) spin: Switch,
     /// How long to poll the device; not at all when `None`.
@@ -117,12 +120,11 @@ impl Config {
             let chunk = frame.unwrap_or(XDP_UMEM_MIN_CHUNK_SIZE) as usize;
             u32::try_from(bytes / chunk).unwrap_or(u32::MAX).clamp(64, 1 << 20)
         });
-        let frames = frames.or(ring.map(|ring| 2 * ring)).unwrap_or(FRAMES);
+        let frames = frames.or(ring.map(|ring| 2 * ring));
         let frames = options.value("frames", frames, "a number from 64 to 1048576", |text| {
-            number(text, 64, 1 << 20)
+            number(text, 64, 1 << 20).map(Some)
         })?;
-        let rx_ring = ring.unwrap_or(frames.next_power_of_two());
-        let ring = ring.unwrap_or(RING);
+        let (rx_ring, ring) = (ring, ring.unwrap_or(RING));
         let busy = options.value("busy", None, "off or a time such as 20us, to 10ms", |text| {
             if text == "off" { Some(None) } else { time(text).map(Some) }
         })?;
@@ -166,8 +168,9 @@ impl Config {
         })
     }
 
-    /// How packets lie in the memory, given the longest ones of `device`.
-    pub(super) fn shape(&self, device: &Device) -> Shape {
+    /// How packets lie in the memory, given the longest ones of `device`, and how much of it each of `queues` that
+    /// receive has.
+    pub(super) fn shape(&self, device: &Device, queues: usize) -> Shape {
         let longest = device.mtu.saturating_add(LINK_HEADER);
         let taken = XDP_PACKET_HEADROOM + self.headroom;
         let zero_copy_room = |frame: u32| (frame - taken) / unit(device) * unit(device);
@@ -185,7 +188,10 @@ impl Config {
             Switch::Off => false,
         };
         let most = if pieces { LARGE - TX_HEADROOM } else { frame };
+        let (frames, rx_ring) = self.sizes(queues, frame);
         Shape {
+            frames,
+            rx_ring,
             frame,
             unaligned: self.unaligned,
             headroom: self.headroom,
@@ -195,6 +201,17 @@ impl Config {
             fits: longest <= if pieces { most } else { room },
             fits_zero_copy: pieces || longest <= zero_copy_room(frame),
         }
+    }
+
+    /// Frames of `frame` bytes and slots of the RX ring for each of `queues`.
+    fn sizes(&self, queues: usize, frame: u32) -> (u32, u32) {
+        let frames = self.frames.unwrap_or_else(|| {
+            let share = BUDGET / queues.max(1) / frame.max(1) as usize;
+            // A power of two, as the ring is.
+            let share = share.checked_ilog2().map_or(0, |power| 1 << power.min(FRAMES.ilog2()));
+            share.clamp(FEWEST_FRAMES, FRAMES)
+        });
+        (frames, self.rx_ring.unwrap_or(frames.next_power_of_two()))
     }
 
     fn may_be_zero_copy(&self) -> bool {
@@ -216,7 +233,7 @@ impl Config {
         let size = if shape.pieces { (LARGE_FRAMES, LARGE) } else { (TX_FRAMES, shape.frame) };
         Pools {
             rx: if receive {
-                Some(config(self.frames, shape.frame, 0))
+                Some(config(shape.frames, shape.frame, 0))
             } else {
                 zero_copy.then(|| config(HOST_FRAMES, shape.frame, 0))
             },
@@ -229,6 +246,11 @@ impl Config {
 /// How packets lie in the memory of a port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
+    /// Frames to receive into, per queue.
+    pub(super) frames: u32,
+    /// Slots of the RX ring: one for every frame, if nothing else is said, so that it is not full while
+    /// there are frames.
+    pub(super) rx_ring: u32,
     /// Bytes of a chunk that the kernel fills.
     pub(super) frame: u32,
     pub(super) unaligned: bool,
@@ -318,9 +340,9 @@ mod tests {
             mode: Some(Mode::Native),
             frame: Some(3000),
             unaligned: true,
-            frames: 1000,
+            frames: Some(1000),
             ring: 512,
-            rx_ring: 512,
+            rx_ring: Some(512),
             spin: Switch::Off,
             busy: Some(Duration::from_micros(20)),
             need_wakeup: false,
@@ -342,7 +364,8 @@ mod tests {
     fn every_frame_has_a_place_in_the_rx_ring() {
         let sizes = |text: &str| {
             let config = parse(text).unwrap();
-            (config.frames, config.rx_ring, config.ring)
+            let (frames, rx_ring) = config.sizes(1, 2048);
+            (frames, rx_ring, config.ring)
         };
         assert_eq!(sizes("xdp:a"), (FRAMES, FRAMES, RING));
         assert_eq!(sizes("xdp:a?frames=100"), (100, 128, RING));
@@ -350,6 +373,23 @@ mod tests {
         // Unless it is said how large the rings are.
         assert_eq!(sizes("xdp:a?ring=512"), (1024, 512, 512));
         assert_eq!(sizes("xdp:a?ring=512&frames=4096"), (4096, 512, 512));
+    }
+
+    #[test]
+    fn many_queues_share_a_budget() {
+        for (queues, frame, frames) in [
+            (0, 2048, 16384),
+            (1, 2048, 16384),
+            (16, 2048, 16384),
+            (17, 2048, 8192),
+            (9, 4096, 8192),
+            (64, 2048, 4096),
+            (1000, 4096, 4096),
+        ] {
+            let sizes = parse("xdp:a").unwrap().sizes(queues, frame);
+            assert_eq!(sizes, (frames, frames), "{queues} queues of {frame} bytes");
+            assert_eq!(parse("xdp:a?frames=99").unwrap().sizes(queues, frame).0, 99);
+        }
     }
 
     #[test]

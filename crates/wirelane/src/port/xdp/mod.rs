@@ -18,26 +18,11 @@
 //! [`OpenOptions::keep_management`](super::OpenOptions) leaves the host reachable. What no selected
 //! queue takes goes up the stack untouched.
 //!
-//! Options of the spec:
+#![doc = include_str!("options.md")]
 //!
-//! | option | meaning |
-//! |---|---|
-//! | `mode=auto\|zerocopy\|native\|generic` | see above |
-//! | `frame=2048\|4096` | bytes per frame, or another size in between with unaligned chunks |
-//! | `chunks=aligned\|unaligned` | how frames lie in the memory |
-//! | `frames=N` | frames to receive into, per queue; the RX ring has a slot for each |
-//! | `ring=N` | slots of the RX and TX ring |
-//! | `sg=auto\|on\|off` | packets in several frames, for MTUs that exceed one (Linux 6.6) |
-//! | `busy=off\|20us` | poll the device for so long instead of waiting for its interrupt (Linux 5.11) |
-//! | `spin=auto\|on\|off` | look again at an empty RX ring instead of sleeping; `auto`: while packets come so fast that the ring might overflow if the thread were woken up late |
-//! | `need_wakeup=on\|off` | wake the kernel up only if it asks for it |
-//! | `tx_budget=N` | packets per call that sends in copy mode (Linux 6.17) |
-//! | `headroom=N` | bytes before received packets, beside the kernel's 256 |
-//! | `tags=auto\|on\|off` | put VLAN tags back that the driver takes out of packets (Linux 6.8); `auto`: where it does so and tells, and where not, a note, or an error with [`OpenOptions::intact`](super::OpenOptions::intact) |
-//! | `rx_hash=off\|auto\|on` | ask the driver for the hash of each received packet, for [`Frame::rx_hash`](crate::Frame::rx_hash) (Linux 6.3); `auto`: where it tells |
-//! | `rx_timestamps=off\|auto\|on` | ask the driver when the hardware received each packet, for [`Frame::hardware_timestamp`](crate::Frame::hardware_timestamp) (Linux 6.3); `auto`: where it tells. Many drivers stamp nothing before `hwstamp_ctl -i IF -r 1` has told them to |
-//! | `checksum=auto\|on\|off` | leave checksums of packets to send to the kernel, and that to the device (Linux 6.11); `auto`: in zero copy, where the device completes them |
-//! | `tx_timestamps=on\|off` | keep packets that have left, with the time, for [`Tx::sent`] (Linux 6.11): in zero copy by the clock of the device, otherwise when the kernel was done with it |
+//! What the driver says of a packet is in [`Frame::rx_hash`](crate::Frame::rx_hash) and
+//! [`Frame::hardware_timestamp`](crate::Frame::hardware_timestamp); packets that have left with their time come from
+//! [`Tx::sent`]. Where packets are sent on, [`OpenOptions::intact`](super::OpenOptions::intact) says so.
 //!
 //! Reading order: `config`, `negotiate` (which mode, and why), `build` and `metadata` (everything in its order),
 //! `program`, `tags`, `hints` and `management` (who gets which packet, and what comes with it), `queue` (the kernel's side), `intake`, `vigil` and `rx`,

@@ -96,9 +96,9 @@ impl Queue {
             socket.map_ring(kind, size)
         };
         // A place for every frame, so that it is never the fill ring that is full.
-        let fill = ring(RingKind::Fill, config.frames.max(HOST_FRAMES).next_power_of_two())?;
+        let fill = ring(RingKind::Fill, shape.frames.max(HOST_FRAMES).next_power_of_two())?;
         let completion = ring(RingKind::Completion, config.ring)?;
-        let rx = request.receive.then(|| ring(RingKind::Rx, config.rx_ring)).transpose()?;
+        let rx = request.receive.then(|| ring(RingKind::Rx, shape.rx_ring)).transpose()?;
         let tx = request.transmit.then(|| ring(RingKind::Tx, config.ring)).transpose()?;
         if tx.is_some() {
             // Kernels without it send 32 packets per call, which costs more calls and nothing else.

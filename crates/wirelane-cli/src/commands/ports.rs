@@ -1,0 +1,119 @@
+//! `wirelane ports`: what can be named as a port, and the options of each kind.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use wirelane::Error;
+use wirelane::port::{Backend, Manual, SpecOption};
+
+/// Show what can be named as a port, and the options of each kind.
+///
+/// A port is one interface opened through one backend. Options follow its name: xdp:eth0?mode=native&frames=32k.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PortsArgs {
+    /// Show the options of this kind: sim, file, packet, xdp or tap
+    #[arg(value_name = "BACKEND", value_parser = PossibleValuesParser::new(Backend::ALL.map(Backend::as_str)), hide_possible_values = true)]
+    backend: Option<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The answer cannot be written.
+pub(crate) fn run(args: &PortsArgs) -> Result<(), Error> {
+    let named = Backend::ALL.into_iter().find(|one| args.backend.as_deref() == Some(one.as_str()));
+    let text = named.map_or_else(overview, |backend| details(&backend.manual()));
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| Error::io("standard output", "write", error))
+}
+
+/// All kinds, and what is common to them.
+fn overview() -> String {
+    let mut text = String::from(
+        "[backend:]NAME[@QUEUES][?option=value&…], such as xdp:eth0@0-3,6?mode=native&spin=on\n\n",
+    );
+    let kinds = Backend::ALL.map(Backend::manual);
+    for kind in &kinds {
+        let needs = kind.needs.map_or_else(String::new, |needs| format!("; needs {needs}"));
+        entry(&mut text, kind.form, &format!("{}{needs}", kind.about));
+    }
+    entry(&mut text, "IF", "the best of AF_XDP and AF_PACKET that the interface can have");
+    text.push_str("\nOptions of every port (`wirelane ports BACKEND` for the others):\n\n");
+    SpecOption::common().iter().for_each(|one| option(&mut text, one));
+    text
+}
+
+/// One kind with its options.
+fn details(kind: &Manual) -> String {
+    let mut text = format!("{}[@QUEUES][?option=value&…]\n\n", kind.form);
+    let needs = kind.needs.map_or_else(String::new, |needs| format!(" Needs {needs}."));
+    wrap(&mut text, 0, &format!("{}.{needs}", kind.about));
+    text.push_str("\nOptions:\n\n");
+    kind.options.iter().for_each(|one| option(&mut text, one));
+    text
+}
+
+fn option(text: &mut String, option: &SpecOption) {
+    let SpecOption { key, values, default, meaning } = option;
+    entry(text, &format!("{key}=<{values}>"), &format!("{meaning} [default: {default}]"));
+}
+
+/// A line, and what it means, further to the right.
+fn entry(text: &mut String, head: &str, meaning: &str) {
+    let _ = writeln!(text, "  {head}");
+    wrap(text, 10, meaning);
+}
+
+/// Breaks lines between words.
+fn wrap(text: &mut String, indent: usize, words: &str) {
+    /// Columns of a line, as in the help of the commands.
+    const WIDTH: usize = 100;
+    let mut used = 0;
+    for word in words.split_whitespace() {
+        let width = word.chars().count();
+        if used > 0 && used + 1 + width <= WIDTH {
+            text.push(' ');
+            used += 1;
+        } else {
+            text.push_str(if used > 0 { "\n" } else { "" });
+            text.push_str(&" ".repeat(indent));
+            used = indent;
+        }
+        text.push_str(word);
+        used += width;
+    }
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words() {
+        let mut text = String::new();
+        wrap(&mut text, 2, &"word ".repeat(40));
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines.iter().all(|line| line.starts_with("  word") && line.len() <= 100), "{text}");
+        assert_eq!(text.split_whitespace().count(), 40);
+    }
+
+    #[test]
+    fn every_kind_and_option_is_there() {
+        let overview = overview();
+        for backend in Backend::ALL {
+            let manual = backend.manual();
+            assert!(overview.contains(manual.form) && overview.contains(backend.as_str()));
+            let details = details(&manual);
+            for option in &manual.options {
+                assert!(details.contains(&format!("  {}=<", option.key)), "{details}");
+            }
+        }
+        assert!(overview.contains("  gso_max=<576 to 65535>\n"), "{overview}");
+    }
+}

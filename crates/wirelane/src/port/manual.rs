@@ -1,0 +1,151 @@
+//! What can be written in a [`Spec`](super::Spec), as data: the tables of the modules' documentation, so that programs
+//! say the same.
+
+use super::Backend;
+
+/// A kind of port, for whoever asks what there is.
+#[derive(Clone, Debug)]
+pub struct Manual {
+    /// How it is written, with what stands for its name in capital letters.
+    pub form: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// The capabilities that opening takes; `None` if none.
+    pub needs: Option<&'static str>,
+    /// What its ports have beside the options of every port.
+    pub options: Vec<SpecOption>,
+}
+
+/// One option of a spec: a row of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecOption {
+    /// The word before the `=`.
+    pub key: String,
+    /// What may stand behind it: words, or `A to B`.
+    pub values: String,
+    /// What is in force if nothing is said.
+    pub default: String,
+    /// What it does.
+    pub meaning: String,
+}
+
+impl Backend {
+    /// What its ports are, and their options.
+    pub fn manual(self) -> Manual {
+        let (form, about, needs, options) = match self {
+            Self::Sim => (
+                "sim:N",
+                "an interface with N queues in the process, with RSS and a deterministic source",
+                None,
+                include_str!("sim/options.md"),
+            ),
+            Self::File => (
+                "file:PATH",
+                "a capture file: pcap or pcapng, plain, gzip or zstd; - is standard input or output",
+                None,
+                include_str!("file/options.md"),
+            ),
+            Self::Packet => (
+                "packet:IF",
+                "AF_PACKET: copies of the packets, a ring per queue, selected in the kernel",
+                Some("CAP_NET_RAW"),
+                include_str!("packet/options.md"),
+            ),
+            Self::Xdp => (
+                "xdp:IF",
+                "AF_XDP: the packets themselves, a socket per queue; zero copy, native or generic mode",
+                Some("CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF"),
+                include_str!("xdp/options.md"),
+            ),
+            Self::Tap => (
+                "tap:IF",
+                "a TAP device with a queue per descriptor: the kernel's own stack at the other end",
+                Some("CAP_NET_ADMIN"),
+                include_str!("tap/options.md"),
+            ),
+        };
+        Manual { form, about, needs, options: rows(options) }
+    }
+}
+
+impl SpecOption {
+    /// Those of every port.
+    pub fn common() -> Vec<Self> {
+        rows(include_str!("options.md"))
+    }
+}
+
+/// The rows of a table in Markdown, without its head.
+fn rows(table: &str) -> Vec<SpecOption> {
+    let row = |line: &str| {
+        let line = line.replace('`', "");
+        let line = line.strip_prefix("| ")?.strip_suffix(" |")?;
+        let mut cells = line.split(" | ").map(str::to_owned);
+        let (key, values) = (cells.next()?, cells.next()?);
+        Some(SpecOption { key, values, default: cells.next()?, meaning: cells.next()? })
+    };
+    table.lines().skip(2).filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::{self, OpenOptions, Spec};
+
+    /// What opening a port of the backend says. Its options are read before anything is looked for, and the last
+    /// one does not exist: nothing is opened.
+    fn refused(backend: Backend, option: &str) -> String {
+        let separator = if option.is_empty() { "" } else { "&" };
+        let spec = format!("{}:1?{option}{separator}nosuch=1", backend.as_str());
+        let parsed = spec.parse::<Spec>();
+        let opened = parsed.and_then(|spec| port::open(&spec, &OpenOptions::default()));
+        opened.err().unwrap_or_else(|| panic!("{spec} was opened")).to_string()
+    }
+
+    /// Values of an option that must be taken: the words, and the ends of ranges.
+    fn examples(option: &SpecOption) -> Vec<String> {
+        let of = |values: &str| match values.split_once(" to ") {
+            Some((least, most)) => vec![least.to_owned(), most.to_owned()],
+            None if values.contains(' ') => vec!["7".to_owned()],
+            None if values == "K" => vec!["3".to_owned()],
+            None => vec![values.to_owned()],
+        };
+        option.values.split(", ").flat_map(of).collect()
+    }
+
+    #[test]
+    fn every_option_is_told_of() {
+        for backend in Backend::ALL {
+            let message = refused(backend, "");
+            let (_, known) = message.split_once("(known: ").unwrap();
+            let mut known: Vec<_> = known.trim_end_matches(')').split(", ").collect();
+            let options = backend.manual().options;
+            let mut told: Vec<_> = options.iter().map(|option| option.key.as_str()).collect();
+            known.sort_unstable();
+            told.sort_unstable();
+            assert_eq!(told, known, "{backend:?}");
+        }
+        let common = SpecOption::common();
+        let told: Vec<_> = common.iter().map(|option| option.key.as_str()).collect();
+        assert_eq!(told, port::Offloads::KEYS);
+    }
+
+    #[test]
+    fn every_value_that_is_told_of_is_taken() {
+        for backend in Backend::ALL {
+            for option in &backend.manual().options {
+                for value in examples(option) {
+                    let pair = format!("{}={value}", option.key);
+                    let message = refused(backend, &pair);
+                    assert!(message.contains("'nosuch' is not an option"), "{pair}: {message}");
+                }
+            }
+        }
+        for option in SpecOption::common() {
+            for value in examples(&option) {
+                let spec = format!("sim:1?{}={value}", option.key);
+                assert!(spec.parse::<Spec>().is_ok(), "{spec}");
+            }
+        }
+    }
+}
