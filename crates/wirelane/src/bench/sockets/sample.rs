@@ -99,6 +99,9 @@ pub(super) enum Subject {
     Peer(Kind, Over),
 }
 
+/// For longer than this no port stays awake at its beginning without being forced to (`xdp:`, half a second).
+const AWAKE: Duration = Duration::from_millis(600);
+
 /// What it turned out to be.
 #[derive(Clone, Debug)]
 pub(super) struct Nature {
@@ -202,8 +205,13 @@ impl Trial<'_> {
         Ok(go_on.then_some((nature, sample)))
     }
 
+    /// Under a load that leaves a port time to sleep it is over when ports begin to do so.
     pub(super) fn warm_up(&self) -> Duration {
-        (self.window / 4).clamp(Duration::from_millis(20), Duration::from_millis(300))
+        let warm_up = (self.window / 4).clamp(Duration::from_millis(20), Duration::from_millis(300));
+        match &self.load {
+            Some(load) if load.pace.rate.is_some() => warm_up.max(AWAKE),
+            _ => warm_up,
+        }
     }
 
     /// False if it was stopped meanwhile.
