@@ -207,7 +207,8 @@ impl Trial<'_> {
 
     /// Under a load that leaves a port time to sleep it is over when ports begin to do so.
     pub(super) fn warm_up(&self) -> Duration {
-        let warm_up = (self.window / 4).clamp(Duration::from_millis(20), Duration::from_millis(300));
+        let warm_up =
+            (self.window / 4).clamp(Duration::from_millis(20), Duration::from_millis(300));
         match &self.load {
             Some(load) if load.pace.rate.is_some() => warm_up.max(AWAKE),
             _ => warm_up,
