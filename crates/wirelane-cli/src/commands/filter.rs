@@ -2,7 +2,7 @@
 //! from the host.
 
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -128,7 +128,7 @@ pub(crate) fn run(args: &FilterArgs) -> Result<()> {
     let link_type = args.link_type()?;
     let program = program(&text, link_type)?;
     if args.dump > 0 {
-        return print(&dump(&program, args.dump));
+        return output::print(&dump(&program, args.dump));
     }
     let comparison = args.on.as_ref().map(|file| compare(&program, file)).transpose()?;
     let classes = if args.explain { Some(explain(&program, &args.host()?)?) } else { None };
@@ -162,7 +162,7 @@ pub(crate) fn run(args: &FilterArgs) -> Result<()> {
         if let Some(classes) = &classes {
             page += &explanation(classes, args.interface.as_deref());
         }
-        print(&page)?;
+        output::print(&page)?;
     }
     if agree {
         return Ok(());
@@ -391,13 +391,6 @@ fn explanation(classes: &[Taken], interface: Option<&str>) -> String {
 
 fn plural(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
-fn print(text: &str) -> Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| Error::io("standard output", "write", error))
 }
 
 #[cfg(test)]

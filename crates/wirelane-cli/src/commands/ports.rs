@@ -1,12 +1,13 @@
 //! `wirelane ports`: what can be named as a port, and the options of each kind.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use wirelane::Error;
 use wirelane::port::{Backend, Manual, SpecOption};
+
+use crate::output;
 
 /// Show what can be named as a port, and the options of each kind.
 ///
@@ -25,10 +26,7 @@ pub(crate) struct PortsArgs {
 pub(crate) fn run(args: &PortsArgs) -> Result<(), Error> {
     let named = Backend::ALL.into_iter().find(|one| args.backend.as_deref() == Some(one.as_str()));
     let text = named.map_or_else(overview, |backend| details(&backend.manual()));
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| Error::io("standard output", "write", error))
+    output::print(&text)
 }
 
 /// All kinds, and what is common to them.
@@ -51,7 +49,7 @@ fn overview() -> String {
 fn details(kind: &Manual) -> String {
     let mut text = format!("{}[@QUEUES][?option=value&…]\n\n", kind.form);
     let needs = kind.needs.map_or_else(String::new, |needs| format!(" Needs {needs}."));
-    wrap(&mut text, 0, &format!("{}.{needs}", kind.about));
+    indented(&mut text, 0, &format!("{}.{needs}", kind.about));
     text.push_str("\nOptions:\n\n");
     kind.options.iter().for_each(|one| option(&mut text, one));
     text
@@ -65,28 +63,14 @@ fn option(text: &mut String, option: &SpecOption) {
 /// A line, and what it means, further to the right.
 fn entry(text: &mut String, head: &str, meaning: &str) {
     let _ = writeln!(text, "  {head}");
-    wrap(text, 10, meaning);
+    indented(text, 10, meaning);
 }
 
-/// Breaks lines between words.
-fn wrap(text: &mut String, indent: usize, words: &str) {
-    /// Columns of a line, as in the help of the commands.
-    const WIDTH: usize = 100;
-    let mut used = 0;
-    for word in words.split_whitespace() {
-        let width = word.chars().count();
-        if used > 0 && used + 1 + width <= WIDTH {
-            text.push(' ');
-            used += 1;
-        } else {
-            text.push_str(if used > 0 { "\n" } else { "" });
-            text.push_str(&" ".repeat(indent));
-            used = indent;
-        }
-        text.push_str(word);
-        used += width;
+/// Lines as long as in the help of the commands, that far from the left.
+fn indented(text: &mut String, indent: usize, words: &str) {
+    for line in output::wrap(words, 100 - indent) {
+        let _ = writeln!(text, "{:indent$}{line}", "");
     }
-    text.push('\n');
 }
 
 #[cfg(test)]
@@ -96,7 +80,7 @@ mod tests {
     #[test]
     fn lines_break_between_words() {
         let mut text = String::new();
-        wrap(&mut text, 2, &"word ".repeat(40));
+        indented(&mut text, 2, "word ".repeat(40).trim_end());
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");
         assert!(lines.iter().all(|line| line.starts_with("  word") && line.len() <= 100), "{text}");

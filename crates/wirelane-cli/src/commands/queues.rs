@@ -1,13 +1,13 @@
 //! `wirelane queues`: what is known about the queues of one interface, or of all.
 
 use std::fmt::{Display, Write as _};
-use std::io::{self, Write as _};
 
 use clap::Args;
 use serde::Serialize;
 use wirelane::Error;
 use wirelane::inspect::{self, CpuList, InterfaceQueues, Ring, Rss, Service};
 
+use crate::output;
 use crate::output::table::Table;
 
 /// Show queue counts, ring sizes, CPU affinity, steering and RSS of an interface.
@@ -41,10 +41,7 @@ pub(crate) fn run(args: &QueuesArgs) -> Result<(), Error> {
     } else {
         overview(&found)
     };
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| Error::io("standard output", "write", error))
+    output::print(&text)
 }
 
 #[derive(Serialize)]

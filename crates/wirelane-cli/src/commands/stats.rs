@@ -1,6 +1,5 @@
 //! `wirelane stats`: the counters of a running command.
 
-use std::io::{self, Write as _};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -97,7 +96,7 @@ fn watch(args: &StatsArgs, pid: u32, interval: Duration, mut before: Value) -> R
 }
 
 fn show(statistics: &Statistics<'_>, json: bool) -> Result<()> {
-    if json { output::json(&statistics.json()) } else { print(&statistics.text()) }
+    if json { output::json(&statistics.json()) } else { output::print(&statistics.text()) }
 }
 
 #[derive(Serialize)]
@@ -125,12 +124,5 @@ fn list(sessions: &[Session], json: bool) -> Result<()> {
         let since = format!("{:.0} s", identity.elapsed_s);
         table.row([pid.to_string(), identity.command.clone(), since, identity.ports.join(" ")]);
     }
-    print(&format!("{table}choose one: wirelane stats PID\n"))
-}
-
-fn print(text: &str) -> Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| Error::io("standard output", "write", error))
+    output::print(&format!("{table}choose one: wirelane stats PID\n"))
 }

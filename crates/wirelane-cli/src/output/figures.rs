@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 
 use wirelane::bench::report::{Param, Params, Report, Row};
 
-use super::scaled;
+use super::{scaled, wrap};
 
 /// A report for people.
 pub(crate) struct Tables<'a>(pub(crate) &'a Report);
@@ -183,21 +183,6 @@ impl Display for Table<'_> {
         }
         Ok(())
     }
-}
-
-/// The words of `title` on as many lines as they need.
-fn wrap(title: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in title.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 /// The median; with its spread if asked for, and with what a source published.

@@ -19,11 +19,30 @@ pub(crate) fn line(text: Arguments<'_>) {
 
 /// Exactly one JSON object on standard output.
 pub(crate) fn json(document: &impl Serialize) -> Result<()> {
-    let text = text(document)?;
+    print(&text(document)?)
+}
+
+/// What was asked for, on standard output.
+pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
         .map_err(|error| Error::io("standard output", "write", error))
+}
+
+/// The words of `text` on lines of at most `width` columns, as far as they fit.
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// One JSON object on a line.

@@ -1,12 +1,11 @@
 //! `wirelane lab status`: what there is of labs, for people and for programs.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 
 use clap::Args;
 use serde::Serialize;
+use wirelane::Result;
 use wirelane::lab::{InterfaceStatus, LabStatus, NamedLab, Process, SiteStatus, State};
-use wirelane::{Error, Result};
 
 use super::named;
 use crate::output;
@@ -58,11 +57,7 @@ pub(super) fn json(labs: &[LabStatus]) -> Result<()> {
 
 /// Prints the labs for people.
 pub(super) fn print(labs: &[LabStatus]) -> Result<()> {
-    let text: String = labs.iter().map(lab).collect();
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| Error::io("standard output", "write", error))
+    output::print(&labs.iter().map(lab).collect::<String>())
 }
 
 /// A process in a few words.

@@ -17,7 +17,7 @@ use crate::lab::Site;
 use crate::mask::{QueueMask, QueueSet};
 use crate::placement::Placement;
 use crate::port::sim::Stream;
-use crate::port::{self, OpenOptions, Port, Spec, Take};
+use crate::port::{self, OpenOptions, Port, Spec, Take, xdp};
 use crate::stats::RxCounters;
 use crate::threads::Crew;
 
@@ -99,8 +99,8 @@ pub(super) enum Subject {
     Peer(Kind, Over),
 }
 
-/// For longer than this no port stays awake at its beginning without being forced to (`xdp:`, half a second).
-const AWAKE: Duration = Duration::from_millis(600);
+/// A little longer than an `xdp:` port stays awake at its beginning, whatever comes.
+const AWAKE: Duration = Duration::from_nanos(xdp::ALERT + 100_000_000);
 
 /// What it turned out to be.
 #[derive(Clone, Debug)]

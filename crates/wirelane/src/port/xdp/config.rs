@@ -84,9 +84,7 @@ pub(super) struct Config {
 }
 
 impl Config {
-    /// Reads the options `mode`, `frame`, `chunks`, `frames`, `ring`, `busy`, `need_wakeup`,
-    /// `tx_budget`, `sg`, `headroom`, `tags`, `rx_hash`, `rx_timestamps`, `checksum`,
-    /// `tx_timestamps`.
+    /// Reads the options, of which `options.md` tells.
     ///
     /// # Errors
     /// An unknown option, or a value that is not of its shape.
