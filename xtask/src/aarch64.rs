@@ -58,7 +58,7 @@ pub(crate) fn run(context: &Context) -> Outcome {
         .env("CARGO_TARGET_DIR", target)
         .env("CARGO_PROFILE_DEV_DEBUG", "0");
     let (succeeded, report) = cargo::tests(&mut command);
-    report.outcome(succeeded, 0)
+    report.outcome(succeeded)
 }
 
 fn has_programs() -> bool {

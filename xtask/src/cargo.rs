@@ -76,7 +76,8 @@ fn in_workspace(command: &mut Command) {
     command.env_remove("RUSTUP_TOOLCHAIN").env_remove("RUSTFLAGS");
 }
 
-fn show(command: &Command) {
+/// Shows what is about to be run.
+pub(crate) fn show(command: &Command) {
     let mut line = String::from("$");
     for (name, value) in command.get_envs() {
         if let Some(value) = value {

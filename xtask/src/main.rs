@@ -6,6 +6,7 @@ mod bench;
 mod cargo;
 mod fuzz;
 mod libtest;
+mod nextest;
 mod setup;
 mod step;
 mod test;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::cargo;
+use crate::nextest;
 use crate::step::Outcome;
 use crate::test::Context;
 
@@ -26,6 +27,7 @@ const PROGRAMS: [(&str, &str); 10] = [
 /// Checks what is there, and installs the rest where that is possible.
 pub(crate) fn run(context: &Context) -> Outcome {
     let mut outcome = programs(context);
+    outcome += test_runner(context);
     outcome += nightly(context);
     outcome
 }
@@ -90,6 +92,17 @@ fn programs(context: &Context) -> Outcome {
         outcome += context.unavailable(absent.len(), note);
     }
     outcome
+}
+
+fn test_runner(context: &Context) -> Outcome {
+    if !nextest::is_there() {
+        nextest::install();
+    }
+    if nextest::is_there() {
+        return Outcome::single(true);
+    }
+    let note = "missing: cargo-nextest; install it with: cargo install --locked cargo-nextest";
+    context.unavailable(1, note.to_owned())
 }
 
 fn nightly(context: &Context) -> Outcome {

@@ -20,7 +20,20 @@ pub(crate) struct Outcome {
     pub(crate) failed: usize,
     pub(crate) skipped: usize,
     pub(crate) notes: Vec<String>,
+    /// Among those that passed.
+    pub(crate) flaky: Vec<Flaky>,
 }
+
+/// A check that failed, and passed when it was made again.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Flaky {
+    pub(crate) name: String,
+    /// What it wrote when it failed.
+    pub(crate) output: String,
+}
+
+/// A run with more flaky checks than this has failed.
+const MOST_FLAKY: usize = 3;
 
 impl Outcome {
     /// One check, passed or failed.
@@ -45,6 +58,7 @@ impl AddAssign for Outcome {
         self.failed += other.failed;
         self.skipped += other.skipped;
         self.notes.extend(other.notes);
+        self.flaky.extend(other.flaky);
     }
 }
 
@@ -71,7 +85,24 @@ pub(crate) fn run_all<C>(steps: &[&Step<C>], context: &C) -> bool {
         }
         total += outcome;
     }
+    let passes = judge_flaky(&mut total);
     println!("{}", counts(&total));
+    passes
+}
+
+/// Lists what was flaky; too much of it is a failure. Returns whether the run passes.
+fn judge_flaky(total: &mut Outcome) -> bool {
+    for flaky in &total.flaky {
+        println!("\n=== flaky: {} failed, then passed alone. It had written:", flaky.name);
+        println!("{}", flaky.output.trim_end());
+    }
+    let count = total.flaky.len();
+    if count > 0 {
+        println!("\n{count} flaky, {MOST_FLAKY} at most pass");
+    }
+    if count > MOST_FLAKY {
+        total.failed += 1;
+    }
     total.failed == 0
 }
 
@@ -100,6 +131,20 @@ mod tests {
         total += Outcome::skip("no root");
         assert_eq!(counts(&total), "1 passed, 1 failed, 1 skipped");
         assert_eq!(total.notes, ["no root"]);
+    }
+
+    #[test]
+    fn three_flaky_checks_pass_and_four_do_not() {
+        let flaky = |n| {
+            let one = |i| Flaky { name: format!("test {i}"), output: "left: 1\n".into() };
+            Outcome { passed: n, flaky: (0..n).map(one).collect(), ..Outcome::default() }
+        };
+        let mut total = flaky(2);
+        total += flaky(1);
+        assert!(judge_flaky(&mut total));
+        total += flaky(1);
+        assert!(!judge_flaky(&mut total));
+        assert_eq!(counts(&total), "4 passed, 1 failed, 0 skipped");
     }
 
     #[test]

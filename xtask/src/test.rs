@@ -1,13 +1,15 @@
 //! `cargo xtask test`: everything that must hold before a change goes in.
 
+use std::collections::HashSet;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use crate::aarch64;
 use crate::cargo;
 use crate::fuzz;
+use crate::nextest;
 use crate::setup;
 use crate::step::{Outcome, Step, run_all};
 use crate::vm;
@@ -137,31 +139,47 @@ fn tests(context: &Context) -> Outcome {
     }
 
     let demanded = context.ci || is_privileged();
-    let mut command = cargo::stable(&["test", "--workspace", "--no-fail-fast"]);
-    command.env("WIRELANE_PRIVILEGED_LOG", &privileged_log).env("WIRELANE_SKIP_LOG", &skip_log);
-    if demanded {
-        command.env("WIRELANE_REQUIRE_PRIVILEGED", "1");
-    }
-    if context.ci {
-        command.env("WIRELANE_REQUIRE_TOOLS", "1");
-    }
-    let (succeeded, report) = cargo::tests(&mut command);
+    let environment = |command: &mut Command| {
+        command.env("WIRELANE_PRIVILEGED_LOG", &privileged_log).env("WIRELANE_SKIP_LOG", &skip_log);
+        if demanded {
+            command.env("WIRELANE_REQUIRE_PRIVILEGED", "1");
+        }
+        if context.ci {
+            command.env("WIRELANE_REQUIRE_TOOLS", "1");
+        }
+    };
+    let report = nextest::run(context, environment);
 
     let lines = |path| fs::read_to_string(path).unwrap_or_default();
     let (ran, skipped) = (lines(&privileged_log), lines(&skip_log));
-    let mut outcome = report.outcome(succeeded, skipped.lines().count());
+    let (count, missing) = unlogged(report.privileged(), &ran);
+    let mut outcome = report.outcome(skipped.lines().count());
     outcome.notes.extend(skipped.lines().map(|name| format!("skipped: {name}")));
-    if !demanded {
-        return outcome;
+    let ignored = nextest::ignored();
+    outcome.skipped += ignored;
+    outcome.notes.push(format!("{ignored} tests run only when they are asked for"));
+    if demanded {
+        outcome.notes.push(format!("{count} privileged tests ran"));
+        if count == 0 {
+            outcome += Outcome::failure("no privileged test ran");
+        }
+        if !missing.is_empty() {
+            let names = missing.join(" ");
+            outcome += Outcome::failure(format!("privileged tests did not run: {names}"));
+        }
     }
-    outcome.notes.push(format!("{} privileged tests ran", ran.lines().count()));
-    let missing = report.missing_from(&ran);
-    if report.privileged() == 0 {
-        outcome += Outcome::failure("no privileged test ran");
-    } else if !missing.is_empty() {
-        outcome += Outcome::failure(format!("privileged tests did not run: {}", missing.join(" ")));
-    }
+    let mut examples = cargo::stable(&["test", "--workspace", "--doc", "--no-fail-fast"]);
+    let (succeeded, report) = cargo::tests(&mut examples);
+    outcome += report.outcome(succeeded);
     outcome
+}
+
+/// How many tests there are of these names, and those that are not in `log`, one a line, as having run.
+fn unlogged<'a>(names: impl Iterator<Item = &'a str>, log: &str) -> (usize, Vec<String>) {
+    let ran: HashSet<&str> = log.lines().collect();
+    let names: Vec<&str> = names.collect();
+    let missing = names.iter().filter(|name| !ran.contains(*name));
+    (names.len(), missing.map(|name| (*name).to_owned()).collect())
 }
 
 fn loom(context: &Context) -> Outcome {
@@ -176,7 +194,7 @@ fn loom(context: &Context) -> Outcome {
         command.env("LOOM_MAX_PREEMPTIONS", "2");
     }
     let (succeeded, report) = cargo::tests(&mut command);
-    report.outcome(succeeded, 0)
+    report.outcome(succeeded)
 }
 
 fn miri(context: &Context) -> Outcome {
@@ -206,7 +224,7 @@ fn miri(context: &Context) -> Outcome {
             .env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-strict-provenance")
             .env("PROPTEST_CASES", "2");
         let (succeeded, report) = cargo::tests(&mut command);
-        outcome += report.outcome(succeeded, 0);
+        outcome += report.outcome(succeeded);
     }
     outcome
 }
@@ -228,7 +246,7 @@ fn thread_sanitizer(context: &Context) -> Outcome {
         .env("RUSTFLAGS", "-Zsanitizer=thread")
         .env("CARGO_TARGET_DIR", context.target("tsan"));
     let (succeeded, report) = cargo::tests(&mut command);
-    report.outcome(succeeded, 0)
+    report.outcome(succeeded)
 }
 
 fn fresh_logs(directory: &Path, logs: &[&Path]) -> std::io::Result<()> {
@@ -252,4 +270,20 @@ fn is_privileged() -> bool {
 fn status_field(heading: &str) -> Option<String> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find_map(|line| line.strip_prefix(heading)).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unlogged;
+
+    #[test]
+    fn tests_that_need_privileges_must_be_in_the_log() {
+        let names = ["a::privileged_one", "privileged_two"];
+        assert_eq!(
+            unlogged(names.into_iter(), "privileged_two\n"),
+            (2, vec!["a::privileged_one".to_owned()])
+        );
+        let log = "privileged_two\na::privileged_one\nprivileged_two\n";
+        assert_eq!(unlogged(names.into_iter(), log), (2, vec![]));
+    }
 }
