@@ -17,7 +17,7 @@ use crate::test::Context;
 const VERSION: &str = "0.9.151";
 
 /// How often a test that failed runs again.
-const AGAIN: usize = 2;
+pub(crate) const AGAIN: usize = 2;
 
 /// With more failures than this something is broken, and the run has failed already.
 const MOST_RERUN: usize = 20;

@@ -1,5 +1,7 @@
 //! What the guest says, counted.
 
+use std::collections::VecDeque;
+
 use serde_json::Value;
 
 use super::plan::Program;
@@ -19,8 +21,10 @@ pub(crate) struct Report {
 }
 
 /// What a program said.
+#[derive(Default)]
 struct Said {
     name: String,
+    lines: VecDeque<String>,
     tests: libtest::Report,
     rates: Vec<Rate>,
 }
@@ -38,6 +42,7 @@ impl Report {
             if let Some(running) = &mut self.running {
                 running.tests.line(line);
                 running.rates.extend(rates(line));
+                running.keep(line);
             }
             return;
         };
@@ -45,8 +50,7 @@ impl Report {
         match word {
             "note" => self.notes.push(format!("Linux {rest}")),
             "run" => {
-                let tests = libtest::Report::default();
-                self.running = Some(Said { name: rest.to_owned(), tests, rates: Vec::new() });
+                self.running = Some(Said { name: rest.to_owned(), ..Said::default() });
             }
             "end" => match self.running.take() {
                 Some(running) => self.ended.push((running, rest.to_owned())),
@@ -55,6 +59,22 @@ impl Report {
             "done" => self.done = true,
             _ => self.failures.push(rest.to_owned()),
         }
+    }
+
+    /// The names of those among `programs` that failed.
+    pub(crate) fn failed(&self, programs: &[Program]) -> Vec<String> {
+        let failed = |program: &&Program| {
+            let ended = self.ended.iter().find(|(said, _)| said.name == program.name);
+            ended.is_none_or(|(said, end)| said.outcome(program, end).failed > 0)
+        };
+        programs.iter().filter(failed).map(|program| program.name.clone()).collect()
+    }
+
+    /// The end of what the programs of these names said.
+    pub(crate) fn said(&self, names: &[String]) -> String {
+        let of = |said: &&Said| names.contains(&said.name);
+        let all = self.ended.iter().map(|(said, _)| said).chain(&self.running).filter(of);
+        all.flat_map(|said| &said.lines).fold(String::new(), |text, line| text + line + "\n")
     }
 
     /// The counts of all `programs`.
@@ -77,7 +97,17 @@ impl Report {
     }
 }
 
+/// So many lines of a program are kept.
+const KEPT: usize = 200;
+
 impl Said {
+    fn keep(&mut self, line: &str) {
+        if self.lines.len() == KEPT {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(line.to_owned());
+    }
+
     /// The counts of one program, which ended as `end` says: `SECONDS REASON`. One without test
     /// results and rates counts as one check.
     fn outcome(&self, program: &Program, end: &str) -> Outcome {
@@ -177,6 +207,17 @@ test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out
         assert_eq!((outcome.passed, outcome.failed, outcome.skipped), (4, 1, 0));
         assert_eq!(outcome.notes[0], "Linux 6.14, igb0 with 2 queues");
         assert_eq!(outcome.notes[2], "contract: 3 passed, 1 failed, 0 skipped in 2.0 s, exit 101");
+    }
+
+    #[test]
+    fn programs_that_failed_are_named_with_what_they_said() {
+        let mut report = Report::default();
+        let output =
+            "@@ run a\nfine\n@@ end 1.0 exit 0\n@@ run b\nbroken\n@@ end 1.0 exit 1\n@@ done";
+        output.lines().for_each(|line| report.line(line));
+        let named = |name: &str| Program { name: name.to_owned(), ..Program::default() };
+        assert_eq!(report.failed(&[named("a"), named("b"), named("c")]), ["b", "c"]);
+        assert_eq!(report.said(&["b".to_owned(), "c".to_owned()]), "broken\n");
     }
 
     #[test]
