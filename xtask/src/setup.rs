@@ -10,7 +10,7 @@ use crate::step::Outcome;
 use crate::test::Context;
 
 /// Programs that tests run, and the Debian package of each.
-const PROGRAMS: [(&str, &str); 10] = [
+const PROGRAMS: [(&str, &str); 13] = [
     ("ip", "iproute2"),
     ("ethtool", "ethtool"),
     ("tshark", "tshark"),
@@ -18,6 +18,9 @@ const PROGRAMS: [(&str, &str); 10] = [
     ("tcpdump", "tcpdump"),
     ("netsniff-ng", "netsniff-ng"),
     ("iperf3", "iperf3"),
+    ("tcpreplay", "tcpreplay"),
+    ("dpdk-testpmd", "dpdk-dev"),
+    ("zstd", "zstd"),
     ("chromium", "chromium"),
     ("jq", "jq"),
     // The fuzzing runtime is C++. Only tests need it.

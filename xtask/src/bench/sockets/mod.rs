@@ -258,16 +258,16 @@ impl Condition {
             .command(context, self.task, &place)
             .ok_or_else(|| format!("{} is missing", program.name))?;
         let mut child = on_cpus(&[cpu], || bed.far.inside(|| ChildGuard::spawn(&mut command)))?;
-        if let Some(ready) = program.ready {
-            child.wait_until(LIMIT, |child| child.stdout().contains(ready));
-        }
-        // Who only sends needs none.
+        let is_ready = |child: &ChildGuard| -> Result<bool> {
+            // Who only sends needs no program.
+            let is_attached = self.task == Kind::Txpush || bed.is_attached()?;
+            Ok(is_attached && program.ready.is_none_or(|ready| ready(child)))
+        };
         let deadline = Instant::now() + LIMIT;
-        while self.task != Kind::Txpush
-            && !bed.is_attached()?
-            && child.is_running()
-            && Instant::now() < deadline
-        {
+        while !is_ready(&child)? && child.is_running() {
+            if Instant::now() >= deadline {
+                return Err(format!("{}: not ready after {} s", program.name, LIMIT.as_secs()));
+            }
             pause(context, Duration::from_millis(10))?;
         }
         pause(context, SETTLE)?;

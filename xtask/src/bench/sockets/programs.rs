@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 use wirelane::bench::peers::testpmd;
 use wirelane::bench::sockets::Kind;
-use wirelane_testkit::process::Output;
+use wirelane_testkit::process::{ChildGuard, Output};
 
 use super::super::{Context, Result};
 
@@ -15,8 +15,8 @@ pub(super) struct Program {
     command: fn(&Context, Kind, &Place<'_>) -> Option<Command>,
     /// What it says it received.
     pub(super) received: fn(&Output) -> Result<u64>,
-    /// What it writes when it is about to begin; `None` if it says nothing.
-    pub(super) ready: Option<&'static str>,
+    /// Whether it has begun; `None` if that cannot be seen.
+    pub(super) ready: Option<fn(&ChildGuard) -> bool>,
     /// It ends by itself after the time it was given.
     pub(super) ends: bool,
 }
@@ -53,7 +53,7 @@ pub(super) const PROGRAMS: [Program; 2] = [
         name: testpmd::PROGRAM,
         command: |_, kind, place| testpmd::command(kind, place.interface, place.size, place.cpu),
         received: |output| accumulated(output, "RX-packets:"),
-        ready: Some(testpmd::READY),
+        ready: Some(|child| testpmd::is_forwarding(child.id())),
         ends: false,
     },
 ];

@@ -4,15 +4,14 @@ use std::path::Path as FilePath;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use wirelane_os::{bpf, iface};
 
 use super::path::{Load, Path, Trial};
 use super::search::Verdict;
 use super::{Nature, Plan, TRIALS};
-use crate::bench::peers::capture::{Counts, PROGRAMS};
+use crate::bench::peers::capture::{self, Counts, PROGRAMS};
 use crate::bench::peers::process::{Output, Running, line};
 use crate::bench::peers::{find, missing, testpmd};
 use crate::bench::sockets::Kind;
@@ -23,8 +22,6 @@ use crate::lab::Site;
 const LIMIT: Duration = Duration::from_secs(20);
 /// From the moment that a program says it is ready until it is.
 const SETTLE: Duration = Duration::from_millis(300);
-/// The same of one with an XDP program: from the moment that this is attached.
-const SETTLE_XDP: Duration = Duration::from_millis(700);
 /// Longer than its ring keeps a packet.
 const DRAIN_XDP: Duration = Duration::from_millis(100);
 
@@ -58,23 +55,31 @@ impl Other {
         let command = if self.name == testpmd::PROGRAM {
             testpmd::command(Kind::Rxdrop, interface, size, cpu)
         } else {
-            let program = PROGRAMS.iter().find(|program| program.name == self.name);
             // Where ours is does not matter to them.
-            program.and_then(|program| program.command(FilePath::new(""), interface, None))
+            self.program().and_then(|program| program.command(FilePath::new(""), interface, None))
         };
         command.ok_or_else(|| Error::failed(self.name, "is missing"))
     }
 
-    /// What it says when it is about to receive, and how long it keeps packets to itself.
-    fn habits(&self) -> (&'static str, Duration) {
-        let program = PROGRAMS.iter().find(|program| program.name == self.name);
-        let known = program.map(|program| (program.ready, program.drain));
-        known.unwrap_or((testpmd::READY, DRAIN_XDP))
+    /// Whether it receives, as far as can be seen.
+    fn is_ready(&self, running: &Running) -> bool {
+        let said = |mark| running.stdout().contains(mark) || running.stderr().contains(mark);
+        self.program().map_or_else(|| testpmd::is_forwarding(running.id()), |own| said(own.ready))
+    }
+
+    /// How long it keeps packets to itself.
+    fn drain(&self) -> Duration {
+        self.program().map_or(DRAIN_XDP, |program| program.drain)
+    }
+
+    /// What is known of it if it captures.
+    fn program(&self) -> Option<&'static capture::Program> {
+        PROGRAMS.iter().find(|program| program.name == self.name)
     }
 
     /// What it received and dropped, as it says.
     fn counts(&self, output: &Output) -> Option<Counts> {
-        let Some(program) = PROGRAMS.iter().find(|program| program.name == self.name) else {
+        let Some(program) = self.program() else {
             let count = |name| testpmd::accumulated(&output.stdout, name);
             let (captured, dropped) = (count("RX-packets:")?, count("RX-dropped:")?);
             return Some(Counts { captured, dropped });
@@ -107,12 +112,12 @@ impl Program<'_> {
     /// Starts it, sends so often, and ends it. `None` if the run was stopped.
     fn run(&self, rate: Option<f64>, window: Duration, trials: usize) -> Result<Option<Trial>> {
         let is_stopped = || self.stop.load(Ordering::Relaxed);
-        let (_, drain) = self.other.habits();
         let mut running = Running::start(&mut self.command()?, &[self.cpu], Some(self.far))?;
-        match self.wait_until_it_receives(&mut running) {
+        match running.wait_until(|running| self.other.is_ready(running), LIMIT, self.stop) {
             Err(_) if is_stopped() => return Ok(None),
             ready => ready?,
         }
+        thread::sleep(SETTLE);
         let (mut sent, mut elapsed) = (0, Duration::ZERO);
         for _ in 0..trials {
             if is_stopped() {
@@ -120,34 +125,13 @@ impl Program<'_> {
             }
             let of_trial = self.load.send(rate, window)?;
             (sent, elapsed) = (sent + of_trial.frames, elapsed + of_trial.elapsed);
-            thread::sleep(drain);
+            thread::sleep(self.other.drain());
         }
         let output = running.interrupt(LIMIT)?;
         let unclear = || Error::failed(self.other.name, "does not tell how many packets it had");
         let counts = self.other.counts(&output).ok_or_else(unclear)?;
         let received = counts.captured.min(sent.saturating_sub(counts.dropped));
         Ok(Some(Trial { sent, received, elapsed }))
-    }
-
-    fn wait_until_it_receives(&self, running: &mut Running) -> Result<()> {
-        let (ready, _) = self.other.habits();
-        running.wait_for(ready, LIMIT, self.stop)?;
-        if self.other.name != testpmd::PROGRAM {
-            thread::sleep(SETTLE);
-            return Ok(());
-        }
-        let interface = self.far.interface();
-        let is_attached = || bpf::attached(iface::index(interface)?).map(|found| found.is_some());
-        let end = Instant::now() + LIMIT;
-        let failed = |error| Error::os(interface, error);
-        while !self.far.inside(is_attached)?.map_err(failed)? {
-            if Instant::now() > end || !running.is_running() {
-                return Err(Error::failed(self.other.name, "attached no XDP program"));
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        thread::sleep(SETTLE_XDP);
-        Ok(())
     }
 }
 

@@ -73,6 +73,11 @@ impl Running {
         Ok(Self { name, child, stdout, stderr })
     }
 
+    /// Its process.
+    pub(in crate::bench) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Whether it runs.
     pub(in crate::bench) fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))

@@ -1,6 +1,11 @@
 //! `dpdk-testpmd`: receiving, sending and forwarding over one queue of AF_XDP, and forwarding over nothing.
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
+
+use wirelane_os::clock;
 
 use super::find;
 use crate::bench::sockets::Kind;
@@ -9,8 +14,8 @@ use crate::bench::sockets::Kind;
 pub const PROGRAM: &str = "dpdk-testpmd";
 /// The Debian package that has it.
 pub const PACKAGE: &str = "dpdk-dev";
-/// What it writes when it is about to begin.
-pub const READY: &str = "Port statistics";
+/// What its statistics begin with.
+const STATISTICS: &str = "Port statistics";
 
 /// Of [`swap_nothing`].
 const DEVICES: usize = 2;
@@ -61,10 +66,26 @@ pub fn environment(cpu: u32) -> Option<Command> {
     Some(command)
 }
 
+/// Whether it has begun: its ports are started then, and its worker has stopped to sleep for a command
+/// (`eal_thread_loop`) and polls without end. What it writes comes later, or not at all: its standard output is buffered,
+/// and its first statistics wait until the machine has been up for as long as their period.
+pub fn is_forwarding(process: u32) -> bool {
+    /// More than the worker takes to get ready for commands.
+    const AWAKE: Duration = Duration::from_millis(10);
+    // rte-worker-1, lcore-worker-1 or dpdk-worker1, by its version.
+    let is_worker = |task: &Path| {
+        fs::read_to_string(task.join("comm")).is_ok_and(|name| name.contains("-worker"))
+    };
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    tasks
+        .map(|task| task.path())
+        .any(|task| is_worker(&task) && clock::task_cpu(&task).is_some_and(|used| used >= AWAKE))
+}
+
 /// Packets that all its ports together sent per second, between the first of its statistics and the second; `None`
 /// before it has written them. It knows better than others when it counted.
 pub fn sending_rate(text: &str) -> Option<f64> {
-    let (_, second) = text.split_once(READY)?.1.split_once(READY)?;
+    let (_, second) = text.split_once(STATISTICS)?.1.split_once(STATISTICS)?;
     let rates: Vec<f64> = second
         .lines()
         .filter_map(|line| line.trim().strip_prefix("Tx-pps:")?.split_whitespace().next())
@@ -94,6 +115,31 @@ mod tests {
         assert_eq!(accumulated(text, "RX-packets:"), Some(1234));
         assert_eq!(accumulated(text, "TX-packets:"), Some(7));
         assert_eq!(accumulated("RX-packets: 3", "RX-packets:"), None);
+    }
+
+    #[test]
+    fn a_worker_that_polls_forwards_and_one_that_sleeps_does_not() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        use std::thread;
+
+        let (polls, ends) = (AtomicBool::new(false), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let work = || {
+                while !ends.load(Ordering::Relaxed) {
+                    if !polls.load(Ordering::Relaxed) {
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                }
+            };
+            thread::Builder::new().name("rte-worker-1".into()).spawn_scoped(scope, work).unwrap();
+            assert!(!is_forwarding(std::process::id()));
+            polls.store(true, Ordering::Relaxed);
+            while !is_forwarding(std::process::id()) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            ends.store(true, Ordering::Relaxed);
+        });
+        assert!(!is_forwarding(u32::MAX));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::lab::Site;
 
 /// How long it may take to get ready, and to end.
 const LIMIT: Duration = Duration::from_secs(20);
-/// From the moment that it says it is ready until it is.
+/// From the moment that it has begun until its rate is steady.
 const SETTLE: Duration = Duration::from_millis(200);
 /// Longer than it keeps a packet.
 const DRAIN: Duration = Duration::from_millis(120);
@@ -46,7 +46,7 @@ pub(super) fn over_xdp(
     let mut command = installed(testpmd::command(kind, site.interface(), trial.size, cpu))?;
     commands.push(line(&command));
     let mut running = Running::start(&mut command, &[cpu], Some(site))?;
-    running.wait_for(testpmd::READY, LIMIT, trial.stop)?;
+    running.wait_until(|running| testpmd::is_forwarding(running.id()), LIMIT, trial.stop)?;
     let mut go_on = trial.sleep(SETTLE, None);
     let frames = frames(trial.size)?;
     let is_sent_to = kind != Kind::Txpush;
@@ -100,7 +100,7 @@ pub(super) fn over_nothing(
     let mut command = installed(testpmd::swap_nothing(trial.size, cpu))?;
     commands.push(line(&command));
     let mut running = Running::start(&mut command, &[cpu], None)?;
-    running.wait_for(testpmd::READY, LIMIT, trial.stop)?;
+    running.wait_until(|running| testpmd::is_forwarding(running.id()), LIMIT, trial.stop)?;
     let (used, begin) = (running.cpu(), Instant::now());
     let rate = |running: &Running| testpmd::sending_rate(&running.stdout());
     running.wait_until(|running| rate(running).is_some(), LIMIT, trial.stop)?;
