@@ -60,6 +60,8 @@ pub(crate) trait Bed {
 pub(crate) struct Observed {
     /// The TX queue, where the medium shows it.
     pub(crate) queue: Option<u16>,
+    /// By which way through the medium it came: frames that came by one are in order.
+    pub(crate) path: u16,
     /// The frame.
     pub(crate) bytes: Vec<u8>,
 }

@@ -87,7 +87,12 @@ impl Medium for Tap {
     }
 
     fn observe(&mut self) -> Vec<Observed> {
-        let observed = |(queue, bytes)| Observed { queue: Some(queue as u16), bytes };
+        // The device changes the queue in the middle of a flow when some of it comes by another one
+        // (`tun_flow_update`), and we read one queue after the other.
+        let observed = |(queue, bytes)| {
+            let queue = queue as u16;
+            Observed { queue: Some(queue), path: queue, bytes }
+        };
         self.tap.drain().into_iter().map(observed).collect()
     }
 
