@@ -30,6 +30,12 @@ pub(crate) trait Bed {
     /// Everything that the port has transmitted and this was not told of yet.
     fn observe(&mut self) -> Vec<Observed>;
 
+    /// Takes the link of the port down or up; false where there is none to be taken down.
+    fn set_link(&mut self, up: bool) -> bool {
+        let _ = up;
+        false
+    }
+
     /// The host of the port sends `frame` itself, through the TX queue returned; `None` where nobody can
     /// say the queue.
     fn host_sends(&mut self, frame: &[u8]) -> Option<u16> {

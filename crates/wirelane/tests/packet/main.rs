@@ -31,6 +31,10 @@ fn quick(ns: &Namespace, interface: &str, options: &OpenOptions) -> PacketPort {
     open(ns, &format!("packet:{interface}{QUICK}"), options).unwrap()
 }
 
+fn transmitting() -> OpenOptions {
+    OpenOptions { receive: false, transmit: true, ..OpenOptions::default() }
+}
+
 fn mask(rx: &[usize], tx: &[usize], other: bool) -> QueueMask {
     let set = |queues: &[usize]| queues.iter().copied().collect::<QueueSet>();
     QueueMask { enabled: true, rx: set(rx), tx: set(tx), other }

@@ -46,6 +46,8 @@ impl Ears {
                         observed.push(Observed { queue: Some(queue), path: 0, bytes });
                     }
                     Err(Errno::AGAIN) => break,
+                    // Said once after the link was taken down.
+                    Err(Errno::NETDOWN) => {}
                     Err(errno) => panic!("cannot listen: {errno}"),
                 }
             }

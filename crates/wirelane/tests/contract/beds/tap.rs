@@ -7,7 +7,7 @@ use wirelane_testkit::tap::MultiQueueTap;
 
 use crate::bed::{Classes, Held, Observed, Promises};
 use crate::beds::host::Host;
-use crate::beds::veth::Drops;
+use crate::beds::veth::{Drops, set_link};
 use crate::beds::{Medium, OnInterface};
 
 /// As a port, with the host's stack as the world.
@@ -94,6 +94,11 @@ impl Medium for Tap {
             Observed { queue: Some(queue), path: queue, bytes }
         };
         self.tap.drain().into_iter().map(observed).collect()
+    }
+
+    fn set_link(&mut self, up: bool) -> bool {
+        set_link(&self.namespace, NAME, up);
+        true
     }
 
     /// The device decides by flow; the queue is where the frame comes out.
