@@ -2,6 +2,7 @@
 //! namespaces of their own.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+mod mtu;
 mod receive;
 mod selection;
 mod traffic;

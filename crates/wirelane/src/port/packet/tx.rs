@@ -156,8 +156,7 @@ impl Transmitter {
         let _ = socket.set_send_buffer(bytes);
         let memory = socket.map(bytes).map_err(os)?;
         socket.bind(device.index, 0).map_err(os)?;
-        let chunk = (limits.most as u32 + HEADROOM).next_power_of_two().clamp(256, 1 << 16);
-        let mut shape = (FRAMES, chunk);
+        let (mut frames, mut longest) = (FRAMES, limits.most + VLAN_TAG);
         if let Some(socket) = &handing_on {
             socket.set_vnet_hdr(true).map_err(os)?;
             if bypass {
@@ -166,13 +165,13 @@ impl Transmitter {
             // A smaller one than asked for only means to wait more often.
             let _ = socket.set_send_buffer(LONG_BUFFER);
             socket.bind(device.index, 0).map_err(os)?;
-            let long = LONGEST + ETHERNET_HEADER + 2 * VLAN_TAG + HEADROOM as usize;
-            shape = (LONG_FRAMES, (long as u32).next_multiple_of(2048));
+            (frames, longest) = (LONG_FRAMES, LONGEST + ETHERNET_HEADER + 2 * VLAN_TAG);
         }
-        let (chunks, chunk_size) = shape;
+        // A region has no smaller ones, however small the MTU is.
+        let chunk_size = (longest as u32 + HEADROOM).next_multiple_of(2048).min(1 << 17);
         let numa_node = device.inspected.numa_node;
-        let region = Region::new(Region::bytes_for(chunks, chunk_size), numa_node)?;
-        let config = PoolConfig { chunks, chunk_size, headroom: HEADROOM, numa_node };
+        let region = Region::new(Region::bytes_for(frames, chunk_size), numa_node)?;
+        let config = PoolConfig { chunks: frames, chunk_size, headroom: HEADROOM, numa_node };
         let pool = Pool::in_region(&region, config)?;
         Ok(Self {
             socket,
