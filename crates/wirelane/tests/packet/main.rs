@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod mtu;
+mod order;
 mod receive;
 mod selection;
 mod traffic;
