@@ -129,7 +129,8 @@ pub struct TxCounters {
     pub packets: Counter,
     /// Their bytes.
     pub bytes: Counter,
-    /// Frames that could not be sent: too long for the port, or refused by the kernel.
+    /// Frames that could not be sent: too long for the port, refused by the kernel, or taken and not sent when the end of
+    /// the queue was dropped.
     pub errors: Counter,
     /// Of these, those to which something was left to do that nobody could: a checksum whose place nobody
     /// knows, or segmentation at a port that does not cut.

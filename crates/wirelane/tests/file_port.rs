@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wirelane::capture::pcap::Resolution;
@@ -456,12 +457,40 @@ fn frames_made_here_get_the_time_of_sending() {
     batch.iter_mut().for_each(|frame| assert!(frame.fill(&[1; 60])));
     assert_eq!(tx[0].transmit(&mut batch), 3);
     assert_eq!(tx[0].pending(), 3);
+    let counters = Arc::clone(tx[0].counters());
     drop(tx);
+    assert_eq!((counters.packets.value(), counters.errors.value()), (3, 0));
     assert_eq!(port.frames().held(), 0);
     let (received, failure) = receive(open(&path, &OpenOptions::default()));
     assert!(failure.is_none() && received.len() == 3);
     let long_ago = 1_700_000_000_000_000_000;
     assert!(received.iter().all(|packet| packet.class == Class::Tx && packet.timestamp > long_ago));
+}
+
+#[test]
+fn what_an_end_took_is_written_or_counted_when_it_is_drained_or_dropped() {
+    let directory = tempfile::tempdir().unwrap();
+    let transmit = OpenOptions { receive: false, transmit: true, ..OpenOptions::default() };
+    for name in ["a.pcap", "a.pcapng.gz", "/dev/full"] {
+        for drains in [true, false] {
+            let is_full = name == "/dev/full";
+            let mut port = open(&directory.path().join(name), &transmit);
+            let mut tx = port.tx().remove(0);
+            port.start().unwrap();
+            let mut batch = Batch::default();
+            tx.allocate(&mut batch, 20);
+            batch.iter_mut().for_each(|frame| assert!(frame.fill(&[1; 200])));
+            assert_eq!((tx.transmit(&mut batch), tx.pending()), (20, 20));
+            if drains {
+                assert_eq!(tx.drain(Duration::ZERO).ok(), (!is_full).then_some(0), "{name}");
+            }
+            let counters = Arc::clone(tx.counters());
+            drop(tx);
+            let counted = (counters.packets.value(), counters.errors.value());
+            assert_eq!(counted, if is_full { (0, 20) } else { (20, 0) }, "{name}");
+            assert_eq!(port.frames().held(), 0, "{name}");
+        }
+    }
 }
 
 #[test]

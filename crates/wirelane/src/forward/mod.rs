@@ -294,6 +294,7 @@ impl Forward {
             cut += worker.cut;
         }
         drop(ended);
+        self.egresses.iter().for_each(Egresses::close);
         // An interface that goes away fails at each of its queues.
         let mut said = BTreeSet::new();
         errors.retain(|error| said.insert(error.to_string()));

@@ -32,6 +32,8 @@ pub(super) struct Queued {
     queue: Option<usize>,
     /// Frames in the queues when they were last looked at.
     waiting: usize,
+    /// Those, and what the TX rings had taken and not sent.
+    pending: usize,
     /// Something was sent since.
     unsettled: bool,
 }
@@ -40,7 +42,26 @@ impl Queued {
     /// The way of the calling thread, to the queue at position `queue` if that is not left to others.
     pub(super) fn new(egresses: &Egresses, choice: Choice, queue: usize) -> Self {
         let queue = (choice == Choice::Explicit).then_some(queue);
-        Self { producer: egresses.producer(), queue, waiting: 0, unsettled: false }
+        Self { producer: egresses.producer(), queue, waiting: 0, pending: 0, unsettled: false }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.waiting = self.producer.flush(clock::monotonic_ns())?;
+        self.pending = self.waiting + self.producer.pending();
+        self.unsettled = false;
+        Ok(())
+    }
+
+    /// As [`Tx::drain`], through the queues.
+    fn drain(&mut self, timeout: Duration) -> Result<usize> {
+        let since = Instant::now();
+        loop {
+            self.flush()?;
+            if self.pending == 0 || since.elapsed() >= timeout {
+                return Ok(self.pending);
+            }
+            std::thread::sleep(RETRY / 4);
+        }
     }
 }
 
@@ -73,11 +94,7 @@ impl Outlet {
     pub(super) fn flush(&mut self) -> Result<()> {
         match self {
             Self::Direct(tx) => tx.flush(),
-            Self::Queued(way) => {
-                way.waiting = way.producer.flush(clock::monotonic_ns())?;
-                way.unsettled = false;
-                Ok(())
-            }
+            Self::Queued(way) => way.flush(),
         }
     }
 
@@ -86,7 +103,7 @@ impl Outlet {
     pub(super) fn pending(&self) -> usize {
         match self {
             Self::Direct(tx) => tx.pending(),
-            Self::Queued(way) => way.waiting + usize::from(way.unsettled),
+            Self::Queued(way) => way.pending + usize::from(way.unsettled),
         }
     }
 
@@ -97,11 +114,9 @@ impl Outlet {
     /// As [`Outlet::flush`].
     #[inline]
     pub(super) fn is_crowded(&mut self) -> Result<bool> {
-        if matches!(self, Self::Direct(_)) {
-            return Ok(false);
-        }
-        self.flush()?;
-        Ok(self.pending() > Batch::DEFAULT)
+        let Self::Queued(way) = self else { return Ok(false) };
+        way.flush()?;
+        Ok(way.waiting > Batch::DEFAULT)
     }
 
     /// Waits until there may be room again, about as long as [`RETRY`].
@@ -124,27 +139,32 @@ impl Outlet {
     /// # Errors
     /// As [`Outlet::flush`], or there was a rest.
     pub(super) fn drain(&mut self, sink: &str) -> Result<()> {
-        let mut flushed = self.flush();
-        let mut progress = Progress::new(self.pending());
-        while self.pending() > 0 && flushed.is_ok() {
-            if progress.is_stuck(self.pending()) {
-                let cause = format!("it did not send the last {} packets", self.pending());
-                flushed = Err(Error::failed(format!("port '{sink}'"), cause));
-                break;
+        let mut before = usize::MAX;
+        let mut left = self.flush().map(|()| self.pending());
+        let failure = loop {
+            match left {
+                Ok(0) => return Ok(()),
+                Ok(left) if left < before => before = left,
+                Ok(left) => {
+                    let cause = format!("it did not send the last {left} packets");
+                    break Error::failed(format!("port '{sink}'"), cause);
+                }
+                Err(error) => break error,
             }
-            std::thread::sleep(RETRY / 4);
-            flushed = self.flush();
-        }
-        if flushed.is_err() {
-            self.abandon();
-        }
-        flushed
+            left = match self {
+                Self::Direct(tx) => tx.drain(GRACE),
+                Self::Queued(way) => way.drain(GRACE),
+            };
+        };
+        self.abandon();
+        Err(failure)
     }
 
-    /// Counts as lost what was taken and not sent: nobody will know what becomes of it.
+    /// Counts as lost what was taken and not sent: nobody will know what becomes of it. What the TX rings behind
+    /// disciplines have taken is everybody's, and counted when the last one has gone ([`Egresses::close`]).
     pub(super) fn abandon(&mut self) {
         match self {
-            Self::Direct(tx) => tx.counters().errors.add(tx.pending() as u64),
+            Self::Direct(tx) => tx.give_up(),
             Self::Queued(way) => {
                 let now = clock::monotonic_ns();
                 let queues = 0..;

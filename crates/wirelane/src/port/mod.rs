@@ -13,6 +13,7 @@
 //! ```
 
 mod bundle;
+mod drain;
 pub mod fault;
 pub mod file;
 mod filtered;
@@ -405,7 +406,8 @@ pub trait Transmit: Send {
     /// The interface went away or the system refuses.
     fn flush(&mut self) -> Result<()>;
 
-    /// Frames taken and not yet transmitted.
+    /// Frames taken and not yet transmitted. Those that are still there when the [`Tx`] is dropped, after some flushes, it
+    /// counts as errors.
     fn pending(&self) -> usize;
 
     /// Waits until there is room again, at most `timeout`.
@@ -499,18 +501,23 @@ impl Rx {
 ///
 /// Before it passes frames on it completes checksums that are left to do, unless the backend knows what to do
 /// with such frames. What it cannot complete is an error, and counted as `unfinished` among them.
+///
+/// Dropping it sends what it has taken, as far as that takes no longer than [`Tx::drain`] says there, and counts the rest
+/// as errors: every frame that was taken is counted as sent or as an error.
 pub struct Tx {
     inner: Box<dyn Transmit>,
     counters: Arc<TxCounters>,
     /// Nothing may be left to do to what the backend gets.
     finishes: bool,
+    /// Frames taken and not sent that are counted as errors already.
+    lost: usize,
     not_sync: PhantomData<std::cell::Cell<()>>,
 }
 
 impl Tx {
     /// Wraps a backend's transmitter.
     pub fn new(inner: impl Transmit + 'static, counters: Arc<TxCounters>) -> Self {
-        Self { inner: Box::new(inner), counters, finishes: true, not_sync: PhantomData }
+        Self { inner: Box::new(inner), counters, finishes: true, lost: 0, not_sync: PhantomData }
     }
 
     /// Says whether the backend, or the wrapper around it, takes frames to which something is left to do
@@ -568,6 +575,7 @@ impl Tx {
     }
 
     /// Frames taken and not yet transmitted.
+    #[inline]
     pub fn pending(&self) -> usize {
         self.inner.pending()
     }
@@ -592,11 +600,10 @@ impl Tx {
 
     /// Puts a wrapper around the backend's transmitter.
     pub fn wrap<T: Transmit + 'static>(
-        self,
+        mut self,
         wrapper: impl FnOnce(Box<dyn Transmit>, Arc<TxCounters>) -> T,
     ) -> Self {
-        let inner = Box::new(wrapper(self.inner, Arc::clone(&self.counters)));
-        let (counters, finishes) = (self.counters, self.finishes);
-        Self { inner, counters, finishes, not_sync: PhantomData }
+        self.inner = Box::new(wrapper(self.vacate(), Arc::clone(&self.counters)));
+        self
     }
 }

@@ -86,6 +86,11 @@ impl Egresses {
         Producer { lanes, own, hash: by_hash.then(|| Arc::clone(&self.hash)) }
     }
 
+    /// The end: sends what the TX rings have taken, or counts it as errors there. Nobody sends any more.
+    pub(crate) fn close(&self) {
+        self.queues.iter().for_each(Egress::close);
+    }
+
     /// What happened at each queue.
     pub fn stats(&self) -> Vec<QdiscStats> {
         self.queues.iter().map(Egress::stats).collect()
@@ -150,6 +155,11 @@ impl Producer {
             }
         }
         failure.map_or(Ok(waiting), Err)
+    }
+
+    /// [`Handle::pending`] of all queues.
+    pub fn pending(&self) -> usize {
+        self.lanes.iter().map(|(handle, _)| handle.pending()).sum()
     }
 
     /// The choice of the hash, for comparison.

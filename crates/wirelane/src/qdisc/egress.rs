@@ -94,6 +94,11 @@ impl Egress {
         Handle { shared: Arc::clone(&self.0), lane, not_sync: PhantomData }
     }
 
+    /// The end: sends what the TX ring has taken, or counts it as errors there. Nobody sends any more.
+    pub(super) fn close(&self) {
+        self.handle().with_wire(&mut |wire| wire.tx().close());
+    }
+
     /// What happened so far, over all producers.
     pub fn stats(&self) -> QdiscStats {
         let mut stats = QdiscStats { discipline: self.0.spec.to_string(), ..QdiscStats::default() };
@@ -146,7 +151,7 @@ impl EgressGauge {
 /// One producer's end of an [`Egress`]. It may move to another thread, but only one can use it.
 ///
 /// The last call of every handle is [`Handle::flush`], repeated while it returns frames that
-/// still wait: a producer that sends does only a bounded part of the others' work, and what it
+/// still wait, or the TX ring has some ([`Handle::pending`]): a producer that sends does only a bounded part of the others' work, and what it
 /// leaves waits for the next call of any handle.
 pub struct Handle {
     pub(super) shared: Arc<Shared>,
@@ -235,8 +240,7 @@ impl Handle {
     /// without a copy; returns how many.
     pub fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize {
         let mut taken = 0;
-        let mut allocate = |wire: &mut Wire| taken = wire.tx().allocate(batch, n);
-        self.shared.qdisc.with_wire(&mut self.lane, &self.shared.link, &mut allocate);
+        self.with_wire(&mut |wire| taken = wire.tx().allocate(batch, n));
         taken
     }
 
@@ -246,9 +250,17 @@ impl Handle {
     /// As [`Handle::flush`].
     pub fn wait(&mut self, timeout: Duration) -> Result<()> {
         let mut result = Ok(());
-        let mut wait = |wire: &mut Wire| result = wire.tx().wait(timeout);
-        self.shared.qdisc.with_wire(&mut self.lane, &self.shared.link, &mut wait);
+        self.with_wire(&mut |wire| result = wire.tx().wait(timeout));
         result
+    }
+
+    /// Frames that the TX ring had taken and not sent at the last flush of any producer: they may want another one.
+    pub fn pending(&self) -> usize {
+        self.shared.link.pending()
+    }
+
+    fn with_wire(&mut self, act: &mut dyn FnMut(&mut Wire)) {
+        self.shared.qdisc.with_wire(&mut self.lane, &self.shared.link, act);
     }
 
     /// Throws away what waits in the queue: given back to its owners, counted as `purged`.

@@ -26,6 +26,8 @@ pub struct Link {
     progress: Option<Progress>,
     /// Present if there is a byte limit.
     limit: Option<LimitGauge>,
+    /// Frames in the TX ring at the last flush. Written by whoever transmits.
+    pending: Counter,
     counters: Arc<TxCounters>,
 }
 
@@ -55,6 +57,7 @@ impl Link {
             wire: SpinLock::new(wire),
             progress: spec.small_queue.map(|_| Progress::default()),
             limit: spec.bql.then(LimitGauge::default),
+            pending: Counter::default(),
             counters,
         }
     }
@@ -82,6 +85,11 @@ impl Link {
     /// How far transmission has come, if somebody has to know.
     pub(super) fn progress(&self) -> Option<&Progress> {
         self.progress.as_ref()
+    }
+
+    /// Frames in the TX ring at the last flush.
+    pub(super) fn pending(&self) -> usize {
+        self.pending.value() as usize
     }
 
     /// Adds what the TX side knows.
@@ -191,6 +199,7 @@ impl Wire {
             limit.settle(self.tx.pending(), now);
         }
         self.publish(link, 0);
+        link.pending.set(self.tx.pending() as u64);
         let woken = link.gate.wake();
         lane.wakes.add(u64::from(woken));
         result.map(|()| woken)

@@ -30,6 +30,12 @@ pub(crate) trait Bed {
     /// Everything that the port has transmitted and this was not told of yet.
     fn observe(&mut self) -> Vec<Observed>;
 
+    /// Takes the link of the port down or up; false where there is none to be taken down.
+    fn set_link(&mut self, up: bool) -> bool {
+        let _ = up;
+        false
+    }
+
     /// The host of the port sends `frame` itself, through the TX queue returned; `None` where nobody can
     /// say the queue.
     fn host_sends(&mut self, frame: &[u8]) -> Option<u16> {
@@ -60,6 +66,8 @@ pub(crate) trait Bed {
 pub(crate) struct Observed {
     /// The TX queue, where the medium shows it.
     pub(crate) queue: Option<u16>,
+    /// By which way through the medium it came: frames that came by one are in order.
+    pub(crate) path: u16,
     /// The frame.
     pub(crate) bytes: Vec<u8>,
 }

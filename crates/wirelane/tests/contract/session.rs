@@ -330,7 +330,7 @@ impl<'a> Session<'a> {
             let queue = tag.map(|tag| u16::from(tag.queue));
             let ledger = self.observed.iter_mut().find(|ledger| Some(ledger.queue()) == queue);
             if let Some(ledger) = ledger {
-                ledger.check(observed.queue, &observed.bytes);
+                ledger.check_on(observed.path, observed.queue, &observed.bytes);
             }
         }
         let taken: u64 = self.taken.iter().map(|n| u64::from(*n)).sum();

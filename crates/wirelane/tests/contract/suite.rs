@@ -92,6 +92,10 @@ macro_rules! properties {
             transmit: own_frames_run_out_and_come_back, privileged_own_frames_run_out_and_come_back;
             transmit: queues_transmit_on_threads, privileged_queues_transmit_on_threads;
             transmit: both_ways_on_two_threads, privileged_both_ways_on_two_threads;
+            drain: a_drained_end_has_sent_everything, privileged_a_drained_end_has_sent_everything;
+            drain: a_dropped_end_sends_what_it_took, privileged_a_dropped_end_sends_what_it_took;
+            drain: a_full_end_that_is_dropped_counts_every_frame, privileged_a_full_end_that_is_dropped_counts_every_frame;
+            drain: an_end_dropped_without_a_link_counts_every_frame, privileged_an_end_dropped_without_a_link_counts_every_frame;
             forward: received_frames_go_back_with_their_addresses_swapped, privileged_received_frames_go_back_with_their_addresses_swapped;
             forward: received_frames_leave_through_another_port, privileged_received_frames_leave_through_another_port;
             life: what_is_in_the_rings_is_received_after_the_stop, privileged_what_is_in_the_rings_is_received_after_the_stop;

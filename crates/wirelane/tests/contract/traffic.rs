@@ -1,5 +1,7 @@
 //! Frames that say where they belong and how they must look.
 
+use std::collections::{BTreeMap, HashSet};
+
 use wirelane_testkit::packets;
 
 /// What is written into a frame, as its sequence number.
@@ -57,7 +59,7 @@ pub(crate) fn long(_: u32, longest: usize) -> u16 {
     longest as u16
 }
 
-/// Frames of one direction and queue as they come: each once, in order, and whole.
+/// Frames of one direction and queue as they come: each once, in order on each path, and whole.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     run: u8,
@@ -65,8 +67,10 @@ pub(crate) struct Ledger {
     flow: u16,
     macs: [[u8; 6]; 2],
     snaplen: usize,
-    /// No frame with a lower number may come any more.
-    next: u32,
+    /// By path: no frame with a lower number may come any more.
+    next: BTreeMap<u16, u32>,
+    /// The numbers of those that came.
+    came: HashSet<u32>,
     /// Frames that came.
     pub(crate) seen: u64,
     /// Their bytes on the wire.
@@ -79,7 +83,8 @@ impl Ledger {
     /// Expects frames of `run` for `queue`, which are as [`Tag::frame`] makes them.
     pub(crate) fn new(run: u8, queue: u16, flow: u16, macs: [[u8; 6]; 2], snaplen: u32) -> Self {
         let snaplen = snaplen as usize;
-        Self { run, queue, flow, macs, snaplen, next: 0, seen: 0, bytes: 0, late: 0 }
+        let (next, came) = Default::default();
+        Self { run, queue, flow, macs, snaplen, next, came, seen: 0, bytes: 0, late: 0 }
     }
 
     /// Checks a frame that came on `queue`, if that is known. True if it is one of ours.
@@ -88,6 +93,12 @@ impl Ledger {
     /// It is not what was sent, came twice, late, or on another queue.
     #[track_caller]
     pub(crate) fn check(&mut self, queue: Option<u16>, bytes: &[u8]) -> bool {
+        self.check_on(0, queue, bytes)
+    }
+
+    /// As [`Ledger::check`], of a frame that came by one of several paths.
+    #[track_caller]
+    pub(crate) fn check_on(&mut self, path: u16, queue: Option<u16>, bytes: &[u8]) -> bool {
         let tag = Tag::of(bytes).expect("a frame that this test has not made");
         if tag.run != self.run {
             self.late += 1;
@@ -103,8 +114,10 @@ impl Ledger {
             let at = bytes.iter().zip(kept).position(|(a, b)| a != b);
             panic!("{place} is damaged: {} of {} bytes, first at {at:?}", bytes.len(), kept.len());
         }
-        assert!(tag.number >= self.next, "{place} came after frame {}", self.next - 1);
-        self.next = tag.number + 1;
+        assert!(self.came.insert(tag.number), "{place} came twice");
+        let next = self.next.entry(path).or_default();
+        assert!(tag.number >= *next, "{place} came after frame {}", *next - 1);
+        *next = tag.number + 1;
         self.seen += 1;
         self.bytes += length as u64;
         true
@@ -112,7 +125,7 @@ impl Ledger {
 
     /// A ledger that has seen nothing of what `other` expects.
     pub(crate) fn like(other: &Self) -> Self {
-        Self { next: 0, seen: 0, bytes: 0, late: 0, snaplen: usize::MAX, ..other.clone() }
+        Self::new(other.run, other.queue, other.flow, other.macs, u32::MAX)
     }
 
     /// The queue of the frames expected.

@@ -2,6 +2,8 @@
 //! namespaces of their own.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+mod mtu;
+mod order;
 mod receive;
 mod selection;
 mod traffic;
@@ -29,6 +31,10 @@ fn open(ns: &Namespace, spec: &str, options: &OpenOptions) -> Result<PacketPort,
 
 fn quick(ns: &Namespace, interface: &str, options: &OpenOptions) -> PacketPort {
     open(ns, &format!("packet:{interface}{QUICK}"), options).unwrap()
+}
+
+fn transmitting() -> OpenOptions {
+    OpenOptions { receive: false, transmit: true, ..OpenOptions::default() }
 }
 
 fn mask(rx: &[usize], tx: &[usize], other: bool) -> QueueMask {

@@ -1,9 +1,11 @@
 //! What is sent leaves once, unchanged, through the queue that was promised.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use wirelane::forward::{Forward, ForwardConfig};
 use wirelane::mask::Class;
-use wirelane::port::{OpenOptions, Port, Tx};
+use wirelane::port::{self, OpenOptions, Port, Tx};
 use wirelane_os::affinity;
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::tap::MultiQueueTap;
@@ -11,10 +13,6 @@ use wirelane_testkit::veth::VethPair;
 use wirelane_testkit::{packets, privileged};
 
 use super::*;
-
-fn transmitting() -> OpenOptions {
-    OpenOptions { receive: false, transmit: true, ..OpenOptions::default() }
-}
 
 /// Sends everything and waits until it has left.
 fn send(tx: &mut Tx, frames: impl IntoIterator<Item = Vec<u8>>) {
@@ -94,7 +92,8 @@ fn privileged_frames_of_the_wrong_size_are_errors() {
         return;
     }
     let ns = Namespace::new();
-    let tap = MultiQueueTap::new(&ns, "wl-size", 2);
+    // One queue: flows of several are in order of their queue only.
+    let tap = MultiQueueTap::new(&ns, "wl-size", 1);
     let mut port = open(&ns, "packet:wl-size@0", &transmitting()).unwrap();
     let mut tx = port.tx().pop().unwrap();
     let largest = packets::udp4(1).length(1514).build();
@@ -116,6 +115,71 @@ fn privileged_frames_of_the_wrong_size_are_errors() {
     sent.sort_unstable();
     assert_eq!(sent, (10..30).filter(|n| n % 3 != 0).collect::<Vec<_>>());
     assert_eq!(tx.counters().errors.value(), 2 + 6);
+}
+
+/// On a link that is slower than the end is patient, what left and what did not is all there is.
+#[test]
+fn privileged_an_end_dropped_on_a_slow_link_counts_every_frame() {
+    if !privileged::require() {
+        return;
+    }
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 1, 1500);
+    let name = pair.a.interface.as_str();
+    slow_down(&near, name, "16kbit");
+    let mut port = open(&near, &format!("packet:{name}"), &transmitting()).unwrap();
+    let mut tx = port.tx().remove(0);
+    let mut batch = Batch::new(50);
+    assert_eq!(tx.allocate(&mut batch, 50), 50);
+    for (number, frame) in (0..).zip(batch.iter_mut()) {
+        assert!(frame.fill(&packets::udp4(number).length(1000).build()));
+    }
+    assert_eq!(tx.transmit(&mut batch), 50);
+    let left = tx.drain(Duration::from_millis(1)).unwrap();
+    assert!((1..50).contains(&left) && left == tx.pending(), "{left} left");
+    let counters = Arc::clone(tx.counters());
+    drop(tx);
+    let (sent, errors) = (counters.packets.value(), counters.errors.value());
+    assert!(sent + errors == 50 && sent > 0 && errors > 0, "{sent} + {errors}");
+    // The pool is whole: what the kernel still has are slots of a ring that is closed.
+    assert_eq!(port.frames().held(), 0);
+}
+
+/// What a forwarder had taken when it ended, and a link does not take, is counted: in front of its TX ring or in it.
+#[test]
+fn privileged_forwarding_to_a_link_that_stands_still_counts_every_packet() {
+    if !privileged::require() {
+        return;
+    }
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 1, 1500);
+    slow_down(&near, &pair.a.interface, "1kbit");
+    for discipline in [None, Some("lockless")] {
+        let open = |spec: &str, options| {
+            let spec = spec.parse().unwrap();
+            near.inside(|| port::open(&spec, &options)).unwrap()
+        };
+        let source = open("sim:1?count=200&size=1000", OpenOptions::default());
+        let sink = open(&format!("packet:{}", pair.a.interface), transmitting());
+        let qdisc = discipline.map(|discipline| discipline.parse().unwrap());
+        let config = ForwardConfig { one_way: true, qdisc, ..ForwardConfig::default() };
+        let forward = Forward::start(vec![source, sink], &config).unwrap();
+        assert!(forward.wait(PATIENCE), "{discipline:?}");
+        let outcome = forward.join();
+        let delivered: u64 = outcome.queues.iter().map(|queue| queue.packets).sum();
+        let (sent, errors) = (outcome.tx[0].packets, outcome.tx[0].errors);
+        let purged: u64 = outcome.qdiscs.iter().map(|(.., stats)| stats.dropped.purged).sum();
+        assert_eq!(sent + errors + purged, delivered, "{discipline:?}: {outcome:?}");
+        assert!(delivered > 0 && errors > 0, "{discipline:?}: {outcome:?}");
+        let said = outcome.errors.iter().any(|error| error.to_string().contains("did not send"));
+        assert!(said, "{discipline:?}: {:?}", outcome.errors);
+    }
+}
+
+/// Lets an interface send at this rate only.
+fn slow_down(ns: &Namespace, interface: &str, rate: &str) {
+    let shape = ["root", "tbf", "rate", rate, "burst", "4000", "limit", "1000000"];
+    ns.run("tc", ["qdisc", "add", "dev", interface].into_iter().chain(shape));
 }
 
 /// With `bypass=on` the CPU decides about the queue, and `tx_queue_cpu` says which.

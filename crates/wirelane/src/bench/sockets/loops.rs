@@ -17,6 +17,8 @@ use crate::port::{Rx, Tx};
 const PATIENCE: Duration = Duration::from_millis(10);
 /// How long a full transmitting end is waited for at a time.
 const ROOM: Duration = Duration::from_millis(1);
+/// How long to wait at the end for what was taken.
+const FAREWELL: Duration = Duration::from_millis(200);
 
 /// What all threads do now.
 #[repr(u8)]
@@ -111,7 +113,7 @@ impl Station {
         }
         batch.clear();
         if let Some(tx) = &mut self.tx {
-            settle(tx)?;
+            tx.drain(FAREWELL)?;
         }
         Ok(tally)
     }
@@ -188,18 +190,6 @@ impl Station {
             batches,
         }
     }
-}
-
-/// Waits until what was taken is sent, as long as that may take.
-fn settle(tx: &mut Tx) -> Result<()> {
-    for _ in 0..200 {
-        tx.flush()?;
-        if tx.pending() == 0 {
-            break;
-        }
-        tx.wait(ROOM)?;
-    }
-    Ok(())
 }
 
 impl Tally {

@@ -21,6 +21,10 @@
 //!
 //! What the program cuts itself, for `vnet=auto`, it says by [`OpenOptions::cuts`]; see `tx`.
 //!
+//! The kernel chooses the TX queue of what is sent, by the flow or by the sending CPU (see [`PacketPort::tx_queue_cpu`]).
+//! Frames of a flow leave in the order in which they were taken if the thread that sends them stays on one CPU, and on most
+//! devices if it does not: see `tx`.
+//!
 //! Reading order: `program` (who gets which packet), `ring` (the memory), `rx` (the walk), `pace` (when
 //! to wake), `control` (masks and stop), `tx`, `limits`.
 #![allow(unsafe_code)]

@@ -22,6 +22,12 @@
 //! call and a socket of its own and behind what is in the ring: the kernel cuts it just before the driver, or the device does. One call for
 //! 64 KB costs less than to cut and send 44 packets. A checksum that is left to do is completed in the slot.
 //!
+//! The kernel chooses the TX queue of each packet, where there are several: by its flow, or by the CPU that sends where that
+//! is set up (XPS) and with `bypass=on` (`netdev_pick_tx`, `packet_pick_tx_queue`). So after the sending thread has come to
+//! another CPU nothing is sent before all of the earlier packets have left, or it could overtake them; the kernel waits in
+//! the same way before it changes the queue of a socket (`ooo_okay`). A call that is interrupted and goes on elsewhere
+//! cannot be helped: a thread that stays on its CPU has none.
+//!
 //! A device that gives a packet's pages to a receiver on the same host (veth, loopback) reports it
 //! as sent before that receiver has read it (`skb_orphan`). A slot is therefore used again only
 //! after all others, and rings have more slots than such a device queues.
@@ -32,6 +38,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rustix::io::Errno;
+use wirelane_os::affinity;
 use wirelane_os::mmap::{Mapping, page_size};
 use wirelane_os::packet::{
     PacketSocket, TP_STATUS_AVAILABLE, TP_STATUS_SEND_REQUEST, TP_STATUS_SENDING,
@@ -89,6 +96,10 @@ pub(super) struct Transmitter {
     used: u32,
     /// Whether the kernel has still to be told of slots.
     unsent: bool,
+    /// The CPU from which it was told last.
+    cpu: u32,
+    /// Several TX queues: packets that are sent from different CPUs can overtake each other.
+    has_lanes: bool,
     limits: Limits,
     pool: Pool,
     counters: Arc<TxCounters>,
@@ -156,8 +167,7 @@ impl Transmitter {
         let _ = socket.set_send_buffer(bytes);
         let memory = socket.map(bytes).map_err(os)?;
         socket.bind(device.index, 0).map_err(os)?;
-        let chunk = (limits.most as u32 + HEADROOM).next_power_of_two().clamp(256, 1 << 16);
-        let mut shape = (FRAMES, chunk);
+        let (mut frames, mut longest) = (FRAMES, limits.most + VLAN_TAG);
         if let Some(socket) = &handing_on {
             socket.set_vnet_hdr(true).map_err(os)?;
             if bypass {
@@ -166,13 +176,13 @@ impl Transmitter {
             // A smaller one than asked for only means to wait more often.
             let _ = socket.set_send_buffer(LONG_BUFFER);
             socket.bind(device.index, 0).map_err(os)?;
-            let long = LONGEST + ETHERNET_HEADER + 2 * VLAN_TAG + HEADROOM as usize;
-            shape = (LONG_FRAMES, (long as u32).next_multiple_of(2048));
+            (frames, longest) = (LONG_FRAMES, LONGEST + ETHERNET_HEADER + 2 * VLAN_TAG);
         }
-        let (chunks, chunk_size) = shape;
+        // A region has no smaller ones, however small the MTU is.
+        let chunk_size = (longest as u32 + HEADROOM).next_multiple_of(2048).min(1 << 17);
         let numa_node = device.inspected.numa_node;
-        let region = Region::new(Region::bytes_for(chunks, chunk_size), numa_node)?;
-        let config = PoolConfig { chunks, chunk_size, headroom: HEADROOM, numa_node };
+        let region = Region::new(Region::bytes_for(frames, chunk_size), numa_node)?;
+        let config = PoolConfig { chunks: frames, chunk_size, headroom: HEADROOM, numa_node };
         let pool = Pool::in_region(&region, config)?;
         Ok(Self {
             socket,
@@ -186,6 +196,8 @@ impl Transmitter {
             next: 0,
             used: 0,
             unsent: false,
+            cpu: affinity::current_cpu(),
+            has_lanes: device.tx_queues > 1,
             limits,
             pool,
             counters,
@@ -308,9 +320,26 @@ impl Transmitter {
         true
     }
 
-    /// Hands everything to the kernel that it has not got.
+    /// Whether what is sent now could overtake what was sent from another CPU and has not left yet.
+    #[inline]
+    fn would_overtake(&mut self) -> bool {
+        let cpu = affinity::current_cpu();
+        if !self.has_lanes || cpu == self.cpu {
+            return false;
+        }
+        self.counters.system_calls.add(1 + u64::from(self.handing_on.is_some()));
+        let mut sockets = [Some(&self.socket), self.handing_on.as_ref()].into_iter().flatten();
+        // An interface that is gone says so when something is sent.
+        let waits = sockets.any(|socket| socket.outstanding().is_ok_and(|bytes| bytes > 0));
+        if !waits {
+            self.cpu = cpu;
+        }
+        waits
+    }
+
+    /// Hands everything to the kernel that it has not got, unless it would overtake what it has: then the next call does.
     fn send(&mut self) -> Result<()> {
-        while self.unsent {
+        while self.unsent && !self.would_overtake() {
             self.counters.system_calls.add(1);
             let refusal = match self.socket.send_pending() {
                 Ok(_) => None,
@@ -338,6 +367,10 @@ impl Transmitter {
     fn hand_on(&mut self, frame: &Frame, offload: &Offload) -> bool {
         // What cannot be sent now is the ring's affair, which says so.
         if self.send().is_err() || self.unsent {
+            return false;
+        }
+        if self.would_overtake() {
+            self.is_congested = true;
             return false;
         }
         let longest = LONGEST + ETHERNET_HEADER + 2 * VLAN_TAG;

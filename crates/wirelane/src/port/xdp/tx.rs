@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use wirelane_os::clock;
@@ -26,8 +26,6 @@ use crate::stats::TxCounters;
 const PORTION: u32 = 64;
 /// Nothing has been completed for so long although something is to be sent: a stall.
 const STALL: u64 = 10_000_000;
-/// How long to wait at the end for what is being sent.
-const FAREWELL: Duration = Duration::from_millis(200);
 /// Bytes of metadata before a packet.
 const METADATA: usize = size_of::<XskTxMetadata>();
 /// The shortest Ethernet frame: addresses and type.
@@ -446,12 +444,7 @@ impl Transmit for Transmitter {
 
 impl Drop for Transmitter {
     fn drop(&mut self) {
-        let patience = Instant::now() + FAREWELL;
-        while self.flush().is_ok() && self.frames > 0 && Instant::now() < patience {
-            std::thread::sleep(Duration::from_micros(100));
-        }
-        // Those that are never sent go back to their pools with the queue.
-        self.counters.errors.add(u64::from(self.frames));
+        // What was not sent goes back to its pools with the queue.
         let refused =
             self.queue.socket().statistics().map_or(0, |counted| counted.tx_invalid_descs);
         let number = self.queue.number;

@@ -151,3 +151,30 @@ fn purging_gives_everything_back_and_says_so() {
         assert_eq!(seen.frames.lock().unwrap().len(), 3, "{spec}");
     }
 }
+
+#[test]
+fn what_waits_in_the_ring_is_pending_and_counted_at_the_end() {
+    for spec in ALL {
+        let (egress, seen) = egress(spec, 64);
+        let (mut source, mut handle) = (Source::new(64), egress.handle());
+        seen.completes.store(3, Ordering::Relaxed);
+        assert_eq!(handle.send(source.frames(8, 100), 0).accepted, 8, "{spec}");
+        let mut flushes = 0;
+        while handle.flush(flushes).unwrap() + handle.pending() > 0 {
+            flushes += 1;
+            assert!(flushes < 10, "{spec}: {} pending", handle.pending());
+        }
+        assert!(flushes > 0 && seen.frames.lock().unwrap().len() == 8, "{spec}: {flushes}");
+        // Nothing leaves any more.
+        seen.completes.store(0, Ordering::Relaxed);
+        assert_eq!(handle.send(source.frames(1, 100), 0).accepted, 1, "{spec}");
+        handle.flush(flushes).unwrap();
+        assert_eq!(handle.pending(), 1, "{spec}");
+        let counters = Arc::clone(egress.tx_counters());
+        drop(handle);
+        egress.close();
+        assert_eq!(counters.errors.value(), 1, "{spec}");
+        drop(egress);
+        assert_eq!(counters.errors.value(), 1, "{spec}: counted twice");
+    }
+}

@@ -43,9 +43,11 @@ impl Ears {
                 match recv(socket, &mut self.buffer[..], RecvFlags::DONTWAIT) {
                     Ok((length, _)) => {
                         let bytes = self.buffer[..length].to_vec();
-                        observed.push(Observed { queue: Some(queue), bytes });
+                        observed.push(Observed { queue: Some(queue), path: 0, bytes });
                     }
                     Err(Errno::AGAIN) => break,
+                    // Said once after the link was taken down.
+                    Err(Errno::NETDOWN) => {}
                     Err(errno) => panic!("cannot listen: {errno}"),
                 }
             }

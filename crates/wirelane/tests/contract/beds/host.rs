@@ -18,7 +18,7 @@ use wirelane_testkit::netns::Namespace;
 use crate::bed::Observed;
 use crate::beds::Medium;
 use crate::beds::ears::Ears;
-use crate::beds::veth::sender;
+use crate::beds::veth::{sender, set_link};
 use crate::session::PATIENCE;
 use crate::traffic::Tag;
 
@@ -120,6 +120,11 @@ impl Medium for Host {
 
     fn observe(&mut self) -> Vec<Observed> {
         self.ears.hear()
+    }
+
+    fn set_link(&mut self, up: bool) -> bool {
+        set_link(&self.namespace, NAME, up);
+        true
     }
 
     /// To the port everything comes from the host.

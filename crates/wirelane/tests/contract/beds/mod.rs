@@ -50,6 +50,12 @@ pub(crate) trait Medium: Send {
     /// As [`Bed::observe`].
     fn observe(&mut self) -> Vec<Observed>;
 
+    /// As [`Bed::set_link`].
+    fn set_link(&mut self, up: bool) -> bool {
+        let _ = up;
+        false
+    }
+
     /// As [`Bed::host_sends`]. `None` if the frame is sent and nobody can say through which queue.
     fn host_sends(&mut self, frame: &[u8]) -> Option<u16>;
 
@@ -123,6 +129,10 @@ impl<M: Medium + 'static> Bed for OnInterface<M> {
             observed.iter_mut().for_each(|frame| frame.queue = None);
         }
         observed
+    }
+
+    fn set_link(&mut self, up: bool) -> bool {
+        self.medium.set_link(up)
     }
 
     fn host_sends(&mut self, frame: &[u8]) -> Option<u16> {

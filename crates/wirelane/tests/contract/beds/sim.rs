@@ -109,7 +109,7 @@ impl Bed for Cable {
         for rx in rx {
             while rx.receive(batch) > 0 {
                 let frames = batch.iter().map(|frame| frame.data().to_vec());
-                observed.extend(frames.map(|bytes| Observed { queue: None, bytes }));
+                observed.extend(frames.map(|bytes| Observed { queue: None, path: 0, bytes }));
                 batch.clear();
             }
         }

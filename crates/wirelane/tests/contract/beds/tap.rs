@@ -7,7 +7,7 @@ use wirelane_testkit::tap::MultiQueueTap;
 
 use crate::bed::{Classes, Held, Observed, Promises};
 use crate::beds::host::Host;
-use crate::beds::veth::Drops;
+use crate::beds::veth::{Drops, set_link};
 use crate::beds::{Medium, OnInterface};
 
 /// As a port, with the host's stack as the world.
@@ -87,8 +87,18 @@ impl Medium for Tap {
     }
 
     fn observe(&mut self) -> Vec<Observed> {
-        let observed = |(queue, bytes)| Observed { queue: Some(queue as u16), bytes };
+        // The device changes the queue in the middle of a flow when some of it comes by another one
+        // (`tun_flow_update`), and we read one queue after the other.
+        let observed = |(queue, bytes)| {
+            let queue = queue as u16;
+            Observed { queue: Some(queue), path: queue, bytes }
+        };
         self.tap.drain().into_iter().map(observed).collect()
+    }
+
+    fn set_link(&mut self, up: bool) -> bool {
+        set_link(&self.namespace, NAME, up);
+        true
     }
 
     /// The device decides by flow; the queue is where the frame comes out.

@@ -126,6 +126,15 @@ impl Medium for Veth {
         self.ears.hear()
     }
 
+    fn set_link(&mut self, up: bool) -> bool {
+        set_link(&self.near, &self.pair.a.interface, up);
+        if up {
+            let wait = || iface::wait_until_running(&self.pair.a.interface, PATIENCE);
+            self.near.inside(wait).unwrap();
+        }
+        true
+    }
+
     fn host_sends(&mut self, frame: &[u8]) -> Option<u16> {
         let queue = self.queues - 1;
         let mut steering = self.pair.a.steering(usize::from(self.queues));
@@ -141,6 +150,12 @@ impl Medium for Veth {
     fn lost_behind(&mut self) -> u64 {
         self.near_drops.read().transmitted + self.far_drops.read().received
     }
+}
+
+/// Takes an interface down or up.
+pub(crate) fn set_link(namespace: &Namespace, interface: &str, up: bool) {
+    let state = if up { "up" } else { "down" };
+    namespace.run("ip", ["link", "set", interface, state]);
 }
 
 /// A socket that sends through an interface.
@@ -166,6 +181,7 @@ pub(crate) fn hear(ears: &mut [Rx], batch: &mut Batch) -> Vec<Observed> {
         while rx.receive(batch) > 0 {
             observed.extend(batch.iter().map(|frame| Observed {
                 queue: Some(frame.queue()),
+                path: 0,
                 bytes: frame.data().to_vec(),
             }));
             batch.clear();

@@ -1,5 +1,6 @@
 //! The properties. Each is a function over a bed that panics when the property does not hold.
 
+pub(crate) mod drain;
 pub(crate) mod forward;
 pub(crate) mod hold;
 pub(crate) mod info;

@@ -1,0 +1,172 @@
+//! The end of a transmitting end: what it has taken is sent, or counted.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Transmit, Tx};
+use crate::error::Result;
+use crate::frame::Batch;
+
+/// How long dropping an end waits for what it has taken.
+const FAREWELL: Duration = Duration::from_millis(200);
+/// How long to leave the interface alone before asking again.
+const RETRY: Duration = Duration::from_micros(100);
+
+impl Tx {
+    /// Sends what was taken and waits until all of it has left, at most `timeout`; returns how many frames have not.
+    ///
+    /// Dropping an end does the same for a fifth of a second, and counts as errors what is left then.
+    ///
+    /// # Errors
+    /// As [`Tx::flush`]; what has not left is still [`Tx::pending`].
+    pub fn drain(&mut self, timeout: Duration) -> Result<usize> {
+        let since = Instant::now();
+        loop {
+            self.flush()?;
+            let left = self.pending();
+            if left == 0 || since.elapsed() >= timeout {
+                return Ok(left);
+            }
+            thread::sleep(RETRY.min(timeout));
+        }
+    }
+
+    /// The end of what was taken, after which nothing more is transmitted: sends it, as dropping does, and counts as
+    /// errors what cannot be sent. Nobody will know what becomes of those.
+    pub(crate) fn close(&mut self) {
+        // An error may be one of before, which nobody has asked for.
+        if self.lost == 0 && self.drain(FAREWELL).is_err() {
+            let _ = self.drain(FAREWELL);
+        }
+        self.give_up();
+    }
+
+    /// As [`Tx::close`], without waiting any longer.
+    pub(crate) fn give_up(&mut self) {
+        let left = self.pending();
+        self.counters.errors.add(left.saturating_sub(self.lost) as u64);
+        self.lost = left;
+    }
+
+    /// Takes the backend's transmitter out.
+    pub(super) fn vacate(&mut self) -> Box<dyn Transmit> {
+        std::mem::replace(&mut self.inner, Box::new(Vacant))
+    }
+}
+
+impl Drop for Tx {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// What stays where a transmitter was taken out.
+struct Vacant;
+
+impl Transmit for Vacant {
+    fn transmit(&mut self, _batch: &mut Batch) -> usize {
+        0
+    }
+
+    fn allocate(&mut self, _batch: &mut Batch, _n: usize) -> usize {
+        0
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn pending(&self) -> usize {
+        0
+    }
+
+    fn wait(&mut self, _timeout: Duration) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::error::Error;
+    use crate::port::sim::Sim;
+    use crate::port::{OpenOptions, Port};
+    use crate::stats::TxCounters;
+
+    /// Keeps what it takes until it is flushed, as a segmenter does; some flushes fail, with what went wrong before.
+    struct Late {
+        inner: Box<dyn Transmit>,
+        kept: Batch,
+        failures: usize,
+    }
+
+    impl Transmit for Late {
+        fn transmit(&mut self, batch: &mut Batch) -> usize {
+            let taken = batch.len();
+            self.kept.append(batch);
+            taken
+        }
+
+        fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize {
+            self.inner.allocate(batch, n)
+        }
+
+        fn flush(&mut self) -> Result<()> {
+            if self.failures > 0 {
+                self.failures -= 1;
+                return Err(Error::failed("late", "failed before"));
+            }
+            self.inner.transmit(&mut self.kept);
+            self.inner.flush()
+        }
+
+        fn pending(&self) -> usize {
+            self.inner.pending() + self.kept.len()
+        }
+
+        fn wait(&mut self, timeout: Duration) -> Result<()> {
+            self.inner.wait(timeout)
+        }
+    }
+
+    /// An end that has taken 9 frames, and its port.
+    fn end(failures: usize) -> (Tx, Arc<TxCounters>, Sim) {
+        let options = OpenOptions { receive: false, transmit: true, ..OpenOptions::default() };
+        let mut sim = Sim::open(&"sim:1".parse().unwrap(), &options).unwrap();
+        let tx = sim.tx().remove(0);
+        let mut tx = tx.wrap(|inner, _| Late { inner, kept: Batch::new(64), failures });
+        let mut batch = Batch::new(9);
+        tx.allocate(&mut batch, 9);
+        batch.iter_mut().for_each(|frame| assert!(frame.set_len(60)));
+        assert_eq!((tx.transmit(&mut batch), tx.pending()), (9, 9));
+        let counters = Arc::clone(tx.counters());
+        (tx, counters, sim)
+    }
+
+    #[test]
+    fn what_a_wrapper_keeps_is_sent_by_draining_and_by_dropping() {
+        let (mut tx, counters, _sim) = end(0);
+        assert_eq!(tx.drain(Duration::ZERO).unwrap(), 0);
+        assert_eq!((counters.packets.value(), counters.errors.value()), (9, 0));
+        // A failure of before is told by the first flush; the frames are sent nevertheless.
+        for failures in [0, 1] {
+            let (tx, counters, sim) = end(failures);
+            drop(tx);
+            let counted = (counters.packets.value(), counters.errors.value());
+            assert_eq!((counted, sim.frames().held()), ((9, 0), 0), "{failures} failures");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_counted_once() {
+        let (mut tx, counters, _sim) = end(usize::MAX);
+        assert!(tx.drain(Duration::ZERO).is_err());
+        assert_eq!(counters.errors.value(), 0);
+        tx.give_up();
+        tx.give_up();
+        drop(tx);
+        assert_eq!((counters.packets.value(), counters.errors.value()), (0, 9));
+    }
+}
