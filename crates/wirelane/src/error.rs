@@ -126,7 +126,7 @@ impl fmt::Debug for Error {
 pub fn brief(text: &str) -> Cow<'_, str> {
     // Longer than every message of ours, and than most paths.
     const LONGEST: usize = 1200;
-    const ENDS: usize = 400;
+    const ENDS: usize = 200;
     let count = text.chars().count();
     if count <= LONGEST {
         return text.into();
@@ -173,11 +173,11 @@ mod tests {
         let text = format!("begin{}end", "é".repeat(100_000));
         let cut = brief(&text);
         assert!(cut.starts_with("beginé") && cut.ends_with("éend"), "{cut}");
-        assert!(cut.contains("é [99208 more characters] é"), "{cut}");
-        assert_eq!(cut.chars().count(), 825);
+        assert!(cut.contains("é [99608 more characters] é"), "{cut}");
+        assert_eq!(cut.chars().count(), 425);
         let error = Error::usage(&text, format!("'{text}' is none")).help(text.clone());
         assert!(error.to_string().contains("is none; begin"), "{error}");
-        assert!(error.to_string().chars().count() < 3 * 850, "{error}");
+        assert!(error.to_string().chars().count() < 3 * 450, "{error}");
     }
 
     #[test]
