@@ -171,3 +171,64 @@ fn remove_leftovers(place: &Path) {
 fn is_refused(error: io::Error) -> bool {
     error.kind() == ErrorKind::ConnectionRefused
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its sockets, by name.
+    fn names(place: &Path) -> Vec<PathBuf> {
+        let mut names: Vec<_> = sockets_in(place).map(|(path, _)| path).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn only_its_user_can_connect_and_its_name_says_whose_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        let (_listener, path) = listen_in(place.path()).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let found: Vec<_> = sockets_in(place.path()).collect();
+        assert_eq!(found, [(path.clone(), std::process::id())]);
+        let own = Process::of(std::process::id()).unwrap();
+        assert_eq!((own.pid, own.user, own.inner), (own.pid, privilege::uid(), std::process::id()));
+        let (_stream, peer) = connect(&path, Some(Duration::from_secs(10))).unwrap();
+        assert_eq!((peer.pid, peer.uid), (own.pid, own.user));
+        assert!(Process::of(u32::MAX).is_none());
+    }
+
+    #[test]
+    fn leftovers_are_what_nobody_listens_on_whoever_runs() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        // Of a process that runs, of one that does not, and of one that was killed before it listened.
+        for name in ["wirelane-1-x.sock", "wirelane-4194305-x.sock", "wirelane-7-x.new"] {
+            drop(UnixListener::bind(at(name)).unwrap());
+        }
+        // One that is listened on, by a process that does not run here, and what is none of ours.
+        let living = UnixListener::bind(at("wirelane-4194306-x.sock")).unwrap();
+        fs::write(at("wirelane-1-file.sock"), "").unwrap();
+        drop(UnixListener::bind(at("wirelane-x.sock")).unwrap());
+        let (_listener, own) = listen_in(place.path()).unwrap();
+        let mut left = vec![at("wirelane-4194306-x.sock"), at("wirelane-1-file.sock"), own];
+        left.sort();
+        assert_eq!(names(place.path()), left);
+        assert!(at("wirelane-x.sock").exists());
+        drop(living);
+    }
+
+    /// Whoever listens and lets nobody in is waited for as long as was said.
+    #[test]
+    fn a_queue_that_is_full_is_no_leftover_and_waited_for_in_vain() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("wirelane-1-x.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let _first = connect(&path, None).unwrap();
+        for patience in [None, Some(Duration::from_millis(20))] {
+            assert_eq!(connect(&path, patience).unwrap_err().kind(), ErrorKind::WouldBlock);
+        }
+        remove_leftovers(place.path());
+        assert!(path.exists());
+    }
+}
