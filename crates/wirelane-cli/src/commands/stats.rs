@@ -121,7 +121,9 @@ struct Row<'a> {
 /// The commands that run.
 fn list(sessions: &Sessions, json: bool) -> Result<()> {
     if sessions.are_more {
-        output::line(format_args!("note: there are more sockets than can be asked at once"));
+        let cause =
+            "a user has more sockets in /run or /tmp than were tried, or descriptors ran out";
+        output::line(format_args!("note: not everybody who listens was asked: {cause}"));
     }
     let Sessions { known, silent, .. } = sessions;
     if json {
