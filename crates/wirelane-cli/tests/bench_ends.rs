@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,8 +20,9 @@ use wirelane_testkit::{privileged, tools};
 const WIRELANE: &str = env!("CARGO_BIN_EXE_wirelane");
 /// How long anything may take on a busy machine before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// All that were started here.
-static BENCHMARKS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+/// What a benchmark, and every program that it starts, has in its environment: `TEST-NUMBER`, of which test process, and
+/// which of its benchmarks.
+const MARK: &str = "WIRELANE_TEST_BENCHMARK=";
 /// Each `lab down` removes what any killed benchmark has left: one that says what it removes must be alone.
 static WITHOUT_LAB_DOWN: Mutex<()> = Mutex::new(());
 
@@ -28,6 +30,7 @@ static WITHOUT_LAB_DOWN: Mutex<()> = Mutex::new(());
 struct Bench {
     child: ChildGuard,
     pid: u32,
+    mark: String,
     /// Where it runs, and may write to `disk` only.
     directory: TempDir,
     interfaces: Vec<String>,
@@ -40,14 +43,16 @@ impl Bench {
     fn start(args: &[&str]) -> Self {
         let directory = tempdir().unwrap();
         fs::create_dir(directory.path().join("disk")).unwrap();
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let mark = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let mut command = Command::new(WIRELANE);
         command.arg("bench").args(args).current_dir(&directory);
+        command.env(MARK.trim_end_matches('='), &mark);
         let (interfaces, pinned) = (interfaces(), listing("/sys/fs/bpf"));
         let child = ChildGuard::spawn(&mut command);
         let pid = child.id();
-        BENCHMARKS.lock().unwrap_or_else(PoisonError::into_inner).insert(pid);
         let (programs, namespaces) = (BTreeSet::new(), BTreeSet::new());
-        Self { child, pid, directory, interfaces, pinned, programs, namespaces }
+        Self { child, pid, mark, directory, interfaces, pinned, programs, namespaces }
     }
 
     /// Lets it run for `time`, or to its end, and notes what it holds meanwhile.
@@ -116,23 +121,20 @@ impl Bench {
                 left.push(entry.display().to_string());
             }
         }
-        left.extend(self.group().iter().map(|path| format!("process {}", path.display())));
+        left.extend(self.processes().iter().map(|path| format!("process {}", path.display())));
         left
     }
 
-    /// The folders in /proc of its processes: programs that it started are in its process group.
-    fn group(&self) -> Vec<PathBuf> {
-        let is_own = |process: &PathBuf| group_of(process) == Some(self.pid);
+    /// The folders in /proc of its processes: itself, and the programs that it started.
+    fn processes(&self) -> Vec<PathBuf> {
+        let is_own = |process: &PathBuf| mark_of(process).as_ref() == Some(&self.mark);
         entries(Path::new("/proc")).into_iter().filter(is_own).collect()
     }
 
     /// Those of all processes, and those that are mounted somewhere. Benchmarks of other tests do not count: the
     /// kernel numbers theirs as those that are gone.
     fn referenced_namespaces(&self) -> BTreeSet<u64> {
-        let benchmarks = BENCHMARKS.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let is_other = |process: &&PathBuf| {
-            group_of(process).is_some_and(|group| group != self.pid && benchmarks.contains(&group))
-        };
+        let is_other = |process: &&PathBuf| mark_of(process).is_some_and(|mark| mark != self.mark);
         let processes = entries(Path::new("/proc"));
         let counted = processes.iter().filter(|process| !is_other(process));
         let mut found: BTreeSet<u64> = counted.flat_map(|process| namespaces_of(process)).collect();
@@ -181,11 +183,13 @@ fn namespaces_of(process: &Path) -> BTreeSet<u64> {
     links.into_iter().filter_map(target).collect()
 }
 
-/// The process group of a process that runs.
-fn group_of(process: &Path) -> Option<u32> {
-    let stat = fs::read_to_string(process.join("stat")).ok()?;
-    let fields = stat.rsplit(") ").next().filter(|fields| !fields.starts_with('Z'))?;
-    fields.split(' ').nth(2)?.parse().ok()
+/// To which benchmark a process belongs, if it runs and belongs to any.
+fn mark_of(process: &Path) -> Option<String> {
+    // Empty for one that has ended.
+    let environment = fs::read(process.join("environ")).ok()?;
+    let mut words = environment.split(|byte| *byte == 0);
+    let mark = words.find_map(|word| word.strip_prefix(MARK.as_bytes()))?;
+    Some(String::from_utf8_lossy(mark).into_owned())
 }
 
 /// All cgroups of this name.
@@ -258,7 +262,7 @@ impl Bench {
 
     /// Whether it has started this program.
     fn runs(&self, name: &str) -> bool {
-        let own = self.group();
+        let own = self.processes();
         // The kernel keeps 15 bytes of a name.
         let short = &name[..name.len().min(15)];
         own.iter().any(|process| {

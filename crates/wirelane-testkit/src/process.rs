@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process};
+use wirelane_os::child;
 
 /// What a finished program left: its status and what it wrote.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub fn run(command: &mut Command) -> String {
 /// When it cannot be started.
 #[track_caller]
 pub fn output(command: &mut Command) -> Output {
-    let output = command
+    let output = child::default_signals(command)
         .stdin(Stdio::null())
         .output()
         .unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
@@ -68,7 +68,7 @@ pub fn copy_program(from: &Path, to: &Path) {
     run(Command::new("cp").args([from, to]));
 }
 
-/// A child process that is killed, with its own children, when the guard is dropped.
+/// A child process that is ended, with its own children, when the guard is dropped.
 #[derive(Debug)]
 pub struct ChildGuard {
     command: String,
@@ -79,7 +79,8 @@ pub struct ChildGuard {
 }
 
 impl ChildGuard {
-    /// Starts `command` in a process group of its own, with its output kept for [`Self::wait`].
+    /// Starts `command` in a process group of its own, with its output kept for [`Self::wait`], and with default signals,
+    /// whatever the test itself was told to ignore.
     ///
     /// # Panics
     /// When it cannot be started.
@@ -87,11 +88,10 @@ impl ChildGuard {
     pub fn spawn(command: &mut Command) -> Self {
         let (stdout, stderr) = (scratch_file(), scratch_file());
         let duplicate = |file: &File| file.try_clone().expect("duplicating a file descriptor");
-        let child = command
+        let child = child::independent(command)
             .stdin(Stdio::null())
             .stdout(duplicate(&stdout))
             .stderr(duplicate(&stderr))
-            .process_group(0)
             .spawn()
             .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
         Self { command: format!("{command:?}"), child, stdout, stderr }
@@ -183,15 +183,14 @@ impl ChildGuard {
 
 impl Drop for ChildGuard {
     fn drop(&mut self) {
-        // Once waited for, the id may belong to another process. `try_wait` remembers.
-        if self.is_running() {
-            let _ = kill_process_group(self.pid(), Signal::KILL);
-            let _ = self.child.wait();
-        }
+        // Nothing happens to one that has been waited for.
+        let _ = child::end(&mut self.child, GRACE);
     }
 }
 
 const POLL: Duration = Duration::from_millis(5);
+/// For a child that was asked to end, and may have something to put away. One that does not is killed.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// A file without a name, readable and writable.
 fn scratch_file() -> File {

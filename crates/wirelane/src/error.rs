@@ -121,9 +121,24 @@ impl fmt::Debug for Error {
     }
 }
 
-/// What a user or a file wrote may hold control characters; an error stays on one line.
+/// `text`, or its beginning and its end if it is longer than anybody reads: what was given, or sent, may have any length, and
+/// what is wrong with it stands before or behind it.
+pub fn brief(text: &str) -> Cow<'_, str> {
+    // Longer than every message of ours, and than most paths.
+    const LONGEST: usize = 1200;
+    const ENDS: usize = 200;
+    let count = text.chars().count();
+    if count <= LONGEST {
+        return text.into();
+    }
+    let at = |number| text.char_indices().nth(number).map_or(text.len(), |(at, _)| at);
+    let (begin, end) = (&text[..at(ENDS)], &text[at(count - ENDS)..]);
+    format!("{begin} [{} more characters] {end}", count - 2 * ENDS).into()
+}
+
+/// What a user or a file wrote may hold control characters and be long; an error stays on one line that can be read.
 fn one_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    text.chars().try_for_each(|c| match c.is_control() {
+    brief(text).chars().try_for_each(|c| match c.is_control() {
         true => write!(f, "{}", c.escape_default()),
         false => write!(f, "{c}"),
     })
@@ -150,6 +165,19 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Usage);
         let error = Error::failed("a\rb", "c\nd").help("e\u{1b}[1m");
         assert!(!error.to_string().contains(char::is_control), "{error:?}");
+    }
+
+    #[test]
+    fn what_is_long_is_cut_in_its_middle() {
+        assert!(matches!(brief(&"é".repeat(1200)), Cow::Borrowed(_)));
+        let text = format!("begin{}end", "é".repeat(100_000));
+        let cut = brief(&text);
+        assert!(cut.starts_with("beginé") && cut.ends_with("éend"), "{cut}");
+        assert!(cut.contains("é [99608 more characters] é"), "{cut}");
+        assert_eq!(cut.chars().count(), 425);
+        let error = Error::usage(&text, format!("'{text}' is none")).help(text.clone());
+        assert!(error.to_string().contains("is none; begin"), "{error}");
+        assert!(error.to_string().chars().count() < 3 * 450, "{error}");
     }
 
     #[test]

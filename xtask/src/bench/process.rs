@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use wirelane_os::{affinity, clock};
+use wirelane_os::{affinity, child, clock};
 
 use super::{Context, Result};
 
@@ -24,7 +24,7 @@ pub(super) fn run(mut command: Command, cpus: &[u32]) -> Result<Run> {
     let shown = show(&command);
     let (started, output, ended) = on_cpus(cpus, || {
         let started = clock::monotonic_ns();
-        let output = command.stdin(Stdio::null()).output();
+        let output = child::default_signals(&mut command).stdin(Stdio::null()).output();
         (started, output, clock::monotonic_ns())
     })?;
     let output = output.map_err(|error| format!("cannot run {shown}: {error}"))?;

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
-use wirelane::{Error, Result};
+use wirelane::{Error, Result, error};
 
 use crate::args;
 use crate::control::request::{Identity, Request};
-use crate::control::{self, Session};
+use crate::control::{self, Session, Sessions};
 use crate::output;
 use crate::output::statistics::Statistics;
 use crate::output::table::Table;
@@ -46,14 +46,18 @@ const MOMENT: Duration = Duration::from_millis(50);
 pub(crate) fn run(args: &StatsArgs) -> Result<()> {
     let pid = match args.pid {
         Some(pid) => pid,
-        None => match control::sessions().as_slice() {
-            [] => {
-                let cause = "no `wirelane capture` or `wirelane forward` of this user is running";
-                return Err(Error::failed("stats", cause).help("root sees those of all users"));
+        None => {
+            let sessions = control::sessions();
+            match (sessions.known.as_slice(), sessions.silent.as_slice()) {
+                ([], []) => {
+                    let cause =
+                        "no `wirelane capture` or `wirelane forward` of this user is running";
+                    return Err(Error::failed("stats", cause).help("root sees those of all users"));
+                }
+                ([session], []) => session.pid,
+                _ => return list(&sessions, args.json),
             }
-            [session] => session.pid,
-            several => return list(several, args.json),
-        },
+        }
     };
     let now: Value = control::ask(pid, &Request::Statistics)?;
     match args.interval {
@@ -103,6 +107,8 @@ fn show(statistics: &Statistics<'_>, json: bool) -> Result<()> {
 struct Document<'a> {
     schema: &'static str,
     sessions: Vec<Row<'a>>,
+    /// Processes that listen as such a command does, and did not answer in time.
+    silent: &'a [u32],
 }
 
 #[derive(Serialize)]
@@ -113,16 +119,32 @@ struct Row<'a> {
 }
 
 /// The commands that run.
-fn list(sessions: &[Session], json: bool) -> Result<()> {
+fn list(sessions: &Sessions, json: bool) -> Result<()> {
+    if sessions.are_more {
+        let cause =
+            "a user has more sockets in /run or /tmp than were tried, or descriptors ran out";
+        output::line(format_args!("note: not everybody who listens was asked: {cause}"));
+    }
+    let Sessions { known, silent, .. } = sessions;
     if json {
-        let rows = sessions.iter().map(|Session { pid, identity }| Row { pid: *pid, identity });
+        let rows = known.iter().map(|Session { pid, identity }| Row { pid: *pid, identity });
         let sessions = rows.collect();
-        return output::json(&Document { schema: "wirelane.sessions/1", sessions });
+        return output::json(&Document { schema: "wirelane.sessions/1", sessions, silent });
     }
     let mut table = Table::new(&["pid", "command", "since", "ports"]);
-    for Session { pid, identity } in sessions {
+    for Session { pid, identity } in known {
         let since = format!("{:.0} s", identity.elapsed_s);
-        table.row([pid.to_string(), identity.command.clone(), since, identity.ports.join(" ")]);
+        // As long as its user likes.
+        let text = |text: &str| error::brief(text).into_owned();
+        table.row([
+            pid.to_string(),
+            text(&identity.command),
+            since,
+            text(&identity.ports.join(" ")),
+        ]);
+    }
+    for pid in silent {
+        table.row([pid.to_string(), "(does not answer)".to_owned()]);
     }
     output::print(&format!("{table}choose one: wirelane stats PID\n"))
 }

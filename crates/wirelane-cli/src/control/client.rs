@@ -1,21 +1,24 @@
 //! The side that asks.
 
-use std::fs;
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::thread;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::de::DeserializeOwned;
 use wirelane::{Error, Result, privilege};
 
-use super::line::{Lines, REPLY, REQUEST};
+use super::line::{Lines, PATIENCE, REPLY, REQUEST};
+use super::place::{self, Process, Socket};
 use super::request::{Identity, Reply, Request};
-use super::{directory, user_of};
 
 const WHICH: &str = "give the process id of a running `wirelane capture` or `wirelane forward`; \
                      `wirelane stats` lists them";
+/// Sockets of one user that are tried at most: how many there are is up to them.
+const MOST: usize = 128;
+/// How long all together have to say who they are. Whoever does not is listed without.
+const MOMENT: Duration = Duration::from_secs(3);
 
 /// Asks the command with this process id.
 ///
@@ -23,22 +26,7 @@ const WHICH: &str = "give the process id of a running `wirelane capture` or `wir
 /// There is none, it belongs to somebody else, or it refuses.
 pub(crate) fn ask<T: DeserializeOwned>(pid: u32, request: &Request) -> Result<T> {
     let object = format!("process {pid}");
-    let user = user_of(pid)
-        .ok_or_else(|| Error::failed(&object, "there is no such process").help(WHICH))?;
-    let directory = directory(user);
-    let path = directory.join(format!("{pid}.sock"));
-    let stream = UnixStream::connect(&path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => Error::failed(&object, "it listens to no requests").help(WHICH),
-        ErrorKind::ConnectionRefused => {
-            let cause = format!("nobody listens any more on {}", path.display());
-            Error::failed(&object, cause).help(WHICH)
-        }
-        ErrorKind::PermissionDenied => Error::io(&object, "connect", error)
-            .help(format!("it belongs to user {user}: ask as that user, or as root")),
-        _ => Error::io(&object, "connect", error).help(WHICH),
-    })?;
-    check(&stream, &directory, pid, user).map_err(|cause| Error::failed(&object, cause))?;
-    let reply = exchange(&stream, request).map_err(|error| match error.kind() {
+    let reply = exchange(&reach(pid)?, request).map_err(|error| match error.kind() {
         // It has not finished its answer.
         ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
             Error::failed(&object, "it ended before it had answered")
@@ -58,9 +46,48 @@ pub(crate) fn ask<T: DeserializeOwned>(pid: u32, request: &Request) -> Result<T>
 
 /// Whether there is such a command, and it is not at its end.
 pub(crate) fn listens(pid: u32) -> bool {
-    user_of(pid).is_some_and(|user| {
-        UnixStream::connect(directory(user).join(format!("{pid}.sock"))).is_ok()
-    })
+    reach(pid).is_ok()
+}
+
+/// Connects to the command with this process id, and to nobody else.
+fn reach(pid: u32) -> Result<UnixStream> {
+    let object = format!("process {pid}");
+    let process = Process::of(pid)
+        .ok_or_else(|| Error::failed(&object, "there is no such process").help(WHICH))?;
+    let mut refusal = Error::failed(&object, "it listens to no requests").help(WHICH);
+    let until = Instant::now() + PATIENCE;
+    // Mostly one. Another process of its number, in another PID namespace, may have one, too.
+    let own = place::sockets(|inner| inner == process.inner).filter(|socket| process.owns(socket));
+    for socket in own.take(MOST) {
+        let patience =
+            until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        refusal = match place::connect(&socket.path, Some(patience)) {
+            Ok((stream, peer)) if (peer.pid, peer.uid) == (pid, process.user) => return Ok(stream),
+            Ok((_, peer)) => {
+                let (pid, user) = (peer.pid, peer.uid);
+                let cause =
+                    format!("process {pid} of user {user} listens in its place, and was not asked");
+                Error::failed(&object, cause)
+            }
+            Err(error) => match error.kind() {
+                // It has ended meanwhile.
+                ErrorKind::NotFound => continue,
+                ErrorKind::ConnectionRefused => {
+                    let cause = format!("nobody listens any more on {}", socket.path.display());
+                    Error::failed(&object, cause).help(WHICH)
+                }
+                ErrorKind::WouldBlock => {
+                    Error::failed(&object, "it does not answer").help("ask again")
+                }
+                ErrorKind::PermissionDenied => Error::io(&object, "connect", error).help(format!(
+                    "it belongs to user {}: ask as that user, or as root",
+                    process.user
+                )),
+                _ => Error::io(&object, "connect", error).help(WHICH),
+            },
+        };
+    }
+    Err(refusal)
 }
 
 fn exchange(stream: &UnixStream, request: &Request) -> io::Result<Vec<u8>> {
@@ -72,22 +99,6 @@ fn exchange(stream: &UnixStream, request: &Request) -> io::Result<Vec<u8>> {
     lines.read(longest).map_err(|error| asked.err().unwrap_or(error))
 }
 
-/// Whether it is that process that listens, and not somebody who put a socket where it would have put its own.
-fn check(stream: &UnixStream, directory: &Path, pid: u32, user: u32) -> Result<(), String> {
-    let owner = fs::symlink_metadata(directory).map(|metadata| metadata.uid());
-    if !owner.is_ok_and(|owner| owner == user) {
-        return Err(format!("{} does not belong to its user", directory.display()));
-    }
-    match privilege::peer(stream) {
-        Ok(peer) if (peer.pid, peer.uid) == (pid, user) => Ok(()),
-        Ok(peer) => Err(format!(
-            "process {} of user {} listens in its place, and was not asked",
-            peer.pid, peer.uid
-        )),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
 /// A running command.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
@@ -95,32 +106,121 @@ pub(crate) struct Session {
     pub(crate) identity: Identity,
 }
 
-/// The running commands that this user may ask, by process id. Root may ask all.
-pub(crate) fn sessions() -> Vec<Session> {
-    let mut directories = vec![directory(privilege::uid())];
-    if privilege::uid() == 0 {
-        let below = |parent: &str| {
-            let entries = fs::read_dir(parent).into_iter().flatten().flatten();
-            entries.map(|entry| entry.path()).collect::<Vec<PathBuf>>()
-        };
-        directories.extend(below("/run/user").iter().map(|user| user.join("wirelane")));
-        let is_ours = |path: &PathBuf| {
-            let name = path.file_name().and_then(|name| name.to_str());
-            name.is_some_and(|name| name.starts_with("wirelane-"))
-        };
-        directories.extend(below("/tmp").into_iter().filter(is_ours));
+/// The running commands that this user may ask. Root may ask all.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    /// By process id.
+    pub(crate) known: Vec<Session>,
+    /// Processes that listen, and did not say in time what they are.
+    pub(crate) silent: Vec<u32>,
+    /// Whether there are more sockets than were tried.
+    pub(crate) are_more: bool,
+}
+
+/// Asks everybody who listens, all at once and on this thread alone, so that one who keeps silent delays nobody, and
+/// however many there are nothing runs out.
+pub(crate) fn sessions() -> Sessions {
+    let (mut candidates, mut are_more) = (BTreeMap::<u32, Vec<Socket>>::new(), false);
+    let user = privilege::uid();
+    for socket in place::sockets(|_| true).filter(|socket| user == 0 || socket.user == user) {
+        let of_user = candidates.entry(socket.user).or_default();
+        match of_user.len() < MOST {
+            true => of_user.push(socket),
+            false => are_more = true,
+        }
     }
-    let sockets = directories.iter().filter_map(|path| fs::read_dir(path).ok()).flatten().flatten();
-    let pid = |path: PathBuf| path.file_name()?.to_str()?.strip_suffix(".sock")?.parse().ok();
-    let mut pids: Vec<u32> = sockets.filter_map(|entry| pid(entry.path())).collect();
-    pids.sort_unstable();
-    pids.dedup();
-    // One that has ended meanwhile, or was killed and has left its socket, is not there. One that does not answer
-    // keeps the others waiting no longer than itself.
-    let identify = |pid| Some(Session { pid, identity: ask(pid, &Request::Identity).ok()? });
-    thread::scope(|scope| {
-        let asked: Vec<_> =
-            pids.into_iter().map(|pid| scope.spawn(move || identify(pid))).collect();
-        asked.into_iter().filter_map(|answer| answer.join().ok().flatten()).collect()
-    })
+    let mut candidates: Vec<_> = candidates.into_values().collect();
+    // Users with few of them come first, should descriptors run out.
+    candidates.sort_by_key(Vec::len);
+    let mut asked = BTreeMap::new();
+    for socket in candidates.into_iter().flatten() {
+        match Asked::new(&socket) {
+            Ok(new) => {
+                asked.entry(new.pid).or_insert(new);
+            }
+            Err(error) => are_more |= error.raw_os_error() == Some(OUT_OF_DESCRIPTORS),
+        }
+    }
+    let mut asked: Vec<_> = asked.into_values().collect();
+    let until = Instant::now() + MOMENT;
+    while asked.iter().any(|asked| asked.outcome.is_none()) && listen_to(&mut asked, until) {}
+    let mut sessions = Sessions { are_more, ..Sessions::default() };
+    for Asked { pid, outcome, .. } in asked {
+        match outcome {
+            Some(Some(identity)) => sessions.known.push(Session { pid, identity }),
+            // It has ended.
+            Some(None) => {}
+            None => sessions.silent.push(pid),
+        }
+    }
+    sessions
+}
+
+/// `EMFILE`.
+const OUT_OF_DESCRIPTORS: i32 = 24;
+
+/// Somebody who was asked who they are.
+struct Asked {
+    pid: u32,
+    stream: UnixStream,
+    reply: Vec<u8>,
+    /// What came: who it is, or the end without an answer that is understood.
+    outcome: Option<Option<Identity>>,
+}
+
+impl Asked {
+    /// Asks the process that the socket is named after.
+    ///
+    /// # Errors
+    /// Nobody listens, or somebody else.
+    fn new(socket: &Socket) -> io::Result<Self> {
+        let (mut stream, peer) = place::connect(&socket.path, None)?;
+        let is_owner = |process: &Process| process.owns(socket) && process.user == peer.uid;
+        Process::of(peer.pid).filter(is_owner).ok_or(ErrorKind::NotFound)?;
+        let mut question = serde_json::to_vec(&Request::Identity)?;
+        question.push(b'\n');
+        // Any socket that nothing was written to has room for it.
+        stream.write_all(&question)?;
+        Ok(Self { pid: peer.pid, stream, reply: Vec::new(), outcome: None })
+    }
+
+    /// Takes what has come.
+    fn read(&mut self) {
+        let mut part = [0; 4 << 10];
+        let n = match self.stream.read(&mut part) {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                return;
+            }
+            outcome => outcome.unwrap_or(0),
+        };
+        self.reply.extend_from_slice(part.get(..n).unwrap_or_default());
+        let end = self.reply.iter().position(|byte| *byte == b'\n');
+        if n == 0 || end.is_some() || self.reply.len() > REQUEST {
+            let line = self.reply.get(..end.unwrap_or(0)).unwrap_or_default();
+            self.outcome = Some(identity(line));
+        }
+    }
+}
+
+fn identity(line: &[u8]) -> Option<Identity> {
+    match serde_json::from_slice(line).ok()? {
+        Reply::Done(value) => serde_json::from_value(value).ok(),
+        Reply::Refused(_) => None,
+    }
+}
+
+/// Waits for the next answers, and takes them; whether there is time for more.
+fn listen_to(asked: &mut [Asked], until: Instant) -> bool {
+    let left = until.saturating_duration_since(Instant::now());
+    let mut silent: Vec<_> = asked.iter_mut().filter(|asked| asked.outcome.is_none()).collect();
+    let mut descriptors: Vec<_> =
+        silent.iter().map(|asked| PollFd::new(&asked.stream, PollFlags::IN)).collect();
+    let timeout = Timespec::try_from(left).unwrap_or_default();
+    // A signal came, or what has not come will not.
+    let _ = poll(&mut descriptors, Some(&timeout));
+    let ready: Vec<_> = descriptors.iter().map(|fd| !fd.revents().is_empty()).collect();
+    silent.iter_mut().zip(ready).filter(|(_, ready)| *ready).for_each(|(asked, _)| asked.read());
+    !left.is_zero()
 }

@@ -9,7 +9,7 @@ pub(super) const REQUEST: usize = 64 << 10;
 /// Longest reply with statistics: thousands of queues, each with every counter there is.
 pub(super) const REPLY: usize = 64 << 20;
 /// How long a conversation may take, whatever either side does. Nobody else waits meanwhile.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A socket on which everything has to be said in time.
 pub(super) struct Lines<'a> {

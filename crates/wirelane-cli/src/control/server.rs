@@ -1,20 +1,18 @@
 //! The side that answers: in the running command.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::Shutdown;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use wirelane::{Error, Result, privilege};
 
-use super::directory;
 use super::line::{Lines, REQUEST};
+use super::place;
 use super::request::{Refusal, Reply, Request};
 use super::subject::Subject;
 use crate::output;
@@ -27,7 +25,7 @@ const RECOVERY: Duration = Duration::from_millis(50);
 /// Answers requests while it lives.
 pub(crate) struct ControlServer {
     path: PathBuf,
-    stop: Arc<AtomicBool>,
+    listener: Arc<UnixListener>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -43,41 +41,35 @@ impl ControlServer {
     }
 
     fn listen(subject: Subject) -> Result<Self> {
-        let directory = directory(privilege::uid());
-        let failed = |error| Error::io(directory.display().to_string(), "bind", error);
-        prepare(&directory).map_err(failed)?;
-        let path = directory.join(format!("{}.sock", std::process::id()));
-        // A process of the same number may have been killed.
-        let _ = fs::remove_file(&path);
-        let listener = UnixListener::bind(&path).map_err(failed)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let reception =
-            Reception { subject: Arc::new(subject), stop: Arc::clone(&stop), guests: Vec::new() };
+        let (listener, path) = place::listen()?;
+        let listener = Arc::new(listener);
+        let mut server = Self { path, listener: Arc::clone(&listener), thread: None };
+        let reception = Reception { subject: Arc::new(subject), guests: Vec::new() };
         let thread = thread::Builder::new()
             .name("wl-control".into())
-            .spawn(move || reception.run(listener))
-            .map_err(failed)?;
-        Ok(Self { path, stop, thread: Some(thread) })
+            .spawn(move || reception.run(&listener))
+            .map_err(|error| Error::io("control", "start a thread", error))?;
+        server.thread = Some(thread);
+        Ok(server)
     }
 }
 
 impl Drop for ControlServer {
     /// Ends all conversations, so that nothing of the subject is in use afterwards.
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        // Wakes the thread; if that fails it sleeps on, and ends with the process.
-        let woken = UnixStream::connect(&self.path).is_ok();
-        if let Some(thread) = self.thread.take().filter(|_| woken) {
+        // First this: whoever is cut short, and looks again, finds that nobody listens any more. It also wakes the
+        // thread, whatever has become of the file.
+        let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
+        let _ = fs::remove_file(&self.path);
+        if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        let _ = fs::remove_file(&self.path);
     }
 }
 
 /// Lets requests in.
 struct Reception {
     subject: Arc<Subject>,
-    stop: Arc<AtomicBool>,
     guests: Vec<Guest>,
 }
 
@@ -88,22 +80,19 @@ struct Guest {
 }
 
 impl Reception {
-    fn run(mut self, listener: UnixListener) {
+    fn run(mut self, listener: &UnixListener) {
         loop {
             let connection = listener.accept();
-            if self.stop.load(Ordering::Acquire) {
-                break;
-            }
             self.guests.retain(|guest| !guest.thread.is_finished());
             match connection.and_then(|(stream, _)| self.admit(stream)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // It was shut down, and nobody waits any more.
+                Err(error) if error.kind() == ErrorKind::InvalidInput => break,
                 // One bad conversation is no reason to stop listening.
                 Err(_) => thread::sleep(RECOVERY),
             }
         }
-        // First this: whoever is cut short, and looks again, finds that nobody listens any more.
-        drop(listener);
         for guest in self.guests {
             let _ = guest.stream.shutdown(Shutdown::Both);
             let _ = guest.thread.join();
@@ -149,7 +138,7 @@ fn converse(stream: &UnixStream, subject: &Subject) -> io::Result<()> {
     reply(&mut lines, outcome)
 }
 
-/// Whether the other end may ask. The directory keeps others out already.
+/// Whether the other end may ask. The socket's permissions keep others out already.
 fn is_welcome(stream: &UnixStream) -> bool {
     privilege::peer(stream).is_ok_and(|peer| peer.uid == 0 || peer.uid == privilege::uid())
 }
@@ -160,28 +149,4 @@ fn reply(lines: &mut Lines<'_>, outcome: Result<serde_json::Value>) -> io::Resul
         Err(error) => Reply::Refused(Refusal::from(&error)),
     };
     lines.write(serde_json::to_vec(&reply)?)
-}
-
-/// Makes the directory, ours alone, and takes out what killed processes left.
-fn prepare(directory: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(directory) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
-    let metadata = fs::symlink_metadata(directory)?;
-    let ours = metadata.uid() == privilege::uid();
-    if !metadata.is_dir() || !ours || metadata.permissions().mode() & 0o077 != 0 {
-        return Err(io::Error::new(
-            ErrorKind::PermissionDenied,
-            "the directory is not this user's alone",
-        ));
-    }
-    for entry in fs::read_dir(directory)?.flatten() {
-        let path = entry.path();
-        let pid = path.file_stem().and_then(|stem| stem.to_str());
-        if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            let _ = fs::remove_file(path);
-        }
-    }
-    Ok(())
 }

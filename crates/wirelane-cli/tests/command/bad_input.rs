@@ -81,6 +81,49 @@ fn arguments_that_cannot_be() {
     }
 }
 
+/// Whatever is quoted, of whatever command: the line begins and ends as one that is not long.
+#[test]
+fn input_of_any_length_is_quoted_in_brief() {
+    let long = "x".repeat(100_000);
+    let (port, file) = (format!("sim:1?{long}=1"), format!("/no/{long}"));
+    for (args, status) in [
+        (&["capture", &long][..], 2),
+        (&["capture", &port], 2),
+        (&["capture", "sim:1", "--duration", &long], 2),
+        (&["capture", "sim:1", "--filter", &long], 2),
+        (&["capture", "sim:1", "-Z", &long], 2),
+        (&["capture", "sim:1?count=1", "-w", &file], 1),
+        (&["capture", &long, &long], 2),
+        (&[&long], 2),
+        (&[&format!("--{long}")], 2),
+        (&["filter", &long], 2),
+        (&["forward", "sim:1", &port], 2),
+        (&["lab", "up", "--name", &long], 2),
+        (&["mask", &long], 2),
+        (&["merge", &file, "-w", "y"], 1),
+        (&["offload", "1", "--gso", &long], 2),
+        (&["ports", &long], 2),
+        (&["queues", &long], 1),
+        (&["stats", &long], 2),
+        (&["verify", &file], 1),
+        (&["bench", "compare", &file, &file], 1),
+    ] {
+        let ended = output(&mut wirelane(args));
+        let shown = &args[0][..args[0].len().min(10)];
+        assert_refused(&ended, status, &[]);
+        assert!(ended.stderr.len() < 1500, "{shown}: {} bytes", ended.stderr.len());
+    }
+    // Also what a running command is asked, and says.
+    let capture = Running::start(None, &["sim:1?rate=1kpps"]);
+    let pid = capture.child.id().to_string();
+    for (option, status) in [("--rx-queues", 2), ("--filter", 2)] {
+        let ended = output(&mut wirelane(["mask", &pid, option, &long[..60_000]]));
+        assert_refused(&ended, status, &[&format!("process {pid}: ")]);
+        assert!(ended.stderr.len() < 1500, "{option}: {} bytes", ended.stderr.len());
+    }
+    capture.finish();
+}
+
 #[test]
 fn things_that_are_not_there() {
     for (args, parts) in [

@@ -3,41 +3,24 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::thread;
 use std::time::Instant;
 
 use rustix::process::Signal;
-use tempfile::TempDir;
-use wirelane_testkit::privileged;
-use wirelane_testkit::process::copy_program;
 
 use super::*;
 
-/// The socket of a process of this user.
+/// The socket of a running command.
+#[track_caller]
 fn socket(pid: u32) -> PathBuf {
-    directory(rustix::process::geteuid().as_raw()).join(format!("{pid}.sock"))
+    sockets_of(pid).pop().unwrap_or_else(|| panic!("process {pid} has no socket"))
 }
 
-/// Where the sockets of a user are.
-fn directory(user: u32) -> PathBuf {
-    let runtime = PathBuf::from(format!("/run/user/{user}"));
-    match user {
-        0 => "/run/wirelane".into(),
-        _ if runtime.is_dir() => runtime.join("wirelane"),
-        _ => format!("/tmp/wirelane-{user}").into(),
-    }
-}
-
-/// Makes the directory as the command does, if none has run yet.
-fn make_directory() {
-    let path = directory(rustix::process::geteuid().as_raw());
-    match fs::DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{error}"),
-        _ => {}
-    }
+/// A name that the socket of a process could have.
+fn name_for(pid: u32) -> PathBuf {
+    format!("/tmp/wirelane-{pid}-{}.sock", std::process::id()).into()
 }
 
 /// Writes `request` as it is, and returns the reply, which must be one line.
@@ -273,22 +256,24 @@ fn processes_that_cannot_be_asked() {
     let mut other = ChildGuard::spawn(Command::new("sleep").arg("60"));
     ask(other.id(), 1, &["it listens to no requests", help]);
     // A socket whose process was killed, and whose number another one has got.
-    make_directory();
-    drop(UnixListener::bind(socket(other.id())).unwrap());
+    let path = name_for(other.id());
+    drop(UnixListener::bind(&path).unwrap());
     // A process that another test is just starting has a copy of it until it becomes its program.
     let deadline = Instant::now() + PATIENCE;
-    while UnixStream::connect(socket(other.id())).is_ok() {
+    while UnixStream::connect(&path).is_ok() {
         assert!(Instant::now() < deadline, "somebody still listens");
         thread::sleep(Duration::from_millis(5));
     }
-    ask(other.id(), 1, &["nobody listens any more on", help]);
+    // Unless what another test has started has cleared it away.
+    let cleared = if path.exists() { "nobody listens any more on" } else { "no requests" };
+    ask(other.id(), 1, &[cleared, help]);
     // One that somebody else listens on, under its name.
-    fs::remove_file(socket(other.id())).unwrap();
-    let false_friend = UnixListener::bind(socket(other.id())).unwrap();
+    let _ = fs::remove_file(&path);
+    let false_friend = UnixListener::bind(&path).unwrap();
     let this = format!("process {} of user", std::process::id());
     ask(other.id(), 1, &[&this, "listens in its place, and was not asked"]);
     drop(false_friend);
-    fs::remove_file(socket(other.id())).unwrap();
+    fs::remove_file(path).unwrap();
     assert!(other.is_running());
 }
 
@@ -296,8 +281,7 @@ fn processes_that_cannot_be_asked() {
 #[test]
 fn answers_that_are_none() {
     // The test listens in its own name.
-    make_directory();
-    let path = socket(std::process::id());
+    let path = name_for(std::process::id());
     let listener = UnixListener::bind(&path).unwrap();
     let pid = std::process::id().to_string();
     for (answer, part) in [
@@ -335,139 +319,4 @@ fn what_a_killed_process_leaves() {
     let path = socket(next.child.id());
     next.finish();
     assert!(!path.exists());
-}
-
-/// A user that nothing else on this machine has, so that it sees its own commands only.
-struct Stranger(u32);
-
-impl Stranger {
-    /// One of several of this process.
-    fn new(number: u32) -> Self {
-        Self(1_000_000 + 8 * std::process::id() + number)
-    }
-}
-
-impl Drop for Stranger {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(directory(self.0));
-    }
-}
-
-/// A copy of the command that every user can run.
-fn for_everybody() -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
-    let program = directory.path().join("wirelane");
-    copy_program(Path::new(WIRELANE), &program);
-    (directory, program)
-}
-
-/// `program` as `user`.
-fn as_user(user: u32, program: &Path) -> Command {
-    let mut command = Command::new("setpriv");
-    let [uid, gid] = ["--reuid", "--regid"].map(|option| format!("{option}={user}"));
-    command.args([&uid, &gid, "--clear-groups"]).arg(program).current_dir("/");
-    command
-}
-
-#[test]
-fn privileged_without_a_process_id_it_is_the_only_one() {
-    if !privileged::require() {
-        return;
-    }
-    let (_directory, program) = for_everybody();
-    let stranger = Stranger::new(0);
-    let user = stranger.0;
-    let stats = |args: &[&str]| output(as_user(user, &program).arg("stats").args(args));
-    assert_refused(&stats(&[]), 1, &["stats: ", "of this user is running", "; root sees"]);
-    let start = |port: &str| {
-        let mut command = as_user(user, &program);
-        let mut child = ChildGuard::spawn(command.args(["capture", "-q", port]));
-        let pid = child.id().to_string();
-        child.wait_until(PATIENCE, |_| output(&mut wirelane(["mask", &pid])).status.success());
-        child
-    };
-    let one = start("sim:1?rate=1kpps");
-    let only = stats(&[]);
-    assert!(only.stdout.starts_with(&format!("process {}: ", one.id())), "{}", only.stdout);
-
-    let two = start("sim:2?rate=1kpps");
-    let several = stats(&[]);
-    assert_eq!((several.status.code(), several.stderr.as_str()), (Some(0), ""));
-    let lines: Vec<_> = several.stdout.lines().collect();
-    assert!(lines[0].starts_with("pid "), "{lines:?}");
-    let mut pids = [(one.id(), "sim:1?rate=1kpps"), (two.id(), "sim:2?rate=1kpps")];
-    pids.sort_unstable();
-    for (line, (pid, port)) in lines[1..].iter().zip(pids) {
-        let words: Vec<_> = line.split_whitespace().collect();
-        assert_eq!((words[0], words[1], words[4]), (pid.to_string().as_str(), "capture", port));
-    }
-    assert_eq!(lines[3..], ["choose one: wirelane stats PID"]);
-    let json: Value = serde_json::from_str(&stats(&["--json"]).stdout).unwrap();
-    assert_eq!(json["schema"], "wirelane.sessions/1");
-    assert_eq!(json["sessions"][1]["pid"], pids[1].0);
-    assert_eq!(json["sessions"][1]["ports"][0], pids[1].1);
-    // Root sees those of all users.
-    let all: Value =
-        serde_json::from_str(&output(&mut wirelane(["stats", "--json"])).stdout).unwrap();
-    let all: Vec<_> =
-        all["sessions"].as_array().unwrap().iter().map(|row| number(&row["pid"])).collect();
-    assert!(all.contains(&one.id().into()) && all.contains(&two.id().into()), "{all:?}");
-
-    // One that was killed has left its socket, and is not there.
-    two.signal(Signal::KILL);
-    two.wait(PATIENCE);
-    let only = stats(&[]);
-    assert!(only.stdout.starts_with(&format!("process {}: ", one.id())), "{}", only.stdout);
-    one.interrupt();
-    one.wait(PATIENCE);
-    assert_refused(&stats(&[]), 1, &["of this user is running"]);
-}
-
-#[test]
-fn privileged_other_users_may_not_ask() {
-    if !privileged::require() {
-        return;
-    }
-    let (_directory, program) = for_everybody();
-    let strangers = (Stranger::new(1), Stranger::new(2));
-    let (owner, other) = (strangers.0.0, strangers.1.0);
-    let mut capture =
-        ChildGuard::spawn(as_user(owner, &program).args(["capture", "-q", "sim:1?rate=1kpps"]));
-    let pid = capture.id().to_string();
-    capture.wait_until(PATIENCE, |_| output(&mut wirelane(["mask", &pid])).status.success());
-    for command in ["mask", "offload", "stats"] {
-        let refused = output(as_user(other, &program).args([command, &pid]));
-        let help = format!("; it belongs to user {owner}: ask as that user, or as root");
-        assert_refused(&refused, 1, &["EACCES", &help]);
-    }
-    assert_refused(&output(as_user(other, &program).arg("stats")), 1, &["of this user is running"]);
-    // Nor where the directory lets them in by mistake: the process looks who asks.
-    let place = directory(owner);
-    fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).unwrap();
-    fs::set_permissions(place.join(format!("{pid}.sock")), fs::Permissions::from_mode(0o777))
-        .unwrap();
-    let refused = output(as_user(other, &program).args(["mask", &pid, "--rx-queues", "none"]));
-    assert_refused(&refused, 1, &["only the user of this process, and root, may ask"]);
-    assert_eq!(output(&mut wirelane(["mask", &pid])).stdout, "rx all tx all other on\n");
-    capture.interrupt();
-    capture.wait(PATIENCE);
-
-    // A directory that another user has made beforehand is not entered, and the capture runs without.
-    let _ = fs::remove_dir_all(&place);
-    fs::create_dir(&place).unwrap();
-    fs::set_permissions(&place, fs::Permissions::from_mode(0o777)).unwrap();
-    chown(&place, Some(other), Some(other)).unwrap();
-    let mut capture =
-        ChildGuard::spawn(as_user(owner, &program).args(["capture", "sim:1?rate=1kpps"]));
-    let pid = capture.id();
-    let note = "note: nothing can be asked or changed while this runs: ";
-    capture.wait_until(PATIENCE, |capture| capture.stderr().contains(note));
-    // What listens there instead is not talked to.
-    let listener = UnixListener::bind(place.join(format!("{pid}.sock"))).unwrap();
-    let refused = output(&mut wirelane(["mask", &pid.to_string()]));
-    assert_refused(&refused, 1, &["does not belong to its user"]);
-    drop(listener);
-    capture.interrupt();
-    assert_eq!(capture.wait(PATIENCE).status.code(), Some(0));
 }

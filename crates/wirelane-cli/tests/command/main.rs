@@ -4,6 +4,7 @@
 #[path = "../shared/mod.rs"]
 mod shared;
 
+mod background;
 mod bad_input;
 mod control;
 mod file;
@@ -11,13 +12,16 @@ mod filter;
 mod full_disk;
 mod json;
 mod masks;
+mod places;
 mod privileges;
 mod real_traffic;
 mod rotation;
 mod signals;
 mod sim;
+mod users;
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -77,6 +81,17 @@ fn predicted_numbers(stream: &Stream, packets: &[Packet]) -> Vec<u64> {
 /// The stream of packets of a simulated port.
 fn stream(spec: &str) -> Stream {
     Stream::new(&spec.parse().unwrap()).unwrap()
+}
+
+/// Where a process listens: the sockets that are named after it.
+fn sockets_of(pid: u32) -> Vec<PathBuf> {
+    let name = format!("wirelane-{pid}-");
+    let entries = ["/run", "/tmp"].into_iter().filter_map(|place| fs::read_dir(place).ok());
+    let names = entries.flatten().flatten();
+    names
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&name))
+        .map(|entry| entry.path())
+        .collect()
 }
 
 fn is_in_order(packets: &[Packet]) -> bool {

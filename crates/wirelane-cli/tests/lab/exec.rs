@@ -35,7 +35,6 @@ fn privileged_signals_and_streams_are_those_of_the_command() {
     }
     let bed = Bed::new();
     bed.up(&[]);
-    // Not HUP or INT: a test that runs in the background may have been told to ignore them, and a shell cannot undo that.
     let script = "trap 'echo told; exit 4' USR1; echo ready; while :; do sleep 0.05; done";
     let mut child = ChildGuard::spawn(&mut bed.exec("b", ["sh", "-c", script]));
     child.wait_until(PATIENCE, |child| child.stdout().contains("ready"));
@@ -57,6 +56,28 @@ fn privileged_signals_and_streams_are_those_of_the_command() {
         bed.exec("a", ["cat"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"through\n").unwrap();
     assert_eq!(child.wait_with_output().unwrap().stdout, b"through\n");
+}
+
+/// As `ip netns exec`: who starts it with nohup, or in the background of a script, means the command.
+#[test]
+fn privileged_ignored_signals_stay_ignored() {
+    if !privileged::require() {
+        return;
+    }
+    let bed = Bed::new();
+    bed.up(&[]);
+    let ignored = |signals: &str| {
+        let exec = bed.exec("a", ["grep", "SigIgn", "/proc/self/status"]);
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &format!("trap '' {signals}; exec \"$@\""), "sh"]);
+        let mask = run(command.arg(exec.get_program()).args(exec.get_args()));
+        let mask = mask.trim().rsplit('\t').next().map(|mask| u64::from_str_radix(mask, 16));
+        let is_ignored =
+            |signal: Signal| mask.clone().unwrap().unwrap() & 1 << (signal.as_raw() - 1) != 0;
+        [Signal::INT, Signal::QUIT, Signal::HUP].map(is_ignored)
+    };
+    assert_eq!(ignored("HUP"), [false, false, true]);
+    assert_eq!(ignored("INT QUIT"), [true, true, false]);
 }
 
 #[test]

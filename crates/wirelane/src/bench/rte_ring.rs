@@ -49,7 +49,7 @@ pub fn measure(timeout: Duration, stop: &AtomicBool) -> Result<Vec<(Figure, f64)
     let mut command = Command::new(PROGRAM);
     command.env(testpmd::RUNTIME.0, testpmd::RUNTIME.1);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    child::end_with_thread(&mut command);
+    child::end_with_thread(child::independent(&mut command));
     let mut child = command.spawn().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
             format!("{PROGRAM} is not installed (Debian package {PACKAGE})")
@@ -58,8 +58,7 @@ pub fn measure(timeout: Duration, stop: &AtomicBool) -> Result<Vec<(Figure, f64)
     })?;
     let text = talk(&mut child, timeout, stop);
     // It has ended or is of no more use.
-    let _ = child.kill();
-    let _ = child.wait();
+    let _ = child::end(&mut child, Duration::from_secs(1));
     let figures = parse(&text?);
     if figures.is_empty() {
         return Err(format!("{PROGRAM} printed no figures; it needs CPUs 0 and 1"));

@@ -16,6 +16,8 @@ use crate::error::{Error, Result};
 use crate::lab::Site;
 
 const POLL: Duration = Duration::from_millis(5);
+/// For a program that was asked to end. One that does not is ended.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// A program that runs. Dropping it ends it, and so does the end of this process.
 #[derive(Debug)]
@@ -59,7 +61,7 @@ impl Running {
             .stdin(Stdio::null())
             .stdout(stdout.try_clone().map_err(failed("dup"))?)
             .stderr(stderr.try_clone().map_err(failed("dup"))?);
-        child::end_with_thread(command);
+        child::end_with_thread(child::independent(command));
         // The child inherits both from this thread.
         let before = affinity::allowed_cpus().unwrap_or_default();
         affinity::pin_to(cpus).map_err(|error| Error::os(name.as_str(), error))?;
@@ -187,8 +189,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // Nothing happens to one that has been waited for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = child::end(&mut self.child, GRACE);
     }
 }
 
@@ -239,6 +240,39 @@ mod tests {
         running.wait_for("up", LIMIT, &never).unwrap();
         assert!(running.is_running());
         assert_eq!(running.interrupt(LIMIT).unwrap().stdout, "up\nbye\n");
+    }
+
+    /// As in the background of a script, where a shell could not even set a trap for it.
+    #[test]
+    fn a_program_gets_its_interrupt_where_we_ignore_it() {
+        let script = "trap '' INT QUIT HUP; exec \"$0\" --exact \"$1\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).arg(std::env::current_exe().unwrap());
+        let test = concat!(module_path!(), "::a_program_is_watched_and_ended");
+        command.arg(test.split_once("::").unwrap().1);
+        let cpu = affinity::allowed_cpus().unwrap()[0];
+        let ended = Running::start(&mut command, &[cpu], None).unwrap().wait(LIMIT).unwrap();
+        assert!(ended.stdout.contains("1 passed"), "{}", ended.stdout);
+    }
+
+    /// A program that hears neither ^C nor SIGTERM, nor what it has started.
+    #[test]
+    fn a_deaf_program_is_ended_in_the_end() {
+        let never = AtomicBool::new(false);
+        let deaf = "trap '' INT TERM; echo up $$; while :; do sleep 0.05; done";
+        let mut running = shell(&format!("sh -c \"{}\" & {deaf}", deaf.replace('$', "\\$")));
+        running.wait_until(|own| own.stdout().lines().count() == 2, LIMIT, &never).unwrap();
+        let up = running.stdout();
+        let error = running.interrupt(Duration::from_millis(20)).unwrap_err();
+        assert!(error.to_string().contains("still runs"), "{error}");
+        let deadline = Instant::now() + LIMIT;
+        for line in up.lines() {
+            let stat = format!("/proc/{}/stat", line.strip_prefix("up ").unwrap());
+            while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+                assert!(Instant::now() < deadline, "it lives on");
+                thread::sleep(POLL);
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,234 @@
+//! Where the sockets of running commands are, and whose they are.
+//!
+//! They lie at once in a directory that is there as long as the system is: `/run`, where only root may write, or `/tmp`, where
+//! the sticky bit leaves a file to its owner. Not in `/run/user/UID`, which comes and goes with the user's logins, and
+//! not where the environment says, which is not the same under sudo.
+//!
+//! A name is `wirelane-PID-RANDOM.sock`. PID is the number that the process has in its own PID namespace. Others have
+//! processes of the same number, and anybody can make names in `/tmp`: so the rest of the name cannot be foreseen, what
+//! it says is checked ([`connect`]), and only what nobody listens on is taken for left over.
+
+use std::collections::hash_map::RandomState;
+use std::fs::{self, Permissions};
+use std::hash::BuildHasher;
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use wirelane::{Error, Result, privilege};
+
+/// In the order in which a process tries to have its own there.
+const PLACES: [&str; 2] = ["/run", "/tmp"];
+
+/// A file that has the name of a socket of ours, and is one.
+#[derive(Clone, Debug)]
+pub(super) struct Socket {
+    pub(super) path: PathBuf,
+    /// The user that it belongs to.
+    pub(super) user: u32,
+    /// The process that it was named after, by its number in its own PID namespace.
+    pub(super) pid: u32,
+}
+
+/// The sockets of the processes whose number is `wanted`, in no order. How many there are is up to whoever makes them.
+pub(super) fn sockets(wanted: impl Fn(u32) -> bool) -> impl Iterator<Item = Socket> {
+    PLACES.iter().flat_map(|place| sockets_in(Path::new(place))).filter_map(move |(path, pid)| {
+        // The name first: it costs nothing.
+        let metadata = wanted(pid).then(|| fs::symlink_metadata(&path).ok())??;
+        metadata.file_type().is_socket().then_some(Socket { path, user: metadata.uid(), pid })
+    })
+}
+
+/// What has the name of a socket.
+fn sockets_in(place: &Path) -> impl Iterator<Item = (PathBuf, u32)> {
+    fs::read_dir(place).into_iter().flatten().flatten().filter_map(|entry| {
+        let name = entry.file_name();
+        let name = name.to_str()?.strip_prefix(PREFIX)?;
+        let (pid, _) = name.strip_suffix(READY).or(name.strip_suffix(NEW))?.split_once('-')?;
+        Some((entry.path(), pid.parse().ok()?))
+    })
+}
+
+const PREFIX: &str = "wirelane-";
+const READY: &str = ".sock";
+/// Nobody listens yet.
+const NEW: &str = ".new";
+
+/// A process as the kernel knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) pid: u32,
+    /// The user that it runs as, which it may have become since it was started.
+    pub(super) user: u32,
+    /// Its number in its own PID namespace.
+    pub(super) inner: u32,
+}
+
+impl Process {
+    /// `None` if there is no such process.
+    pub(super) fn of(pid: u32) -> Option<Self> {
+        // Not the owner of /proc/PID, which is root for a process that has changed its user.
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let field = |name| status.lines().find_map(|line| line.strip_prefix(name));
+        // Real, effective, saved, file system.
+        let user = field("Uid:")?.split_whitespace().nth(1)?.parse().ok()?;
+        // From our namespace to its own; a kernel without them does not say.
+        let inner = field("NSpid:").and_then(|pids| pids.split_whitespace().last()?.parse().ok());
+        Some(Self { pid, user, inner: inner.unwrap_or(pid) })
+    }
+
+    /// Whether it may be the one that listens there.
+    pub(super) fn owns(&self, socket: &Socket) -> bool {
+        (socket.user, socket.pid) == (self.user, self.inner)
+    }
+}
+
+/// Connects to whoever listens, and asks the kernel who that is. Nothing is said before that is known. `patience` is how long
+/// to wait for room among those who ask; without it there is room or not, and the stream never waits.
+///
+/// # Errors
+/// `ConnectionRefused` if nobody listens, `WouldBlock` if there is no room, `PermissionDenied`.
+pub(super) fn connect(
+    path: &Path,
+    patience: Option<Duration>,
+) -> io::Result<(UnixStream, privilege::Peer)> {
+    let (unix, stream) = (AddressFamily::UNIX, SocketType::STREAM);
+    let flags = if patience.is_some() { SocketFlags::empty() } else { SocketFlags::NONBLOCK };
+    let socket = rustix::net::socket_with(unix, stream, flags | SocketFlags::CLOEXEC, None)?;
+    // unix_stream_connect() waits for room as sending does.
+    sockopt::set_socket_timeout(&socket, Timeout::Send, patience)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let peer = privilege::peer(socket.as_fd()).map_err(io::Error::other)?;
+    Ok((UnixStream::from(socket), peer))
+}
+
+/// Begins to listen for this process. What its user's killed processes have left there is removed before.
+///
+/// # Errors
+/// It can have a socket nowhere.
+pub(super) fn listen() -> Result<(UnixListener, PathBuf)> {
+    let mut cause = None;
+    for place in PLACES {
+        match listen_in(Path::new(place)) {
+            Ok(listening) => return Ok(listening),
+            // That only root can in the first one is no news.
+            Err(error) => cause = Some(Error::io(place, "bind", error)),
+        }
+    }
+    Err(cause.unwrap_or_else(|| Error::failed("control", "there is no place for a socket")))
+}
+
+fn listen_in(place: &Path) -> io::Result<(UnixListener, PathBuf)> {
+    remove_leftovers(place);
+    for _ in 0..ATTEMPTS {
+        let name = place.join(format!("{PREFIX}{}-{:016x}", std::process::id(), random()));
+        let [new, ready] =
+            [NEW, READY].map(|suffix| PathBuf::from(format!("{}{suffix}", name.display())));
+        let listener = UnixListener::bind(&new)?;
+        // It is known by its name once only its user, and root, can connect, and somebody listens.
+        let named = fs::set_permissions(&new, Permissions::from_mode(0o600))
+            .and_then(|()| fs::rename(&new, &ready));
+        match named {
+            Ok(()) => return Ok((listener, ready)),
+            // Before it listened it looked like a leftover.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => {
+                let _ = fs::remove_file(&new);
+                return Err(error);
+            }
+        }
+    }
+    Err(ErrorKind::NotFound.into())
+}
+
+const ATTEMPTS: u32 = 8;
+
+/// What cannot be foreseen by others.
+fn random() -> u64 {
+    // Seeded by the kernel; a file name needs no more.
+    RandomState::new().hash_one(0)
+}
+
+/// Removes sockets of this user on which nobody listens. That there is no process of that number says nothing: it may have
+/// it in another PID namespace.
+fn remove_leftovers(place: &Path) {
+    let user = privilege::uid();
+    for (path, _) in sockets_in(place) {
+        let is_ours = fs::symlink_metadata(&path)
+            .is_ok_and(|file| file.uid() == user && file.file_type().is_socket());
+        if is_ours && connect(&path, None).is_err_and(is_refused) {
+            // Another process may be doing the same.
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+fn is_refused(error: io::Error) -> bool {
+    error.kind() == ErrorKind::ConnectionRefused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its sockets, by name.
+    fn names(place: &Path) -> Vec<PathBuf> {
+        let mut names: Vec<_> = sockets_in(place).map(|(path, _)| path).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn only_its_user_can_connect_and_its_name_says_whose_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        let (_listener, path) = listen_in(place.path()).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let found: Vec<_> = sockets_in(place.path()).collect();
+        assert_eq!(found, [(path.clone(), std::process::id())]);
+        let own = Process::of(std::process::id()).unwrap();
+        assert_eq!((own.pid, own.user, own.inner), (own.pid, privilege::uid(), std::process::id()));
+        let (_stream, peer) = connect(&path, Some(Duration::from_secs(10))).unwrap();
+        assert_eq!((peer.pid, peer.uid), (own.pid, own.user));
+        assert!(Process::of(u32::MAX).is_none());
+    }
+
+    #[test]
+    fn leftovers_are_what_nobody_listens_on_whoever_runs() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        // Of a process that runs, of one that does not, and of one that was killed before it listened.
+        for name in ["wirelane-1-x.sock", "wirelane-4194305-x.sock", "wirelane-7-x.new"] {
+            drop(UnixListener::bind(at(name)).unwrap());
+        }
+        // One that is listened on, by a process that does not run here, and what is none of ours.
+        let living = UnixListener::bind(at("wirelane-4194306-x.sock")).unwrap();
+        fs::write(at("wirelane-1-file.sock"), "").unwrap();
+        drop(UnixListener::bind(at("wirelane-x.sock")).unwrap());
+        let (_listener, own) = listen_in(place.path()).unwrap();
+        let mut left = vec![at("wirelane-4194306-x.sock"), at("wirelane-1-file.sock"), own];
+        left.sort();
+        assert_eq!(names(place.path()), left);
+        assert!(at("wirelane-x.sock").exists());
+        drop(living);
+    }
+
+    /// Whoever listens and lets nobody in is waited for as long as was said.
+    #[test]
+    fn a_queue_that_is_full_is_no_leftover_and_waited_for_in_vain() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("wirelane-1-x.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let _first = connect(&path, None).unwrap();
+        for patience in [None, Some(Duration::from_millis(20))] {
+            assert_eq!(connect(&path, patience).unwrap_err().kind(), ErrorKind::WouldBlock);
+        }
+        remove_leftovers(place.path());
+        assert!(path.exists());
+    }
+}
