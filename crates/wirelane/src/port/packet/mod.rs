@@ -28,7 +28,7 @@
 mod config;
 mod control;
 pub(super) mod device;
-mod limits;
+pub(super) mod limits;
 mod pace;
 pub(in crate::port) mod program;
 mod ring;
