@@ -19,7 +19,9 @@
 //!
 #![doc = include_str!("options.md")]
 //!
-//! What the program cuts itself, for `vnet=auto`, it says by [`OpenOptions::cuts`]; see `tx`.
+//! What the program cuts itself, for `vnet=auto`, it says by [`OpenOptions::cuts`]; see `tx`. Packets of local senders, and those
+//! that the kernel has merged (GRO), come longer than the MTU, or several in one. Whoever sends them on says so by
+//! [`OpenOptions::intact`], and each such frame says how it is to be cut ([`Frame::offload`](crate::Frame::offload)).
 //!
 //! Reading order: `program` (who gets which packet), `ring` (the memory), `rx` (the walk), `pace` (when
 //! to wake), `control` (masks and stop), `tx`, `limits`.
@@ -263,6 +265,10 @@ impl Port for PacketPort {
         Sink { mtu, checksum: true, gso_max: Some(tx::LONGEST), gso }
     }
 
+    fn leaves_cutting(&self) -> bool {
+        self.handle.rings.iter().any(|ring| ring.vnet_header > 0)
+    }
+
     fn late_notes(&self) -> Vec<String> {
         let mut notes = self.handle.progress.notes();
         notes.extend(self.hidden_queues());
@@ -349,7 +355,9 @@ fn open_rings(
         let socket = socket(device)?;
         let earlier = selections.iter().take(place);
         let position = earlier.filter(|ring| ring.class == selection.class).count();
-        let open = || Ring::new(socket, &request, device.index, *selection);
+        // Who sends packets on has to know which are to be cut, whoever left that to be done.
+        let vnet = options.intact && device.is_ethernet();
+        let open = || Ring::new(socket, &request, device.index, *selection, vnet);
         let ring = options.placement.beside(position, open);
         ring.map_err(|error| Error::os(device.name.as_str(), error))
     };
