@@ -179,7 +179,10 @@ impl Bed {
             ("file", _) => {
                 let directory = tempfile::tempdir().unwrap();
                 let path = directory.path().join("sink.pcapng");
-                (open(&format!("file:{}", path.display())), Far::File { path, _directory: directory })
+                (
+                    open(&format!("file:{}", path.display())),
+                    Far::File { path, _directory: directory },
+                )
             }
             ("veth", options) => {
                 let right = Namespace::new();
@@ -191,8 +194,10 @@ impl Bed {
                 }
                 let port = open(&format!("packet:{}{options}", pair.a.interface));
                 let spec = format!("packet:{}", pair.b.interface).parse().unwrap();
-                let quick =
-                    OpenOptions { latency: Some(Duration::from_millis(1)), ..OpenOptions::default() };
+                let quick = OpenOptions {
+                    latency: Some(Duration::from_millis(1)),
+                    ..OpenOptions::default()
+                };
                 let mut receiver = right.inside(|| PacketPort::open(&spec, &quick).unwrap());
                 let ends = receiver.rx();
                 receiver.start().unwrap();
