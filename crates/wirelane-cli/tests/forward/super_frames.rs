@@ -79,6 +79,22 @@ fn privileged_datagrams_sent_by_one_call_stay_datagrams() {
     }
 }
 
+/// Nothing tells an AF_XDP socket in generic mode of packets that the kernel shows as one. So the user is told.
+#[test]
+fn privileged_generic_mode_says_that_it_cannot_tell_super_frames() {
+    if !privileged::require() {
+        return;
+    }
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 1, 1500);
+    for (mode, is_told) in [("generic&tags=off", true), ("native", false)] {
+        let spec = format!("xdp:{}?mode={mode}", pair.a.interface);
+        let (summary, text) =
+            Running::start(&near, &["--all", "--one-way", &spec, "sim:1"]).finish();
+        assert_eq!(text.contains("shows as one packet"), is_told, "{mode}: {summary}");
+    }
+}
+
 /// The stack leaves it to the veth to cut, and nobody told us to.
 #[test]
 fn privileged_tcp_with_segmentation_offload_passes_without_gso() {

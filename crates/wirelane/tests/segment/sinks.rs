@@ -11,6 +11,8 @@ use wirelane::pool::{Pool, PoolConfig};
 use wirelane::port::packet::PacketPort;
 use wirelane::port::{self, OpenOptions, Port, Protocols, Rx, Switches, Tx, gso};
 use wirelane::segment::{Gso, Offload, SegmentCounters, Segmenter};
+use wirelane_os::iface;
+use wirelane_os::packet::PacketSocket;
 use wirelane_os::tun::{Offload as TunOffload, Options, Tap};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::privileged;
@@ -355,4 +357,53 @@ fn privileged_an_xdp_port_sends_what_the_kernel_makes() {
 #[test]
 fn privileged_a_file_gets_what_the_kernel_makes() {
     check("file:", 17);
+}
+
+/// A veth hands over what its sender left to be done: the very frame, and how it is to be cut. A tag that lies beside it is put
+/// back, and places are counted from there.
+#[test]
+fn privileged_super_frames_are_received_as_they_were_sent() {
+    if !privileged::require() {
+        return;
+    }
+    let (left, right) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&left, &right, 1, 1500);
+    let quick = Some(Duration::from_millis(1));
+    let intact = OpenOptions { intact: true, latency: quick, ..OpenOptions::default() };
+    let spec = format!("packet:{}", pair.b.interface).parse().unwrap();
+    let mut receiver = right.inside(|| PacketPort::open(&spec, &intact).unwrap());
+    let mut ends = receiver.rx();
+    receiver.start().unwrap();
+    let socket = left.inside(|| {
+        let socket = PacketSocket::open().unwrap();
+        socket.set_vnet_hdr(true).unwrap();
+        socket.bind(iface::index(&pair.a.interface).unwrap(), 0).unwrap();
+        socket
+    });
+    let mut random = Random(18);
+    let mut batch = Batch::default();
+    for index in 0..CASES {
+        let mut frame = super_frame(&mut random);
+        frame.checksum = Checksum::Partial;
+        // Frames with two tags the kernel cuts before.
+        frame.tags = random.of(&[vec![], vec![EtherType::VLAN], vec![EtherType::QINQ]]);
+        if frame.gso == Gso::Udp {
+            frame.payload.truncate(DATAGRAMS * usize::from(frame.mss));
+        }
+        let (bytes, mut offload) = frame.build();
+        if frame.payload.len() <= frame.mss.into() {
+            (offload.gso, offload.size) = (Gso::None, 0);
+        }
+        let header = offload.to_virtio(frame.header_len() as u16);
+        socket.send_with_header(&header, &bytes).unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        while batch.is_empty() {
+            assert!(Instant::now() < deadline, "frame {index} does not come");
+            ends.iter_mut().for_each(|rx| _ = rx.receive(&mut batch));
+        }
+        let [got] = &batch[..] else { panic!("frame {index}: {} frames", batch.len()) };
+        assert!(got.data() == bytes, "frame {index}: {} bytes", got.len());
+        assert_eq!(got.offload(), Some(offload), "frame {index}: {:?}", frame.tags);
+        batch.clear();
+    }
 }

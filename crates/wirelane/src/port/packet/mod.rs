@@ -23,6 +23,9 @@
 //! that the kernel has merged (GRO), come longer than the MTU, or several in one. Whoever sends them on says so by
 //! [`OpenOptions::intact`], and each such frame says how it is to be cut ([`Frame::offload`](crate::Frame::offload)).
 //!
+//! Tags are no part of the MTU: full packets can have two. A veth pair or a bridge drops what is longer than the MTU of the
+//! receiving end by more than one tag (`is_skb_forwardable`): there that end needs an MTU of 4 bytes more.
+//!
 //! Reading order: `program` (who gets which packet), `ring` (the memory), `rx` (the walk), `pace` (when
 //! to wake), `control` (masks and stop), `tx`, `limits`.
 #![allow(unsafe_code)]
