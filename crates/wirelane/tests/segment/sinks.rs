@@ -149,7 +149,7 @@ struct Bed {
 enum Far {
     Device(MultiQueueTap),
     Bridge(Tap),
-    Veth { ends: Vec<Rx>, _receiver: PacketPort, _pair: VethPair },
+    Veth { ends: Vec<Rx>, _receiver: Box<PacketPort>, _pair: VethPair },
     File { path: PathBuf, _directory: tempfile::TempDir },
 }
 
@@ -204,7 +204,7 @@ impl Bed {
                 let ends = receiver.rx();
                 receiver.start().unwrap();
                 others.push(right);
-                (port, Far::Veth { ends, _receiver: receiver, _pair: pair })
+                (port, Far::Veth { ends, _receiver: Box::new(receiver), _pair: pair })
             }
             (backend, options) => {
                 let device = MultiQueueTap::new(&ns, "wl-far", 1);
@@ -272,7 +272,7 @@ impl Far {
                 packets
             }
             Self::File { path, .. } => {
-                let mut reader = CaptureReader::open(&path).unwrap();
+                let mut reader = CaptureReader::open(path).unwrap();
                 let mut packets = Vec::new();
                 while let Some(record) = reader.next_record().unwrap() {
                     packets.push(record.data.to_vec());
