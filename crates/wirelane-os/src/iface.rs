@@ -6,7 +6,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::ffi::CStr;
 use std::mem::zeroed;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -165,8 +165,13 @@ pub fn wait_until_running(name: &str, limit: Duration) -> Result<()> {
 /// # Errors
 /// As [`index`].
 pub fn mtu(name: &str) -> Result<u32> {
+    mtu_by(control()?.as_fd(), name)
+}
+
+/// As [`mtu`], by a socket that is there, in the namespace of that.
+pub(crate) fn mtu_by(socket: BorrowedFd<'_>, name: &str) -> Result<u32> {
     let mut request = request(name, "ioctl SIOCGIFMTU")?;
-    ioctl(&mut request, libc::SIOCGIFMTU, "ioctl SIOCGIFMTU", name)?;
+    ioctl_by(socket, &mut request, libc::SIOCGIFMTU, "ioctl SIOCGIFMTU", name)?;
     // SAFETY: SIOCGIFMTU filled this member of the union.
     let mtu = unsafe { request.ifr_ifru.ifru_mtu };
     u32::try_from(mtu).map_err(|_| OsError::from_errno("ioctl SIOCGIFMTU", name, libc::ERANGE))
@@ -296,9 +301,18 @@ fn ioctl(
     call: &'static str,
     name: &str,
 ) -> Result<()> {
-    let control = control()?;
+    ioctl_by(control()?.as_fd(), request, command, call, name)
+}
+
+fn ioctl_by(
+    socket: BorrowedFd<'_>,
+    request: &mut libc::ifreq,
+    command: libc::Ioctl,
+    call: &'static str,
+    name: &str,
+) -> Result<()> {
     // SAFETY: every command used here takes an `ifreq` and writes nothing beyond it.
-    let status = unsafe { libc::ioctl(control.as_fd().as_raw_fd(), command, request) };
+    let status = unsafe { libc::ioctl(socket.as_raw_fd(), command, request) };
     if status == 0 { Ok(()) } else { Err(OsError::last(call, name)) }
 }
 

@@ -286,14 +286,17 @@ impl Frame {
     /// headroom: false, and nothing changed, if that has too few bytes.
     #[must_use = "without headroom nothing was changed"]
     pub fn set_offload(&mut self, offload: Offload) -> bool {
+        if offload.is_none() {
+            self.set_left(Left::Nothing);
+            return true;
+        }
         let fits = self.meta().headroom as usize >= size_of::<Offload>();
         if fits {
             // SAFETY: `headroom` bytes before `data` belong to this frame.
             unsafe { self.start().cast::<Offload>().write_unaligned(offload) };
-            let left = if offload.is_none() { Left::Nothing } else { Left::Offload };
-            self.set_left(left);
+            self.set_left(Left::Offload);
         }
-        fits || offload.is_none()
+        fits
     }
 
     /// Bytes before the packet that belong to the frame, what is kept there included.

@@ -135,6 +135,8 @@ pub struct TxCounters {
     /// Of these, those to which something was left to do that nobody could: a checksum whose place nobody
     /// knows, or segmentation at a port that does not cut.
     pub unfinished: Counter,
+    /// Of these, those of a length that the interface does not take.
+    pub wrong_length: Counter,
     /// System calls made to transmit, waiting included.
     pub system_calls: Counter,
     /// Frames that were copied, because they lie in memory that the port cannot send from.
@@ -152,10 +154,17 @@ impl TxCounters {
             bytes: Counter::default(),
             errors: Counter::default(),
             unfinished: Counter::default(),
+            wrong_length: Counter::default(),
             system_calls: Counter::default(),
             copied: Counter::default(),
             stalls: Counter::default(),
         }
+    }
+
+    /// `n` frames have a length that the interface does not take.
+    pub(crate) fn of_wrong_length(&self, n: u64) {
+        self.errors.add(n);
+        self.wrong_length.add(n);
     }
 
     /// A reading of all counters. `port` is the position of the port in the command.
@@ -167,6 +176,7 @@ impl TxCounters {
             bytes: self.bytes.value(),
             errors: self.errors.value(),
             unfinished: self.unfinished.value(),
+            wrong_length: self.wrong_length.value(),
             copied: self.copied.value(),
             stalls: self.stalls.value(),
         }
@@ -188,6 +198,8 @@ pub struct TxStats {
     pub errors: u64,
     /// Of these, those to which something was left to do that nobody could.
     pub unfinished: u64,
+    /// Of these, those of a length that the interface does not take.
+    pub wrong_length: u64,
     /// Frames that were copied, because they lie in memory that the port cannot send from.
     pub copied: u64,
     /// How often the kernel had to be woken up out of a stall.

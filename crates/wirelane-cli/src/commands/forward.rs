@@ -27,8 +27,9 @@ use crate::session::{self, Privileges, SessionArgs, Signals, TakeArgs};
 /// that have an end have come to it, or by ^C.
 ///
 /// Packets pass as they are, without --gso and --gro; checksums that their sender left to its hardware
-/// are completed. Switch off what makes packets longer than the MTU: `ethtool -K IF gro off lro off` on
-/// both interfaces, and `ethtool -K IF tso off gso off` on the other end of a veth pair.
+/// are completed, and what the kernel shows as one long packet (segmentation offload of a local sender,
+/// GRO) is cut into the packets that it stands for. Others that are longer than the MTU of the port that
+/// they leave by cannot be sent, and count as errors.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ForwardArgs {
     /// The port, or the first one, such as eth0, packet:eth0@0-3, sim:4 or file:trace.pcapng

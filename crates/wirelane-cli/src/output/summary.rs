@@ -315,6 +315,12 @@ impl Summary {
                 let (frames, reason) = (refused.frames, refused.reason.replace('_', " "));
                 line(format_args!("port {port} queue {queue}: {frames} refused: {reason}"));
             }
+            if stats.trailers > 0 {
+                let frames = stats.trailers;
+                line(format_args!(
+                    "port {port} queue {queue}: {frames} went on without the trailer behind their packet"
+                ));
+            }
         }
     }
 

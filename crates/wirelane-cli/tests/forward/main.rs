@@ -17,6 +17,7 @@ mod iperf;
 mod losses;
 mod partial;
 mod sim;
+mod super_frames;
 mod wire;
 
 use std::collections::HashMap;

@@ -323,6 +323,14 @@ impl PacketSocket {
         iface::link_type(&iface::name(ifindex)?)
     }
 
+    /// The MTU of the interface called `name` now, in the namespace of the socket.
+    ///
+    /// # Errors
+    /// `ENODEV` if there is none of that name.
+    pub fn mtu(&self, name: &str) -> Result<u32> {
+        iface::mtu_by(self.as_fd(), name)
+    }
+
     /// Hands every TX frame with [`TP_STATUS_SEND_REQUEST`] to the kernel, without waiting. Gives the number of bytes taken, 0
     /// when there was nothing to send or no room.
     ///

@@ -184,8 +184,9 @@ impl Forward {
             if let Some(switches) = merges {
                 inputs = offload::merge(&mut forward.monitor, from, inputs, switches, config)?;
             }
-            // What was merged may have to be cut again.
-            let cuts = switches(to).cloned().or_else(|| merges.map(|_| Arc::default()));
+            // What was merged, here or by the kernel, has to be cut again.
+            let comes_long = merges.is_some() || forward.ports[from].leaves_cutting();
+            let cuts = switches(to).cloned().or_else(|| comes_long.then(Arc::default));
             if let Some(switches) = cuts {
                 let sink = forward.ports[to].sink();
                 outputs = offload::cut(&mut forward.monitor, to, outputs, sink, &switches);

@@ -19,7 +19,8 @@ use wirelane_wire::{FlowKey, Protocol, flow::Addresses};
 use super::{Protocols, Switches, Transmit, Tx};
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
-use crate::segment::{Cursor, Gso, Segmenter, Sink, Verdict};
+use crate::pool::{Pool, PoolConfig, Region};
+use crate::segment::{Cursor, Gso, Offload, PartialChecksum, Segmenter, Sink, Verdict};
 use crate::stats::TxCounters;
 
 /// Puts `segmenter` in front of `tx`.
@@ -37,6 +38,7 @@ pub fn tx(tx: Tx, segmenter: Segmenter, switches: Arc<Switches>) -> Tx {
         current: None,
         ready: Batch::default(),
         empty: Batch::default(),
+        long: None,
         incoming: Vec::new(),
     })
     .takes_offloads(true)
@@ -44,6 +46,11 @@ pub fn tx(tx: Tx, segmenter: Segmenter, switches: Arc<Switches>) -> Tx {
 
 /// A frame of so many bytes more than the MTU fits for certain.
 const ETHERNET: usize = 14;
+/// The longest segment: an IP packet behind an Ethernet header and eight tags.
+const LONGEST: u32 = 65_535 + 14 + 8 * 4;
+/// As many as are cut at once, and room before each for what is left to do to it.
+const FRAMES: u32 = Batch::DEFAULT as u32;
+const HEADROOM: u32 = 128;
 
 struct GsoTx {
     inner: Box<dyn Transmit>,
@@ -64,6 +71,8 @@ struct GsoTx {
     ready: Batch,
     /// Memory for segments.
     empty: Batch,
+    /// Memory for segments that the sink's frames are too short for; set up when the first one comes, as a wire has none.
+    long: Option<Pool>,
     /// What is being looked at; empty between calls.
     incoming: Vec<Frame>,
 }
@@ -89,18 +98,22 @@ impl GsoTx {
         let wanted = cursor.remaining().min(self.ready.room());
         let before = self.ready.len();
         self.inner.allocate(&mut self.empty, wanted);
+        let needed = cursor.next_len();
         let mut failed = false;
+        if self.empty.iter().any(|out| out.capacity() < needed) {
+            self.empty.clear();
+            match long_frames(&mut self.long) {
+                Some(pool) => _ = pool.take(&mut self.empty, wanted),
+                None => failed = true,
+            }
+        }
         for mut out in self.empty.drain(wanted) {
             let room = out.capacity();
             let whole = out.set_len(room);
             debug_assert!(whole);
-            let segment = match cursor.copy(frame.data(), out.data_mut()) {
-                Ok(segment) => segment,
-                // The sink's frames are shorter than its packets: it cannot be sent.
-                Err(_) => {
-                    failed = true;
-                    break;
-                }
+            let Ok(segment) = cursor.copy(frame.data(), out.data_mut()) else {
+                failed = true;
+                break;
             };
             self.segmenter.sent(cursor, &segment);
             let fits = out.set_len(segment.len()) && out.set_offload(segment.offload);
@@ -110,7 +123,7 @@ impl GsoTx {
         }
         self.empty.clear();
         if failed {
-            self.counters.errors.add(1);
+            self.counters.of_wrong_length(1);
         }
         if failed || cursor.is_done() {
             self.current = None;
@@ -134,7 +147,7 @@ impl GsoTx {
             Some(segment.len())
         });
         if failed {
-            self.counters.errors.add(1);
+            self.counters.of_wrong_length(1);
         }
         if failed || cursor.is_done() {
             self.current = None;
@@ -156,14 +169,34 @@ impl GsoTx {
     /// Decides about one frame.
     fn plan(&mut self, mut frame: Frame) {
         let mut offload = frame.offload().unwrap_or_default();
-        if offload.gso == Gso::None && frame.len() > self.short {
-            offload.gso = infer(frame.data(), self.switches.gso());
+        if offload.gso != Gso::None || frame.len() > self.short {
+            let (len, is_long) = self.segmenter.measure(frame.data(), &offload);
+            if len < frame.len() {
+                let is_shorter = frame.set_len(len);
+                debug_assert!(is_shorter);
+            }
+            if offload.gso == Gso::None && is_long {
+                offload.gso = infer(frame.data(), self.switches.gso());
+            }
         }
         match self.segmenter.plan(frame.data(), &offload) {
             Verdict::Pass(left) => {
                 if frame.set_offload(left) {
                     self.ready.as_vec().push(frame);
                 } else {
+                    self.counters.unfinished.add(1);
+                    self.counters.errors.add(1);
+                }
+            }
+            // Only its checksum is left to do, which takes no other memory.
+            Verdict::Cut(cursor) if cursor.class().is_none() => {
+                let place = offload.checksum.unwrap_or(PartialChecksum::UNKNOWN);
+                if place.complete(frame.data_mut()).is_ok() {
+                    let nothing_left = frame.set_offload(Offload::default());
+                    debug_assert!(nothing_left);
+                    self.ready.as_vec().push(frame);
+                } else {
+                    self.counters.unfinished.add(1);
                     self.counters.errors.add(1);
                 }
             }
@@ -171,6 +204,18 @@ impl GsoTx {
             Verdict::Refuse(_) => self.counters.errors.add(1),
         }
     }
+}
+
+/// The frames for what those of the sink are too short for; `None` if there is no memory for them.
+#[cold]
+fn long_frames(pool: &mut Option<Pool>) -> Option<&mut Pool> {
+    if pool.is_none() {
+        let chunk_size = (LONGEST + HEADROOM).next_multiple_of(2048);
+        let config = PoolConfig { chunks: FRAMES, chunk_size, headroom: HEADROOM, numa_node: None };
+        let region = Region::new(Region::bytes_for(FRAMES, chunk_size), None);
+        *pool = region.and_then(|region| Pool::in_region(&region, config)).ok();
+    }
+    pool.as_mut()
 }
 
 impl Transmit for GsoTx {
@@ -247,8 +292,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::pool::{Pool, PoolConfig};
-    use crate::segment::{Offload, Sink};
+    use crate::segment::Sink;
     use wirelane_wire::{EtherType, Ethernet, Ipv4, MacAddr, Udp};
 
     /// Takes a few frames per call, and keeps their bytes.
@@ -403,22 +447,103 @@ mod tests {
         assert_eq!(bed.source.free(), bed.source.size());
     }
 
+    /// A file's frames, or a simulated interface's, are of 2 KB, and it takes packets of any length.
     #[test]
-    fn frames_too_short_for_a_segment_are_an_error() {
-        let mut bed = bed(64, 64);
-        bed.tx = {
+    fn segments_longer_than_the_frames_of_the_sink_come_whole() {
+        for (mtu, size) in [(9000, 8900), (usize::MAX, 4000)] {
+            let mut bed = bed(64, 64);
             let config = PoolConfig { chunks: 8, chunk_size: 512, headroom: 64, numa_node: None };
             let pool = Pool::new(config).unwrap();
             let inner = Narrow { pool, room: 64, calls: 0, taken: Arc::clone(&bed.taken) };
-            let segmenter = Segmenter::new(Sink::ethernet());
-            super::tx(
-                Tx::new(inner, Arc::new(TxCounters::new(0))),
-                segmenter,
-                Arc::clone(&bed.switches),
-            )
-        };
-        send(&mut bed, &[(datagram(3000, 1), uso()), (datagram(30, 1), Offload::default())]);
-        assert_eq!(bed.taken.lock().unwrap().len(), 1);
-        assert_eq!(bed.tx.counters().errors.value(), 1);
+            let segmenter = Segmenter::new(Sink { mtu, ..Sink::ethernet() });
+            let tx = Tx::new(inner, Arc::new(TxCounters::new(0)));
+            bed.tx = super::tx(tx, segmenter, Arc::clone(&bed.switches));
+            let long = datagram(12_000, 1);
+            send(&mut bed, &[(long.clone(), Offload { size, ..uso() })]);
+            let taken = bed.taken.lock().unwrap();
+            let payload: Vec<u8> = taken.iter().flat_map(|frame| frame[42..].to_vec()).collect();
+            assert!(payload == long[42..], "{} bytes", payload.len());
+            assert_eq!(taken.len(), 12_000_usize.div_ceil(size.into()));
+            assert_eq!(bed.tx.counters().errors.value(), 0);
+            drop(taken);
+            assert_eq!(bed.source.free(), bed.source.size());
+        }
+    }
+
+    /// As 802.1Q and 802.1ad have it, and the interface without a segmenter.
+    #[test]
+    fn tags_are_no_part_of_the_mtu() {
+        for tags in 0..=2 {
+            for payload in 1466..=1476 {
+                let mut bed = bed(64, 64);
+                let whole = tagged(datagram(payload, 1), tags);
+                send(&mut bed, &[(whole.clone(), Offload::default())]);
+                let taken = bed.taken.lock().unwrap();
+                match payload {
+                    ..=1472 => assert_eq!(*taken, [whole], "{tags} tags"),
+                    _ => assert_eq!(taken.len(), 2, "{tags} tags, {payload} bytes"),
+                }
+                assert_eq!(bed.tx.counters().errors.value(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn trailers_are_no_part_of_the_packet() {
+        for tags in 0..=2 {
+            // With the payload of a full packet, of a short one, and of two fragments.
+            for (payload, trailer) in [(1472, 1), (1472, 40), (1460, 8), (1000, 600), (2000, 9)] {
+                let mut bed = bed(64, 64);
+                let packet = tagged(datagram(payload, 1), tags);
+                let whole = [&packet[..], &vec![0xee; trailer]].concat();
+                send(&mut bed, &[(whole.clone(), Offload::default())]);
+                let taken = bed.taken.lock().unwrap();
+                match payload {
+                    // It fits with its trailer, or without.
+                    ..=1472 if payload + 28 + trailer <= 1500 => assert_eq!(*taken, [whole]),
+                    ..=1472 => assert_eq!(*taken, [packet]),
+                    _ => {
+                        let lengths: Vec<_> = taken.iter().map(Vec::len).collect();
+                        assert_eq!(lengths, [1514 + 4 * tags, 14 + 4 * tags + 20 + 2008 - 1480]);
+                    }
+                }
+                let left = u64::from(payload + 28 + trailer > 1500);
+                assert_eq!(bed.segmenter.snapshot().trailers, left);
+                assert_eq!(bed.tx.counters().errors.value(), 0);
+            }
+        }
+    }
+
+    /// A sink that cuts has no way to be told of such datagrams, and cuts so many at most.
+    #[test]
+    fn a_sink_that_cuts_gets_what_it_can_cut() {
+        for checksum in [true, false] {
+            let mut bed = bed(64, 64);
+            let gso = crate::segment::SinkGso { udp: true, ..Default::default() };
+            let sink = Sink { checksum: true, gso_max: Some(65_535), gso, ..Sink::ethernet() };
+            let config =
+                PoolConfig { chunks: 64, chunk_size: 65_536, headroom: 128, numa_node: None };
+            let pool = Pool::new(config).unwrap();
+            let inner = Narrow { pool, room: 64, calls: 0, taken: Arc::clone(&bed.taken) };
+            let tx = Tx::new(inner, Arc::new(TxCounters::new(0))).takes_offloads(true);
+            bed.tx = super::tx(tx, Segmenter::new(sink), Arc::clone(&bed.switches));
+            let mut long = datagram(15_000, 1);
+            if !checksum {
+                long[40..42].fill(0);
+            }
+            send(&mut bed, &[(long, Offload { size: 100, ..uso() })]);
+            let taken = bed.taken.lock().unwrap();
+            let lengths: Vec<_> = taken.iter().map(|frame| frame.len() - 42).collect();
+            match checksum {
+                true => assert_eq!(lengths, [6400, 6400, 2200]),
+                false => assert_eq!(lengths, [100; 150]),
+            }
+        }
+    }
+
+    /// Puts tags into a frame.
+    fn tagged(mut frame: Vec<u8>, tags: usize) -> Vec<u8> {
+        (0..tags).for_each(|tag| drop(frame.splice(12..12, [0x81, 0, 0, tag as u8])));
+        frame
     }
 }

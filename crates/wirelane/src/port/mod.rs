@@ -90,7 +90,8 @@ pub struct OpenOptions {
     /// Once it is true, opening no longer waits for anything: `file:-` does until standard input says what it is.
     pub interrupt: Option<Arc<AtomicBool>>,
     /// Received packets go on elsewhere: a port through which they would come changed, such as without their VLAN tags,
-    /// is refused unless its spec says that this is wanted (`tags=off`). Otherwise it opens, with a note.
+    /// is refused unless its spec says that this is wanted (`tags=off`). Otherwise it opens, with a note. Packets that the kernel
+    /// shows as one are marked to be cut ([`Frame::offload`]), if the port can tell.
     pub intact: bool,
     /// Which frames longer than the MTU the program can take, to be cut later ([`crate::segment`]):
     /// a port whose sender can leave that to us (`tap:`) asks it to. With any of them, checksums may be
@@ -298,6 +299,12 @@ pub trait Port: Send {
 
     /// What its transmitting ends can take.
     fn sink(&self) -> Sink;
+
+    /// Whether frames that it receives may be left to be cut ([`Frame::offload`]) though nobody asked for it
+    /// ([`OpenOptions::offload`]).
+    fn leaves_cutting(&self) -> bool {
+        false
+    }
 
     /// What was found out after opening; complete once every receiving end has ended.
     fn late_notes(&self) -> Vec<String> {

@@ -47,6 +47,8 @@ pub(super) struct Layout {
     pub(super) final_destination: Option<usize>,
     /// The AE flag is set: the flags are a counter (RFC 9768).
     pub(super) accurate_ecn: bool,
+    /// There is something in the checksum field of the transport header.
+    pub(super) checksum: bool,
 }
 
 impl Layout {
@@ -73,6 +75,7 @@ impl Layout {
             fragment_link: 0,
             final_destination: None,
             accurate_ecn: false,
+            checksum: false,
         }
     }
 
@@ -89,7 +92,7 @@ impl Layout {
                     if next + usize::from(view.length()) != frame.len() {
                         return Err(Refusal::LengthMismatch);
                     }
-                    match udp_tunnel(&view, next, expected, offload.gso) {
+                    match udp_tunnel(&view, next, expected, offload) {
                         None if expected.is_some() => return Err(Refusal::Tunnel),
                         None => return self.finish(frame, offload, protocol, next),
                         Some(tunnel) => {
@@ -229,7 +232,10 @@ impl Layout {
                 self.accurate_ecn = view.flags().contains(TcpFlags::AE);
                 view.header_len()
             }
-            _ => udp::LEN,
+            _ => {
+                self.checksum = UdpView::new(rest(frame, at)).map_err(shape)?.checksum() != 0;
+                udp::LEN
+            }
         };
         (self.class, self.transport, self.payload) = (class, at, at + header_len);
         Ok(())
@@ -239,6 +245,26 @@ impl Layout {
 /// Where the network header of a frame begins.
 pub(super) fn network(frame: &[u8]) -> Result<usize, Refusal> {
     link(frame, 0).map(|(_, at)| at)
+}
+
+/// Where the network header of a frame begins, and where the packet ends, as far as its header says that: the frame may go
+/// on with padding or a trailer.
+pub(super) fn extent(frame: &[u8]) -> Result<(usize, usize), Refusal> {
+    let (ethertype, at) = link(frame, 0)?;
+    let bytes = rest(frame, at);
+    // 0 stands for a length that the field cannot hold.
+    let stated = match ethertype {
+        EtherType::IPV4 => Ipv4View::new_snapped(bytes).map_or(0, |view| view.total_len().into()),
+        EtherType::IPV6 => {
+            match Ipv6View::new_snapped(bytes).map_or(0, |view| view.payload_len()) {
+                0 => 0,
+                payload => ipv6::LEN + usize::from(payload),
+            }
+        }
+        _ => 0,
+    };
+    let len = if stated == 0 { bytes.len() } else { stated.min(bytes.len()) };
+    Ok((at, at + len))
 }
 
 /// Steps over an Ethernet header and its tags.
@@ -261,8 +287,16 @@ fn carried(frame: &[u8], ethertype: EtherType, at: usize) -> Result<(EtherType, 
 }
 
 /// The tunnel in a UDP datagram, if there is one: the one expected, or one on its well-known port
-/// around a packet that is not UDP, so that the datagram itself cannot be what is to be cut.
-fn udp_tunnel(view: &UdpView<'_>, at: usize, expected: Option<Tunnel>, gso: Gso) -> Option<Tunnel> {
+/// around what is to be cut, so that the datagram itself cannot be that.
+fn udp_tunnel(
+    view: &UdpView<'_>,
+    at: usize,
+    expected: Option<Tunnel>,
+    offload: &Offload,
+) -> Option<Tunnel> {
+    let is_tcp = matches!(offload.gso, Gso::Tcp4 | Gso::Tcp6);
+    // The checksum that is left to do is that of the packet to be cut.
+    let is_around = is_tcp || offload.checksum.is_some_and(|place| usize::from(place.start) > at);
     match expected {
         // A GRE header is still to come.
         Some(Tunnel::Gre) | None => {}
@@ -270,8 +304,8 @@ fn udp_tunnel(view: &UdpView<'_>, at: usize, expected: Option<Tunnel>, gso: Gso)
         Some(_) => return expected,
     }
     match view.destination_port() {
-        vxlan::PORT if matches!(gso, Gso::Tcp4 | Gso::Tcp6) => Some(Tunnel::Vxlan),
-        geneve::PORT if matches!(gso, Gso::Tcp4 | Gso::Tcp6) => Some(Tunnel::Geneve),
+        vxlan::PORT if is_around => Some(Tunnel::Vxlan),
+        geneve::PORT if is_around => Some(Tunnel::Geneve),
         _ => None,
     }
 }

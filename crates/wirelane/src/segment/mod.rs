@@ -74,6 +74,10 @@ pub use stats::{
 /// The longest IP packet, in bytes.
 pub(crate) const MAX_PACKET: usize = 65_535;
 
+/// Datagrams that a sink cuts one frame into, at most: 64 is what every kernel does (`UDP_MAX_SEGMENTS` in
+/// `include/linux/udp.h`, 128 from Linux 6.9 on). It refuses frames of more.
+const MAX_SINK_DATAGRAMS: usize = 64;
+
 /// Where packets go, and what is done to them there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sink {
@@ -197,6 +201,23 @@ impl Segmenter {
         }
     }
 
+    /// How many bytes of a frame are to go on, and whether its packet is longer than the MTU.
+    ///
+    /// Behind a packet there may be padding or a trailer (RFC 1042). Both are Ethernet's and neither payload nor part of what
+    /// the MTU is about, so they stay with a frame that passes. They are left out, and counted, of one that is to be cut, and of one that
+    /// would be too long with them only.
+    #[inline]
+    pub fn measure(&self, frame: &[u8], offload: &Offload) -> (usize, bool) {
+        let (len, mtu) = (frame.len(), self.sink.mtu);
+        let Ok((network, end)) = layout::extent(frame) else { return (len, len > mtu) };
+        let is_long = end - network > mtu;
+        if end == len || offload.gso == Gso::None && len - network <= mtu {
+            return (len, is_long);
+        }
+        self.counters.trailers.add(1);
+        (end, is_long)
+    }
+
     /// Counts a segment that the sink has taken.
     #[inline]
     pub fn sent(&self, cursor: &Cursor, segment: &Segment) {
@@ -298,19 +319,23 @@ impl Segmenter {
             return Err(Refusal::AboveMtu);
         }
         let rounded = asked - if fragments { asked % 8 } else { 0 };
-        // Of tunnels and of Accurate ECN no sink is known to know the rules.
+        // Of tunnels and of Accurate ECN no sink is known to know the rules. The kernel cuts no datagrams without
+        // checksums (`virtio_net_hdr_to_skb()`).
         let accurate_ecn = offload.accurate_ecn || layout.accurate_ecn;
         let plain = layout.layers().len() == 1 && mss == rounded && !accurate_ecn;
-        let takes = self.sink.cuts(offload.gso).filter(|_| plain);
+        let is_udp = offload.gso == Gso::Udp;
+        let summed = !is_udp || v6 || offload.checksum.is_some() || layout.checksum;
+        let takes = self.sink.cuts(offload.gso).filter(|_| plain && summed);
         let mut unit = mss;
         if let Some(max) = takes {
-            let fits = frame.len() <= layout.network + max;
+            let most = if is_udp { MAX_SINK_DATAGRAMS } else { usize::MAX };
+            let fits = frame.len() <= layout.network + max && payload.div_ceil(mss) <= most;
             if fits && offload.checksum.is_some() && offload.size != 0 {
                 return self.pass(frame, offload, Bypass::SinkSegments).map(Some);
             }
             if !fragments {
                 let room = (layout.network + max).saturating_sub(headers);
-                unit = mss * (room / mss).max(1);
+                unit = mss * (room / mss).clamp(1, most);
             }
         }
         let fragment_id = if fragments && v6 { self.fragment_id(frame, layout.network) } else { 0 };

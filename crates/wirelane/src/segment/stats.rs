@@ -186,6 +186,8 @@ pub struct SegmentCounters {
     classes: [ClassCounters; Class::ALL.len()],
     bypassed: [Counter; Bypass::ALL.len()],
     refused: [Counter; Refusal::ALL.len()],
+    /// Frames that went on without what they had behind their packet: padding or a trailer.
+    pub trailers: Counter,
 }
 
 impl SegmentCounters {
@@ -221,6 +223,7 @@ impl SegmentCounters {
                 .into_iter()
                 .filter_map(|reason| named(reason.as_str(), self.refused(reason)))
                 .collect(),
+            trailers: self.trailers.value(),
         }
     }
 }
@@ -234,6 +237,8 @@ pub struct SegmentStats {
     pub bypassed: Vec<ReasonStats>,
     /// Frames that were refused, by reason.
     pub refused: Vec<ReasonStats>,
+    /// Frames that went on without what they had behind their packet: padding or a trailer.
+    pub trailers: u64,
 }
 
 /// A reading of [`ClassCounters`].

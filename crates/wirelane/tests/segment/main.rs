@@ -8,4 +8,5 @@ mod oracle;
 mod partial;
 mod properties;
 mod rules;
+mod sinks;
 mod verify;

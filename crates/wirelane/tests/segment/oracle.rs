@@ -15,14 +15,14 @@ use wirelane_wire::{EtherType, Protocol, TcpFlags};
 use super::frames::{Frame, cut};
 
 /// Two TAP devices on a bridge.
-struct Oracle {
+pub(crate) struct Oracle {
     input: Tap,
     output: Tap,
     _namespace: Namespace,
 }
 
 impl Oracle {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let namespace = Namespace::new();
         let (input, output) = namespace.inside(|| {
             let options = Options { vnet_hdr: true, ..Options::default() };
@@ -40,23 +40,7 @@ impl Oracle {
             output.set_offload(TunOffload::default()).unwrap();
             (input, output)
         });
-        let bridge = [
-            "link",
-            "add",
-            "name",
-            "bridge0",
-            "type",
-            "bridge",
-            "forward_delay",
-            "0",
-            "mcast_snooping",
-            "0",
-        ];
-        namespace.run("ip", bridge);
-        for device in ["in", "out"] {
-            namespace.run("ip", ["link", "set", device, "master", "bridge0"]);
-        }
-        namespace.inside(|| ["bridge0", "in", "out"].map(|device| iface::up(device).unwrap()));
+        bridge(&namespace);
         let oracle = Self { input, output, _namespace: namespace };
         oracle.drain();
         oracle
@@ -71,7 +55,7 @@ impl Oracle {
         packets
     }
 
-    fn cut(&self, frame: &[u8], offload: &Offload, header_len: usize) -> Vec<Vec<u8>> {
+    pub(crate) fn cut(&self, frame: &[u8], offload: &Offload, header_len: usize) -> Vec<Vec<u8>> {
         let header = offload.to_virtio(header_len as u16);
         let VirtioNetHdr { flags, gso_type, hdr_len, gso_size, csum_start, csum_offset } = header;
         let mut bytes = vec![flags, gso_type];
@@ -84,6 +68,17 @@ impl Oracle {
         }
         self.drain()
     }
+}
+
+/// Joins the devices `in` and `out` of a namespace by a bridge, and brings all up.
+pub(crate) fn bridge(namespace: &Namespace) {
+    let options = ["forward_delay", "0", "mcast_snooping", "0"];
+    let add = ["link", "add", "name", "bridge0", "type", "bridge"];
+    namespace.run("ip", [&add[..], &options].concat());
+    for device in ["in", "out"] {
+        namespace.run("ip", ["link", "set", device, "master", "bridge0"]);
+    }
+    namespace.inside(|| ["bridge0", "in", "out"].map(|device| iface::up(device).unwrap()));
 }
 
 /// SplitMix64: the same frames in every run.

@@ -11,7 +11,7 @@
 #![doc = include_str!("options.md")]
 //!
 //! Nothing is lost: while no frame is free, nothing is read. Packets longer than the usual frame
-//! of 2 KiB get frames of 64 KiB, which are set up when the first one comes; what exceeds even
+//! of 2 KiB get frames of 128 KiB, which are set up when the first one comes; what exceeds even
 //! those is cut, its wire length kept, and [`Port::late_notes`] says how many were. Of a damaged
 //! file everything before the damage is delivered, then [`Rx::readiness`] returns the error once,
 //! then [`Readiness::End`](super::Readiness::End).
@@ -52,14 +52,14 @@ use crate::stats::{RxCounters, TxCounters};
 use crate::sync::Counter;
 
 /// Most bytes kept of a packet: a frame of the largest size.
-pub const MAX_PACKET: usize = LARGE.chunk_size as usize;
+pub const MAX_PACKET: usize = (LARGE.chunk_size - LARGE.headroom) as usize;
 
 /// Frames that stay in the second-level cache beside the reader's buffer.
 const SMALL: PoolConfig =
     PoolConfig { chunks: 512, chunk_size: 2048, headroom: 64, numa_node: None };
-/// For packets that do not fit those.
+/// For packets that do not fit those: the longest IP packet, 65,535 bytes, has an Ethernet header and tags in front.
 const LARGE: PoolConfig =
-    PoolConfig { chunks: 128, chunk_size: 65_536, headroom: 0, numa_node: None };
+    PoolConfig { chunks: 64, chunk_size: 131_072, headroom: 64, numa_node: None };
 
 /// An open capture file.
 pub struct FilePort {

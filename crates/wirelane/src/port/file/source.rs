@@ -11,7 +11,7 @@ use super::cursor::Cursor;
 use super::{LARGE, Progress};
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
-use crate::pool::Pool;
+use crate::pool::{Pool, Region};
 use crate::port::{Readiness, Receive};
 
 /// The longest sleep: masks may change meanwhile.
@@ -62,7 +62,7 @@ impl Source {
     fn large_frame(&mut self) -> Option<Frame> {
         let pool = match &mut self.large {
             Some(pool) => pool,
-            None => match Pool::new(LARGE) {
+            None => match large_frames() {
                 Ok(pool) => {
                     // It is the only pool that is ever set.
                     let _ = self.progress.large.set(pool.gauge());
@@ -97,6 +97,11 @@ impl Source {
         }
         0
     }
+}
+
+fn large_frames() -> Result<Pool> {
+    let region = Region::new(Region::bytes_for(LARGE.chunks, LARGE.chunk_size), None)?;
+    Pool::in_region(&region, LARGE)
 }
 
 impl Receive for Source {

@@ -1,10 +1,12 @@
 //! What may be sent: the lengths of frames that an interface takes, with all their checksums.
 
+use wirelane_wire::EtherType;
+
 use super::device::Device;
 use crate::checksum;
 use crate::segment::PartialChecksum;
 
-/// The 802.1Q tag that a frame may have beyond the MTU (`packet_extra_vlan_len_allowed`).
+/// A tag that a frame may have beyond the MTU, and two of them: 802.1Q and 802.1ad.
 pub(super) const VLAN_TAG: usize = 4;
 pub(super) const ETHERNET_HEADER: usize = 14;
 
@@ -13,6 +15,8 @@ pub(super) const ETHERNET_HEADER: usize = 14;
 pub(super) struct Limits {
     pub(super) least: usize,
     pub(super) most: usize,
+    /// What there is room for.
+    room: usize,
     ethernet: bool,
 }
 
@@ -20,15 +24,36 @@ impl Limits {
     pub(super) fn of(device: &Device) -> Self {
         let header = if device.is_ethernet() { ETHERNET_HEADER } else { 0 };
         let most = header + device.mtu as usize;
-        Self { least: header.max(1), most, ethernet: device.is_ethernet() }
+        Self { least: header.max(1), most, room: most, ethernet: device.is_ethernet() }
+    }
+
+    /// Follows the MTU, as far as there is room.
+    #[inline]
+    pub(super) fn follow(&mut self, mtu: u32) {
+        let header = if self.ethernet { ETHERNET_HEADER } else { 0 };
+        self.most = self.room.min(header + mtu as usize);
     }
 
     #[inline(always)]
     pub(super) fn allow(&self, packet: &[u8]) -> bool {
-        let tagged = || self.ethernet && packet.get(12..14) == Some(&[0x81, 0x00]);
         (self.least..=self.most).contains(&packet.len())
-            || packet.len() > self.most && packet.len() <= self.most + VLAN_TAG && tagged()
+            || packet.len() > self.most && packet.len() <= self.most + self.tags(packet)
     }
+
+    #[cold]
+    fn tags(&self, packet: &[u8]) -> usize {
+        if self.ethernet { tags(packet) } else { 0 }
+    }
+}
+
+/// Bytes of the tags of a packet, as far as it may have them beyond the MTU.
+pub(in crate::port) fn tags(packet: &[u8]) -> usize {
+    let is_tag = |at: &usize| {
+        let kind = packet.get(*at..).and_then(|rest| rest.first_chunk());
+        kind.is_some_and(|kind| EtherType(u16::from_be_bytes(*kind)).is_vlan())
+    };
+    let places = [ETHERNET_HEADER - 2, ETHERNET_HEADER - 2 + VLAN_TAG];
+    places.iter().take_while(|at| is_tag(at)).count() * VLAN_TAG
 }
 
 /// Completes the checksum at `place`, whose field holds the sum of the pseudo-header: the rest is added, and 0 is
@@ -70,16 +95,27 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_may_exceed_the_mtu_by_its_tag_only() {
-        let limits = Limits { least: 14, most: 1514, ethernet: true };
-        let mut frame = vec![0; 1519];
-        for (length, allowed) in [(0, false), (13, false), (14, true), (1514, true), (1515, false)]
-        {
-            assert_eq!(limits.allow(&frame[..length]), allowed, "{length}");
-        }
-        frame[12] = 0x81;
-        for (length, allowed) in [(1515, true), (1518, true), (1519, false)] {
-            assert_eq!(limits.allow(&frame[..length]), allowed, "{length} tagged");
-        }
+    fn a_frame_may_exceed_the_mtu_by_its_tags_only() {
+        let limits = Limits { least: 14, most: 1514, room: 1514, ethernet: true };
+        let check = |limits: &Limits, types: &[u16], most: usize| {
+            let mut frame = vec![0; 1530];
+            for (position, kind) in types.iter().enumerate() {
+                frame[12 + 4 * position..][..2].copy_from_slice(&kind.to_be_bytes());
+            }
+            for length in 0..=1530 {
+                let allowed = (14..=most).contains(&length);
+                assert_eq!(limits.allow(&frame[..length]), allowed, "{types:x?}: {length}");
+            }
+        };
+        check(&limits, &[0x0800, 0x8100], 1514);
+        check(&limits, &[0x8100, 0x0800], 1518);
+        check(&limits, &[0x88a8, 0x8100, 0x0800], 1522);
+        check(&limits, &[0x88a8, 0x8100, 0x8100], 1522);
+        check(&Limits { ethernet: false, ..limits }, &[0x8100, 0x8100], 1514);
+        let mut smaller = limits;
+        smaller.follow(500);
+        check(&smaller, &[0x88a8, 0x8100, 0x0800], 522);
+        smaller.follow(9000);
+        check(&smaller, &[0x8100, 0x0800], 1518);
     }
 }

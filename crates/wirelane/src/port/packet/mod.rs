@@ -19,7 +19,12 @@
 //!
 #![doc = include_str!("options.md")]
 //!
-//! What the program cuts itself, for `vnet=auto`, it says by [`OpenOptions::cuts`]; see `tx`.
+//! What the program cuts itself, for `vnet=auto`, it says by [`OpenOptions::cuts`]; see `tx`. Packets of local senders, and those
+//! that the kernel has merged (GRO), come longer than the MTU, or several in one. Whoever sends them on says so by
+//! [`OpenOptions::intact`], and each such frame says how it is to be cut ([`Frame::offload`](crate::Frame::offload)).
+//!
+//! Tags are no part of the MTU: full packets can have two. A veth pair or a bridge drops what is longer than the MTU of the
+//! receiving end by more than one tag (`is_skb_forwardable`): there that end needs an MTU of 4 bytes more.
 //!
 //! The kernel chooses the TX queue of what is sent, by the flow or by the sending CPU (see [`PacketPort::tx_queue_cpu`]).
 //! Frames of a flow leave in the order in which they were taken if the thread that sends them stays on one CPU, and on most
@@ -32,7 +37,7 @@
 mod config;
 mod control;
 pub(super) mod device;
-mod limits;
+pub(super) mod limits;
 mod pace;
 pub(in crate::port) mod program;
 mod ring;
@@ -267,6 +272,10 @@ impl Port for PacketPort {
         Sink { mtu, checksum: true, gso_max: Some(tx::LONGEST), gso }
     }
 
+    fn leaves_cutting(&self) -> bool {
+        self.handle.rings.iter().any(|ring| ring.vnet_header > 0)
+    }
+
     fn late_notes(&self) -> Vec<String> {
         let mut notes = self.handle.progress.notes();
         notes.extend(self.hidden_queues());
@@ -353,7 +362,9 @@ fn open_rings(
         let socket = socket(device)?;
         let earlier = selections.iter().take(place);
         let position = earlier.filter(|ring| ring.class == selection.class).count();
-        let open = || Ring::new(socket, &request, device.index, *selection);
+        // Who sends packets on has to know which are to be cut, whoever left that to be done.
+        let vnet = options.intact && device.is_ethernet();
+        let open = || Ring::new(socket, &request, device.index, *selection, vnet);
         let ring = options.placement.beside(position, open);
         ring.map_err(|error| Error::os(device.name.as_str(), error))
     };

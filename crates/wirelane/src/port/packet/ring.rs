@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use wirelane_os::mmap::Mapping;
 use wirelane_os::packet::{
     BLOCK_PACKETS_OFFSET, BLOCK_STATUS_OFFSET, ETH_P_ALL_BE, PacketSocket, RingRequest, SockFilter,
-    TP_STATUS_KERNEL, TP_STATUS_USER, TPACKET3_HDRLEN, TpacketBlockDesc,
+    TP_STATUS_KERNEL, TP_STATUS_USER, TPACKET3_HDRLEN, TpacketBlockDesc, VirtioNetHdr,
 };
 
 use super::program::{REJECT_ALL, Selection};
@@ -46,6 +46,8 @@ pub(super) struct Shared {
     socket: PacketSocket,
     block_size: u32,
     block_count: u32,
+    /// Bytes of the `virtio_net_hdr` in front of each packet; 0 without one.
+    pub(super) vnet_header: usize,
     pub(super) selection: Selection,
 }
 
@@ -57,14 +59,17 @@ unsafe impl Sync for Ring {}
 
 impl Ring {
     /// Makes the ring on a socket that is not bound yet, binds it to the interface and lets
-    /// nothing in: the rejecting program is attached first.
+    /// nothing in: the rejecting program is attached first. With `vnet` the kernel says of each packet whether it is to be
+    /// cut, if it can (Linux 4.6).
     pub(super) fn new(
         socket: PacketSocket,
         request: &RingRequest,
         ifindex: u32,
         selection: Selection,
+        vnet: bool,
     ) -> wirelane_os::Result<Self> {
         socket.set_version_v3()?;
+        let vnet = vnet && socket.set_vnet_hdr(true).is_ok();
         socket.attach_filter(&REJECT_ALL)?;
         socket.set_rx_ring(request)?;
         let memory = socket.map(request.block_size as usize * request.block_count as usize)?;
@@ -77,6 +82,7 @@ impl Ring {
             socket,
             block_size: request.block_size,
             block_count: request.block_count,
+            vnet_header: if vnet { size_of::<VirtioNetHdr>() } else { 0 },
             selection,
         });
         Ok(Self(NonNull::from(Box::leak(shared))))

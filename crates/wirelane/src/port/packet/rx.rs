@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use wirelane_os::clock;
 use wirelane_os::packet::{
     TP_STATUS_BLK_TMO, TP_STATUS_CSUMNOTREADY, TP_STATUS_LOSING, TP_STATUS_VLAN_TPID_VALID,
-    TP_STATUS_VLAN_VALID, Tpacket3Hdr,
+    TP_STATUS_VLAN_VALID, TPACKET3_HDRLEN, Tpacket3Hdr, VIRTIO_NET_HDR_GSO_NONE, VirtioNetHdr,
 };
 
 use super::control::Progress;
@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame, Left, Marks, Meta};
 use crate::mask::Class;
 use crate::port::{Readiness, Receive};
+use crate::segment::{Offload, PartialChecksum};
 use crate::stats::RxCounters;
 
 /// How often the socket's pending error is looked at while nothing comes.
@@ -34,6 +35,7 @@ const END_PATIENCE: u64 = 5_000_000_000;
 const DISORDER: u64 = 1_000_000;
 /// The kernel puts no packet nearer to its header than this.
 const MAC_LEAST: usize = size_of::<Meta>() + VLAN_TAG;
+const _: () = assert!(TPACKET3_HDRLEN + 10 - MAC_LEAST >= size_of::<Offload>());
 
 /// Times of a ring, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -161,7 +163,8 @@ impl Receiver {
             0 => (mac + captured).next_multiple_of(8),
             next => next,
         };
-        if mac < MAC_LEAST || mac + captured > slot || slot > end || slot % 8 != 0 {
+        let vnet_header = self.setup.ring.vnet_header;
+        if mac < MAC_LEAST + vnet_header || mac + captured > slot || slot > end || slot % 8 != 0 {
             return None;
         }
         self.offset += slot as u32;
@@ -185,17 +188,28 @@ impl Receiver {
                 Left::Nothing
             }),
         };
+        let vnet = if vnet_header > 0 {
+            // SAFETY: it lies right before the packet, behind the header (`tpacket_rcv`); any bytes are a valid one.
+            unsafe { meta.data.sub(vnet_header).cast::<VirtioNetHdr>().read_unaligned() }
+        } else {
+            VirtioNetHdr::default()
+        };
         if header.status & TP_STATUS_VLAN_VALID != 0 && self.setup.ethernet {
             // SAFETY: the packet is ours, with `VLAN_TAG` bytes before it (`MAC_LEAST`).
             unsafe { restore_vlan(&mut meta, &header, self.setup.snaplen) };
         }
+        let moved = mac as u32 - size_of::<Meta>() as u32 - meta.headroom;
         // SAFETY: the header has been read, and `Meta` fits before the packet (`MAC_LEAST`). The
         // frame is the only handle to this slot: each is passed once per opening of the block,
         // which counts it as a user.
-        unsafe {
+        let mut frame = unsafe {
             start.cast::<Meta>().write(meta);
-            Some(Frame::new(start.cast()))
+            Frame::new(start.cast())
+        };
+        if vnet.gso_type != VIRTIO_NET_HDR_GSO_NONE {
+            leave_cutting(&mut frame, &vnet, moved as u16);
         }
+        Some(frame)
     }
 
     /// Gives up the rest of the open block, whose contents make no sense.
@@ -400,6 +414,21 @@ unsafe fn restore_vlan(meta: &mut Meta, header: &Tpacket3Hdr, snaplen: u32) {
     meta.headroom -= VLAN_TAG as u32;
     meta.room += VLAN_TAG as u32;
     meta.len = (meta.len + VLAN_TAG as u32).min(snaplen);
+}
+
+/// Says of a frame that it is to be cut, as the kernel does in `header`, which counts from where the packet began before it
+/// was moved by a tag of `tag` bytes.
+#[cold]
+fn leave_cutting(frame: &mut Frame, header: &VirtioNetHdr, tag: u16) {
+    // What is to be cut in an unknown way nobody may send as it is.
+    let unknown = || Offload { checksum: Some(PartialChecksum::UNKNOWN), ..Offload::default() };
+    let mut offload = Offload::from_virtio(header).unwrap_or_else(|_| unknown());
+    if let Some(place) = &mut offload.checksum {
+        place.start = place.start.saturating_add(tag);
+    }
+    // There is more room in front of the packet than that takes (`MAC_LEAST`).
+    let fits = frame.set_offload(offload);
+    debug_assert!(fits);
 }
 
 /// Asks for the next header, which the walk reads next.

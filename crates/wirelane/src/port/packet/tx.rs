@@ -12,11 +12,13 @@
 //! as frames themselves, because the kernel takes them in ring order only, and one frame that a
 //! program keeps would hold up all others.
 //!
+//! Each packet has a `virtio_net_hdr` in front (PACKET_VNET_HDR, since Linux 4.6). With it the kernel does not compare
+//! lengths with the MTU (`tpacket_snd`), which it does as if a frame had one tag at most. So we do, by the MTU of that moment:
+//! it is asked for once for all that goes to the kernel together.
+//!
 //! A veth pair takes no pages of a ring: what lies in them is copied into pages of its own (`skb_orphan_frags` in
-//! `____dev_forward_skb`), one page allocated and freed per packet. There the ring has a `virtio_net_hdr` in front
-//! of each packet (PACKET_VNET_HDR), which calls all of the packet a header: the kernel copies headers into
-//! the buffer that it allocates in any case (`tpacket_snd`, since Linux 4.6), and there is no page to be copied. It
-//! does not compare lengths with the MTU there; ours is that of when the port was opened.
+//! `____dev_forward_skb`), one page allocated and freed per packet. There the header calls all of the packet a header: the
+//! kernel copies headers into the buffer that it allocates in any case, and there is no page to be copied.
 //!
 //! A frame that the device cuts itself (with `vnet=on`, every one that is to be cut) goes to the kernel as it is, by a
 //! call and a socket of its own and behind what is in the ring: the kernel cuts it just before the driver, or the device does. One call for
@@ -90,6 +92,8 @@ pub(super) struct Transmitter {
     request: TxRingRequest,
     /// Bytes of the `virtio_net_hdr` in front of each packet; 0 without one.
     vnet_header: usize,
+    /// As much of a packet is a header.
+    copied: usize,
     slots: u32,
     /// The slot to fill next, and how many before it are not reclaimed.
     next: u32,
@@ -142,12 +146,11 @@ impl Transmitter {
     ) -> Result<Self> {
         let limits = Limits::of(device);
         let os = |error| Error::os(device.name.as_str(), error);
-        let copied = device.hardware.as_deref().is_some_and(|driver| COPYING.contains(&driver));
-        let (vnet_header, slots) = match copied && socket.set_vnet_hdr(true).is_ok() {
-            true => (size_of::<VirtioNetHdr>(), COPIED_SLOTS),
-            false => (0, SLOTS),
-        };
-        let frame_size = (DATA + vnet_header + limits.most + VLAN_TAG).next_multiple_of(64);
+        let vnet = socket.set_vnet_hdr(true).is_ok();
+        let vnet_header = if vnet { size_of::<VirtioNetHdr>() } else { 0 };
+        let is_copying = device.hardware.as_deref().is_some_and(|driver| COPYING.contains(&driver));
+        let (copied, slots) = if vnet && is_copying { (COPIED, COPIED_SLOTS) } else { (0, SLOTS) };
+        let frame_size = (DATA + vnet_header + limits.most + 2 * VLAN_TAG).next_multiple_of(64);
         let block = BLOCK.max(frame_size).next_multiple_of(page_size());
         let per_block = (block / frame_size).max(1);
         let request = TxRingRequest {
@@ -192,6 +195,7 @@ impl Transmitter {
             memory,
             request,
             vnet_header,
+            copied,
             slots,
             next: 0,
             used: 0,
@@ -229,6 +233,18 @@ impl Transmitter {
         unsafe { AtomicU32::from_ptr(self.slot(slot).cast().as_ptr()) }
     }
 
+    /// Asks for the MTU, if nothing is on its way to the kernel: without it the kernel compares lengths.
+    #[inline]
+    fn follow_mtu(&mut self) {
+        if self.vnet_header > 0 && !self.unsent {
+            self.counters.system_calls.add(1);
+            // That the interface is gone shows where packets are sent.
+            if let Ok(mtu) = self.socket.mtu(&self.interface) {
+                self.limits.follow(mtu);
+            }
+        }
+    }
+
     /// Copies a packet into the next slot, which is free, and completes its checksum at `place` there.
     #[inline]
     fn put(&mut self, packet: &[u8], place: Option<PartialChecksum>) {
@@ -258,7 +274,7 @@ impl Transmitter {
         unsafe {
             (*start.cast::<Tpacket2Hdr>().as_ptr()).len = (self.vnet_header + length) as u32;
             if self.vnet_header > 0 {
-                let hdr_len = length.min(COPIED) as u16;
+                let hdr_len = length.min(self.copied) as u16;
                 let header = VirtioNetHdr { hdr_len, ..VirtioNetHdr::default() };
                 start.add(DATA).cast::<VirtioNetHdr>().write_unaligned(header);
             }
@@ -376,7 +392,7 @@ impl Transmitter {
         let longest = LONGEST + ETHERNET_HEADER + 2 * VLAN_TAG;
         let fits = (self.limits.least..=longest).contains(&frame.len());
         let Some(socket) = self.handing_on.as_ref().filter(|_| fits) else {
-            self.counters.errors.add(1);
+            self.counters.of_wrong_length(1);
             return true;
         };
         self.counters.system_calls.add(1);
@@ -406,19 +422,22 @@ impl Transmit for Transmitter {
         if self.slots - self.used < batch.len() as u32 {
             self.reclaim();
         }
-        let (mut taken, mut errors) = (0, 0);
+        if !batch.is_empty() {
+            self.follow_mtu();
+        }
+        let (mut taken, mut strange) = (0, 0);
         for frame in batch.iter() {
             let offload = frame.offload();
             let place = offload.and_then(|offload| offload.checksum);
             if place.is_some_and(|place| !place.is_inside(frame.len())) {
                 self.counters.unfinished.add(1);
-                errors += 1;
+                self.counters.errors.add(1);
             } else if let Some(offload) = offload.filter(|offload| offload.gso != Gso::None) {
                 if !self.hand_on(frame, &offload) {
                     break;
                 }
             } else if !self.limits.allow(frame.data()) {
-                errors += 1;
+                strange += 1;
             } else if self.used < self.slots {
                 self.put(frame.data(), place);
             } else {
@@ -426,8 +445,8 @@ impl Transmit for Transmitter {
             }
             taken += 1;
         }
-        if errors > 0 {
-            self.counters.errors.add(errors);
+        if strange > 0 {
+            self.counters.of_wrong_length(strange);
         }
         batch.release_first(taken);
         self.pending.store(self.used, Ordering::Relaxed);
@@ -438,6 +457,7 @@ impl Transmit for Transmitter {
         if self.used == self.slots {
             self.reclaim();
         }
+        self.follow_mtu();
         let mut placed = 0;
         while self.used < self.slots
             && let Some(length) = write(self.room())
@@ -447,7 +467,7 @@ impl Transmit for Transmitter {
             if self.room().get(..length).is_some_and(|packet| limits.allow(packet)) {
                 self.commit(length);
             } else {
-                self.counters.errors.add(1);
+                self.counters.of_wrong_length(1);
             }
         }
         self.pending.store(self.used, Ordering::Relaxed);

@@ -413,6 +413,14 @@ impl Draft {
                 self.device.name
             ));
         }
+        if actual == "generic" && options.receive && options.intact {
+            let name = &self.device.name;
+            notes.push(format!(
+                "in generic mode what segmentation offload or GRO shows as one packet goes on as one, or is dropped if it is \
+                 longer than a frame: packet:{name} tells such packets, and `ethtool -K {name} gro off lro off`, and on the \
+                 other end of a veth pair `ethtool -K IF tso off gso off tx-udp-segmentation off`, ends them"
+            ));
+        }
         if let Some(attachment) = built.attachment.as_ref().filter(|_| options.receive) {
             notes.extend(self.missing(mode, actual, attachment));
         }

@@ -18,6 +18,7 @@ use crate::frame::{Batch, Frame};
 use crate::mask::Class;
 use crate::pool::{Pool, Returned};
 use crate::port::Transmit;
+use crate::port::packet::limits;
 use crate::ring::cursor::{Consumer, Producer};
 use crate::segment::PartialChecksum;
 use crate::stats::TxCounters;
@@ -135,7 +136,10 @@ impl Transmitter {
         if self.requests.checksums && frame.checksum().is_some_and(|place| !is_inside(place, len)) {
             return Way::Refused;
         }
-        if len < LEAST || len > self.shape.longest as usize {
+        let longest = self.shape.longest as usize;
+        // The longest one has a tag; another tag is no part of the MTU either.
+        if len < LEAST || len > longest && !(len <= longest + 4 && limits::tags(frame.data()) == 8)
+        {
             return Way::Refused;
         }
         let Some(at) = self.queue.region.address(frame) else {
