@@ -171,12 +171,11 @@ struct Frames {
 }
 
 impl Frames {
-    /// A long frame with the first `end` bytes of `first`, and what is known of it.
-    fn long(&mut self, first: &Frame, end: usize) -> Option<Frame> {
+    /// A long frame with the bytes of `first`, and what is known of it.
+    fn long(&mut self, first: &Frame) -> Option<Frame> {
         let mut long = self.pool.take_one()?;
         long.stamp(first.timestamp(), first.queue(), first.class());
-        let fits = long.fill(first.data().get(..end)?);
-        fits.then_some(long)
+        long.fill(first.data()).then_some(long)
     }
 }
 
@@ -203,12 +202,13 @@ impl Store for Frames {
         *slot = Slot::Single(packet);
     }
 
-    fn append(&mut self, slot: &mut Slot, end: usize, payload: &[u8]) -> bool {
+    fn append(&mut self, slot: &mut Slot, payload: &[u8]) -> bool {
         if let Slot::Single(first) = slot {
-            let Some(long) = self.long(first, end) else { return false };
+            let Some(long) = self.long(first) else { return false };
             *slot = Slot::Long(long);
         }
         let Slot::Long(frame) = slot else { return false };
+        let end = frame.len();
         let fits = frame.set_len(end + payload.len());
         if fits && let Some(place) = frame.data_mut().get_mut(end..) {
             place.copy_from_slice(payload);

@@ -15,14 +15,14 @@ use wirelane_wire::{EtherType, Protocol, TcpFlags};
 use super::frames::{Frame, cut};
 
 /// Two TAP devices on a bridge.
-struct Oracle {
+pub(crate) struct Oracle {
     input: Tap,
     output: Tap,
     _namespace: Namespace,
 }
 
 impl Oracle {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let namespace = Namespace::new();
         let (input, output) = namespace.inside(|| {
             let options = Options { vnet_hdr: true, ..Options::default() };
@@ -71,7 +71,7 @@ impl Oracle {
         packets
     }
 
-    fn cut(&self, frame: &[u8], offload: &Offload, header_len: usize) -> Vec<Vec<u8>> {
+    pub(crate) fn cut(&self, frame: &[u8], offload: &Offload, header_len: usize) -> Vec<Vec<u8>> {
         let header = offload.to_virtio(header_len as u16);
         let VirtioNetHdr { flags, gso_type, hdr_len, gso_size, csum_start, csum_offset } = header;
         let mut bytes = vec![flags, gso_type];

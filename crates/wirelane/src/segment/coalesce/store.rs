@@ -21,8 +21,8 @@ pub(crate) trait Store {
     /// Puts the first packet into an empty buffer.
     fn begin(&mut self, buffer: &mut Self::Buffer, packet: Self::Packet<'_>);
 
-    /// Adds `payload` behind the first `end` bytes. False, and nothing changed, if there is no memory.
-    fn append(&mut self, buffer: &mut Self::Buffer, end: usize, payload: &[u8]) -> bool;
+    /// Adds `payload` at the end. False, and nothing changed, if there is no memory.
+    fn append(&mut self, buffer: &mut Self::Buffer, payload: &[u8]) -> bool;
 
     /// Hands on a packet as it came.
     fn pass(&mut self, packet: Self::Packet<'_>);
@@ -55,8 +55,7 @@ impl<F: FnMut(&[u8], Offload)> Store for Copies<'_, F> {
         buffer.extend_from_slice(packet);
     }
 
-    fn append(&mut self, buffer: &mut Vec<u8>, end: usize, payload: &[u8]) -> bool {
-        buffer.truncate(end);
+    fn append(&mut self, buffer: &mut Vec<u8>, payload: &[u8]) -> bool {
         buffer.extend_from_slice(payload);
         true
     }
