@@ -95,6 +95,13 @@ impl<B> Held<B> {
         self.segments
     }
 
+    /// Their bytes, each with its headers.
+    pub(super) fn wire_bytes<S: Store<Buffer = B>>(&self) -> u32 {
+        // As many headers as packets, and one is there.
+        let headers = self.segments.saturating_sub(1) * self.begin as u32;
+        S::content(&self.buffer).len() as u32 + headers
+    }
+
     /// How many of them came with a checksum that was left to do.
     pub(super) fn partial(&self) -> u32 {
         self.partial

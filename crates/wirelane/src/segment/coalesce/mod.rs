@@ -165,11 +165,6 @@ impl CoalesceCounters {
         &self.classes[class as usize]
     }
 
-    /// Packets that are no longer a frame of their own.
-    pub(crate) fn merged_away(&self) -> u64 {
-        self.merged.value() - self.super_frames.value()
-    }
-
     /// A reading of all counters; reasons that are zero are left out.
     pub fn snapshot(&self) -> CoalesceStats {
         let named = |reason, counter: &Counter| {
@@ -392,10 +387,11 @@ impl<B> Coalescer<B> {
             return;
         }
         let mut held = self.held.remove(index);
-        let segments = u64::from(held.segments());
+        let (packets, bytes) = (held.segments(), held.wire_bytes::<S>());
+        let segments = u64::from(packets);
         self.counters.flushed(reason).add(1);
         let offload = held.finish::<S>();
-        if segments > 1 {
+        if packets > 1 {
             self.counters.super_frames.add(1);
             self.counters.merged.add(segments);
             self.counters.partial.add(held.partial().into());
@@ -407,7 +403,7 @@ impl<B> Coalescer<B> {
         } else {
             self.counters.alone(Alone::Single).add(1);
         }
-        store.hand_on(&mut held.buffer, offload);
+        store.hand_on(&mut held.buffer, offload, packets, bytes);
         self.free.push(held);
     }
 }

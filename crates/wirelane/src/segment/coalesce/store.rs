@@ -27,8 +27,8 @@ pub(crate) trait Store {
     /// Hands on a packet as it came.
     fn pass(&mut self, packet: Self::Packet<'_>);
 
-    /// Hands on what is in a buffer, which is empty then.
-    fn hand_on(&mut self, buffer: &mut Self::Buffer, offload: Offload);
+    /// Hands on what is in a buffer, which is empty then: so many packets with so many bytes.
+    fn hand_on(&mut self, buffer: &mut Self::Buffer, offload: Offload, packets: u32, bytes: u32);
 }
 
 /// Copies packets into memory of its own, and lends what is handed on to a function.
@@ -64,7 +64,7 @@ impl<F: FnMut(&[u8], Offload)> Store for Copies<'_, F> {
         (self.0)(packet, offload);
     }
 
-    fn hand_on(&mut self, buffer: &mut Vec<u8>, offload: Offload) {
+    fn hand_on(&mut self, buffer: &mut Vec<u8>, offload: Offload, _: u32, _: u32) {
         (self.0)(buffer, offload);
     }
 }
