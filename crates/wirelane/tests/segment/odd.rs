@@ -6,10 +6,12 @@ use std::collections::{BTreeSet, HashMap};
 use proptest::prelude::*;
 use wirelane::segment::{Alone, Coalescer, Gso, Limits, MAX_DATAGRAMS, Offload, PartialChecksum};
 use wirelane_testkit::privileged;
+use wirelane_wire::Layers;
 use wirelane_wire::checksum::Sum;
+use wirelane_wire::flow::Network;
 
-use super::frames::cut;
-use super::oracle::{Oracle, Random};
+use super::frames::{Frame, cut};
+use super::oracle::{Merger, Oracle, Random};
 
 const ACK: u16 = 0x010;
 
@@ -141,7 +143,7 @@ impl Odd {
         }
         upper.extend(payload);
         let protocol = if self.tcp { 6 } else { 17 };
-        let mut frame = vec![2, 0, 0, 0, 0, self.mac, 2, 0, 0, 0, 0, 9];
+        let mut frame = vec![2, 0, 0, 0, 0, self.mac, 2, 0, 0, 0, 1, 0];
         self.tags.iter().flatten().for_each(|half| frame.extend(half.to_be_bytes()));
         frame.extend(if self.v6 { [0x86, 0xdd] } else { [8, 0] });
         let network = frame.len();
@@ -440,6 +442,69 @@ fn packets_longer_than_the_sink_takes_stay_alone() {
                 coalescer.push(&frame, left, 0, &mut |_, _| {});
             }
             assert_eq!(coalescer.counters().alone(Alone::AboveMtu).value(), alone);
+        }
+    }
+}
+
+/// `UDP_MAX_SEGMENTS` of the running kernel, which is 64 or 128.
+#[test]
+fn privileged_linux_takes_as_many_datagrams_as_are_merged() {
+    if !privileged::require() {
+        return;
+    }
+    let oracle = Oracle::new();
+    for (count, takes) in [(MAX_DATAGRAMS as usize, true), (129, false)] {
+        let frame = Frame::new(Gso::Udp, false, count * 50, 50);
+        let (bytes, offload) = frame.build();
+        let taken = oracle.write(&bytes, &offload, frame.header_len());
+        assert_eq!(taken.is_ok(), takes, "{count}: {taken:?}");
+    }
+}
+
+/// The kernel may change or drop others on their way: it loses padding, an urgent pointer without its flag, and
+/// identifications of IPv4, which it does not look at in UDP.
+fn survives_linux(packet: &[u8]) -> bool {
+    let mut coalescer = Coalescer::new(Limits::default());
+    coalescer.push(packet, Offload::default(), 0, &mut |_, _| {});
+    let stats = coalescer.counters().snapshot();
+    let is_v6 = Layers::parse(packet).is_ok_and(|layers| matches!(layers.network, Network::V6(_)));
+    is_v6 && stats.alone.iter().all(|row| row.reason == Alone::Single.as_str())
+}
+
+/// What the kernel's own GRO merges of them, this one merges into the same frame, with as much left to do.
+#[test]
+fn privileged_linux_merges_odd_streams_into_the_same_frames() {
+    if !privileged::require() {
+        return;
+    }
+    let linux = Merger::new();
+    let mut long = 0;
+    for seed in 0.. {
+        let mut random = Random(seed);
+        let packets = stream(&mut random);
+        let mut packets: Vec<_> =
+            packets.iter().map(|(frame, left, _)| completed(frame, left)).collect();
+        packets.retain(|packet| survives_linux(packet));
+        let mut sent = HashMap::<_, i64>::new();
+        packets.iter().for_each(|packet| *sent.entry(packet.clone()).or_default() += 1);
+        for (frame, left) in linux.merge(&packets) {
+            let again = split(&frame, &left);
+            again.iter().for_each(|packet| *sent.entry(packet.clone()).or_default() -= 1);
+            if left.gso == Gso::None {
+                continue;
+            }
+            let mut ours = Vec::new();
+            let mut coalescer = Coalescer::new(Limits::default());
+            let mut send = |frame: &[u8], left: Offload| ours.push((frame.to_vec(), left));
+            again.iter().for_each(|it| coalescer.push(it, Offload::default(), 0, &mut send));
+            coalescer.flush(&mut send);
+            let fixed_id = ours.first().is_some_and(|(_, left)| left.fixed_id);
+            assert!(ours == [(frame, Offload { fixed_id, ..left })], "stream {seed}: {ours:02x?}");
+            long += 1;
+        }
+        assert!(sent.values().all(|count| *count == 0), "stream {seed}");
+        if long >= 400 {
+            return;
         }
     }
 }
