@@ -17,6 +17,7 @@
 #![allow(unsafe_code)]
 
 mod hints;
+mod merged;
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

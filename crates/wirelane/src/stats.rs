@@ -5,8 +5,8 @@ use serde::Serialize;
 use crate::mask::Class;
 use crate::sync::Counter;
 
-/// What happened to the packets of one receiving end. `received = filtered + delivered + dropped`, where
-/// packets that were merged into one frame count once.
+/// What happened to the packets of one receiving end. `received = filtered + delivered + dropped`, where each of the
+/// packets that were merged into one frame counts.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct RxCounters {
@@ -14,7 +14,7 @@ pub struct RxCounters {
     pub queue: u16,
     /// The class of all packets counted here.
     pub class: Class,
-    /// Frames that reached user space.
+    /// Packets that reached user space.
     pub packets: Counter,
     /// Their bytes on the wire, without frame check sequence.
     pub bytes: Counter,
@@ -32,15 +32,15 @@ pub struct RxCounters {
     pub unwritten_bytes: Counter,
     /// Frames dropped by a fault injector.
     pub fault: Counter,
-    /// Packets that were merged into the frame of another one; `packets` does not count them.
+    /// Of these packets, those that were merged into the frame of another one.
     pub merged: Counter,
-    /// Frames that a filter rejected in user space.
+    /// Packets that a filter rejected in user space.
     pub filtered: Counter,
     /// 1 once the kernel has filtered, which does not count what it leaves out.
     pub filtered_unseen: Counter,
-    /// Frames to be forwarded that found the TX queue full.
+    /// Packets to be forwarded that found the TX queue full.
     pub tx_full: Counter,
-    /// Bytes of the frames that were filtered or found the TX queue full, if known.
+    /// Bytes of the packets that were filtered or found the TX queue full, if known.
     pub undelivered_bytes: Counter,
     /// System calls made to receive, waiting included.
     pub system_calls: Counter,
@@ -73,7 +73,7 @@ impl RxCounters {
         }
     }
 
-    /// Frames of so many bytes were filtered or found no room; `None` if nobody knows how many.
+    /// Packets of so many bytes were filtered or found no room; `None` if nobody knows how many.
     pub(crate) fn undelivered(&self, bytes: Option<u64>) {
         match bytes {
             _ if self.undelivered_bytes.value() == Self::UNKNOWN => {}
@@ -221,8 +221,8 @@ pub struct QueueStats {
     pub packets: u64,
     /// Bytes on the wire of the packets delivered.
     pub bytes: Option<u64>,
-    /// Packets that were merged into the frame of another one, before anything was counted: on the wire
-    /// there were so many more than `received`.
+    /// Of the packets received, those that were merged into the frame of another one: so many fewer frames were handed
+    /// on, but all of them are counted, here and as delivered, filtered or dropped.
     pub merged: u64,
     /// Packets that a filter rejected.
     pub filtered: Option<u64>,

@@ -15,6 +15,7 @@ use wirelane::capture::{
 use wirelane::port::file::{FilePort, MAX_PACKET};
 use wirelane::port::{OpenOptions, Port, Readiness, Rx, Spec};
 use wirelane::{Batch, Class, Error, ErrorKind, QueueMask, QueueSet};
+use wirelane_os::clock;
 use wirelane_testkit::process;
 
 /// A packet as the tests compare it.
@@ -213,6 +214,49 @@ fn masks_select_exactly() {
         let selected = |packet: &&Packet| mask.selects(packet.class, usize::from(packet.queue));
         let expected: Vec<_> = sent.iter().filter(selected).cloned().collect();
         assert!(received == expected, "{mask}");
+    }
+}
+
+/// A file may describe an interface before each packet, in a section of its own or not. Compared with as many packets of
+/// one interface by the processor time of this thread: looking at all interfaces for each takes 100 times as long.
+#[test]
+fn reading_takes_time_by_the_number_of_interfaces_and_not_by_its_square() {
+    const COUNT: usize = 8000;
+    let directory = tempfile::tempdir().unwrap();
+    let part = |count: usize, name: &str| {
+        let path = directory.path().join(name);
+        let mut writer =
+            CaptureWriter::create(&path, &[], WriterOptions::of_path(&path), 0).unwrap();
+        let mut interface = 0;
+        for k in 0..COUNT {
+            if k < count {
+                interface = writer.add_source(Source::new("x", Class::Rx, Some(0))).unwrap();
+            }
+            let (direction, data) = (Direction::Unknown, &[7; 60][..]);
+            let (timestamp, original_len) = (k as u64, 60);
+            let record = Record { interface, timestamp, original_len, direction, data };
+            writer.write(&record).unwrap();
+        }
+        writer.finish(&[]).unwrap();
+        path
+    };
+    let (one, between) = (part(1, "one.pcapng"), part(COUNT, "between.pcapng"));
+    let sections = directory.path().join("sections.pcapng");
+    let whole = fs::read(&between).unwrap();
+    // A section header, an interface and a packet.
+    let length = |at: usize| u32::from_ne_bytes(whole[at + 4..at + 8].try_into().unwrap()) as usize;
+    let end = (0..3).fold(0, |at, _| at + length(at));
+    fs::write(&sections, whole[..end].repeat(COUNT)).unwrap();
+    let time = |path: &Path| {
+        let before = clock::thread_cpu_ns();
+        let (packets, failure) = receive(open(path, &OpenOptions::default()));
+        assert!(packets.len() == COUNT && failure.is_none());
+        clock::thread_cpu_ns() - before
+    };
+    let usual = time(&one);
+    for path in [between, sections] {
+        let taken = time(&path);
+        assert!(taken < 30 * usual, "{taken} ns instead of {usual} ns: {}", path.display());
     }
 }
 

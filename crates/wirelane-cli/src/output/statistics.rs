@@ -228,7 +228,11 @@ impl Statistics<'_> {
         let totals = &now["totals"];
         let total = |key: &str| counter(totals[key].as_u64());
         let [received, delivered, dropped] = ["received", "delivered", "dropped"].map(total);
-        let _ = write!(head, "{received} received, {delivered} delivered, {dropped} dropped");
+        let _ = write!(head, "{received} received");
+        if totals["merged"].as_u64() > Some(0) {
+            let _ = write!(head, " ({} merged into others)", total("merged"));
+        }
+        let _ = write!(head, ", {delivered} delivered, {dropped} dropped");
         if now["tx"].is_array() {
             let _ = write!(head, ", {} sent", total("sent"));
         }
@@ -396,7 +400,7 @@ mod tests {
                       "refused": [{ "reason": "above_mtu", "frames": 2 }] }],
             "gro": [{ "port": 0, "queue": null, "classes": [class], "flushed": [], "alone": [
                       { "reason": "not_tcp_or_udp", "frames": 5 }] }],
-            "totals": { "received": null, "delivered": packets, "dropped": null, "sent": 44, "written": null },
+            "totals": { "received": null, "merged": 6, "delivered": packets, "dropped": null, "sent": 44, "written": null },
             "cpu": { "user_s": 0.5, "system_s": 0.25 },
         })
     }
@@ -408,7 +412,7 @@ mod tests {
 process 7: wirelane forward 0.1.0, 2.000 s, CPU 0.50 s user, 0.25 s system
 port 0: tap:t0, tap, rx all tx none other on filter a?b
 port 1: sim:1, sim, gso tcp gro off gso_max 9000
-unknown received, 1000 delivered, unknown dropped, 44 sent
+unknown received (6 merged into others), 1000 delivered, unknown dropped, 44 sent
 
 received  received  merged  delivered   bytes  filtered   kernel  ring_full  tx_full
 t0 rx 1    unknown       6       1000  100000         0  unknown          0        3

@@ -78,7 +78,7 @@ struct Coalesced {
 #[derive(Serialize)]
 struct Totals {
     received: Option<u64>,
-    /// Packets in the frames of others, beside those received.
+    /// Of those received, packets that were merged into the frames of others.
     merged: u64,
     filtered: Option<u64>,
     delivered: u64,
@@ -224,8 +224,12 @@ impl Summary {
         self.print_gro();
         let totals = &self.counts.totals;
         let rate = |count: u64| scaled(count as f64 / self.elapsed_s.max(1e-9));
+        let merged = match totals.merged {
+            0 => String::new(),
+            merged => format!(" ({merged} merged into others)"),
+        };
         line(format_args!(
-            "{} received, {} delivered, {} dropped in {:.3} s ({}packet/s)",
+            "{} received{merged}, {} delivered, {} dropped in {:.3} s ({}packet/s)",
             counter(totals.received),
             totals.delivered,
             counter(totals.dropped),

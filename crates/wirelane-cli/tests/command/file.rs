@@ -184,6 +184,31 @@ fn a_copy_of_a_file_of_others_says_the_same() {
     assert!(!expected.is_empty() && content(&path("y.pcapng")).1 == expected);
 }
 
+/// They say neither queue nor class, and have a file each all the same.
+#[test]
+fn interfaces_of_a_file_of_others_are_split() {
+    let directory = tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let sources = [(); 3].map(|()| Source { class: None, ..Source::new("lan", Class::Rx, None) });
+    let options = WriterOptions::of_path(&path("x.pcapng"));
+    let mut writer = CaptureWriter::create(path("x.pcapng"), &sources, options, 0).unwrap();
+    for timestamp in 1..=300_u64 {
+        let interface = timestamp as u32 % 3;
+        let (original_len, direction) = (60, Direction::Unknown);
+        let data = &[timestamp as u8; 60][..];
+        let record = Record { interface, timestamp, original_len, direction, data };
+        writer.write(&record).unwrap();
+    }
+    writer.finish(&[]).unwrap();
+    let port = format!("file:{}", path("x.pcapng").display());
+    capture(&[&port, "--split", "-w", path("y.pcapng").to_str().unwrap()]);
+    for (interface, first) in [(0, 3), (1, 1), (2, 2)] {
+        let packets = packets(path(&format!("y.queue{interface}.pcapng")));
+        let times = packets.iter().map(|packet| packet.timestamp);
+        assert!(times.eq((first..=300).step_by(3)), "interface {interface}");
+    }
+}
+
 /// Two interfaces with the same queue cannot be told apart by it, and one described late has no place: both are said.
 #[test]
 fn interfaces_that_cannot_be_kept_are_told() {

@@ -15,6 +15,7 @@ mod gro;
 mod gso;
 mod iperf;
 mod losses;
+mod merged;
 mod partial;
 mod sim;
 mod super_frames;

@@ -61,7 +61,7 @@ pub fn parse_size(text: &str) -> Option<u64> {
 }
 
 /// The file of one queue when each has its own: `NAME.rx0.pcapng`, `NAME.tx3.pcapng`, `NAME.other.pcapng` for
-/// `NAME.pcapng`.
+/// `NAME.pcapng`, and `NAME.queue1.pcapng` if nothing but a number is known.
 #[must_use]
 pub fn split_name(path: &Path, source: &Source) -> PathBuf {
     let queue = source.queue.map(|queue| queue.to_string()).unwrap_or_default();

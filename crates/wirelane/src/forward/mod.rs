@@ -181,14 +181,15 @@ impl Forward {
             inputs.retain(|rx| rx.class() != Class::Tx);
             let mut outputs = std::mem::take(&mut ends[to].1);
             let merges = switches(from).filter(|switches| switches.can_merge());
+            let sink = forward.ports[to].sink();
             if let Some(switches) = merges {
-                inputs = offload::merge(&mut forward.monitor, from, inputs, switches, config)?;
+                let monitor = &mut forward.monitor;
+                inputs = offload::merge(monitor, from, inputs, &sink, switches, config)?;
             }
             // What was merged, here or by the kernel, has to be cut again.
             let comes_long = merges.is_some() || forward.ports[from].leaves_cutting();
             let cuts = switches(to).cloned().or_else(|| comes_long.then(Arc::default));
             if let Some(switches) = cuts {
-                let sink = forward.ports[to].sink();
                 outputs = offload::cut(&mut forward.monitor, to, outputs, sink, &switches);
             }
             let (source, sink) = (forward.ports[from].info(), forward.ports[to].info());

@@ -11,7 +11,7 @@ use crate::monitor::Monitor;
 use crate::port::{Census, FrameCounts, Rx, Switches, Tx, gro, gso};
 use crate::segment::{Limits, Segmenter, Sink};
 
-/// Puts coalescers behind the receiving ends of the port at position `from`.
+/// Puts coalescers behind the receiving ends of the port at position `from`, whose packets go to `sink`.
 ///
 /// # Errors
 /// There is no memory for long frames.
@@ -19,10 +19,11 @@ pub(super) fn merge(
     monitor: &mut Monitor,
     from: usize,
     inputs: Vec<Rx>,
+    sink: &Sink,
     switches: &Arc<Switches>,
     config: &ForwardConfig,
 ) -> Result<Vec<Rx>> {
-    let mut limits = Limits::default();
+    let mut limits = Limits { packet: sink.mtu, ..Limits::default() };
     if config.packets.is_some() {
         // Whoever counts what comes out has to know that nothing is left inside.
         limits.age = 0;

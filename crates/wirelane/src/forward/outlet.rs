@@ -66,10 +66,10 @@ impl Queued {
 }
 
 impl Outlet {
-    /// Sends frames from the front of `batch`; what finds no room stays. Returns how many a limit of
+    /// Sends frames from the front of `batch`; what finds no room stays. Returns how many packets a limit of
     /// the discipline has dropped, and counted.
     #[inline]
-    pub(super) fn send(&mut self, batch: &mut Batch) -> usize {
+    pub(super) fn send(&mut self, batch: &mut Batch) -> u64 {
         match self {
             Self::Direct(tx) => {
                 tx.transmit(batch);
@@ -82,7 +82,7 @@ impl Outlet {
                     Some(queue) => way.producer.send_to(queue, batch, now),
                     None => way.producer.send(batch, now),
                 };
-                sent.dropped
+                sent.dropped_packets
             }
         }
     }

@@ -6,7 +6,7 @@ use super::*;
 use crate::frame::Batch;
 use crate::mask::{QueueMask, QueueSet};
 use crate::port::sim::Sim;
-use crate::port::{Census, Control, OpenOptions, Transmit};
+use crate::port::{Census, Control, OpenOptions, Protocols, Transmit};
 use crate::segment::Sink;
 
 /// A simulated port whose TX rings take only some frames until they are flushed.
@@ -152,6 +152,48 @@ fn a_failure_ends_it_and_is_said() {
     assert_eq!(errors, ["narrow: gone"]);
     let [received, delivered, full, _] = sums(&outcome);
     assert!(delivered > 0 && received == delivered + full);
+}
+
+/// Each packet counts, not each frame: those taken, those for which there was no room, and those over a limit.
+#[test]
+fn merged_packets_are_conserved_one_by_one() {
+    for (source, room, qdisc) in [
+        ("sim:2?count=20000&flows=2", 7, None),
+        ("sim:2?count=20000&flows=2&rate=10Mpps&frames=16384", 7, None),
+        ("sim:2?count=20000&flows=2&rate=10Mpps&frames=16384", 7, Some("fifo,limit=3")),
+        ("sim:2?count=20000&flows=2&rate=10Mpps&frames=16384", 7, Some("lockless,limit=4")),
+    ] {
+        let sink = Narrow { sim: sim("sim:2", false), room, flushes: usize::MAX };
+        let ports: Vec<Box<dyn Port>> = vec![Box::new(sim(source, true)), Box::new(sink)];
+        let switches = Some(Arc::new(Switches::new(Protocols::NONE, Some(Protocols::ALL))));
+        let config = ForwardConfig {
+            one_way: true,
+            qdisc: qdisc.map(|spec| spec.parse().unwrap()),
+            switches: vec![switches, None],
+            ..ForwardConfig::default()
+        };
+        let forward = Forward::start(ports, &config).unwrap();
+        assert!(forward.wait(Duration::from_secs(60)));
+        let monitor = forward.monitor();
+        let outcome = forward.join();
+        let sum = |of: fn(&QueueStats) -> u64| outcome.queues.iter().map(of).sum::<u64>();
+        let (delivered, merged) = (sum(|queue| queue.packets), sum(|queue| queue.merged));
+        let full = sum(|queue| queue.dropped.tx_full.unwrap());
+        let lost = sum(|queue| queue.dropped.total().unwrap());
+        let context = format!("{source} {qdisc:?}: {:?}", outcome.queues);
+        assert_eq!(sum(|queue| queue.received.unwrap()), 20_000, "{context}");
+        assert_eq!(delivered + lost, 20_000, "{context}");
+        assert_eq!(full > 0, source.contains("rate"), "{context}");
+        assert!(merged > 10_000 && merged < 20_000, "{context}");
+        if qdisc.is_none() {
+            // What was taken was cut again into as many.
+            assert_eq!(outcome.tx.iter().map(|tx| tx.packets).sum::<u64>(), delivered, "{context}");
+            assert!(outcome.queues.iter().all(|queue| queue.bytes == Some(64 * queue.packets)));
+        }
+        let read = monitor.queues().iter().map(|queue| queue.received.unwrap()).sum::<u64>();
+        assert_eq!(read, 20_000, "{context}");
+        assert_eq!(outcome.frames.held(), 0);
+    }
 }
 
 #[test]

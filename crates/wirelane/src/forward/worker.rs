@@ -118,11 +118,10 @@ impl Worker {
     fn filter(&mut self, input: usize, batch: &mut Batch) {
         let (mut filtered, mut bytes, mut cut) = (0, 0, 0);
         batch.as_vec().retain_mut(|frame| {
-            let length = frame.original_len();
-            let is_cut = frame.len() < length as usize && !self.is_file;
+            let is_cut = frame.len() < frame.original_len() as usize && !self.is_file;
             let keep = !is_cut && (!self.swap || swap_addresses(frame));
             if !keep {
-                (filtered, bytes) = (filtered + 1, bytes + u64::from(length));
+                (filtered, bytes) = (filtered + frame.packets(), bytes + frame.wire_bytes());
                 cut += u64::from(is_cut);
             }
             keep
@@ -154,7 +153,7 @@ impl Worker {
             }
         }
         if let Some(counters) = self.counters.get(input).filter(|_| dropped > 0) {
-            counters.tx_full.add(dropped as u64);
+            counters.tx_full.add(dropped);
             // The discipline does not say which they were.
             counters.undelivered(None);
         }
@@ -171,8 +170,8 @@ impl Consumer for Worker {
             self.failure = self.send(input, batch).err();
         }
         if let Some(counters) = self.counters.get(input).filter(|_| !batch.is_empty()) {
-            counters.tx_full.add(batch.len() as u64);
-            counters.undelivered(Some(wire_bytes(batch)));
+            counters.tx_full.add(batch.iter().map(Frame::packets).sum());
+            counters.undelivered(Some(batch.iter().map(Frame::wire_bytes).sum()));
         }
     }
 
@@ -208,8 +207,4 @@ fn swap_addresses(frame: &mut Frame) -> bool {
     let [g, h, i, j, k, l] = rest;
     *addresses = [g, h, i, j, k, l, a, b, c, d, e, f];
     true
-}
-
-fn wire_bytes(batch: &Batch) -> u64 {
-    batch.iter().map(|frame| u64::from(frame.original_len())).sum()
 }

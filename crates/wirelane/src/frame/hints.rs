@@ -4,9 +4,9 @@
 //! next header would cover it, so a frame keeps it at the other end of its headroom:
 //!
 //! ```text
-//!   │ Offload │ Hints │  headroom  │ Hints │ packet │
-//!               ▲ kept              │ found
-//!               └───────────────────┘
+//!   │ Offload │ Hints │ Merged │  headroom  │ Hints │ packet │
+//!               ▲ kept                       │ found
+//!               └────────────────────────────┘
 //! ```
 
 use std::fmt;
@@ -159,6 +159,7 @@ impl Marks {
     #[inline(always)]
     pub(super) fn kept(self) -> usize {
         match (self.has_hints(), self.left() == super::Left::Offload) {
+            _ if self.is_merged() => Frame::MERGED_END,
             (true, _) => KEPT_AT + Hints::BYTES,
             (false, true) => size_of::<Offload>(),
             (false, false) => 0,

@@ -77,10 +77,19 @@ struct GroRx {
 }
 
 impl GroRx {
-    /// Hands out what is ready, as far as there is room.
+    /// Hands out what is ready, as far as there is room. Each frame counts as one packet of its length; the
+    /// others that are in it are added here.
     fn hand_out(&mut self, batch: &mut Batch) {
         let n = batch.room().min(self.frames.ready.len());
-        batch.as_vec().extend(self.frames.ready.drain(..n));
+        let (mut merged, mut bytes) = (0, 0);
+        for frame in self.frames.ready.drain(..n) {
+            merged += frame.packets() - 1;
+            bytes += frame.wire_bytes() - u64::from(frame.original_len());
+            batch.as_vec().push(frame);
+        }
+        self.counters.packets.add(merged);
+        self.counters.bytes.add(bytes);
+        self.counters.merged.add(merged);
     }
 
     /// Takes what was received apart from what passes as it is.
@@ -114,13 +123,11 @@ impl Receive for GroRx {
                 break;
             }
             let now = clock::monotonic_ns();
-            let merged = self.coalescer.counters().merged_away();
             self.merge(now);
             match self.coalescer.limits().age {
                 0 => self.coalescer.flush_to(&mut self.frames),
                 _ => self.coalescer.expire_to(now, &mut self.frames),
             }
-            self.counters.merged.add(self.coalescer.counters().merged_away() - merged);
             self.hand_out(batch);
             if received == 0 {
                 break;
@@ -171,12 +178,11 @@ struct Frames {
 }
 
 impl Frames {
-    /// A long frame with the first `end` bytes of `first`, and what is known of it.
-    fn long(&mut self, first: &Frame, end: usize) -> Option<Frame> {
+    /// A long frame with the bytes of `first`, and what is known of it.
+    fn long(&mut self, first: &Frame) -> Option<Frame> {
         let mut long = self.pool.take_one()?;
         long.stamp(first.timestamp(), first.queue(), first.class());
-        let fits = long.fill(first.data().get(..end)?);
-        fits.then_some(long)
+        long.fill(first.data()).then_some(long)
     }
 }
 
@@ -203,12 +209,13 @@ impl Store for Frames {
         *slot = Slot::Single(packet);
     }
 
-    fn append(&mut self, slot: &mut Slot, end: usize, payload: &[u8]) -> bool {
+    fn append(&mut self, slot: &mut Slot, payload: &[u8]) -> bool {
         if let Slot::Single(first) = slot {
-            let Some(long) = self.long(first, end) else { return false };
+            let Some(long) = self.long(first) else { return false };
             *slot = Slot::Long(long);
         }
         let Slot::Long(frame) = slot else { return false };
+        let end = frame.len();
         let fits = frame.set_len(end + payload.len());
         if fits && let Some(place) = frame.data_mut().get_mut(end..) {
             place.copy_from_slice(payload);
@@ -220,12 +227,12 @@ impl Store for Frames {
         self.ready.push_back(packet);
     }
 
-    fn hand_on(&mut self, slot: &mut Slot, offload: Offload) {
+    fn hand_on(&mut self, slot: &mut Slot, offload: Offload, packets: u32, bytes: u32) {
         match std::mem::take(slot) {
             Slot::Empty => {}
             Slot::Single(frame) => self.ready.push_back(frame),
             Slot::Long(mut frame) => {
-                let fits = frame.set_offload(offload);
+                let fits = frame.set_offload(offload) && frame.set_merged(packets, bytes);
                 debug_assert!(fits);
                 self.ready.push_back(frame);
             }

@@ -159,7 +159,10 @@ proptest! {
                 assert!(frame.timestamp() >= promised);
                 assert_eq!((frame.queue(), frame.class()), (3, Class::Rx));
                 assert_eq!(frame.original_len() as usize, frame.len());
-                got.extend(packets_of(frame));
+                let packets = packets_of(frame);
+                assert_eq!(frame.packets(), packets.len() as u64);
+                assert_eq!(frame.wire_bytes(), packets.iter().map(Vec::len).sum::<usize>() as u64);
+                got.extend(packets);
             }
             promised = rx.watermark();
         });
@@ -170,8 +173,9 @@ proptest! {
             prop_assert!(numbers.iter().filter(of_flow).copied().eq(sent), "flow {}", flow);
         }
         let counters = Arc::clone(bed.rx.counters());
-        prop_assert_eq!(counters.packets.value(), frames);
-        prop_assert_eq!(counters.packets.value() + counters.merged.value(), flows.len() as u64);
+        prop_assert_eq!(counters.packets.value(), flows.len() as u64);
+        prop_assert_eq!(counters.bytes.value(), 100 * flows.len() as u64);
+        prop_assert_eq!(counters.packets.value() - counters.merged.value(), frames);
         prop_assert_eq!(bed.merging.counters.packets.value(), flows.len() as u64);
         assert_conserved(&bed);
     }

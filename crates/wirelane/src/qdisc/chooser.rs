@@ -122,8 +122,7 @@ impl Producer {
             let mut kept = 0;
             for (handle, staged) in self.lanes.iter_mut().filter(|(_, staged)| !staged.is_empty()) {
                 let sent = handle.send(staged, now);
-                total.accepted += sent.accepted;
-                total.dropped += sent.dropped;
+                total += sent;
                 batch.as_vec().splice(kept..kept, staged.drain(sent.refused));
                 kept += sent.refused;
             }

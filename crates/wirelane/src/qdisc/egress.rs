@@ -206,8 +206,7 @@ impl Handle {
             if let Some(small) = &mut self.lane.small {
                 small.went(went, position);
             }
-            total.accepted += sent.accepted;
-            total.dropped += sent.dropped;
+            total += sent;
             if left > 0 {
                 break;
             }

@@ -190,7 +190,7 @@ impl Qdisc for Fifo {
         for frame in batch.drain(offered) {
             // The guard goes before the frame does: memory is given back outside of the lock.
             let result = self.push(&mut self.root.lock(&lane.counters), &lane.counters, frame);
-            sent.dropped += usize::from(result.is_err());
+            let _ = result.inspect_err(|frame| sent.drops(frame));
         }
         sent.accepted = offered - sent.dropped;
         sent
@@ -230,8 +230,8 @@ impl Qdisc for Fifo {
                 self.run_locked(root, (counters, out), link, QUOTA, now);
                 continue;
             }
-            let result = self.push(&mut root, counters, frame);
-            sent.dropped += usize::from(result.is_err());
+            let result =
+                self.push(&mut root, counters, frame).inspect_err(|frame| sent.drops(frame));
             if is_free && (left == 0 || self.round.is_filled_by(root.frames.len())) {
                 self.run_locked(root, (counters, out), link, QUOTA, now);
             } else {

@@ -67,7 +67,7 @@ impl Lockless {
         let Lane { counters, out, input, .. } = lane;
         let input = input.as_mut()?;
         let limit = self.limit_beside(input);
-        Some((Port { counters, input, link, limit, now, dropped: 0 }, out))
+        Some((Port { counters, input, link, limit, now, sent: Sent::default() }, out))
     }
 }
 
@@ -79,16 +79,17 @@ struct Port<'a> {
     /// The limit, unless the ring is it.
     limit: Option<usize>,
     now: u64,
-    dropped: usize,
+    /// Of what went into the ring, what was dropped.
+    sent: Sent,
 }
 
-/// Puts frames into the ring; drops and counts those over the limit, and returns how many.
+/// Puts frames into the ring; drops those over the limit, counts them, and says so.
 fn enqueue(
     lane: &LaneCounters,
     input: &mut Input<Frame>,
     limit: Option<usize>,
     batch: &mut Batch,
-) -> usize {
+) -> Sent {
     let (offered, length) = (batch.len(), bytes(batch));
     // Counted first, so that nobody sees more frames come out than went in.
     lane.enqueued.add(offered as u64);
@@ -109,21 +110,23 @@ fn enqueue(
         }
     }
     let left = batch.len();
+    let mut sent = Sent { accepted: offered - left, ..Sent::default() };
     if left > 0 {
         let length = bytes(batch);
         lane.enqueued.set(lane.enqueued.value() - left as u64);
         lane.enqueued_bytes.set(lane.enqueued_bytes.value() - length);
         lane.limit_packets.add(left as u64);
+        batch.iter().for_each(|frame| sent.drops(frame));
         batch.clear();
     }
-    left
+    sent
 }
 
 impl Host for Port<'_> {
     type Batch = Batch;
 
     fn enqueue(&mut self, batch: &mut Batch) {
-        self.dropped += enqueue(self.counters, self.input, self.limit, batch);
+        self.sent += enqueue(self.counters, self.input, self.limit, batch);
     }
 
     #[inline(always)]
@@ -161,9 +164,7 @@ impl Qdisc for Lockless {
         let Lane { counters, input: Some(input), .. } = lane else {
             return Sent { refused: batch.len(), ..Sent::default() };
         };
-        let offered = batch.len();
-        let dropped = enqueue(counters, input, self.limit_beside(input), batch);
-        Sent { accepted: offered - dropped, dropped, refused: 0 }
+        enqueue(counters, input, self.limit_beside(input), batch)
     }
 
     fn dequeue(&self, lane: &mut Lane, into: &mut Batch, max: usize, _: u64) -> usize {
@@ -190,8 +191,8 @@ impl Qdisc for Lockless {
             return Sent { refused: offered, ..Sent::default() };
         };
         self.core.send(&mut port, batch, out, self.bypass);
-        let dropped = port.dropped;
-        Sent { accepted: offered - dropped, dropped, refused: 0 }
+        // What was not dropped is in the ring, or past it.
+        Sent { accepted: offered - port.sent.dropped, ..port.sent }
     }
 
     fn flush(&self, lane: &mut Lane, link: &Link, now: u64) -> Result<()> {

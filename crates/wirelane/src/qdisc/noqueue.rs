@@ -70,7 +70,7 @@ impl Qdisc for Noqueue {
         if sent < offered {
             counters.refused.add((offered - sent) as u64);
         }
-        Sent { accepted: sent, dropped: 0, refused: offered - sent }
+        Sent { accepted: sent, refused: offered - sent, ..Sent::default() }
     }
 
     fn flush(&self, lane: &mut Lane, link: &Link, now: u64) -> Result<()> {

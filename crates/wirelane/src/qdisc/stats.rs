@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::frame::Frame;
 use crate::sync::Counter;
 
 /// What became of the frames of one call: `accepted + dropped + refused` is how many there were.
@@ -16,6 +17,25 @@ pub struct Sent {
     pub dropped: usize,
     /// Still in the batch.
     pub refused: usize,
+    /// The packets that those dropped were received as ([`Frame::packets`](crate::Frame::packets)).
+    pub dropped_packets: u64,
+}
+
+impl Sent {
+    /// Counts a frame that is over a limit.
+    pub(super) fn drops(&mut self, frame: &Frame) {
+        self.dropped += 1;
+        self.dropped_packets += frame.packets();
+    }
+}
+
+impl std::ops::AddAssign for Sent {
+    fn add_assign(&mut self, other: Self) {
+        self.accepted += other.accepted;
+        self.dropped += other.dropped;
+        self.refused += other.refused;
+        self.dropped_packets += other.dropped_packets;
+    }
 }
 
 /// What one producer counts. Nobody else writes these, so they cost no locked instruction and no

@@ -59,7 +59,9 @@ mod template;
 
 use std::sync::Arc;
 
-pub use coalesce::{Alone, CoalesceCounters, CoalesceStats, Coalescer, Flush, Limits};
+pub use coalesce::{
+    Alone, CoalesceCounters, CoalesceStats, Coalescer, Flush, Limits, MAX_DATAGRAMS,
+};
 pub(crate) use coalesce::{COALESCED, Store};
 use cursor::Cut;
 pub use cursor::{Cursor, MAX_HEADER, Segment, Stop, Taken};

@@ -4,6 +4,7 @@
 mod audit;
 mod frames;
 mod harness;
+mod odd;
 mod oracle;
 mod partial;
 mod properties;

@@ -4,12 +4,15 @@
 //! which has no offloads, so that the kernel cuts it (`validate_xmit_skb`), and from whose
 //! descriptor the packets are read.
 
+use std::time::{Duration, Instant};
+
 use wirelane::segment::{Gso, Offload};
 use wirelane_os::iface;
-use wirelane_os::packet::VirtioNetHdr;
+use wirelane_os::packet::{PacketSocket, VirtioNetHdr};
 use wirelane_os::tun::{Offload as TunOffload, Options, Tap};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::privileged;
+use wirelane_testkit::veth::VethPair;
 use wirelane_wire::{EtherType, Protocol, TcpFlags};
 
 use super::frames::{Frame, cut};
@@ -56,6 +59,19 @@ impl Oracle {
     }
 
     pub(crate) fn cut(&self, frame: &[u8], offload: &Offload, header_len: usize) -> Vec<Vec<u8>> {
+        if let Err(error) = self.write(frame, offload, header_len) {
+            panic!("the kernel does not take {offload:?}: {error}");
+        }
+        self.drain()
+    }
+
+    /// Gives the kernel a frame.
+    pub(crate) fn write(
+        &self,
+        frame: &[u8],
+        offload: &Offload,
+        header_len: usize,
+    ) -> std::io::Result<()> {
         let header = offload.to_virtio(header_len as u16);
         let VirtioNetHdr { flags, gso_type, hdr_len, gso_size, csum_start, csum_offset } = header;
         let mut bytes = vec![flags, gso_type];
@@ -63,10 +79,7 @@ impl Oracle {
             bytes.extend(field.to_ne_bytes());
         }
         bytes.extend(frame);
-        if let Err(error) = self.input.write(0, &bytes) {
-            panic!("the kernel does not take {offload:?}: {error}");
-        }
-        self.drain()
+        self.input.write(0, &bytes).map(drop)
     }
 }
 
@@ -79,6 +92,91 @@ pub(crate) fn bridge(namespace: &Namespace) {
         namespace.run("ip", ["link", "set", device, "master", "bridge0"]);
     }
     namespace.inside(|| ["bridge0", "in", "out"].map(|device| iface::up(device).unwrap()));
+}
+
+/// Linux as the oracle of merging: packets that are sent through one end of a veth pair are merged at the other one, and
+/// read from a TAP device behind a bridge, which takes long frames as they are.
+pub(crate) struct Merger {
+    input: PacketSocket,
+    output: Tap,
+    _namespaces: [Namespace; 2],
+}
+
+impl Merger {
+    pub(crate) fn new() -> Self {
+        let (near, far) = (Namespace::new(), Namespace::new());
+        let pair = VethPair::new(&near, &far, 1, 1500);
+        let (a, b) = (&pair.a, &pair.b);
+        // Only what no device of the sender's would cut is merged (`veth_skb_is_eligible_for_gro()`).
+        a.ethtool(&["-K", &a.interface, "tso", "off"]);
+        b.ethtool(&["-K", &b.interface, "gro", "on", "rx-udp-gro-forwarding", "on"]);
+        // Packets come one by one: the kernel waits for more of them.
+        let wait = format!("echo 20000000 > /sys/class/net/{}/gro_flush_timeout", b.interface);
+        far.run("sh", ["-c", &wait]);
+        let output = far.inside(|| {
+            let output =
+                Tap::open("out", 1, Options { vnet_hdr: true, ..Options::default() }).unwrap();
+            let (checksum, tso4, tso6, tso_ecn) = (true, true, true, true);
+            let (uso4, uso6) = (true, true);
+            let all = TunOffload { checksum, tso4, tso6, tso_ecn, uso4, uso6 };
+            output.set_offload(all).unwrap();
+            output
+        });
+        let bridge = ["link", "add", "name", "bridge0", "type", "bridge"];
+        far.run("ip", [&bridge[..], &["forward_delay", "0", "mcast_snooping", "0"]].concat());
+        for device in [b.interface.as_str(), "out"] {
+            far.run("ip", ["link", "set", device, "master", "bridge0"]);
+        }
+        far.inside(|| ["bridge0", "out"].map(|device| iface::up(device).unwrap()));
+        let input = near.inside(|| {
+            let socket = PacketSocket::open().unwrap();
+            socket.bind(iface::index(&a.interface).unwrap(), 0).unwrap();
+            socket
+        });
+        Self { input, output, _namespaces: [near, far] }
+    }
+
+    /// What becomes of the packets: frames that hold as many.
+    pub(crate) fn merge(&self, packets: &[Vec<u8>]) -> Vec<(Vec<u8>, Offload)> {
+        let patience = Instant::now() + Duration::from_secs(60);
+        let (mut frames, mut came) = (Vec::new(), 0);
+        // Fewer than a queue of the kernel holds.
+        for some in packets.chunks(100) {
+            some.iter().for_each(|packet| assert!(self.input.send_frame(packet).is_ok()));
+            let wanted = came + some.len();
+            while came < wanted {
+                assert!(Instant::now() < patience, "{came} of {wanted} packets came");
+                let before = frames.len();
+                self.drain(&mut frames);
+                let new = frames[before..].iter();
+                came += new.map(|(frame, left)| packets_in(frame, left)).sum::<usize>();
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
+        frames
+    }
+
+    fn drain(&self, frames: &mut Vec<(Vec<u8>, Offload)>) {
+        let mut buffer = vec![0; 1 << 17];
+        while let Ok(length) = self.output.read(0, &mut buffer) {
+            let (header, frame) = buffer[..length].split_first_chunk::<10>().unwrap();
+            let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
+            let header = VirtioNetHdr {
+                flags: header[0],
+                gso_type: header[1],
+                hdr_len: half(2),
+                gso_size: half(4),
+                csum_start: half(6),
+                csum_offset: half(8),
+            };
+            frames.push((frame.to_vec(), Offload::from_virtio(&header).unwrap()));
+        }
+    }
+}
+
+/// How many packets a frame is cut into.
+fn packets_in(frame: &[u8], left: &Offload) -> usize {
+    if left.gso == Gso::None { 1 } else { cut(frame, left).len() }
 }
 
 /// SplitMix64: the same frames in every run.

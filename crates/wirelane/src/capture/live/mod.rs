@@ -21,7 +21,7 @@ mod worker;
 mod writer;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -243,7 +243,7 @@ impl Capture {
             let of_end = |(end, interfaces): (usize, Vec<Interface>)| {
                 interfaces
                     .into_iter()
-                    .map(move |one| (split_name(&output.path, &one.source), vec![(end, vec![one])]))
+                    .map(move |one| (one.split_name(&output.path), vec![(end, vec![one])]))
             };
             ends.into_iter().enumerate().flat_map(of_end).collect()
         } else {
@@ -256,7 +256,7 @@ impl Capture {
         let waits = self.port.info().lossless && !merges;
         let enough = if waits { CACHED * lanes } else { usize::MAX };
         let credit = Arc::new(Credit::new(config.buffer.min(enough), lanes));
-        let chunks = credit.total();
+        let chunks = credit.of_one();
         let route = |rx: &Rx| Route { lanes: Vec::new(), bundle: rx.bundle().cloned() };
         let mut routes: Vec<_> = inputs.iter().map(route).collect();
         for (path, members) in files {
@@ -387,6 +387,19 @@ fn group(inputs: Vec<Rx>, routes: Vec<Route>, single: bool) -> Vec<(Vec<Rx>, Vec
 struct Interface {
     source: Source,
     counters: Arc<RxCounters>,
+}
+
+impl Interface {
+    /// The file of its own. What says neither queue nor class has the number by which the port knows it: all of them would
+    /// have one name otherwise.
+    fn split_name(&self, path: &Path) -> PathBuf {
+        let number = || u32::from(self.counters.queue);
+        let queue = match self.source.class {
+            None => Some(self.source.queue.unwrap_or_else(number)),
+            Some(_) => self.source.queue,
+        };
+        split_name(path, &Source { queue, ..self.source.clone() })
+    }
 }
 
 /// A lane into a file: the receiving end that it comes from, and its interfaces.

@@ -31,14 +31,13 @@ pub(super) const OWN: usize = 4;
 pub(super) struct Credit {
     left: AtomicUsize,
     shared: usize,
-    total: usize,
 }
 
 impl Credit {
     /// As many chunks as `bytes` hold, and at least what the lanes own.
     pub(super) fn new(bytes: usize, lanes: usize) -> Self {
-        let (own, total) = (OWN * lanes, (bytes / CHUNK).max(OWN * lanes));
-        Self { left: AtomicUsize::new(total - own), shared: total - own, total }
+        let shared = (bytes / CHUNK).saturating_sub(OWN * lanes);
+        Self { left: AtomicUsize::new(shared), shared }
     }
 
     /// Whether half of it is used, or there was none.
@@ -46,9 +45,9 @@ impl Credit {
         self.left.load(Ordering::Relaxed) <= self.shared / 2
     }
 
-    /// How many chunks there can be, of all lanes together.
-    pub(super) fn total(&self) -> usize {
-        self.total
+    /// How many chunks one lane can have: its own, and all that are shared.
+    pub(super) fn of_one(&self) -> usize {
+        OWN + self.shared
     }
 
     fn take(&self) -> bool {
@@ -262,7 +261,7 @@ impl Lane {
         now.saturating_sub(*self.waiting_since.get_or_insert(now)) >= PATIENCE
     }
 
-    /// Gives the current chunk to the writer. There is always room: the ring holds all chunks.
+    /// Gives the current chunk to the writer. There is always room: the ring holds all chunks that a lane can have.
     fn hand_over(&mut self) {
         self.waiting_since = None;
         let Some(chunk) = self.current.take_if(|chunk| !chunk.is_empty()) else { return };
@@ -291,7 +290,7 @@ mod tests {
         {
             let credit = Credit::new(bytes, lanes);
             assert_eq!(std::iter::from_fn(|| credit.take().then_some(())).count(), shared);
-            assert_eq!(credit.total(), shared + OWN * lanes);
+            assert_eq!(credit.of_one(), shared + OWN);
             assert!(credit.is_scarce());
             credit.give_back();
             assert!(credit.take() && !credit.take());

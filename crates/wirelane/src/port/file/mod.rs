@@ -111,6 +111,7 @@ impl FilePort {
         origins.extend(reader.interfaces(), reader.name())?;
         let queues = [Class::Rx, Class::Tx].map(|class| origins.queues(class));
         let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone(), stop)?);
+        origins.select(switch.mask());
         let progress = Arc::new(Progress::default());
         let mut info = info(spec, options);
         info.queues =

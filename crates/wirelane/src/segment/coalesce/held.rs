@@ -4,8 +4,8 @@ use wirelane_wire::checksum::Sum;
 use wirelane_wire::flow::Addresses;
 use wirelane_wire::{Ports, Protocol, TcpFlags, ipv4, ipv6, tcp, udp};
 
-use super::packet::{Flow, Packet, own_place, pseudo};
-use super::{Flush, Limits, Store};
+use super::packet::{Flow, Packet, networks, own_place, pseudo};
+use super::{Flush, Limits, MAX_DATAGRAMS, Store};
 use crate::segment::{Class, Gso, Offload};
 
 /// The first packet of a flow, and the payload of those that followed.
@@ -19,8 +19,6 @@ pub(super) struct Held<B> {
     network: usize,
     transport: usize,
     begin: usize,
-    /// The end of the first packet, before its padding.
-    first_end: usize,
     v6: bool,
     /// Payload bytes per packet, the last one excepted.
     mss: usize,
@@ -51,7 +49,6 @@ impl<B> Held<B> {
             network: 0,
             transport: 0,
             begin: 0,
-            first_end: 0,
             v6: false,
             mss: 0,
             segments: 0,
@@ -69,14 +66,14 @@ impl<B> Held<B> {
 
     /// Begins with `packet`, which is still to be put into [`Held::buffer`].
     pub(super) fn start(&mut self, packet: &Packet<'_>, now: u64) {
-        self.mss = packet.end - packet.begin;
+        self.mss = packet.payload().len();
         let (sequence, flags) =
             packet.tcp.map_or((0, TcpFlags::default()), |fields| (fields.sequence, fields.flags));
         self.addresses = packet.flow.addresses;
         self.ports = packet.flow.ports;
         self.protocol = packet.flow.protocol;
         (self.network, self.transport) = (packet.network, packet.transport);
-        (self.begin, self.first_end) = (packet.begin, packet.end);
+        self.begin = packet.begin;
         self.v6 = packet.v6;
         self.segments = 1;
         self.next = sequence.wrapping_add(self.mss as u32);
@@ -96,6 +93,13 @@ impl<B> Held<B> {
     /// Packets in it.
     pub(super) fn segments(&self) -> u32 {
         self.segments
+    }
+
+    /// Their bytes, each with its headers.
+    pub(super) fn wire_bytes<S: Store<Buffer = B>>(&self) -> u32 {
+        // As many headers as packets, and one is there.
+        let headers = self.segments.saturating_sub(1) * self.begin as u32;
+        S::content(&self.buffer).len() as u32 + headers
     }
 
     /// How many of them came with a checksum that was left to do.
@@ -122,7 +126,12 @@ impl<B> Held<B> {
         self.ports == flow.ports
             && self.protocol == flow.protocol
             && self.addresses == flow.addresses
-            && S::content(&self.buffer).get(..self.network) == Some(flow.link)
+            && self.is_in_networks::<S>(flow.link)
+    }
+
+    fn is_in_networks<S: Store<Buffer = B>>(&self, link: &[u8]) -> bool {
+        let own = S::content(&self.buffer).get(..self.network).unwrap_or_default();
+        own == link || networks(own).eq(networks(link))
     }
 
     pub(super) fn has_addresses(&self, addresses: &Addresses) -> bool {
@@ -154,14 +163,15 @@ impl<B> Held<B> {
         if payload.len() > self.mss || !packet.like(bytes) {
             return Err(Flush::Differs);
         }
-        let end = if self.segments == 1 { self.first_end } else { bytes.len() };
-        if self.segments >= limits.segments || end - self.network + payload.len() > limits.size {
+        let most = if packet.tcp.is_some() { u32::MAX } else { MAX_DATAGRAMS };
+        let is_full = self.segments >= limits.segments.min(most);
+        if is_full || bytes.len() - self.network + payload.len() > limits.size {
             return Err(Flush::Full);
         }
         let fixed_id = self.identification(packet).ok_or(Flush::Differs)?;
         let first_only_cwr = self.congestion(packet).ok_or(Flush::Differs)?;
 
-        if !store.append(&mut self.buffer, end, payload) {
+        if !store.append(&mut self.buffer, payload) {
             return Err(Flush::NoMemory);
         }
         (self.fixed_id, self.first_only_cwr) = (fixed_id, first_only_cwr);

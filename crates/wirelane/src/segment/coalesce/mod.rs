@@ -1,9 +1,9 @@
 //! The inverse of segmentation (GRO): packets of a flow that follow each other become one frame.
 //!
-//! What comes out says how it was put together, so that cutting it gives the very same packets back,
-//! apart from Ethernet padding. Therefore only packets merge that cutting would make: with right
-//! checksums, in order, of one size, with the same headers. A packet that cannot be merged is handed
-//! on as it is, behind what is held of its flow: order within a flow is kept.
+//! What comes out says how it was put together, so that cutting it gives the very same packets back.
+//! Therefore only packets merge that cutting would make: with right checksums, in order, of one size, with the
+//! same headers, and with nothing behind the packet, neither padding nor a trailer. A packet that cannot be
+//! merged is handed on as it is, behind what is held of its flow: order within a flow is kept.
 //!
 //! A checksum that its sender left to do needs no verification, and what is merged leaves its own to do in
 //! any case: whoever cuts it completes that of each packet, or leaves it to a sink that does.
@@ -36,12 +36,21 @@ use super::stats::reasons;
 use super::{Class, ClassCounters, ClassStats, MAX_PACKET, Offload};
 use crate::sync::Counter;
 
+/// Datagrams in one frame at most. As many as the kernel's GRO merges (`UDP_GRO_CNT_MAX` in
+/// `net/ipv4/udp_offload.c`), which whoever receives with `UDP_GRO` has room for, and no more than it cuts: a frame
+/// of more than `UDP_MAX_SEGMENTS` (`include/linux/udp.h`: 64, and 128 from Linux 6.9 on) is refused
+/// (`virtio_net_hdr_to_skb()`).
+pub const MAX_DATAGRAMS: u32 = 64;
+
 /// When what is held is handed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the longest packet, from its IP header on; 65535 at most.
+    /// Bytes of the longest frame, from its IP header on; 65535 at most.
     pub size: usize,
-    /// Packets in one frame.
+    /// Bytes of the longest packet that is merged, from its IP header on: what the sink sends in one piece. A longer one
+    /// would not come back as it was, and what is to become of it is decided where it leaves.
+    pub packet: usize,
+    /// Packets in one frame; of UDP [`MAX_DATAGRAMS`] at most.
     pub segments: u32,
     /// How long the first packet may wait, in units of the time that is passed in.
     pub age: u64,
@@ -56,7 +65,15 @@ pub struct Limits {
 impl Default for Limits {
     /// Everything IP allows, for 8 flows, 20 µs when time is in nanoseconds.
     fn default() -> Self {
-        Self { size: 65_535, segments: 65_535, age: 20_000, flows: 8, tcp: true, udp: true }
+        Self {
+            size: MAX_PACKET,
+            packet: MAX_PACKET,
+            segments: 65_535,
+            age: 20_000,
+            flows: 8,
+            tcp: true,
+            udp: true,
+        }
     }
 }
 
@@ -69,7 +86,7 @@ reasons! {
         Short = "short",
         /// It reached its limit of bytes or packets.
         Full = "full",
-        /// The next packet of its flow has other headers, flags or options, or is longer.
+        /// The next packet of its flow has other headers, tags, flags or options, or is longer.
         Differs = "differs",
         /// The next packet of its flow is not the next in order.
         Order = "order",
@@ -97,6 +114,10 @@ reasons! {
         NotPlain = "not_plain",
         /// A checksum is wrong or not in its usual form; one that is left to do holds the sum of the pseudo-header.
         Checksum = "checksum",
+        /// Bytes behind the packet, which cutting would not give back: padding, or a trailer.
+        Trailer = "trailer",
+        /// Longer than what the sink sends in one piece.
+        AboveMtu = "above_mtu",
         /// No payload.
         Empty = "empty",
         /// SYN, RST or URG, or without ACK.
@@ -142,11 +163,6 @@ impl CoalesceCounters {
     /// Merged frames of one class: segments are the packets in them, lengths and bytes their own.
     pub fn class(&self, class: Class) -> &ClassCounters {
         &self.classes[class as usize]
-    }
-
-    /// Packets that are no longer a frame of their own.
-    pub(crate) fn merged_away(&self) -> u64 {
-        self.merged.value() - self.super_frames.value()
     }
 
     /// A reading of all counters; reasons that are zero are left out.
@@ -349,7 +365,8 @@ impl<B> Coalescer<B> {
         self.flush_where(Flush::Unmergeable, store, |held| match kind {
             Kind::Flow(flow, _) => held.is_flow::<S>(flow),
             Kind::Addresses(addresses, _) => held.has_addresses(addresses),
-            Kind::Foreign(_) => false,
+            // Of whatever flow it is meant to be: nobody can tell.
+            Kind::Foreign(reason) => *reason == Alone::Malformed,
         });
     }
 
@@ -370,10 +387,11 @@ impl<B> Coalescer<B> {
             return;
         }
         let mut held = self.held.remove(index);
-        let segments = u64::from(held.segments());
+        let (packets, bytes) = (held.segments(), held.wire_bytes::<S>());
+        let segments = u64::from(packets);
         self.counters.flushed(reason).add(1);
         let offload = held.finish::<S>();
-        if segments > 1 {
+        if packets > 1 {
             self.counters.super_frames.add(1);
             self.counters.merged.add(segments);
             self.counters.partial.add(held.partial().into());
@@ -385,7 +403,7 @@ impl<B> Coalescer<B> {
         } else {
             self.counters.alone(Alone::Single).add(1);
         }
-        store.hand_on(&mut held.buffer, offload);
+        store.hand_on(&mut held.buffer, offload, packets, bytes);
         self.free.push(held);
     }
 }

@@ -2,16 +2,21 @@
 
 use wirelane_wire::checksum::Sum;
 use wirelane_wire::flow::{Addresses, Network};
-use wirelane_wire::{Layers, Ports, Protocol, TcpFlags, TcpView, UdpView, ipv4, ipv6, tcp, udp};
+use wirelane_wire::{
+    Layers, Ports, Protocol, TcpFlags, TcpView, UdpView, ipv4, ipv6, tcp, udp, vlan,
+};
 
 use super::{Alone, Limits};
 use crate::checksum;
 use crate::segment::PartialChecksum;
 
+/// Bytes of both Ethernet addresses; tags follow.
+const ADDRESSES: usize = 12;
+
 /// A packet that can be merged, if what came before it fits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet<'a> {
-    /// The whole frame, with any padding.
+    /// The whole frame: nothing is behind the payload.
     pub(super) frame: &'a [u8],
     pub(super) flow: Flow<'a>,
     /// The IP header.
@@ -20,8 +25,6 @@ pub(super) struct Packet<'a> {
     pub(super) transport: usize,
     /// The payload.
     pub(super) begin: usize,
-    /// Its end, before any padding.
-    pub(super) end: usize,
     pub(super) v6: bool,
     /// What of the TCP header may differ; `None` for UDP.
     pub(super) tcp: Option<TcpFields>,
@@ -42,9 +45,9 @@ pub(super) struct TcpFields {
 }
 
 /// What tells one flow from another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Flow<'a> {
-    /// The Ethernet header with all tags.
+    /// The Ethernet header with all tags, of which only the [`networks`] tell.
     pub(super) link: &'a [u8],
     pub(super) addresses: Addresses,
     pub(super) ports: Ports,
@@ -60,6 +63,13 @@ pub(super) enum Kind<'a> {
     Addresses(Addresses, Alone),
     /// Nothing.
     Foreign(Alone),
+}
+
+/// The virtual networks that the tags of an Ethernet header name. Its other fields may change in the middle of a flow,
+/// and so may a tag that names none (IEEE 802.1Q, table 9-2: VID 0 has only a priority).
+pub(super) fn networks(link: &[u8]) -> impl Iterator<Item = u16> + '_ {
+    let tags = link.get(ADDRESSES..).unwrap_or_default().as_chunks::<{ vlan::LEN }>().0;
+    tags.iter().map(|[_, _, a, b]| u16::from_be_bytes([*a, *b]) & 0x0fff).filter(|vid| *vid != 0)
 }
 
 impl Kind<'_> {
@@ -120,8 +130,7 @@ impl<'a> Packet<'a> {
         if !(if is_tcp { limits.tcp } else { limits.udp }) {
             return Err(known(Alone::OtherProtocol));
         }
-        // What is behind the stated length is Ethernet padding; what is missing is a cut packet.
-        let (transport, end) = (upper.offset, network + stated);
+        let transport = upper.offset;
         let segment = bytes
             .get(..stated)
             .and_then(|packet| packet.get(transport - network..))
@@ -148,14 +157,20 @@ impl<'a> Packet<'a> {
         {
             return Err(known(Alone::Flags));
         }
+        if bytes.len() > stated {
+            return Err(known(Alone::Trailer));
+        }
+        if stated > limits.packet {
+            return Err(known(Alone::AboveMtu));
+        }
         let none = partial.is_none() && !is_tcp && field == 0 && !v6;
         let right = match partial {
             // Of an outer header, or of something that is no header: not this one.
             Some(place) if Some(place) != own_place(transport, flow.protocol) => {
                 return Err(known(Alone::Offload));
             }
-            // Of any other sum, and of padding under it, completing would make what cutting does not.
-            Some(_) => field == pseudo_of(&flow, segment).partial() && end == frame.len(),
+            // Of any other sum completing would make what cutting does not.
+            Some(_) => field == pseudo_of(&flow, segment).partial(),
             None if none => true,
             None => {
                 (!is_tcp || field != 0xffff) && (is_tcp || field != 0) && verifies(&flow, segment)
@@ -170,7 +185,6 @@ impl<'a> Packet<'a> {
             network,
             transport,
             begin: transport + header_len,
-            end,
             v6,
             tcp,
             id,
@@ -182,7 +196,7 @@ impl<'a> Packet<'a> {
 
     /// Payload bytes.
     pub(super) fn payload(&self) -> &'a [u8] {
-        self.frame.get(self.begin..self.end).unwrap_or_default()
+        self.frame.get(self.begin..).unwrap_or_default()
     }
 
     /// Whether nothing can follow it in one frame.
@@ -191,7 +205,7 @@ impl<'a> Packet<'a> {
         self.tcp.is_some_and(|fields| fields.flags.bits() & ends.bits() != 0)
     }
 
-    /// Whether the headers are those of `first`, apart from what cutting changes.
+    /// Whether the headers, tags among them, are those of `first`, apart from what cutting changes.
     pub(super) fn like(&self, first: &[u8]) -> bool {
         let same = |range: std::ops::Range<usize>| matches!((self.frame.get(range.clone()), first.get(range)), (Some(a), Some(b)) if a == b);
         let (ip, at) = (self.network, self.transport);
@@ -202,7 +216,8 @@ impl<'a> Packet<'a> {
             // All but total length, identification and checksum.
             same(ip..ip + 2) && same(ip + 6..ip + 10) && same(ip + 12..ip + ipv4::MIN_LEN)
         };
-        network
+        same(0..ip)
+            && network
             && match self.tcp {
                 // All but sequence number, flags and checksum; the data offset is with the flags.
                 Some(_) => {

@@ -21,14 +21,14 @@ pub(crate) trait Store {
     /// Puts the first packet into an empty buffer.
     fn begin(&mut self, buffer: &mut Self::Buffer, packet: Self::Packet<'_>);
 
-    /// Adds `payload` behind the first `end` bytes. False, and nothing changed, if there is no memory.
-    fn append(&mut self, buffer: &mut Self::Buffer, end: usize, payload: &[u8]) -> bool;
+    /// Adds `payload` at the end. False, and nothing changed, if there is no memory.
+    fn append(&mut self, buffer: &mut Self::Buffer, payload: &[u8]) -> bool;
 
     /// Hands on a packet as it came.
     fn pass(&mut self, packet: Self::Packet<'_>);
 
-    /// Hands on what is in a buffer, which is empty then.
-    fn hand_on(&mut self, buffer: &mut Self::Buffer, offload: Offload);
+    /// Hands on what is in a buffer, which is empty then: so many packets with so many bytes.
+    fn hand_on(&mut self, buffer: &mut Self::Buffer, offload: Offload, packets: u32, bytes: u32);
 }
 
 /// Copies packets into memory of its own, and lends what is handed on to a function.
@@ -55,8 +55,7 @@ impl<F: FnMut(&[u8], Offload)> Store for Copies<'_, F> {
         buffer.extend_from_slice(packet);
     }
 
-    fn append(&mut self, buffer: &mut Vec<u8>, end: usize, payload: &[u8]) -> bool {
-        buffer.truncate(end);
+    fn append(&mut self, buffer: &mut Vec<u8>, payload: &[u8]) -> bool {
         buffer.extend_from_slice(payload);
         true
     }
@@ -65,7 +64,7 @@ impl<F: FnMut(&[u8], Offload)> Store for Copies<'_, F> {
         (self.0)(packet, offload);
     }
 
-    fn hand_on(&mut self, buffer: &mut Vec<u8>, offload: Offload) {
+    fn hand_on(&mut self, buffer: &mut Vec<u8>, offload: Offload, _: u32, _: u32) {
         (self.0)(buffer, offload);
     }
 }
