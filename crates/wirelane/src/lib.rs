@@ -74,6 +74,7 @@
 //! | [`inspect`] | the queues of an interface and the CPUs behind them |
 //! | [`lab`] | two network namespaces and a veth pair, to try things in |
 //! | [`privilege`] | giving privileges away once everything is open |
+//! | [`ssh`] | the connections by which the user came, which nothing should take away |
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
 pub mod checksum;
@@ -109,6 +110,8 @@ pub mod placement;
 pub mod port;
 #[cfg(not(loom))]
 pub mod privilege;
+#[cfg(not(loom))]
+pub mod ssh;
 #[cfg(not(loom))]
 mod threads;
 #[cfg(not(loom))]

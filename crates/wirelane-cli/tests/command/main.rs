@@ -9,6 +9,7 @@ mod control;
 mod file;
 mod filter;
 mod full_disk;
+mod host;
 mod json;
 mod masks;
 mod privileges;

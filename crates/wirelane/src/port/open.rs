@@ -7,8 +7,8 @@ use crate::pool::Region;
 
 /// Opens the port that `spec` names.
 ///
-/// A bare interface name takes the best backend that works; the port's [`super::PortInfo`] says
-/// which one that is and why.
+/// A bare interface name is `packet:`, which only looks. If the program takes all packets ([`Take::All`]) it is the
+/// best backend that works, and the port's [`super::PortInfo`] says which one that is and why.
 ///
 /// # Errors
 /// The spec asks for what the backend or the machine does not have; each backend says more.
@@ -31,7 +31,8 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Box<dyn Port>> {
         Some(Backend::Tap) => {
             Ok(Box::new(FilteredPort::new(tap::TapPort::open(spec, options)?, options)?))
         }
-        None => best(spec, options),
+        None if options.take == Take::All => best(spec, options),
+        None => Ok(Box::new(packet::PacketPort::open(spec, options)?)),
     }
 }
 
@@ -63,33 +64,24 @@ fn best(spec: &Spec, options: &OpenOptions) -> Result<Box<dyn Port>> {
             Err((_, rungs)) => rungs,
         }
     } else {
-        vec![xdp::not_tried(&unsuitable(spec, options))]
+        vec![xdp::not_tried(&unsuitable(spec))]
     };
     Ok(Box::new(packet::PacketPort::open_after(spec, options, rungs)?))
 }
 
-/// Whether AF_XDP can do what is asked for.
+/// Whether AF_XDP is wanted, and can do what is asked for.
 fn is_candidate(spec: &Spec, options: &OpenOptions) -> bool {
-    let decided =
-        !options.receive || options.filter.is_some() || !matches!(options.take, Take::Undecided);
     let mask = &options.mask;
     let copies = options.receive && mask.enabled && mask.tx.largest().is_some();
     // Options are of one backend; those that are given without a backend are of `packet`.
-    decided && !copies && spec.options.is_empty()
+    options.take == Take::All && !copies && spec.options.is_empty()
 }
 
-fn unsuitable(spec: &Spec, options: &OpenOptions) -> Error {
+fn unsuitable(spec: &Spec) -> Error {
     let name = spec.name.as_str();
     if !spec.options.is_empty() {
         return Error::usage(name, "the options are those of packet:")
             .help(format!("name the backend, as in xdp:{name}"));
-    }
-    if options.receive && matches!(options.take, Take::Undecided) {
-        return Error::usage(
-            name,
-            "it would take packets away from the host, which nobody asked for",
-        )
-        .help("say which with a filter, or take all");
     }
     Error::usage(name, "AF_XDP sees no packets of TX queues")
 }

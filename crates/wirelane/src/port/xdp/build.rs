@@ -83,8 +83,14 @@ impl Draft {
         let filter = filter(options)?;
         if options.receive {
             control::check_mask(&device, spec, &options.mask)?;
-            if matches!(options.take, Take::Undecided) && filter.is_none() {
-                let cause = "it takes packets away from the host, and was not told which";
+            let cause = match options.take {
+                Take::Nothing => Some("it takes packets away from the host, and was not told to"),
+                Take::Matching if filter.is_none() => {
+                    Some("it takes packets away from the host, and was not told which")
+                }
+                Take::Matching | Take::All => None,
+            };
+            if let Some(cause) = cause {
                 return Err(Error::usage(format!("port '{spec}'"), cause).help(format!(
                     "give a filter, ask for all of them, or see copies with packet:{}",
                     spec.name
@@ -469,7 +475,7 @@ impl Draft {
             tags: self.tags(mode, prospects, options)?,
             hints: self.hints(mode, prospects, options)?,
         };
-        let plan = Plan { keep_management: options.keep_management, filter: self.filter.clone() };
+        let plan = Plan { keep_management: !options.take_management, filter: self.filter.clone() };
         match Attachment::new(&target, &plan) {
             // A kernel may refuse the program only because it asks the driver: then that is not to be had.
             Err(_) if target.asks() && !self.must_ask(options) => {
@@ -521,17 +527,13 @@ impl Draft {
     }
 }
 
-/// What packets must match at first: the filter, or else what may be taken at all.
+/// What packets must match at first.
 ///
 /// # Errors
 /// The filter means nothing for Ethernet.
 fn filter(options: &OpenOptions) -> Result<Option<Arc<filter::Program>>> {
-    match (&options.filter, &options.take) {
-        _ if !options.receive => Ok(None),
-        (Some(filter), _) => Ok(Some(filter.program(ETHERNET, options.snaplen)?)),
-        (None, Take::Matching(program)) => Ok(Some(Arc::clone(program))),
-        (None, Take::All | Take::Undecided) => Ok(None),
-    }
+    let filter = options.filter.as_ref().filter(|_| options.receive);
+    filter.map(|filter| filter.program(ETHERNET, options.snaplen)).transpose()
 }
 
 /// Whether the kernel does not know what it was asked for.

@@ -14,9 +14,9 @@
 //! is an error.
 //!
 //! Unlike `packet:`, the packets that a port takes do not reach the host. So
-//! [`OpenOptions::take`](super::OpenOptions) must say which those are, and
-//! [`OpenOptions::keep_management`](super::OpenOptions) leaves the host reachable. What no selected
-//! queue takes goes up the stack untouched.
+//! [`OpenOptions::take`](super::OpenOptions) must say which those are, and what keeps the host reachable stays with it
+//! without [`OpenOptions::take_management`](super::OpenOptions). What no selected queue takes goes up the stack
+//! untouched.
 //!
 #![doc = include_str!("options.md")]
 //!
@@ -75,8 +75,8 @@ impl XdpPort {
     /// attached, but hands nothing over before [`Port::start`].
     ///
     /// # Errors
-    /// A usage error for a queue that does not exist, an unknown option, or an undecided
-    /// [`OpenOptions::take`]; otherwise why the last mode that was tried cannot be had.
+    /// A usage error for a queue that does not exist, an unknown option, or an
+    /// [`OpenOptions::take`] that takes nothing; otherwise why the last mode that was tried cannot be had.
     pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Self> {
         Self::negotiate(spec, options).map_err(|(error, _)| error)
     }
