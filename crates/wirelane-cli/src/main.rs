@@ -49,6 +49,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    wirelane::memory::spare_address_space();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),

@@ -131,7 +131,7 @@ impl Toll {
             let taken = explain(program.as_deref(), &host)?;
             let is_taken = taken.iter().any(|one| one.packets_taken(self.take_management) > 0);
             let is_meant = filter.is_some() && taken.iter().any(|one| one.matching > 0);
-            if !is_taken && !(is_meant && strict) {
+            if !(is_taken || is_meant && strict) {
                 continue;
             }
             let what = if filter.is_some() { "the filter accepts" } else { "among all packets is" };

@@ -60,6 +60,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`frame`], [`pool`] | one packet and who owns it; the memory of a queue |
+//! | [`memory`] | how much of it there is: asked before it is taken |
 //! | [`ring`], [`sync`] | the one queue between two threads, and what else threads share |
 //! | [`mask`], [`stats`], [`error`] | which queues; what happened; what went wrong |
 //! | [`port`] | the traits of a port, and the ports: [`port::sim`], [`port::file`], [`port::packet`], [`port::xdp`] |
@@ -81,6 +82,7 @@ pub mod checksum;
 pub mod error;
 pub mod frame;
 pub mod mask;
+pub mod memory;
 pub mod pool;
 pub mod qdisc;
 pub mod ring;

@@ -150,6 +150,9 @@ impl ForwardArgs {
     }
 }
 
+/// The ports, and what each takes from the host.
+type Opened = (Vec<Box<dyn Port>>, Vec<Option<Toll>>);
+
 /// The ports and what each has to do.
 struct Plan {
     specs: Vec<Spec>,
@@ -242,7 +245,7 @@ impl Plan {
         placement: &Placement,
         privileges: &mut Privileges,
         signals: &Signals,
-    ) -> Result<(Vec<Box<dyn Port>>, Vec<Option<Toll>>)> {
+    ) -> Result<Opened> {
         let ring_bytes = args.ring.map(usize::try_from).transpose();
         let ring_bytes =
             ring_bytes.map_err(|_| Error::usage("--ring", "more than this machine can address"))?;
@@ -280,8 +283,8 @@ impl Plan {
         let pairs: Vec<_> = wanted.iter().map(|(spec, options)| (*spec, options)).collect();
         let memory = port::shared_memory(&pairs)?;
         let mut ports = Vec::new();
-        for ((spec, mut options), toll) in wanted.into_iter().zip(&tolls) {
-            options.memory.clone_from(&memory);
+        for (((spec, mut options), share), toll) in wanted.into_iter().zip(memory).zip(&tolls) {
+            options.memory = share;
             if spec.backend == Some(Backend::File) && options.transmit {
                 privileges.give_away()?;
             }

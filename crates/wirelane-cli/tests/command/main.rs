@@ -12,6 +12,7 @@ mod full_disk;
 mod host;
 mod json;
 mod masks;
+mod memory;
 mod privileges;
 mod real_traffic;
 mod rotation;

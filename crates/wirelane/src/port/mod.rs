@@ -39,7 +39,7 @@ use serde::Serialize;
 
 pub use self::bundle::{Bundle, Strand};
 pub use self::manual::{Manual, SpecOption};
-pub use self::open::{open, shared_memory};
+pub use self::open::{Share, open, shared_memory};
 pub use self::spec::{Backend, Options, Spec};
 pub use self::switches::{Offloads, Switches};
 use crate::error::{Error, Result};
@@ -47,7 +47,7 @@ use crate::filter::Filter;
 use crate::frame::{Batch, Frame};
 use crate::mask::{Class, QueueMask};
 use crate::placement::Placement;
-use crate::pool::{PoolGauge, Region};
+use crate::pool::PoolGauge;
 pub use crate::segment::Protocols;
 use crate::segment::{Sink, SinkGso};
 use crate::stats::{RxCounters, TxCounters};
@@ -80,7 +80,7 @@ pub struct OpenOptions {
     pub placement: Placement,
     /// Memory to keep frames in, where the port can choose and there is enough of it: ports of one region
     /// send each other's frames without a copy. See [`shared_memory`].
-    pub memory: Option<Region>,
+    pub memory: Option<Share>,
     /// Which packets to take away from the host. Without it a program only looks, and a bare name is `packet:`.
     pub take: Take,
     /// Of those, take also what keeps the host reachable: ARP, neighbour discovery, SSH, DNS and DHCP, which

@@ -3,6 +3,7 @@
 use super::filtered::FilteredPort;
 use super::{Backend, OpenOptions, Port, Spec, Take, file, packet, sim, tap, xdp};
 use crate::error::{Error, Result};
+use crate::memory::Allotment;
 use crate::pool::Region;
 
 /// Opens the port that `spec` names.
@@ -36,23 +37,34 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Box<dyn Port>> {
     }
 }
 
+/// A port's part of a region; see [`shared_memory`].
+#[derive(Clone, Debug)]
+pub struct Share {
+    pub(super) region: Region,
+    pub(super) bytes: usize,
+}
+
 /// Frame memory for several ports that are opened with these arguments, so that they send each other's
-/// frames without a copy; put it into [`OpenOptions::memory`] of each. `None` if fewer than two of them
-/// could use it.
+/// frames without a copy: what to put into [`OpenOptions::memory`] of each. `None` for those that cannot use it, and for
+/// all if fewer than two could.
 ///
 /// # Errors
-/// The system refuses the memory. What else is wrong shows when the ports are opened.
-pub fn shared_memory(ports: &[(&Spec, &OpenOptions)]) -> Result<Option<Region>> {
-    let could = |(spec, options): &&(&Spec, &OpenOptions)| {
-        spec.backend == Some(Backend::Xdp) || spec.backend.is_none() && is_candidate(spec, options)
-    };
-    let bytes = |(spec, options): &(&Spec, &OpenOptions)| xdp::XdpPort::memory_for(spec, options);
-    let needs: Vec<usize> =
-        ports.iter().filter(could).filter_map(|port| bytes(port).ok()).collect();
-    if needs.len() < 2 {
-        return Ok(None);
+/// There is not so much memory. What else is wrong shows when the ports are opened.
+pub fn shared_memory(ports: &[(&Spec, &OpenOptions)]) -> Result<Vec<Option<Share>>> {
+    let budget = Allotment::of_rest().part(ports.len());
+    let needs = ports.iter().map(|(spec, options)| {
+        let could = spec.backend == Some(Backend::Xdp)
+            || spec.backend.is_none() && is_candidate(spec, options);
+        let bytes = could.then(|| xdp::XdpPort::memory_within(spec, options, &budget))?;
+        bytes.ok()
+    });
+    let needs: Vec<Option<usize>> = needs.collect();
+    if needs.iter().flatten().count() < 2 {
+        return Ok(vec![None; ports.len()]);
     }
-    Region::new(needs.iter().sum(), None).map(Some)
+    let region = Region::new(needs.iter().flatten().sum(), None)?;
+    let share = |bytes: usize| Share { region: region.clone(), bytes };
+    Ok(needs.into_iter().map(|bytes| bytes.map(share)).collect())
 }
 
 /// AF_XDP in the best mode that the interface can have, or else AF_PACKET.

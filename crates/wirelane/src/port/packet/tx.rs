@@ -42,6 +42,7 @@ use super::device::Device;
 use super::limits::{ETHERNET_HEADER, Limits, VLAN_TAG, complete};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
+use crate::memory::Allotment;
 use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
 use crate::port::{FrameCounts, Transmit};
 use crate::segment::{Gso, Offload, PartialChecksum};
@@ -59,6 +60,8 @@ const COPIED: usize = 16 << 10;
 /// Frames for programs that make packets, and room for headers in front of them.
 const FRAMES: u32 = 1024;
 const HEADROOM: u32 = 128;
+/// As few as there may be where memory is short.
+const LEAST_FRAMES: u32 = 16;
 /// Where a packet, or its `virtio_net_hdr`, starts in its slot.
 const DATA: usize = Version::V2.tx_data_offset();
 /// The longest frame to be cut, after its Ethernet header and tags.
@@ -170,6 +173,8 @@ impl Transmitter {
             shape = (LONG_FRAMES, (long as u32).next_multiple_of(2048));
         }
         let (chunks, chunk_size) = shape;
+        let budget = Allotment::of_rest().part(4);
+        let chunks = budget.fit(chunks, LEAST_FRAMES, |n| Region::bytes_for(n, chunk_size));
         let numa_node = device.inspected.numa_node;
         let region = Region::new(Region::bytes_for(chunks, chunk_size), numa_node)?;
         let config = PoolConfig { chunks, chunk_size, headroom: HEADROOM, numa_node };

@@ -6,7 +6,7 @@ use wirelane_os::bpf;
 use wirelane_os::packet::PacketSocket;
 use wirelane_os::xdp::{XDP_COPY, XDP_USE_NEED_WAKEUP, XDP_USE_SG, XDP_ZEROCOPY};
 
-use super::config::{Config, Pools, Shape, Switch};
+use super::config::{Config, LEAST_FRAMES, Pools, Shape, Switch};
 use super::control::{self, ETHERNET, Handle};
 use super::device::Device;
 use super::hints::Hints;
@@ -19,8 +19,9 @@ use super::tx::Transmitter;
 use crate::error::{Error, Result};
 use crate::filter;
 use crate::mask::Class;
+use crate::memory::Allotment;
 use crate::pool::{Pool, Region};
-use crate::port::{OpenOptions, PortInfo, Rung, Rx, Spec, Take, Tx};
+use crate::port::{OpenOptions, PortInfo, Rung, Rx, Share, Spec, Take, Tx};
 use crate::segment::Sink;
 use crate::stats::{RxCounters, TxCounters};
 
@@ -32,6 +33,8 @@ pub(super) struct Draft {
     requests: Vec<Request>,
     /// What the packets that are taken must match at first.
     filter: Option<Arc<filter::Program>>,
+    /// What a user should know of the memory.
+    shortage: Option<String>,
 }
 
 /// The pools of one queue.
@@ -72,11 +75,11 @@ pub(super) struct Ends {
 }
 
 impl Draft {
-    /// Reads the spec and looks at the interface.
+    /// Reads the spec, looks at the interface, and fits the frames into `budget` if nobody has said how many there are.
     ///
     /// # Errors
     /// A usage error, or there is no such interface.
-    pub(super) fn new(spec: &Spec, options: &OpenOptions) -> Result<Self> {
+    pub(super) fn new(spec: &Spec, options: &OpenOptions, budget: &Allotment) -> Result<Self> {
         let config = Config::parse(spec, options)?;
         let device = Device::find(spec)?;
         device.check_spec(spec)?;
@@ -120,7 +123,16 @@ impl Draft {
         if requests.is_empty() {
             return Err(Error::usage(format!("port '{spec}'"), "there is no queue to open"));
         }
-        Ok(Self { config, device, shape, requests, filter })
+        let mut draft = Self { config, device, shape, requests, filter, shortage: None };
+        if draft.config.frames.is_none() {
+            let bytes = |frames| draft.bytes_with(&shape.with_frames(frames));
+            let frames = budget.fit(shape.frames, LEAST_FRAMES, bytes);
+            if frames < shape.frames {
+                draft.shortage = budget.note("frames per queue", shape.frames, frames);
+                draft.shape = shape.with_frames(frames);
+            }
+        }
+        Ok(draft)
     }
 
     /// The modes to try, in order.
@@ -135,7 +147,12 @@ impl Draft {
 
     /// Bytes of frame memory for all queues.
     pub(super) fn bytes(&self) -> usize {
-        self.requests.iter().map(|request| self.pools(request).bytes()).sum()
+        self.bytes_with(&self.shape)
+    }
+
+    fn bytes_with(&self, shape: &Shape) -> usize {
+        let pools = |request: &Request| self.config.pools(shape, request.receive, request.transmit);
+        self.requests.iter().map(|request| pools(request).bytes()).sum()
     }
 
     /// The region that was given, if there is enough of it; otherwise one of its own.
@@ -144,7 +161,8 @@ impl Draft {
     /// The system refuses the memory.
     pub(super) fn region(&self, options: &OpenOptions, notes: &mut Vec<String>) -> Result<Region> {
         let bytes = self.bytes();
-        if let Some(region) = &options.memory {
+        notes.extend(self.shortage.clone());
+        if let Some(Share { region, .. }) = &options.memory {
             if region.left() >= bytes {
                 return Ok(region.clone());
             }

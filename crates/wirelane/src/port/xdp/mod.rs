@@ -56,6 +56,7 @@ pub(crate) use self::vigil::ALERT;
 use super::packet::device;
 use super::{Census, Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};
+use crate::memory::Allotment;
 use crate::pool::Region;
 use crate::segment::Sink;
 
@@ -101,12 +102,28 @@ impl XdpPort {
     /// # Errors
     /// As there, as far as it can be known before anything is opened.
     pub fn memory_for(spec: &Spec, options: &OpenOptions) -> Result<usize> {
-        let draft = Draft::new(spec, options)?;
-        Ok(draft.bytes())
+        Self::memory_within(spec, options, &Allotment::of_rest())
+    }
+
+    /// The same, if no more than this is to be taken.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn memory_within(
+        spec: &Spec,
+        options: &OpenOptions,
+        budget: &Allotment,
+    ) -> Result<usize> {
+        Ok(Draft::new(spec, options, budget)?.bytes())
     }
 
     fn climb(spec: &Spec, options: &OpenOptions, rungs: &mut Vec<Rung>) -> Result<Self> {
-        let draft = Draft::new(spec, options)?;
+        let budget = Allotment::of_rest();
+        let budget = match &options.memory {
+            Some(share) => budget.or_taken(share.bytes),
+            None => budget,
+        };
+        let draft = Draft::new(spec, options, &budget)?;
         let mut notes = Vec::new();
         let region = draft.region(options, &mut notes)?;
         let huge = region.kind() == Kind::Huge2M;
