@@ -6,6 +6,7 @@ mod control;
 mod output;
 mod page;
 mod session;
+mod take;
 
 use std::process::ExitCode;
 
@@ -23,7 +24,7 @@ struct Cli {
 const AFTER_HELP: &str = "\
 Ports: [backend:]NAME[@QUEUES][?key=value&…]
   sim:4?rate=1Mpps            a simulated interface with 4 queues; needs no privilege
-  packet:eth0@0-3             AF_PACKET on queues 0 to 3; eth0 alone takes the best backend
+  packet:eth0@0-3             AF_PACKET on queues 0 to 3, which gives copies; eth0 alone is the same
   file:trace.pcapng.zst       a capture file
 `wirelane ports` shows all of them, and the options of each.
 
@@ -48,6 +49,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    wirelane::memory::spare_address_space();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),

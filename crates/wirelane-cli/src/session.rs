@@ -9,59 +9,16 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wirelane::capture::live::Capture;
-use wirelane::filter::Filter;
 use wirelane::forward::Forward;
 use wirelane::mask::MAX_QUEUES;
 use wirelane::placement::Placement;
-use wirelane::port::{OpenOptions, PortInfo, Take};
+use wirelane::port::PortInfo;
 use wirelane::privilege::{self, User};
 use wirelane::stats::QueueStats;
 use wirelane::{Error, ErrorKind, QueueSet, Result};
 
 use crate::args;
 use crate::output::{self, progress::Progress};
-
-/// Which packets ports take.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct TakeArgs {
-    /// Only packets that match: an expression as for tcpdump, or what `tcpdump -ddd` prints. On xdp: ports
-    /// the others go to the host
-    #[arg(short = 'f', long = "filter", value_name = "EXPR", allow_hyphen_values = true)]
-    filter: Option<String>,
-    /// On xdp: ports, take every packet away from the host: it is no longer reachable over the interface
-    #[arg(long, help_heading = "Machine")]
-    all: bool,
-    /// On xdp: ports, leave ARP, neighbour discovery, SSH, DNS and DHCP to the host
-    #[arg(long, help_heading = "Machine")]
-    keep_management: bool,
-}
-
-impl TakeArgs {
-    /// The filter, as it was written.
-    pub(crate) fn filter(&self) -> Option<&str> {
-        self.filter.as_deref()
-    }
-
-    /// Puts them into the options of a port.
-    ///
-    /// # Errors
-    /// The filter is wrong whatever the port: then the place is shown as well.
-    pub(crate) fn apply(&self, options: &mut OpenOptions) -> Result<()> {
-        options.filter = self.filter.as_deref().map(str::parse).transpose()?;
-        // Most ports are Ethernet. What is wrong only there, or only elsewhere, the port will say.
-        if let Some(Err(error)) = options.filter.as_ref().map(|filter: &Filter| filter.check(1))
-            && error.span().is_some()
-        {
-            if let Some(caret) = error.caret() {
-                caret.lines().for_each(|line| output::line(format_args!("{line}")));
-            }
-            return Err(error.into());
-        }
-        options.take = if self.all { Take::All } else { Take::Undecided };
-        options.keep_management = self.keep_management;
-        Ok(())
-    }
-}
 
 /// Options of such a command.
 #[derive(Args, Clone, Debug)]

@@ -12,6 +12,7 @@
 
 pub mod affinity;
 pub mod bpf;
+pub mod cgroup;
 pub mod child;
 pub mod clock;
 pub mod error;
@@ -20,6 +21,7 @@ pub mod executable;
 pub mod file;
 pub mod iface;
 pub mod link;
+pub mod memory;
 pub mod mmap;
 pub mod mounts;
 pub mod netdev;

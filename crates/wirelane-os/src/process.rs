@@ -1,4 +1,4 @@
-//! Processes: which run in a network namespace, and ending exactly those.
+//! Processes: which run in a network namespace, and ending exactly those; those that this one was started by.
 
 use std::fs;
 use std::io;
@@ -45,6 +45,33 @@ pub fn inside(namespace: impl AsFd) -> Result<Vec<Process>> {
     }
     found.sort_by_key(|process| process.pid);
     Ok(found)
+}
+
+/// This process, the one that started it, and so on, as far as /proc shows them.
+pub fn ancestry() -> impl Iterator<Item = u32> {
+    std::iter::successors(Some(std::process::id()), |pid| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+        parent.trim().parse().ok().filter(|parent| *parent != 0)
+    })
+}
+
+/// A variable of the environment that process `pid` was started with; `None` as well if it may not be read.
+pub fn environment(pid: u32, name: &str) -> Option<String> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let value = |entry: &[u8]| {
+        let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    };
+    environment.split(|byte| *byte == 0).find_map(value)
+}
+
+/// Whether the main thread of process `pid` is in the network namespace of the calling thread; `None` if that cannot be seen.
+pub fn shares_network(pid: u32) -> Option<bool> {
+    let identity =
+        |path: String| fs::metadata(path).ok().map(|namespace| (namespace.dev(), namespace.ino()));
+    let own = identity("/proc/thread-self/ns/net".to_owned())?;
+    identity(format!("/proc/{pid}/ns/net")).map(|other| other == own)
 }
 
 /// A process that cannot be mistaken for a later one with the same id.
@@ -158,6 +185,25 @@ mod tests {
         let not_a_namespace = fs::File::open("/proc/self/status").unwrap();
         assert_eq!(inside(not_a_namespace).unwrap(), []);
         assert!(Handle::open(0, netns::current().unwrap()).unwrap().is_none());
+    }
+
+    #[test]
+    fn ancestors_come_in_order_with_their_environment() {
+        let line: Vec<_> = ancestry().collect();
+        assert_eq!(line.first(), Some(&std::process::id()));
+        assert_eq!(line.get(1), Some(&std::os::unix::process::parent_id()));
+        assert!(!line.contains(&0), "{line:?}");
+        let mut child =
+            Command::new("sleep").arg("600").env("WIRELANE_TEST", "a=b").spawn().unwrap();
+        let pid = child.id();
+        // Until it is another program it has a copy of our environment.
+        assert!(testing::eventually(|| environment(pid, "WIRELANE_TEST").is_some()));
+        assert_eq!(environment(pid, "WIRELANE_TEST").as_deref(), Some("a=b"));
+        assert_eq!(environment(pid, "WIRELANE"), None);
+        assert_eq!(shares_network(pid), Some(true));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!((environment(pid, "WIRELANE_TEST"), shares_network(pid)), (None, None));
     }
 
     #[test]

@@ -60,6 +60,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`frame`], [`pool`] | one packet and who owns it; the memory of a queue |
+//! | [`memory`] | how much of it there is: asked before it is taken |
 //! | [`ring`], [`sync`] | the one queue between two threads, and what else threads share |
 //! | [`mask`], [`stats`], [`error`] | which queues; what happened; what went wrong |
 //! | [`port`] | the traits of a port, and the ports: [`port::sim`], [`port::file`], [`port::packet`], [`port::xdp`] |
@@ -74,12 +75,14 @@
 //! | [`inspect`] | the queues of an interface and the CPUs behind them |
 //! | [`lab`] | two network namespaces and a veth pair, to try things in |
 //! | [`privilege`] | giving privileges away once everything is open |
+//! | [`ssh`] | the connections by which the user came, which nothing should take away |
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
 pub mod checksum;
 pub mod error;
 pub mod frame;
 pub mod mask;
+pub mod memory;
 pub mod pool;
 pub mod qdisc;
 pub mod ring;
@@ -109,6 +112,8 @@ pub mod placement;
 pub mod port;
 #[cfg(not(loom))]
 pub mod privilege;
+#[cfg(not(loom))]
+pub mod ssh;
 #[cfg(not(loom))]
 mod threads;
 #[cfg(not(loom))]

@@ -6,6 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::placement::Placement;
 
 /// A running group of threads. Dropping it waits for them.
@@ -31,6 +32,7 @@ impl<T: Send + 'static> Crew<T> {
         placement: &Placement,
         open: impl FnOnce() -> Result<()>,
     ) -> Result<Self> {
+        memory::ask_for_threads(jobs.len())?;
         let mut crew = Self::default();
         let (report, reports) = mpsc::channel();
         // A thread whose starter is dropped ends without having begun its job.
@@ -123,6 +125,7 @@ pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>> {
+    memory::ask_for_threads(1)?;
     thread::Builder::new()
         .name(name.into())
         .spawn(run)

@@ -15,13 +15,15 @@ use wirelane::{Error, QueueMask, Result, clock};
 use crate::args::{self, Masks};
 use crate::control::{ControlServer, Served, Subject};
 use crate::output::{self, summary::Summary};
-use crate::session::{self, Privileges, SessionArgs, Signals, TakeArgs};
+use crate::session::{self, Privileges, SessionArgs, Signals};
+use crate::take::{Purpose, TakeArgs};
 
 /// Capture packets from all selected queues in parallel.
 ///
 /// Each queue has its own socket, ring and thread. With -w packets go to one time-ordered pcapng
 /// file with an interface description per queue, or to one file per queue with --split; without,
-/// they are only counted. ^C ends the capture with a summary. What the driver says of a packet, if it is asked
+/// they are only counted. The host gets every packet as well, unless PORT is xdp:, which takes packets away from it:
+/// then it says first which. ^C ends the capture with a summary. What the driver says of a packet, if it is asked
 /// (xdp:eth0?rx_hash=on&rx_timestamps=on), stands in a comment of the packet.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CaptureArgs {
@@ -91,7 +93,12 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     let signals = Signals::register()?;
     let mut privileges = Privileges::new(&args.session)?;
     let interrupt = Some(Arc::clone(signals.flag()));
-    let port = port::open(&spec, &OpenOptions { interrupt, ..open_options(args)? })?;
+    let options = OpenOptions { interrupt, ..open_options(args, &spec)? };
+    let toll = args.take.toll(&spec, &options)?;
+    let port = port::open(&spec, &options)?;
+    if let Some(toll) = toll.as_ref().filter(|_| !args.session.quiet) {
+        toll.announce(port.info(), options.filter.as_ref())?;
+    }
     privileges.give_away()?;
     let capture = Capture::start(port, &config).map_err(|error| privileges.explain(error))?;
     let started = Instant::now();
@@ -102,7 +109,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
         command: "capture",
         started,
         monitor: capture.monitor(),
-        ports: vec![Served::new(capture.control(), args.take.filter())],
+        ports: vec![Served::new(capture.control(), args.take.filter()).guarded_by(toll)],
         dropped_privileges: privileges.are_dropped(),
     });
     session::watch(&capture, &args.session, &signals, started);
@@ -126,7 +133,7 @@ pub(crate) fn is_input(spec: &Spec, path: &Path) -> bool {
     spec.backend == Some(Backend::File) && input.is_some() && input == identity(path)
 }
 
-fn open_options(args: &CaptureArgs) -> Result<OpenOptions> {
+fn open_options(args: &CaptureArgs, spec: &Spec) -> Result<OpenOptions> {
     let ring = args.ring.map(usize::try_from).transpose();
     let mut options = OpenOptions {
         mask: QueueMask {
@@ -145,7 +152,7 @@ fn open_options(args: &CaptureArgs) -> Result<OpenOptions> {
             .map_err(|_| Error::usage("--ring", "more than this machine can address"))?,
         ..OpenOptions::default()
     };
-    args.take.apply(&mut options)?;
+    args.take.apply(spec, Purpose::Look, &mut options)?;
     Ok(options)
 }
 

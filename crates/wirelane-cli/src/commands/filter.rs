@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::io::{self, Read as _};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args};
@@ -12,9 +11,10 @@ use wirelane::capture::CaptureReader;
 use wirelane::filter::explain::{Host, Taken, explain};
 use wirelane::filter::jit::Jit;
 use wirelane::filter::{Comparison, Ending, Program, Target, compare, compile, translate};
-use wirelane::{Error, Result};
+use wirelane::{Error, Result, ssh};
 
 use crate::output;
+use crate::take;
 
 /// Show what becomes of a filter, try it on a file, or see what it takes from the host.
 ///
@@ -131,7 +131,7 @@ pub(crate) fn run(args: &FilterArgs) -> Result<()> {
         return output::print(&dump(&program, args.dump));
     }
     let comparison = args.on.as_ref().map(|file| compare(&program, file)).transpose()?;
-    let classes = if args.explain { Some(explain(&program, &args.host()?)?) } else { None };
+    let classes = if args.explain { Some(explain(Some(&program), &args.host()?)?) } else { None };
     let agree = comparison.as_ref().is_none_or(|comparison| comparison.disagreements == 0);
     let stages = Stages::new(&program, args.machine_code);
     if args.json {
@@ -206,14 +206,7 @@ impl FilterArgs {
             Some(name) => Host::of_interface(name)?,
             None => Host::generic(),
         };
-        // What sshd sets: address and port of the client, then of the server.
-        let connection = std::env::var("SSH_CONNECTION").unwrap_or_default();
-        let mut parts = connection.split(' ');
-        let mut end = || {
-            let address = parts.next()?.parse().ok()?;
-            Some(SocketAddr::new(address, parts.next()?.parse().ok()?))
-        };
-        host.session = end().zip(end());
+        host.sessions = ssh::connections();
         Ok(host)
     }
 }
@@ -369,22 +362,13 @@ fn explanation(classes: &[Taken], interface: Option<&str>) -> String {
         None => "with example addresses (--interface IF takes real ones)".to_owned(),
     };
     let mut page = format!("On an xdp: port this filter would take from a host, {whose}:\n");
-    for taken in classes {
-        let what = match taken.matching {
-            0 => "stays".to_owned(),
-            all if all == taken.packets => "taken".to_owned(),
-            some => format!("taken in part ({some} of {} packets)", taken.packets),
-        };
-        page += &format!("  {:30} {what}\n", taken.class.name());
-    }
-    if classes.iter().any(takes_ssh) {
-        page += "WARNING: SSH on that interface is among them: sessions would break.\n";
-    }
-    let others = classes.iter().any(|taken| taken.matching > 0);
-    page += if others {
-        "What --keep-management leaves to the host on an xdp: port is not taken, whatever the filter says.\n"
-    } else {
+    page += &take::table(classes, true);
+    page += if classes.iter().all(|taken| taken.matching == 0) {
         "Nothing that a host needs to be reachable is taken; its other traffic may be.\n"
+    } else if classes.iter().any(|taken| taken.management > 0) {
+        "All of these but ping are management, which stays with the host without --take-management.\n"
+    } else {
+        ""
     };
     page
 }

@@ -16,14 +16,16 @@ use super::capture::is_input;
 use crate::args;
 use crate::control::{ControlServer, Served, Subject};
 use crate::output::{self, summary::Summary};
-use crate::session::{self, Privileges, SessionArgs, Signals, TakeArgs};
+use crate::session::{self, Privileges, SessionArgs, Signals};
+use crate::take::{Purpose, TakeArgs, Toll};
 
 /// Forward packets between two ports, or back through one with swapped MAC addresses.
 ///
 /// What an RX queue of one port receives leaves through the TX queue of the same position of the
 /// other one, both ways, on a thread per queue and way. A file can be the first port, to be sent, or
 /// the second one, to be written; then packets pass one way only. Interfaces are switched to
-/// promiscuous mode while packets pass between two of them. It ends, with a summary, when all sources
+/// promiscuous mode while packets pass between two of them. A bare name such as eth0 is packet:, and the host gets
+/// its packets as well; with --all it is xdp: where that can be had, which takes them away. It ends, with a summary, when all sources
 /// that have an end have come to it, or by ^C.
 ///
 /// Packets pass as they are, without --gso and --gro; checksums that their sender left to its hardware
@@ -92,7 +94,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
     let signals = Signals::register()?;
     let mut privileges = Privileges::new(&args.session)?;
     let placement = args.session.placement()?;
-    let ports = plan.open(args, &placement, &mut privileges, &signals)?;
+    let (ports, tolls) = plan.open(args, &placement, &mut privileges, &signals)?;
     let config = ForwardConfig {
         one_way: plan.one_way,
         swap: args.swap,
@@ -112,13 +114,20 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
         };
         forward.ports().zip(doing).for_each(|(info, doing)| session::announce(doing, info));
     }
-    let served =
-        |(control, switches)| Served::new(control, args.take.filter()).with_switches(switches);
+    let served = |((control, switches), toll)| {
+        Served::new(control, args.take.filter()).with_switches(switches).guarded_by(toll)
+    };
     let control = ControlServer::start(Subject {
         command: "forward",
         started,
         monitor: forward.monitor(),
-        ports: forward.controls().into_iter().zip(forward.switches()).map(served).collect(),
+        ports: forward
+            .controls()
+            .into_iter()
+            .zip(forward.switches())
+            .zip(tolls)
+            .map(served)
+            .collect(),
         dropped_privileges: privileges.are_dropped(),
     });
     session::watch(&forward, &args.session, &signals, started);
@@ -141,6 +150,9 @@ impl ForwardArgs {
         Offloads { gso: self.gso, gro: self.gro, gso_max: None }
     }
 }
+
+/// The ports, and what each takes from the host.
+type Opened = (Vec<Box<dyn Port>>, Vec<Option<Toll>>);
 
 /// The ports and what each has to do.
 struct Plan {
@@ -214,7 +226,17 @@ impl Plan {
         said.or(args.gso).is_some_and(|cut| cut != Protocols::NONE)
     }
 
-    /// Opens the ports, and gives privileges away before a file is created.
+    /// What is done with the packets that the port at `position` receives.
+    fn purpose(&self, position: usize) -> Purpose {
+        let sink = self.specs.get(self.specs.len() - 1 - position);
+        let passes_on = |spec: &Spec| !matches!(spec.backend, Some(Backend::File | Backend::Sim));
+        match sink.filter(|_| self.specs.len() > 1) {
+            Some(sink) if passes_on(sink) => Purpose::PassOn,
+            _ => Purpose::Consume,
+        }
+    }
+
+    /// Opens the ports, says what they take from the host, and gives privileges away before a file is created.
     ///
     /// # Errors
     /// A port cannot be opened, or both are one interface.
@@ -224,11 +246,11 @@ impl Plan {
         placement: &Placement,
         privileges: &mut Privileges,
         signals: &Signals,
-    ) -> Result<Vec<Box<dyn Port>>> {
+    ) -> Result<Opened> {
         let ring_bytes = args.ring.map(usize::try_from).transpose();
         let ring_bytes =
             ring_bytes.map_err(|_| Error::usage("--ring", "more than this machine can address"))?;
-        let mut wanted = Vec::new();
+        let (mut wanted, mut tolls) = (Vec::new(), Vec::new());
         for (position, spec) in self.specs.iter().enumerate() {
             let receive = position == 0 || !self.one_way;
             let transmit = position == 1 || self.specs.len() == 1 || !self.one_way;
@@ -255,18 +277,23 @@ impl Plan {
                 heeds_offloads: true,
                 ..OpenOptions::default()
             };
-            args.take.apply(&mut options)?;
+            args.take.apply(spec, self.purpose(position), &mut options)?;
+            tolls.push(args.take.toll(spec, &options)?);
             wanted.push((spec, options));
         }
         let pairs: Vec<_> = wanted.iter().map(|(spec, options)| (*spec, options)).collect();
         let memory = port::shared_memory(&pairs)?;
         let mut ports = Vec::new();
-        for (spec, mut options) in wanted {
-            options.memory.clone_from(&memory);
+        for (((spec, mut options), share), toll) in wanted.into_iter().zip(memory).zip(&tolls) {
+            options.memory = share;
             if spec.backend == Some(Backend::File) && options.transmit {
                 privileges.give_away()?;
             }
-            ports.push(port::open(spec, &options).map_err(|error| privileges.explain(error))?);
+            let port = port::open(spec, &options).map_err(|error| privileges.explain(error))?;
+            if let Some(toll) = toll.as_ref().filter(|_| !args.session.quiet) {
+                toll.announce(port.info(), options.filter.as_ref())?;
+            }
+            ports.push(port);
         }
         privileges.give_away()?;
         // An interface may have several names.
@@ -277,7 +304,7 @@ impl Plan {
         {
             return Err(same_port(name));
         }
-        Ok(ports)
+        Ok((ports, tolls))
     }
 }
 

@@ -39,7 +39,11 @@ fn overview() -> String {
         let needs = kind.needs.map_or_else(String::new, |needs| format!("; needs {needs}"));
         entry(&mut text, kind.form, &format!("{}{needs}", kind.about));
     }
-    entry(&mut text, "IF", "the best of AF_XDP and AF_PACKET that the interface can have");
+    entry(
+        &mut text,
+        "IF",
+        "packet:IF; in `forward --all` xdp:IF where the interface can have that",
+    );
     text.push_str("\nOptions of every port (`wirelane ports BACKEND` for the others):\n\n");
     SpecOption::common().iter().for_each(|one| option(&mut text, one));
     text

@@ -14,6 +14,7 @@ use wirelane::{Error, Result};
 
 use super::request::{Expression, Identity, Offload, Offloading, Request, Select, Selected};
 use super::statistics;
+use crate::take::Toll;
 
 /// A running command.
 pub(crate) struct Subject {
@@ -30,6 +31,8 @@ pub(crate) struct Subject {
 pub(crate) struct Served {
     control: Arc<dyn Control>,
     switches: Option<PortSwitches>,
+    /// What it takes from the host, if anything.
+    toll: Option<Toll>,
     /// The filter in force. Held during a change, so that one is made after the other.
     filter: Mutex<Option<String>>,
 }
@@ -37,7 +40,23 @@ pub(crate) struct Served {
 impl Served {
     /// A port that was opened with this filter.
     pub(crate) fn new(control: Arc<dyn Control>, filter: Option<&str>) -> Self {
-        Self { control, switches: None, filter: Mutex::new(filter.map(str::to_owned)) }
+        let filter = Mutex::new(filter.map(str::to_owned));
+        Self { control, switches: None, toll: None, filter }
+    }
+
+    /// Which takes packets from the host, but not the user's connection with a later filter.
+    #[must_use]
+    pub(crate) fn guarded_by(self, toll: Option<Toll>) -> Self {
+        Self { toll, ..self }
+    }
+
+    /// Replaces the filter.
+    fn set_filter(&self, text: Option<&str>) -> Result<()> {
+        let filter = text.map(str::parse::<Filter>).transpose()?;
+        if let Some(toll) = &self.toll {
+            toll.check(filter.as_ref(), false)?;
+        }
+        self.control.set_filter(filter.as_ref())
     }
 
     /// At which this can be cut and merged, if anything.
@@ -119,11 +138,7 @@ impl Subject {
                 Expression::None => None,
                 Expression::Text(text) => Some(text.as_str()),
             };
-            let changed = text
-                .map(str::parse::<Filter>)
-                .transpose()
-                .and_then(|new| port.control.set_filter(new.as_ref()));
-            if let Err(error) = changed {
+            if let Err(error) = port.set_filter(text) {
                 // Best effort: the first error is the one to report.
                 let _ = port.control.set_mask(before);
                 return Err(self.explain(error));

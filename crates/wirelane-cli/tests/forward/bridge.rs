@@ -245,3 +245,49 @@ fn privileged_one_interface_sends_back() {
     assert_eq!(summary["totals"]["sent"], 10);
     assert_eq!(bridge.near.a.statistic("rx_packets") - before, 10);
 }
+
+/// A bare name takes nothing from the host unless all packets are to be taken.
+#[test]
+fn privileged_bare_names_are_copies_unless_all_is_asked_for() {
+    if !privileged::require() {
+        return;
+    }
+    let bridge = Bridge::new(1);
+    let names = bridge.inner().map(|end| end.interface.as_str());
+    for (options, backend) in
+        [(&[][..], "packet"), (&["-f", "icmp"], "packet"), (&["--all"], "xdp")]
+    {
+        let args = [&names[..], options, &["--json", "--duration", "1ms"]].concat();
+        let ended = output(bridge.middle.command(WIRELANE).arg("forward").args(args));
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+        let summary: Value = serde_json::from_str(&ended.stdout).unwrap();
+        for port in summary["ports"].as_array().unwrap() {
+            assert_eq!(port["backend"], backend, "{port}");
+        }
+        let says_xdp = ended.stderr.contains("xdp") || summary.to_string().contains("xdp");
+        assert_eq!(says_xdp, backend == "xdp", "{}", ended.stderr);
+        assert_eq!(ended.stderr.contains("takes all packets away"), says_xdp, "{}", ended.stderr);
+    }
+}
+
+/// The addresses that others ask for are on their way to others. What is to stay with this host stays.
+#[test]
+fn privileged_management_passes_between_two_interfaces_unless_it_is_kept() {
+    if !privileged::require() || !tools::require("ethtool") {
+        return;
+    }
+    let bridge = Bridge::new(1);
+    bridge.near.set_offloads(false);
+    bridge.far.set_offloads(false);
+    let ports = bridge.inner().map(|end| format!("xdp:{}", end.interface));
+    for (option, answered) in [(None, 5), (Some("--keep-management"), 0)] {
+        let args = [ports[0].as_str(), &ports[1], "--all"].into_iter().chain(option);
+        let running = Running::start(&bridge.middle, &args.collect::<Vec<_>>());
+        for (ns, end) in [(&bridge.left, &bridge.near.a), (&bridge.right, &bridge.far.b)] {
+            ns.run("ip", ["neigh", "flush", "dev", &end.interface]);
+        }
+        let silence = if answered > 0 { PATIENCE } else { SILENCE };
+        assert_eq!(bridge.exchange(5, 100, silence), answered, "{option:?}");
+        running.finish();
+    }
+}

@@ -244,6 +244,7 @@ impl Bed {
         let options = OpenOptions {
             mask: QueueMask { rx: QueueSet::All, ..QueueMask::NONE },
             take: Take::All,
+            take_management: true,
             ..OpenOptions::default()
         };
         let open = || port::open(&spec, &options);

@@ -3,12 +3,14 @@
 //! What a filter of an AF_XDP socket accepts never reaches the host's own stack. So the filter is run
 //! over packets as the host receives them from its neighbours, one class after the other.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::Serialize;
 
 use super::{Engine, Packet, Program};
 use crate::error::{Error, Result};
+use crate::port::xdp::management;
+use crate::ssh::Connection;
 
 /// Addresses of a host at an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +19,8 @@ pub struct Host {
     pub mac: [u8; 6],
     /// IP addresses, of either version.
     pub addresses: Vec<IpAddr>,
-    /// A running session of SSH to be looked at, too: the client, and the server, which is this host.
-    pub session: Option<(SocketAddr, SocketAddr)>,
+    /// Running sessions of SSH to be looked at, too.
+    pub sessions: Vec<Connection>,
 }
 
 impl Host {
@@ -29,7 +31,7 @@ impl Host {
             IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 10)),
             IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 10)),
         ];
-        Self { mac: [2, 0, 0, 0, 0, 10], addresses: addresses.into(), session: None }
+        Self { mac: [2, 0, 0, 0, 0, 10], addresses: addresses.into(), sessions: Vec::new() }
     }
 
     /// The addresses of the interface `name`.
@@ -40,7 +42,7 @@ impl Host {
         let failed = |error| Error::os(format!("interface '{name}'"), error);
         let mac = wirelane_os::iface::mac(name).map_err(failed)?;
         let addresses = wirelane_os::iface::addresses(name).map_err(failed)?;
-        Ok(Self { mac, addresses, session: None })
+        Ok(Self { mac, addresses, sessions: Vec::new() })
     }
 }
 
@@ -52,7 +54,7 @@ pub enum Class {
     SshServer,
     /// Answers to SSH clients on the host.
     SshClient,
-    /// The session that [`Host::session`] names.
+    /// Those that [`Host::sessions`] names.
     SshSession,
     /// Answers of name servers.
     Dns,
@@ -96,23 +98,32 @@ pub struct Taken {
     pub packets: usize,
     /// How many of them it accepts, and takes from the host.
     pub matching: usize,
+    /// How many of those are [`management`], which stays with the host if nothing else is said.
+    pub management: usize,
 }
 
-/// Runs `program` over packets that `host` receives, class by class. Classes without packets, such as
-/// ARP for a host without IPv4, are left out.
+impl Taken {
+    /// How many a port takes, with management or without.
+    pub fn packets_taken(&self, take_management: bool) -> usize {
+        self.matching - if take_management { 0 } else { self.management }
+    }
+}
+
+/// Runs `program` over packets that `host` receives, class by class; without one all are accepted. Classes without
+/// packets, such as ARP for a host without IPv4, are left out.
 ///
 /// The packets come from one neighbour and have no VLAN tags: a filter that names another address may
 /// still match what that one sends.
 ///
 /// # Errors
 /// The program is not for Ethernet, or asks for something that only the kernel's socket filter knows.
-pub fn explain(program: &Program, host: &Host) -> Result<Vec<Taken>> {
+pub fn explain(program: Option<&Program>, host: &Host) -> Result<Vec<Taken>> {
     const ETHERNET: u16 = 1;
-    if program.link_type() != ETHERNET {
+    if let Some(program) = program.filter(|program| program.link_type() != ETHERNET) {
         let cause = format!("XDP sees Ethernet, and this is for link type {}", program.link_type());
         return Err(Error::usage("filter", cause));
     }
-    let engine = Engine::new(program, 0)?;
+    let engine = program.map(|program| Engine::new(program, 0)).transpose()?;
     let classes = [
         Class::SshSession,
         Class::SshServer,
@@ -124,13 +135,15 @@ pub fn explain(program: &Program, host: &Host) -> Result<Vec<Taken>> {
         Class::IcmpEcho,
     ];
     let taken = classes.into_iter().map(|class| {
-        let packets = packets(class, host);
-        let matches = |data: &&Vec<u8>| {
-            let wire_len = data.len() as u32;
-            engine.run(&Packet { data, wire_len, ..Packet::default() }) > 0
-        };
-        let matching = packets.iter().filter(matches).count();
-        Taken { class, packets: packets.len(), matching }
+        let mut taken = Taken { class, packets: 0, matching: 0, management: 0 };
+        for (data, is_management) in packets(class, host) {
+            let packet = Packet { data: &data, wire_len: data.len() as u32, ..Packet::default() };
+            let matches = engine.as_ref().is_none_or(|engine| engine.run(&packet) > 0);
+            taken.packets += 1;
+            taken.matching += usize::from(matches);
+            taken.management += usize::from(matches && is_management);
+        }
+        taken
     });
     Ok(taken.filter(|taken| taken.packets > 0).collect())
 }
@@ -148,19 +161,22 @@ const NEIGHBOUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const BROADCAST_MAC: [u8; 6] = [0xff; 6];
 const SHORTEST: usize = 60;
 
-/// What the host receives of a class.
-fn packets(class: Class, host: &Host) -> Vec<Vec<u8>> {
-    let mut packets = Vec::new();
+/// What the host receives of a class, and whether it is management.
+fn packets(class: Class, host: &Host) -> Vec<(Vec<u8>, bool)> {
     if class == Class::SshSession {
-        if let Some((client, server)) = host.session {
+        let mut packets = Vec::new();
+        for Connection { client, server } in &host.sessions {
             let ports = (client.port(), server.port());
             for (flags, payload) in [(PUSH_ACK, 64), (0x10, 0)] {
                 let segment = tcp(ports, flags, payload);
-                packets.extend(ip(host.mac, TCP, (client.ip(), server.ip()), &segment));
+                let packet = ip(host.mac, TCP, (client.ip(), server.ip()), &segment);
+                let is_management = management::keeps_tcp([ports.0, ports.1]);
+                packets.extend(packet.map(|packet| (packet, is_management)));
             }
         }
         return packets;
     }
+    let mut packets = Vec::new();
     for own in &host.addresses {
         let neighbour = neighbour(*own);
         let v6 = own.is_ipv6();
@@ -203,7 +219,7 @@ fn packets(class: Class, host: &Host) -> Vec<Vec<u8>> {
             Class::NeighbourDiscovery | Class::SshSession => {}
         }
     }
-    packets
+    packets.into_iter().map(|packet| (packet, class != Class::IcmpEcho)).collect()
 }
 
 /// Another address of the same network, nearly always.
@@ -289,7 +305,7 @@ mod tests {
 
     /// Classes of which some packet matches, with how many.
     fn taken(expression: &str, host: &Host) -> Vec<(Class, usize)> {
-        let taken = explain(&compile(expression, 1, 65_535).unwrap(), host).unwrap();
+        let taken = explain(Some(&compile(expression, 1, 65_535).unwrap()), host).unwrap();
         let taken = taken.into_iter().filter(|taken| taken.matching > 0);
         taken.map(|taken| (taken.class, taken.matching)).collect()
     }
@@ -322,12 +338,27 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri loads no library")]
     fn a_session_is_looked_at_by_its_own_addresses() {
-        let session =
-            Some(("198.51.100.7:50022".parse().unwrap(), "192.0.2.10:2222".parse().unwrap()));
-        let host = Host { session, ..Host::generic() };
+        let session = Connection::parse("198.51.100.7 50022 192.0.2.10 2222").unwrap();
+        let host = Host { sessions: vec![session], ..Host::generic() };
         assert_eq!(taken("tcp port 2222", &host), [(Class::SshSession, 2)]);
         assert_eq!(taken("src host 198.51.100.7", &host), [(Class::SshSession, 2)]);
         assert!(Class::SshSession.is_ssh() && !Class::Arp.is_ssh());
+    }
+
+    #[test]
+    fn management_is_told_from_what_a_port_takes() {
+        let sessions = ["192.0.2.1 1 192.0.2.10 22", "192.0.2.1 2 192.0.2.10 2222"];
+        let sessions = sessions.iter().filter_map(|text| Connection::parse(text)).collect();
+        let host = Host { sessions, ..Host::generic() };
+        for taken in explain(None, &host).unwrap() {
+            assert_eq!((taken.matching, taken.packets_taken(true)), (taken.packets, taken.packets));
+            let left = match taken.class {
+                Class::SshSession => 2,
+                Class::IcmpEcho => taken.packets,
+                _ => 0,
+            };
+            assert_eq!(taken.packets_taken(false), left, "{taken:?}");
+        }
     }
 
     #[test]
@@ -335,7 +366,7 @@ mod tests {
         let accept = wirelane_os::packet::SockFilter { code: 6, jt: 0, jf: 0, k: 1 };
         let program = Program::new(101, vec![accept]).unwrap();
         assert_eq!(
-            explain(&program, &Host::generic()).unwrap_err().kind(),
+            explain(Some(&program), &Host::generic()).unwrap_err().kind(),
             crate::ErrorKind::Usage
         );
     }

@@ -111,8 +111,7 @@ impl Pool {
             return Err(Error::usage(config.object(), cause));
         }
         let bytes = config.chunks as usize * size as usize;
-        let region = Region::with_grain(bytes, size, config.numa_node)
-            .map_err(|error| Error::os(config.object(), error))?;
+        let region = Region::with_grain(|| config.object(), bytes, size, config.numa_node)?;
         Self::carve(&region, config)
     }
 
@@ -135,9 +134,11 @@ impl Pool {
             let cause = format!("the memory to take it from has {left} bytes left");
             Error::failed(config.object(), cause)
         })?;
+        let none = || Error::failed(config.object(), "there is no memory for the list of frames");
+        let returns = Returns::new(chunks).ok_or_else(none)?;
         let shared = Box::new(Shared {
             owner: Owner { release },
-            returns: Arc::new(Returns::new(chunks)),
+            returns: Arc::new(returns),
             slots,
             region: region.clone(),
             config,

@@ -14,13 +14,14 @@
 //! by its [`Tag`]. An offset that comes out of a ring is taken for a frame only if that very ring has
 //! it in custody. So nothing that a driver does wrong can make two frames of one chunk.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
 use wirelane_os::mmap::{HUGE_PAGE, Kind, Mapping, Options, page_size};
 
 use crate::error::{Error, Result};
 use crate::frame::{Frame, Marks, Meta};
+use crate::memory;
 use crate::sync::{Arc, AtomicBool, AtomicU32, Mutex, Ordering};
 
 /// Bytes of a grain of a region that is shared: the least that a UMEM chunk can have.
@@ -102,10 +103,9 @@ impl Region {
     /// Maps `bytes`, rounded up to whole pages: huge pages where the machine has some.
     ///
     /// # Errors
-    /// The system refuses the memory.
+    /// There is not so much memory: asked before it is taken, because who takes too much is killed.
     pub fn new(bytes: usize, numa_node: Option<u32>) -> Result<Self> {
-        Self::with_grain(bytes, GRAIN, numa_node)
-            .map_err(|error| Error::os(format!("frame memory of {bytes} bytes"), error))
+        Self::with_grain(|| format!("frame memory of {bytes} bytes"), bytes, GRAIN, numa_node)
     }
 
     /// Bytes that a pool of so many chunks takes of a region at most.
@@ -120,25 +120,32 @@ impl Region {
         packed + chunk_size.next_power_of_two().max(page_size() as u32) as usize
     }
 
+    /// As [`Region::new`], for `object`.
     pub(super) fn with_grain(
+        object: impl Fn() -> String,
         bytes: usize,
         grain: u32,
         numa_node: Option<u32>,
-    ) -> wirelane_os::Result<Self> {
-        let options = Options { prefault: true, numa_node, no_huge: false };
-        let (memory, _) = Mapping::anonymous(bytes.min(Self::MOST), options)?;
+    ) -> Result<Self> {
+        let bytes = bytes.min(Self::MOST);
         let shift = grain.ilog2();
+        let per_grain = size_of::<Slot>() + size_of::<AtomicU32>();
+        let _alone = memory::ask(&object, bytes + (bytes >> shift) * per_grain)?;
+        let failed = |error| Error::os(object(), error);
+        let options = Options { prefault: true, numa_node, no_huge: false };
+        let (memory, _) = Mapping::anonymous(bytes, options).map_err(failed)?;
         let count = memory.len() >> shift;
-        let slots = Self::layout(count);
+        let none = || Error::failed(object(), "there is no memory for what is kept of each frame");
+        let mut grains = Vec::new();
+        grains.try_reserve_exact(count).map_err(|_| none())?;
+        grains.extend((0..count).map(|_| AtomicU32::new(NONE)));
         // SAFETY: the layout is not empty, as no mapping is, and a grain is at most a page or the
         // chunk that the mapping was made for.
-        let Some(slots) = NonNull::new(unsafe { alloc_zeroed(slots) }) else {
-            handle_alloc_error(slots)
-        };
+        let slots = NonNull::new(unsafe { alloc_zeroed(Self::layout(count)) }).ok_or_else(none)?;
         Ok(Self(Arc::new(Inner {
             memory,
             shift,
-            grains: (0..count).map(|_| AtomicU32::new(NONE)).collect(),
+            grains: grains.into(),
             slots: slots.cast(),
             unaligned: AtomicBool::new(false),
             carved: Mutex::new(0),

@@ -26,10 +26,12 @@ unsafe impl Sync for Returns {}
 unsafe impl Send for Returns {}
 
 impl Returns {
-    /// Nothing returned; the links chain all of `chunks` from 0 up: the owner's first free list.
-    pub(super) fn new(chunks: u32) -> Self {
-        let links = (0..chunks).map(|index| UnsafeCell::new(index + 1)).collect();
-        Self { state: CachePadded(AtomicU64::new(0)), links }
+    /// Nothing returned; the links chain all of `chunks` from 0 up: the owner's first free list. `None` without memory.
+    pub(super) fn new(chunks: u32) -> Option<Self> {
+        let mut links = Vec::new();
+        links.try_reserve_exact(chunks as usize).ok()?;
+        links.extend((0..chunks).map(|index| UnsafeCell::new(index + 1)));
+        Some(Self { state: CachePadded(AtomicU64::new(0)), links: links.into() })
     }
 
     /// The chunk after `index`. Only whoever owns `index` may ask; the last one's is arbitrary.
@@ -118,7 +120,7 @@ mod loom_tests {
     #[test]
     fn loom_give_and_take() {
         loom::model(|| {
-            let returns = Arc::new(Returns::new(3));
+            let returns = Arc::new(Returns::new(3).unwrap());
             let givers: Vec<_> = [vec![0, 1], vec![2]]
                 .into_iter()
                 .map(|chunks| {
@@ -145,7 +147,7 @@ mod loom_tests {
     #[test]
     fn loom_exactly_one_is_last() {
         loom::model(|| {
-            let returns = Arc::new(Returns::new(3));
+            let returns = Arc::new(Returns::new(3).unwrap());
             let givers: Vec<_> = [0, 1]
                 .into_iter()
                 .map(|chunk| {

@@ -22,12 +22,15 @@ use wirelane_os::clock;
 use super::{Protocols, Readiness, Receive, Rx, Switches};
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
+use crate::memory::Allotment;
 use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
 use crate::segment::{Alone, COALESCED, CoalesceCounters, Coalescer, Limits, Offload, Store};
 use crate::stats::RxCounters;
 
 /// Long frames per receiving end: what is held, and what is on its way to the sink. Prefaulted, so few.
 const FRAMES: u32 = 64;
+/// As few as there may be where memory is short.
+const LEAST_FRAMES: u32 = 8;
 /// Bytes free before each packet, as in other ports.
 const HEADROOM: u32 = 128;
 
@@ -50,8 +53,10 @@ pub(crate) fn rx(
     numa_node: Option<u32>,
 ) -> Result<(Rx, Merging)> {
     let chunk_size = (COALESCED as u32 + HEADROOM).next_multiple_of(2048);
-    let region = Region::new(Region::bytes_for(FRAMES, chunk_size), numa_node)?;
-    let config = PoolConfig { chunks: FRAMES, chunk_size, headroom: HEADROOM, numa_node };
+    let bytes = |frames| Region::bytes_for(frames, chunk_size);
+    let chunks = Allotment::of_rest().part(4).fit(FRAMES, LEAST_FRAMES, bytes);
+    let region = Region::new(bytes(chunks), numa_node)?;
+    let config = PoolConfig { chunks, chunk_size, headroom: HEADROOM, numa_node };
     let pool = Pool::in_region(&region, config)?;
     let coalescer = Coalescer::with_buffers(limits, Slot::default);
     let merging = Merging { counters: Arc::clone(coalescer.counters()), frames: pool.gauge() };

@@ -40,15 +40,15 @@ use serde::Serialize;
 
 pub use self::bundle::{Bundle, Strand};
 pub use self::manual::{Manual, SpecOption};
-pub use self::open::{open, shared_memory};
+pub use self::open::{Share, open, shared_memory};
 pub use self::spec::{Backend, Options, Spec};
 pub use self::switches::{Offloads, Switches};
 use crate::error::{Error, Result};
-use crate::filter::{self, Filter};
+use crate::filter::Filter;
 use crate::frame::{Batch, Frame};
 use crate::mask::{Class, QueueMask};
 use crate::placement::Placement;
-use crate::pool::{PoolGauge, Region};
+use crate::pool::PoolGauge;
 pub use crate::segment::Protocols;
 use crate::segment::{Sink, SinkGso};
 use crate::stats::{RxCounters, TxCounters};
@@ -81,12 +81,12 @@ pub struct OpenOptions {
     pub placement: Placement,
     /// Memory to keep frames in, where the port can choose and there is enough of it: ports of one region
     /// send each other's frames without a copy. See [`shared_memory`].
-    pub memory: Option<Region>,
-    /// Which packets to take, for ports that take them away from the host (`xdp:`).
+    pub memory: Option<Share>,
+    /// Which packets to take away from the host. Without it a program only looks, and a bare name is `packet:`.
     pub take: Take,
-    /// Leave to the host what keeps it reachable, whatever [`OpenOptions::take`] says: ARP, neighbour
-    /// discovery, SSH, DNS and DHCP. See [`xdp::management`].
-    pub keep_management: bool,
+    /// Of those, take also what keeps the host reachable: ARP, neighbour discovery, SSH, DNS and DHCP, which
+    /// otherwise stay with it. See [`xdp::management`].
+    pub take_management: bool,
     /// Once it is true, opening no longer waits for anything: `file:-` does until standard input says what it is.
     pub interrupt: Option<Arc<AtomicBool>>,
     /// Received packets go on elsewhere: a port through which they would come changed, such as without their VLAN tags,
@@ -107,18 +107,18 @@ pub struct OpenOptions {
     pub heeds_offloads: bool,
 }
 
-/// Which packets a port may take that takes them away from the host. The masks apply as well, and
-/// [`OpenOptions::filter`], which is a decision, too: with it and `Undecided`, what some filter accepts.
-#[derive(Clone, Debug, Default)]
+/// Which packets a port may take away from the host, of those that the masks select. `xdp:` cannot do otherwise;
+/// the other ports give copies, or have no host to take from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Take {
-    /// Nobody has said. Such a port refuses to open for receiving, so that nobody cuts off a host
-    /// unawares.
+    /// None: the program only looks. A bare name is `packet:`, and `xdp:` refuses to open for receiving, so that
+    /// nobody cuts off a host unawares.
     #[default]
-    Undecided,
-    /// All of them.
+    Nothing,
+    /// What [`OpenOptions::filter`] accepts, or a later one; the others go to the host. A bare name is `packet:`.
+    Matching,
+    /// All of them, or what a filter accepts while there is one. A bare name is the best that the interface can have.
     All,
-    /// Those that the filter accepts; the others go to the host.
-    Matching(Arc<filter::Program>),
 }
 
 impl OpenOptions {
@@ -140,8 +140,8 @@ impl Default for OpenOptions {
             latency: None,
             placement: Placement::default(),
             memory: None,
-            take: Take::Undecided,
-            keep_management: false,
+            take: Take::Nothing,
+            take_management: false,
             interrupt: None,
             intact: false,
             offload: SinkGso::default(),

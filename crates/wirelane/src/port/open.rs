@@ -3,12 +3,13 @@
 use super::filtered::FilteredPort;
 use super::{Backend, OpenOptions, Port, Spec, Take, file, packet, sim, tap, xdp};
 use crate::error::{Error, Result};
+use crate::memory::Allotment;
 use crate::pool::Region;
 
 /// Opens the port that `spec` names.
 ///
-/// A bare interface name takes the best backend that works; the port's [`super::PortInfo`] says
-/// which one that is and why.
+/// A bare interface name is `packet:`, which only looks. If the program takes all packets ([`Take::All`]) it is the
+/// best backend that works, and the port's [`super::PortInfo`] says which one that is and why.
 ///
 /// # Errors
 /// The spec asks for what the backend or the machine does not have; each backend says more.
@@ -31,27 +32,39 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Box<dyn Port>> {
         Some(Backend::Tap) => {
             Ok(Box::new(FilteredPort::new(tap::TapPort::open(spec, options)?, options)?))
         }
-        None => best(spec, options),
+        None if options.take == Take::All => best(spec, options),
+        None => Ok(Box::new(packet::PacketPort::open(spec, options)?)),
     }
 }
 
+/// A port's part of a region; see [`shared_memory`].
+#[derive(Clone, Debug)]
+pub struct Share {
+    pub(super) region: Region,
+    pub(super) bytes: usize,
+}
+
 /// Frame memory for several ports that are opened with these arguments, so that they send each other's
-/// frames without a copy; put it into [`OpenOptions::memory`] of each. `None` if fewer than two of them
-/// could use it.
+/// frames without a copy: what to put into [`OpenOptions::memory`] of each. `None` for those that cannot use it, and for
+/// all if fewer than two could.
 ///
 /// # Errors
-/// The system refuses the memory. What else is wrong shows when the ports are opened.
-pub fn shared_memory(ports: &[(&Spec, &OpenOptions)]) -> Result<Option<Region>> {
-    let could = |(spec, options): &&(&Spec, &OpenOptions)| {
-        spec.backend == Some(Backend::Xdp) || spec.backend.is_none() && is_candidate(spec, options)
-    };
-    let bytes = |(spec, options): &(&Spec, &OpenOptions)| xdp::XdpPort::memory_for(spec, options);
-    let needs: Vec<usize> =
-        ports.iter().filter(could).filter_map(|port| bytes(port).ok()).collect();
-    if needs.len() < 2 {
-        return Ok(None);
+/// There is not so much memory. What else is wrong shows when the ports are opened.
+pub fn shared_memory(ports: &[(&Spec, &OpenOptions)]) -> Result<Vec<Option<Share>>> {
+    let budget = Allotment::of_rest().part(ports.len());
+    let needs = ports.iter().map(|(spec, options)| {
+        let could = spec.backend == Some(Backend::Xdp)
+            || spec.backend.is_none() && is_candidate(spec, options);
+        let bytes = could.then(|| xdp::XdpPort::memory_within(spec, options, &budget))?;
+        bytes.ok()
+    });
+    let needs: Vec<Option<usize>> = needs.collect();
+    if needs.iter().flatten().count() < 2 {
+        return Ok(vec![None; ports.len()]);
     }
-    Region::new(needs.iter().sum(), None).map(Some)
+    let region = Region::new(needs.iter().flatten().sum(), None)?;
+    let share = |bytes: usize| Share { region: region.clone(), bytes };
+    Ok(needs.into_iter().map(|bytes| bytes.map(share)).collect())
 }
 
 /// AF_XDP in the best mode that the interface can have, or else AF_PACKET.
@@ -63,33 +76,24 @@ fn best(spec: &Spec, options: &OpenOptions) -> Result<Box<dyn Port>> {
             Err((_, rungs)) => rungs,
         }
     } else {
-        vec![xdp::not_tried(&unsuitable(spec, options))]
+        vec![xdp::not_tried(&unsuitable(spec))]
     };
     Ok(Box::new(packet::PacketPort::open_after(spec, options, rungs)?))
 }
 
-/// Whether AF_XDP can do what is asked for.
+/// Whether AF_XDP is wanted, and can do what is asked for.
 fn is_candidate(spec: &Spec, options: &OpenOptions) -> bool {
-    let decided =
-        !options.receive || options.filter.is_some() || !matches!(options.take, Take::Undecided);
     let mask = &options.mask;
     let copies = options.receive && mask.enabled && mask.tx.largest().is_some();
     // Options are of one backend; those that are given without a backend are of `packet`.
-    decided && !copies && spec.options.is_empty()
+    options.take == Take::All && !copies && spec.options.is_empty()
 }
 
-fn unsuitable(spec: &Spec, options: &OpenOptions) -> Error {
+fn unsuitable(spec: &Spec) -> Error {
     let name = spec.name.as_str();
     if !spec.options.is_empty() {
         return Error::usage(name, "the options are those of packet:")
             .help(format!("name the backend, as in xdp:{name}"));
-    }
-    if options.receive && matches!(options.take, Take::Undecided) {
-        return Error::usage(
-            name,
-            "it would take packets away from the host, which nobody asked for",
-        )
-        .help("say which with a filter, or take all");
     }
     Error::usage(name, "AF_XDP sees no packets of TX queues")
 }

@@ -49,7 +49,7 @@ impl Backend {
 /// A port as the user named it; parsed, not yet checked against the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// The backend, or `None` for a bare interface name: the best one that works.
+    /// The backend, or `None` for a bare interface name: see [`open`](super::open).
     pub backend: Option<Backend>,
     /// Interface name, number of queues (`sim`) or path (`file`).
     pub name: String,

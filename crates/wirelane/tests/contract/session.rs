@@ -67,7 +67,8 @@ pub(crate) fn rx_only() -> OpenOptions {
 
 /// To receive what the mask selects, also away from the host, and to transmit.
 pub(crate) fn options(mask: QueueMask) -> OpenOptions {
-    OpenOptions { mask, transmit: true, take: Take::All, ..OpenOptions::default() }
+    let take = Take::All;
+    OpenOptions { mask, transmit: true, take, take_management: true, ..OpenOptions::default() }
 }
 
 impl<'a> Session<'a> {

@@ -46,6 +46,7 @@ impl World {
             transmit: true,
             promiscuous: true,
             take: Take::All,
+            take_management: true,
             offload: SinkGso::leaving(Protocols::ALL),
             ..OpenOptions::default()
         };

@@ -60,9 +60,9 @@ fn privileged_the_last_filter_stays_where_all_was_not_asked_for() {
         return;
     }
     let bench = Bench::new(1, 1500);
-    let program = filter("udp").program(1, 65_535).unwrap();
-    let take = Take::Matching(program);
-    let receiver = bench.far("?mode=native", &OpenOptions { take, ..OpenOptions::default() });
+    let options =
+        OpenOptions { filter: Some(filter("udp")), take: Take::Matching, ..OpenOptions::default() };
+    let receiver = bench.far("?mode=native", &options);
     let refused = receiver.control().set_filter(None).unwrap_err();
     assert!(refused.to_string().contains("every packet"), "{refused}");
     let all = bench.near("?mode=native", &receiving());
@@ -78,7 +78,7 @@ fn privileged_the_first_filter_can_go_where_all_was_asked_for() {
     let spec: Spec = format!("xdp:{}?mode=native", bench.pair.b.interface).parse().unwrap();
     let frames = || (0..20).map(|n| packets::tcp4(n).build()).chain([packets::udp4(20).build()]);
     for all in [true, false] {
-        let taken = if all { Take::All } else { Take::Undecided };
+        let taken = if all { Take::All } else { Take::Matching };
         let options =
             OpenOptions { filter: Some(filter("udp")), take: taken, ..OpenOptions::default() };
         let mut receiver = bench.far.inside(|| wirelane::port::open(&spec, &options)).unwrap();

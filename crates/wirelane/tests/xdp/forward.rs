@@ -87,14 +87,14 @@ fn privileged_ports_of_one_region_forward_without_a_copy() {
             let mark = if query.is_empty() { "?" } else { "&" };
             let specs = chain.specs(&format!("{query}{mark}mode={mode}"));
             assert!(specs.iter().all(|spec| spec.backend == Some(Backend::Xdp)));
-            let mut options = both();
-            chain.middle.inside(|| {
-                options.memory =
-                    shared_memory(&[(&specs[0], &options), (&specs[1], &options)]).unwrap();
+            let options = both();
+            let pairs = [(&specs[0], &options), (&specs[1], &options)];
+            let shares = chain.middle.inside(|| shared_memory(&pairs).unwrap());
+            let mut shares = shares.into_iter();
+            let ports = specs.each_ref().map(|spec| {
+                let options = OpenOptions { memory: shares.next().unwrap(), ..both() };
+                chain.middle.inside(|| XdpPort::open(spec, &options).unwrap())
             });
-            let ports = specs
-                .each_ref()
-                .map(|spec| chain.middle.inside(|| XdpPort::open(spec, &options).unwrap()));
             assert!(ports[0].region().is_same(ports[1].region()));
             let ports = ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();
             let outcome = chain.run(ports, mode, u64::from(mtu) + 14);

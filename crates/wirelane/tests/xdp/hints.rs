@@ -88,11 +88,8 @@ fn privileged_each_packet_comes_with_the_hash_of_its_flow() {
     }
     let oracle = Oracle::new();
     let filter: Filter = "udp or tcp".parse().unwrap();
-    let matching = OpenOptions {
-        take: Take::Matching(filter.program(1, 65_535).unwrap()),
-        keep_management: true,
-        ..OpenOptions::default()
-    };
+    let matching =
+        OpenOptions { filter: Some(filter), take: Take::Matching, ..OpenOptions::default() };
     for (mtu, longest, query, options) in [
         (1500, 1514, "?mode=native&rx_hash=on", receiving()),
         (1500, 1514, "?mode=native&rx_hash=auto&rx_timestamps=auto&frame=3000", matching),

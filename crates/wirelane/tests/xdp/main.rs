@@ -63,7 +63,7 @@ fn open(ns: &Namespace, spec: &str, options: &OpenOptions) -> Result<XdpPort, Er
 }
 
 fn receiving() -> OpenOptions {
-    OpenOptions { take: Take::All, ..OpenOptions::default() }
+    OpenOptions { take: Take::All, take_management: true, ..OpenOptions::default() }
 }
 
 fn sending() -> OpenOptions {

@@ -5,6 +5,8 @@ use wirelane::port;
 use wirelane_os::bpf;
 use wirelane_testkit::privileged;
 
+use wirelane::filter::Filter;
+
 use super::*;
 
 fn refused(ns: &Namespace, spec: &str, options: &OpenOptions) -> Error {
@@ -129,17 +131,33 @@ fn privileged_what_cannot_be_is_one_line_and_nothing_is_left() {
     assert_eq!(control.mask(), QueueMask::ALL);
 }
 
-/// Without a decision a bare name sees copies.
+/// A bare name gives copies, with a filter, too, and nobody speaks of anything else; `xdp:` does not open.
 #[test]
-fn privileged_nobody_is_cut_off_unawares() {
+fn privileged_who_only_looks_takes_nothing() {
     if !privileged::require() {
         return;
     }
     let bench = Bench::new(1, 1500);
-    let bare: Spec = bench.pair.b.interface.parse().unwrap();
-    let port = bench.far.inside(|| port::open(&bare, &OpenOptions::default()).unwrap());
-    assert_eq!(port.info().backend, "packet");
-    let rung = &port.info().negotiation[0];
-    assert_eq!((rung.rung, rung.outcome), ("xdp", "refused"));
-    assert!(rung.fix.is_some());
+    let name = &bench.pair.b.interface;
+    let filter: Filter = "icmp".parse().unwrap();
+    let with =
+        |filter: Option<&Filter>| OpenOptions { filter: filter.cloned(), ..Default::default() };
+    for options in [
+        with(None),
+        with(Some(&filter)),
+        OpenOptions { take: Take::Matching, ..with(Some(&filter)) },
+    ] {
+        let bare: Spec = name.parse().unwrap();
+        let port = bench.far.inside(|| port::open(&bare, &options).unwrap());
+        let info = port.info();
+        assert_eq!(info.backend, "packet");
+        assert_eq!((info.negotiation.len(), info.negotiation[0].rung), (1, "packet"));
+        assert!(!info.notes.iter().any(|note| note.to_lowercase().contains("xdp")), "{info:?}");
+    }
+    for options in
+        [with(None), with(Some(&filter)), OpenOptions { take: Take::Matching, ..with(None) }]
+    {
+        let error = refused(&bench.far, &format!("xdp:{name}"), &options);
+        assert!(error.to_string().contains("takes packets away from the host"), "{error}");
+    }
 }

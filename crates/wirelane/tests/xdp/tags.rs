@@ -169,9 +169,13 @@ fn privileged_filters_see_tags_and_the_host_gets_its_packets_as_ever() {
     let bench = Bench::new(1, 1500);
     let mut host = Host::new(&bench);
     let filter: Filter = "vlan 7 and udp".parse().unwrap();
-    let take = Take::Matching(filter.program(1, 65_535).unwrap());
-    for keep_management in [false, true] {
-        let options = OpenOptions { take: take.clone(), keep_management, ..OpenOptions::default() };
+    for take_management in [false, true] {
+        let options = OpenOptions {
+            filter: Some(filter.clone()),
+            take: Take::Matching,
+            take_management,
+            ..OpenOptions::default()
+        };
         let mut taker = bench.far("?mode=native", &options);
         let spec: Spec = format!("packet:{}", bench.pair.b.interface).parse().unwrap();
         let watching = OpenOptions::default();
@@ -204,6 +208,6 @@ fn privileged_filters_see_tags_and_the_host_gets_its_packets_as_ever() {
         }
         let mut expected = vec![udp(1)];
         expected.extend((2..10).map(|n| tagged(&tcp(n))));
-        assert_eq!(at_host, expected, "keep_management: {keep_management}");
+        assert_eq!(at_host, expected, "take_management: {take_management}");
     }
 }

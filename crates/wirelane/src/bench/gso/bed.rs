@@ -220,6 +220,7 @@ impl Trial<'_> {
             latency: Some(Duration::from_millis(1)),
             placement: placement.clone(),
             take: Take::All,
+            take_management: true,
             cuts,
             offload: if cuts {
                 SinkGso { tcp4: true, tcp6: true, udp: true, udp_fragment: false }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::thread::gettid;
+use wirelane_os::cgroup::{self, Version};
 
 use crate::bench::leftovers;
 use crate::error::{Error, Result};
@@ -98,54 +99,11 @@ impl Drop for Quota {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Version {
-    One,
-    Two,
-}
-
 /// Where the cgroup of this process is that divides CPU time.
 pub(super) fn own_cgroup() -> Result<(PathBuf, Version)> {
-    let read = |path: &str| {
-        fs::read_to_string(path).map_err(|error| failed(Path::new(path), "read", error))
-    };
-    let (mounts, own) = (read("/proc/self/mountinfo")?, read("/proc/self/cgroup")?);
-    locate(&mounts, &own).ok_or_else(|| {
+    cgroup::own("cpu").ok_or_else(|| {
         Error::failed("CPU quota", "no cgroup hierarchy with a cpu controller is mounted")
     })
-}
-
-/// As [`own_cgroup`], from `mountinfo` and `cgroup` of `/proc/self` (proc(5), cgroups(7)). Version 1 first:
-/// where it has the controller, version 2 has it not.
-fn locate(mounts: &str, own: &str) -> Option<(PathBuf, Version)> {
-    let own_path = |is_wanted: &dyn Fn(&str) -> bool| {
-        own.lines().find_map(|line| {
-            let (_, rest) = line.split_once(':')?;
-            let (controllers, path) = rest.split_once(':')?;
-            is_wanted(controllers).then_some(path)
-        })
-    };
-    let has_cpu = |list: &str| list.split(',').any(|name| name == "cpu");
-    let find = |kind: &str, is_wanted: &dyn Fn(&str) -> bool, path: &str| {
-        mounts.lines().find_map(|line| {
-            let (place, filesystem) = line.split_once(" - ")?;
-            let mut filesystem = filesystem.split(' ');
-            let (type_, options) = (filesystem.next()?, filesystem.nth(1)?);
-            let mut place = place.split(' ').skip(3);
-            let (root, point) = (place.next()?, place.next()?);
-            if type_ != kind || !is_wanted(options) {
-                return None;
-            }
-            let below = Path::new(path).strip_prefix(root).ok()?;
-            Some(Path::new(point).join(below))
-        })
-    };
-    let first = own_path(&has_cpu).and_then(|path| find("cgroup", &has_cpu, path));
-    if let Some(directory) = first {
-        return Some((directory, Version::One));
-    }
-    let path = own_path(&str::is_empty)?;
-    find("cgroup2", &|_| true, path).map(|directory| (directory, Version::Two))
 }
 
 fn failed(path: &Path, call: &'static str, error: io::Error) -> Error {
@@ -164,26 +122,6 @@ mod tests {
     use super::*;
     use std::time::Instant;
     use wirelane_testkit::privileged;
-
-    #[test]
-    fn own_cgroup_is_found_in_both_versions() {
-        let mixed = "30 25 0:26 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu\n\
-                     31 25 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n\
-                     39 25 0:35 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
-        let own = "3:cpuset:/\n1:cpu,cpuacct:/a/b\n0::/user\n";
-        let found = locate(mixed, own).unwrap();
-        assert_eq!(found, ("/sys/fs/cgroup/cpu/a/b".into(), Version::One));
-        let unified =
-            "26 24 0:24 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
-        let found = locate(unified, "0::/user.slice/x.scope\n").unwrap();
-        assert_eq!(found, ("/sys/fs/cgroup/user.slice/x.scope".into(), Version::Two));
-        // A part of the hierarchy, as containers see it.
-        let part = "26 24 0:24 /box /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
-        assert_eq!(locate(part, "0::/box/in\n").unwrap().0, Path::new("/sys/fs/cgroup/in"));
-        assert_eq!(locate(part, "0::/elsewhere\n"), None);
-        assert_eq!(locate("", "0::/\n"), None);
-        assert_eq!(locate("x - cgroup2", "::"), None);
-    }
 
     #[test]
     fn privileged_a_thread_gets_its_share_and_no_cgroup_stays() {

@@ -59,6 +59,7 @@ impl Receiver {
     ) -> Result<Self> {
         let options = OpenOptions {
             take: Take::All,
+            take_management: true,
             mask: QueueMask { rx: QueueSet::All, ..QueueMask::NONE },
             placement: placement.clone(),
             ..OpenOptions::default()

@@ -327,7 +327,7 @@ impl Bed {
         Trial {
             subject: &one.subject,
             size: one.size,
-            take: if one.in_lab || plan.take_all { Take::All } else { Take::Undecided },
+            take: if one.in_lab || plan.take_all { Take::All } else { Take::Nothing },
             window: plan.window,
             placement: plan.placement.as_ref().unwrap_or(own),
             site: lab.map(|lab| &lab.far),

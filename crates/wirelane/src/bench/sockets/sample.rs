@@ -318,7 +318,9 @@ impl Party {
         frames: &Arc<Vec<Vec<u8>>>,
     ) -> Result<Self> {
         let options = OpenOptions {
-            take: trial.take.clone(),
+            take: trial.take,
+            // Nobody is reached over an interface of ours.
+            take_management: trial.site.is_some(),
             mask: QueueMask { rx: QueueSet::All, ..QueueMask::NONE },
             receive: kind != Kind::Txpush,
             transmit: kind != Kind::Rxdrop,

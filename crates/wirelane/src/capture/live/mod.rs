@@ -29,11 +29,12 @@ use std::time::Duration;
 
 use wirelane_os::clock;
 
-use self::worker::{Credit, Lane, OWN, Route, Worker};
+use self::worker::{CHUNK, Credit, Lane, OWN, Route, Worker};
 use self::writer::{Finished, Input, Ledger, WriterThread};
 use crate::capture::{CaptureWriter, Source, WriterOptions, Written, split_name};
 use crate::error::{Error, Result};
 use crate::mask::Class;
+use crate::memory::{self, Allotment};
 use crate::monitor::Monitor;
 use crate::pipeline;
 use crate::pipeline::budget::{Allowance, Budget};
@@ -118,6 +119,8 @@ pub struct Capture {
     writers: Vec<JoinHandle<Finished>>,
     failed: Arc<AtomicBool>,
     lateness: u64,
+    /// What a user should know of it.
+    notes: Vec<String>,
 }
 
 /// What a worker leaves: its receiving ends, whose memory must outlive the writer's work.
@@ -147,6 +150,7 @@ impl Capture {
             writers: Vec::new(),
             failed: Arc::default(),
             lateness,
+            notes: Vec::new(),
         };
         let routes = match &config.output {
             Some(output) => capture.start_writers(&inputs, output, config)?,
@@ -219,6 +223,7 @@ impl Capture {
             }
         }
         drop(inputs);
+        outcome.port.notes.append(&mut self.notes);
         outcome.port.notes.extend(self.port.late_notes());
         outcome.queues = self.queues();
         outcome.frames = self.port.frames();
@@ -254,9 +259,14 @@ impl Capture {
         let lanes: usize = files.iter().map(|(_, lanes)| lanes.len()).sum();
         let merges = files.iter().any(|(_, lanes)| lanes.len() > 1);
         let waits = self.port.info().lossless && !merges;
-        let enough = if waits { CACHED * lanes } else { usize::MAX };
-        let credit = Arc::new(Credit::new(config.buffer.min(enough), lanes));
+        let wanted = config.buffer.min(if waits { CACHED * lanes } else { usize::MAX });
+        let budget = Allotment::of_rest();
+        let buffer = wanted.min(budget.bytes);
+        self.notes.extend(budget.note("bytes before the writer", wanted, buffer));
+        let credit = Arc::new(Credit::new(buffer, lanes));
         let chunks = credit.of_one();
+        let all = (chunks + OWN * lanes.saturating_sub(1)) * CHUNK;
+        memory::ask(|| format!("the ways of {lanes} queues to the writer"), all)?;
         let route = |rx: &Rx| Route { lanes: Vec::new(), bundle: rx.bundle().cloned() };
         let mut routes: Vec<_> = inputs.iter().map(route).collect();
         for (path, members) in files {

@@ -18,7 +18,7 @@ use crate::stats::RxCounters;
 use crate::sync::{Doorbell, Watermark};
 
 /// Bytes per chunk: a few of them on their way fit into a second-level cache beside the rest.
-const CHUNK: usize = 128 * 1024;
+pub(super) const CHUNK: usize = 128 * 1024;
 /// The writer looks for chunks by itself every now and then; it is woken for this many. A wake-up
 /// costs as much as to encode thousands of packets.
 const WORTH_WAKING: usize = 4;

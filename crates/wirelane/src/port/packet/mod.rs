@@ -62,6 +62,7 @@ use self::tx::{Transmitter, TxGauge};
 use super::{Census, Control, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};
 use crate::mask::{Class, QueueSet};
+use crate::memory::{self, Allotment};
 use crate::segment::{Sink, SinkGso};
 use crate::stats::{RxCounters, TxCounters};
 
@@ -349,7 +350,17 @@ fn open_rings(
 ) -> Result<Vec<Ring>> {
     let is_selected = |ring: &&Selection| options.mask.selects(ring.class, usize::from(ring.queue));
     let asked = config.shape(selections.iter().filter(is_selected).count());
-    let mut shape = asked;
+    let budget = Allotment::of_rest();
+    let bytes = |shape| {
+        let of = |(block, count)| block * count;
+        let ring = |ring| of(if is_selected(&ring) { shape } else { config.excluded(shape) });
+        selections.iter().map(ring).sum::<usize>()
+    };
+    let next = |shape: &(usize, usize)| config::smaller(*shape);
+    let mut shapes = std::iter::successors(Some(asked), next);
+    // The smallest ones are tried in any case.
+    let fitting = shapes.find(|shape| bytes(*shape) <= budget.bytes || next(shape).is_none());
+    let mut shape = fitting.unwrap_or(asked);
     let open = |place: usize, selection: &Selection, shape| {
         let (block, count) = if is_selected(&selection) { shape } else { config.excluded(shape) };
         let request = RingRequest {
@@ -385,13 +396,8 @@ fn open_rings(
             rings.len()
         ));
     }
-    if shape != asked {
-        notes.push(format!(
-            "no memory for rings of {} bytes: they have {} bytes",
-            asked.0 * asked.1,
-            shape.0 * shape.1
-        ));
-    }
+    let (wanted, had) = (asked.0 * asked.1, shape.0 * shape.1);
+    notes.extend(budget.note("bytes per ring", wanted, had));
     if shape.0 < LARGE_PACKET {
         notes.push(format!("packets over the block size of {} bytes are cut", shape.0));
     }
@@ -411,9 +417,14 @@ fn side_by_side<I: Sync, T: Send>(
     items: &[I],
     open: impl Fn(usize, &I) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
+    // Where address space is limited, a thread that has no room ends the process.
+    let at_once = AT_ONCE.min(memory::room_for_threads() / 4);
+    if at_once < 2 {
+        return items.iter().enumerate().map(|(place, item)| open(place, item)).collect();
+    }
     let open = &open;
     let mut opened = Vec::with_capacity(items.len());
-    for group in items.chunks(AT_ONCE) {
+    for group in items.chunks(at_once) {
         let first = opened.len();
         let results: Vec<Result<T>> = thread::scope(|scope| {
             let spawn = |(place, item)| {

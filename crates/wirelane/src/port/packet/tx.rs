@@ -51,6 +51,7 @@ use super::device::Device;
 use super::limits::{ETHERNET_HEADER, Limits, VLAN_TAG, complete};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
+use crate::memory::Allotment;
 use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
 use crate::port::{FrameCounts, Transmit};
 use crate::segment::{Gso, Offload, PartialChecksum};
@@ -68,6 +69,8 @@ const COPIED: usize = 16 << 10;
 /// Frames for programs that make packets, and room for headers in front of them.
 const FRAMES: u32 = 1024;
 const HEADROOM: u32 = 128;
+/// As few as there may be where memory is short.
+const LEAST_FRAMES: u32 = 16;
 /// Where a packet, or its `virtio_net_hdr`, starts in its slot.
 const DATA: usize = Version::V2.tx_data_offset();
 /// The longest frame to be cut, after its Ethernet header and tags.
@@ -170,7 +173,7 @@ impl Transmitter {
         let _ = socket.set_send_buffer(bytes);
         let memory = socket.map(bytes).map_err(os)?;
         socket.bind(device.index, 0).map_err(os)?;
-        let (mut frames, mut longest) = (FRAMES, limits.most + VLAN_TAG);
+        let (mut frames, mut longest) = (FRAMES, limits.most + 2 * VLAN_TAG);
         if let Some(socket) = &handing_on {
             socket.set_vnet_hdr(true).map_err(os)?;
             if bypass {
@@ -183,6 +186,8 @@ impl Transmitter {
         }
         // A region has no smaller ones, however small the MTU is.
         let chunk_size = (longest as u32 + HEADROOM).next_multiple_of(2048).min(1 << 17);
+        let budget = Allotment::of_rest().part(4);
+        let frames = budget.fit(frames, LEAST_FRAMES, |n| Region::bytes_for(n, chunk_size));
         let numa_node = device.inspected.numa_node;
         let region = Region::new(Region::bytes_for(frames, chunk_size), numa_node)?;
         let config = PoolConfig { chunks: frames, chunk_size, headroom: HEADROOM, numa_node };

@@ -35,6 +35,7 @@ use self::source::Source;
 use super::{Census, Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Tx};
 use crate::error::Result;
 use crate::mask::Class;
+use crate::memory::Allotment;
 use crate::pool::{Pool, PoolConfig, PoolGauge};
 use crate::port::spec::Spec;
 use crate::segment;
@@ -59,6 +60,9 @@ const RING_BYTES: u32 = 16 << 20;
 const RING_FRAMES: u32 = 16_384;
 /// A thread that is ready runs within this time, in nanoseconds; until then its packets wait.
 const LATENESS: u64 = 100_000_000;
+
+/// As few as there may be where memory is short.
+const LEAST_FRAMES: u32 = 16;
 
 /// An open simulated port.
 pub struct Sim {
@@ -101,7 +105,20 @@ impl Sim {
         if !options.receive {
             ends.clear();
         }
-        let memory = pool_config(config, options);
+        let mut memory = pool_config(config, options);
+        let mut sending = transmit_config(config.frames, config.longest());
+        if config.frames.is_none() && options.ring_bytes.is_none() {
+            let budget = Allotment::of_rest();
+            let (receivers, senders) =
+                (ends.len(), if options.transmit { queues.len() } else { 0 });
+            let bytes = |frames: u32| {
+                let sent = frames.min(sending.chunks) as usize * sending.chunk_size as usize;
+                receivers * frames as usize * memory.chunk_size as usize + senders * sent
+            };
+            let frames = budget.fit(memory.chunks, LEAST_FRAMES, bytes);
+            sim.info.notes.extend(budget.note("frames per queue", memory.chunks, frames));
+            (memory.chunks, sending.chunks) = (frames, frames.min(sending.chunks));
+        }
         let position = |queue| queues.iter().position(|open| *open == queue).unwrap_or(0);
         let node_of = |queue| options.placement.numa_node(position(queue));
         for ((class, queue), walk) in ends.iter().zip(stream.walks(&ends)) {
@@ -112,8 +129,7 @@ impl Sim {
             sim.rx.push(Rx::new(source, end));
         }
         for queue in queues.iter().filter(|_| options.transmit) {
-            let memory = transmit_config(config.frames, config.longest());
-            let pool = sim.pool(PoolConfig { numa_node: node_of(*queue), ..memory })?;
+            let pool = sim.pool(PoolConfig { numa_node: node_of(*queue), ..sending.clone() })?;
             let counters = Arc::new(TxCounters::new(*queue));
             let end = Arc::clone(&counters);
             sim.tx.push(Tx::new(Sink::new(pool, counters, config.verify), end));

@@ -8,7 +8,7 @@ use crate::port::spec::parse_number;
 
 /// Frames per queue and direction: as many as the device itself queues (`txqueuelen` 1000) would be
 /// 64 MiB with segmentation offload, and a consumer that is so far behind drops packets anyway.
-const FRAMES: u32 = 256;
+pub(super) const FRAMES: u32 = 256;
 
 /// The options of a spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,8 @@ pub(super) struct Config {
     queues: Option<u16>,
     pub(super) mtu: Option<u32>,
     pub(super) persist: bool,
-    pub(super) frames: u32,
+    /// Frames per queue and direction; as many as is usual when `None`.
+    pub(super) frames: Option<u32>,
 }
 
 impl Config {
@@ -39,8 +40,9 @@ impl Config {
             "off" => Some(false),
             _ => None,
         })?;
-        let frames = options.value("frames", FRAMES, "a number from 2 to 64k", |text| {
-            u32::try_from(parse_number(text)?).ok().filter(|frames| (2..=65_536).contains(frames))
+        let frames = options.value("frames", None, "a number from 2 to 64k", |text| {
+            let frames = u32::try_from(parse_number(text)?).ok();
+            frames.filter(|frames| (2..=65_536).contains(frames)).map(Some)
         })?;
         options.finish()?;
         Ok(Self { queues, mtu, persist, frames })

@@ -45,6 +45,7 @@ use self::tx::Transmitter;
 use super::{Census, Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};
 use crate::mask::{Class, QueueSet};
+use crate::memory::Allotment;
 use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
 use crate::segment::{Sink, SinkGso};
 use crate::stats::{RxCounters, TxCounters};
@@ -63,6 +64,8 @@ pub struct TapPort {
 const HEADROOM: u32 = 128;
 /// Room for the longest frame of segmentation offload: 65535 bytes, with Ethernet and two tags.
 const LONGEST: u32 = 65_535 + 22;
+/// As few frames as there may be where memory is short.
+const LEAST_FRAMES: u32 = 8;
 /// How long the kernel may take until it sends through a new device.
 const RUNNING: Duration = Duration::from_secs(3);
 /// A thread that is ready runs within this time, in nanoseconds; until then packets wait.
@@ -144,19 +147,28 @@ impl TapPort {
     }
 
     fn add_ends(&mut self, config: &Config, options: &OpenOptions, longest: u32) -> Result<()> {
+        let ends = usize::from(options.receive) + usize::from(options.transmit);
+        let pools = ends * self.info.queues.len();
+        let bytes = |frames| pools * Region::bytes_for(frames, chunk_size(longest));
+        let frames = config.frames.unwrap_or_else(|| {
+            let budget = Allotment::of_rest();
+            let frames = budget.fit(config::FRAMES, LEAST_FRAMES, bytes);
+            self.info.notes.extend(budget.note("frames per queue", config::FRAMES, frames));
+            frames
+        });
         for (position, queue) in self.info.queues.clone().into_iter().enumerate() {
             let node = options.placement.numa_node(position);
             if options.receive {
                 let counters = Arc::new(RxCounters::new(queue, Class::Rx));
                 // The device counts what it drops for all queues together.
                 counters.kernel.set(RxCounters::UNKNOWN);
-                let pool = self.pool(config.frames, longest, node)?;
+                let pool = self.pool(frames, longest, node)?;
                 let end = Receiver::new(&self.device, pool, &counters, options.snaplen);
                 self.rx.push(Rx::new(end, counters));
             }
             if options.transmit {
                 let counters = Arc::new(TxCounters::new(queue));
-                let pool = self.pool(config.frames, longest, node)?;
+                let pool = self.pool(frames, longest, node)?;
                 let end = Transmitter::new(&self.device, pool, &counters);
                 self.tx.push(Tx::new(end, counters).takes_offloads(true));
             }
@@ -166,7 +178,7 @@ impl TapPort {
 
     /// A pool whose frames this port counts.
     fn pool(&mut self, chunks: u32, longest: u32, numa_node: Option<u32>) -> Result<Pool> {
-        let chunk_size = (longest + HEADROOM).next_multiple_of(2048);
+        let chunk_size = chunk_size(longest);
         let region = Region::new(Region::bytes_for(chunks, chunk_size), numa_node)?;
         let config = PoolConfig { chunks, chunk_size, headroom: HEADROOM, numa_node };
         let pool = Pool::in_region(&region, config)?;
@@ -214,6 +226,11 @@ impl Drop for TapPort {
     fn drop(&mut self) {
         self.device.stop();
     }
+}
+
+/// Bytes for a packet of `longest` bytes at most.
+fn chunk_size(longest: u32) -> u32 {
+    (longest + HEADROOM).next_multiple_of(2048)
 }
 
 /// What to do when the device cannot be had.

@@ -6,7 +6,7 @@ use wirelane_os::bpf;
 use wirelane_os::packet::PacketSocket;
 use wirelane_os::xdp::{XDP_COPY, XDP_USE_NEED_WAKEUP, XDP_USE_SG, XDP_ZEROCOPY};
 
-use super::config::{Config, Pools, Shape, Switch};
+use super::config::{Config, LEAST_FRAMES, Pools, Shape, Switch};
 use super::control::{self, ETHERNET, Handle};
 use super::device::Device;
 use super::hints::Hints;
@@ -19,8 +19,9 @@ use super::tx::Transmitter;
 use crate::error::{Error, Result};
 use crate::filter;
 use crate::mask::Class;
+use crate::memory::Allotment;
 use crate::pool::{Pool, Region};
-use crate::port::{OpenOptions, PortInfo, Rung, Rx, Spec, Take, Tx};
+use crate::port::{OpenOptions, PortInfo, Rung, Rx, Share, Spec, Take, Tx};
 use crate::segment::Sink;
 use crate::stats::{RxCounters, TxCounters};
 
@@ -32,6 +33,8 @@ pub(super) struct Draft {
     requests: Vec<Request>,
     /// What the packets that are taken must match at first.
     filter: Option<Arc<filter::Program>>,
+    /// What a user should know of the memory.
+    shortage: Option<String>,
 }
 
 /// The pools of one queue.
@@ -72,19 +75,25 @@ pub(super) struct Ends {
 }
 
 impl Draft {
-    /// Reads the spec and looks at the interface.
+    /// Reads the spec, looks at the interface, and fits the frames into `budget` if nobody has said how many there are.
     ///
     /// # Errors
     /// A usage error, or there is no such interface.
-    pub(super) fn new(spec: &Spec, options: &OpenOptions) -> Result<Self> {
+    pub(super) fn new(spec: &Spec, options: &OpenOptions, budget: &Allotment) -> Result<Self> {
         let config = Config::parse(spec, options)?;
         let device = Device::find(spec)?;
         device.check_spec(spec)?;
         let filter = filter(options)?;
         if options.receive {
             control::check_mask(&device, spec, &options.mask)?;
-            if matches!(options.take, Take::Undecided) && filter.is_none() {
-                let cause = "it takes packets away from the host, and was not told which";
+            let cause = match options.take {
+                Take::Nothing => Some("it takes packets away from the host, and was not told to"),
+                Take::Matching if filter.is_none() => {
+                    Some("it takes packets away from the host, and was not told which")
+                }
+                Take::Matching | Take::All => None,
+            };
+            if let Some(cause) = cause {
                 return Err(Error::usage(format!("port '{spec}'"), cause).help(format!(
                     "give a filter, ask for all of them, or see copies with packet:{}",
                     spec.name
@@ -114,7 +123,16 @@ impl Draft {
         if requests.is_empty() {
             return Err(Error::usage(format!("port '{spec}'"), "there is no queue to open"));
         }
-        Ok(Self { config, device, shape, requests, filter })
+        let mut draft = Self { config, device, shape, requests, filter, shortage: None };
+        if draft.config.frames.is_none() {
+            let bytes = |frames| draft.bytes_with(&shape.with_frames(frames));
+            let frames = budget.fit(shape.frames, LEAST_FRAMES, bytes);
+            if frames < shape.frames {
+                draft.shortage = budget.note("frames per queue", shape.frames, frames);
+                draft.shape = shape.with_frames(frames);
+            }
+        }
+        Ok(draft)
     }
 
     /// The modes to try, in order.
@@ -129,7 +147,12 @@ impl Draft {
 
     /// Bytes of frame memory for all queues.
     pub(super) fn bytes(&self) -> usize {
-        self.requests.iter().map(|request| self.pools(request).bytes()).sum()
+        self.bytes_with(&self.shape)
+    }
+
+    fn bytes_with(&self, shape: &Shape) -> usize {
+        let pools = |request: &Request| self.config.pools(shape, request.receive, request.transmit);
+        self.requests.iter().map(|request| pools(request).bytes()).sum()
     }
 
     /// The region that was given, if there is enough of it; otherwise one of its own.
@@ -138,7 +161,8 @@ impl Draft {
     /// The system refuses the memory.
     pub(super) fn region(&self, options: &OpenOptions, notes: &mut Vec<String>) -> Result<Region> {
         let bytes = self.bytes();
-        if let Some(region) = &options.memory {
+        notes.extend(self.shortage.clone());
+        if let Some(Share { region, .. }) = &options.memory {
             if region.left() >= bytes {
                 return Ok(region.clone());
             }
@@ -477,7 +501,7 @@ impl Draft {
             tags: self.tags(mode, prospects, options)?,
             hints: self.hints(mode, prospects, options)?,
         };
-        let plan = Plan { keep_management: options.keep_management, filter: self.filter.clone() };
+        let plan = Plan { keep_management: !options.take_management, filter: self.filter.clone() };
         match Attachment::new(&target, &plan) {
             // A kernel may refuse the program only because it asks the driver: then that is not to be had.
             Err(_) if target.asks() && !self.must_ask(options) => {
@@ -529,17 +553,13 @@ impl Draft {
     }
 }
 
-/// What packets must match at first: the filter, or else what may be taken at all.
+/// What packets must match at first.
 ///
 /// # Errors
 /// The filter means nothing for Ethernet.
 fn filter(options: &OpenOptions) -> Result<Option<Arc<filter::Program>>> {
-    match (&options.filter, &options.take) {
-        _ if !options.receive => Ok(None),
-        (Some(filter), _) => Ok(Some(filter.program(ETHERNET, options.snaplen)?)),
-        (None, Take::Matching(program)) => Ok(Some(Arc::clone(program))),
-        (None, Take::All | Take::Undecided) => Ok(None),
-    }
+    let filter = options.filter.as_ref().filter(|_| options.receive);
+    filter.map(|filter| filter.program(ETHERNET, options.snaplen)).transpose()
 }
 
 /// Whether the kernel does not know what it was asked for.

@@ -24,7 +24,7 @@ fn drafted(
     let pair = VethPair::new(&near, &far, 2, 1500);
     let spec: Spec = format!("xdp:{}?frames=1024", pair.b.interface).parse().unwrap();
     let (draft, region, memory) = far.inside(|| {
-        let draft = Draft::new(&spec, options).unwrap();
+        let draft = Draft::new(&spec, options, &Allotment::of_rest()).unwrap();
         let region = draft.region(options, &mut Vec::new()).unwrap();
         let memory = draft.carve(&region).unwrap();
         (draft, region, memory)

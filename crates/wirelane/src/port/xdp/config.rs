@@ -21,6 +21,8 @@ const FRAMES: u32 = 16384;
 const BUDGET: usize = 512 << 20;
 /// But never fewer than drivers have slots at most, as a rule.
 const FEWEST_FRAMES: u32 = 4096;
+/// As few as there may be where memory is short.
+pub(super) const LEAST_FRAMES: u32 = 64;
 /// Frames for programs that make packets, and for copies of packets in foreign memory.
 const TX_FRAMES: u32 = 1024;
 /// Frames for what the host receives on a queue that only sends in zero copy: rings of the hardware have
@@ -190,6 +192,7 @@ impl Config {
         Shape {
             frames,
             rx_ring,
+            others: Others::default(),
             frame,
             unaligned: self.unaligned,
             headroom: self.headroom,
@@ -228,14 +231,15 @@ impl Config {
             headroom,
             numa_node: None,
         };
-        let size = if shape.pieces { (LARGE_FRAMES, LARGE) } else { (TX_FRAMES, shape.frame) };
+        let Others { host, large, tx } = shape.others;
+        let size = if shape.pieces { (large, LARGE) } else { (tx, shape.frame) };
         Pools {
             rx: if receive {
                 Some(config(shape.frames, shape.frame, 0))
             } else {
-                zero_copy.then(|| config(HOST_FRAMES, shape.frame, 0))
+                zero_copy.then(|| config(host, shape.frame, 0))
             },
-            whole: (receive && shape.pieces).then(|| config(LARGE_FRAMES, LARGE, TX_HEADROOM)),
+            whole: (receive && shape.pieces).then(|| config(large, LARGE, TX_HEADROOM)),
             tx: transmit.then(|| config(size.0, size.1, TX_HEADROOM)),
         }
     }
@@ -249,6 +253,8 @@ pub(super) struct Shape {
     /// Slots of the RX ring: one for every frame, if nothing else is said, so that it is not full while
     /// there are frames.
     pub(super) rx_ring: u32,
+    /// Those that are not received into.
+    others: Others,
     /// Bytes of a chunk that the kernel fills.
     pub(super) frame: u32,
     pub(super) unaligned: bool,
@@ -263,6 +269,31 @@ pub(super) struct Shape {
     pub(super) fits: bool,
     /// The same in zero copy, where some devices use a part of each chunk only.
     pub(super) fits_zero_copy: bool,
+}
+
+impl Shape {
+    /// With so many frames to receive into, where memory is short, and no more of any other kind. The RX ring still has a
+    /// slot for each.
+    pub(super) fn with_frames(self, frames: u32) -> Self {
+        let Others { host, large, tx } = self.others;
+        let others =
+            Others { host: host.min(frames), large: large.min(frames), tx: tx.min(frames) };
+        Self { frames, rx_ring: frames.next_power_of_two(), others, ..self }
+    }
+}
+
+/// Frames of a queue that are not received into.
+#[derive(Clone, Copy, Debug)]
+struct Others {
+    host: u32,
+    large: u32,
+    tx: u32,
+}
+
+impl Default for Others {
+    fn default() -> Self {
+        Self { host: HOST_FRAMES, large: LARGE_FRAMES, tx: TX_FRAMES }
+    }
 }
 
 /// The pools of one queue.

@@ -58,8 +58,8 @@ impl Handle {
             spec,
             device,
             snaplen: options.snaplen,
-            keep_management: options.keep_management,
-            may_take_all: matches!(options.take, Take::All),
+            keep_management: !options.take_management,
+            may_take_all: options.take == Take::All,
             stopped: AtomicBool::new(false),
             state: Mutex::new(State {
                 mask: options.mask.clone(),

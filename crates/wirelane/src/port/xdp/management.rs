@@ -23,6 +23,11 @@ use wirelane_os::bpf::{Alu, Assembler, Cond, Insn, Label, Reg, Size};
 /// twice; AH and ESP end the walk.
 pub const EXTENSIONS: usize = 6;
 
+/// Whether packets of a TCP connection between these ports are among them.
+pub(crate) fn keeps_tcp(ports: [u16; 2]) -> bool {
+    ports.iter().any(|port| TCP_PORTS.contains(port))
+}
+
 /// Emits the test. The context is in R6, which is kept; R0 to R5, R7 to R9 and 8 bytes below the end of the
 /// stack frame are overwritten. Goes to `host` with a management packet, and behind the last instruction with
 /// any other.

@@ -14,9 +14,9 @@
 //! is an error.
 //!
 //! Unlike `packet:`, the packets that a port takes do not reach the host. So
-//! [`OpenOptions::take`](super::OpenOptions) must say which those are, and
-//! [`OpenOptions::keep_management`](super::OpenOptions) leaves the host reachable. What no selected
-//! queue takes goes up the stack untouched.
+//! [`OpenOptions::take`](super::OpenOptions) must say which those are, and what keeps the host reachable stays with it
+//! without [`OpenOptions::take_management`](super::OpenOptions). What no selected queue takes goes up the stack
+//! untouched.
 //!
 #![doc = include_str!("options.md")]
 //!
@@ -56,6 +56,7 @@ pub(crate) use self::vigil::ALERT;
 use super::packet::device;
 use super::{Census, Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};
+use crate::memory::Allotment;
 use crate::pool::Region;
 use crate::segment::Sink;
 
@@ -75,8 +76,8 @@ impl XdpPort {
     /// attached, but hands nothing over before [`Port::start`].
     ///
     /// # Errors
-    /// A usage error for a queue that does not exist, an unknown option, or an undecided
-    /// [`OpenOptions::take`]; otherwise why the last mode that was tried cannot be had.
+    /// A usage error for a queue that does not exist, an unknown option, or an
+    /// [`OpenOptions::take`] that takes nothing; otherwise why the last mode that was tried cannot be had.
     pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Self> {
         Self::negotiate(spec, options).map_err(|(error, _)| error)
     }
@@ -101,12 +102,28 @@ impl XdpPort {
     /// # Errors
     /// As there, as far as it can be known before anything is opened.
     pub fn memory_for(spec: &Spec, options: &OpenOptions) -> Result<usize> {
-        let draft = Draft::new(spec, options)?;
-        Ok(draft.bytes())
+        Self::memory_within(spec, options, &Allotment::of_rest())
+    }
+
+    /// The same, if no more than this is to be taken.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn memory_within(
+        spec: &Spec,
+        options: &OpenOptions,
+        budget: &Allotment,
+    ) -> Result<usize> {
+        Ok(Draft::new(spec, options, budget)?.bytes())
     }
 
     fn climb(spec: &Spec, options: &OpenOptions, rungs: &mut Vec<Rung>) -> Result<Self> {
-        let draft = Draft::new(spec, options)?;
+        let budget = Allotment::of_rest();
+        let budget = match &options.memory {
+            Some(share) => budget.or_taken(share.bytes),
+            None => budget,
+        };
+        let draft = Draft::new(spec, options, &budget)?;
         let mut notes = Vec::new();
         let region = draft.region(options, &mut notes)?;
         let huge = region.kind() == Kind::Huge2M;

@@ -1,0 +1,153 @@
+//! Where memory is short: smaller rings with a note, or a refusal in words, and never a kill or an abort.
+
+use std::fs;
+use std::path::PathBuf;
+
+use tempfile::tempdir;
+use wirelane_os::cgroup::{self, Version};
+use wirelane_testkit::privileged;
+use wirelane_testkit::veth::VethPair;
+
+use super::*;
+
+/// A cgroup with little memory, below our own; removed when dropped.
+struct Cage(PathBuf);
+
+impl Cage {
+    /// `None` where this process may not divide its cgroup, as in most containers.
+    fn new(bytes: u64) -> Option<Self> {
+        let (own, version) = cgroup::own("memory")?;
+        let cage = Self(own.join(format!("wl-memory-{}", std::process::id())));
+        fs::create_dir_all(&cage.0).ok()?;
+        let limit = match version {
+            Version::One => "memory.limit_in_bytes",
+            Version::Two => "memory.max",
+        };
+        fs::write(cage.0.join(limit), bytes.to_string()).ok()?;
+        Some(cage)
+    }
+
+    /// `wirelane ARGS` in it, where the file system of cgroups is not to be seen.
+    fn run(&self, ns: &Namespace, args: &[&str]) -> Output {
+        let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", self.0.display());
+        let inside = ["sh", "ip", "netns", "exec", ns.name(), WIRELANE];
+        output(Command::new("sh").args(["-c", &enter]).args(inside).args(args))
+    }
+}
+
+impl Drop for Cage {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// `wirelane ARGS` with so many kilobytes of address space.
+fn within(ns: Option<&Namespace>, kilobytes: u32, args: &[&str]) -> Output {
+    let limit = format!("ulimit -c 0 -v {kilobytes} && exec \"$@\"");
+    let mut command = ns.map_or_else(|| Command::new("bash"), |ns| ns.command("bash"));
+    output(command.args(["-c", &limit, "bash", WIRELANE]).args(args))
+}
+
+/// It ended well, or it said on its last line what it needed and what there was; whether it ended well.
+#[track_caller]
+fn assert_in_words(ended: &Output, args: &[&str]) -> bool {
+    let said = ended.stderr.as_str();
+    assert!(!said.contains("panicked") && !said.contains("allocation"), "{args:?}: {said}");
+    match ended.status.code() {
+        Some(0) => {
+            let summary: Value = serde_json::from_str(&ended.stdout).unwrap();
+            assert_eq!(summary["frames"]["leaked"], 0, "{summary}");
+            true
+        }
+        Some(1) => {
+            let last = said.lines().last().unwrap_or_default();
+            assert!(last.starts_with("wirelane: "), "{args:?}: {said}");
+            let parts = [" are needed, and ", " leaves ", "Cannot allocate memory (ENOMEM)"];
+            assert!(parts.iter().any(|part| last.contains(part)), "{args:?}: {said}");
+            false
+        }
+        _ => panic!("{args:?}: {:?}, {said}", ended.status),
+    }
+}
+
+const END: [&str; 3] = ["--json", "--duration", "50ms"];
+
+#[test]
+fn privileged_a_small_cgroup_means_smaller_rings_and_no_kill() {
+    if !privileged::require() {
+        return;
+    }
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 4, 1500);
+    let ports = ["xdp", "packet"].map(|backend| format!("{backend}:{}", pair.b.interface));
+    let [xdp, packet] = ports.each_ref().map(String::as_str);
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("x.pcapng");
+    let write = ["capture", "sim:4?rate=max&size=1500", "-w", file.to_str().unwrap()];
+    let commands = [
+        &["capture", xdp, "--all"][..],
+        &["capture", packet],
+        &["capture", "sim:64?rate=1kpps"],
+        &write,
+        &["forward", xdp, "--all"],
+        &["forward", packet],
+        &["forward", "sim:4", "sim:4"],
+    ];
+    for megabytes in [24, 32, 128] {
+        let Some(cage) = Cage::new(megabytes << 20) else {
+            eprintln!("SKIPPED: there is no cgroup whose memory this process may divide");
+            return;
+        };
+        for command in commands {
+            let args = [command, &END].concat();
+            let ended = cage.run(&far, &args);
+            let is_well = assert_in_words(&ended, &args);
+            assert!(is_well || megabytes < 32, "{args:?}: {}", ended.stderr);
+            if is_well && args[1] == xdp {
+                let note = "frames per queue instead of 16384: the memory limit of the cgroup";
+                assert!(ended.stderr.contains(note), "{}", ended.stderr);
+            }
+        }
+        // What somebody has asked for is had or refused.
+        let huge = format!("{xdp}?frames=100k");
+        let args = [&["capture", &huge, "--all"][..], &END].concat();
+        assert!(!assert_in_words(&cage.run(&far, &args), &args));
+    }
+}
+
+#[test]
+fn a_limit_of_the_address_space_is_no_abort() {
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("x.pcapng");
+    let commands = [
+        &["capture", "sim:4?rate=10kpps", "-w", file.to_str().unwrap()][..],
+        &["capture", "sim:64?rate=1kpps"],
+        &["forward", "sim:4", "sim:4", "--gro"],
+    ];
+    for kilobytes in [24_000, 40_000, 80_000, 160_000, 400_000] {
+        for command in commands {
+            let args = [command, &END].concat();
+            let is_well = assert_in_words(&within(None, kilobytes, &args), &args);
+            assert!(is_well || kilobytes < 400_000, "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn privileged_a_limit_of_the_address_space_is_no_abort_with_rings_of_the_kernel() {
+    if !privileged::require() {
+        return;
+    }
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 4, 1500);
+    let ports = ["xdp", "packet"].map(|backend| format!("{backend}:{}", pair.b.interface));
+    for kilobytes in [24_000, 40_000, 80_000, 160_000, 400_000] {
+        for port in &ports {
+            for command in ["capture", "forward"] {
+                let args = [&[command, port, "--all"][..], &END].concat();
+                let is_well = assert_in_words(&within(Some(&far), kilobytes, &args), &args);
+                assert!(is_well || kilobytes < 160_000, "{kilobytes} {args:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! How much more memory this process can have, and what limits it.
+//!
+//! Who takes more than a cgroup or the machine has is killed without a word, at the first touch of a page; who takes more
+//! than `ulimit -v` allows is refused, and often aborts. So large memory is asked for here before it is taken.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::process::{Resource, getrlimit};
+
+use crate::cgroup::{self, Version};
+use crate::mmap::{HUGE_PAGE, page_size};
+
+/// What limits the memory of this process most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// What is free, or can be made so.
+    Machine,
+    /// The limit of the cgroup in this directory.
+    Cgroup(PathBuf),
+    /// RLIMIT_AS.
+    AddressSpace,
+    /// RLIMIT_DATA.
+    Data,
+}
+
+/// How much more memory this process can have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes.
+    pub bytes: u64,
+    /// What would end or refuse it beyond.
+    pub limit: Limit,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Machine => f.write_str("the machine's memory"),
+            Self::Cgroup(directory) => {
+                // As who has it mounted sees it.
+                let mut parts = directory.components();
+                if directory.starts_with("/proc") {
+                    parts.nth(3);
+                }
+                let path = Path::new("/").join(parts.as_path());
+                write!(f, "the memory limit of the cgroup {}", path.display())
+            }
+            Self::AddressSpace => f.write_str("the limit of the address space (ulimit -v)"),
+            Self::Data => f.write_str("the limit of the data segment (ulimit -d)"),
+        }
+    }
+}
+
+/// How much memory can be had now, in huge pages that are reserved or in others. What cannot be seen is no limit.
+pub fn room() -> Room {
+    if cfg!(miri) {
+        return Room { bytes: u64::MAX, limit: Limit::Machine };
+    }
+    let pages = [machine(), cgroups()].into_iter().flatten().min_by_key(|room| room.bytes);
+    let mut room = pages.unwrap_or(Room { bytes: u64::MAX, limit: Limit::Machine });
+    // They were taken from the machine and are charged to nobody.
+    room.bytes = room.bytes.max(free_huge_pages());
+    [Some(room), address_space()]
+        .into_iter()
+        .flatten()
+        .min_by_key(|room| room.bytes)
+        .unwrap_or(Room { bytes: u64::MAX, limit: Limit::Machine })
+}
+
+/// How much can be mapped, used or not; `None` without a limit.
+pub fn address_space() -> Option<Room> {
+    let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let of = |resource, field: usize, limit| {
+        let most = getrlimit(resource).current?;
+        let pages = statm.split(' ').nth(field).and_then(|pages| pages.parse::<u64>().ok());
+        // Without /proc, half of it is a guess.
+        let used = pages.map_or(most / 2, |pages| pages * page_size() as u64);
+        Some(Room { bytes: most.saturating_sub(used), limit })
+    };
+    // Fields of statm (proc(5)): all pages, and those of data and stack.
+    let rooms = [of(Resource::As, 0, Limit::AddressSpace), of(Resource::Data, 5, Limit::Data)];
+    rooms.into_iter().flatten().min_by_key(|room| room.bytes)
+}
+
+/// Threads share what malloc(3) has, where address space is limited: otherwise each takes 64 MiB of it to have some of its
+/// own. To be called before there are any.
+pub fn spare_address_space() {
+    #[cfg(target_env = "gnu")]
+    if getrlimit(Resource::As).current.is_some() {
+        // SAFETY: it sets a number that later calls of malloc() read.
+        unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+    }
+}
+
+fn machine() -> Option<Room> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let kilobytes = field(&text, "MemAvailable:")?;
+    Some(Room { bytes: kilobytes.saturating_mul(1024), limit: Limit::Machine })
+}
+
+/// The least of what the own cgroup and those above it leave.
+fn cgroups() -> Option<Room> {
+    // Found once and kept open: who has given privileges away may not be able to see where they are.
+    static LEVELS: OnceLock<Vec<Level>> = OnceLock::new();
+    LEVELS.get_or_init(levels).iter().filter_map(Level::left).min_by_key(|room| room.bytes)
+}
+
+/// A cgroup whose memory is counted.
+struct Level {
+    directory: OwnedFd,
+    path: PathBuf,
+    version: Version,
+}
+
+fn levels() -> Vec<Level> {
+    let Some((own, version)) = cgroup::own("memory") else { return Vec::new() };
+    own.ancestors().map_while(|path| Level::open(path, version)).collect()
+}
+
+impl Level {
+    /// `None` for a directory that is no cgroup, or the root, which has no limit.
+    fn open(path: &Path, version: Version) -> Option<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = openat(CWD, path, flags, Mode::empty()).ok()?;
+        let level = Self { directory, path: path.to_owned(), version };
+        level.read(level.usage()).is_some().then_some(level)
+    }
+
+    fn usage(&self) -> &'static str {
+        match self.version {
+            Version::One => "memory.usage_in_bytes",
+            Version::Two => "memory.current",
+        }
+    }
+
+    /// What it leaves, if it has a limit.
+    fn left(&self) -> Option<Room> {
+        let number = |file| self.read(file).and_then(|text| text.trim().parse::<u64>().ok());
+        let ([most, high], prefix) = match self.version {
+            Version::One => (["memory.limit_in_bytes"; 2], "total_"),
+            Version::Two => (["memory.max", "memory.high"], ""),
+        };
+        // "max" is no number.
+        let most = [number(most), number(high)].into_iter().flatten().min()?;
+        let statistics = self.read("memory.stat").unwrap_or_default();
+        // What files have in memory goes when it is needed.
+        let files = ["inactive_file", "active_file"]
+            .map(|name| field(&statistics, &format!("{prefix}{name}")).unwrap_or(0));
+        let used = number(self.usage()).unwrap_or(0).saturating_sub(files.iter().sum());
+        let limit = Limit::Cgroup(self.path.clone());
+        Some(Room { bytes: most.saturating_sub(used), limit })
+    }
+
+    fn read(&self, file: &str) -> Option<String> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = openat(&self.directory, file, flags, Mode::empty()).ok()?;
+        io::read_to_string(File::from(file)).ok()
+    }
+}
+
+fn free_huge_pages() -> u64 {
+    let read = |file: &str| {
+        let path = format!("/sys/kernel/mm/hugepages/hugepages-2048kB/{file}");
+        fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
+    };
+    let free = read("free_hugepages").unwrap_or(0);
+    free.saturating_sub(read("resv_hugepages").unwrap_or(0)) * HUGE_PAGE as u64
+}
+
+/// The number behind a name at the beginning of a line.
+fn field(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        (words.next()? == name).then(|| words.next()?.parse().ok())?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_room_for_this_test() {
+        let room = room();
+        assert!(room.bytes > 1 << 20, "{room:?}");
+        assert!(!room.limit.to_string().is_empty());
+    }
+
+    #[test]
+    fn what_files_have_in_memory_can_be_had() {
+        let directory = std::env::temp_dir().join(format!("wl-memory-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let write = |file: &str, text: &str| fs::write(directory.join(file), text).unwrap();
+        assert!(Level::open(&directory, Version::Two).is_none());
+        write("memory.current", "60\n");
+        write("memory.max", "max\n");
+        let level = Level::open(&directory, Version::Two).unwrap();
+        assert_eq!(level.left(), None);
+        write("memory.max", "100\n");
+        write("memory.stat", "anon 30\ninactive_file 10\nactive_file 20\n");
+        assert_eq!(level.left().unwrap().bytes, 70);
+        write("memory.high", "80\n");
+        assert_eq!(level.left().unwrap().bytes, 50);
+        write("memory.usage_in_bytes", "200\n");
+        write("memory.limit_in_bytes", "100\n");
+        let level = Level::open(&directory, Version::One).unwrap();
+        assert_eq!(level.left().unwrap().bytes, 0);
+        write("memory.stat", "inactive_file 0\ntotal_inactive_file 130\n");
+        assert_eq!(level.left().unwrap().bytes, 30);
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}

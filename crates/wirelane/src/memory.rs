@@ -1,0 +1,157 @@
+//! Memory is asked for before it is taken: of what a cgroup, `ulimit -v` or the machine leaves, ports take a part, with
+//! smaller rings where it has to be, and what cannot be had at all is refused in words.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::io::Errno;
+pub use wirelane_os::memory::spare_address_space;
+use wirelane_os::memory::{Limit, Room, address_space, room};
+
+use crate::error::{Error, Result};
+
+/// Less than this is not asked for: it is had, or nothing is.
+const SMALL: usize = 256 << 10;
+/// What is left to everything that does not ask, such as the kernel's own memory of this process.
+const KEPT: u64 = 3 << 20;
+/// What a thread maps: its stack, a second one for signals, and some pages around them.
+const THREAD: u64 = (2 << 20) + (128 << 10);
+/// For two more that come later, and what else does.
+const RESERVE: u64 = 2 * THREAD + (4 << 20);
+
+/// How much memory may be taken without asking for less.
+pub(crate) struct Allotment {
+    /// Bytes.
+    pub(crate) bytes: usize,
+    limit: Limit,
+}
+
+impl Allotment {
+    /// Half of what is left: the rest is for threads, for buffers and for whoever comes next.
+    pub(crate) fn of_rest() -> Self {
+        let Room { bytes, limit } = room();
+        Self { bytes: usize::try_from(bytes / 2).unwrap_or(usize::MAX), limit }
+    }
+
+    /// One of so many equal parts.
+    pub(crate) fn part(self, parts: usize) -> Self {
+        Self { bytes: self.bytes / parts.max(1), ..self }
+    }
+
+    /// What was taken already, for this very purpose.
+    pub(crate) fn or_taken(self, bytes: usize) -> Self {
+        Self { bytes, ..self }
+    }
+
+    /// `wanted`, halved until what they take, as `bytes` says, is within the budget; but not below `least`.
+    pub(crate) fn fit(&self, wanted: u32, least: u32, bytes: impl Fn(u32) -> usize) -> u32 {
+        let mut count = wanted;
+        while bytes(count) > self.bytes && count / 2 >= least {
+            count /= 2;
+        }
+        count
+    }
+
+    /// That there are fewer than usual.
+    pub(crate) fn note(
+        &self,
+        what: &str,
+        wanted: impl TryInto<u64>,
+        had: impl TryInto<u64>,
+    ) -> Option<String> {
+        let (wanted, had) = (wanted.try_into().ok()?, had.try_into().ok()?);
+        (had < wanted).then(|| {
+            let Self { limit, .. } = self;
+            format!("{had} {what} instead of {wanted}: {limit} leaves no more")
+        })
+    }
+}
+
+/// Whether there are `bytes` to be taken for `object`. Nobody else of this process takes any before the answer is dropped.
+///
+/// # Errors
+/// There are not: what limits them, and how many there are.
+pub(crate) fn ask(
+    object: impl FnOnce() -> String,
+    bytes: usize,
+) -> Result<Option<MutexGuard<'static, ()>>> {
+    static TAKING: Mutex<()> = Mutex::new(());
+    if bytes < SMALL {
+        return Ok(None);
+    }
+    let alone = TAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let room = room();
+    grant(object, bytes as u64, Room { bytes: room.bytes.saturating_sub(KEPT), ..room })?;
+    Ok(Some(alone))
+}
+
+/// Whether so many threads can be started: one that gets no second stack for its signals aborts the process.
+///
+/// # Errors
+/// They cannot.
+pub(crate) fn ask_for_threads(count: usize) -> Result<()> {
+    let Some(room) = address_space() else { return Ok(()) };
+    grant(|| format!("threads ({count})"), THREAD * count as u64 + RESERVE, room)
+}
+
+/// How many threads can be started.
+pub(crate) fn room_for_threads() -> usize {
+    let threads = |room: Room| room.bytes.saturating_sub(RESERVE) / THREAD;
+    address_space().map_or(usize::MAX, |room| threads(room) as usize)
+}
+
+fn grant(object: impl FnOnce() -> String, bytes: u64, room: Room) -> Result<()> {
+    if bytes <= room.bytes {
+        return Ok(());
+    }
+    let Room { bytes: left, limit } = room;
+    let cause = format!("{} are needed, and {limit} leaves {}", size(bytes), size(left));
+    let source = wirelane_os::OsError::from_errno("memory", "", Errno::NOMEM.raw_os_error());
+    let help = "name fewer queues, smaller rings or fewer frames, or raise the limit";
+    Err(Error::failed(object(), cause).help(help).caused_by(source))
+}
+
+/// For people.
+fn size(bytes: u64) -> String {
+    match bytes >> 20 {
+        0 => format!("{} KiB", bytes >> 10),
+        mebibytes => format!("{mebibytes} MiB"),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn budget(bytes: usize) -> Allotment {
+        Allotment { bytes, limit: Limit::AddressSpace }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_halved() {
+        for (bytes, count) in [(1 << 20, 1024), (1 << 19, 512), (600_000, 512), (1, 64), (0, 64)] {
+            assert_eq!(budget(bytes).fit(1024, 64, |count| count as usize * 1024), count);
+        }
+        assert_eq!(budget(0).fit(3, 4, |_| 1), 3);
+        assert_eq!(budget(0).note("frames", 8, 8), None);
+        let note = budget(0).note("frames", 8, 4).unwrap();
+        assert!(note.contains("4 frames instead of 8") && note.contains("ulimit -v"), "{note}");
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_refused_in_words() {
+        assert!(ask(|| "x".into(), SMALL).is_ok());
+        assert!(ask_for_threads(1).is_ok() && room_for_threads() > 1);
+        let error = ask(|| "frames".into(), usize::MAX / 2).unwrap_err().to_string();
+        assert!(
+            error.starts_with("frames: ") && error.contains(" MiB are needed, and "),
+            "{error}"
+        );
+        let room = Room { bytes: 5 << 10, limit: Limit::Cgroup("/x".into()) };
+        let error = grant(|| "y".into(), 7 << 20, room).unwrap_err();
+        assert_eq!(error.errno(), Some(12));
+        assert!(
+            error.cause().ends_with("the memory limit of the cgroup /x leaves 5 KiB"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! The SSH connections by which the user of this process came: who loses one is out.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use wirelane_os::process;
+use wirelane_os::sysfs::Sysfs;
+use wirelane_os::{iface, netdev};
+
+/// A connection to the SSH server of this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// The user's end.
+    pub client: SocketAddr,
+    /// The end of this machine.
+    pub server: SocketAddr,
+}
+
+impl Connection {
+    /// What sshd(8) writes into `SSH_CONNECTION`: address and port of the client, then of the server. `None` if it is
+    /// something else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split_ascii_whitespace();
+        let mut end = || {
+            // A link-local address comes with its interface.
+            let address = words.next()?.split('%').next()?.parse().ok()?;
+            Some(SocketAddr::new(address, words.next()?.parse().ok()?))
+        };
+        Some(Self { client: end()?, server: end()? })
+    }
+
+    /// Whether its packets may arrive at `interface`. They do not if the address of the server is one of another
+    /// interface, and none is stacked on this one (a bridge, a bond, a VLAN), of which the address could be.
+    pub fn may_arrive_at(&self, interface: &str) -> bool {
+        let owners = self.owners();
+        if owners.is_empty() || owners.iter().any(|owner| owner == interface) {
+            return true;
+        }
+        let directory = format!("class/net/{interface}");
+        let files = Sysfs::of_this_namespace().and_then(|sysfs| sysfs.list(&directory));
+        let is_upper = |name: &String| name.starts_with("upper_") || name == "master";
+        files.is_none_or(|files| files.iter().any(is_upper))
+    }
+
+    /// The interfaces of this network namespace that have the address of the server.
+    fn owners(&self) -> Vec<String> {
+        let names = netdev::links().unwrap_or_default().into_iter().map(|link| link.name);
+        let has = |name: &String| {
+            iface::addresses(name).is_ok_and(|addresses| addresses.contains(&self.server.ip()))
+        };
+        names.filter(has).collect()
+    }
+}
+
+impl fmt::Display for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {}", self.client, self.server)
+    }
+}
+
+/// The connections that this process and those that it was started by name in their environments: sudo clears that of
+/// what it starts. What somebody brought along from another network namespace, such as a shell outside of a lab, does
+/// not come in here.
+pub fn connections() -> Vec<Connection> {
+    let said = |pid| Some((pid, process::environment(pid, "SSH_CONNECTION")?));
+    let mut found: Vec<(u32, String)> = Vec::new();
+    for (pid, text) in process::ancestry().filter_map(said) {
+        // The same one is that of the eldest who has it.
+        found.retain(|(_, known)| *known != text);
+        found.push((pid, text));
+    }
+    let here = |(pid, text): (u32, String)| {
+        let connection = Connection::parse(&text)?;
+        let is_here = process::shares_network(pid) != Some(false);
+        (is_here || !connection.owners().is_empty()).then_some(connection)
+    };
+    found.into_iter().filter_map(here).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_sshd_writes_is_read() {
+        for (text, told) in [
+            ("10.0.0.1 50022 10.0.0.2 22", "10.0.0.1:50022 to 10.0.0.2:22"),
+            ("fe80::1%eth0 1 fe80::2%eth0 2222", "[fe80::1]:1 to [fe80::2]:2222"),
+        ] {
+            assert_eq!(Connection::parse(text).unwrap().to_string(), told);
+        }
+        for text in ["", "10.0.0.1 50022 10.0.0.2", "a 1 b 2", "10.0.0.1 70000 10.0.0.2 22"] {
+            assert_eq!(Connection::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_of_another_interface_is_reached_there() {
+        let connection = |server: &str| Connection {
+            client: ([192, 0, 2, 1], 40_000).into(),
+            server: SocketAddr::new(server.parse().unwrap(), 22),
+        };
+        assert!(connection("127.0.0.1").may_arrive_at("lo"));
+        // Nobody here has it: it may be translated on its way.
+        assert!(connection("192.0.2.77").may_arrive_at("lo"));
+    }
+}
