@@ -523,3 +523,44 @@ fn what_cannot_be_opened_is_one_line() {
     write(&path, &mixed, WriterOptions::of_path(&path), &[]);
     is(&file("mixed.pcapng"), &receive, Failed, "link types 1 and 113");
 }
+
+/// A section, an interface and a packet, again and again: the work for each does not grow with the number of those
+/// before. Where it did, four times the packets took sixteen times as long.
+#[test]
+fn work_per_packet_does_not_grow_with_the_interfaces_before_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let make = |name: &str, count: usize| {
+        write(&path("one"), &sources()[..1], WriterOptions::of_path(&path("one")), &packets(1));
+        fs::write(path(name), fs::read(path("one")).unwrap().repeat(count)).unwrap();
+    };
+    let count = 3000;
+    make("short", count);
+    make("long", 4 * count);
+    let cost = |work: &dyn Fn(&str)| {
+        let best = |name| (0..3).map(|_| thread_time(|| work(name))).min().unwrap();
+        (best("short"), best("long"))
+    };
+    let read = cost(&|name| {
+        let (packets, failure) = receive(open(&path(name), &OpenOptions::default()));
+        assert!(failure.is_none() && [count, 4 * count].contains(&packets.len()));
+    });
+    let merged = cost(&|name| {
+        let report = wirelane::capture::merge_files(&[path(name)], &path("merged")).unwrap();
+        assert_eq!(report.written.packets, report.inputs[0].interfaces as u64);
+    });
+    for (what, (short, long)) in [("receive", read), ("merge", merged)] {
+        assert!(long < 9 * short, "{what}: {short:?}, and {long:?} for four times as many");
+    }
+}
+
+/// The CPU time of this thread in `work`, which other programs do not change.
+fn thread_time(work: impl FnOnce()) -> Duration {
+    let now = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    };
+    let before = now();
+    work();
+    now() - before
+}

@@ -216,3 +216,28 @@ fn interfaces_that_cannot_be_kept_are_told() {
     assert_eq!((sources.len(), packets.len()), (1, 3));
     assert_eq!(summary["queues"][0]["packets"], 3);
 }
+
+/// What a capture and a forwarder do for a packet does not grow with the interfaces that a file described before it.
+#[test]
+fn a_file_with_an_interface_before_each_packet_takes_linear_work() {
+    let directory = tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let text = |name: &str| path(name).to_str().unwrap().to_owned();
+    capture(&["sim:1?count=1", "-w", &text("one.pcapng")]);
+    let one = fs::read(path("one.pcapng")).unwrap();
+    let port = format!("file:{}", text("x.pcapng"));
+    let cpu = |count: usize, args: &[&str]| {
+        fs::write(path("x.pcapng"), one.repeat(count)).unwrap();
+        let summary = summary(&output(&mut wirelane(args)));
+        assert_eq!(summary["totals"]["delivered"], count);
+        let part = |name: &str| summary["cpu"][name].as_f64().unwrap();
+        part("user_s") + part("system_s")
+    };
+    let capture = ["capture", "-q", "--json", &port, "-w", &text("y.pcapng")];
+    let forward = ["forward", "-q", "--json", &port, &format!("file:{}", text("y.pcapng"))];
+    for args in [&capture[..], &forward] {
+        let (few, many) = (cpu(3000, args), cpu(12_000, args));
+        // Were it quadratic, it would be sixteen times as much.
+        assert!(many < 8.0 * few + 0.1, "{args:?}: {few} s, and {many} s for four times as many");
+    }
+}

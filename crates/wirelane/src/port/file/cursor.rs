@@ -137,7 +137,7 @@ impl Cursor {
         let generation = self.switch.generation();
         if generation != self.generation {
             self.generation = generation;
-            self.origins.select(&self.switch.mask());
+            self.origins.select(self.switch.mask());
         }
         self.started.is_some() && !self.is_over
     }
@@ -275,13 +275,13 @@ impl Cursor {
         let time = self.reader.current().timestamp;
         self.first_of_round.get_or_insert(time);
         self.first.get_or_insert(time);
+        let known = self.origins.len();
         if let Err(error) = self.origins.extend(self.reader.interfaces(), self.reader.name()) {
             self.fail(error);
             return None;
         }
-        let strangers = self.origins.strangers(self.bundle.as_deref());
-        self.progress.strangers.set(strangers as u64);
-        self.origins.select(&self.switch.mask());
+        let strangers = self.origins.strangers(known, self.bundle.as_deref());
+        self.progress.strangers.add(strangers as u64);
         self.known = self.origins.len();
         Some(())
     }

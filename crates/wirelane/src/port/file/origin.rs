@@ -20,10 +20,13 @@ struct Origin {
 pub(super) struct Origins {
     link_type: Option<u16>,
     list: Vec<Origin>,
+    /// What they are selected by.
+    mask: Option<QueueMask>,
 }
 
 impl Origins {
-    /// Adds those of `interfaces` that came since. Nothing selects them yet.
+    /// Adds those of `interfaces` that came since. A file may describe one before each of its packets, so nothing is
+    /// done here for those that are known.
     ///
     /// # Errors
     /// The interfaces of the file `name` have different link types: its packets cannot be one
@@ -36,7 +39,11 @@ impl Origins {
                 let cause = format!("mixes packets of the link types {link_type} and {other}");
                 return Err(Error::failed(name, cause).help("split the file by interface first"));
             }
-            self.list.push(Origin::new(number, source));
+            let mut origin = Origin::new(number, source);
+            if let Some(mask) = &self.mask {
+                origin.select(mask);
+            }
+            self.list.push(origin);
         }
         Ok(())
     }
@@ -45,12 +52,10 @@ impl Origins {
         self.list.len()
     }
 
-    /// Applies the masks.
-    pub(super) fn select(&mut self, mask: &QueueMask) {
-        for origin in &mut self.list {
-            let queue = usize::from(origin.queue);
-            origin.is_selected = origin.class.map(|class| mask.selects(class, queue));
-        }
+    /// Applies the masks, also to what is added later.
+    pub(super) fn select(&mut self, mask: QueueMask) {
+        self.list.iter_mut().for_each(|origin| origin.select(&mask));
+        self.mask = Some(mask);
     }
 
     /// Queue and class of a packet, if it is selected.
@@ -74,10 +79,11 @@ impl Origins {
         Bundle::new(self.list.iter().zip(interfaces).map(strand))
     }
 
-    /// How many interfaces have a queue that `bundle` does not know: the file has described them too late.
-    pub(super) fn strangers(&self, bundle: Option<&Bundle>) -> usize {
+    /// How many interfaces from number `first` on have a queue that `bundle` does not know: the file has described them
+    /// too late.
+    pub(super) fn strangers(&self, first: usize, bundle: Option<&Bundle>) -> usize {
         let is_stranger = |o: &&Origin| !bundle.is_some_and(|b| b.contains(o.class[0], o.queue));
-        self.list.iter().filter(is_stranger).count()
+        self.list.iter().skip(first).filter(is_stranger).count()
     }
 
     /// How many interfaces have a queue that another one before them has.
@@ -108,5 +114,10 @@ impl Origin {
         let class = if queue < MAX_QUEUES { class } else { [Class::Other; 2] };
         let queue = if queue < MAX_QUEUES { queue as u16 } else { 0 };
         Self { queue, class, is_selected: [false; 2] }
+    }
+
+    fn select(&mut self, mask: &QueueMask) {
+        let queue = usize::from(self.queue);
+        self.is_selected = self.class.map(|class| mask.selects(class, queue));
     }
 }
