@@ -564,3 +564,25 @@ fn thread_time(work: impl FnOnce()) -> Duration {
     work();
     now() - before
 }
+
+#[test]
+fn names_need_not_be_text() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let directory = tempfile::tempdir().unwrap();
+    let name = |name: &[u8]| directory.path().join(OsStr::from_bytes(name));
+    let sent = packets(10);
+    write(&name(b"\xff a.pcapng"), &sources(), WriterOptions::of_path(&name(b"a.pcapng")), &sent);
+    let of = |path: &Path, query: &str| {
+        let mut text = std::ffi::OsString::from("file:");
+        text.push(path);
+        text.push(query);
+        Spec::try_from(text.as_os_str()).unwrap()
+    };
+    let spec = of(&name(b"\xff a.pcapng"), "?loop=2");
+    let port = FilePort::open(&spec, &OpenOptions::default()).unwrap();
+    assert_eq!(receive(port).0.len(), 20);
+    let options = OpenOptions { receive: false, transmit: true, ..OpenOptions::default() };
+    FilePort::open(&of(&name(b"b\xfe.pcapng"), ""), &options).unwrap();
+    assert!(CaptureReader::open(name(b"b\xfe.pcapng")).is_ok());
+}

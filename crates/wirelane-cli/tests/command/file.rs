@@ -241,3 +241,36 @@ fn a_file_with_an_interface_before_each_packet_takes_linear_work() {
         assert!(many < 8.0 * few + 0.1, "{args:?}: {few} s, and {many} s for four times as many");
     }
 }
+
+/// Names are bytes, as everywhere else.
+#[test]
+fn files_need_no_name_in_utf8() {
+    use std::ffi::{OsStr, OsString};
+    use std::os::unix::ffi::OsStrExt;
+    let directory = tempdir().unwrap();
+    let name = |name: &[u8]| directory.path().join(OsStr::from_bytes(name));
+    let port = |path: &Path| {
+        let mut port = OsString::from("file:");
+        port.push(path);
+        port
+    };
+    let (x, y, z) = (name(b"x\xff.pcapng"), name(b"y\xfe.pcapng.gz"), name(b"z\xe4.pcap"));
+    let run = |command: &mut Command| {
+        let output = output(command);
+        assert!(output.status.success(), "{}", output.stderr);
+    };
+    run(wirelane(["capture", "-q", "sim:1?count=100", "-w"]).arg(&x));
+    run(wirelane(["capture", "-q"]).arg(port(&x)).arg("-w").arg(&y));
+    run(wirelane(["forward", "-q"]).args([port(&y), port(&z)]));
+    run(wirelane(["verify"]).arg(&z));
+    assert_eq!(
+        CaptureReader::open(&z)
+            .map(|mut file| (0..).take_while(|_| file.advance().unwrap()).count())
+            .unwrap(),
+        100
+    );
+    // What is read is not written over, whatever it is called.
+    let refused = output(wirelane(["capture", "-q"]).arg(port(&x)).arg("-w").arg(&x));
+    assert_eq!(refused.status.code(), Some(2), "{}", refused.stderr);
+    assert_eq!(content(&x).1.len(), 100);
+}

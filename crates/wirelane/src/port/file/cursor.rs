@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use wirelane_os::clock;
@@ -19,7 +20,7 @@ use crate::port::{Bundle, Control, Spec};
 
 /// How the file is read: its options.
 pub(super) struct Replay {
-    path: String,
+    path: PathBuf,
     /// Packets come with the gaps of the file.
     is_paced: bool,
     /// How often the file is read again after the first time.
@@ -48,7 +49,7 @@ impl Replay {
             )
             .help("name a file, or leave loop= out"));
         }
-        Ok(Self { path: spec.name.clone(), is_paced, again: times - 1 })
+        Ok(Self { path: spec.name.clone().into(), is_paced, again: times - 1 })
     }
 }
 

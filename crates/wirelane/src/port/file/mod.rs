@@ -104,7 +104,7 @@ impl FilePort {
     fn read(spec: &Spec, options: &OpenOptions) -> Result<Self> {
         let replay = Replay::new(spec)?;
         let stop = Stop::new(options.interrupt.as_ref());
-        let input = pipe::open(&spec.name, &stop)?;
+        let input = pipe::open(spec.name.as_ref(), &stop)?;
         stop.opened();
         let reader = &input.reader;
         let mut origins = Origins::default();
