@@ -274,3 +274,18 @@ fn files_need_no_name_in_utf8() {
     assert_eq!(refused.status.code(), Some(2), "{}", refused.stderr);
     assert_eq!(content(&x).1.len(), 100);
 }
+
+/// What pzstd writes begins with a frame to be skipped.
+#[test]
+fn files_of_pzstd_are_read() {
+    if !wirelane_testkit::tools::require("pzstd") {
+        return;
+    }
+    let directory = tempdir().unwrap();
+    let text = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    capture(&["sim:1?count=20000", "-w", &text("x.pcapng")]);
+    process::run(Command::new("pzstd").args(["-q", &text("x.pcapng"), "-o", &text("y.zst")]));
+    assert_eq!(fs::read(text("y.zst")).unwrap()[..4], [0x50, 0x2a, 0x4d, 0x18]);
+    capture(&[&format!("file:{}", text("y.zst")), "-w", &text("z.pcapng")]);
+    assert!(content(Path::new(&text("z.pcapng"))) == content(Path::new(&text("x.pcapng"))));
+}

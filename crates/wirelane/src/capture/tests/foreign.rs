@@ -188,3 +188,87 @@ fn blocks_larger_than_the_buffer_and_reads_of_one_byte() {
     pcapng::packet(&mut copy, &Owned::new(0, 0, &vec![1; 300_000]).record());
     assert_eq!(copy.len(), 256 * 1024 + 32);
 }
+
+/// A frame that a zstd program may skip, of `len` bytes. Those of pzstd have four: the length of the next frame.
+fn skippable(kind: u8, len: usize) -> Vec<u8> {
+    let head = [[0x50 | kind, 0x2a, 0x4d, 0x18], (len as u32).to_le_bytes()].concat();
+    [head, vec![0x5a; len]].concat()
+}
+
+#[test]
+fn zstd_files_with_frames_to_skip() {
+    let mut file = Builder { big: false, bytes: Vec::new() };
+    file.section();
+    file.interface(1, 0, &[]);
+    for number in 0..100 {
+        let head = file.words(&[0, 0, number, 60, 60]);
+        file.block(6, &[&head, &[number as u8; 60]]);
+    }
+    let frame = |bytes: &[u8]| {
+        let mut out = Vec::new();
+        Compression::Zstd.compress(bytes, &mut out).unwrap();
+        out
+    };
+    let read = |bytes: Vec<u8>| {
+        let mut reader = CaptureReader::from_reader(std::io::Cursor::new(bytes), "test").unwrap();
+        assert_eq!(reader.compression(), Some(Compression::Zstd));
+        drain(|| reader.next_record().map(|record| record.map(|record| Owned::of(&record))))
+    };
+    // As pzstd writes it: one before each frame. Then of every other kind and size, anywhere.
+    let parts: Vec<_> = file.bytes.chunks(1000).map(frame).collect();
+    let pzstd: Vec<_> = parts.iter().flat_map(|part| [skippable(0, 4), part.clone()]).collect();
+    let mixed = |(number, part): (usize, &Vec<u8>)| {
+        let sizes = [0, 1, 300_000, 4];
+        [skippable(number as u8, sizes[number % 4]), skippable(15, 0), part.clone()].concat()
+    };
+    let mixed: Vec<_> = parts.iter().enumerate().map(mixed).collect();
+    for bytes in [pzstd.concat(), mixed.concat(), [mixed.concat(), skippable(7, 9)].concat()] {
+        let (packets, error) = read(bytes);
+        assert!(error.is_none(), "{error:?}");
+        assert_eq!(packets.len(), 100);
+    }
+    // Cut inside of the last one: everything before is there, and it is said.
+    let mut cut = [pzstd.concat(), skippable(0, 100)].concat();
+    for _ in 0..107 {
+        cut.pop();
+        let (packets, error) = read(cut.clone());
+        assert_eq!(packets.len(), 100);
+        assert!(matches!(error, Some(CaptureError::Truncated { .. })), "{error:?}");
+    }
+    let nothing = CaptureReader::from_reader(std::io::Cursor::new(skippable(3, 40)), "test");
+    assert!(matches!(nothing.map(|_| ()), Err(CaptureError::Unrecognized { .. })));
+}
+
+#[test]
+fn gzip_headers_with_everything_in_them() {
+    use flate2::{Compression as Level, GzBuilder};
+    let mut file = Builder { big: false, bytes: Vec::new() };
+    file.section();
+    file.interface(1, 0, &[]);
+    let head = file.words(&[0, 0, 1, 60, 60]);
+    file.block(6, &[&head, &[7; 60]]);
+    let member = |builder: GzBuilder, bytes: &[u8]| {
+        let mut encoder = builder.write(Vec::new(), Level::fast());
+        std::io::Write::write_all(&mut encoder, bytes).unwrap();
+        encoder.finish().unwrap()
+    };
+    let odd = GzBuilder::new()
+        .extra(vec![1; 65_535])
+        .filename(vec![0xff; 9999])
+        .comment("trace")
+        .mtime(u32::MAX)
+        .operating_system(77);
+    let (first, rest) = file.bytes.split_at(50);
+    let parts = [
+        member(GzBuilder::new(), b""),
+        member(odd, first),
+        member(GzBuilder::new(), b""),
+        member(GzBuilder::new().extra(vec![]), rest),
+        member(GzBuilder::new().filename("end"), b""),
+    ];
+    let mut reader =
+        CaptureReader::from_reader(std::io::Cursor::new(parts.concat()), "test").unwrap();
+    assert!(reader.advance().unwrap());
+    assert_eq!(reader.current().data, [7; 60]);
+    assert!(!reader.advance().unwrap());
+}
