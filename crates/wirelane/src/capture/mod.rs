@@ -24,6 +24,7 @@
 mod compress;
 mod error;
 mod input;
+mod link_order;
 pub mod live;
 mod merge;
 mod output;

@@ -7,6 +7,7 @@ use std::io::Read;
 
 use super::error::CaptureError;
 use super::input::{Filled, Window};
+use super::link_order;
 use super::pcapng::MAX_PACKET;
 use super::record::{Direction, Record, Source};
 
@@ -210,7 +211,17 @@ impl<R: Read> PcapReader<R> {
             len: captured,
         };
         self.window.consume(PACKET_HEADER + captured);
+        if self.swapped {
+            self.turn_link_header();
+        }
         Ok(true)
+    }
+
+    #[inline(never)]
+    fn turn_link_header(&mut self) {
+        let link_type = self.source.as_ref().map_or(0, |source| source.link_type);
+        let packet = self.window.slice_mut(self.current.start, self.current.len);
+        link_order::to_native(link_type, packet);
     }
 
     fn header(&mut self) -> Result<(), CaptureError> {

@@ -5,6 +5,7 @@ use std::io::Read;
 use super::*;
 use crate::capture::error::CaptureError;
 use crate::capture::input::{Filled, Window};
+use crate::capture::link_order;
 
 /// Reads pcapng from a byte stream: any byte order, any number of sections, all kinds of packet blocks.
 ///
@@ -179,6 +180,9 @@ impl<R: Read> PcapngReader<R> {
         };
         match result {
             Ok(block) => {
+                if self.swapped && matches!(block, Block::Packet) {
+                    self.turn_link_header();
+                }
                 self.window.consume(len);
                 Ok(block)
             }
@@ -262,6 +266,13 @@ impl<R: Read> PcapngReader<R> {
             len: captured,
         };
         Ok(Block::Packet)
+    }
+
+    #[inline(never)]
+    fn turn_link_header(&mut self) {
+        let Some(source) = self.interfaces.get(self.current.interface as usize) else { return };
+        let packet = self.window.slice_mut(self.current.start, self.current.len);
+        link_order::to_native(source.link_type, packet);
     }
 
     /// Learns the byte order of a section before its length is looked at.

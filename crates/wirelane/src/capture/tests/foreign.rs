@@ -272,3 +272,54 @@ fn gzip_headers_with_everything_in_them() {
     assert_eq!(reader.current().data, [7; 60]);
     assert!(!reader.advance().unwrap());
 }
+
+/// An IPv6 packet behind the header of BSD's loopback interface, in the order of a file.
+fn loopback(file: &Builder) -> Vec<u8> {
+    let mut packet = file.u32(10).to_vec();
+    packet.extend([0x60, 0, 0, 0, 0, 0, 59, 64]);
+    packet.resize(44, 1);
+    packet
+}
+
+/// What is read is in the order of this machine, as what is written is: link headers that are in host order, too.
+#[test]
+fn link_headers_come_in_the_order_of_this_machine() {
+    let native = Builder { big: cfg!(target_endian = "big"), bytes: Vec::new() };
+    let expected = loopback(&native);
+    let mut all = Builder { big: false, bytes: Vec::new() };
+    for big in [false, true] {
+        let file = Builder { big, bytes: Vec::new() };
+        let mut bytes = file.words(&[0xA1B2_C3D4]);
+        bytes.extend([file.u16(2), file.u16(4)].concat());
+        bytes.extend(file.words(&[0, 0, 262_144, 0]));
+        for _ in 0..3 {
+            bytes.extend(file.words(&[1, 2, 44, 44]));
+            bytes.extend(loopback(&file));
+        }
+        let (packets, error) = read_pcap(&bytes);
+        assert!(error.is_none() && packets.len() == 3);
+        assert!(packets.iter().all(|packet| packet.data == expected), "big-endian: {big}");
+
+        all.big = big;
+        all.section();
+        all.interface(0, 0, &[]);
+        all.interface(1, 0, &[]);
+        let packet = loopback(&all);
+        for interface in [0, 1] {
+            let head = all.words(&[interface, 0, 1, 44, 44]);
+            all.block(6, &[&head, &packet]);
+        }
+        all.block(3, &[&all.words(&[44]), &packet]);
+        let head = [all.u16(0).to_vec(), all.u16(0).to_vec(), all.words(&[0, 1, 44, 44])].concat();
+        all.block(2, &[&head, &packet]);
+    }
+    let (packets, error) = read_pcapng(&all.bytes);
+    assert!(error.is_none() && packets.len() == 8, "{error:?}");
+    for packet in packets {
+        // Of Ethernet, nothing is in host order.
+        let file = Builder { big: packet.interface == 3, bytes: Vec::new() };
+        let is_ethernet = packet.interface % 2 == 1;
+        let expected = if is_ethernet { loopback(&file) } else { expected.clone() };
+        assert_eq!(packet.data, expected, "{}", packet.interface);
+    }
+}
