@@ -289,3 +289,76 @@ fn files_of_pzstd_are_read() {
     capture(&[&format!("file:{}", text("y.zst")), "-w", &text("z.pcapng")]);
     assert!(content(Path::new(&text("z.pcapng"))) == content(Path::new(&text("x.pcapng"))));
 }
+
+/// IPv4 and IPv6, TCP, UDP and something else, behind headers that begin with an address family.
+fn loopback_packets(link_type: u32, number: fn(u32) -> [u8; 4]) -> Vec<Vec<u8>> {
+    let header = |family: u32| match link_type {
+        108 => family.to_be_bytes().to_vec(),
+        109 => [number(family), 7_u32.to_be_bytes(), number(1)].concat(),
+        _ => number(family).to_vec(),
+    };
+    let ip4 = |protocol: u8| {
+        let start = [0x45, 0, 0, 40, 0, 1, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        [&start[..], &[3, 232, 0, 53], &[0x50; 16]].concat()
+    };
+    let ip6 = |protocol: u8| {
+        let start = [0x60, 0, 0, 0, 0, 20, protocol, 64];
+        [&start[..], &[0xfd; 16], &[0xfe; 16], &[3, 232, 0, 53], &[0x50; 16]].concat()
+    };
+    let mut packets = vec![[header(2), ip4(6)].concat(), [header(2), ip4(17)].concat()];
+    for family in [24, 28, 30, 10] {
+        packets.extend([6, 17].map(|protocol| [header(family), ip6(protocol)].concat()));
+    }
+    packets.push([header(7), vec![1; 40]].concat());
+    packets
+}
+
+/// What tcpdump finds in a file of the loopback interface of a BSD, in either byte order, a filter finds, too; and
+/// tcpdump finds it again in what is written then.
+#[test]
+fn loopback_files_of_both_byte_orders_mean_the_same_as_to_tcpdump() {
+    if !wirelane_testkit::tools::require("tcpdump") {
+        return;
+    }
+    let directory = tempdir().unwrap();
+    let text = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let count = |file: &str, expression: &str| {
+        let output =
+            output(Command::new("tcpdump").args(["-n", "-r", file, "--count", expression]));
+        assert!(output.status.success(), "{}", output.stderr);
+        let words = output.stdout + &output.stderr;
+        let line = words.lines().find(|line| line.ends_with("packets") || line.ends_with("packet"));
+        line.unwrap().split(' ').next().unwrap().parse::<u64>().unwrap()
+    };
+    let orders = [("le", u32::to_le_bytes as fn(u32) -> [u8; 4]), ("be", u32::to_be_bytes)];
+    for (order, number) in orders {
+        for link_type in [0, 108, 109] {
+            let version = if order == "be" { [0, 2, 0, 4] } else { [2, 0, 4, 0] };
+            let head =
+                [number(0xa1b2_c3d4), version, [0; 4], [0; 4], number(65_535), number(link_type)];
+            let mut bytes = head.concat();
+            for (time, packet) in (1_700_000_000..).zip(loopback_packets(link_type, number)) {
+                let len = number(packet.len() as u32);
+                bytes.extend([number(time), number(5), len, len].concat());
+                bytes.extend(packet);
+            }
+            let (x, y, merged) = (text("x.pcap"), text("y.pcapng"), text("merged.pcapng"));
+            fs::write(&x, bytes).unwrap();
+            assert!(output(wirelane(["merge", &x, "-w", &merged]).args([""; 0])).status.success());
+            let port = format!("file:{x}");
+            for expression in ["ip", "ip6", "tcp", "udp", "ip6 and port 53", "not ip"] {
+                let expected = count(&x, expression);
+                assert!(expected > 0, "{expression}");
+                let summary = capture(&[&port, "-f", expression, "-w", &y]);
+                let found = [&summary["totals"]["written"], &count(&y, expression).into()]
+                    .map(|n| n.as_u64());
+                assert_eq!(found, [Some(expected); 2], "{order} {link_type} {expression}");
+                assert_eq!(
+                    count(&merged, expression),
+                    expected,
+                    "{order} {link_type} {expression}"
+                );
+            }
+        }
+    }
+}
