@@ -565,6 +565,50 @@ fn thread_time(work: impl FnOnce()) -> Duration {
     now() - before
 }
 
+/// A packet of the first moment of 1970 is not one without a time, which is written with that of its sending.
+#[test]
+fn the_beginning_of_time_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut sent = packets(3);
+    sent.iter_mut().zip([0, 5, 0]).for_each(|(packet, time)| packet.timestamp = time);
+    let mut from = open(&sample(directory.path(), "a.pcapng", &sent), &OpenOptions::default());
+    let to = directory.path().join("b.pcapng");
+    let options = OpenOptions { receive: false, transmit: true, ..OpenOptions::default() };
+    let mut port = open(&to, &options);
+    let (mut rx, mut tx) = (from.rx(), port.tx());
+    from.start().unwrap();
+    port.start().unwrap();
+    let mut batch = Batch::default();
+    while batch.len() < 3 {
+        rx[0].receive(&mut batch);
+    }
+    tx[0].transmit(&mut batch);
+    // One of nobody.
+    tx[0].allocate(&mut batch, 1);
+    assert!(batch[0].fill(&[0; 60]));
+    tx[0].transmit(&mut batch);
+    tx[0].flush().unwrap();
+    let mut reader = CaptureReader::open(&to).unwrap();
+    let mut times = Vec::new();
+    while let Some(record) = reader.next_record().unwrap() {
+        times.push(record.timestamp);
+    }
+    assert_eq!(times[..3], [0, 5, 0]);
+    assert!(times[3] > 1_700_000_000_000_000_000);
+}
+
+/// Where the times of a file, repeated, leave 64 bits, it ends with an error instead of standing still.
+#[test]
+fn a_loop_beyond_the_end_of_time_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut sent = packets(2);
+    sent[1].timestamp = u64::MAX - 10;
+    let path = sample(directory.path(), "a.pcapng", &sent);
+    let port = FilePort::open(&spec(&path, "?loop=2"), &OpenOptions::default()).unwrap();
+    let (received, failure) = receive(port);
+    assert!(received == sent && failure.unwrap().to_string().contains("2554"));
+}
+
 #[test]
 fn names_need_not_be_text() {
     use std::ffi::OsStr;

@@ -242,54 +242,6 @@ fn a_file_with_an_interface_before_each_packet_takes_linear_work() {
     }
 }
 
-/// Names are bytes, as everywhere else.
-#[test]
-fn files_need_no_name_in_utf8() {
-    use std::ffi::{OsStr, OsString};
-    use std::os::unix::ffi::OsStrExt;
-    let directory = tempdir().unwrap();
-    let name = |name: &[u8]| directory.path().join(OsStr::from_bytes(name));
-    let port = |path: &Path| {
-        let mut port = OsString::from("file:");
-        port.push(path);
-        port
-    };
-    let (x, y, z) = (name(b"x\xff.pcapng"), name(b"y\xfe.pcapng.gz"), name(b"z\xe4.pcap"));
-    let run = |command: &mut Command| {
-        let output = output(command);
-        assert!(output.status.success(), "{}", output.stderr);
-    };
-    run(wirelane(["capture", "-q", "sim:1?count=100", "-w"]).arg(&x));
-    run(wirelane(["capture", "-q"]).arg(port(&x)).arg("-w").arg(&y));
-    run(wirelane(["forward", "-q"]).args([port(&y), port(&z)]));
-    run(wirelane(["verify"]).arg(&z));
-    assert_eq!(
-        CaptureReader::open(&z)
-            .map(|mut file| (0..).take_while(|_| file.advance().unwrap()).count())
-            .unwrap(),
-        100
-    );
-    // What is read is not written over, whatever it is called.
-    let refused = output(wirelane(["capture", "-q"]).arg(port(&x)).arg("-w").arg(&x));
-    assert_eq!(refused.status.code(), Some(2), "{}", refused.stderr);
-    assert_eq!(content(&x).1.len(), 100);
-}
-
-/// What pzstd writes begins with a frame to be skipped.
-#[test]
-fn files_of_pzstd_are_read() {
-    if !wirelane_testkit::tools::require("pzstd") {
-        return;
-    }
-    let directory = tempdir().unwrap();
-    let text = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    capture(&["sim:1?count=20000", "-w", &text("x.pcapng")]);
-    process::run(Command::new("pzstd").args(["-q", &text("x.pcapng"), "-o", &text("y.zst")]));
-    assert_eq!(fs::read(text("y.zst")).unwrap()[..4], [0x50, 0x2a, 0x4d, 0x18]);
-    capture(&[&format!("file:{}", text("y.zst")), "-w", &text("z.pcapng")]);
-    assert!(content(Path::new(&text("z.pcapng"))) == content(Path::new(&text("x.pcapng"))));
-}
-
 /// IPv4 and IPv6, TCP, UDP and something else, behind headers that begin with an address family.
 fn loopback_packets(link_type: u32, number: fn(u32) -> [u8; 4]) -> Vec<Vec<u8>> {
     let header = |family: u32| match link_type {
@@ -360,5 +312,118 @@ fn loopback_files_of_both_byte_orders_mean_the_same_as_to_tcpdump() {
                 );
             }
         }
+    }
+}
+
+/// What pzstd writes begins with a frame to be skipped.
+#[test]
+fn files_of_pzstd_are_read() {
+    if !wirelane_testkit::tools::require("pzstd") {
+        return;
+    }
+    let directory = tempdir().unwrap();
+    let text = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    capture(&["sim:1?count=20000", "-w", &text("x.pcapng")]);
+    process::run(Command::new("pzstd").args(["-q", &text("x.pcapng"), "-o", &text("y.zst")]));
+    assert_eq!(fs::read(text("y.zst")).unwrap()[..4], [0x50, 0x2a, 0x4d, 0x18]);
+    capture(&[&format!("file:{}", text("y.zst")), "-w", &text("z.pcapng")]);
+    assert!(content(Path::new(&text("z.pcapng"))) == content(Path::new(&text("x.pcapng"))));
+}
+
+/// Names are bytes, as everywhere else.
+#[test]
+fn files_need_no_name_in_utf8() {
+    use std::ffi::{OsStr, OsString};
+    use std::os::unix::ffi::OsStrExt;
+    let directory = tempdir().unwrap();
+    let name = |name: &[u8]| directory.path().join(OsStr::from_bytes(name));
+    let port = |path: &Path| {
+        let mut port = OsString::from("file:");
+        port.push(path);
+        port
+    };
+    let (x, y, z) = (name(b"x\xff.pcapng"), name(b"y\xfe.pcapng.gz"), name(b"z\xe4.pcap"));
+    let run = |command: &mut Command| {
+        let output = output(command);
+        assert!(output.status.success(), "{}", output.stderr);
+    };
+    run(wirelane(["capture", "-q", "sim:1?count=100", "-w"]).arg(&x));
+    run(wirelane(["capture", "-q"]).arg(port(&x)).arg("-w").arg(&y));
+    run(wirelane(["forward", "-q"]).args([port(&y), port(&z)]));
+    run(wirelane(["verify"]).arg(&z));
+    assert_eq!(
+        CaptureReader::open(&z)
+            .map(|mut file| (0..).take_while(|_| file.advance().unwrap()).count())
+            .unwrap(),
+        100
+    );
+    // What is read is not written over, whatever it is called.
+    let refused = output(wirelane(["capture", "-q"]).arg(port(&x)).arg("-w").arg(&x));
+    assert_eq!(refused.status.code(), Some(2), "{}", refused.stderr);
+    assert_eq!(content(&x).1.len(), 100);
+}
+
+/// Packets from before 1970 and after 2554 stay, and whoever copies them is told that their times do not.
+#[test]
+fn times_that_change_are_told() {
+    let directory = tempdir().unwrap();
+    let text = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let mut bytes = Vec::new();
+    let mut block = |kind: u32, body: &[u32]| {
+        let len = body.len() as u32 * 4 + 12;
+        let words = [kind, len].into_iter().chain(body.iter().copied()).chain([len]);
+        bytes.extend(words.flat_map(u32::to_ne_bytes));
+    };
+    let halves = |one: u16, other: u16| {
+        let ([a, b], [c, d]) = (one.to_ne_bytes(), other.to_ne_bytes());
+        u32::from_ne_bytes([a, b, c, d])
+    };
+    let [a, b, c, d, e, f, g, h] = (-10_i64).to_ne_bytes();
+    let [offset, upper] = [[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes);
+    block(0x0a0d_0d0a, &[0x1a2b_3c4d, halves(1, 0), u32::MAX, u32::MAX]);
+    // Ethernet, in microseconds since 10 s before 1970.
+    block(1, &[halves(1, 0), 0, halves(14, 8), offset, upper, 0]);
+    for (high, low) in [(0, 9_999_999), (0, 10_000_000), (u32::MAX, 0), (1000, 0)] {
+        let head = [0, high, low, 60, 60];
+        block(6, &[&head[..], &[0x0200_0002; 15]].concat());
+    }
+    fs::write(text("x.pcapng"), bytes).unwrap();
+    let port = format!("file:{}", text("x.pcapng"));
+    let told = |words: &str| {
+        assert!(words.contains("1 packet is from before 1970"), "{words}");
+        assert!(words.contains("1 packet is from after 2554"), "{words}");
+    };
+    let times =
+        |name: &str| content(Path::new(&text(name))).1.iter().map(|one| one.1).collect::<Vec<_>>();
+    let last = 1000 * (1 << 32) * 1000 - 10_000_000_000;
+    told(&capture(&[&port, "-w", &text("y.pcapng")])["ports"][0]["notes"].to_string());
+    assert_eq!(times("y.pcapng"), [0, 0, last, u64::MAX]);
+    let forwarded =
+        output(&mut wirelane(["forward", "--json", &port, &format!("file:{}", text("z.pcapng"))]));
+    told(&forwarded.stderr);
+    told(&forwarded.stdout);
+    assert_eq!(times("z.pcapng"), [0, 0, u64::MAX, last]);
+    let merged = output(&mut wirelane(["merge", &text("x.pcapng"), "-w", &text("m.pcapng")]));
+    told(&merged.stderr);
+    let json =
+        output(&mut wirelane(["merge", "--json", &text("x.pcapng"), "-w", &text("m.pcapng")]));
+    told(&json.stdout);
+    assert_eq!(times("m.pcapng"), [0, 0, u64::MAX, last]);
+    told(&output(&mut wirelane(["verify", &text("x.pcapng")])).stdout);
+    // A file with steps of time begins no file for each of the packets at the end of time.
+    let rotated = capture(&[&port, "-G", "1h", "-w", &text("r.pcapng")]);
+    assert!(rotated["totals"]["files"].as_u64().unwrap() <= 3, "{rotated}");
+    // Classic pcap ends in 2106. A capture sorts, so the last one of the file is before it.
+    let (pcap, sink) = (text("c.pcap"), format!("file:{}", text("c.pcap")));
+    let runs = [
+        (["capture", &port, "-w", &pcap], &[0, 0, last][..]),
+        (["forward", "-q", &port, &sink], &[0, 0]),
+    ];
+    for (args, expected) in runs {
+        let refused = output(&mut wirelane(args));
+        assert_eq!(refused.status.code(), Some(1));
+        let words = refused.stderr;
+        assert!(words.contains("2106") && words.contains("write pcapng"), "{words}");
+        assert_eq!(times("c.pcap"), expected);
     }
 }

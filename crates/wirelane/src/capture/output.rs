@@ -104,11 +104,14 @@ impl Output {
     /// Adds a packet and writes when a chunk is full.
     ///
     /// # Errors
-    /// Writing failed; nothing more will be written.
+    /// Writing failed, or the format has no number for the packet's time; nothing more will be written.
     #[inline]
     pub fn packet(&mut self, record: &Record<'_>) -> Result<(), CaptureError> {
         match self.format {
             FileFormat::Pcapng => pcapng::packet(&mut self.buffer, record),
+            FileFormat::Pcap(_) if record.timestamp / 1_000_000_000 >= pcap::END_OF_TIME => {
+                return Err(self.refuse_time());
+            }
             FileFormat::Pcap(resolution) => pcap::packet(&mut self.buffer, resolution, record),
         }
         self.pending += 1;
@@ -293,6 +296,20 @@ impl Output {
             }
         }
         Ok(())
+    }
+
+    /// Ends the file before a packet that it cannot hold.
+    #[cold]
+    fn refuse_time(&mut self) -> CaptureError {
+        if let Err(error) = self.flush() {
+            return error;
+        }
+        self.failed = true;
+        CaptureError::Unsupported {
+            name: self.name.clone(),
+            what: "a packet is from after 2106, and classic pcap counts seconds in 32 bits",
+            help: "write pcapng; the packets before it are in the file",
+        }
     }
 
     /// Settles what a failed write left: `written` bytes of the chunk are in the file.

@@ -52,7 +52,11 @@ pub fn file_header(out: &mut Vec<u8>, resolution: Resolution, link_type: u16, sn
     out.extend_from_slice(&u32::from(link_type).to_ne_bytes());
 }
 
-/// Appends a packet, without its interface and direction, which the format cannot hold. Seconds after 2106 wrap.
+/// The first second, since 1970, for which the format has no number: in February 2106.
+pub(super) const END_OF_TIME: u64 = 1 << 32;
+
+/// Appends a packet, without its interface and direction, which the format cannot hold. Seconds after 2106 wrap;
+/// [`CaptureWriter`](super::CaptureWriter) refuses them.
 #[inline]
 pub fn packet(out: &mut Vec<u8>, resolution: Resolution, record: &Record<'_>) {
     let data = record.data.get(..MAX_PACKET).unwrap_or(record.data);

@@ -7,7 +7,7 @@ mod decode;
 
 pub use decode::PcapngReader;
 
-use super::record::{Direction, Record, Section, Source, Statistics};
+use super::record::{Direction, OddTimes, Record, Section, Source, Statistics};
 
 /// Largest packet that is written or that a pcap file may claim, in bytes: what Wireshark accepts. Longer packets are
 /// cut here and keep their original length.

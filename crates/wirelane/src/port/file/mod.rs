@@ -32,7 +32,7 @@ mod pipe;
 mod sink;
 mod source;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use wirelane_os::clock;
 
@@ -43,7 +43,7 @@ use self::pipe::Stop;
 use self::sink::Sink;
 use self::source::Source;
 use super::{Census, Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
-use crate::capture::{self, CaptureWriter, LINK_TYPE_ETHERNET, WriterOptions};
+use crate::capture::{self, CaptureWriter, LINK_TYPE_ETHERNET, OddTimes, WriterOptions};
 use crate::error::{Error, Result};
 use crate::mask::Class;
 use crate::pool::{Pool, PoolConfig, PoolGauge};
@@ -80,6 +80,8 @@ struct Progress {
     strangers: Counter,
     /// Packets that were cut because no frame holds them.
     cut: Counter,
+    /// Packets whose time is not that of the file.
+    odd_times: Mutex<OddTimes>,
 }
 
 impl FilePort {
@@ -185,7 +187,8 @@ impl Port for FilePort {
             )
         };
         let notes = [(cut > 0).then(note), (strangers > 0).then(first)];
-        notes.into_iter().flatten().collect()
+        let odd_times = *self.progress.odd_times.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.into_iter().flatten().chain(odd_times.notes()).collect()
     }
 
     fn rx(&mut self) -> Vec<Rx> {
