@@ -13,8 +13,9 @@ use wirelane::capture::{MergeReport, MergedInput, merge_files};
 ///
 /// Reads pcap and pcapng, plain or compressed with gzip or zstd, such as the files of
 /// `wirelane capture --split`. Packets of equal time keep the order in which the files are given.
-/// Every interface keeps its description, queue and counters; comments and name resolution are not
-/// kept. Of a damaged file everything before the damage is merged; then the exit status is 1.
+/// Every interface keeps its description, queue and counters; comments, name resolution and secrets
+/// for decryption are not kept. Of a damaged file everything before the damage is merged; then the
+/// exit status is 1.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct MergeArgs {
     /// Files to merge; `-` is standard input

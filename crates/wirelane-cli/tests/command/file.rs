@@ -149,6 +149,7 @@ fn a_copy_of_a_file_of_others_says_the_same() {
         filter: Some("udp".into()),
         hardware: Some("tester".into()),
         speed: Some(1_000_000_000),
+        fcs_len: Some(4),
         snaplen: 9000,
         ..Source::new(name, Class::Rx, None)
     };

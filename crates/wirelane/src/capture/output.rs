@@ -292,7 +292,10 @@ impl Output {
                 let snaplen = sources.iter().map(|source| source.snaplen).max();
                 let unlimited = sources.iter().any(|source| source.snaplen == 0);
                 let snaplen = snaplen.filter(|_| !unlimited).unwrap_or_default();
-                pcap::file_header(&mut self.buffer, resolution, first.link_type, snaplen);
+                let is_of_all = |len: &u8| sources.iter().all(|one| one.fcs_len == Some(*len));
+                let fcs_len = first.fcs_len.filter(is_of_all);
+                let source = Source { snaplen, fcs_len, ..first.clone() };
+                pcap::file_header(&mut self.buffer, resolution, &source);
             }
         }
         Ok(())

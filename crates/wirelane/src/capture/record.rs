@@ -105,6 +105,8 @@ pub struct Source {
     pub link_type: u16,
     /// Most bytes captured of a packet; 0 means no limit.
     pub snaplen: u32,
+    /// Bytes of the frame check sequence at the end of its packets (`if_fcslen`), if the file says so.
+    pub fcs_len: Option<u8>,
     /// Driver (`if_hardware`), if known.
     pub hardware: Option<String>,
     /// Operating system (`if_os`), if known.

@@ -342,6 +342,7 @@ impl<R: Read> PcapngReader<R> {
                 IF_TSOFFSET => {
                     offset = value.first_chunk().map_or(0, |bytes| self.u64(*bytes).cast_signed())
                 }
+                IF_FCSLEN => source.fcs_len = value.first().copied(),
                 IF_HARDWARE => source.hardware = Some(text(value)),
                 _ => {}
             }

@@ -141,6 +141,7 @@ fn classic_pcap_in_both_byte_orders_and_resolutions() {
             let mut reader = CaptureReader::from_reader(source, "test").unwrap();
             assert_eq!(reader.interfaces().len(), 1);
             assert_eq!(reader.interfaces()[0].link_type, 113);
+            assert_eq!(reader.interfaces()[0].fcs_len, Some(4));
             let record = reader.next_record().unwrap().unwrap();
             let time = 1_700_000_000_000_000_000 + 999_999 * nanoseconds;
             assert_eq!(
@@ -379,4 +380,28 @@ fn statistics_have_no_time_rather_than_another_one() {
     assert!(!reader.advance().unwrap());
     let statistics: Vec<_> = reader.statistics().copied().collect();
     assert_eq!((statistics[0].start, statistics[0].end), (None, Some(1000)));
+}
+
+/// That frames end with their check sequence is kept: who did not know would take it for data.
+#[test]
+fn the_length_of_a_frame_check_sequence_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    for (suffix, len, expected) in [
+        ("pcapng", None, None),
+        ("pcapng", Some(0), Some(0)),
+        ("pcapng", Some(3), Some(3)),
+        ("pcap", None, None),
+        ("pcap", Some(0), Some(0)),
+        ("pcap", Some(4), Some(4)),
+        // Half a word of 16 bits cannot be said there.
+        ("pcap", Some(3), None),
+    ] {
+        let path = directory.path().join("a").with_extension(suffix);
+        let source = Source { fcs_len: len, ..Source::new("eth0", Class::Rx, Some(0)) };
+        let options = WriterOptions::of_path(&path);
+        CaptureWriter::create(&path, &[source], options, 0).unwrap().finish(&[]).unwrap();
+        let reader = CaptureReader::open(&path).unwrap();
+        assert_eq!(reader.interfaces()[0].fcs_len, expected, "{suffix} {len:?}");
+        assert_eq!(reader.interfaces()[0].link_type, LINK_TYPE_ETHERNET);
+    }
 }

@@ -12,7 +12,8 @@
 //!
 //! Nothing is lost: while no frame is free, nothing is read. Packets longer than the usual frame
 //! of 2 KiB get frames of 64 KiB, which are set up when the first one comes; what exceeds even
-//! those is cut, its wire length kept, and [`Port::late_notes`] says how many were. Of a damaged
+//! those is cut, its wire length kept, and [`Port::late_notes`] says how many were, and which times
+//! are not those of the file ([`OddTimes`]). Of a damaged
 //! file everything before the damage is delivered, then [`Rx::readiness`] returns the error once,
 //! then [`Readiness::End`](super::Readiness::End).
 //! `file:-` is standard input or output. A pipe may be live: what has come whole is received at once, and
