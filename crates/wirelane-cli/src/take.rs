@@ -94,8 +94,8 @@ impl TakeArgs {
         }
         let connections = ssh::connections().into_iter();
         let toll = Toll {
-            interface: spec.name.clone(),
-            connections: connections.filter(|one| one.may_arrive_at(&spec.name)).collect(),
+            interface: spec.name_text().to_owned(),
+            connections: connections.filter(|one| one.may_arrive_at(spec.name_text())).collect(),
             take_management: options.take_management,
             is_consent: self.take_management,
         };

@@ -18,6 +18,7 @@ pub const INSTALL: &str = "install libpcap: the package is libpcap0.8 on Debian 
 #[derive(Debug)]
 pub struct Libpcap {
     open_dead: OpenDead,
+    open_file: OpenFile,
     close: Close,
     compile: Compile,
     free_code: FreeCode,
@@ -31,6 +32,7 @@ pub struct Libpcap {
 
 type Symbol = NonNull<c_void>;
 type OpenDead = unsafe extern "C" fn(c_int, c_int) -> *mut c_void;
+type OpenFile = unsafe extern "C" fn(*mut libc::FILE, *mut c_char) -> *mut c_void;
 type Close = unsafe extern "C" fn(*mut c_void);
 type Compile = unsafe extern "C" fn(*mut c_void, *mut Code, *const c_char, c_int, u32) -> c_int;
 type FreeCode = unsafe extern "C" fn(*mut Code);
@@ -48,6 +50,20 @@ struct Code {
 
 /// `PCAP_NETMASK_UNKNOWN`: `ip broadcast` is then an error.
 const NETMASK_UNKNOWN: u32 = u32::MAX;
+
+/// `DLT_NULL`, `DLT_LOOP` and `DLT_ENC`, which in a file have the same numbers.
+const FAMILY_LINK_TYPES: [i32; 3] = [0, 108, 109];
+
+/// `PCAP_ERRBUF_SIZE`.
+const ERROR_SIZE: usize = 256;
+
+/// A pcap file without packets, in the byte order of this machine.
+fn file_header(link_type: i32, snaplen: i32) -> Vec<u8> {
+    let magic = 0xa1b2_c3d4_u32.to_ne_bytes();
+    let version = [2_u16, 4].map(u16::to_ne_bytes).concat();
+    let limits = [snaplen, link_type].map(i32::to_ne_bytes).concat();
+    [&magic[..], &version, &[0; 8], &limits].concat()
+}
 
 /// The library of this system, loaded when first asked for.
 ///
@@ -80,6 +96,7 @@ impl Libpcap {
         unsafe {
             Ok(Self {
                 open_dead: transmute::<Symbol, OpenDead>(symbol(handle, c"pcap_open_dead")?),
+                open_file: transmute::<Symbol, OpenFile>(symbol(handle, c"pcap_fopen_offline")?),
                 close: transmute::<Symbol, Close>(symbol(handle, c"pcap_close")?),
                 compile: transmute::<Symbol, Compile>(symbol(handle, c"pcap_compile")?),
                 free_code: transmute::<Symbol, FreeCode>(symbol(handle, c"pcap_freecode")?),
@@ -112,13 +129,21 @@ impl Libpcap {
         optimize: bool,
     ) -> Result<Vec<SockFilter>, String> {
         let _one_at_a_time = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: takes two numbers.
-        let handle = unsafe { (self.open_dead)(link_type, snaplen) };
-        let Some(handle) = NonNull::new(handle) else {
+        // Where a header begins with an address family, that of IPv6 is another one on each system. libpcap looks for
+        // those of all systems that make such packets if they are of a file, as all of these are, and otherwise only for
+        // that of its own (`gen_loopback_linktype` in gencode.c).
+        let begins_with_family = FAMILY_LINK_TYPES.contains(&link_type);
+        let header = begins_with_family.then(|| file_header(link_type, snaplen));
+        let handle = match &header {
+            Some(header) => self.open_file(header),
+            // SAFETY: takes two numbers.
+            None => NonNull::new(unsafe { (self.open_dead)(link_type, snaplen) }),
+        };
+        let Some(handle) = handle else {
             return Err("libpcap has no memory".to_owned());
         };
         let mut code = Code { len: 0, instructions: ptr::null_mut() };
-        // SAFETY: the handle is open, the expression a string; the library fills `code` if it returns
+        // SAFETY: the handle is open, and its file's bytes are there until the end; the expression is a string; the library fills `code` if it returns
         // 0, with memory of its own that it frees, and its error text stays until the handle is closed.
         unsafe {
             let optimize = c_int::from(optimize);
@@ -140,6 +165,22 @@ impl Libpcap {
             }
             (self.close)(handle.as_ptr());
             result
+        }
+    }
+
+    /// Opens a capture file of these bytes, which have to stay until it is closed.
+    fn open_file(&self, bytes: &[u8]) -> Option<NonNull<c_void>> {
+        let mut error: [c_char; ERROR_SIZE] = [0; ERROR_SIZE];
+        // SAFETY: the stream only reads the bytes, and only while it is open. The library owns it from when it has
+        // opened it; if it has not, it is closed here.
+        unsafe {
+            let bytes_start = bytes.as_ptr().cast_mut().cast();
+            let stream = NonNull::new(libc::fmemopen(bytes_start, bytes.len(), c"r".as_ptr()))?;
+            let handle = (self.open_file)(stream.as_ptr(), error.as_mut_ptr());
+            if handle.is_null() {
+                libc::fclose(stream.as_ptr());
+            }
+            NonNull::new(handle)
         }
     }
 
@@ -203,6 +244,26 @@ mod tests {
         frame[12..14].copy_from_slice(&[0x86, 0xdd]);
         assert_eq!(interpreter.run(&frame, 60), 96);
         assert_eq!(interpreter.run(&frame[..13], 60), 0);
+    }
+
+    /// 24, 28 and 30 are IPv6 on the BSDs, FreeBSD and macOS, which make such files.
+    #[test]
+    fn address_families_are_those_of_files() {
+        let library = library().unwrap();
+        for (link_type, order) in [
+            (0, u32::to_ne_bytes as fn(u32) -> [u8; 4]),
+            (108, u32::to_be_bytes),
+            (109, u32::to_ne_bytes),
+        ] {
+            let program = library.compile(c"ip6", link_type, 96, true).unwrap();
+            let interpreter = library.interpreter(&program).unwrap();
+            for (family, accepted) in [(2, 0), (24, 96), (28, 96), (30, 96), (7, 0)] {
+                let mut packet = [0; 60];
+                packet[..4].copy_from_slice(&order(family));
+                assert_eq!(interpreter.run(&packet, 60), accepted, "{link_type} {family}");
+            }
+            assert!(library.compile(c"ip6 or", link_type, 96, true).is_err());
+        }
     }
 
     #[test]

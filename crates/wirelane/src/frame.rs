@@ -73,6 +73,7 @@ impl Marks {
     pub(crate) const NONE: Self = Self(0);
     const LEFT: u8 = 3;
     const HINTS: u8 = 4;
+    const TIMED: u8 = 8;
 
     /// Where it stands what is left to do.
     #[inline(always)]
@@ -95,6 +96,18 @@ impl Marks {
     #[inline(always)]
     fn has_hints(self) -> bool {
         self.0 & Self::HINTS != 0
+    }
+
+    /// Whether its time is one although it is 0.
+    #[inline(always)]
+    fn is_timed(self) -> bool {
+        self.0 & Self::TIMED != 0
+    }
+
+    #[inline(always)]
+    #[must_use]
+    fn with_time(self) -> Self {
+        Self(self.0 | Self::TIMED)
     }
 
     #[inline(always)]
@@ -435,6 +448,18 @@ impl Frame {
         meta.timestamp = timestamp;
         meta.queue = queue;
         meta.class = class;
+    }
+
+    /// The time is meant, although it is 0: the beginning of 1970.
+    #[cold]
+    pub(crate) fn keep_time(&mut self) {
+        let meta = self.meta_mut();
+        meta.marks = meta.marks.with_time();
+    }
+
+    /// Whether a port has said when it saw the packet.
+    pub(crate) fn has_time(&self) -> bool {
+        self.meta().timestamp != 0 || self.meta().marks.is_timed()
     }
 
     /// Sets the wire length of a packet that was cut before it got here.

@@ -596,3 +596,110 @@ fn what_cannot_be_opened_is_one_line() {
     write(&path, &mixed, WriterOptions::of_path(&path), &[]);
     is(&file("mixed.pcapng"), &receive, Failed, "link types 1 and 113");
 }
+
+/// A section, an interface and a packet, again and again: the work for each does not grow with the number of those
+/// before. Where it did, four times the packets took sixteen times as long.
+#[test]
+fn work_per_packet_does_not_grow_with_the_interfaces_before_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let make = |name: &str, count: usize| {
+        write(&path("one"), &sources()[..1], WriterOptions::of_path(&path("one")), &packets(1));
+        fs::write(path(name), fs::read(path("one")).unwrap().repeat(count)).unwrap();
+    };
+    let count = 3000;
+    make("short", count);
+    make("long", 4 * count);
+    let cost = |work: &dyn Fn(&str)| {
+        let best = |name| (0..3).map(|_| thread_time(|| work(name))).min().unwrap();
+        (best("short"), best("long"))
+    };
+    let read = cost(&|name| {
+        let (packets, failure) = receive(open(&path(name), &OpenOptions::default()));
+        assert!(failure.is_none() && [count, 4 * count].contains(&packets.len()));
+    });
+    let merged = cost(&|name| {
+        let report = wirelane::capture::merge_files(&[path(name)], &path("merged")).unwrap();
+        assert_eq!(report.written.packets, report.inputs[0].interfaces as u64);
+    });
+    for (what, (short, long)) in [("receive", read), ("merge", merged)] {
+        assert!(long < 9 * short, "{what}: {short:?}, and {long:?} for four times as many");
+    }
+}
+
+/// The CPU time of this thread in `work`, which other programs do not change.
+fn thread_time(work: impl FnOnce()) -> Duration {
+    let now = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    };
+    let before = now();
+    work();
+    now() - before
+}
+
+/// A packet of the first moment of 1970 is not one without a time, which is written with that of its sending.
+#[test]
+fn the_beginning_of_time_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut sent = packets(3);
+    sent.iter_mut().zip([0, 5, 0]).for_each(|(packet, time)| packet.timestamp = time);
+    let mut from = open(&sample(directory.path(), "a.pcapng", &sent), &OpenOptions::default());
+    let to = directory.path().join("b.pcapng");
+    let options = OpenOptions { receive: false, transmit: true, ..OpenOptions::default() };
+    let mut port = open(&to, &options);
+    let (mut rx, mut tx) = (from.rx(), port.tx());
+    from.start().unwrap();
+    port.start().unwrap();
+    let mut batch = Batch::default();
+    while batch.len() < 3 {
+        rx[0].receive(&mut batch);
+    }
+    tx[0].transmit(&mut batch);
+    // One of nobody.
+    tx[0].allocate(&mut batch, 1);
+    assert!(batch[0].fill(&[0; 60]));
+    tx[0].transmit(&mut batch);
+    tx[0].flush().unwrap();
+    let mut reader = CaptureReader::open(&to).unwrap();
+    let mut times = Vec::new();
+    while let Some(record) = reader.next_record().unwrap() {
+        times.push(record.timestamp);
+    }
+    assert_eq!(times[..3], [0, 5, 0]);
+    assert!(times[3] > 1_700_000_000_000_000_000);
+}
+
+/// Where the times of a file, repeated, leave 64 bits, it ends with an error instead of standing still.
+#[test]
+fn a_loop_beyond_the_end_of_time_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut sent = packets(2);
+    sent[1].timestamp = u64::MAX - 10;
+    let path = sample(directory.path(), "a.pcapng", &sent);
+    let port = FilePort::open(&spec(&path, "?loop=2"), &OpenOptions::default()).unwrap();
+    let (received, failure) = receive(port);
+    assert!(received == sent && failure.unwrap().to_string().contains("2554"));
+}
+
+#[test]
+fn names_need_not_be_text() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let directory = tempfile::tempdir().unwrap();
+    let name = |name: &[u8]| directory.path().join(OsStr::from_bytes(name));
+    let sent = packets(10);
+    write(&name(b"\xff a.pcapng"), &sources(), WriterOptions::of_path(&name(b"a.pcapng")), &sent);
+    let of = |path: &Path, query: &str| {
+        let mut text = std::ffi::OsString::from("file:");
+        text.push(path);
+        text.push(query);
+        Spec::try_from(text.as_os_str()).unwrap()
+    };
+    let spec = of(&name(b"\xff a.pcapng"), "?loop=2");
+    let port = FilePort::open(&spec, &OpenOptions::default()).unwrap();
+    assert_eq!(receive(port).0.len(), 20);
+    let options = OpenOptions { receive: false, transmit: true, ..OpenOptions::default() };
+    FilePort::open(&of(&name(b"b\xfe.pcapng"), ""), &options).unwrap();
+    assert!(CaptureReader::open(name(b"b\xfe.pcapng")).is_ok());
+}

@@ -1,5 +1,6 @@
 //! `wirelane capture`: every selected queue in parallel, counted or written.
 
+use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use crate::take::{Purpose, TakeArgs};
 pub(crate) struct CaptureArgs {
     /// What to capture from, such as eth0, packet:eth0@0-3 or sim:4?rate=1Mpps
     #[arg(value_name = "PORT")]
-    port: String,
+    port: OsString,
     #[command(flatten)]
     masks: Masks,
     /// Write packets to this file; - is standard output; .pcap, .gz and .zst do what they say
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
         return Err(Error::usage("--json", "standard output already takes the packets of -w -")
             .help("write the packets to a file"));
     }
-    let spec: Spec = args.port.parse()?;
+    let spec = Spec::try_from(args.port.as_os_str())?;
     if let Some(path) = args.write.as_ref().filter(|path| is_input(&spec, path)) {
         let error = Error::usage(path.display().to_string(), "it is the file to be read");
         return Err(error.help("write to another file"));

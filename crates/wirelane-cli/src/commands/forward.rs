@@ -1,5 +1,6 @@
 //! `wirelane forward`: between two ports, or back through one with swapped addresses.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,10 +37,10 @@ use crate::take::{Purpose, TakeArgs, Toll};
 pub(crate) struct ForwardArgs {
     /// The port, or the first one, such as eth0, packet:eth0@0-3, sim:4 or file:trace.pcapng
     #[arg(value_name = "PORT")]
-    first: String,
+    first: OsString,
     /// The other port; without it packets go back, with MAC addresses swapped
     #[arg(value_name = "PORT")]
-    second: Option<String>,
+    second: Option<OsString>,
     /// RX queues to forward from: all, none, or a list such as 0,2-3; of a file, all packets or those
     /// of a list of RX queues
     #[arg(long, value_name = "QUEUES", value_parser = args::queues, default_value = "all")]
@@ -167,8 +168,11 @@ impl Plan {
     /// A usage error for ports that cannot be joined.
     fn new(args: &ForwardArgs) -> Result<Self> {
         let texts = [Some(&args.first), args.second.as_ref()];
-        let specs: Vec<Spec> =
-            texts.into_iter().flatten().map(|text| text.parse()).collect::<Result<_>>()?;
+        let specs: Vec<Spec> = texts
+            .into_iter()
+            .flatten()
+            .map(|text| Spec::try_from(text.as_os_str()))
+            .collect::<Result<_>>()?;
         let is_file = |spec: &Spec| spec.backend == Some(Backend::File);
         match specs.as_slice() {
             [port] if is_file(port) => {
@@ -196,7 +200,7 @@ impl Plan {
                     matches!(spec.backend, None | Some(Backend::Packet | Backend::Xdp))
                 };
                 if on_interface(first) && on_interface(second) && first.name == second.name {
-                    return Err(same_port(&first.name));
+                    return Err(same_port(first.name_text()));
                 }
             }
             _ => {}

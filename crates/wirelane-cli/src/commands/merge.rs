@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 use wirelane::Error;
-use wirelane::capture::{MergeReport, merge_files};
+use wirelane::capture::pcapng::MAX_PACKET;
+use wirelane::capture::{MergeReport, MergedInput, merge_files};
 
 /// Merge capture files into one pcapng file, by time.
 ///
 /// Reads pcap and pcapng, plain or compressed with gzip or zstd, such as the files of
 /// `wirelane capture --split`. Packets of equal time keep the order in which the files are given.
-/// Every interface keeps its description, queue and counters; comments and name resolution are not
-/// kept. Of a damaged file everything before the damage is merged; then the exit status is 1.
+/// Every interface keeps its description, queue and counters; comments, name resolution and secrets
+/// for decryption are not kept. Of a damaged file everything before the damage is merged; then the
+/// exit status is 1.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct MergeArgs {
     /// Files to merge; `-` is standard input
@@ -75,6 +77,9 @@ fn summary(args: &MergeArgs, report: &MergeReport) -> String {
             text += &format!(", {} older than the packet before", input.out_of_order);
         }
         text += "\n";
+        for note in notes(input) {
+            text += &format!("  note: {note}\n");
+        }
     }
     let name = name(&args.output, "standard output");
     let packets = plural(report.written.packets, "packet");
@@ -85,6 +90,16 @@ fn summary(args: &MergeArgs, report: &MergeReport) -> String {
     }
     text += "\n";
     text
+}
+
+/// What is not in the output as it was in the input.
+fn notes(input: &MergedInput) -> Vec<String> {
+    let mut notes = input.odd_times.notes();
+    if input.cut > 0 {
+        let packets = plural(input.cut, "packet");
+        notes.push(format!("{packets} longer than {MAX_PACKET} bytes: cut to that"));
+    }
+    notes
 }
 
 fn name(path: &Path, dash: &str) -> String {
@@ -110,6 +125,8 @@ struct Input {
     packets: u64,
     interfaces: usize,
     out_of_order: u64,
+    /// What is not in the output as it was, in words.
+    notes: Vec<String>,
     /// What is wrong with the file, in words; `null` if nothing is.
     damage: Option<String>,
 }
@@ -124,11 +141,12 @@ struct Output {
 
 impl Document {
     fn new(args: &MergeArgs, report: &MergeReport) -> Self {
-        let input = |input: &wirelane::capture::MergedInput| Input {
+        let input = |input: &MergedInput| Input {
             path: input.path.display().to_string(),
             packets: input.packets,
             interfaces: input.interfaces,
             out_of_order: input.out_of_order,
+            notes: notes(input),
             damage: input.damage.as_ref().map(ToString::to_string),
         };
         Self {

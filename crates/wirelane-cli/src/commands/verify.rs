@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use wirelane::capture::{CaptureError, CaptureReader};
+use wirelane::capture::{CaptureError, CaptureReader, OddTimes};
 use wirelane::verify::{Auditor, Finding, Kind, Options, Packet, Rule, RuleCounts, Summary};
 use wirelane::{Error, Result};
 
@@ -84,6 +84,8 @@ struct Audit {
     findings: Vec<Finding>,
     /// What was not shown.
     omitted: u64,
+    /// Of the file itself.
+    odd_times: OddTimes,
     damage: Option<CaptureError>,
 }
 
@@ -130,7 +132,7 @@ fn audit(args: &VerifyArgs, out: &mut impl Write) -> Result<Audit> {
     auditor.finish(&mut show);
     match failed {
         Some(error) => Err(error),
-        None => Ok(Audit { auditor, findings, omitted, damage }),
+        None => Ok(Audit { auditor, findings, omitted, odd_times: reader.odd_times(), damage }),
     }
 }
 
@@ -174,6 +176,9 @@ fn page(args: &VerifyArgs, audit: &Audit) -> String {
         n => format!(", {}", plural(n, "violation")),
     };
     page += &format!(", {}\n", plural(summary.notes(), "note"));
+    for note in audit.odd_times.notes() {
+        page += &format!("{note}\n");
+    }
     for rule in Rule::ALL {
         page += &line(rule, summary.rule(rule));
     }
@@ -272,6 +277,8 @@ struct Document<'a> {
     trailers: u64,
     evicted_flows: u64,
     evicted_fragments: u64,
+    /// Times in the file that are none here, in words.
+    times: Vec<String>,
     /// What is wrong with the file, in words; `null` if nothing is.
     damage: Option<String>,
 }
@@ -338,6 +345,7 @@ impl<'a> Document<'a> {
             trailers: summary.trailers,
             evicted_flows: summary.evicted_flows,
             evicted_fragments: summary.evicted_fragments,
+            times: audit.odd_times.notes(),
             damage: audit.damage.as_ref().map(ToString::to_string),
         }
     }

@@ -149,6 +149,7 @@ fn a_copy_of_a_file_of_others_says_the_same() {
         filter: Some("udp".into()),
         hardware: Some("tester".into()),
         speed: Some(1_000_000_000),
+        fcs_len: Some(4),
         snaplen: 9000,
         ..Source::new(name, Class::Rx, None)
     };
@@ -240,4 +241,215 @@ fn interfaces_that_cannot_be_kept_are_told() {
     let (sources, packets) = content(&y);
     assert_eq!((sources.len(), packets.len()), (1, 3));
     assert_eq!(summary["queues"][0]["packets"], 3);
+}
+
+/// What a capture and a forwarder do for a packet does not grow with the interfaces that a file described before it.
+#[test]
+fn a_file_with_an_interface_before_each_packet_takes_linear_work() {
+    let directory = tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let text = |name: &str| path(name).to_str().unwrap().to_owned();
+    capture(&["sim:1?count=1", "-w", &text("one.pcapng")]);
+    let one = fs::read(path("one.pcapng")).unwrap();
+    let port = format!("file:{}", text("x.pcapng"));
+    let cpu = |count: usize, args: &[&str]| {
+        fs::write(path("x.pcapng"), one.repeat(count)).unwrap();
+        let summary = summary(&output(&mut wirelane(args)));
+        assert_eq!(summary["totals"]["delivered"], count);
+        let part = |name: &str| summary["cpu"][name].as_f64().unwrap();
+        part("user_s") + part("system_s")
+    };
+    let capture = ["capture", "-q", "--json", &port, "-w", &text("y.pcapng")];
+    let forward = ["forward", "-q", "--json", &port, &format!("file:{}", text("y.pcapng"))];
+    for args in [&capture[..], &forward] {
+        let (few, many) = (cpu(3000, args), cpu(12_000, args));
+        // Were it quadratic, it would be sixteen times as much.
+        assert!(many < 8.0 * few + 0.1, "{args:?}: {few} s, and {many} s for four times as many");
+    }
+}
+
+/// IPv4 and IPv6, TCP, UDP and something else, behind headers that begin with an address family.
+fn loopback_packets(link_type: u32, number: fn(u32) -> [u8; 4]) -> Vec<Vec<u8>> {
+    let header = |family: u32| match link_type {
+        108 => family.to_be_bytes().to_vec(),
+        109 => [number(family), 7_u32.to_be_bytes(), number(1)].concat(),
+        _ => number(family).to_vec(),
+    };
+    let ip4 = |protocol: u8| {
+        let start = [0x45, 0, 0, 40, 0, 1, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        [&start[..], &[3, 232, 0, 53], &[0x50; 16]].concat()
+    };
+    let ip6 = |protocol: u8| {
+        let start = [0x60, 0, 0, 0, 0, 20, protocol, 64];
+        [&start[..], &[0xfd; 16], &[0xfe; 16], &[3, 232, 0, 53], &[0x50; 16]].concat()
+    };
+    let mut packets = vec![[header(2), ip4(6)].concat(), [header(2), ip4(17)].concat()];
+    for family in [24, 28, 30, 10] {
+        packets.extend([6, 17].map(|protocol| [header(family), ip6(protocol)].concat()));
+    }
+    packets.push([header(7), vec![1; 40]].concat());
+    packets
+}
+
+/// What tcpdump finds in a file of the loopback interface of a BSD, in either byte order, a filter finds, too; and
+/// tcpdump finds it again in what is written then.
+#[test]
+fn loopback_files_of_both_byte_orders_mean_the_same_as_to_tcpdump() {
+    if !wirelane_testkit::tools::require("tcpdump") {
+        return;
+    }
+    let directory = tempdir().unwrap();
+    let text = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let count = |file: &str, expression: &str| {
+        let output =
+            output(Command::new("tcpdump").args(["-n", "-r", file, "--count", expression]));
+        assert!(output.status.success(), "{}", output.stderr);
+        let words = output.stdout + &output.stderr;
+        let line = words.lines().find(|line| line.ends_with("packets") || line.ends_with("packet"));
+        line.unwrap().split(' ').next().unwrap().parse::<u64>().unwrap()
+    };
+    let orders = [("le", u32::to_le_bytes as fn(u32) -> [u8; 4]), ("be", u32::to_be_bytes)];
+    for (order, number) in orders {
+        for link_type in [0, 108, 109] {
+            let version = if order == "be" { [0, 2, 0, 4] } else { [2, 0, 4, 0] };
+            let head =
+                [number(0xa1b2_c3d4), version, [0; 4], [0; 4], number(65_535), number(link_type)];
+            let mut bytes = head.concat();
+            for (time, packet) in (1_700_000_000..).zip(loopback_packets(link_type, number)) {
+                let len = number(packet.len() as u32);
+                bytes.extend([number(time), number(5), len, len].concat());
+                bytes.extend(packet);
+            }
+            let (x, y, merged) = (text("x.pcap"), text("y.pcapng"), text("merged.pcapng"));
+            fs::write(&x, bytes).unwrap();
+            assert!(output(wirelane(["merge", &x, "-w", &merged]).args([""; 0])).status.success());
+            let port = format!("file:{x}");
+            for expression in ["ip", "ip6", "tcp", "udp", "ip6 and port 53", "not ip"] {
+                let expected = count(&x, expression);
+                assert!(expected > 0, "{expression}");
+                let summary = capture(&[&port, "-f", expression, "-w", &y]);
+                let found = [&summary["totals"]["written"], &count(&y, expression).into()]
+                    .map(|n| n.as_u64());
+                assert_eq!(found, [Some(expected); 2], "{order} {link_type} {expression}");
+                assert_eq!(
+                    count(&merged, expression),
+                    expected,
+                    "{order} {link_type} {expression}"
+                );
+            }
+        }
+    }
+}
+
+/// What pzstd writes begins with a frame to be skipped.
+#[test]
+fn files_of_pzstd_are_read() {
+    if !wirelane_testkit::tools::require("pzstd") {
+        return;
+    }
+    let directory = tempdir().unwrap();
+    let text = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    capture(&["sim:1?count=20000", "-w", &text("x.pcapng")]);
+    process::run(Command::new("pzstd").args(["-q", &text("x.pcapng"), "-o", &text("y.zst")]));
+    assert_eq!(fs::read(text("y.zst")).unwrap()[..4], [0x50, 0x2a, 0x4d, 0x18]);
+    capture(&[&format!("file:{}", text("y.zst")), "-w", &text("z.pcapng")]);
+    assert!(content(Path::new(&text("z.pcapng"))) == content(Path::new(&text("x.pcapng"))));
+}
+
+/// Names are bytes, as everywhere else.
+#[test]
+fn files_need_no_name_in_utf8() {
+    use std::ffi::{OsStr, OsString};
+    use std::os::unix::ffi::OsStrExt;
+    let directory = tempdir().unwrap();
+    let name = |name: &[u8]| directory.path().join(OsStr::from_bytes(name));
+    let port = |path: &Path| {
+        let mut port = OsString::from("file:");
+        port.push(path);
+        port
+    };
+    let (x, y, z) = (name(b"x\xff.pcapng"), name(b"y\xfe.pcapng.gz"), name(b"z\xe4.pcap"));
+    let run = |command: &mut Command| {
+        let output = output(command);
+        assert!(output.status.success(), "{}", output.stderr);
+    };
+    run(wirelane(["capture", "-q", "sim:1?count=100", "-w"]).arg(&x));
+    run(wirelane(["capture", "-q"]).arg(port(&x)).arg("-w").arg(&y));
+    run(wirelane(["forward", "-q"]).args([port(&y), port(&z)]));
+    run(wirelane(["verify"]).arg(&z));
+    assert_eq!(
+        CaptureReader::open(&z)
+            .map(|mut file| (0..).take_while(|_| file.advance().unwrap()).count())
+            .unwrap(),
+        100
+    );
+    // What is read is not written over, whatever it is called.
+    let refused = output(wirelane(["capture", "-q"]).arg(port(&x)).arg("-w").arg(&x));
+    assert_eq!(refused.status.code(), Some(2), "{}", refused.stderr);
+    assert_eq!(content(&x).1.len(), 100);
+}
+
+/// Packets from before 1970 and after 2554 stay, and whoever copies them is told that their times do not.
+#[test]
+fn times_that_change_are_told() {
+    let directory = tempdir().unwrap();
+    let text = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let mut bytes = Vec::new();
+    let mut block = |kind: u32, body: &[u32]| {
+        let len = body.len() as u32 * 4 + 12;
+        let words = [kind, len].into_iter().chain(body.iter().copied()).chain([len]);
+        bytes.extend(words.flat_map(u32::to_ne_bytes));
+    };
+    let halves = |one: u16, other: u16| {
+        let ([a, b], [c, d]) = (one.to_ne_bytes(), other.to_ne_bytes());
+        u32::from_ne_bytes([a, b, c, d])
+    };
+    let [a, b, c, d, e, f, g, h] = (-10_i64).to_ne_bytes();
+    let [offset, upper] = [[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes);
+    block(0x0a0d_0d0a, &[0x1a2b_3c4d, halves(1, 0), u32::MAX, u32::MAX]);
+    // Ethernet, in microseconds since 10 s before 1970.
+    block(1, &[halves(1, 0), 0, halves(14, 8), offset, upper, 0]);
+    for (high, low) in [(0, 9_999_999), (0, 10_000_000), (u32::MAX, 0), (1000, 0)] {
+        let head = [0, high, low, 60, 60];
+        block(6, &[&head[..], &[0x0200_0002; 15]].concat());
+    }
+    fs::write(text("x.pcapng"), bytes).unwrap();
+    let port = format!("file:{}", text("x.pcapng"));
+    let told = |words: &str| {
+        assert!(words.contains("1 packet is from before 1970"), "{words}");
+        assert!(words.contains("1 packet is from after 2554"), "{words}");
+    };
+    let times =
+        |name: &str| content(Path::new(&text(name))).1.iter().map(|one| one.1).collect::<Vec<_>>();
+    let last = 1000 * (1 << 32) * 1000 - 10_000_000_000;
+    told(&capture(&[&port, "-w", &text("y.pcapng")])["ports"][0]["notes"].to_string());
+    assert_eq!(times("y.pcapng"), [0, 0, last, u64::MAX]);
+    let forwarded =
+        output(&mut wirelane(["forward", "--json", &port, &format!("file:{}", text("z.pcapng"))]));
+    told(&forwarded.stderr);
+    told(&forwarded.stdout);
+    assert_eq!(times("z.pcapng"), [0, 0, u64::MAX, last]);
+    let merged = output(&mut wirelane(["merge", &text("x.pcapng"), "-w", &text("m.pcapng")]));
+    told(&merged.stderr);
+    let json =
+        output(&mut wirelane(["merge", "--json", &text("x.pcapng"), "-w", &text("m.pcapng")]));
+    told(&json.stdout);
+    assert_eq!(times("m.pcapng"), [0, 0, u64::MAX, last]);
+    told(&output(&mut wirelane(["verify", &text("x.pcapng")])).stdout);
+    // A file with steps of time begins no file for each of the packets at the end of time.
+    let rotated = capture(&[&port, "-G", "1h", "-w", &text("r.pcapng")]);
+    assert!(rotated["totals"]["files"].as_u64().unwrap() <= 3, "{rotated}");
+    // Classic pcap ends in 2106. A capture sorts, so the last one of the file is before it.
+    let (pcap, sink) = (text("c.pcap"), format!("file:{}", text("c.pcap")));
+    let runs = [
+        (["capture", &port, "-w", &pcap], &[0, 0, last][..]),
+        (["forward", "-q", &port, &sink], &[0, 0]),
+    ];
+    for (args, expected) in runs {
+        let refused = output(&mut wirelane(args));
+        assert_eq!(refused.status.code(), Some(1));
+        let words = refused.stderr;
+        assert!(words.contains("2106") && words.contains("write pcapng"), "{words}");
+        assert_eq!(times("c.pcap"), expected);
+    }
 }

@@ -57,6 +57,9 @@ impl Compression {
         match start {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Self::Zstd),
+            // A skippable frame (RFC 8878 section 3.1.2), with which all files of pzstd begin: it says how long the
+            // frame behind it is.
+            [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
             _ => None,
         }
     }

@@ -66,6 +66,11 @@ impl<R: Read> Window<R> {
         self.buffer.get(start..).and_then(|rest| rest.get(..len)).unwrap_or_default()
     }
 
+    /// As [`Window::slice`], to be changed in place.
+    pub(super) fn slice_mut(&mut self, start: usize, len: usize) -> &mut [u8] {
+        self.buffer.get_mut(start..).and_then(|rest| rest.get_mut(..len)).unwrap_or_default()
+    }
+
     /// Position of the current byte in the buffer; valid until the next call of [`Window::need`].
     #[inline]
     pub(super) fn position(&self) -> usize {

@@ -6,8 +6,9 @@ use std::collections::binary_heap::PeekMut;
 use std::path::{Path, PathBuf};
 
 use super::error::CaptureError;
+use super::pcapng::MAX_PACKET;
 use super::reader::CaptureReader;
-use super::record::{Record, Statistics};
+use super::record::{OddTimes, Record, Statistics};
 use super::writer::{CaptureWriter, FileFormat, WriterOptions, Written};
 
 /// What a merge did.
@@ -32,6 +33,10 @@ pub struct MergedInput {
     pub interfaces: usize,
     /// Packets that are older than the one before them in this input.
     pub out_of_order: u64,
+    /// Packets whose time is not that of the file.
+    pub odd_times: OddTimes,
+    /// Packets that are longer than [`MAX_PACKET`](super::pcapng::MAX_PACKET) and were cut to that.
+    pub cut: u64,
     /// Where it was damaged. What came before is in the output.
     pub damage: Option<CaptureError>,
 }
@@ -44,8 +49,8 @@ pub struct MergedInput {
 /// written at the end. Of a damaged input, everything before the damage is merged.
 ///
 /// Kept are packets with their time in nanoseconds, their lengths and direction, interfaces and
-/// statistics. Not kept are comments and other packet options, name resolution, and blocks of other
-/// kinds.
+/// statistics. Not kept are comments and other packet options, addresses of interfaces, name
+/// resolution, and blocks of other kinds; the report counts packets that cannot be kept as they are.
 ///
 /// # Errors
 /// An input cannot be opened, or the output cannot be written. `output` must not be one of the inputs.
@@ -118,6 +123,8 @@ impl Stream {
             packets: 0,
             interfaces: 0,
             out_of_order: 0,
+            odd_times: OddTimes::default(),
+            cut: 0,
             damage: None,
         };
         Ok(Self { reader: CaptureReader::open(path)?, report, interfaces: Vec::new(), time: 0 })
@@ -142,6 +149,8 @@ impl Stream {
             self.report.out_of_order += 1;
         }
         self.report.packets += 1;
+        self.report.cut += u64::from(self.reader.current().data.len() > MAX_PACKET);
+        self.report.odd_times = self.reader.odd_times();
         self.time = time;
         Some(time)
     }

@@ -24,6 +24,7 @@
 mod compress;
 mod error;
 mod input;
+mod link_order;
 pub mod live;
 mod merge;
 mod output;
@@ -39,7 +40,7 @@ pub use error::CaptureError;
 pub use merge::{MergeReport, MergedInput, merge_files};
 pub use output::Output;
 pub use reader::CaptureReader;
-pub use record::{Direction, LINK_TYPE_ETHERNET, Record, Section, Source, Statistics};
+pub use record::{Direction, LINK_TYPE_ETHERNET, OddTimes, Record, Section, Source, Statistics};
 pub use rotate::{Rotation, parse_size, split_name};
 pub use writer::{CaptureWriter, FileFormat, WriterOptions, Written};
 

@@ -104,11 +104,14 @@ impl Output {
     /// Adds a packet and writes when a chunk is full.
     ///
     /// # Errors
-    /// Writing failed; nothing more will be written.
+    /// Writing failed, or the format has no number for the packet's time; nothing more will be written.
     #[inline]
     pub fn packet(&mut self, record: &Record<'_>) -> Result<(), CaptureError> {
         match self.format {
             FileFormat::Pcapng => pcapng::packet(&mut self.buffer, record),
+            FileFormat::Pcap(_) if record.timestamp / 1_000_000_000 >= pcap::END_OF_TIME => {
+                return Err(self.refuse_time());
+            }
             FileFormat::Pcap(resolution) => pcap::packet(&mut self.buffer, resolution, record),
         }
         self.pending += 1;
@@ -289,10 +292,27 @@ impl Output {
                 let snaplen = sources.iter().map(|source| source.snaplen).max();
                 let unlimited = sources.iter().any(|source| source.snaplen == 0);
                 let snaplen = snaplen.filter(|_| !unlimited).unwrap_or_default();
-                pcap::file_header(&mut self.buffer, resolution, first.link_type, snaplen);
+                let is_of_all = |len: &u8| sources.iter().all(|one| one.fcs_len == Some(*len));
+                let fcs_len = first.fcs_len.filter(is_of_all);
+                let source = Source { snaplen, fcs_len, ..first.clone() };
+                pcap::file_header(&mut self.buffer, resolution, &source);
             }
         }
         Ok(())
+    }
+
+    /// Ends the file before a packet that it cannot hold.
+    #[cold]
+    fn refuse_time(&mut self) -> CaptureError {
+        if let Err(error) = self.flush() {
+            return error;
+        }
+        self.failed = true;
+        CaptureError::Unsupported {
+            name: self.name.clone(),
+            what: "a packet is from after 2106, and classic pcap counts seconds in 32 bits",
+            help: "write pcapng; the packets before it are in the file",
+        }
     }
 
     /// Settles what a failed write left: `written` bytes of the chunk are in the file.

@@ -7,6 +7,7 @@ use std::io::Read;
 
 use super::error::CaptureError;
 use super::input::{Filled, Window};
+use super::link_order;
 use super::pcapng::MAX_PACKET;
 use super::record::{Direction, Record, Source};
 
@@ -36,22 +37,31 @@ impl Resolution {
     }
 }
 
-/// Appends the file header. `snaplen` 0 means no limit.
-pub fn file_header(out: &mut Vec<u8>, resolution: Resolution, link_type: u16, snaplen: u32) {
+/// Says in a file header that its upper bits hold the length of a frame check sequence, in words of 16 bits.
+const HAS_FCS: u32 = 1 << 26;
+
+/// Appends the file header, with what it can hold of `source`: link type, snap length and frame check sequence.
+pub fn file_header(out: &mut Vec<u8>, resolution: Resolution, source: &Source) {
     let magic = match resolution {
         Resolution::Microseconds => MAGIC_MICROSECONDS,
         Resolution::Nanoseconds => MAGIC_NANOSECONDS,
     };
-    let snaplen = if snaplen == 0 { MAX_PACKET as u32 } else { snaplen };
+    let snaplen = if source.snaplen == 0 { MAX_PACKET as u32 } else { source.snaplen };
+    let fcs = source.fcs_len.filter(|len| len.is_multiple_of(2) && *len < 32);
+    let fcs = fcs.map_or(0, |len| HAS_FCS | u32::from(len / 2) << 28);
     out.extend_from_slice(&magic.to_ne_bytes());
     out.extend_from_slice(&2u16.to_ne_bytes());
     out.extend_from_slice(&4u16.to_ne_bytes());
     out.extend_from_slice(&[0; 8]); // time zone and accuracy, always 0
     out.extend_from_slice(&snaplen.to_ne_bytes());
-    out.extend_from_slice(&u32::from(link_type).to_ne_bytes());
+    out.extend_from_slice(&(u32::from(source.link_type) | fcs).to_ne_bytes());
 }
 
-/// Appends a packet, without its interface and direction, which the format cannot hold. Seconds after 2106 wrap.
+/// The first second, since 1970, for which the format has no number: in February 2106.
+pub(super) const END_OF_TIME: u64 = 1 << 32;
+
+/// Appends a packet, without its interface and direction, which the format cannot hold. Seconds after 2106 wrap;
+/// [`CaptureWriter`](super::CaptureWriter) refuses them.
 #[inline]
 pub fn packet(out: &mut Vec<u8>, resolution: Resolution, record: &Record<'_>) {
     let data = record.data.get(..MAX_PACKET).unwrap_or(record.data);
@@ -210,7 +220,17 @@ impl<R: Read> PcapReader<R> {
             len: captured,
         };
         self.window.consume(PACKET_HEADER + captured);
+        if self.swapped {
+            self.turn_link_header();
+        }
         Ok(true)
+    }
+
+    #[inline(never)]
+    fn turn_link_header(&mut self) {
+        let link_type = self.source.as_ref().map_or(0, |source| source.link_type);
+        let packet = self.window.slice_mut(self.current.start, self.current.len);
+        link_order::to_native(link_type, packet);
     }
 
     fn header(&mut self) -> Result<(), CaptureError> {
@@ -236,9 +256,13 @@ impl<R: Read> PcapReader<R> {
             }
             _ => return Err(self.malformed("it does not begin with the magic number of pcap")),
         };
-        // The upper 16 bits of the link type hold the length of a frame check sequence.
-        let link_type = self.word(20) as u16;
-        self.source = Some(Source { link_type, snaplen: self.word(16), ..Source::default() });
+        let link = self.word(20);
+        self.source = Some(Source {
+            link_type: link as u16,
+            snaplen: self.word(16),
+            fcs_len: (link & HAS_FCS != 0).then_some((link >> 28) as u8 * 2),
+            ..Source::default()
+        });
         self.window.consume(FILE_HEADER);
         Ok(())
     }

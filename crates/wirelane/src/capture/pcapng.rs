@@ -7,7 +7,7 @@ mod decode;
 
 pub use decode::PcapngReader;
 
-use super::record::{Direction, Record, Section, Source, Statistics};
+use super::record::{Direction, OddTimes, Record, Section, Source, Statistics};
 
 /// Largest packet that is written or that a pcap file may claim, in bytes: what Wireshark accepts. Longer packets are
 /// cut here and keep their original length.
@@ -41,6 +41,7 @@ const IF_SPEED: u16 = 8;
 const IF_TSRESOL: u16 = 9;
 const IF_FILTER: u16 = 11;
 const IF_OS: u16 = 12;
+const IF_FCSLEN: u16 = 13;
 const IF_TSOFFSET: u16 = 14;
 const IF_HARDWARE: u16 = 15;
 const EPB_FLAGS: u16 = 2;
@@ -85,6 +86,9 @@ pub fn interface(out: &mut Vec<u8>, source: &Source) {
         put_option(out, IF_FILTER, &value);
     }
     put_text(out, IF_OS, source.os.as_deref().unwrap_or_default());
+    if let Some(len) = source.fcs_len {
+        put_option(out, IF_FCSLEN, &[len]);
+    }
     put_text(out, IF_HARDWARE, source.hardware.as_deref().unwrap_or_default());
     put_option(out, OPT_END, &[]);
     end_block(out, start);

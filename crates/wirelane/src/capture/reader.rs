@@ -9,7 +9,7 @@ use super::compress::Compression;
 use super::error::CaptureError;
 use super::pcap::{MAGIC_MICROSECONDS, MAGIC_MODIFIED, MAGIC_NANOSECONDS, PcapReader};
 use super::pcapng::{PcapngReader, SECTION_HEADER};
-use super::record::{Record, Section, Source, Statistics};
+use super::record::{OddTimes, Record, Section, Source, Statistics};
 
 /// A pcap or pcapng file, plain or compressed with gzip or zstd.
 pub struct CaptureReader {
@@ -148,6 +148,16 @@ impl CaptureReader {
         match &self.decoder {
             Decoder::Pcapng(reader) => reader.section(),
             Decoder::Pcap(_) => None,
+        }
+    }
+
+    /// How many packets so far had a time in the file that is not theirs here.
+    #[must_use]
+    pub fn odd_times(&self) -> OddTimes {
+        match &self.decoder {
+            Decoder::Pcapng(reader) => reader.odd_times(),
+            // 32 bits of seconds, and of nanoseconds at most.
+            Decoder::Pcap(_) => OddTimes::default(),
         }
     }
 

@@ -20,6 +20,64 @@ pub struct Record<'a> {
     pub data: &'a [u8],
 }
 
+/// The packets of a file whose time no [`Record`] can hold as it is. Each comes with the time that is nearest to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OddTimes {
+    /// From before 1970: they come with the first nanosecond of 1970, 0.
+    pub early: u64,
+    /// From after the 21st of July 2554: they come with the last nanosecond of 64 bits.
+    pub late: u64,
+    /// Finer than a nanosecond: the rest is cut off.
+    pub finer: u64,
+    /// Without any time (simple packet blocks): they come with 0.
+    pub missing: u64,
+}
+
+impl OddTimes {
+    /// One sentence for each kind that there is.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let note = |count: u64, one: &str, more: &str, rest: &str| match count {
+            0 => None,
+            1 => Some(format!("1 packet {one} {rest}")),
+            _ => Some(format!("{count} packets {more} {rest}")),
+        };
+        let notes = [
+            note(
+                self.early,
+                "is",
+                "are",
+                "from before 1970, a time that is not kept: 1970-01-01 00:00:00 stands for it",
+            ),
+            note(
+                self.late,
+                "is",
+                "are",
+                "from after 2554, a time that is not kept: 2554-07-21 23:34:33.709551615 stands for it",
+            ),
+            note(
+                self.finer,
+                "has",
+                "have",
+                "a time finer than nanoseconds: what is below them was cut off",
+            ),
+            note(self.missing, "has", "have", "no time: 1970-01-01 00:00:00 stands for it"),
+        ];
+        notes.into_iter().flatten().collect()
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            early: self.early + other.early,
+            late: self.late + other.late,
+            finer: self.finer + other.finer,
+            missing: self.missing + other.missing,
+        }
+    }
+}
+
 /// Direction of a packet, as in bits 0 and 1 of `epb_flags`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
@@ -47,6 +105,8 @@ pub struct Source {
     pub link_type: u16,
     /// Most bytes captured of a packet; 0 means no limit.
     pub snaplen: u32,
+    /// Bytes of the frame check sequence at the end of its packets (`if_fcslen`), if the file says so.
+    pub fcs_len: Option<u8>,
     /// Driver (`if_hardware`), if known.
     pub hardware: Option<String>,
     /// Operating system (`if_os`), if known.

@@ -65,6 +65,7 @@ fn sources() -> Vec<Source> {
     first.os = Some("Linux 6.18".into());
     first.filter = Some("udp port 53".into());
     first.speed = Some(25_000_000_000);
+    first.fcs_len = Some(4);
     vec![first, Source::new("eth0", Class::Tx, Some(0)), Source::new("eth0", Class::Other, None)]
 }
 

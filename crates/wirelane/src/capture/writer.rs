@@ -87,9 +87,9 @@ pub struct CaptureWriter {
     statistics: Vec<Statistics>,
     /// What the files before the current one hold.
     closed: Written,
-    /// Where the time grid starts, and where its next step is.
+    /// Where the time grid starts, and where its next step is, if it has one before the end of time.
     origin: u64,
-    boundary: u64,
+    boundary: Option<u64>,
 }
 
 impl CaptureWriter {
@@ -130,10 +130,7 @@ impl CaptureWriter {
             statistics: Vec::new(),
             closed: Written::default(),
             origin: now,
-            boundary: options
-                .rotation
-                .max_age
-                .map_or(u64::MAX, |age| now.saturating_add(age.max(1))),
+            boundary: options.rotation.max_age.and_then(|age| now.checked_add(age.max(1))),
             options,
         })
     }
@@ -223,13 +220,13 @@ impl CaptureWriter {
     /// # Errors
     /// See [`CaptureWriter::write`].
     pub fn advance(&mut self, time: u64) -> Result<(), CaptureError> {
-        if time < self.boundary {
+        if !self.is_over_at(time) {
             return Ok(());
         }
         if self.output.accepted() > 0 {
             self.rotate_for(time)
         } else {
-            self.boundary = self.step_after(time);
+            (_, self.boundary) = self.step_at(time);
             Ok(())
         }
     }
@@ -270,7 +267,7 @@ impl CaptureWriter {
     }
 
     fn is_due(&self, record: &Record<'_>) -> bool {
-        if record.timestamp >= self.boundary {
+        if self.is_over_at(record.timestamp) {
             return true;
         }
         let packets = self.output.accepted();
@@ -299,13 +296,12 @@ impl CaptureWriter {
     #[cold]
     fn rotate_for(&mut self, time: u64) -> Result<(), CaptureError> {
         let mut begins = time;
-        if time >= self.boundary {
+        if self.is_over_at(time) {
             let empty = self.output.accepted() == 0;
-            self.boundary = self.step_after(time);
+            (begins, self.boundary) = self.step_at(time);
             if empty {
                 return Ok(());
             }
-            begins = self.boundary.saturating_sub(self.options.rotation.max_age.unwrap_or(0));
         }
         let Some(names) = &mut self.names else { return Ok(()) };
         self.output.statistics(&self.statistics);
@@ -324,15 +320,18 @@ impl CaptureWriter {
         Ok(())
     }
 
-    /// The first step of the time grid after `time`.
-    fn step_after(&self, time: u64) -> u64 {
-        match self.options.rotation.max_age {
-            Some(age) => {
-                let age = age.max(1);
-                let steps = time.saturating_sub(self.origin) / age + 1;
-                self.origin.saturating_add(steps.saturating_mul(age))
-            }
-            None => u64::MAX,
-        }
+    /// Whether the time of the current file is over.
+    #[inline]
+    fn is_over_at(&self, time: u64) -> bool {
+        self.boundary.is_some_and(|boundary| time >= boundary)
+    }
+
+    /// Begin and end of the step of the time grid that `time` is in.
+    fn step_at(&self, time: u64) -> (u64, Option<u64>) {
+        let Some(age) = self.options.rotation.max_age else { return (time, None) };
+        let age = age.max(1);
+        let passed = time.saturating_sub(self.origin);
+        let begin = self.origin + (passed - passed % age);
+        (begin, begin.checked_add(age))
     }
 }

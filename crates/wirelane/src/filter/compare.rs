@@ -178,12 +178,13 @@ fn kernel(program: &Program) -> Result<bpf::Program, String> {
 mod tests {
     use super::*;
     use crate::capture::pcap::{Resolution, file_header, packet};
-    use crate::capture::{Direction, Record};
+    use crate::capture::{Direction, Record, Source};
     use crate::filter::op::{Ancillary, Cond, Operand, Width};
 
     fn file(link_type: u16) -> tempfile::NamedTempFile {
         let mut bytes = Vec::new();
-        file_header(&mut bytes, Resolution::Nanoseconds, link_type, 0xffff);
+        let source = Source { link_type, snaplen: 0xffff, ..Source::default() };
+        file_header(&mut bytes, Resolution::Nanoseconds, &source);
         for len in 0..100_u32 {
             let data: Vec<_> = (0..len).map(|at| (at * 7 + len) as u8).collect();
             let original_len = len + len % 2;

@@ -90,7 +90,7 @@ fn is_candidate(spec: &Spec, options: &OpenOptions) -> bool {
 }
 
 fn unsuitable(spec: &Spec) -> Error {
-    let name = spec.name.as_str();
+    let name = spec.name_text();
     if !spec.options.is_empty() {
         return Error::usage(name, "the options are those of packet:")
             .help(format!("name the backend, as in xdp:{name}"));

@@ -5,10 +5,12 @@
 //! ```
 //!
 //! The keys `gso`, `gro` and `gso_max` are of every port ([`Offloads`]); the others are of its backend.
-//! In `file:` the name is a path: everything up to the first `?`, `@` included.
+//! In `file:` the name is a path: everything up to the first `?`, `@` included, and bytes that are no UTF-8.
 
 use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 use std::str::FromStr;
 
 use super::switches::Offloads;
@@ -51,8 +53,8 @@ impl Backend {
 pub struct Spec {
     /// The backend, or `None` for a bare interface name: see [`open`](super::open).
     pub backend: Option<Backend>,
-    /// Interface name, number of queues (`sim`) or path (`file`).
-    pub name: String,
+    /// Interface name, number of queues (`sim`) or path (`file`). Only a path may be other than UTF-8.
+    pub name: OsString,
     /// The queues asked for; all of them when `None`.
     pub queues: Option<QueueSet>,
     /// Backend options, in the order written.
@@ -62,6 +64,11 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// The name of what is no file.
+    pub fn name_text(&self) -> &str {
+        self.name.to_str().unwrap_or_default()
+    }
+
     /// Hands out the options one by one; see [`Options`].
     pub fn options(&self) -> Options<'_> {
         Options { spec: self, known: Vec::new() }
@@ -75,28 +82,48 @@ impl FromStr for Spec {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
+        Self::try_from(OsStr::new(text))
+    }
+}
+
+impl TryFrom<&OsStr> for Spec {
+    type Error = Error;
+
+    /// As from text, which it has to be but for a path.
+    fn try_from(text: &OsStr) -> Result<Self> {
         let bad = |cause: String| {
-            Error::usage(format!("port '{text}'"), cause)
+            Error::usage(format!("port '{}'", text.display()), cause)
                 .help("write [backend:]NAME[@QUEUES][?key=value&…], as in packet:eth0@0-3 or sim:4")
         };
-        let (head, query) = match text.split_once('?') {
-            Some((head, query)) => (head, Some(query)),
+        let as_text = |part: &'_ OsStr| {
+            let no_text =
+                || bad(format!("'{}' is no UTF-8, as only a path may be", part.display()));
+            part.to_str().map(str::to_owned).ok_or_else(no_text)
+        };
+        let (head, query) = match split_once(text, b'?') {
+            Some((head, query)) => (head, Some(as_text(query)?)),
             None => (text, None),
         };
-        let (backend, rest) = match head.split_once(':') {
+        let (backend, rest) = match split_once(head, b':') {
             None => (None, head),
             Some((word, rest)) => {
                 let backend = Backend::ALL.into_iter().find(|backend| backend.as_str() == word);
                 let Some(backend) = backend else {
-                    let known = Backend::ALL.map(Backend::as_str).join(", ");
+                    let (word, known) =
+                        (word.display(), Backend::ALL.map(Backend::as_str).join(", "));
                     return Err(bad(format!("there is no backend '{word}' (known: {known})")));
                 };
                 (Some(backend), rest)
             }
         };
-        let (name, queues) = match rest.rsplit_once('@') {
-            Some((name, queues)) if backend != Some(Backend::File) => (name, Some(queues.parse()?)),
-            _ => (rest, None),
+        let (name, queues) = if backend == Some(Backend::File) {
+            (rest.to_owned(), None)
+        } else {
+            let rest = as_text(rest)?;
+            match rest.rsplit_once('@') {
+                Some((name, queues)) => (name.into(), Some(queues.parse()?)),
+                None => (rest.into(), None),
+            }
         };
         if name.is_empty() {
             return Err(bad("the name is missing".into()));
@@ -104,15 +131,16 @@ impl FromStr for Spec {
         let on_interface =
             matches!(backend, None | Some(Backend::Packet | Backend::Xdp | Backend::Tap));
         let illegal = |c: char| c == '/' || c.is_whitespace() || c.is_control();
-        if on_interface && (name.len() > MAX_NAME || name.contains(illegal)) {
-            return Err(bad(format!("'{}' cannot be an interface name", name.escape_debug())));
+        let shown = name.to_string_lossy();
+        if on_interface && (name.len() > MAX_NAME || shown.contains(illegal)) {
+            return Err(bad(format!("'{}' cannot be an interface name", shown.escape_debug())));
         }
-        if name.contains('\0') {
+        if name.as_bytes().contains(&0) {
             return Err(bad("a path cannot hold a zero byte".into()));
         }
         let mut options: Vec<(String, String)> = Vec::new();
         let mut offloads = Offloads::default();
-        for pair in query.into_iter().flat_map(|query| query.split('&')) {
+        for pair in query.iter().flat_map(|query| query.split('&')) {
             let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
                 return Err(bad(format!("'{}' is not key=value", pair.escape_debug())));
             };
@@ -124,8 +152,15 @@ impl FromStr for Spec {
                 options.push((key.into(), value.into()));
             }
         }
-        Ok(Self { backend, name: name.into(), queues, options, offloads })
+        Ok(Self { backend, name, queues, options, offloads })
     }
+}
+
+/// The parts before and behind the first `separator`, which is ASCII.
+fn split_once(text: &OsStr, separator: u8) -> Option<(&OsStr, &OsStr)> {
+    let bytes = text.as_bytes();
+    let at = bytes.iter().position(|byte| *byte == separator)?;
+    Some((OsStr::from_bytes(bytes.get(..at)?), OsStr::from_bytes(bytes.get(at + 1..)?)))
 }
 
 impl fmt::Display for Spec {
@@ -133,7 +168,7 @@ impl fmt::Display for Spec {
         if let Some(backend) = self.backend {
             write!(f, "{}:", backend.as_str())?;
         }
-        f.write_str(&self.name)?;
+        write!(f, "{}", self.name.display())?;
         if let Some(queues) = &self.queues {
             write!(f, "@{queues}")?;
         }
@@ -225,7 +260,7 @@ mod tests {
     fn examples_of_the_grammar() {
         let spec: Spec = "packet:eth0@0-3,6?promisc=on&ring=64M".parse().unwrap();
         assert_eq!(spec.backend, Some(Backend::Packet));
-        assert_eq!((spec.name.as_str(), spec.options.len()), ("eth0", 2));
+        assert_eq!((spec.name_text(), spec.options.len()), ("eth0", 2));
         assert_eq!(spec.queues.as_ref().unwrap().to_string(), "0-3,6");
         assert_eq!("eth0".parse::<Spec>().unwrap().backend, None);
         assert_eq!("file:a@b.pcapng".parse::<Spec>().unwrap().name, "a@b.pcapng");
@@ -252,6 +287,21 @@ mod tests {
             "eth0@1@2@",
         ] {
             assert_eq!(text.parse::<Spec>().unwrap_err().kind(), ErrorKind::Usage, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_paths_may_be_other_than_text() {
+        let spec = |text: &[u8]| Spec::try_from(OsStr::from_bytes(text));
+        let file = spec(b"file:\xff/a@b:\xfe.pcapng?loop=2").unwrap();
+        assert_eq!(file.name.as_bytes(), b"\xff/a@b:\xfe.pcapng");
+        assert_eq!(file.options().text("loop"), Some("2"));
+        assert_eq!(file.to_string(), "file:\u{fffd}/a@b:\u{fffd}.pcapng?loop=2");
+        let refused: [&[u8]; 5] =
+            [b"eth\xff", b"packet:\xff", b"\xff:a", b"file:a?loop=\xff", b"sim:1@\xff"];
+        for text in refused {
+            let error = spec(text).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
         }
     }
 
@@ -313,7 +363,7 @@ mod tests {
         ) {
             let spec = Spec {
                 backend: Some(Backend::Packet),
-                name,
+                name: name.into(),
                 queues: queues.map(|queues| queues.into_iter().collect()),
                 options: options.into_iter().collect(),
                 offloads: Offloads::default(),

@@ -76,10 +76,6 @@ pub use stats::{
 /// The longest IP packet, in bytes.
 pub(crate) const MAX_PACKET: usize = 65_535;
 
-/// Datagrams that a sink cuts one frame into, at most: 64 is what every kernel does (`UDP_MAX_SEGMENTS` in
-/// `include/linux/udp.h`, 128 from Linux 6.9 on). It refuses frames of more.
-const MAX_SINK_DATAGRAMS: usize = 64;
-
 /// Where packets go, and what is done to them there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sink {
@@ -330,7 +326,7 @@ impl Segmenter {
         let takes = self.sink.cuts(offload.gso).filter(|_| plain && summed);
         let mut unit = mss;
         if let Some(max) = takes {
-            let most = if is_udp { MAX_SINK_DATAGRAMS } else { usize::MAX };
+            let most = if is_udp { MAX_DATAGRAMS as usize } else { usize::MAX };
             let fits = frame.len() <= layout.network + max && payload.div_ceil(mss) <= most;
             if fits && offload.checksum.is_some() && offload.size != 0 {
                 return self.pass(frame, offload, Bypass::SinkSegments).map(Some);

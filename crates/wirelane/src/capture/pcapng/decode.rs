@@ -5,6 +5,7 @@ use std::io::Read;
 use super::*;
 use crate::capture::error::CaptureError;
 use crate::capture::input::{Filled, Window};
+use crate::capture::link_order;
 
 /// Reads pcapng from a byte stream: any byte order, any number of sections, all kinds of packet blocks.
 ///
@@ -20,6 +21,7 @@ pub struct PcapngReader<R> {
     /// Index of the first interface of the current section.
     base: usize,
     packets: u64,
+    odd_times: OddTimes,
     finished: bool,
     current: Current,
 }
@@ -54,6 +56,7 @@ impl<R: Read> PcapngReader<R> {
             statistics: Vec::new(),
             base: 0,
             packets: 0,
+            odd_times: OddTimes::default(),
             finished: false,
             current: Current::default(),
         }
@@ -121,6 +124,11 @@ impl<R: Read> PcapngReader<R> {
         self.section.as_ref()
     }
 
+    /// How many packets so far had a time in the file that is not theirs here.
+    pub fn odd_times(&self) -> OddTimes {
+        self.odd_times
+    }
+
     /// Packets delivered so far.
     pub fn packets(&self) -> u64 {
         self.packets
@@ -179,6 +187,9 @@ impl<R: Read> PcapngReader<R> {
         };
         match result {
             Ok(block) => {
+                if self.swapped && matches!(block, Block::Packet) {
+                    self.turn_link_header();
+                }
                 self.window.consume(len);
                 Ok(block)
             }
@@ -213,7 +224,7 @@ impl<R: Read> PcapngReader<R> {
         }
         self.current = Current {
             interface,
-            timestamp: scale.nanoseconds(high, low),
+            timestamp: scale.of_packet(high, low, &mut self.odd_times),
             original_len: self.word(24),
             direction,
             start: self.window.position() + PACKET_HEADER,
@@ -231,6 +242,7 @@ impl<R: Read> PcapngReader<R> {
         let (interface, _) = self.interface_of(0)?;
         let original_len = self.word(8);
         let snaplen = self.interfaces.get(interface as usize).map_or(0, |source| source.snaplen);
+        self.odd_times.missing += 1;
         let limit = if snaplen == 0 { original_len } else { original_len.min(snaplen) };
         self.current = Current {
             interface,
@@ -253,15 +265,24 @@ impl<R: Read> PcapngReader<R> {
         if captured > len - PACKET_HEADER - 4 {
             return Err("packet longer than its block");
         }
+        let (high, low) = (self.word(12), self.word(16));
+        let timestamp = scale.of_packet(high, low, &mut self.odd_times);
         self.current = Current {
             interface,
-            timestamp: scale.nanoseconds(self.word(12), self.word(16)),
+            timestamp,
             original_len: self.word(24),
             direction: Direction::Unknown,
             start: self.window.position() + PACKET_HEADER,
             len: captured,
         };
         Ok(Block::Packet)
+    }
+
+    #[inline(never)]
+    fn turn_link_header(&mut self) {
+        let Some(source) = self.interfaces.get(self.current.interface as usize) else { return };
+        let packet = self.window.slice_mut(self.current.start, self.current.len);
+        link_order::to_native(source.link_type, packet);
     }
 
     /// Learns the byte order of a section before its length is looked at.
@@ -321,6 +342,7 @@ impl<R: Read> PcapngReader<R> {
                 IF_TSOFFSET => {
                     offset = value.first_chunk().map_or(0, |bytes| self.u64(*bytes).cast_signed())
                 }
+                IF_FCSLEN => source.fcs_len = value.first().copied(),
                 IF_HARDWARE => source.hardware = Some(text(value)),
                 _ => {}
             }
@@ -336,13 +358,16 @@ impl<R: Read> PcapngReader<R> {
             return Err("interface statistics too short");
         }
         let (interface, scale) = self.interface_of(self.word(8))?;
-        let timestamp = scale.nanoseconds(self.word(12), self.word(16));
+        let timestamp = in_range(scale.nanoseconds(self.word(12), self.word(16)).0);
         let mut statistics = Statistics { interface, timestamp, ..Statistics::default() };
         for (code, value) in self.options(20, len) {
             let Some(bytes @ &[a, b, c, d, e, f, g, h]) = value.first_chunk::<8>() else {
                 continue;
             };
-            let time = || Some(scale.nanoseconds(self.u32([a, b, c, d]), self.u32([e, f, g, h])));
+            // Better none than another one.
+            let time = || {
+                scale.nanoseconds(self.u32([a, b, c, d]), self.u32([e, f, g, h])).0.try_into().ok()
+            };
             let count = Some(self.u64(*bytes));
             match code {
                 ISB_START => statistics.start = time(),
@@ -453,20 +478,46 @@ impl Scale {
         }
     }
 
+    /// The time of a packet, or the nearest that there is; then `odd` counts it.
     #[inline]
-    fn nanoseconds(self, high: u32, low: u32) -> u64 {
+    fn of_packet(self, high: u32, low: u32, odd: &mut OddTimes) -> u64 {
+        if let Self::Nanoseconds = self {
+            return u64::from(high) << 32 | u64::from(low);
+        }
+        let (time, is_exact) = self.nanoseconds(high, low);
+        let (is_early, is_late) = (time < 0, time > i128::from(u64::MAX));
+        odd.early += u64::from(is_early);
+        odd.late += u64::from(is_late);
+        odd.finer += u64::from(!(is_exact || is_early || is_late));
+        in_range(time)
+    }
+
+    /// Nanoseconds since 1970, rounded down, and whether there was nothing to round.
+    fn nanoseconds(self, high: u32, low: u32) -> (i128, bool) {
         let units = u64::from(high) << 32 | u64::from(low);
-        let (nanoseconds, offset) = match self {
-            Self::Nanoseconds => return units,
-            Self::Multiply(factor, offset) => (u128::from(units) * u128::from(factor), offset),
-            Self::Divide(divisor, offset) => (u128::from(units) / divisor, offset),
+        let (nanoseconds, is_exact, offset) = match self {
+            Self::Nanoseconds => return (units.into(), true),
+            Self::Multiply(factor, offset) => {
+                (u128::from(units) * u128::from(factor), true, offset)
+            }
+            Self::Divide(divisor, offset) => {
+                let units = u128::from(units);
+                (units / divisor, units.is_multiple_of(divisor), offset)
+            }
             Self::Shift(bits, offset) => {
-                ((u128::from(units) * 1_000_000_000).checked_shr(bits).unwrap_or(0), offset)
+                // Below 2⁹⁴, and fewer than 2⁷ bits.
+                let fine = u128::from(units) * 1_000_000_000;
+                (fine >> bits, fine.trailing_zeros() >= bits, offset)
             }
         };
         // 2⁶⁴ units of 10⁹ ns stay below 2⁹⁴, so the sum cannot overflow.
-        (nanoseconds.cast_signed() + offset).clamp(0, i128::from(u64::MAX)) as u64
+        (nanoseconds.cast_signed() + offset, is_exact)
     }
+}
+
+/// The nearest time that a [`Record`] can have.
+fn in_range(time: i128) -> u64 {
+    time.clamp(0, i128::from(u64::MAX)) as u64
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -481,7 +532,8 @@ mod tests {
     #[test]
     fn timestamps_in_any_resolution() {
         let at = |resolution, offset, units: u64| {
-            Scale::new(resolution, offset).nanoseconds((units >> 32) as u32, units as u32)
+            let scale = Scale::new(resolution, offset);
+            scale.of_packet((units >> 32) as u32, units as u32, &mut OddTimes::default())
         };
         assert_eq!(at(9, 0, 1_700_000_000_123_456_789), 1_700_000_000_123_456_789);
         assert_eq!(at(6, 0, 1_700_000_000_123_456), 1_700_000_000_123_456_000);
@@ -496,5 +548,39 @@ mod tests {
         assert_eq!(at(9, -1, 5), 0, "before the epoch");
         assert_eq!(at(0, i64::MAX, u64::MAX), u64::MAX);
         assert_eq!(at(0x80, i64::MIN, 0), 0);
+    }
+    #[test]
+    fn a_time_that_is_changed_is_counted() {
+        let odd = |resolution, offset, units: u64| {
+            let mut odd = OddTimes::default();
+            let scale = Scale::new(resolution, offset);
+            scale.of_packet((units >> 32) as u32, units as u32, &mut odd);
+            [odd.early, odd.late, odd.finer]
+        };
+        let (fine, early, late, finer) = ([0; 3], [1, 0, 0], [0, 1, 0], [0, 0, 1]);
+        for (resolution, offset, units, expected) in [
+            (9, 0, u64::MAX, fine),
+            (9, 1, u64::MAX - 1_000_000_000, fine),
+            (9, 1, u64::MAX - 999_999_999, late),
+            (9, -1, 1_000_000_000, fine),
+            (9, -1, 999_999_999, early),
+            (6, 0, u64::MAX / 1000, fine),
+            (6, 0, u64::MAX / 1000 + 1, late),
+            (0, i64::MIN, u64::MAX, fine),
+            (0, i64::MIN, 0, early),
+            (12, 0, 1000, fine),
+            (12, 0, 1001, finer),
+            (12, -1, 1001, early),
+            (127, 0, 0, fine),
+            (127, 0, 1, finer),
+            (0x80 | 9, 0, 1, fine),
+            (0x80 | 10, 0, 1, finer),
+            (0x80, 0, u64::MAX, late),
+            (0x80 | 127, 0, 1, finer),
+        ] {
+            let sum = i128::from(units) + i128::from(offset);
+            let expected = if resolution == 0 && sum > 18_446_744_073 { late } else { expected };
+            assert_eq!(odd(resolution, offset, units), expected, "{resolution} {offset} {units}");
+        }
     }
 }

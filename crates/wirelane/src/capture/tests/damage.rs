@@ -29,7 +29,7 @@ fn small_pcapng() -> (Vec<u8>, Vec<(usize, usize)>) {
 
 fn small_pcap() -> (Vec<u8>, Vec<(usize, usize)>) {
     let mut file = Vec::new();
-    pcap::file_header(&mut file, Resolution::Nanoseconds, LINK_TYPE_ETHERNET, 0);
+    pcap::file_header(&mut file, Resolution::Nanoseconds, &Source::new("", Class::Rx, None));
     let mut ends = vec![(file.len(), 0)];
     for (count, size) in [0, 1, 60, 3].into_iter().enumerate() {
         let record = Owned::new(0, 1_000 + count as u64, &vec![0x5a; size]);

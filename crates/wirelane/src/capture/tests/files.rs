@@ -336,3 +336,39 @@ proptest! {
         prop_assert_eq!(records, all);
     }
 }
+
+/// 32 bits of seconds end in 2106: what comes then is refused, and what came before is in the file.
+#[test]
+fn classic_pcap_refuses_times_that_it_cannot_hold() {
+    let directory = tempfile::tempdir().unwrap();
+    let last = (1 << 32) * SECOND - 1;
+    for suffix in ["pcap", "pcap.gz"] {
+        let path = directory.path().join("a").with_extension(suffix);
+        let options = WriterOptions::of_path(&path);
+        let mut writer = CaptureWriter::create(&path, &sources(), options, 0).unwrap();
+        writer.write(&Owned::new(0, 0, &[0; 60]).record()).unwrap();
+        writer.write(&Owned::new(0, last, &[0; 60]).record()).unwrap();
+        let error = writer.write(&Owned::new(0, last + 1, &[0; 60]).record()).unwrap_err();
+        assert!(matches!(error, CaptureError::Unsupported { .. }), "{error}");
+        assert!(error.to_string().contains("2106") && error.to_string().contains("pcapng"));
+        assert_eq!(writer.written().packets, 2);
+        drop(writer);
+        let (packets, error) = read_all(&path);
+        assert!(error.is_none());
+        assert!(packets.iter().map(|packet| packet.timestamp).eq([0, last]));
+    }
+}
+
+/// The last steps before the end of 64 bits are steps like others, and behind it there is none.
+#[test]
+fn rotation_by_time_ends_with_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer =
+        rotating(directory.path(), Rotation { max_age: Some(10 * SECOND), ..Rotation::default() });
+    for time in [START, u64::MAX - 20 * SECOND, u64::MAX - 1, u64::MAX, u64::MAX, u64::MAX] {
+        writer.advance(time).unwrap();
+        writer.write(&Owned::new(0, time, &[0; 60]).record()).unwrap();
+    }
+    let written = writer.finish(&[]).unwrap();
+    assert_eq!((written.files, written.packets), (3, 6));
+}

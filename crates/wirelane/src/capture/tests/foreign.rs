@@ -141,6 +141,7 @@ fn classic_pcap_in_both_byte_orders_and_resolutions() {
             let mut reader = CaptureReader::from_reader(source, "test").unwrap();
             assert_eq!(reader.interfaces().len(), 1);
             assert_eq!(reader.interfaces()[0].link_type, 113);
+            assert_eq!(reader.interfaces()[0].fcs_len, Some(4));
             let record = reader.next_record().unwrap().unwrap();
             let time = 1_700_000_000_000_000_000 + 999_999 * nanoseconds;
             assert_eq!(
@@ -187,4 +188,220 @@ fn blocks_larger_than_the_buffer_and_reads_of_one_byte() {
     let mut copy = Vec::new();
     pcapng::packet(&mut copy, &Owned::new(0, 0, &vec![1; 300_000]).record());
     assert_eq!(copy.len(), 256 * 1024 + 32);
+}
+
+/// An IPv6 packet behind the header of BSD's loopback interface, in the order of a file.
+fn loopback(file: &Builder) -> Vec<u8> {
+    let mut packet = file.u32(10).to_vec();
+    packet.extend([0x60, 0, 0, 0, 0, 0, 59, 64]);
+    packet.resize(44, 1);
+    packet
+}
+
+/// What is read is in the order of this machine, as what is written is: link headers that are in host order, too.
+#[test]
+fn link_headers_come_in_the_order_of_this_machine() {
+    let native = Builder { big: cfg!(target_endian = "big"), bytes: Vec::new() };
+    let expected = loopback(&native);
+    let mut all = Builder { big: false, bytes: Vec::new() };
+    for big in [false, true] {
+        let file = Builder { big, bytes: Vec::new() };
+        let mut bytes = file.words(&[0xA1B2_C3D4]);
+        bytes.extend([file.u16(2), file.u16(4)].concat());
+        bytes.extend(file.words(&[0, 0, 262_144, 0]));
+        for _ in 0..3 {
+            bytes.extend(file.words(&[1, 2, 44, 44]));
+            bytes.extend(loopback(&file));
+        }
+        let (packets, error) = read_pcap(&bytes);
+        assert!(error.is_none() && packets.len() == 3);
+        assert!(packets.iter().all(|packet| packet.data == expected), "big-endian: {big}");
+
+        all.big = big;
+        all.section();
+        all.interface(0, 0, &[]);
+        all.interface(1, 0, &[]);
+        let packet = loopback(&all);
+        for interface in [0, 1] {
+            let head = all.words(&[interface, 0, 1, 44, 44]);
+            all.block(6, &[&head, &packet]);
+        }
+        all.block(3, &[&all.words(&[44]), &packet]);
+        let head = [all.u16(0).to_vec(), all.u16(0).to_vec(), all.words(&[0, 1, 44, 44])].concat();
+        all.block(2, &[&head, &packet]);
+    }
+    let (packets, error) = read_pcapng(&all.bytes);
+    assert!(error.is_none() && packets.len() == 8, "{error:?}");
+    for packet in packets {
+        // Of Ethernet, nothing is in host order.
+        let file = Builder { big: packet.interface == 3, bytes: Vec::new() };
+        let is_ethernet = packet.interface % 2 == 1;
+        let expected = if is_ethernet { loopback(&file) } else { expected.clone() };
+        assert_eq!(packet.data, expected, "{}", packet.interface);
+    }
+}
+
+/// A frame that a zstd program may skip, of `len` bytes. Those of pzstd have four: the length of the next frame.
+fn skippable(kind: u8, len: usize) -> Vec<u8> {
+    let head = [[0x50 | kind, 0x2a, 0x4d, 0x18], (len as u32).to_le_bytes()].concat();
+    [head, vec![0x5a; len]].concat()
+}
+
+#[test]
+fn zstd_files_with_frames_to_skip() {
+    let mut file = Builder { big: false, bytes: Vec::new() };
+    file.section();
+    file.interface(1, 0, &[]);
+    for number in 0..100 {
+        let head = file.words(&[0, 0, number, 60, 60]);
+        file.block(6, &[&head, &[number as u8; 60]]);
+    }
+    let frame = |bytes: &[u8]| {
+        let mut out = Vec::new();
+        Compression::Zstd.compress(bytes, &mut out).unwrap();
+        out
+    };
+    let read = |bytes: Vec<u8>| {
+        let mut reader = CaptureReader::from_reader(std::io::Cursor::new(bytes), "test").unwrap();
+        assert_eq!(reader.compression(), Some(Compression::Zstd));
+        drain(|| reader.next_record().map(|record| record.map(|record| Owned::of(&record))))
+    };
+    // As pzstd writes it: one before each frame. Then of every other kind and size, anywhere.
+    let parts: Vec<_> = file.bytes.chunks(1000).map(frame).collect();
+    let pzstd: Vec<_> = parts.iter().flat_map(|part| [skippable(0, 4), part.clone()]).collect();
+    let mixed = |(number, part): (usize, &Vec<u8>)| {
+        let sizes = [0, 1, 300_000, 4];
+        [skippable(number as u8, sizes[number % 4]), skippable(15, 0), part.clone()].concat()
+    };
+    let mixed: Vec<_> = parts.iter().enumerate().map(mixed).collect();
+    for bytes in [pzstd.concat(), mixed.concat(), [mixed.concat(), skippable(7, 9)].concat()] {
+        let (packets, error) = read(bytes);
+        assert!(error.is_none(), "{error:?}");
+        assert_eq!(packets.len(), 100);
+    }
+    // Cut inside of the last one: everything before is there, and it is said.
+    let mut cut = [pzstd.concat(), skippable(0, 100)].concat();
+    for _ in 0..107 {
+        cut.pop();
+        let (packets, error) = read(cut.clone());
+        assert_eq!(packets.len(), 100);
+        assert!(matches!(error, Some(CaptureError::Truncated { .. })), "{error:?}");
+    }
+    let nothing = CaptureReader::from_reader(std::io::Cursor::new(skippable(3, 40)), "test");
+    assert!(matches!(nothing.map(|_| ()), Err(CaptureError::Unrecognized { .. })));
+}
+
+#[test]
+fn gzip_headers_with_everything_in_them() {
+    use flate2::{Compression as Level, GzBuilder};
+    let mut file = Builder { big: false, bytes: Vec::new() };
+    file.section();
+    file.interface(1, 0, &[]);
+    let head = file.words(&[0, 0, 1, 60, 60]);
+    file.block(6, &[&head, &[7; 60]]);
+    let member = |builder: GzBuilder, bytes: &[u8]| {
+        let mut encoder = builder.write(Vec::new(), Level::fast());
+        std::io::Write::write_all(&mut encoder, bytes).unwrap();
+        encoder.finish().unwrap()
+    };
+    let odd = GzBuilder::new()
+        .extra(vec![1; 65_535])
+        .filename(vec![0xff; 9999])
+        .comment("trace")
+        .mtime(u32::MAX)
+        .operating_system(77);
+    let (first, rest) = file.bytes.split_at(50);
+    let parts = [
+        member(GzBuilder::new(), b""),
+        member(odd, first),
+        member(GzBuilder::new(), b""),
+        member(GzBuilder::new().extra(vec![]), rest),
+        member(GzBuilder::new().filename("end"), b""),
+    ];
+    let mut reader =
+        CaptureReader::from_reader(std::io::Cursor::new(parts.concat()), "test").unwrap();
+    assert!(reader.advance().unwrap());
+    assert_eq!(reader.current().data, [7; 60]);
+    assert!(!reader.advance().unwrap());
+}
+
+/// Times before 1970 and after 2554 do not change without a word, and the packets stay.
+#[test]
+fn times_that_cannot_be_kept_are_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let mut file = Builder { big: false, bytes: Vec::new() };
+    file.section();
+    let seconds = file.option(9, &[0]);
+    let before = file.option(14, &(-1_000_000_i64).to_le_bytes());
+    let picoseconds = file.option(9, &[12]);
+    file.interface(1, 0, &[seconds, before]);
+    file.interface(1, 0, &[picoseconds]);
+    file.interface(1, 0, &[]);
+    // 999,999 s and 1,000,000 s less a million; 1.5 ns; the end of 64 bits of microseconds.
+    for (interface, high, low) in
+        [(0, 0, 999_999), (0, 0, 1_000_000), (1, 0, 1500), (2, u32::MAX, u32::MAX), (2, 0, 5)]
+    {
+        let head = file.words(&[interface, high, low, 60, 60]);
+        file.block(6, &[&head, &[7; 60]]);
+    }
+    file.block(3, &[&file.words(&[60]), &[7; 60]]);
+    std::fs::write(path("x"), &file.bytes).unwrap();
+
+    let odd = OddTimes { early: 1, late: 1, finer: 1, missing: 1 };
+    let mut reader = CaptureReader::open(path("x")).unwrap();
+    let mut times = Vec::new();
+    while let Some(record) = reader.next_record().unwrap() {
+        times.push(record.timestamp);
+    }
+    assert_eq!(times, [0, 0, 1, u64::MAX, 5000, 0]);
+    assert_eq!(reader.odd_times(), odd);
+    assert_eq!(odd.notes().len(), 4);
+    assert_eq!(OddTimes::default().notes(), [""; 0]);
+    let report = merge_files(&[path("x")], &path("y")).unwrap();
+    assert_eq!((report.inputs[0].odd_times, report.written.packets), (odd, 6));
+    let (copies, error) = read_all(&path("y"));
+    assert!(error.is_none());
+    assert!(copies.iter().map(|packet| packet.timestamp).eq(times));
+    assert_eq!(CaptureReader::open(path("y")).unwrap().odd_times(), OddTimes::default());
+}
+
+/// A time of statistics that cannot be kept is none.
+#[test]
+fn statistics_have_no_time_rather_than_another_one() {
+    let mut file = Builder { big: false, bytes: Vec::new() };
+    file.section();
+    let before = file.option(14, &(-1_i64).to_le_bytes());
+    file.interface(1, 0, &[before]);
+    let start = file.option(2, &file.words(&[0, 999_999]));
+    let end = file.option(3, &file.words(&[0, 1_000_001]));
+    file.block(5, &[&file.words(&[0, 0, 0]), &start, &end]);
+    let mut reader = PcapngReader::new(file.bytes.as_slice(), "test");
+    assert!(!reader.advance().unwrap());
+    let statistics: Vec<_> = reader.statistics().copied().collect();
+    assert_eq!((statistics[0].start, statistics[0].end), (None, Some(1000)));
+}
+
+/// That frames end with their check sequence is kept: who did not know would take it for data.
+#[test]
+fn the_length_of_a_frame_check_sequence_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    for (suffix, len, expected) in [
+        ("pcapng", None, None),
+        ("pcapng", Some(0), Some(0)),
+        ("pcapng", Some(3), Some(3)),
+        ("pcap", None, None),
+        ("pcap", Some(0), Some(0)),
+        ("pcap", Some(4), Some(4)),
+        // Half a word of 16 bits cannot be said there.
+        ("pcap", Some(3), None),
+    ] {
+        let path = directory.path().join("a").with_extension(suffix);
+        let source = Source { fcs_len: len, ..Source::new("eth0", Class::Rx, Some(0)) };
+        let options = WriterOptions::of_path(&path);
+        CaptureWriter::create(&path, &[source], options, 0).unwrap().finish(&[]).unwrap();
+        let reader = CaptureReader::open(&path).unwrap();
+        assert_eq!(reader.interfaces()[0].fcs_len, expected, "{suffix} {len:?}");
+        assert_eq!(reader.interfaces()[0].link_type, LINK_TYPE_ETHERNET);
+    }
 }

@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use wirelane_os::clock;
@@ -11,7 +12,7 @@ use super::Progress;
 use super::control::Switch;
 use super::origin::Origins;
 use super::pipe::{self, Input};
-use crate::capture::{CaptureError, CaptureReader};
+use crate::capture::{CaptureError, CaptureReader, OddTimes};
 use crate::error::{Error, Result};
 use crate::mask::Class;
 use crate::port::spec::parse_number;
@@ -19,7 +20,7 @@ use crate::port::{Bundle, Control, Spec};
 
 /// How the file is read: its options.
 pub(super) struct Replay {
-    path: String,
+    path: PathBuf,
     /// Packets come with the gaps of the file.
     is_paced: bool,
     /// How often the file is read again after the first time.
@@ -48,7 +49,7 @@ impl Replay {
             )
             .help("name a file, or leave loop= out"));
         }
-        Ok(Self { path: spec.name.clone(), is_paced, again: times - 1 })
+        Ok(Self { path: spec.name.clone().into(), is_paced, again: times - 1 })
     }
 }
 
@@ -83,6 +84,9 @@ pub(super) struct Cursor {
     first_of_round: Option<u64>,
     /// What is added to the times of the file.
     shift: u64,
+    /// Packets whose time is not that of the file: of the rounds before, and what the port was told.
+    odd_times: OddTimes,
+    told_times: OddTimes,
     /// Newest timestamp so far.
     newest: u64,
     /// Monotonic clock at the start; `None` before it.
@@ -116,6 +120,8 @@ impl Cursor {
             first: None,
             first_of_round: None,
             shift: 0,
+            odd_times: OddTimes::default(),
+            told_times: OddTimes::default(),
             newest: 0,
             started: None,
             is_over: false,
@@ -180,6 +186,16 @@ impl Cursor {
     pub(super) fn packet(&self) -> (&[u8], u32) {
         let record = self.reader.current();
         (record.data, record.original_len)
+    }
+
+    /// Tells the port of times that are not those of the file, if there are new ones.
+    #[inline]
+    pub(super) fn tell_times(&mut self) {
+        let now = self.odd_times.plus(self.reader.odd_times());
+        if now != self.told_times {
+            self.told_times = now;
+            *self.progress.odd_times.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        }
     }
 
     /// The packet has been delivered.
@@ -256,15 +272,24 @@ impl Cursor {
                 return None;
             }
         };
-        match input {
-            Ok(input) => (self.reader, self.pipe) = (input.reader, input.pipe),
+        let input = match input {
+            Ok(input) => input,
             Err(error) => {
                 self.fail(error.into());
                 return None;
             }
+        };
+        let shift = self.newest.saturating_add(1).saturating_sub(first.unwrap_or(0));
+        // What the times of the next round come to, if they are those of this one.
+        if (self.newest - self.shift).checked_add(shift).is_none() {
+            let error = Error::failed(self.reader.name(), "its times, repeated, go beyond 2554");
+            self.fail(error.help("lower loop=, or leave it out"));
+            return None;
         }
+        self.odd_times = self.odd_times.plus(self.reader.odd_times());
+        (self.reader, self.pipe) = (input.reader, input.pipe);
         self.replay.again -= 1;
-        self.shift = self.newest.saturating_add(1).saturating_sub(first.unwrap_or(0));
+        self.shift = shift;
         self.known = 0;
         Some(())
     }
@@ -275,12 +300,12 @@ impl Cursor {
         let time = self.reader.current().timestamp;
         self.first_of_round.get_or_insert(time);
         self.first.get_or_insert(time);
-        let before = self.origins.len();
+        let known = self.origins.len();
         if let Err(error) = self.origins.extend(self.reader.interfaces(), self.reader.name()) {
             self.fail(error);
             return None;
         }
-        let strangers = self.origins.strangers(before, self.bundle.as_deref());
+        let strangers = self.origins.strangers(known, self.bundle.as_deref());
         self.progress.strangers.add(strangers as u64);
         self.known = self.origins.len();
         Some(())

@@ -12,7 +12,8 @@
 //!
 //! Nothing is lost: while no frame is free, nothing is read. Packets longer than the usual frame
 //! of 2 KiB get frames of 128 KiB, which are set up when the first one comes; what exceeds even
-//! those is cut, its wire length kept, and [`Port::late_notes`] says how many were. Of a damaged
+//! those is cut, its wire length kept, and [`Port::late_notes`] says how many were, and which times
+//! are not those of the file ([`OddTimes`]). Of a damaged
 //! file everything before the damage is delivered, then [`Rx::readiness`] returns the error once,
 //! then [`Readiness::End`](super::Readiness::End).
 //! `file:-` is standard input or output. A pipe may be live: what has come whole is received at once, and
@@ -32,7 +33,7 @@ mod pipe;
 mod sink;
 mod source;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use wirelane_os::clock;
 
@@ -43,7 +44,7 @@ use self::pipe::Stop;
 use self::sink::Sink;
 use self::source::Source;
 use super::{Census, Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
-use crate::capture::{self, CaptureWriter, LINK_TYPE_ETHERNET, WriterOptions};
+use crate::capture::{self, CaptureWriter, LINK_TYPE_ETHERNET, OddTimes, WriterOptions};
 use crate::error::{Error, Result};
 use crate::mask::Class;
 use crate::pool::{Pool, PoolConfig, PoolGauge};
@@ -80,6 +81,8 @@ struct Progress {
     strangers: Counter,
     /// Packets that were cut because no frame holds them.
     cut: Counter,
+    /// Packets whose time is not that of the file.
+    odd_times: Mutex<OddTimes>,
 }
 
 impl FilePort {
@@ -104,7 +107,7 @@ impl FilePort {
     fn read(spec: &Spec, options: &OpenOptions) -> Result<Self> {
         let replay = Replay::new(spec)?;
         let stop = Stop::new(options.interrupt.as_ref());
-        let input = pipe::open(&spec.name, &stop)?;
+        let input = pipe::open(spec.name.as_ref(), &stop)?;
         stop.opened();
         let reader = &input.reader;
         let mut origins = Origins::default();
@@ -186,7 +189,8 @@ impl Port for FilePort {
             )
         };
         let notes = [(cut > 0).then(note), (strangers > 0).then(first)];
-        notes.into_iter().flatten().collect()
+        let odd_times = *self.progress.odd_times.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.into_iter().flatten().chain(odd_times.notes()).collect()
     }
 
     fn rx(&mut self) -> Vec<Rx> {

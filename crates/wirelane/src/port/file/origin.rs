@@ -21,11 +21,13 @@ struct Origin {
 pub(super) struct Origins {
     link_type: Option<u16>,
     list: Vec<Origin>,
-    mask: QueueMask,
+    /// What they are selected by.
+    mask: Option<QueueMask>,
 }
 
 impl Origins {
-    /// Adds those of `interfaces` that came since, selected by the masks that were applied last.
+    /// Adds those of `interfaces` that came since. A file may describe one before each of its packets, so nothing is
+    /// done here for those that are known.
     ///
     /// # Errors
     /// The interfaces of the file `name` have different link types: its packets cannot be one
@@ -39,7 +41,9 @@ impl Origins {
                 return Err(Error::failed(name, cause).help("split the file by interface first"));
             }
             let mut origin = Origin::new(number, source);
-            origin.select(&self.mask);
+            if let Some(mask) = &self.mask {
+                origin.select(mask);
+            }
             self.list.push(origin);
         }
         Ok(())
@@ -49,10 +53,10 @@ impl Origins {
         self.list.len()
     }
 
-    /// Applies the masks.
+    /// Applies the masks, also to what is added later.
     pub(super) fn select(&mut self, mask: QueueMask) {
-        self.mask = mask;
-        self.list.iter_mut().for_each(|origin| origin.select(&self.mask));
+        self.list.iter_mut().for_each(|origin| origin.select(&mask));
+        self.mask = Some(mask);
     }
 
     /// Queue and class of a packet, if it is selected.

@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
@@ -67,8 +68,8 @@ pub(super) struct Input {
 ///
 /// # Errors
 /// As [`CaptureReader::open`]; `stop` was set before it said what it is.
-pub(super) fn open(path: &str, stop: &Stop) -> Result<Input, CaptureError> {
-    if path == "-" {
+pub(super) fn open(path: &Path, stop: &Stop) -> Result<Input, CaptureError> {
+    if path.as_os_str() == "-" {
         let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
         return read("standard input", file, stop);
     }
@@ -78,7 +79,8 @@ pub(super) fn open(path: &str, stop: &Stop) -> Result<Input, CaptureError> {
     }
     // A FIFO that nobody writes to would not even open.
     let nonblocking = OFlags::NONBLOCK.bits() as i32;
-    read(path, OpenOptions::new().read(true).custom_flags(nonblocking).open(path), stop)
+    let name = path.display().to_string();
+    read(&name, OpenOptions::new().read(true).custom_flags(nonblocking).open(path), stop)
 }
 
 fn read(name: &str, file: io::Result<File>, stop: &Stop) -> Result<Input, CaptureError> {

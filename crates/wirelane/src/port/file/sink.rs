@@ -78,9 +78,10 @@ impl Transmit for Sink {
             if self.has_failed {
                 continue;
             }
-            let timestamp = match frame.timestamp() {
-                0 => *now.get_or_insert_with(clock::realtime_ns),
-                timestamp => timestamp,
+            let timestamp = if frame.has_time() {
+                frame.timestamp()
+            } else {
+                *now.get_or_insert_with(clock::realtime_ns)
             };
             let data = frame.data();
             let record = Record {

@@ -51,6 +51,9 @@ impl Source {
             }
             frame.set_original_len(original_len);
             frame.stamp(selected.timestamp, selected.queue, selected.class);
+            if selected.timestamp == 0 {
+                frame.keep_time();
+            }
             self.cursor.take();
             filled += 1;
         }
@@ -119,6 +122,7 @@ impl Receive for Source {
             return self.idle();
         }
         let filled = self.fill(batch, first);
+        self.cursor.tell_times();
         if filled < taken {
             (filled..taken).for_each(|_| drop(batch.pop()));
             self.idle();

@@ -30,7 +30,7 @@ impl Device {
     /// # Errors
     /// There is no such interface, it is down, or it is of a kind that cannot be captured.
     pub(in crate::port) fn find(spec: &Spec) -> Result<Self> {
-        let name = spec.name.as_str();
+        let name = spec.name_text();
         if !iface::exists(name).map_err(|error| Error::os(name, error))? {
             return Err(Error::failed(name, "there is no such interface")
                 .help("`wirelane queues` lists those there are"));

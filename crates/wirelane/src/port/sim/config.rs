@@ -181,9 +181,9 @@ impl CommonOptions for crate::port::Options<'_> {
 
 /// The number of queues, which is the name of a simulated port.
 pub(super) fn queues(spec: &Spec) -> Result<u16> {
-    let queues = spec.name.parse::<u16>().ok().filter(|n| (1..=MAX_QUEUES).contains(n));
+    let queues = spec.name_text().parse::<u16>().ok().filter(|n| (1..=MAX_QUEUES).contains(n));
     let queues = queues.ok_or_else(|| {
-        let cause = format!("'{}' is not a number of queues from 1 to 64", spec.name);
+        let cause = format!("'{}' is not a number of queues from 1 to 64", spec.name_text());
         Error::usage(format!("port '{spec}'"), cause).help("write sim:4")
     })?;
     match spec.queues.as_ref().and_then(|set| set.largest()) {

@@ -80,7 +80,7 @@ impl TapPort {
     /// is missing, the device is in use or of another kind, or there is no memory.
     pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Self> {
         let config = Config::parse(spec)?;
-        let name = spec.name.as_str();
+        let name = spec.name_text();
         let existed = iface::exists(name).map_err(|error| Error::os(name, error))?;
         let queues = config.queues(spec)?;
         let tap_options =

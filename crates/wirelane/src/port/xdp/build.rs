@@ -96,13 +96,13 @@ impl Draft {
             if let Some(cause) = cause {
                 return Err(Error::usage(format!("port '{spec}'"), cause).help(format!(
                     "give a filter, ask for all of them, or see copies with packet:{}",
-                    spec.name
+                    spec.name_text()
                 )));
             }
         }
         if !device.is_ethernet() {
             let cause = "AF_XDP is for Ethernet interfaces";
-            return Err(Error::failed(spec.name.as_str(), cause));
+            return Err(Error::failed(spec.name_text(), cause));
         }
         let queues = |wanted, class| match wanted {
             true => device.queues(spec, class),
