@@ -241,11 +241,11 @@ fn privileged_other_pid_namespaces_take_no_socket_away() {
     let known = |all: &[u32]| sorted(all.iter().map(|pid| u64::from(*pid)).collect());
     assert_eq!(listed(0), [known(&all), vec![]]);
     // One of them is killed; who comes next removes its socket, and no other.
-    let [(first, _), (second, _)] = inside;
-    first.signal(Signal::KILL);
-    let killed = all.remove(1);
+    let [(first, killed), (second, _)] = inside;
     process::run(Command::new("kill").args(["-KILL", &killed.to_string()]));
+    // Its parent ends when it is gone.
     first.wait(PATIENCE);
+    all.retain(|pid| *pid != killed);
     let next = start();
     all.push(next.1);
     assert_eq!((listed(0), left().len()), ([known(&all), vec![]], 3));
