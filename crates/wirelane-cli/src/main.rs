@@ -10,7 +10,7 @@ mod session;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use wirelane::{Error, ErrorKind};
+use wirelane::{Error, ErrorKind, halt};
 
 /// Multi-queue packet capture and I/O: every queue of an interface in parallel.
 #[derive(Parser)]
@@ -48,6 +48,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // What cannot be written is an error to tell, not the end of the process.
+    halt::survive_file_limits();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),

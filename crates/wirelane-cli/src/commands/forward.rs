@@ -1,22 +1,21 @@
 //! `wirelane forward`: between two ports, or back through one with swapped addresses.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{ArgAction, Args};
 use wirelane::forward::{Forward, ForwardConfig};
+use wirelane::halt::Halt;
 use wirelane::placement::Placement;
 use wirelane::port::{self, Backend, Offloads, OpenOptions, Port, Protocols, Spec, Switches};
 use wirelane::qdisc::{Choice, QdiscSpec};
 use wirelane::segment::SinkGso;
 use wirelane::{Error, QueueMask, QueueSet, Result, clock};
 
-use super::capture::is_input;
 use crate::args;
 use crate::control::{ControlServer, Served, Subject};
 use crate::output::{self, summary::Summary};
-use crate::session::{self, Privileges, SessionArgs, Signals, TakeArgs};
+use crate::session::{self, Privileges, SessionArgs, TakeArgs};
 
 /// Forward packets between two ports, or back through one with swapped MAC addresses.
 ///
@@ -24,7 +23,7 @@ use crate::session::{self, Privileges, SessionArgs, Signals, TakeArgs};
 /// other one, both ways, on a thread per queue and way. A file can be the first port, to be sent, or
 /// the second one, to be written; then packets pass one way only. Interfaces are switched to
 /// promiscuous mode while packets pass between two of them. It ends, with a summary, when all sources
-/// that have an end have come to it, or by ^C.
+/// that have an end have come to it, or by ^C; SIGUSR1 says how far it is.
 ///
 /// Packets pass as they are, without --gso and --gro; checksums that their sender left to its hardware
 /// are completed. Switch off what makes packets longer than the MTU: `ethtool -K IF gro off lro off` on
@@ -88,10 +87,10 @@ const LATENCY: Duration = Duration::from_millis(1);
 /// Everything that keeps it from starting, or the first thing that ended it early.
 pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
     let plan = Plan::new(args)?;
-    let signals = Signals::register()?;
+    let halt = session::begin(&args.session)?;
     let mut privileges = Privileges::new(&args.session)?;
     let placement = args.session.placement()?;
-    let ports = plan.open(args, &placement, &mut privileges, &signals)?;
+    let ports = plan.open(args, &placement, &mut privileges, &halt)?;
     let config = ForwardConfig {
         one_way: plan.one_way,
         swap: args.swap,
@@ -120,7 +119,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
         ports: forward.controls().into_iter().zip(forward.switches()).map(served).collect(),
         dropped_privileges: privileges.are_dropped(),
     });
-    session::watch(&forward, &args.session, &signals, started);
+    session::watch(&forward, &args.session, &halt, started);
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let outcome = forward.join();
@@ -168,13 +167,6 @@ impl Plan {
                 );
             }
             [first, second] => {
-                if is_file(second) && is_input(first, Path::new(&second.name)) {
-                    return Err(Error::usage(
-                        format!("port '{second}'"),
-                        "it is the file to be read",
-                    )
-                    .help("write to another file"));
-                }
                 if is_file(second) && second.name == "-" && args.session.json {
                     return Err(Error::usage("--json", "standard output already takes packets")
                         .help("write the packets to a file"));
@@ -222,7 +214,7 @@ impl Plan {
         args: &ForwardArgs,
         placement: &Placement,
         privileges: &mut Privileges,
-        signals: &Signals,
+        halt: &Halt,
     ) -> Result<Vec<Box<dyn Port>>> {
         let ring_bytes = args.ring.map(usize::try_from).transpose();
         let ring_bytes =
@@ -243,7 +235,7 @@ impl Plan {
                 // It is on its way already.
                 outgoing: false,
                 intact: true,
-                interrupt: Some(Arc::clone(signals.flag())),
+                halt: halt.clone(),
                 promiscuous: receive && self.specs.len() > 1,
                 ring_bytes,
                 latency: Some(LATENCY),
@@ -259,8 +251,9 @@ impl Plan {
         }
         let pairs: Vec<_> = wanted.iter().map(|(spec, options)| (*spec, options)).collect();
         let memory = port::shared_memory(&pairs)?;
-        let mut ports = Vec::new();
+        let mut ports: Vec<Box<dyn Port>> = Vec::new();
         for (spec, mut options) in wanted {
+            options.inputs = ports.iter().flat_map(|port| port.inputs()).collect();
             options.memory.clone_from(&memory);
             if spec.backend == Some(Backend::File) && options.transmit {
                 privileges.give_away()?;

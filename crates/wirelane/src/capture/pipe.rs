@@ -1,110 +1,129 @@
-//! Opening what is read: a file as it is; a pipe, or what else may be silent for long, so that nobody waits for more
-//! with packets in hand, and that waiting for it ends when the port is stopped.
+//! Pipes, and whatever else may be silent for long or have a reader that takes nothing: waiting for either ends when
+//! somebody asks for it, and nobody waits for more with packets in hand.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
+use rustix::io::Errno;
+use wirelane_os::clock;
 
-use crate::capture::{CaptureError, CaptureReader};
+use super::error::CaptureError;
+use super::identity::FileId;
+use super::reader::CaptureReader;
+use crate::halt::{Halt, NAP};
 
-/// Says that nobody wants to read any more.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Stop {
-    state: Arc<AtomicU8>,
-    /// [`OpenOptions::interrupt`](crate::port::OpenOptions::interrupt): of consequence until the port is open.
-    interrupt: Option<Arc<AtomicBool>>,
-}
-
-const OPENING: u8 = 0;
-const OPEN: u8 = 1;
-const STOPPED: u8 = 2;
-
-impl Stop {
-    pub(super) fn new(interrupt: Option<&Arc<AtomicBool>>) -> Self {
-        Self { state: Arc::default(), interrupt: interrupt.cloned() }
-    }
-
-    /// The port is open: from now on only [`Stop::ask`] stops it.
-    pub(super) fn opened(&self) {
-        self.state.store(OPEN, Ordering::Relaxed);
-    }
-
-    /// The port is stopped.
-    pub(super) fn ask(&self) {
-        self.state.store(STOPPED, Ordering::Relaxed);
-    }
-
-    /// Whether the port was stopped.
-    #[inline]
-    pub(super) fn is_asked(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == STOPPED
-    }
-
-    fn ends_waiting(&self) -> bool {
-        let is_set = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
-        match self.state.load(Ordering::Relaxed) {
-            OPENING => self.interrupt.as_ref().is_some_and(is_set),
-            state => state == STOPPED,
-        }
-    }
-}
+/// What a pipe that is ready takes without waiting, as a whole (`PIPE_BUF`, see pipe(7)).
+pub(super) const PAGE: usize = 4096;
 
 /// What is read.
-pub(super) struct Input {
-    pub(super) reader: CaptureReader,
+pub(crate) struct Input {
+    pub(crate) reader: CaptureReader,
     /// Becomes readable when there is more, of what may be silent: its reader then says that it would block.
-    pub(super) pipe: Option<Arc<File>>,
+    pub(crate) pipe: Option<Arc<File>>,
 }
 
 /// Opens the capture file at `path`; `-` is standard input.
 ///
 /// # Errors
-/// As [`CaptureReader::open`]; `stop` was set before it said what it is.
-pub(super) fn open(path: &str, stop: &Stop) -> Result<Input, CaptureError> {
-    if path == "-" {
-        let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
-        return read("standard input", file, stop);
-    }
-    let is_regular = std::fs::metadata(path).is_ok_and(|file| file.is_file());
-    if is_regular {
-        return Ok(Input { reader: CaptureReader::open(path)?, pipe: None });
-    }
-    // A FIFO that nobody writes to would not even open.
-    let nonblocking = OFlags::NONBLOCK.bits() as i32;
-    read(path, OpenOptions::new().read(true).custom_flags(nonblocking).open(path), stop)
+/// As [`CaptureReader::open`]; `halt` was asked before it said what it is.
+pub(crate) fn open(path: &Path, halt: &Halt) -> Result<Input, CaptureError> {
+    let (reader, waits, file) = begin(path, halt)?;
+    // A decompressor is no place to stop in: it takes its blocks whole.
+    let file = file.filter(|_| reader.compression().is_none());
+    waits.store(file.is_none(), Ordering::Relaxed);
+    Ok(Input { reader, pipe: file })
 }
 
-fn read(name: &str, file: io::Result<File>, stop: &Stop) -> Result<Input, CaptureError> {
-    let failed = |source| CaptureError::Open { name: name.to_owned(), action: "open", source };
-    let file = Arc::new(file.map_err(failed)?);
+/// As [`open`], of what is waited for until it has come whole, or `halt` is asked: then reading fails.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn open_waiting(path: &Path, halt: &Halt) -> Result<CaptureReader, CaptureError> {
+    Ok(begin(path, halt)?.0)
+}
+
+/// What is read, whether it waits for more, and where, if it may have to.
+type Beginning = (CaptureReader, Arc<AtomicBool>, Option<Arc<File>>);
+
+fn begin(path: &Path, halt: &Halt) -> Result<Beginning, CaptureError> {
     let waits = Arc::new(AtomicBool::new(true));
-    let pipe = Pipe { file: Arc::clone(&file), stop: stop.clone(), waits: Arc::clone(&waits) };
-    let opened = CaptureReader::from_reader(pipe, name);
-    let reader = opened.map_err(|error| match error {
+    let (name, opened) = if path.as_os_str() == "-" {
+        ("standard input".into(), io::stdin().as_fd().try_clone_to_owned().map(File::from))
+    } else if std::fs::metadata(path).is_ok_and(|file| file.is_file()) {
+        return Ok((CaptureReader::open(path)?, waits, None));
+    } else {
+        // A FIFO that nobody writes to would not even open.
+        let nonblocking = OFlags::NONBLOCK.bits() as i32;
+        let opened = OpenOptions::new().read(true).custom_flags(nonblocking).open(path);
+        (path.display().to_string(), opened)
+    };
+    let failed = |source| CaptureError::Open { name: name.clone(), action: "open", source };
+    let file = Arc::new(opened.map_err(failed)?);
+    let pipe = Pipe { file: Arc::clone(&file), halt: halt.clone(), waits: Arc::clone(&waits) };
+    let reader = CaptureReader::from_reader(pipe, &name).map_err(|error| match error {
         // Not that anything is wrong with it.
-        CaptureError::Read { source, .. } if stop.ends_waiting() => failed(source),
+        CaptureError::Read { source, .. } if halt.ends_waiting() => failed(source),
         error => error,
     })?;
-    // A decompressor is no place to stop in: it takes its blocks whole.
-    let is_plain = reader.compression().is_none();
-    waits.store(!is_plain, Ordering::Relaxed);
-    Ok(Input { reader, pipe: is_plain.then_some(file) })
+    Ok((reader.of_file(FileId::of(&file)), waits, Some(file)))
 }
 
-/// How long a stop goes unnoticed while nothing comes, at most.
-const NAP: Duration = Duration::from_millis(20);
+/// Writes all of `data` to what may have a reader, or says how far it came. Where somebody else made it non-blocking is
+/// no matter, and nothing changes that for others.
+///
+/// # Errors
+/// What write(2) gives; `TimedOut` when the reader takes nothing and `halt` has no more patience.
+pub(crate) fn write(
+    mut file: &File,
+    mut data: &[u8],
+    halt: &Halt,
+) -> Result<(), (usize, io::Error)> {
+    let total = data.len();
+    let nap = Timespec::try_from(NAP).ok();
+    let mut standing_since = None;
+    while !data.is_empty() {
+        let fail = |error: io::Error| Err((total - data.len(), error));
+        let mut ready = [PollFd::new(file, PollFlags::OUT)];
+        let mut is_full = match poll(&mut ready, nap.as_ref()) {
+            Ok(0) => true,
+            Err(Errno::INTR) => continue,
+            // What is wrong with it, the write will say.
+            Ok(_) | Err(_) => false,
+        };
+        if !is_full {
+            match file.write(data.get(..PAGE).unwrap_or(data)) {
+                Ok(0) => return fail(io::ErrorKind::WriteZero.into()),
+                Ok(count) => (data, standing_since) = (data.get(count..).unwrap_or_default(), None),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // Others write to it as well.
+                    thread::sleep(Duration::from_millis(1));
+                    is_full = true;
+                }
+                Err(error) => return fail(error),
+            }
+        }
+        if is_full && halt.gives_up(*standing_since.get_or_insert_with(clock::monotonic_ns)) {
+            let cause = "the reader takes nothing, and the end has come";
+            return fail(io::Error::new(io::ErrorKind::TimedOut, cause));
+        }
+    }
+    Ok(())
+}
 
 /// Bytes that may be long in coming.
 struct Pipe {
     file: Arc<File>,
-    stop: Stop,
+    halt: Halt,
     /// Nothing is there yet: wait for it.
     waits: Arc<AtomicBool>,
 }
@@ -112,7 +131,7 @@ struct Pipe {
 impl Read for Pipe {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         loop {
-            if self.stop.ends_waiting() {
+            if self.halt.ends_waiting() {
                 return Err(io::Error::other("stopped while it was silent"));
             }
             let waits = self.waits.load(Ordering::Relaxed);
@@ -120,7 +139,7 @@ impl Read for Pipe {
             let mut descriptors = [PollFd::new(&*self.file, PollFlags::IN)];
             match poll(&mut descriptors, nap.as_ref()) {
                 Ok(0) if !waits => return Err(io::ErrorKind::WouldBlock.into()),
-                Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+                Ok(0) | Err(Errno::INTR) => continue,
                 // What is wrong with it, the read will say.
                 Ok(_) | Err(_) => {}
             }
@@ -134,17 +153,15 @@ impl Read for Pipe {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     #[test]
     fn waiting_ends_with_what_comes_first() {
         let (from, mut to) = io::pipe().unwrap();
-        let stop = Stop::default();
+        let halt = Halt::default();
         let waits = Arc::new(AtomicBool::new(true));
         let file = Arc::new(File::from(std::os::fd::OwnedFd::from(from)));
-        let mut pipe = Pipe { file, stop: stop.clone(), waits: Arc::clone(&waits) };
+        let mut pipe = Pipe { file, halt: halt.clone(), waits: Arc::clone(&waits) };
         let (mut bytes, mut rest) = ([0; 8], Vec::new());
         to.write_all(b"bytes").unwrap();
         assert_eq!(pipe.read(&mut bytes).unwrap(), 5);
@@ -155,18 +172,36 @@ mod tests {
         assert_eq!(pipe.read(&mut bytes).unwrap(), 5);
         waits.store(true, Ordering::Relaxed);
         // Nothing more, until the end.
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let reader = scope.spawn(|| pipe.read_to_end(&mut rest).unwrap());
-            std::thread::sleep(2 * NAP);
+            thread::sleep(2 * NAP);
             to.write_all(b"more").unwrap();
             drop(to);
             assert_eq!(reader.join().unwrap(), 4);
         });
-        stop.ask();
+        halt.ask();
         assert!(pipe.read(&mut bytes).unwrap_err().to_string().contains("stopped"));
-        let interrupt = Arc::new(AtomicBool::new(true));
-        assert!(
-            Stop::new(Some(&interrupt)).ends_waiting() && !Stop::new(Some(&interrupt)).is_asked()
-        );
+    }
+
+    #[test]
+    fn writing_ends_for_a_reader_that_takes_nothing() {
+        let (mut from, to) = io::pipe().unwrap();
+        let to = File::from(std::os::fd::OwnedFd::from(to));
+        let halt = Halt::default();
+        let data: Vec<u8> = (0..1_000_000_u32).map(|i| (i % 251) as u8).collect();
+        // As long as nobody asks, it waits; for who is in a hurry, not at all.
+        let written = thread::scope(|scope| {
+            let writer = scope.spawn(|| write(&to, &data, &halt));
+            thread::sleep(5 * NAP);
+            assert!(!writer.is_finished());
+            halt.hurry();
+            let (written, error) = writer.join().unwrap().unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            written
+        });
+        drop(to);
+        let mut read = Vec::new();
+        from.read_to_end(&mut read).unwrap();
+        assert!(written > 0 && read == data[..written]);
     }
 }

@@ -32,7 +32,6 @@ pub mod xdp;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -42,9 +41,11 @@ pub use self::manual::{Manual, SpecOption};
 pub use self::open::{open, shared_memory};
 pub use self::spec::{Backend, Options, Spec};
 pub use self::switches::{Offloads, Switches};
+use crate::capture::FileId;
 use crate::error::{Error, Result};
 use crate::filter::{self, Filter};
 use crate::frame::{Batch, Frame};
+use crate::halt::Halt;
 use crate::mask::{Class, QueueMask};
 use crate::placement::Placement;
 use crate::pool::{PoolGauge, Region};
@@ -86,8 +87,10 @@ pub struct OpenOptions {
     /// Leave to the host what keeps it reachable, whatever [`OpenOptions::take`] says: ARP, neighbour
     /// discovery, SSH, DNS and DHCP. See [`xdp::management`].
     pub keep_management: bool,
-    /// Once it is true, opening no longer waits for anything: `file:-` does until standard input says what it is.
-    pub interrupt: Option<Arc<AtomicBool>>,
+    /// Files that are read elsewhere, and must not be written: see [`Port::inputs`].
+    pub inputs: Vec<FileId>,
+    /// Ends waiting for others, while the port opens and later: for a pipe that is silent, or that nobody reads.
+    pub halt: Halt,
     /// Received packets go on elsewhere: a port through which they would come changed, such as without their VLAN tags,
     /// is refused unless its spec says that this is wanted (`tags=off`). Otherwise it opens, with a note.
     pub intact: bool,
@@ -140,7 +143,8 @@ impl Default for OpenOptions {
             memory: None,
             take: Take::Undecided,
             keep_management: false,
-            interrupt: None,
+            inputs: Vec::new(),
+            halt: Halt::default(),
             intact: false,
             offload: SinkGso::default(),
             cuts: false,
@@ -300,6 +304,11 @@ pub trait Port: Send {
 
     /// What was found out after opening; complete once every receiving end has ended.
     fn late_notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The files that it reads, and that nobody may write meanwhile.
+    fn inputs(&self) -> Vec<FileId> {
         Vec::new()
     }
 }
