@@ -58,7 +58,7 @@ pub(crate) fn run(args: &MergeArgs) -> Result<(), Error> {
         let _ = io::stderr().write_all(summary(args, &report).as_bytes());
     }
     let name = name(&args.output, "standard output");
-    let stopped = report.stopped.then(|| {
+    let stopped = (report.stopped && report.failure.is_none()).then(|| {
         let cause = format!("it has only the first {}", plural(report.written.packets, "packet"));
         Error::failed(name, cause + ", as the merge was ended by a signal").help("merge again")
     });
