@@ -319,24 +319,15 @@ impl Output {
         if !self.is_read {
             return write_all(&self.file, data);
         }
-        let mut done = 0;
-        while done < data.len() {
-            let rest = data.get(done..).unwrap_or_default();
-            let whole = |limit| match (self.compression, self.format) {
-                (Some(_), _) => rest.len().min(limit),
-                (None, FileFormat::Pcapng) => pcapng::whole_blocks(rest, limit).0,
-                (None, FileFormat::Pcap(_)) => {
-                    pcap::whole_packets(rest, limit, self.bytes == 0 && done == 0).0
-                }
-            };
-            // Whatever happens, the reader then has whole blocks, because a page is written as a whole or not at all.
-            let pages = (1..=rest.len().div_ceil(pipe::PAGE)).map(|pages| pages * pipe::PAGE);
-            let run = pages.map(whole).find(|len| *len > 0).unwrap_or(rest.len());
-            pipe::write(&self.file, rest.get(..run).unwrap_or(rest), &self.halt)
-                .map_err(|(written, error)| (done + written, error))?;
-            done += run;
-        }
-        Ok(())
+        let whole = |rest: &[u8], limit: usize| match (self.compression, self.format) {
+            (Some(_), _) => rest.len().min(limit),
+            (None, FileFormat::Pcapng) => pcapng::whole_blocks(rest, limit).0,
+            (None, FileFormat::Pcap(_)) => {
+                let is_start = self.bytes == 0 && rest.len() == data.len();
+                pcap::whole_packets(rest, limit, is_start).0
+            }
+        };
+        pipe::write(&self.file, data, &self.halt, whole)
     }
 
     /// Settles what a failed write left: `written` bytes of the chunk are in the file.

@@ -15,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use wirelane_os::clock;
+use wirelane_os::file::empty_pipe;
 
 use super::error::CaptureError;
 use super::identity::FileId;
@@ -22,7 +23,7 @@ use super::reader::CaptureReader;
 use crate::halt::{Halt, NAP};
 
 /// What a pipe that is ready takes without waiting, as a whole (`PIPE_BUF`, see pipe(7)).
-pub(super) const PAGE: usize = 4096;
+const PAGE: usize = 4096;
 
 /// What is read.
 pub(crate) struct Input {
@@ -80,16 +81,22 @@ fn begin(path: &Path, halt: &Halt) -> Result<Beginning, CaptureError> {
 /// Writes all of `data` to what may have a reader, or says how far it came. Where somebody else made it non-blocking is
 /// no matter, and nothing changes that for others.
 ///
+/// `whole(data, limit)` says how much of some data are whole blocks within the limit. Whatever happens, the reader has
+/// whole blocks, but of one that is longer than a page: what a pipe takes at once, it takes as a whole or not at all.
+///
 /// # Errors
 /// What write(2) gives; `TimedOut` when the reader takes nothing and `halt` has no more patience.
-pub(crate) fn write(
+pub(super) fn write(
     mut file: &File,
     mut data: &[u8],
     halt: &Halt,
+    whole: impl Fn(&[u8], usize) -> usize,
 ) -> Result<(), (usize, io::Error)> {
     let total = data.len();
     let nap = Timespec::try_from(NAP).ok();
     let mut standing_since = None;
+    // What is left of the blocks that are being written.
+    let mut run = 0;
     while !data.is_empty() {
         let fail = |error: io::Error| Err((total - data.len(), error));
         let mut ready = [PollFd::new(file, PollFlags::OUT)];
@@ -100,9 +107,22 @@ pub(crate) fn write(
             Ok(_) | Err(_) => false,
         };
         if !is_full {
-            match file.write(data.get(..PAGE).unwrap_or(data)) {
+            let room = empty_pipe(file).unwrap_or(PAGE).max(PAGE);
+            if run == 0 {
+                // The next blocks that fit, or one that does not.
+                let limits = (0..).map(|pages| room + pages * PAGE);
+                let limits = limits.take_while(|limit| *limit < data.len() + PAGE);
+                run = limits
+                    .map(|limit| whole(data, limit))
+                    .find(|len| *len > 0)
+                    .unwrap_or(data.len());
+            }
+            match file.write(data.get(..run.min(room)).unwrap_or(data)) {
                 Ok(0) => return fail(io::ErrorKind::WriteZero.into()),
-                Ok(count) => (data, standing_since) = (data.get(count..).unwrap_or_default(), None),
+                Ok(count) => {
+                    run = run.saturating_sub(count);
+                    (data, standing_since) = (data.get(count..).unwrap_or_default(), None);
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // Others write to it as well.
@@ -191,7 +211,8 @@ mod tests {
         let data: Vec<u8> = (0..1_000_000_u32).map(|i| (i % 251) as u8).collect();
         // As long as nobody asks, it waits; for who is in a hurry, not at all.
         let written = thread::scope(|scope| {
-            let writer = scope.spawn(|| write(&to, &data, &halt));
+            let writer =
+                scope.spawn(|| write(&to, &data, &halt, |data, limit| data.len().min(limit)));
             thread::sleep(5 * NAP);
             assert!(!writer.is_finished());
             halt.hurry();
