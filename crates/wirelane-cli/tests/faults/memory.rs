@@ -97,3 +97,23 @@ fn privileged_a_group_has_little_memory_for_rings() {
         }
     }
 }
+
+/// What waits for a reader that takes nothing fits into the group, too: the rest is counted.
+#[test]
+fn privileged_a_group_has_little_memory_for_a_reader_that_takes_nothing() {
+    if !privileged::require() {
+        return;
+    }
+    let bed = Bed::new();
+    let Some(group) = Group::new("stalled", 64 << 20) else {
+        eprintln!("no cgroup with a limit of memory can be made here");
+        return;
+    };
+    let fifo = bed.path("fifo");
+    run(Command::new("mkfifo").arg(&fifo));
+    let _reader = OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
+    let mut command = wirelane(from("sim:2?rate=400kpps&size=1500", Kind::Capture, &fifo));
+    let ended = bed.run(&group.command(command.args(["--duration", "2s"])));
+    assert_told(Kind::Capture, &ended, &["takes nothing"]);
+    assert!(written(Kind::Capture, &ended).unwrap() > 0);
+}
