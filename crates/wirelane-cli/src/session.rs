@@ -222,7 +222,8 @@ pub(crate) fn watch(session: &impl Session, args: &SessionArgs, halt: &Halt, sta
     let mut progress = if args.quiet { None } else { Progress::new(session.queues()) };
     let mut reports = 0;
     while !halt.is_asked() {
-        if std::mem::replace(&mut reports, Halt::reports()) != Halt::reports() {
+        let asked = Halt::reports();
+        if std::mem::replace(&mut reports, asked) != asked {
             summary::print_so_far(session.monitor().read(), started.elapsed());
         }
         let mut pause = Duration::from_millis(100);

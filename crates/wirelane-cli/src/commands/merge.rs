@@ -77,7 +77,8 @@ fn watch(args: &MergeArgs, control: &MergeControl) -> Result<MergeReport, Error>
         let merging = started.map_err(|error| Error::io("thread wl-merge", "clone", error))?;
         let mut reports = 0;
         while !merging.is_finished() {
-            if std::mem::replace(&mut reports, Halt::reports()) != Halt::reports() {
+            let asked = Halt::reports();
+            if std::mem::replace(&mut reports, asked) != asked {
                 let (taken, written) = control.packets();
                 output::line(format_args!("so far: {taken} packets taken, {written} written"));
             }
