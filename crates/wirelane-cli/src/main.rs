@@ -11,7 +11,7 @@ mod take;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use wirelane::{Error, ErrorKind};
+use wirelane::{Error, ErrorKind, halt};
 
 /// Multi-queue packet capture and I/O: every queue of an interface in parallel.
 #[derive(Parser)]
@@ -50,6 +50,8 @@ enum Command {
 
 fn main() -> ExitCode {
     wirelane::memory::spare_address_space();
+    // What cannot be written is an error to tell, not the end of the process.
+    halt::survive_file_limits();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),

@@ -1,7 +1,6 @@
 //! What the commands share that open ports and run until something ends them: options, signals,
 //! privileges, the wait.
 
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +9,9 @@ use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wirelane::capture::live::Capture;
 use wirelane::forward::Forward;
+use wirelane::halt::{self, Halt};
 use wirelane::mask::MAX_QUEUES;
+use wirelane::monitor::Monitor;
 use wirelane::placement::Placement;
 use wirelane::port::PortInfo;
 use wirelane::privilege::{self, User};
@@ -18,7 +19,7 @@ use wirelane::stats::QueueStats;
 use wirelane::{Error, ErrorKind, QueueSet, Result};
 
 use crate::args;
-use crate::output::{self, progress::Progress};
+use crate::output::{self, progress::Progress, summary};
 
 /// Options of such a command.
 #[derive(Args, Clone, Debug)]
@@ -128,6 +129,8 @@ pub(crate) trait Session {
     fn wait(&self, timeout: Duration) -> bool;
     /// The counters of its queues now.
     fn queues(&self) -> Vec<QueueStats>;
+    /// Reads all of its counters.
+    fn monitor(&self) -> Monitor;
 }
 
 impl Session for Capture {
@@ -137,6 +140,10 @@ impl Session for Capture {
 
     fn queues(&self) -> Vec<QueueStats> {
         self.queues()
+    }
+
+    fn monitor(&self) -> Monitor {
+        self.monitor()
     }
 }
 
@@ -148,17 +155,34 @@ impl Session for Forward {
     fn queues(&self) -> Vec<QueueStats> {
         self.queues()
     }
+
+    fn monitor(&self) -> Monitor {
+        self.monitor()
+    }
 }
 
-/// Waits for the end: a signal, the time, or the session itself.
-pub(crate) fn watch(
-    session: &impl Session,
-    args: &SessionArgs,
-    signals: &Signals,
-    started: Instant,
-) {
+/// The signals that end the command, from now on ([`Halt::by_signals`]). The time that it may take bounds what is
+/// waited for before it has begun, too.
+///
+/// # Errors
+/// The system refuses.
+pub(crate) fn begin(args: &SessionArgs) -> Result<Halt> {
+    let halt = Halt::by_signals()?;
+    halt.limit(args.duration);
+    Ok(halt)
+}
+
+/// Waits for the end: a signal, the time, or the session itself. Tells how far it is whenever SIGUSR1 asks.
+pub(crate) fn watch(session: &impl Session, args: &SessionArgs, halt: &Halt, started: Instant) {
+    // It has begun: its own time counts.
+    halt.limit(None);
     let mut progress = if args.quiet { None } else { Progress::new(session.queues()) };
-    while !signals.stop() {
+    let mut reports = 0;
+    while !halt.is_asked() {
+        let asked = Halt::reports();
+        if std::mem::replace(&mut reports, asked) != asked {
+            summary::print_so_far(session.monitor().read(), started.elapsed());
+        }
         let mut pause = Duration::from_millis(100);
         if let Some(duration) = args.duration {
             let left = duration.saturating_sub(started.elapsed());
@@ -190,8 +214,8 @@ pub(crate) fn conclude(errors: Vec<Error>, privileges: &Privileges) -> Result<()
     Err(privileges.explain(first))
 }
 
-/// ^C, SIGTERM and SIGHUP end the session; a second one ends it at once. Who starts it with `nohup` wants it to go on
-/// after SIGHUP.
+/// ^C, SIGTERM and SIGHUP end what loses nothing by it; a second one ends it at once. Who starts it with `nohup` wants it
+/// to go on after SIGHUP.
 pub(crate) struct Signals(Arc<AtomicBool>);
 
 impl Signals {
@@ -201,7 +225,7 @@ impl Signals {
     /// The system refuses.
     pub(crate) fn register() -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+        let hangup = (!halt::is_hangup_ignored()).then_some(SIGHUP);
         for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
             let failed = |error| Error::io("signals", "sigaction", error);
             // The order makes the second signal fatal: it finds the flag that the first one set.
@@ -220,12 +244,4 @@ impl Signals {
     pub(crate) fn stop(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
-}
-
-/// Whether whoever started this process had it ignore `signal`.
-fn is_ignored(signal: i32) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    ignored.is_some_and(|mask| mask & 1 << (signal - 1) != 0)
 }

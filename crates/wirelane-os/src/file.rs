@@ -23,6 +23,17 @@ pub fn preallocate(file: impl AsFd, offset: u64, len: u64) -> Result<bool> {
     }
 }
 
+/// How many bytes a pipe takes as a whole, and at once, because it is empty and nobody else writes to it; `None` if it is
+/// not empty, or no pipe.
+#[must_use]
+pub fn empty_pipe(file: impl AsFd) -> Option<usize> {
+    let fd = file.as_fd();
+    // SAFETY: the call takes numbers and changes nothing.
+    let size = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETPIPE_SZ) };
+    let size = usize::try_from(size).ok()?;
+    (rustix::io::ioctl_fionread(fd) == Ok(0)).then_some(size)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,6 +49,18 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert_eq!(metadata.len(), 0);
         assert_eq!(metadata.blocks(), (1 << 20) / 512);
+    }
+
+    #[test]
+    fn an_empty_pipe_takes_what_it_holds_at_once() {
+        use std::io::Write;
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let size = empty_pipe(&writer).unwrap();
+        // It would not come back if the pipe were full before the end.
+        assert_eq!(writer.write(&vec![0; size]).unwrap(), size);
+        assert_eq!(empty_pipe(&writer), None);
+        drop(reader);
+        assert_eq!(empty_pipe(File::open("/dev/null").unwrap()), None);
     }
 
     #[test]

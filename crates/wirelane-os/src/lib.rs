@@ -30,6 +30,7 @@ pub mod packet;
 pub mod pcap;
 pub mod privilege;
 pub mod process;
+pub mod signal;
 pub mod sysfs;
 pub mod tun;
 pub mod xdp;

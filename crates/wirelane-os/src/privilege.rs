@@ -133,7 +133,8 @@ pub fn peer(socket: BorrowedFd<'_>) -> Result<(u32, u32)> {
 /// either (`no_new_privs`).
 ///
 /// Capabilities of `keep` that the thread does not have are not gained. The bounding set is emptied where CAP_SETPCAP
-/// permits. Call it after [`switch_user`]. See the module for threads.
+/// permits: another user has lost that, so call [`drop_bounding`], then [`switch_user`], then this. See the module for
+/// threads.
 ///
 /// # Errors
 /// What prctl(2) and capset(2) give, and `EPERM` when the check afterwards finds more than was to be kept.
@@ -143,9 +144,7 @@ pub fn drop_all(keep: Set) -> Result<()> {
     rustix::thread::clear_ambient_capability_set()
         .map_err(|errno| OsError::new("prctl PR_CAP_AMBIENT_CLEAR_ALL", "this thread", errno))?;
     let before = sets()?;
-    if before.effective.contains(CapabilitySet::SETPCAP) {
-        drop_bounding(keep.0)?;
-    }
+    drop_bounding(keep)?;
     let kept = before.permitted & keep.0;
     let target =
         CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
@@ -182,11 +181,17 @@ fn sets() -> Result<CapabilitySets> {
     rustix::thread::capabilities(None).map_err(|errno| OsError::new("capget", "this thread", errno))
 }
 
-/// Takes what is not in `keep` from the bounding set.
-fn drop_bounding(keep: CapabilitySet) -> Result<()> {
+/// Takes what is not in `keep` from the bounding set, where CAP_SETPCAP permits; does nothing elsewhere.
+///
+/// # Errors
+/// What prctl(2) and capget(2) give.
+pub fn drop_bounding(keep: Set) -> Result<()> {
+    if !sets()?.effective.contains(CapabilitySet::SETPCAP) {
+        return Ok(());
+    }
     for number in 0..u64::BITS {
         let bit = CapabilitySet::from_bits_retain(1 << number);
-        if keep.contains(bit) {
+        if keep.0.contains(bit) {
             continue;
         }
         match rustix::thread::capability_is_in_bounding_set(bit) {

@@ -74,6 +74,7 @@
 //! | [`monitor`] | reading a running capture or forwarding from any thread |
 //! | [`inspect`] | the queues of an interface and the CPUs behind them |
 //! | [`lab`] | two network namespaces and a veth pair, to try things in |
+//! | [`halt`] | ending what waits for others, by hand or by signals |
 //! | [`privilege`] | giving privileges away once everything is open |
 //! | [`ssh`] | the connections by which the user came, which nothing should take away |
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
@@ -98,6 +99,8 @@ pub mod capture;
 pub mod filter;
 #[cfg(not(loom))]
 pub mod forward;
+#[cfg(not(loom))]
+pub mod halt;
 #[cfg(not(loom))]
 pub mod inspect;
 #[cfg(not(loom))]

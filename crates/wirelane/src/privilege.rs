@@ -56,14 +56,17 @@ pub fn find_user(text: &str) -> Result<User> {
 /// # Errors
 /// The user cannot be changed, or the kernel refuses.
 pub fn drop_all(user: Option<User>) -> Result<()> {
+    let refused = |error| {
+        Error::os("privileges", error).help("to go on with all of them, add --keep-privileges")
+    };
+    // Another user may no longer do it.
+    privilege::drop_bounding(Set::EMPTY).map_err(refused)?;
     if let Some(User { uid, gid }) = user {
         privilege::switch_user(uid, gid, false).map_err(|error| {
             Error::os(format!("user {uid}:{gid}"), error).help("only root can become another user")
         })?;
     }
-    privilege::drop_all(Set::EMPTY).map_err(|error| {
-        Error::os("privileges", error).help("to go on with all of them, add --keep-privileges")
-    })
+    privilege::drop_all(Set::EMPTY).map_err(refused)
 }
 
 /// The process at the other end of a local socket.

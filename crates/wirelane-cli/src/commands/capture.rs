@@ -1,22 +1,21 @@
 //! `wirelane capture`: every selected queue in parallel, counted or written.
 
 use std::ffi::OsString;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use wirelane::capture::live::{Capture, CaptureConfig, OutputConfig};
 use wirelane::capture::{Rotation, WriterOptions};
+use wirelane::halt::Halt;
 use wirelane::placement::Placement;
-use wirelane::port::{self, Backend, OpenOptions, Spec};
+use wirelane::port::{self, OpenOptions, Spec};
 use wirelane::{Error, QueueMask, Result, clock};
 
 use crate::args::{self, Masks};
 use crate::control::{ControlServer, Served, Subject};
 use crate::output::{self, summary::Summary};
-use crate::session::{self, Privileges, SessionArgs, Signals};
+use crate::session::{self, Privileges, SessionArgs};
 use crate::take::{Purpose, TakeArgs};
 
 /// Capture packets from all selected queues in parallel.
@@ -24,7 +23,8 @@ use crate::take::{Purpose, TakeArgs};
 /// Each queue has its own socket, ring and thread. With -w packets go to one time-ordered pcapng
 /// file with an interface description per queue, or to one file per queue with --split; without,
 /// they are only counted. The host gets every packet as well, unless PORT is xdp:, which takes packets away from it:
-/// then it says first which. ^C ends the capture with a summary. What the driver says of a packet, if it is asked
+/// then it says first which. ^C ends the capture with a summary, SIGUSR1 says how far it is. What the driver says of a
+/// packet, if it is asked
 /// (xdp:eth0?rx_hash=on&rx_timestamps=on), stands in a comment of the packet.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CaptureArgs {
@@ -86,15 +86,10 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
             .help("write the packets to a file"));
     }
     let spec = Spec::try_from(args.port.as_os_str())?;
-    if let Some(path) = args.write.as_ref().filter(|path| is_input(&spec, path)) {
-        let error = Error::usage(path.display().to_string(), "it is the file to be read");
-        return Err(error.help("write to another file"));
-    }
-    let config = config(args)?;
-    let signals = Signals::register()?;
+    let halt = session::begin(&args.session)?;
+    let config = config(args, &halt)?;
     let mut privileges = Privileges::new(&args.session)?;
-    let interrupt = Some(Arc::clone(signals.flag()));
-    let options = OpenOptions { interrupt, ..open_options(args, &spec)? };
+    let options = OpenOptions { halt: halt.clone(), ..open_options(args, &spec)? };
     let toll = args.take.toll(&spec, &options)?;
     let port = port::open(&spec, &options)?;
     if let Some(toll) = toll.as_ref().filter(|_| !args.session.quiet) {
@@ -113,7 +108,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
         ports: vec![Served::new(capture.control(), args.take.filter()).guarded_by(toll)],
         dropped_privileges: privileges.are_dropped(),
     });
-    session::watch(&capture, &args.session, &signals, started);
+    session::watch(&capture, &args.session, &halt, started);
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let outcome = capture.join();
@@ -125,13 +120,6 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
         output::json(&summary)?;
     }
     session::conclude(outcome.errors, &privileges)
-}
-
-/// Whether `path` is the file that `spec` reads.
-pub(crate) fn is_input(spec: &Spec, path: &Path) -> bool {
-    let identity = |path: &Path| path.metadata().ok().map(|file| (file.dev(), file.ino()));
-    let input = identity(Path::new(&spec.name));
-    spec.backend == Some(Backend::File) && input.is_some() && input == identity(path)
 }
 
 fn open_options(args: &CaptureArgs, spec: &Spec) -> Result<OpenOptions> {
@@ -163,7 +151,7 @@ fn placement(args: &CaptureArgs) -> Result<Placement> {
     Ok(if args.single { placement.on_one() } else { placement })
 }
 
-fn config(args: &CaptureArgs) -> Result<CaptureConfig> {
+fn config(args: &CaptureArgs, halt: &Halt) -> Result<CaptureConfig> {
     let rotation = Rotation {
         max_bytes: args.rotate_size,
         max_age: args.rotate_time.map(|time| time.as_nanos() as u64),
@@ -180,7 +168,7 @@ fn config(args: &CaptureArgs) -> Result<CaptureConfig> {
     }
     let output = args.write.as_ref().map(|path| OutputConfig {
         path: path.clone(),
-        options: WriterOptions { rotation, ..WriterOptions::of_path(path) },
+        options: WriterOptions { rotation, halt: halt.clone(), ..WriterOptions::of_path(path) },
         split: args.split,
     });
     Ok(CaptureConfig {

@@ -1,23 +1,22 @@
 //! `wirelane forward`: between two ports, or back through one with swapped addresses.
 
 use std::ffi::OsString;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{ArgAction, Args};
 use wirelane::forward::{Forward, ForwardConfig};
+use wirelane::halt::Halt;
 use wirelane::placement::Placement;
 use wirelane::port::{self, Backend, Offloads, OpenOptions, Port, Protocols, Spec, Switches};
 use wirelane::qdisc::{Choice, QdiscSpec};
 use wirelane::segment::SinkGso;
 use wirelane::{Error, QueueMask, QueueSet, Result, clock};
 
-use super::capture::is_input;
 use crate::args;
 use crate::control::{ControlServer, Served, Subject};
 use crate::output::{self, summary::Summary};
-use crate::session::{self, Privileges, SessionArgs, Signals};
+use crate::session::{self, Privileges, SessionArgs};
 use crate::take::{Purpose, TakeArgs, Toll};
 
 /// Forward packets between two ports, or back through one with swapped MAC addresses.
@@ -26,8 +25,8 @@ use crate::take::{Purpose, TakeArgs, Toll};
 /// other one, both ways, on a thread per queue and way. A file can be the first port, to be sent, or
 /// the second one, to be written; then packets pass one way only. Interfaces are switched to
 /// promiscuous mode while packets pass between two of them. A bare name such as eth0 is packet:, and the host gets
-/// its packets as well; with --all it is xdp: where that can be had, which takes them away. It ends, with a summary, when all sources
-/// that have an end have come to it, or by ^C.
+/// its packets as well; with --all it is xdp: where that can be had, which takes them away. It ends, with a summary,
+/// when all finite sources are exhausted, or by ^C; SIGUSR1 says how far it is.
 ///
 /// Packets pass as they are, without --gso and --gro; checksums that their sender left to its hardware
 /// are completed, and what the kernel shows as one long packet (segmentation offload of a local sender,
@@ -92,10 +91,10 @@ const LATENCY: Duration = Duration::from_millis(1);
 /// Everything that keeps it from starting, or the first thing that ended it early.
 pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
     let plan = Plan::new(args)?;
-    let signals = Signals::register()?;
+    let halt = session::begin(&args.session)?;
     let mut privileges = Privileges::new(&args.session)?;
     let placement = args.session.placement()?;
-    let (ports, tolls) = plan.open(args, &placement, &mut privileges, &signals)?;
+    let (ports, tolls) = plan.open(args, &placement, &mut privileges, &halt)?;
     let config = ForwardConfig {
         one_way: plan.one_way,
         swap: args.swap,
@@ -131,7 +130,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
             .collect(),
         dropped_privileges: privileges.are_dropped(),
     });
-    session::watch(&forward, &args.session, &signals, started);
+    session::watch(&forward, &args.session, &halt, started);
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let outcome = forward.join();
@@ -185,13 +184,6 @@ impl Plan {
                 );
             }
             [first, second] => {
-                if is_file(second) && is_input(first, Path::new(&second.name)) {
-                    return Err(Error::usage(
-                        format!("port '{second}'"),
-                        "it is the file to be read",
-                    )
-                    .help("write to another file"));
-                }
                 if is_file(second) && second.name == "-" && args.session.json {
                     return Err(Error::usage("--json", "standard output already takes packets")
                         .help("write the packets to a file"));
@@ -249,7 +241,7 @@ impl Plan {
         args: &ForwardArgs,
         placement: &Placement,
         privileges: &mut Privileges,
-        signals: &Signals,
+        halt: &Halt,
     ) -> Result<Opened> {
         let ring_bytes = args.ring.map(usize::try_from).transpose();
         let ring_bytes =
@@ -270,7 +262,7 @@ impl Plan {
                 // It is on its way already.
                 outgoing: false,
                 intact: true,
-                interrupt: Some(Arc::clone(signals.flag())),
+                halt: halt.clone(),
                 promiscuous: receive && self.specs.len() > 1,
                 ring_bytes,
                 latency: Some(LATENCY),
@@ -287,8 +279,9 @@ impl Plan {
         }
         let pairs: Vec<_> = wanted.iter().map(|(spec, options)| (*spec, options)).collect();
         let memory = port::shared_memory(&pairs)?;
-        let mut ports = Vec::new();
+        let mut ports: Vec<Box<dyn Port>> = Vec::new();
         for (((spec, mut options), share), toll) in wanted.into_iter().zip(memory).zip(&tolls) {
+            options.inputs = ports.iter().flat_map(|port| port.inputs()).collect();
             options.memory = share;
             if spec.backend == Some(Backend::File) && options.transmit {
                 privileges.give_away()?;

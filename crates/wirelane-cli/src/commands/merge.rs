@@ -2,12 +2,20 @@
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
 use wirelane::Error;
 use wirelane::capture::pcapng::MAX_PACKET;
-use wirelane::capture::{MergeReport, MergedInput, merge_files};
+use wirelane::capture::{MergeControl, MergeReport, MergedInput, merge_files_under};
+use wirelane::halt::Halt;
+
+use crate::output;
+
+/// How often it is looked whether the merge has come to its end, and whether somebody asks.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Merge capture files into one pcapng file, by time.
 ///
@@ -15,7 +23,8 @@ use wirelane::capture::{MergeReport, MergedInput, merge_files};
 /// `wirelane capture --split`. Packets of equal time keep the order in which the files are given.
 /// Every interface keeps its description, queue and counters; comments, name resolution and secrets
 /// for decryption are not kept. Of a damaged file everything before the damage is merged; then the
-/// exit status is 1.
+/// exit status is 1. ^C ends the merge: then the output has what was merged until there, and the exit
+/// status is 1. SIGUSR1 says how far it is.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct MergeArgs {
     /// Files to merge; `-` is standard input
@@ -34,37 +43,52 @@ pub(crate) struct MergeArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// When a file cannot be opened, the output cannot be written, or a file was damaged; the output then holds what was
-/// before the damage.
+/// When a file cannot be opened, the output cannot be written, a file was damaged, or a signal ended it; the output then
+/// holds what was before.
 pub(crate) fn run(args: &MergeArgs) -> Result<(), Error> {
     let to_stdout = args.output.as_os_str() == "-";
     if to_stdout && args.json {
         return Err(Error::usage("--json", "standard output already takes the packets of `-w -`")
             .help("write the packets to a file"));
     }
-    let report = merge_files(&args.inputs, &args.output)?;
+    let control = MergeControl::new(Halt::by_signals()?);
+    let report = watch(args, &control)?;
     if args.json {
-        let mut text = serde_json::to_string(&Document::new(args, &report))
-            .map_err(|error| Error::io("standard output", "write", error.into()))?;
-        text.push('\n');
-        let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes())
-            .and_then(|()| out.flush())
-            .map_err(|error| Error::io("standard output", "write", error))?;
+        output::json(&Document::new(args, &report))?;
     } else {
         // Nobody may be there to read it; that is no reason to fail.
         let _ = io::stderr().write_all(summary(args, &report).as_bytes());
     }
-    let mut damage = report.inputs.into_iter().filter_map(|input| input.damage);
-    match damage.next() {
-        None => Ok(()),
-        Some(first) => {
-            for other in damage {
-                let _ = writeln!(io::stderr(), "wirelane: {other}");
+    let name = name(&args.output, "standard output");
+    let stopped = (report.stopped && report.failure.is_none()).then(|| {
+        let cause = format!("it has only the first {}", plural(report.written.packets, "packet"));
+        Error::failed(name, cause + ", as the merge was ended by a signal").help("merge again")
+    });
+    let damage = report.inputs.into_iter().filter_map(|input| input.damage);
+    let mut errors = report.failure.into_iter().chain(damage).map(Error::from).chain(stopped);
+    let first = errors.next();
+    errors.for_each(|error| output::line(format_args!("wirelane: {error}")));
+    first.map_or(Ok(()), Err)
+}
+
+/// Merges on a thread of its own, and tells how far it is whenever SIGUSR1 asks.
+fn watch(args: &MergeArgs, control: &MergeControl) -> Result<MergeReport, Error> {
+    let merge = || merge_files_under(&args.inputs, &args.output, control);
+    thread::scope(|scope| {
+        let started = thread::Builder::new().name("wl-merge".into()).spawn_scoped(scope, merge);
+        let merging = started.map_err(|error| Error::io("thread wl-merge", "clone", error))?;
+        let mut reports = 0;
+        while !merging.is_finished() {
+            let asked = Halt::reports();
+            if std::mem::replace(&mut reports, asked) != asked {
+                let (taken, written) = control.packets();
+                output::line(format_args!("so far: {taken} packets taken, {written} written"));
             }
-            Err(first.into())
+            thread::sleep(LOOK);
         }
-    }
+        let merged = merging.join().map_err(|_| Error::failed("merge", "panicked: a defect"))?;
+        Ok(merged?)
+    })
 }
 
 fn summary(args: &MergeArgs, report: &MergeReport) -> String {
@@ -117,6 +141,10 @@ struct Document {
     version: &'static str,
     inputs: Vec<Input>,
     output: Output,
+    /// A signal ended it.
+    stopped: bool,
+    /// Why not everything could be written, in words; `null` if it was.
+    failure: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -160,6 +188,8 @@ impl Document {
                 bytes: report.written.bytes,
                 out_of_order: report.out_of_order,
             },
+            stopped: report.stopped,
+            failure: report.failure.as_ref().map(ToString::to_string),
         }
     }
 }
@@ -223,7 +253,7 @@ mod tests {
         let path = directory.path().join("a");
         capture(&path, &[7]);
         let args = MergeArgs { inputs: vec![path], output: directory.path().join("b"), json: true };
-        let report = merge_files(&args.inputs, &args.output).unwrap();
+        let report = merge_files_under(&args.inputs, &args.output, &Default::default()).unwrap();
         let value = serde_json::to_value(Document::new(&args, &report)).unwrap();
         assert_eq!(value["schema"], "wirelane.merge/1");
         assert_eq!(value["inputs"][0]["packets"], 1);

@@ -4,6 +4,7 @@ use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use wirelane::halt::is_in_foreground;
 use wirelane::stats::QueueStats;
 
 use super::scaled;
@@ -38,7 +39,8 @@ impl Progress {
     /// Shows what has changed, if it is time to.
     pub(crate) fn update(&mut self, now: Vec<QueueStats>) {
         let elapsed = self.since.elapsed();
-        if elapsed < EVERY {
+        // In the background the terminal is somebody else's.
+        if elapsed < EVERY || !is_in_foreground(stderr()) {
             return;
         }
         let seconds = elapsed.as_secs_f64();

@@ -150,6 +150,37 @@ impl Counts {
             totals,
         }
     }
+
+    /// What came, in words.
+    fn received(&self, elapsed_s: f64) -> String {
+        let Totals { received, merged, delivered, dropped, .. } = &self.totals;
+        let merged = match merged {
+            0 => String::new(),
+            merged => format!(" ({merged} merged into others)"),
+        };
+        format!(
+            "{} received{merged}, {delivered} delivered, {} dropped in {elapsed_s:.3} s ({}packet/s)",
+            counter(*received),
+            counter(*dropped),
+            scaled(*delivered as f64 / elapsed_s.max(1e-9))
+        )
+    }
+
+    /// What was sent, in words, if anything was to be.
+    fn sent(&self) -> Option<String> {
+        let errors: u64 = self.tx.iter().map(|tx| tx.errors).sum();
+        let sent = self.totals.sent;
+        (!self.tx.is_empty()).then(|| format!("{sent} sent, {errors} could not be sent"))
+    }
+}
+
+/// What was counted so far, on a line of standard error.
+pub(crate) fn print_so_far(reading: Reading, elapsed: Duration) {
+    let counts = Counts::of(reading);
+    let sent = counts.sent().map(|sent| format!("; {sent}")).unwrap_or_default();
+    let written = counts.totals.written;
+    let written = written.map(|packets| format!("; {packets} written")).unwrap_or_default();
+    line(format_args!("so far: {}{sent}{written}", counts.received(elapsed.as_secs_f64())));
 }
 
 impl Summary {
@@ -223,22 +254,9 @@ impl Summary {
         self.print_gso();
         self.print_gro();
         let totals = &self.counts.totals;
-        let rate = |count: u64| scaled(count as f64 / self.elapsed_s.max(1e-9));
-        let merged = match totals.merged {
-            0 => String::new(),
-            merged => format!(" ({merged} merged into others)"),
-        };
-        line(format_args!(
-            "{} received{merged}, {} delivered, {} dropped in {:.3} s ({}packet/s)",
-            counter(totals.received),
-            totals.delivered,
-            counter(totals.dropped),
-            self.elapsed_s,
-            rate(totals.delivered)
-        ));
-        if !self.counts.tx.is_empty() {
-            let errors: u64 = self.counts.tx.iter().map(|tx| tx.errors).sum();
-            line(format_args!("{} sent, {errors} could not be sent", totals.sent));
+        line(format_args!("{}", self.counts.received(self.elapsed_s)));
+        if let Some(sent) = self.counts.sent() {
+            line(format_args!("{sent}"));
         }
         if let (Some(packets), Some(bytes), Some(files)) =
             (totals.written, totals.written_bytes, totals.files)

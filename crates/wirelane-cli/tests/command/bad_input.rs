@@ -295,7 +295,7 @@ fn files_that_are_no_captures() {
     }
     let (file, bytes) = sample(&directory, "same.pcapng");
     let ended = output(&mut wirelane(["merge", &file, "-w", &file]));
-    assert_refused(&ended, 1, &["same.pcapng: ", "; write to another file"]);
+    assert_refused(&ended, 2, &["same.pcapng: ", "; write to another file"]);
     assert!(fs::read(&file).unwrap() == bytes, "the input was touched");
 }
 

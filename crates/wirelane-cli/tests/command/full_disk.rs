@@ -125,3 +125,43 @@ fn privileged_files_of_a_rotation_stay_whole() {
         .sum();
     assert_eq!(summary["totals"]["written"], held);
 }
+
+/// A limit of the file's size is an error as a full disk is: told, with everything until then in the file, on standard
+/// output as well.
+#[test]
+fn a_limit_of_the_size_is_like_a_full_disk() {
+    let directory = tempdir().unwrap();
+    let spec = "sim:2?size=imix";
+    for suffix in ["pcapng", "pcap", "pcapng.gz", "pcapng.zst"] {
+        for to_stdout in [false, true] {
+            if to_stdout && suffix != "pcapng" {
+                continue;
+            }
+            let file = directory.path().join(format!("x.{suffix}"));
+            let mut command = Command::new("prlimit");
+            command.args(["--fsize=3000000", WIRELANE, "capture", "-q", spec, "-w"]);
+            let ended = if to_stdout {
+                let out = fs::File::create(&file).unwrap();
+                let ended = command.arg("-").stdout(out).stderr(std::process::Stdio::piped());
+                let ended = ended.output().unwrap();
+                let stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
+                Output { status: ended.status, stdout: String::new(), stderr }
+            } else {
+                output(command.arg(&file).arg("--json"))
+            };
+            assert_refused(&ended, 1, &["EFBIG", "; raise the file size limit"]);
+            let (before, _) = ended.stderr.split_once(" packets are safely in the file").unwrap();
+            let safe: u64 = before.rsplit(' ').next().unwrap().parse().unwrap();
+            assert!(safe > 1000, "{safe}");
+            assert_eq!(packets(&file).len() as u64, safe, "{suffix}");
+            if !to_stdout {
+                let summary = parse(&ended.stdout);
+                assert_eq!(summary["totals"]["written"], safe);
+                assert_eq!(summary["totals"]["delivered"], safe);
+            }
+            if suffix.starts_with("pcapng") && suffix != "pcapng.zst" && tools::require("tshark") {
+                assert_eq!(check_clean(&file), safe);
+            }
+        }
+    }
+}

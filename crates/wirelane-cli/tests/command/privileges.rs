@@ -42,7 +42,7 @@ fn is_powerless(pid: u32) -> bool {
         let is_empty = |set: &str| {
             find_status(thread, set).is_none_or(|set| u64::from_str_radix(&set[0], 16) == Ok(0))
         };
-        ["CapEff:", "CapPrm:", "CapInh:", "CapAmb:"].into_iter().all(is_empty)
+        ["CapEff:", "CapPrm:", "CapInh:", "CapAmb:", "CapBnd:"].into_iter().all(is_empty)
     })
 }
 

@@ -20,12 +20,27 @@ const SPEC: &str = "sim:2?rate=10kpps&size=imix&frames=32768";
 #[test]
 fn signals_end_it_cleanly() {
     let directory = tempdir().unwrap();
-    let signals = [(Signal::INT, "int"), (Signal::TERM, "term"), (Signal::HUP, "hup")];
+    let signals = [
+        (Signal::INT, "int"),
+        (Signal::TERM, "term"),
+        (Signal::HUP, "hup"),
+        (Signal::QUIT, "quit"),
+        (Signal::ALARM, "alrm"),
+        (Signal::XCPU, "xcpu"),
+    ];
     let path = |name: &str| directory.path().join(format!("{name}.pcapng"));
     // Whatever the test itself was told to ignore.
     let mut captures = signals.map(|(_, name)| {
         let mut command = Command::new("env");
-        command.args(["--default-signal=HUP,INT", WIRELANE, "capture", "-q", "--json", SPEC, "-w"]);
+        command.args([
+            "--default-signal=HUP,INT,QUIT",
+            WIRELANE,
+            "capture",
+            "-q",
+            "--json",
+            SPEC,
+            "-w",
+        ]);
         Running { child: ChildGuard::spawn(command.arg(path(name))) }
     });
     captures.iter_mut().for_each(|capture| {
@@ -72,30 +87,87 @@ fn the_summary_for_people_follows_an_interrupt() {
     assert!(ended.stderr.contains(" received, ") && ended.stderr.contains(", 0 leaked"));
 }
 
-/// A writer that nobody reads from hangs; the second signal does not wait for it.
+/// A reader that takes nothing is waited for a moment after the first signal, and not at all after the second. Either
+/// way the summary comes, and what did not reach the reader is counted.
 #[test]
-fn a_second_interrupt_ends_it_at_once() {
+fn a_second_interrupt_waits_for_nobody() {
     let directory = tempdir().unwrap();
-    let fifo = directory.path().join("fifo");
-    process::run(Command::new("mkfifo").arg(&fifo));
-    // Open, and never read.
-    let _reader = OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
-    let mut capture = Running::start(None, &["sim:1", "-w", fifo.to_str().unwrap()]);
-    // More than the pipe holds.
-    capture.wait_for(2000);
-    capture.child.interrupt();
-    std::thread::sleep(Duration::from_millis(500));
-    assert!(capture.child.is_running(), "it waits for the reader");
-    // The kernel makes one of two that come before it has looked.
-    let deadline = Instant::now() + PATIENCE;
-    while capture.child.is_running() {
-        assert!(Instant::now() < deadline, "it goes on");
+    for signals in [1, 2] {
+        let fifo = directory.path().join(format!("fifo{signals}"));
+        process::run(Command::new("mkfifo").arg(&fifo));
+        // Open, and never read until the end.
+        let mut reader = OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
+        let mut capture = Running::start(None, &["sim:1", "-w", fifo.to_str().unwrap()]);
+        // More than the pipe holds.
+        capture.wait_for(2000);
         capture.child.interrupt();
-        std::thread::sleep(Duration::from_millis(50));
+        let asked = Instant::now();
+        if signals == 2 {
+            // The kernel makes one of two that come before the first was looked at.
+            std::thread::sleep(Duration::from_millis(300));
+            capture.child.interrupt();
+        }
+        let ended = capture.child.wait(PATIENCE);
+        let took = asked.elapsed();
+        assert_refused(&ended, 1, &["fifo", "takes nothing"]);
+        let summary = parse(&ended.stdout);
+        let written = number(&summary["totals"]["written"]);
+        assert!(written > 0 && dropped(&summary, "writer") > 0, "{summary}");
+        assert_eq!(summary["totals"]["delivered"], written);
+        // Two seconds of patience, or none.
+        assert!(took > Duration::from_secs(2) || signals == 2, "{took:?}");
+        // What the summary calls written is what the reader finds, in whole blocks.
+        let mut bytes = vec![0; 1 << 20];
+        let count = reader.read(&mut bytes).unwrap();
+        let file = directory.path().join("read.pcapng");
+        std::fs::write(&file, &bytes[..count]).unwrap();
+        assert_eq!(packets(&file).len() as u64, written);
     }
-    let ended = capture.child.wait(PATIENCE);
-    assert_eq!(ended.status.code(), Some(1));
-    assert_eq!((ended.stdout, ended.stderr), (String::new(), String::new()));
+}
+
+#[test]
+fn sigusr1_tells_how_far_it_is() {
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("x.pcapng");
+    let sink = format!("file:{}", directory.path().join("y.pcapng").display());
+    let capture = ["capture", SPEC, "-w", file.to_str().unwrap()];
+    for (args, last) in [(&capture[..], " written"), (&["forward", SPEC, &sink], " sent")] {
+        let mut running =
+            Running { child: ChildGuard::spawn(wirelane(args).args(["-q", "--json"])) };
+        running.wait_for(500);
+        for reports in 1..3 {
+            running.child.signal(Signal::USR1);
+            // The kernel makes one of two that come at once.
+            running.child.wait_until(PATIENCE, |child| child.stderr().lines().count() == reports);
+        }
+        running.child.signal(Signal::QUIT);
+        let ended = running.child.wait(PATIENCE);
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+        for line in ended.stderr.lines() {
+            assert!(line.starts_with("so far: ") && line.contains(last), "{line}");
+            let (received, _) = line["so far: ".len()..].split_once(" received").unwrap();
+            assert!(received.parse::<u64>().unwrap() >= 500, "{line}");
+        }
+        parse(&ended.stdout);
+    }
+}
+
+/// A job in the background may not write to a terminal that says so (`stty tostop`); it is not stopped for trying.
+#[test]
+fn a_terminal_does_not_stop_it_in_the_background() {
+    if !tools::require("script") {
+        return;
+    }
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("x.pcapng");
+    let capture =
+        format!("{WIRELANE} capture 'sim:1?rate=1kpps' --duration 1s -w {}", file.display());
+    let job = format!("set -m; stty tostop; {capture} & wait");
+    let mut script = Command::new("script");
+    script.args(["-qec", &format!("sh -c \"{job}\""), "/dev/null"]);
+    let ended = ChildGuard::spawn(&mut script).wait(PATIENCE);
+    assert!(ended.stdout.contains(" received, "), "{}{}", ended.stdout, ended.stderr);
+    assert!(packets(&file).len() >= 500);
 }
 
 /// A pipe may be silent for ever; the first signal is enough, before it has said what it is and after packets.

@@ -69,6 +69,11 @@ pub enum CaptureError {
         /// Packets handed to the pipe before.
         packets: u64,
     },
+    /// The file is read meanwhile: writing would destroy it. Nothing was done to it.
+    IsInput {
+        /// Path.
+        name: String,
+    },
     /// What was asked for cannot be done.
     Unsupported {
         /// Path.
@@ -117,6 +122,7 @@ impl CaptureError {
             | Self::Malformed { name, .. }
             | Self::Write { name, .. }
             | Self::BrokenPipe { name, .. }
+            | Self::IsInput { name }
             | Self::Unsupported { name, .. } => name,
         }
     }
@@ -159,6 +165,9 @@ impl CaptureError {
             Self::BrokenPipe { packets, .. } => {
                 (format!("the reader closed the pipe after {packets} packets"), "".into())
             }
+            Self::IsInput { .. } => {
+                ("it is the file to be read".into(), "write to another file".into())
+            }
             Self::Unsupported { what, help, .. } => ((*what).into(), (*help).into()),
         }
     }
@@ -184,6 +193,9 @@ impl From<CaptureError> for crate::error::Error {
         }
         let (cause, help) = error.parts();
         let object = error.name().to_owned();
+        if matches!(error, CaptureError::IsInput { .. }) {
+            return Error::usage(object, cause).help(help);
+        }
         let converted = Error::failed(object.as_str(), cause);
         let converted = if help.is_empty() { converted } else { converted.help(help) };
         let (call, source) = match error {
@@ -254,6 +266,7 @@ fn advice(error: &io::Error) -> &'static str {
         io::ErrorKind::FileTooLarge => "raise the file size limit (ulimit -f), or rotate with -C",
         io::ErrorKind::ReadOnlyFilesystem => "choose another directory",
         io::ErrorKind::IsADirectory => "name a file in it",
+        io::ErrorKind::TimedOut => "the rest was counted as dropped",
         _ => "",
     }
 }

@@ -4,12 +4,16 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::error::CaptureError;
 use super::pcapng::MAX_PACKET;
+use super::pipe;
 use super::reader::CaptureReader;
 use super::record::{OddTimes, Record, Statistics};
 use super::writer::{CaptureWriter, FileFormat, WriterOptions, Written};
+use crate::halt::Halt;
+use crate::sync::Counter;
 
 /// What a merge did.
 #[derive(Debug)]
@@ -20,6 +24,32 @@ pub struct MergeReport {
     pub written: Written,
     /// Packets in the output that are older than the one before them. Not 0 only if an input is not in order itself.
     pub out_of_order: u64,
+    /// Somebody asked for the end before the inputs had come to theirs.
+    pub stopped: bool,
+    /// Why not everything could be written. [`MergeReport::written`] says what is safe.
+    pub failure: Option<CaptureError>,
+}
+
+/// What other threads may ask of a merge that runs.
+#[derive(Clone, Debug, Default)]
+pub struct MergeControl {
+    halt: Halt,
+    taken: Arc<Counter>,
+    written: Arc<Counter>,
+}
+
+impl MergeControl {
+    /// `halt` ends it: the output has what was merged until then.
+    #[must_use]
+    pub fn new(halt: Halt) -> Self {
+        Self { halt, ..Self::default() }
+    }
+
+    /// Packets taken from the inputs so far, and packets that are safely in the output.
+    #[must_use]
+    pub fn packets(&self) -> (u64, u64) {
+        (self.taken.value(), self.written.value())
+    }
 }
 
 /// One input of a merge.
@@ -53,57 +83,83 @@ pub struct MergedInput {
 /// resolution, and blocks of other kinds; the report counts packets that cannot be kept as they are.
 ///
 /// # Errors
-/// An input cannot be opened, or the output cannot be written. `output` must not be one of the inputs.
+/// An input cannot be opened, or the output cannot be created or is one of the inputs. What fails later is
+/// [`MergeReport::failure`].
 pub fn merge_files(inputs: &[PathBuf], output: &Path) -> Result<MergeReport, CaptureError> {
-    for input in inputs {
-        if same_file(input, output) {
-            let (what, help) = ("it is an input of this merge too", "write to another file");
-            return Err(CaptureError::Unsupported {
-                name: output.display().to_string(),
-                what,
-                help,
-            });
-        }
-    }
-    let mut streams =
-        inputs.iter().map(|path| Stream::open(path)).collect::<Result<Vec<_>, _>>()?;
-    let options = WriterOptions { format: FileFormat::Pcapng, ..WriterOptions::of_path(output) };
-    let mut writer = CaptureWriter::create(output, &[], options, 0)?;
+    merge_files_under(inputs, output, &MergeControl::default())
+}
 
-    // Interfaces first where they are known first, so that the output begins as a capture would.
-    for stream in &mut streams {
-        stream.describe(&mut writer)?;
-    }
-    // The heap holds the time and number of every stream that has a packet; equal times go by number.
-    let mut heads = BinaryHeap::new();
-    for (index, stream) in streams.iter_mut().enumerate() {
-        heads.extend(stream.advance().map(|time| Reverse((time, index))));
-    }
-    let (mut newest, mut out_of_order) = (0, 0);
-    while let Some(mut head) = heads.peek_mut() {
-        let Reverse((time, index)) = *head;
-        let Some(stream) = streams.get_mut(index) else { break };
-        stream.write(&mut writer)?;
-        if time < newest {
-            out_of_order += 1;
+/// As [`merge_files`], while other threads may end it and ask how far it has come.
+///
+/// # Errors
+/// As [`merge_files`]; the end was asked for while an input was silent that had not said what it is, or while nobody read
+/// the output.
+pub fn merge_files_under(
+    inputs: &[PathBuf],
+    output: &Path,
+    control: &MergeControl,
+) -> Result<MergeReport, CaptureError> {
+    let open = |path: &PathBuf| Stream::open(path, &control.halt);
+    let streams = inputs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let options = WriterOptions {
+        format: FileFormat::Pcapng,
+        inputs: streams.iter().filter_map(|stream| stream.reader.file()).collect(),
+        halt: control.halt.clone(),
+        ..WriterOptions::of_path(output)
+    };
+    let writer = CaptureWriter::create(output, &[], options, 0)?;
+    let mut merge = Merge { streams, writer, control, out_of_order: 0 };
+    let failure = merge.run().err();
+    let Merge { streams, writer, out_of_order, .. } = merge;
+    let stopped = control.halt.is_asked() && streams.iter().any(|stream| !stream.has_ended);
+    let inputs = streams.into_iter().map(|stream| stream.report).collect();
+    Ok(MergeReport { inputs, written: writer.written(), out_of_order, stopped, failure })
+}
+
+/// A merge that runs.
+struct Merge<'a> {
+    streams: Vec<Stream>,
+    writer: CaptureWriter,
+    control: &'a MergeControl,
+    out_of_order: u64,
+}
+
+impl Merge<'_> {
+    /// Until the inputs end, or somebody asks for it.
+    fn run(&mut self) -> Result<(), CaptureError> {
+        let Self { streams, writer, control, out_of_order } = self;
+        // Interfaces first where they are known first, so that the output begins as a capture would.
+        for stream in streams.iter_mut() {
+            stream.describe(writer)?;
         }
-        newest = time;
-        match stream.advance() {
-            Some(time) => *head = Reverse((time, index)),
-            None => drop(PeekMut::pop(head)),
+        // The heap holds the time and number of every stream that has a packet; equal times go by number.
+        let mut heads = BinaryHeap::new();
+        for (index, stream) in streams.iter_mut().enumerate() {
+            heads.extend(stream.advance(&control.halt).map(|time| Reverse((time, index))));
         }
+        let mut newest = 0;
+        while let Some(mut head) = heads.peek_mut().filter(|_| !control.halt.is_asked()) {
+            let Reverse((time, index)) = *head;
+            let Some(stream) = streams.get_mut(index) else { break };
+            stream.write(writer)?;
+            control.taken.add(1);
+            control.written.set(writer.written().packets);
+            if time < newest {
+                *out_of_order += 1;
+            }
+            newest = time;
+            match stream.advance(&control.halt) {
+                Some(time) => *head = Reverse((time, index)),
+                None => drop(PeekMut::pop(head)),
+            }
+        }
+        let mut statistics = Vec::new();
+        for stream in streams {
+            stream.describe(writer)?;
+            statistics.extend(stream.statistics());
+        }
+        writer.end(&statistics)
     }
-    let mut statistics = Vec::new();
-    for stream in &mut streams {
-        stream.describe(&mut writer)?;
-        statistics.extend(stream.statistics());
-    }
-    let written = writer.finish(&statistics)?;
-    Ok(MergeReport {
-        inputs: streams.into_iter().map(|stream| stream.report).collect(),
-        written,
-        out_of_order,
-    })
 }
 
 /// One input on its way through a merge.
@@ -114,10 +170,12 @@ struct Stream {
     interfaces: Vec<u32>,
     /// Time of the current packet.
     time: u64,
+    /// It has come to its end, or to the damage.
+    has_ended: bool,
 }
 
 impl Stream {
-    fn open(path: &Path) -> Result<Self, CaptureError> {
+    fn open(path: &Path, halt: &Halt) -> Result<Self, CaptureError> {
         let report = MergedInput {
             path: path.into(),
             packets: 0,
@@ -127,16 +185,19 @@ impl Stream {
             cut: 0,
             damage: None,
         };
-        Ok(Self { reader: CaptureReader::open(path)?, report, interfaces: Vec::new(), time: 0 })
+        let reader = pipe::open_waiting(path, halt)?;
+        Ok(Self { reader, report, interfaces: Vec::new(), time: 0, has_ended: false })
     }
 
-    /// Moves to the next packet and gives its time; `None` at the end or at the damage.
-    fn advance(&mut self) -> Option<u64> {
+    /// Moves to the next packet and gives its time; `None` at the end or at the damage, and when it was waited for in
+    /// vain.
+    fn advance(&mut self, halt: &Halt) -> Option<u64> {
         match self.reader.advance() {
             Ok(true) => {}
-            Ok(false) => return None,
-            Err(error) => {
-                self.report.damage = Some(error);
+            Err(_) if halt.is_asked() => return None,
+            ended => {
+                self.report.damage = ended.err();
+                self.has_ended = true;
                 return None;
             }
         }
@@ -148,7 +209,6 @@ impl Stream {
         if time < self.time {
             self.report.out_of_order += 1;
         }
-        self.report.packets += 1;
         self.report.cut += u64::from(self.reader.current().data.len() > MAX_PACKET);
         self.report.odd_times = self.reader.odd_times();
         self.time = time;
@@ -168,6 +228,7 @@ impl Stream {
         if self.reader.interfaces().len() > self.interfaces.len() {
             self.describe(writer)?;
         }
+        self.report.packets += 1;
         let record = self.reader.current();
         match self.interfaces.get(record.interface as usize) {
             Some(&interface) => writer.write(&Record { interface, ..record }),
@@ -182,16 +243,5 @@ impl Stream {
                 .map(|&interface| Statistics { interface, ..entry })
         };
         self.reader.statistics().into_iter().filter_map(renumber).collect()
-    }
-}
-
-/// Whether two paths are one regular file, by device and inode.
-fn same_file(one: &Path, other: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    match (one.metadata(), other.metadata()) {
-        (Ok(one), Ok(other)) => {
-            one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino())
-        }
-        _ => false,
     }
 }

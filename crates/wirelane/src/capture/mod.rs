@@ -5,7 +5,7 @@
 //! rotation of files through an [`Output`]; [`live`] captures from a port, in order of time, and
 //! [`merge_files`] does it exactly afterwards.
 //!
-//! Nothing here knows ports, frames or threads, and nothing reads a clock: time is passed in.
+//! Nothing here knows ports, frames or threads, and nothing reads a clock, but to wait for a pipe: time is passed in.
 //!
 //! # Why not an existing crate
 //!
@@ -23,6 +23,7 @@
 
 mod compress;
 mod error;
+mod identity;
 mod input;
 mod link_order;
 pub mod live;
@@ -30,6 +31,7 @@ mod merge;
 mod output;
 pub mod pcap;
 pub mod pcapng;
+pub(crate) mod pipe;
 mod reader;
 mod record;
 mod rotate;
@@ -37,7 +39,8 @@ mod writer;
 
 pub use compress::Compression;
 pub use error::CaptureError;
-pub use merge::{MergeReport, MergedInput, merge_files};
+pub use identity::FileId;
+pub use merge::{MergeControl, MergeReport, MergedInput, merge_files, merge_files_under};
 pub use output::Output;
 pub use reader::CaptureReader;
 pub use record::{Direction, LINK_TYPE_ETHERNET, OddTimes, Record, Section, Source, Statistics};

@@ -5,18 +5,24 @@
 //! tenth slower and everything from 64 KiB to 4 MiB the same within the noise, at or above the speed of `dd bs=1M`.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::thread;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use super::compress::Compression;
 use super::error::CaptureError;
+use super::identity::FileId;
 use super::pcap::{self, Resolution};
 use super::pcapng::{self, MAX_PACKET};
+use super::pipe;
 use super::record::{Record, Section, Source, Statistics};
-use super::writer::FileFormat;
+use super::writer::{FileFormat, WriterOptions};
+use crate::halt::{Halt, NAP};
 
 /// Bytes per `write(2)`, without compression.
 const CHUNK: usize = 128 * 1024;
@@ -30,7 +36,9 @@ const MAX_DELAY: u64 = 1_000_000_000;
 /// One open file, FIFO or standard output of one format.
 ///
 /// Whatever was flushed is readable after SIGKILL. When a write fails half-way, a file is cut back to its last whole
-/// block. Dropping an output flushes it and forgets the error; [`Output::finish`] reports it.
+/// block, and the reader of a pipe has whole blocks, too, unless one is longer than a page. A limit of the file's size
+/// (`RLIMIT_FSIZE`) is an error only for a process that survives SIGXFSZ, as the command does. Dropping an output
+/// flushes it and forgets the error; [`Output::finish`] reports it.
 pub struct Output {
     name: String,
     file: File,
@@ -39,8 +47,11 @@ pub struct Output {
     chunk: usize,
     buffer: Vec<u8>,
     compressed: Vec<u8>,
-    /// A regular file of ours, which can be cut back.
-    can_cut: bool,
+    /// A regular file, which can be cut back.
+    is_file: bool,
+    /// It has a reader, who may take nothing.
+    is_read: bool,
+    halt: Halt,
     /// Packets in the buffer, and packets in the file.
     pending: u64,
     packets: u64,
@@ -53,36 +64,44 @@ pub struct Output {
 }
 
 impl Output {
-    /// Creates a file, or takes standard output for `-`, and puts the headers of the format into its buffer.
+    /// Creates a file, or takes standard output for `-`, and puts the headers of the format into its buffer. Waits for
+    /// somebody to read a FIFO.
     ///
     /// # Errors
-    /// The file cannot be created, or the sources do not fit into the format.
+    /// The file cannot be created, is one of [`WriterOptions::inputs`] (nothing happens to it), or the sources do not fit
+    /// into the format; nobody has read a FIFO until [`WriterOptions::halt`] was asked.
     pub fn create(
         path: &Path,
-        format: FileFormat,
-        compression: Option<Compression>,
-        section: &Section,
+        options: &WriterOptions,
         sources: &[Source],
     ) -> Result<Self, CaptureError> {
-        let (name, opened) = if path.as_os_str() == "-" {
-            ("standard output".into(), io::stdout().as_fd().try_clone_to_owned().map(File::from))
+        let is_ours = path.as_os_str() != "-";
+        let (name, opened) = if is_ours {
+            (path.display().to_string(), open(path, &options.halt))
         } else {
-            let opened = OpenOptions::new().write(true).create(true).truncate(true).open(path);
-            (path.display().to_string(), opened)
+            ("standard output".into(), io::stdout().as_fd().try_clone_to_owned().map(File::from))
         };
-        let file = opened.map_err(|source| CaptureError::Open {
-            name: name.clone(),
-            action: "create",
-            source,
-        })?;
-        let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
-        let chunk = if compression.is_some() { COMPRESSED_CHUNK } else { CHUNK };
+        let failed = |source| CaptureError::Open { name: name.clone(), action: "create", source };
+        let file = opened.map_err(failed)?;
+        // Only what is open cannot become another file behind its name.
+        if FileId::of(&file).is_some_and(|id| options.inputs.contains(&id)) {
+            return Err(CaptureError::IsInput { name });
+        }
+        let kind = file.metadata().map_err(failed)?.file_type();
+        let is_file = kind.is_file();
+        let is_read = kind.is_fifo() || kind.is_socket() || file.is_terminal();
+        if is_file && is_ours {
+            file.set_len(0).map_err(failed)?;
+        }
+        let chunk = if options.compression.is_some() { COMPRESSED_CHUNK } else { CHUNK };
         let mut output = Self {
-            can_cut: is_file && path.as_os_str() != "-",
+            is_file,
+            is_read,
+            halt: options.halt.clone(),
             name,
             file,
-            format,
-            compression,
+            format: options.format,
+            compression: options.compression,
             chunk,
             // A chunk is written once it is full, so one packet more than a chunk is the most the buffer holds.
             buffer: Vec::with_capacity(chunk + MAX_PACKET + 64),
@@ -94,7 +113,7 @@ impl Output {
             waiting_since: None,
             failed: false,
         };
-        if let Err(error) = output.headers(section, sources) {
+        if let Err(error) = output.headers(&options.section, sources) {
             output.failed = true; // nothing to flush
             return Err(error);
         }
@@ -133,7 +152,7 @@ impl Output {
         if self.failed {
             return Ok(());
         }
-        match write_all(&mut self.file, blocks) {
+        match self.write(blocks) {
             Ok(()) => {
                 self.bytes += blocks.len() as u64;
                 self.encoded += blocks.len() as u64;
@@ -220,7 +239,7 @@ impl Output {
                 &self.compressed
             }
         };
-        match write_all(&mut self.file, data) {
+        match self.write(data) {
             Ok(()) => {
                 self.bytes += data.len() as u64;
                 self.encoded += self.buffer.len() as u64;
@@ -315,6 +334,22 @@ impl Output {
         }
     }
 
+    /// Writes all of `data`, or says how far it came.
+    fn write(&self, data: &[u8]) -> Result<(), (usize, io::Error)> {
+        if !self.is_read {
+            return write_all(&self.file, data);
+        }
+        let whole = |rest: &[u8], limit: usize| match (self.compression, self.format) {
+            (Some(_), _) => rest.len().min(limit),
+            (None, FileFormat::Pcapng) => pcapng::whole_blocks(rest, limit).0,
+            (None, FileFormat::Pcap(_)) => {
+                let is_start = self.bytes == 0 && rest.len() == data.len();
+                pcap::whole_packets(rest, limit, is_start).0
+            }
+        };
+        pipe::write(&self.file, data, &self.halt, whole)
+    }
+
     /// Settles what a failed write left: `written` bytes of the chunk are in the file.
     fn fail(&mut self, written: usize, source: io::Error) -> CaptureError {
         self.failed = true;
@@ -325,11 +360,8 @@ impl Output {
                 pcap::whole_packets(&self.buffer, written, self.bytes == 0)
             }
         };
-        if self.can_cut && self.file.set_len(self.bytes + whole as u64).is_ok() {
-            self.bytes += whole as u64;
-        } else {
-            self.bytes += written as u64;
-        }
+        let cut = self.is_file && cut_back(&mut self.file, (written - whole) as u64).is_ok();
+        self.bytes += if cut { whole } else { written } as u64;
         self.packets += packets;
         self.pending = 0;
         self.buffer.clear();
@@ -348,26 +380,50 @@ impl Drop for Output {
     }
 }
 
+/// Opens `path` for writing and leaves what is in it. A FIFO that nobody reads would not even open: it is waited for.
+fn open(path: &Path, halt: &Halt) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    let is_fifo = path.metadata().is_ok_and(|file| file.file_type().is_fifo());
+    if is_fifo {
+        options.custom_flags(OFlags::NONBLOCK.bits() as i32);
+    }
+    loop {
+        match options.open(path) {
+            Err(error) if is_fifo && error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
+                if halt.ends_waiting() {
+                    return Err(io::Error::other("the end came before anybody read it"));
+                }
+                thread::sleep(NAP);
+            }
+            opened => return opened,
+        }
+    }
+}
+
 /// `write_all` that says how far it came.
-fn write_all(file: &mut File, mut data: &[u8]) -> Result<(), (usize, io::Error)> {
+fn write_all(mut file: &File, mut data: &[u8]) -> Result<(), (usize, io::Error)> {
     let total = data.len();
     while !data.is_empty() {
         match file.write(data) {
             Ok(0) => return Err((total - data.len(), io::ErrorKind::WriteZero.into())),
             Ok(count) => data = data.get(count..).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                // Standard output can be a pipe that someone else made non-blocking.
-                let mut ready = [PollFd::new(&*file, PollFlags::OUT)];
-                match poll(&mut ready, None) {
-                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                    Err(errno) => return Err((total - data.len(), errno.into())),
-                }
-            }
             Err(error) => return Err((total - data.len(), error)),
         }
     }
     Ok(())
+}
+
+/// Takes the last bytes from a file, if they are those that were written last: standard output may be shared.
+fn cut_back(file: &mut File, bytes: u64) -> io::Result<()> {
+    let len = file.metadata()?.len();
+    if file.stream_position()? != len {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let whole = len.saturating_sub(bytes);
+    file.set_len(whole)?;
+    file.seek(SeekFrom::Start(whole)).map(|_| ())
 }
 
 /// Bytes one packet adds to a file, before compression.

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::compress::Compression;
 use super::error::CaptureError;
+use super::identity::FileId;
 use super::pcap::{MAGIC_MICROSECONDS, MAGIC_MODIFIED, MAGIC_NANOSECONDS, PcapReader};
 use super::pcapng::{PcapngReader, SECTION_HEADER};
 use super::record::{OddTimes, Record, Section, Source, Statistics};
@@ -16,6 +17,7 @@ pub struct CaptureReader {
     name: String,
     compression: Option<Compression>,
     decoder: Decoder,
+    file: Option<FileId>,
 }
 
 enum Decoder {
@@ -38,7 +40,9 @@ impl CaptureReader {
                 action: "open",
                 source,
             })?;
-            return Self::from_reader(File::from(opened), name);
+            let file = File::from(opened);
+            let id = FileId::of(&file);
+            return Ok(Self::from_reader(file, name)?.of_file(id));
         }
         let name = path.display().to_string();
         let file = File::open(path);
@@ -47,7 +51,19 @@ impl CaptureReader {
             action: "open",
             source,
         })?;
-        Self::from_reader(file, &name)
+        let id = FileId::of(&file);
+        Ok(Self::from_reader(file, &name)?.of_file(id))
+    }
+
+    /// It reads this file.
+    pub(crate) fn of_file(self, file: Option<FileId>) -> Self {
+        Self { file, ..self }
+    }
+
+    /// The file that is read, to be put into [`WriterOptions::inputs`](super::WriterOptions::inputs).
+    #[must_use]
+    pub fn file(&self) -> Option<FileId> {
+        self.file
     }
 
     /// Reads from any byte stream; errors call it `name`. Until this returns, and in all that is compressed, the stream
@@ -88,7 +104,7 @@ impl CaptureReader {
                 return Err(CaptureError::Unrecognized { name: name.into(), what });
             }
         };
-        Ok(Self { name: name.into(), compression, decoder })
+        Ok(Self { name: name.into(), compression, decoder, file: None })
     }
 
     /// The next packet, or `None` at the end. After an error the end is reached, unless it is that of a source that

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::compress::Compression;
 use super::error::CaptureError;
+use super::identity::FileId;
 use super::output::{Output, encoded_len};
 use super::pcap::Resolution;
 use super::record::{Record, Section, Source, Statistics};
 use super::rotate::{Names, Rotation};
+use crate::halt::Halt;
 
 /// Most bytes an interface statistics block takes: header, two times, five counters, end and trailer.
 const STATISTICS_LEN: u64 = 20 + 7 * 12 + 4 + 4;
@@ -49,6 +51,10 @@ pub struct WriterOptions {
     pub rotation: Rotation,
     /// Who writes the file.
     pub section: Section,
+    /// Files that are read meanwhile, and are never written, whatever the name and however late.
+    pub inputs: Vec<FileId>,
+    /// Ends waiting for the reader of a pipe.
+    pub halt: Halt,
 }
 
 impl WriterOptions {
@@ -61,6 +67,8 @@ impl WriterOptions {
             compression: Compression::of_path(path),
             rotation: Rotation::default(),
             section: Section { application, ..Section::default() },
+            inputs: Vec::new(),
+            halt: Halt::default(),
         }
     }
 }
@@ -93,7 +101,7 @@ pub struct CaptureWriter {
 }
 
 impl CaptureWriter {
-    /// Creates the (first) file; `-` is standard output. `now` is where the grid of
+    /// Creates the (first) file; `-` is standard output, and a FIFO is waited for until somebody reads it. `now` is where the grid of
     /// [`Rotation::max_age`] starts and what the first file of a rotation is named after, in
     /// nanoseconds since the Unix epoch.
     ///
@@ -120,8 +128,7 @@ impl CaptureWriter {
             let names = names.insert(Names::new(path));
             (first, _) = names.next(now, options.rotation.max_files);
         }
-        let output =
-            Output::create(&first, options.format, options.compression, &options.section, sources)?;
+        let output = Output::create(&first, &options, sources)?;
         Ok(Self {
             path: first,
             sources: sources.to_vec(),
@@ -311,8 +318,7 @@ impl CaptureWriter {
             // Someone may have moved it away; the capture goes on.
             let _ = fs::remove_file(file);
         }
-        let WriterOptions { format, compression, section, .. } = &self.options;
-        let next = Output::create(&path, *format, *compression, section, &self.sources)?;
+        let next = Output::create(&path, &self.options, &self.sources)?;
         self.closed.packets += self.output.packets();
         self.closed.bytes += self.output.bytes();
         self.output = next;

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::bundle::{Bundle, Tally};
 use super::{Census, Control, OpenOptions, Port, PortInfo, Readiness, Receive, Rx, Tx};
+use crate::capture::FileId;
 use crate::error::Result;
 use crate::filter::{Engine, Filter};
 use crate::frame::Batch;
@@ -94,6 +95,10 @@ impl<P: Port> Port for FilteredPort<P> {
 
     fn sink(&self) -> Sink {
         self.inner.sink()
+    }
+
+    fn inputs(&self) -> Vec<FileId> {
+        self.inner.inputs()
     }
 
     fn late_notes(&self) -> Vec<String> {

@@ -33,7 +33,6 @@ pub mod xdp;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -43,9 +42,11 @@ pub use self::manual::{Manual, SpecOption};
 pub use self::open::{Share, open, shared_memory};
 pub use self::spec::{Backend, Options, Spec};
 pub use self::switches::{Offloads, Switches};
+use crate::capture::FileId;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::frame::{Batch, Frame};
+use crate::halt::Halt;
 use crate::mask::{Class, QueueMask};
 use crate::placement::Placement;
 use crate::pool::PoolGauge;
@@ -87,8 +88,10 @@ pub struct OpenOptions {
     /// Of those, take also what keeps the host reachable: ARP, neighbour discovery, SSH, DNS and DHCP, which
     /// otherwise stay with it. See [`xdp::management`].
     pub take_management: bool,
-    /// Once it is true, opening no longer waits for anything: `file:-` does until standard input says what it is.
-    pub interrupt: Option<Arc<AtomicBool>>,
+    /// Files that are read elsewhere, and must not be written: see [`Port::inputs`].
+    pub inputs: Vec<FileId>,
+    /// Ends waiting for others, while the port opens and later: for a pipe that is silent, or that nobody reads.
+    pub halt: Halt,
     /// Received packets go on elsewhere: a port through which they would come changed, such as without their VLAN tags,
     /// is refused unless its spec says that this is wanted (`tags=off`). Otherwise it opens, with a note. Packets that the kernel
     /// shows as one are marked to be cut ([`Frame::offload`]), if the port can tell.
@@ -142,7 +145,8 @@ impl Default for OpenOptions {
             memory: None,
             take: Take::Nothing,
             take_management: false,
-            interrupt: None,
+            inputs: Vec::new(),
+            halt: Halt::default(),
             intact: false,
             offload: SinkGso::default(),
             cuts: false,
@@ -308,6 +312,11 @@ pub trait Port: Send {
 
     /// What was found out after opening; complete once every receiving end has ended.
     fn late_notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The files that it reads, and that nobody may write meanwhile.
+    fn inputs(&self) -> Vec<FileId> {
         Vec::new()
     }
 }

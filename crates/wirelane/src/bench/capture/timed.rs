@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use wirelane_os::clock;
 
+use crate::capture::FileId;
 use crate::error::Result;
 use crate::frame::Batch;
 use crate::port::{Census, Control, Port, PortInfo, Readiness, Receive, Rx, Tx};
@@ -55,6 +56,10 @@ impl Port for Timed {
 
     fn sink(&self) -> Sink {
         self.inner.sink()
+    }
+
+    fn inputs(&self) -> Vec<FileId> {
+        self.inner.inputs()
     }
 
     fn late_notes(&self) -> Vec<String> {

@@ -24,8 +24,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use wirelane_os::clock;
 
@@ -33,6 +33,7 @@ use self::worker::{CHUNK, Credit, Lane, OWN, Route, Worker};
 use self::writer::{Finished, Input, Ledger, WriterThread};
 use crate::capture::{CaptureWriter, Source, WriterOptions, Written, split_name};
 use crate::error::{Error, Result};
+use crate::halt::Halt;
 use crate::mask::Class;
 use crate::memory::{self, Allotment};
 use crate::monitor::Monitor;
@@ -121,6 +122,8 @@ pub struct Capture {
     lateness: u64,
     /// What a user should know of it.
     notes: Vec<String>,
+    /// Ends waiting for readers of pipes.
+    halt: Halt,
 }
 
 /// What a worker leaves: its receiving ends, whose memory must outlive the writer's work.
@@ -133,7 +136,7 @@ impl Capture {
     /// Opens the outputs, starts the threads, and lets packets in when all of them are ready.
     ///
     /// # Errors
-    /// An output cannot be created, a CPU cannot be used, or the port refuses to start.
+    /// An output cannot be created or is what the port reads, a CPU cannot be used, or the port refuses to start.
     pub fn start(mut port: Box<dyn Port>, config: &CaptureConfig) -> Result<Self> {
         let inputs = port.rx();
         let monitor = Monitor {
@@ -151,6 +154,7 @@ impl Capture {
             failed: Arc::default(),
             lateness,
             notes: Vec::new(),
+            halt: config.output.as_ref().map(|to| to.options.halt.below()).unwrap_or_default(),
         };
         let routes = match &config.output {
             Some(output) => capture.start_writers(&inputs, output, config)?,
@@ -186,14 +190,26 @@ impl Capture {
     }
 
     /// Waits until the capture has ended by itself (enough packets, the end of the source, an
-    /// error) or `timeout` has passed; true if it has ended.
+    /// error) and everything is written, or `timeout` has passed; true if it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.workers.wait(timeout) || self.failed.load(Ordering::Acquire)
+        let deadline = Instant::now() + timeout;
+        while self.workers.wait(deadline.saturating_duration_since(Instant::now())) {
+            if self.writers.iter().all(JoinHandle::is_finished) {
+                return true;
+            }
+            if Instant::now() >= deadline || self.failed.load(Ordering::Acquire) {
+                break;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.failed.load(Ordering::Acquire)
     }
 
-    /// Lets no more packets in, receives and writes what is on its way, and reports.
+    /// Lets no more packets in, receives and writes what is on its way, and reports. A reader that takes nothing any
+    /// more is not waited for ([`Halt`]); what it did not take is counted.
     pub fn join(mut self) -> CaptureOutcome {
         self.port.control().stop();
+        self.halt.ask();
         let mut errors = Vec::new();
         let mut ended = Vec::new();
         self.workers.join(&mut ended, &mut errors);
@@ -269,11 +285,16 @@ impl Capture {
         memory::ask(|| format!("the ways of {lanes} queues to the writer"), all)?;
         let route = |rx: &Rx| Route { lanes: Vec::new(), bundle: rx.bundle().cloned() };
         let mut routes: Vec<_> = inputs.iter().map(route).collect();
+        let options = WriterOptions {
+            inputs: [&output.options.inputs[..], &self.port.inputs()].concat(),
+            halt: self.halt.clone(),
+            ..output.options.clone()
+        };
         for (path, members) in files {
             let all = || members.iter().flat_map(|(_, interfaces)| interfaces);
             let sources: Vec<_> = all().map(|one| one.source.clone()).collect();
             let counters = all().map(|one| Arc::clone(&one.counters)).collect();
-            let file = CaptureWriter::create(&path, &sources, output.options.clone(), now)?;
+            let file = CaptureWriter::create(&path, &sources, options.clone(), now)?;
             let (send_thread, thread) = mpsc::channel::<WriterThread>();
             let handle = spawn("wl-write", move || {
                 thread.recv().map(WriterThread::run).unwrap_or_else(|_| Finished::nothing())
@@ -362,6 +383,7 @@ impl Capture {
 impl Drop for Capture {
     fn drop(&mut self) {
         self.port.control().stop();
+        self.halt.ask();
         self.workers.join(&mut Vec::new(), &mut Vec::new());
         for writer in self.writers.drain(..) {
             let _ = writer.join();

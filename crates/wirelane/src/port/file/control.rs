@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use wirelane_os::clock;
 
-use super::pipe::Stop;
 use crate::error::{Error, Result};
+use crate::halt::Halt;
 use crate::mask::{MAX_QUEUES, QueueMask, QueueSet};
 use crate::port::Control;
 
@@ -22,7 +22,7 @@ pub(super) struct Switch {
     generation: AtomicU64,
     /// Monotonic clock at the start; 0 before it.
     started: AtomicU64,
-    stop: Stop,
+    halt: Halt,
 }
 
 impl Switch {
@@ -30,7 +30,7 @@ impl Switch {
         spec: String,
         queues: [QueueSet; 2],
         mask: QueueMask,
-        stop: Stop,
+        halt: Halt,
     ) -> Result<Self> {
         let switch = Self {
             spec,
@@ -38,7 +38,7 @@ impl Switch {
             mask: Mutex::new(QueueMask::NONE),
             generation: AtomicU64::new(0),
             started: AtomicU64::new(0),
-            stop,
+            halt,
         };
         switch.set_mask(mask)?;
         Ok(switch)
@@ -56,13 +56,13 @@ impl Switch {
     }
 
     /// Ends waiting for what is read.
-    pub(super) fn end(&self) -> &Stop {
-        &self.stop
+    pub(super) fn halt(&self) -> &Halt {
+        &self.halt
     }
 
     #[inline]
     pub(super) fn is_stopped(&self) -> bool {
-        self.stop.is_asked()
+        self.halt.is_asked()
     }
 
     /// A number that changes with the mask.
@@ -97,6 +97,6 @@ impl Control for Switch {
     }
 
     fn stop(&self) {
-        self.stop.ask();
+        self.halt.ask();
     }
 }

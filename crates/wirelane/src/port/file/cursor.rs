@@ -11,7 +11,7 @@ use wirelane_os::clock;
 use super::Progress;
 use super::control::Switch;
 use super::origin::Origins;
-use super::pipe::{self, Input};
+use crate::capture::pipe::{self, Input};
 use crate::capture::{CaptureError, CaptureReader, OddTimes};
 use crate::error::{Error, Result};
 use crate::mask::Class;
@@ -266,7 +266,7 @@ impl Cursor {
                 return None;
             }
             (Some(damage), _) => Err(damage),
-            (None, Some(_)) => pipe::open(&self.replay.path, self.switch.end()),
+            (None, Some(_)) => pipe::open(self.replay.path.as_ref(), self.switch.halt()),
             (None, None) => {
                 self.end();
                 return None;

@@ -29,7 +29,6 @@
 mod control;
 mod cursor;
 mod origin;
-mod pipe;
 mod sink;
 mod source;
 
@@ -40,11 +39,12 @@ use wirelane_os::clock;
 use self::control::Switch;
 use self::cursor::{Cursor, Replay};
 use self::origin::Origins;
-use self::pipe::Stop;
 use self::sink::Sink;
 use self::source::Source;
 use super::{Census, Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
-use crate::capture::{self, CaptureWriter, LINK_TYPE_ETHERNET, OddTimes, WriterOptions};
+use crate::capture::{
+    self, CaptureWriter, FileId, LINK_TYPE_ETHERNET, OddTimes, WriterOptions, pipe,
+};
 use crate::error::{Error, Result};
 use crate::mask::Class;
 use crate::pool::{Pool, PoolConfig, PoolGauge};
@@ -68,6 +68,7 @@ pub struct FilePort {
     switch: Arc<Switch>,
     progress: Arc<Progress>,
     frames: PoolGauge,
+    input: Option<FileId>,
     rx: Vec<Rx>,
     tx: Vec<Tx>,
 }
@@ -106,14 +107,14 @@ impl FilePort {
 
     fn read(spec: &Spec, options: &OpenOptions) -> Result<Self> {
         let replay = Replay::new(spec)?;
-        let stop = Stop::new(options.interrupt.as_ref());
-        let input = pipe::open(spec.name.as_ref(), &stop)?;
-        stop.opened();
+        let halt = options.halt.below();
+        let input = pipe::open(spec.name.as_ref(), &halt)?;
         let reader = &input.reader;
+        let file = reader.file();
         let mut origins = Origins::default();
         origins.extend(reader.interfaces(), reader.name())?;
         let queues = [Class::Rx, Class::Tx].map(|class| origins.queues(class));
-        let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone(), stop)?);
+        let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone(), halt)?);
         origins.select(switch.mask());
         let progress = Arc::new(Progress::default());
         let mut info = info(spec, options);
@@ -141,20 +142,24 @@ impl FilePort {
         let source = Source::new(cursor, pool, options.snaplen, &progress);
         let rx = || Rx::new(source, counters).with_bundle(bundle);
         let rx = options.receive.then(rx).into_iter().collect();
-        Ok(Self { info, switch, progress, frames, rx, tx: Vec::new() })
+        Ok(Self { info, switch, progress, frames, input: file, rx, tx: Vec::new() })
     }
 
     fn write(spec: &Spec, options: &OpenOptions) -> Result<Self> {
         spec.options().finish()?;
-        let writer = WriterOptions::of_path(spec.name.as_ref());
+        let halt = options.halt.below();
+        let writer = WriterOptions {
+            inputs: options.inputs.clone(),
+            halt: halt.clone(),
+            ..WriterOptions::of_path(spec.name.as_ref())
+        };
         let source = capture::Source {
             snaplen: options.snaplen,
             ..capture::Source::new(&spec.to_string(), Class::Tx, Some(0))
         };
         let writer = CaptureWriter::create(&spec.name, &[source], writer, clock::realtime_ns())?;
         let queues = [Class::Rx, Class::Tx].map(|_| [0].into_iter().collect());
-        let switch =
-            Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone(), Stop::default())?);
+        let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone(), halt)?);
         let pool = pool(options)?;
         let frames = pool.gauge();
         let counters = Arc::new(TxCounters::new(0));
@@ -164,6 +169,7 @@ impl FilePort {
             switch,
             progress: Arc::default(),
             frames,
+            input: None,
             rx: Vec::new(),
             tx: vec![Tx::new(sink, counters)],
         })
@@ -191,6 +197,10 @@ impl Port for FilePort {
         let notes = [(cut > 0).then(note), (strangers > 0).then(first)];
         let odd_times = *self.progress.odd_times.lock().unwrap_or_else(PoisonError::into_inner);
         notes.into_iter().flatten().chain(odd_times.notes()).collect()
+    }
+
+    fn inputs(&self) -> Vec<FileId> {
+        self.input.into_iter().collect()
     }
 
     fn rx(&mut self) -> Vec<Rx> {

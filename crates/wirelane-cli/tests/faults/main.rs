@@ -1,0 +1,189 @@
+//! Faults × commands: whatever the system lacks or takes away, a command ends in time, tells the first cause, and what it
+//! says is written is in the file.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+#[path = "../shared/mod.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
+mod shared;
+
+mod inputs;
+mod interfaces;
+mod limits;
+mod memory;
+mod readers;
+mod signals;
+mod systems;
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::{TempDir, tempdir};
+use wirelane_testkit::process::{ChildGuard, Output, output, run};
+use wirelane_testkit::tools;
+use wirelane_testkit::tshark::capinfos;
+
+use self::shared::*;
+
+/// How long an end may take, once there is a reason for it, on a machine that does nothing else.
+const BOUND: Duration = Duration::from_secs(5);
+
+/// The commands that run until something ends them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Capture,
+    Forward,
+    Merge,
+}
+
+const KINDS: [Kind; 3] = [Kind::Capture, Kind::Forward, Kind::Merge];
+
+/// A directory with what the commands read: a file of 5000 packets, and a pipe that has them and does not end.
+struct Bed {
+    directory: TempDir,
+    bound: Duration,
+    /// Keeps the pipe from ending.
+    pipe: Option<File>,
+}
+
+impl Bed {
+    /// Anybody may write there.
+    fn new() -> Self {
+        let directory = tempdir().unwrap();
+        std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o777)).unwrap();
+        let file = directory.path().join("in.pcapng");
+        let began = Instant::now();
+        let made =
+            output(wirelane(["capture", "-q", "sim:2?count=5000&size=imix", "-w"]).arg(&file));
+        assert!(made.status.success(), "{}", made.stderr);
+        // On a busy machine everything takes longer, as this has.
+        let bound = BOUND + 20 * began.elapsed();
+        let small = directory.path().join("small.pcapng");
+        let made = output(wirelane(["capture", "-q", "sim:2?count=100", "-w"]).arg(&small));
+        assert!(made.status.success(), "{}", made.stderr);
+        let mut bed = Self { directory, bound, pipe: None };
+        bed.renew_pipe();
+        bed
+    }
+
+    /// Another pipe in place of the one that a command has read.
+    fn renew_pipe(&mut self) {
+        let path = self.path("pipe");
+        let _ = std::fs::remove_file(&path);
+        run(Command::new("mkfifo").arg(&path));
+        let mut pipe = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        pipe.write_all(&std::fs::read(self.path("small.pcapng")).unwrap()).unwrap();
+        self.pipe = Some(pipe);
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The arguments of a command that writes `output` and has an end: 5000 packets and more.
+    fn finite(&self, kind: Kind, output: &Path) -> Vec<String> {
+        match kind {
+            Kind::Merge => self.merge(&["in.pcapng", "small.pcapng"], output),
+            _ => from("sim:2?count=5000&size=imix", kind, output),
+        }
+    }
+
+    /// As [`Bed::finite`], until something ends it.
+    fn endless(&self, kind: Kind, output: &Path) -> Vec<String> {
+        match kind {
+            Kind::Merge => self.merge(&["in.pcapng", "pipe"], output),
+            _ => from("sim:2?rate=5kpps&size=imix", kind, output),
+        }
+    }
+
+    fn merge(&self, inputs: &[&str], output: &Path) -> Vec<String> {
+        let inputs = inputs.iter().map(|name| self.path(name).display().to_string());
+        let output = ["-w".to_owned(), output.display().to_string()];
+        words(&["merge", "--json"]).into_iter().chain(inputs).chain(output).collect()
+    }
+
+    /// Waits for the end, which has a reason from now on.
+    #[track_caller]
+    fn end(&self, child: ChildGuard) -> Output {
+        child.wait(self.bound)
+    }
+
+    /// Runs `command` to its end, which has a reason from the start.
+    #[track_caller]
+    fn run(&self, command: &Command) -> Output {
+        let mut timed = Command::new("timeout");
+        // What it says goes through pipes: a limit of the size of files is none of that.
+        timed.args(["--signal=KILL", &self.bound.as_secs().to_string()]);
+        let ended = output(timed.arg(command.get_program()).args(command.get_args()));
+        assert_ne!(ended.status.code(), Some(128 + 9), "{command:?} goes on: {}", ended.stderr);
+        ended
+    }
+}
+
+/// The arguments of a command that writes what comes from `port` into `output`.
+fn from(port: &str, kind: Kind, output: &Path) -> Vec<String> {
+    let output = output.display().to_string();
+    match kind {
+        Kind::Capture => words(&["capture", "-q", "--json", port, "-w", &output]),
+        Kind::Forward => words(&["forward", "-q", "--json", port, &format!("file:{output}")]),
+        Kind::Merge => unreachable!("it reads files"),
+    }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// What a command said that it has written, after checking that it ended by itself and that its counters balance. `None`
+/// if it did not begin.
+#[track_caller]
+fn written(kind: Kind, ended: &Output) -> Option<u64> {
+    assert!(ended.status.code().is_some(), "{kind:?}: {} {}", ended.status, ended.stderr);
+    assert!(!ended.stderr.contains("panicked"), "{kind:?}: {}", ended.stderr);
+    if ended.stdout.is_empty() {
+        assert_ne!(ended.status.code(), Some(0), "{kind:?}: no summary");
+        return None;
+    }
+    Some(match kind {
+        Kind::Capture => number(&parse(&ended.stdout)["totals"]["written"]),
+        Kind::Forward => {
+            let summary = parse(&ended.stdout);
+            let sent = number(&summary["totals"]["sent"]);
+            let lost: u64 =
+                summary["tx"].as_array().unwrap().iter().map(|tx| number(&tx["errors"])).sum();
+            assert_eq!(number(&summary["totals"]["delivered"]), sent + lost, "{summary}");
+            sent
+        }
+        Kind::Merge => {
+            let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+            number(&report["output"]["packets"])
+        }
+    })
+}
+
+/// The file has what the command says, and ends with a whole block. Returns how many packets that are.
+#[track_caller]
+fn assert_written(kind: Kind, ended: &Output, file: &Path) -> Option<u64> {
+    let written = written(kind, ended)?;
+    if written == 0 && !file.metadata().is_ok_and(|file| file.len() > 0) {
+        return Some(0);
+    }
+    assert_eq!(packets(file).len() as u64, written, "{kind:?}: {}", ended.stderr);
+    if tools::require("capinfos") {
+        assert_eq!(capinfos(file).packets, written, "{kind:?}");
+    }
+    Some(written)
+}
+
+/// It failed, and the line that it ends with says why.
+#[track_caller]
+fn assert_told(kind: Kind, ended: &Output, causes: &[&str]) {
+    assert_eq!(ended.status.code(), Some(1), "{kind:?}: {}", ended.stderr);
+    let last = ended.stderr.lines().last().unwrap_or_default();
+    let is_told = last.starts_with("wirelane: ") && causes.iter().any(|cause| last.contains(cause));
+    assert!(is_told, "{kind:?}: {}", ended.stderr);
+}

@@ -1,0 +1,154 @@
+//! Signals as counts: how often each has come, and when the first one came that asks the process to end.
+//!
+//! What is counted here is of the process, so it is kept in statics; a handler may touch nothing else.
+
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::error::{OsError, Result};
+
+/// The numbers of the signals that a command has to do with.
+pub use libc::{
+    SIGALRM, SIGHUP, SIGINT, SIGPROF, SIGPWR, SIGQUIT, SIGTERM, SIGTTOU, SIGUSR1, SIGUSR2,
+    SIGVTALRM, SIGXCPU, SIGXFSZ,
+};
+
+/// How long after the first request to end another one ends the process at once, whatever it waits for, in nanoseconds:
+/// by then it should have ended.
+const OVERDUE: u64 = 5_000_000_000;
+
+static REQUESTS: AtomicU32 = AtomicU32::new(0);
+static FIRST_REQUEST: AtomicU64 = AtomicU64::new(0);
+static REPORTS: AtomicU32 = AtomicU32::new(0);
+
+/// From now on these signals are requests to end, counted by [`requests`]. One that comes five seconds after the first
+/// or later ends the process with status 1.
+///
+/// # Errors
+/// What sigaction(2) gives.
+pub fn count_requests(signals: &[i32]) -> Result<()> {
+    signals.iter().try_for_each(|signal| act(*signal, end as *const () as usize))
+}
+
+/// From now on `signal` asks for a report, counted by [`reports`].
+///
+/// # Errors
+/// What sigaction(2) gives.
+pub fn count_reports(signal: i32) -> Result<()> {
+    act(signal, report as *const () as usize)
+}
+
+/// From now on `signal` changes nothing, and the call that it comes for fails or goes on. Programs that are started
+/// later have its default again, as an ignored signal would not.
+///
+/// # Errors
+/// What sigaction(2) gives.
+pub fn survive(signal: i32) -> Result<()> {
+    act(signal, nothing as *const () as usize)
+}
+
+/// Ignores `signal`, in programs that are started later, too.
+///
+/// # Errors
+/// What sigaction(2) gives.
+pub fn ignore(signal: i32) -> Result<()> {
+    act(signal, libc::SIG_IGN)
+}
+
+/// Whether `signal` is ignored, as whoever started this process may have wanted.
+#[must_use]
+pub fn is_ignored(signal: i32) -> bool {
+    let mut now = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: with a null action the call changes nothing, and writes the one in force to where `now` has room for it.
+    // Zeros are a valid value, should it fail.
+    let now = unsafe {
+        libc::sigaction(signal, ptr::null(), now.as_mut_ptr());
+        now.assume_init()
+    };
+    now.sa_sigaction == libc::SIG_IGN
+}
+
+/// How many requests to end have come, and the monotonic clock at the first one.
+#[must_use]
+pub fn requests() -> (u32, Option<u64>) {
+    let first = FIRST_REQUEST.load(Ordering::Acquire);
+    (REQUESTS.load(Ordering::Acquire), (first > 0).then_some(first))
+}
+
+/// How often a report was asked for.
+#[must_use]
+pub fn reports() -> u32 {
+    REPORTS.load(Ordering::Relaxed)
+}
+
+/// Whether this process may write to the terminal `fd` as who is spoken to; true where it is no terminal.
+#[must_use]
+pub fn is_in_foreground(fd: std::os::fd::BorrowedFd<'_>) -> bool {
+    use std::os::fd::AsRawFd;
+    // SAFETY: both calls take plain numbers and change nothing.
+    let (group, own) = unsafe { (libc::tcgetpgrp(fd.as_raw_fd()), libc::getpgrp()) };
+    group < 0 || group == own
+}
+
+fn act(signal: i32, handler: libc::sighandler_t) -> Result<()> {
+    // SAFETY: zeros are a valid sigaction: no flags, an empty mask.
+    let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+    action.sa_sigaction = handler;
+    // What sleeps in a call is not disturbed, where the kernel can go on with it.
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: the handlers above do what is allowed in one: atomics, reading a clock, and `_exit`.
+    let done = unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
+    if done == 0 { Ok(()) } else { Err(OsError::last("sigaction", format!("signal {signal}"))) }
+}
+
+extern "C" fn end(_signal: i32) {
+    let now = crate::clock::monotonic_ns().max(1);
+    let first = FIRST_REQUEST.compare_exchange(0, now, Ordering::AcqRel, Ordering::Acquire);
+    if first.is_err_and(|first| now.saturating_sub(first) >= OVERDUE) {
+        // SAFETY: it ends the process without running anything of it.
+        unsafe { libc::_exit(1) };
+    }
+    REQUESTS.fetch_add(1, Ordering::AcqRel);
+}
+
+extern "C" fn report(_signal: i32) {
+    REPORTS.fetch_add(1, Ordering::Relaxed);
+}
+
+extern "C" fn nothing(_signal: i32) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_are_counted_and_survived() {
+        let raise = |signal| {
+            // SAFETY: the signal has a handler of this module.
+            assert_eq!(unsafe { libc::raise(signal) }, 0);
+        };
+        count_reports(libc::SIGUSR1).unwrap();
+        survive(libc::SIGXFSZ).unwrap();
+        let before = reports();
+        raise(libc::SIGUSR1);
+        raise(libc::SIGXFSZ);
+        assert_eq!(reports(), before + 1);
+        assert_eq!(requests(), (0, None));
+        count_requests(&[libc::SIGALRM]).unwrap();
+        raise(libc::SIGALRM);
+        raise(libc::SIGALRM);
+        let (count, first) = requests();
+        assert_eq!(count, 2);
+        assert!(first.unwrap() <= crate::clock::monotonic_ns());
+    }
+
+    #[test]
+    fn ignored_is_told_from_the_rest() {
+        assert!(!is_ignored(libc::SIGWINCH));
+        ignore(libc::SIGWINCH).unwrap();
+        assert!(is_ignored(libc::SIGWINCH));
+        survive(libc::SIGWINCH).unwrap();
+        assert!(!is_ignored(libc::SIGWINCH));
+    }
+}
