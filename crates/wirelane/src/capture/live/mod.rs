@@ -20,8 +20,8 @@ mod tests;
 mod worker;
 mod writer;
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -240,10 +240,10 @@ impl Capture {
                 let error = Error::usage("-w -", "standard output cannot be split");
                 return Err(error.help("give a file name, or leave --split out"));
             }
+            let mut names = Names::default();
             let of_end = |(end, interfaces): (usize, Vec<Interface>)| {
-                interfaces
-                    .into_iter()
-                    .map(move |one| (split_name(&output.path, &one.source), vec![(end, vec![one])]))
+                let file = |one: Interface| (names.of(&output.path, &one), vec![(end, vec![one])]);
+                interfaces.into_iter().map(file).collect::<Vec<_>>()
             };
             ends.into_iter().enumerate().flat_map(of_end).collect()
         } else {
@@ -387,6 +387,25 @@ fn group(inputs: Vec<Rx>, routes: Vec<Route>, single: bool) -> Vec<(Vec<Rx>, Vec
 struct Interface {
     source: Source,
     counters: Arc<RxCounters>,
+}
+
+/// The names of files that hold one interface each.
+#[derive(Default)]
+struct Names(BTreeSet<PathBuf>);
+
+impl Names {
+    /// The next one: after its queue, or, of a file of others, what stands for that. No two have the same.
+    fn of(&mut self, path: &Path, interface: &Interface) -> PathBuf {
+        let Interface { source, counters } = interface;
+        let queue = (counters.class != Class::Other).then_some(u32::from(counters.queue));
+        let stand_in = Source::new("", counters.class, queue);
+        let source = if source.class.is_some() { source } else { &stand_in };
+        let mut name = split_name(path, source);
+        while !self.0.insert(name.clone()) {
+            name = split_name(&name, source);
+        }
+        name
+    }
 }
 
 /// A lane into a file: the receiving end that it comes from, and its interfaces.
