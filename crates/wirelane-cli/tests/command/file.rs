@@ -453,3 +453,34 @@ fn times_that_change_are_told() {
         assert_eq!(times("c.pcap"), expected);
     }
 }
+
+/// Interfaces of other programs have no queue to name a file after; each has one all the same, and no two the same.
+#[test]
+fn interfaces_of_others_have_a_file_each() {
+    let directory = tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let other = |name: &str| Source { class: None, ..Source::new(name, Class::Rx, None) };
+    let sources = [Source::new("ours", Class::Rx, Some(2)), other("lan"), other("wan")];
+    let options = WriterOptions::of_path(&path("x.pcapng"));
+    let mut writer = CaptureWriter::create(path("x.pcapng"), &sources, options, 0).unwrap();
+    for k in 0..30_u32 {
+        let (interface, timestamp) = (k % 3, 1_700_000_000_000_000_000 + u64::from(k));
+        let (direction, data) = (Direction::Outbound, &[k as u8; 60]);
+        let record = Record { interface, timestamp, original_len: 60, direction, data };
+        writer.write(&record).unwrap();
+    }
+    writer.finish(&[]).unwrap();
+    let port = format!("file:{}", path("x.pcapng").display());
+    let summary = capture(&[&port, "--split", "-w", path("y.pcapng").to_str().unwrap()]);
+    assert_eq!(
+        (&summary["totals"]["written"], &summary["totals"]["files"]),
+        (&30.into(), &3.into())
+    );
+    for (name, source) in
+        ["y.rx2.pcapng", "y.queue1.pcapng", "y.queue2.pcapng"].iter().zip(&sources)
+    {
+        let (interfaces, packets) = content(&path(name));
+        assert_eq!((interfaces.len(), &interfaces[0].name), (1, &source.name), "{name}");
+        assert_eq!(packets.len(), 10, "{name}");
+    }
+}

@@ -20,7 +20,7 @@ mod tests;
 mod worker;
 mod writer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -261,10 +261,10 @@ impl Capture {
                 let error = Error::usage("-w -", "standard output cannot be split");
                 return Err(error.help("give a file name, or leave --split out"));
             }
+            let mut names = Names::default();
             let of_end = |(end, interfaces): (usize, Vec<Interface>)| {
-                interfaces
-                    .into_iter()
-                    .map(move |one| (one.split_name(&output.path), vec![(end, vec![one])]))
+                let file = |one: Interface| (names.of(&output.path, &one), vec![(end, vec![one])]);
+                interfaces.into_iter().map(file).collect::<Vec<_>>()
             };
             ends.into_iter().enumerate().flat_map(of_end).collect()
         } else {
@@ -421,16 +421,25 @@ struct Interface {
     counters: Arc<RxCounters>,
 }
 
-impl Interface {
-    /// The file of its own. What says neither queue nor class has the number by which the port knows it: all of them would
-    /// have one name otherwise.
-    fn split_name(&self, path: &Path) -> PathBuf {
-        let number = || u32::from(self.counters.queue);
-        let queue = match self.source.class {
-            None => Some(self.source.queue.unwrap_or_else(number)),
-            Some(_) => self.source.queue,
+/// The names of files that hold one interface each.
+#[derive(Default)]
+struct Names(BTreeSet<PathBuf>);
+
+impl Names {
+    /// The next one, and no two are the same. What says neither queue nor class has the number by which the port knows it.
+    fn of(&mut self, path: &Path, interface: &Interface) -> PathBuf {
+        let Interface { source, counters } = interface;
+        let number = || u32::from(counters.queue);
+        let queue = match source.class {
+            None => Some(source.queue.unwrap_or_else(number)),
+            Some(_) => source.queue,
         };
-        split_name(path, &Source { queue, ..self.source.clone() })
+        let source = Source { queue, ..source.clone() };
+        let mut name = split_name(path, &source);
+        while !self.0.insert(name.clone()) {
+            name = split_name(&name, &source);
+        }
+        name
     }
 }
 
