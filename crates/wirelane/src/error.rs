@@ -3,8 +3,10 @@
 //! Errors belong to set-up, tear-down and I/O calls. The hot path returns counts instead.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::{fmt, io};
 
+use rustix::io::Errno;
 use wirelane_os::error::OsError;
 
 /// Result of every fallible call of this library outside the hot path.
@@ -52,6 +54,7 @@ impl Error {
         if source.errno() == Some(libc_epipe()) {
             error.0.kind = ErrorKind::BrokenPipe;
         }
+        error.0.help = surroundings(&source).map(Cow::Borrowed);
         error.0.source = Some(source);
         error
     }
@@ -75,6 +78,11 @@ impl Error {
     pub(crate) fn caused_by(mut self, source: OsError) -> Self {
         self.0.source = Some(source);
         self
+    }
+
+    /// The system call behind it.
+    pub(crate) fn into_source(self) -> Option<OsError> {
+        self.0.source
     }
 
     /// What kind of failure this is.
@@ -135,6 +143,22 @@ impl std::error::Error for Error {
     }
 }
 
+/// What is to be done about a failure that lies in where the process runs, whatever it wanted.
+fn surroundings(source: &OsError) -> Option<&'static str> {
+    let lacks =
+        |mount: &str, file: &str| source.object.starts_with(mount) && !Path::new(file).exists();
+    match Errno::from_raw_os_error(source.errno()?) {
+        Errno::MFILE => Some("`ulimit -n 1024`, or more, lets the process have more open files"),
+        Errno::NOENT if lacks("/proc/", "/proc/self") => {
+            Some("no /proc is mounted here: `mount -t proc proc /proc`")
+        }
+        Errno::NOENT if lacks("/sys/", "/sys/kernel") => {
+            Some("no /sys is mounted here: `mount -t sysfs sysfs /sys`")
+        }
+        _ => None,
+    }
+}
+
 fn libc_epipe() -> i32 {
     rustix::io::Errno::PIPE.raw_os_error()
 }
@@ -157,5 +181,11 @@ mod tests {
         let error = Error::io("out", "open", io::Error::from_raw_os_error(13));
         assert_eq!(error.errno(), Some(13));
         assert!(error.to_string().contains("EACCES"), "{error}");
+    }
+
+    #[test]
+    fn too_few_descriptors_have_a_remedy() {
+        let error = Error::io("eth0", "socket", io::Error::from_raw_os_error(24));
+        assert!(error.to_string().contains("(EMFILE); `ulimit -n"), "{error}");
     }
 }

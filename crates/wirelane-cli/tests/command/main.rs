@@ -16,6 +16,7 @@ mod real_traffic;
 mod rotation;
 mod signals;
 mod sim;
+mod surroundings;
 
 use std::path::Path;
 use std::process::Command;
