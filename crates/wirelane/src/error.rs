@@ -3,6 +3,7 @@
 //! Errors belong to set-up, tear-down and I/O calls. The hot path returns counts instead.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::{fmt, io};
 
@@ -105,6 +106,12 @@ impl Error {
         self.0.help.as_deref()
     }
 
+    /// Leaves out what an earlier one of `errors` has said: an interface that goes away fails at each of its queues.
+    pub(crate) fn each_once(errors: &mut Vec<Self>) {
+        let mut said = BTreeSet::new();
+        errors.retain(|error| said.insert((error.0.object.clone(), error.0.cause.clone())));
+    }
+
     fn new(kind: ErrorKind, object: String, cause: Cow<'static, str>) -> Self {
         Self(Box::new(Body { kind, object, cause, help: None, source: None }))
     }
@@ -181,6 +188,26 @@ mod tests {
         let error = Error::io("out", "open", io::Error::from_raw_os_error(13));
         assert_eq!(error.errno(), Some(13));
         assert!(error.to_string().contains("EACCES"), "{error}");
+    }
+
+    #[test]
+    fn one_cause_is_told_once() {
+        let removed = || Error::failed("eth0", "the interface was removed");
+        let mut errors = vec![
+            removed().help("what came before is valid"),
+            Error::failed("eth1", "the interface was removed"),
+            removed(),
+            Error::failed("eth0", "panicked"),
+            removed(),
+        ];
+        Error::each_once(&mut errors);
+        let said: Vec<_> = errors.iter().map(Error::to_string).collect();
+        let expected = [
+            "eth0: the interface was removed; what came before is valid",
+            "eth1: the interface was removed",
+            "eth0: panicked",
+        ];
+        assert_eq!(said, expected);
     }
 
     #[test]

@@ -119,6 +119,14 @@ impl Outlet {
         }
     }
 
+    /// Whether the interface is down or gone, as far as is known.
+    fn is_held(&self) -> bool {
+        match self {
+            Self::Direct(tx) => tx.counters().held_errno.value() != 0,
+            Self::Queued(way) => way.producer.is_held(),
+        }
+    }
+
     /// Waits until what was taken is sent, as long as there is progress; counts the rest as lost.
     ///
     /// # Errors
@@ -128,7 +136,10 @@ impl Outlet {
         let mut progress = Progress::new(self.pending());
         while self.pending() > 0 && flushed.is_ok() {
             if progress.is_stuck(self.pending()) {
-                let cause = format!("it did not send the last {} packets", self.pending());
+                let cause = match self.is_held() {
+                    true => "the last packets could not be sent: the interface is down".into(),
+                    false => format!("it did not send the last {} packets", self.pending()),
+                };
                 flushed = Err(Error::failed(format!("port '{sink}'"), cause));
                 break;
             }
@@ -144,7 +155,7 @@ impl Outlet {
     /// Counts as lost what was taken and not sent: nobody will know what becomes of it.
     pub(super) fn abandon(&mut self) {
         match self {
-            Self::Direct(tx) => tx.counters().errors.add(tx.pending() as u64),
+            Self::Direct(tx) => tx.counters().give_up(tx.pending() as u64),
             Self::Queued(way) => {
                 let now = clock::monotonic_ns();
                 let queues = 0..;

@@ -38,7 +38,7 @@ use wirelane_os::packet::{
     TP_STATUS_WRONG_FORMAT, Tpacket2Hdr, TxRingRequest, Version, VirtioNetHdr,
 };
 
-use super::device::Device;
+use super::device::{Device, removed};
 use super::limits::{ETHERNET_HEADER, Limits, VLAN_TAG, complete};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
@@ -78,7 +78,7 @@ pub(super) struct Transmitter {
     /// That socket had no room the last time.
     is_congested: bool,
     /// What it failed with, to be told.
-    failure: Option<std::io::Error>,
+    failure: Option<Error>,
     memory: Mapping,
     request: TxRingRequest,
     /// Bytes of the `virtio_net_hdr` in front of each packet; 0 without one.
@@ -304,7 +304,6 @@ impl Transmitter {
         self.status(self.next).store(TP_STATUS_AVAILABLE, Ordering::Release);
         self.used -= 1;
         self.unsent = self.used > 0;
-        self.counters.errors.add(1);
         true
     }
 
@@ -312,23 +311,51 @@ impl Transmitter {
     fn send(&mut self) -> Result<()> {
         while self.unsent {
             self.counters.system_calls.add(1);
-            let refusal = match self.socket.send_pending() {
-                Ok(_) => None,
-                Err(error) => match error.raw_os_error().map(Errno::from_raw_os_error) {
-                    // The device's queue is full; the packet keeps its request and goes next time.
-                    Some(Errno::NOBUFS | Errno::AGAIN | Errno::INTR) => None,
-                    _ => Some(error),
-                },
+            let sent = self.socket.send_pending();
+            let refusal = match self.may_go_later(&sent) {
+                true => None,
+                false => sent.err(),
             };
             let last = self.status(self.slot_before(1)).load(Ordering::Acquire);
             self.unsent = self.used > 0 && last & TP_STATUS_SEND_REQUEST != 0;
             let Some(error) = refusal else { break };
             self.reclaim();
             if !self.remove_refused() {
-                return Err(Error::io(self.interface.as_ref(), "sendto", error));
+                return Err(failed(&self.interface, "sendto", error));
             }
+            self.counters.refuse(&error);
         }
         Ok(())
+    }
+
+    /// Whether what the kernel did not take stays where it is, to be sent later: the device's queue is full, or the
+    /// interface is down and may come back.
+    fn may_go_later<T>(&self, sent: &std::io::Result<T>) -> bool {
+        let Err(error) = sent else {
+            self.counters.hold(None);
+            return true;
+        };
+        match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::NOBUFS | Errno::AGAIN | Errno::INTR) => true,
+            Some(Errno::NETDOWN) => {
+                self.counters.hold(Some(error));
+                true
+            }
+            Some(Errno::NXIO) => {
+                self.counters.hold(Some(error));
+                false
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What a call of the kernel for the whole ring failed with.
+fn failed(interface: &str, call: &'static str, error: std::io::Error) -> Error {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        // packet_notifier() takes the interface from the socket, and tpacket_snd() misses it.
+        Some(Errno::NXIO) => removed(interface),
+        _ => Error::io(interface, call, error),
     }
 }
 
@@ -343,26 +370,27 @@ impl Transmitter {
         let longest = LONGEST + ETHERNET_HEADER + 2 * VLAN_TAG;
         let fits = (self.limits.least..=longest).contains(&frame.len());
         let Some(socket) = self.handing_on.as_ref().filter(|_| fits) else {
-            self.counters.errors.add(1);
+            self.counters.of_wrong_length(1);
             return true;
         };
         self.counters.system_calls.add(1);
         let sent = socket.send_with_header(&offload.virtio_of(frame.data()), frame.data());
+        let may_go_later = self.may_go_later(&sent);
         let Err(error) = sent else {
             self.counters.packets.add(1);
             self.counters.bytes.add(frame.len() as u64);
             return true;
         };
+        if may_go_later {
+            self.is_congested = true;
+            return false;
+        }
+        self.counters.refuse(&error);
         match error.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => {
-                self.is_congested = true;
-                return false;
-            }
             // The frame is not what its offload says.
             Some(Errno::INVAL | Errno::MSGSIZE) => {}
-            _ => self.failure = Some(error),
+            _ => self.failure = Some(failed(&self.interface, "sendmsg", error)),
         }
-        self.counters.errors.add(1);
         true
     }
 }
@@ -373,19 +401,19 @@ impl Transmit for Transmitter {
         if self.slots - self.used < batch.len() as u32 {
             self.reclaim();
         }
-        let (mut taken, mut errors) = (0, 0);
+        let (mut taken, mut strange) = (0, 0);
         for frame in batch.iter() {
             let offload = frame.offload();
             let place = offload.and_then(|offload| offload.checksum);
             if place.is_some_and(|place| !place.is_inside(frame.len())) {
                 self.counters.unfinished.add(1);
-                errors += 1;
+                self.counters.errors.add(1);
             } else if let Some(offload) = offload.filter(|offload| offload.gso != Gso::None) {
                 if !self.hand_on(frame, &offload) {
                     break;
                 }
             } else if !self.limits.allow(frame.data()) {
-                errors += 1;
+                strange += 1;
             } else if self.used < self.slots {
                 self.put(frame.data(), place);
             } else {
@@ -393,8 +421,8 @@ impl Transmit for Transmitter {
             }
             taken += 1;
         }
-        if errors > 0 {
-            self.counters.errors.add(errors);
+        if strange > 0 {
+            self.counters.of_wrong_length(strange);
         }
         batch.release_first(taken);
         self.pending.store(self.used, Ordering::Relaxed);
@@ -414,7 +442,7 @@ impl Transmit for Transmitter {
             if self.room().get(..length).is_some_and(|packet| limits.allow(packet)) {
                 self.commit(length);
             } else {
-                self.counters.errors.add(1);
+                self.counters.of_wrong_length(1);
             }
         }
         self.pending.store(self.used, Ordering::Relaxed);
@@ -431,8 +459,7 @@ impl Transmit for Transmitter {
         // Takes nothing; it updates the reading of the pool, to which frames may have come back.
         self.pool.take(&mut Batch::new(0), 0);
         sent?;
-        let failure = self.failure.take();
-        failure.map_or(Ok(()), |error| Err(Error::io(self.interface.as_ref(), "sendmsg", error)))
+        self.failure.take().map_or(Ok(()), Err)
     }
 
     fn pending(&self) -> usize {
@@ -447,8 +474,9 @@ impl Transmit for Transmitter {
         }
         self.counters.system_calls.add(1);
         if self.unsent || is_congested {
-            // No event tells that a full device has room again.
-            std::thread::sleep(timeout.min(CONGESTED));
+            // No event tells that a full device has room again, or that a link is up.
+            let is_down = self.counters.held_errno.value() != 0;
+            std::thread::sleep(if is_down { timeout } else { timeout.min(CONGESTED) });
             return self.flush();
         }
         let waited = self.socket.wait_writable(Some(timeout));
