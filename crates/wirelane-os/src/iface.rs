@@ -6,7 +6,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::ffi::CStr;
 use std::mem::zeroed;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -53,8 +53,18 @@ impl Flags {
 /// # Errors
 /// `ENODEV` when there is none of this name, `EINVAL` for a name that cannot be one.
 pub fn index(name: &str) -> Result<u32> {
+    index_by(control()?.as_fd(), name)
+}
+
+/// [`index`] and [`link_type`] in the namespace of `socket`.
+pub(crate) fn find_by(socket: BorrowedFd<'_>, name: &str) -> Result<(u32, u16)> {
+    let index = index_by(socket, name)?;
+    Ok((index, hardware_address_by(socket, name)?.0))
+}
+
+fn index_by(socket: BorrowedFd<'_>, name: &str) -> Result<u32> {
     let mut request = request(name, "ioctl SIOCGIFINDEX")?;
-    ioctl(&mut request, libc::SIOCGIFINDEX, "ioctl SIOCGIFINDEX", name)?;
+    ioctl_by(socket, &mut request, libc::SIOCGIFINDEX, "ioctl SIOCGIFINDEX", name)?;
     // SAFETY: SIOCGIFINDEX filled this member of the union.
     let index = unsafe { request.ifr_ifru.ifru_ifindex };
     u32::try_from(index).map_err(|_| OsError::from_errno("ioctl SIOCGIFINDEX", name, libc::ERANGE))
@@ -245,8 +255,12 @@ pub fn addresses(name: &str) -> Result<Vec<IpAddr>> {
 }
 
 fn hardware_address(name: &str) -> Result<(u16, [u8; 6])> {
+    hardware_address_by(control()?.as_fd(), name)
+}
+
+fn hardware_address_by(socket: BorrowedFd<'_>, name: &str) -> Result<(u16, [u8; 6])> {
     let mut request = request(name, "ioctl SIOCGIFHWADDR")?;
-    ioctl(&mut request, libc::SIOCGIFHWADDR, "ioctl SIOCGIFHWADDR", name)?;
+    ioctl_by(socket, &mut request, libc::SIOCGIFHWADDR, "ioctl SIOCGIFHWADDR", name)?;
     // SAFETY: SIOCGIFHWADDR filled this member of the union.
     let address = unsafe { request.ifr_ifru.ifru_hwaddr };
     let [a, b, c, d, e, f, ..] = bytes(address.sa_data);
@@ -296,9 +310,18 @@ fn ioctl(
     call: &'static str,
     name: &str,
 ) -> Result<()> {
-    let control = control()?;
+    ioctl_by(control()?.as_fd(), request, command, call, name)
+}
+
+fn ioctl_by(
+    socket: BorrowedFd<'_>,
+    request: &mut libc::ifreq,
+    command: libc::Ioctl,
+    call: &'static str,
+    name: &str,
+) -> Result<()> {
     // SAFETY: every command used here takes an `ifreq` and writes nothing beyond it.
-    let status = unsafe { libc::ioctl(control.as_fd().as_raw_fd(), command, request) };
+    let status = unsafe { libc::ioctl(socket.as_raw_fd(), command, request) };
     if status == 0 { Ok(()) } else { Err(OsError::last(call, name)) }
 }
 

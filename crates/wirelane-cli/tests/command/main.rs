@@ -10,6 +10,7 @@ mod file;
 mod filter;
 mod full_disk;
 mod json;
+mod links;
 mod masks;
 mod privileges;
 mod real_traffic;

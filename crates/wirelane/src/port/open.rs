@@ -19,6 +19,10 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Box<dyn Port>> {
             Error::usage(format!("port '{spec}'"), cause).help("`wirelane forward` does both")
         );
     }
+    if options.wait && !matches!(spec.backend, None | Some(Backend::Packet)) {
+        let cause = "it cannot wait for an interface that was removed";
+        return Err(Error::usage(format!("port '{spec}'"), cause).help("packet: can"));
+    }
     match spec.backend {
         Some(Backend::Sim) => {
             Ok(Box::new(FilteredPort::new(sim::Sim::open(spec, options)?, options)?))
@@ -75,7 +79,7 @@ fn is_candidate(spec: &Spec, options: &OpenOptions) -> bool {
     let mask = &options.mask;
     let copies = options.receive && mask.enabled && mask.tx.largest().is_some();
     // Options are of one backend; those that are given without a backend are of `packet`.
-    decided && !copies && spec.options.is_empty()
+    decided && !copies && !options.wait && spec.options.is_empty()
 }
 
 fn unsuitable(spec: &Spec, options: &OpenOptions) -> Error {
@@ -90,6 +94,9 @@ fn unsuitable(spec: &Spec, options: &OpenOptions) -> Error {
             "it would take packets away from the host, which nobody asked for",
         )
         .help("say which with a filter, or take all");
+    }
+    if options.wait {
+        return Error::usage(name, "AF_XDP cannot wait for an interface that was removed");
     }
     Error::usage(name, "AF_XDP sees no packets of TX queues")
 }
