@@ -46,6 +46,11 @@ impl OsError {
         self.source.raw_os_error()
     }
 
+    /// Whether the system had no room for the call, which says nothing about what the call asked.
+    pub fn is_exhaustion(&self) -> bool {
+        self.errno().is_some_and(is_exhaustion)
+    }
+
     /// The symbolic name of the errno, e.g. `EACCES`, or `None` when it is unknown.
     pub fn errno_name(&self) -> Option<&'static str> {
         self.errno().map(errno_name).filter(|name| *name != UNKNOWN)
@@ -54,7 +59,10 @@ impl OsError {
 
 impl fmt::Display for OsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}({}): ", self.call, self.object)?;
+        match self.object.as_str() {
+            "" => write!(f, "{}: ", self.call)?,
+            object => write!(f, "{}({object}): ", self.call)?,
+        }
         let words = self.source.to_string();
         let Some(errno) = self.errno() else { return f.write_str(&words) };
         // std appends the number, which says less than the name that replaces it here.
@@ -76,6 +84,11 @@ impl From<OsError> for io::Error {
     fn from(error: OsError) -> io::Error {
         io::Error::new(error.source.kind(), error)
     }
+}
+
+/// Whether this errno says that there is no room: for a descriptor, or for memory.
+pub fn is_exhaustion(errno: i32) -> bool {
+    matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS)
 }
 
 /// What [`errno_name`] answers for a number it does not know.
@@ -124,6 +137,12 @@ mod tests {
         let error = OsError::from_errno("ioctl", "x", 4000);
         assert!(error.to_string().ends_with("(errno 4000)"), "{error}");
         assert_eq!(error.errno_name(), None);
+    }
+
+    #[test]
+    fn display_without_an_object() {
+        let error = OsError::from_errno("socket", "", libc::EMFILE);
+        assert_eq!(error.to_string(), "socket: Too many open files (EMFILE)");
     }
 
     #[test]

@@ -53,8 +53,18 @@ impl Flags {
 /// # Errors
 /// `ENODEV` when there is none of this name, `EINVAL` for a name that cannot be one.
 pub fn index(name: &str) -> Result<u32> {
+    index_by(control()?.as_fd(), name)
+}
+
+/// [`index`] and [`link_type`] in the namespace of `socket`.
+pub(crate) fn find_by(socket: BorrowedFd<'_>, name: &str) -> Result<(u32, u16)> {
+    let index = index_by(socket, name)?;
+    Ok((index, hardware_address_by(socket, name)?.0))
+}
+
+fn index_by(socket: BorrowedFd<'_>, name: &str) -> Result<u32> {
     let mut request = request(name, "ioctl SIOCGIFINDEX")?;
-    ioctl(&mut request, libc::SIOCGIFINDEX, "ioctl SIOCGIFINDEX", name)?;
+    ioctl_by(socket, &mut request, libc::SIOCGIFINDEX, "ioctl SIOCGIFINDEX", name)?;
     // SAFETY: SIOCGIFINDEX filled this member of the union.
     let index = unsafe { request.ifr_ifru.ifru_ifindex };
     u32::try_from(index).map_err(|_| OsError::from_errno("ioctl SIOCGIFINDEX", name, libc::ERANGE))
@@ -250,8 +260,12 @@ pub fn addresses(name: &str) -> Result<Vec<IpAddr>> {
 }
 
 fn hardware_address(name: &str) -> Result<(u16, [u8; 6])> {
+    hardware_address_by(control()?.as_fd(), name)
+}
+
+fn hardware_address_by(socket: BorrowedFd<'_>, name: &str) -> Result<(u16, [u8; 6])> {
     let mut request = request(name, "ioctl SIOCGIFHWADDR")?;
-    ioctl(&mut request, libc::SIOCGIFHWADDR, "ioctl SIOCGIFHWADDR", name)?;
+    ioctl_by(socket, &mut request, libc::SIOCGIFHWADDR, "ioctl SIOCGIFHWADDR", name)?;
     // SAFETY: SIOCGIFHWADDR filled this member of the union.
     let address = unsafe { request.ifr_ifru.ifru_hwaddr };
     let [a, b, c, d, e, f, ..] = bytes(address.sa_data);

@@ -108,6 +108,15 @@ pub fn permitted() -> Result<Set> {
     Ok(Set(sets()?.permitted))
 }
 
+/// Whether this process is in the user namespace that the system began with, in which alone some capabilities count;
+/// `None` without `/proc`.
+pub fn is_in_initial_user_namespace() -> Option<bool> {
+    /// `PROC_USER_INIT_INO` of `include/linux/proc_ns.h`, and `USER_NS_INIT_INO` of its user-space ABI.
+    const INITIAL: u64 = 0xeffffffd;
+    let namespace = rustix::fs::stat("/proc/self/ns/user").ok()?;
+    Some(namespace.st_ino == INITIAL)
+}
+
 /// The number of threads of this process.
 ///
 /// # Errors

@@ -3,8 +3,11 @@
 //! Errors belong to set-up, tear-down and I/O calls. The hot path returns counts instead.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::{fmt, io};
 
+use rustix::io::Errno;
 use wirelane_os::error::OsError;
 
 /// Result of every fallible call of this library outside the hot path.
@@ -52,6 +55,7 @@ impl Error {
         if source.errno() == Some(libc_epipe()) {
             error.0.kind = ErrorKind::BrokenPipe;
         }
+        error.0.help = surroundings(&source).map(Cow::Borrowed);
         error.0.source = Some(source);
         error
     }
@@ -77,6 +81,11 @@ impl Error {
         self
     }
 
+    /// The system call behind it.
+    pub(crate) fn into_source(self) -> Option<OsError> {
+        self.0.source
+    }
+
     /// What kind of failure this is.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -95,6 +104,12 @@ impl Error {
     /// The next step for the user, if there is one.
     pub fn next_step(&self) -> Option<&str> {
         self.0.help.as_deref()
+    }
+
+    /// Leaves out what an earlier one of `errors` has said: an interface that goes away fails at each of its queues.
+    pub(crate) fn each_once(errors: &mut Vec<Self>) {
+        let mut said = BTreeSet::new();
+        errors.retain(|error| said.insert((error.0.object.clone(), error.0.cause.clone())));
     }
 
     fn new(kind: ErrorKind, object: String, cause: Cow<'static, str>) -> Self {
@@ -150,6 +165,22 @@ impl std::error::Error for Error {
     }
 }
 
+/// What is to be done about a failure that lies in where the process runs, whatever it wanted.
+fn surroundings(source: &OsError) -> Option<&'static str> {
+    let lacks =
+        |mount: &str, file: &str| source.object.starts_with(mount) && !Path::new(file).exists();
+    match Errno::from_raw_os_error(source.errno()?) {
+        Errno::MFILE => Some("`ulimit -n 1024`, or more, lets the process have more open files"),
+        Errno::NOENT if lacks("/proc/", "/proc/self") => {
+            Some("no /proc is mounted here: `mount -t proc proc /proc`")
+        }
+        Errno::NOENT if lacks("/sys/", "/sys/kernel") => {
+            Some("no /sys is mounted here: `mount -t sysfs sysfs /sys`")
+        }
+        _ => None,
+    }
+}
+
 fn libc_epipe() -> i32 {
     rustix::io::Errno::PIPE.raw_os_error()
 }
@@ -185,5 +216,31 @@ mod tests {
         let error = Error::io("out", "open", io::Error::from_raw_os_error(13));
         assert_eq!(error.errno(), Some(13));
         assert!(error.to_string().contains("EACCES"), "{error}");
+    }
+
+    #[test]
+    fn one_cause_is_told_once() {
+        let removed = || Error::failed("eth0", "the interface was removed");
+        let mut errors = vec![
+            removed().help("what came before is valid"),
+            Error::failed("eth1", "the interface was removed"),
+            removed(),
+            Error::failed("eth0", "panicked"),
+            removed(),
+        ];
+        Error::each_once(&mut errors);
+        let said: Vec<_> = errors.iter().map(Error::to_string).collect();
+        let expected = [
+            "eth0: the interface was removed; what came before is valid",
+            "eth1: the interface was removed",
+            "eth0: panicked",
+        ];
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn too_few_descriptors_have_a_remedy() {
+        let error = Error::io("eth0", "socket", io::Error::from_raw_os_error(24));
+        assert!(error.to_string().contains("(EMFILE); `ulimit -n"), "{error}");
     }
 }

@@ -1,6 +1,9 @@
 //! Counters: written by one thread each, read by any, and never pretending to know.
 
+use std::io;
+
 use serde::Serialize;
+use wirelane_os::error::errno_name;
 
 use crate::mask::Class;
 use crate::sync::Counter;
@@ -137,6 +140,15 @@ pub struct TxCounters {
     pub unfinished: Counter,
     /// Of these, those of a length that the interface does not take.
     pub wrong_length: Counter,
+    /// Of these, those that the kernel refused to send, each by itself.
+    pub refused: Counter,
+    /// The errno of the first one of those; 0 without one.
+    pub refused_errno: Counter,
+    /// Of these, those that had been taken and were not sent when the end came.
+    pub unsent: Counter,
+    /// The errno that keeps what was taken from being sent now: `ENETDOWN` while the interface is down, `ENXIO` once it
+    /// is gone; 0 if nothing does.
+    pub held_errno: Counter,
     /// System calls made to transmit, waiting included.
     pub system_calls: Counter,
     /// Frames that were copied, because they lie in memory that the port cannot send from.
@@ -155,6 +167,10 @@ impl TxCounters {
             errors: Counter::default(),
             unfinished: Counter::default(),
             wrong_length: Counter::default(),
+            refused: Counter::default(),
+            refused_errno: Counter::default(),
+            unsent: Counter::default(),
+            held_errno: Counter::default(),
             system_calls: Counter::default(),
             copied: Counter::default(),
             stalls: Counter::default(),
@@ -167,8 +183,32 @@ impl TxCounters {
         self.wrong_length.add(n);
     }
 
+    /// The kernel refused one frame, and would again.
+    pub(crate) fn refuse(&self, error: &io::Error) {
+        self.errors.add(1);
+        self.refused.add(1);
+        if self.refused_errno.value() == 0 {
+            self.refused_errno.set(errno(error));
+        }
+    }
+
+    /// What was taken stays where it is for now, because of `error`, or can go.
+    pub(crate) fn hold(&self, error: Option<&io::Error>) {
+        self.held_errno.set(error.map_or(0, errno));
+    }
+
+    /// `n` frames were taken and will never be sent.
+    pub(crate) fn give_up(&self, n: u64) {
+        self.errors.add(n);
+        self.unsent.add(n);
+    }
+
     /// A reading of all counters. `port` is the position of the port in the command.
     pub fn snapshot(&self, port: usize) -> TxStats {
+        let name = |errno: &Counter| {
+            let errno = i32::try_from(errno.value()).ok().filter(|errno| *errno != 0)?;
+            Some(errno_name(errno))
+        };
         TxStats {
             port,
             queue: self.queue,
@@ -177,6 +217,10 @@ impl TxCounters {
             errors: self.errors.value(),
             unfinished: self.unfinished.value(),
             wrong_length: self.wrong_length.value(),
+            refused: self.refused.value(),
+            refused_errno: name(&self.refused_errno),
+            unsent: self.unsent.value(),
+            held_errno: name(&self.held_errno),
             copied: self.copied.value(),
             stalls: self.stalls.value(),
         }
@@ -200,10 +244,23 @@ pub struct TxStats {
     pub unfinished: u64,
     /// Of these, those of a length that the interface does not take.
     pub wrong_length: u64,
+    /// Of these, those that the kernel refused to send.
+    pub refused: u64,
+    /// Symbol of the errno of the first one, such as `EINVAL`.
+    pub refused_errno: Option<&'static str>,
+    /// Of these, those that had been taken and were not sent when the end came.
+    pub unsent: u64,
+    /// What keeps frames from being sent: `ENETDOWN` while the interface is down, `ENXIO` once it is gone.
+    pub held_errno: Option<&'static str>,
     /// Frames that were copied, because they lie in memory that the port cannot send from.
     pub copied: u64,
     /// How often the kernel had to be woken up out of a stall.
     pub stalls: u64,
+}
+
+/// As a counter holds it: 0 for an error that is not of the kernel.
+fn errno(error: &io::Error) -> u64 {
+    error.raw_os_error().and_then(|errno| u64::try_from(errno).ok()).unwrap_or(0)
 }
 
 /// A reading of one receiving end.

@@ -60,6 +60,10 @@ pub(crate) struct CaptureArgs {
     /// Also take packets that are not addressed to this host, until the capture ends
     #[arg(long, help_heading = "Machine")]
     promiscuous: bool,
+    /// When the interface is removed, wait until there is one of its name again, and go on (packet: ports). One that
+    /// only goes down or is renamed never ends a capture
+    #[arg(long, help_heading = "Machine")]
+    wait: bool,
     /// All queues on one thread
     #[arg(long, help_heading = "Machine")]
     single: bool,
@@ -135,6 +139,7 @@ fn open_options(args: &CaptureArgs, spec: &Spec) -> Result<OpenOptions> {
         transmit: false,
         snaplen: args.snaplen,
         promiscuous: args.promiscuous,
+        wait: args.wait,
         placement: placement(args)?,
         latency: None,
         ring_bytes: ring

@@ -12,6 +12,7 @@ mod filter;
 mod full_disk;
 mod host;
 mod json;
+mod links;
 mod masks;
 mod memory;
 mod places;
@@ -20,6 +21,7 @@ mod real_traffic;
 mod rotation;
 mod signals;
 mod sim;
+mod surroundings;
 mod users;
 
 use std::fs;

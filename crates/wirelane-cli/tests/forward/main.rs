@@ -14,6 +14,7 @@ mod files;
 mod gro;
 mod gso;
 mod iperf;
+mod links;
 mod losses;
 mod merged;
 mod partial;

@@ -315,6 +315,24 @@ impl PacketSocket {
         Ok(Statistics { packets: raw.packets, drops: raw.drops, freezes: raw.freeze_q_cnt })
     }
 
+    /// Whether it was bound to an interface that is no longer there (`packet_notifier`). One that was moved to another
+    /// namespace is not.
+    ///
+    /// # Errors
+    /// What getsockname(2) gives.
+    pub fn has_lost_interface(&self) -> Result<bool> {
+        Ok(self.local_address()?.ifindex < 0)
+    }
+
+    /// Index and link type (`ARPHRD_*`) of the interface `name` in the namespace of this socket, whichever the calling
+    /// thread is in.
+    ///
+    /// # Errors
+    /// `ENODEV` when there is none of this name.
+    pub fn find_interface(&self, name: &str) -> Result<(u32, u16)> {
+        iface::find_by(self.as_fd(), name)
+    }
+
     /// The link type of an interface (`ARPHRD_*`, e.g. 1 for Ethernet).
     ///
     /// # Errors

@@ -1,12 +1,16 @@
-//! What an interface drops of what it was given.
+//! What an interface drops of what it was given, and why it was not given the rest.
 //!
 //! A port hands its frames to the interface, and counts them as sent. An interface without a link drops them, and so
 //! does one whose other end has no room (a veth pair: `veth_xmit()`). The kernel counts such frames for all queues and
 //! all senders together, so that no queue knows its own, but the interface can be asked.
 
+use std::collections::BTreeMap;
+
 use wirelane_os::netdev::LinkReader;
 
 use crate::port::PortInfo;
+use crate::segment::SegmentStats;
+use crate::stats::TxStats;
 
 /// Reads what one interface has dropped since forwarding began.
 pub(super) struct Losses {
@@ -33,8 +37,131 @@ impl Losses {
         (dropped > 0).then(|| {
             format!(
                 "{name} itself dropped {dropped} packets that it was to send, ours or others' (tx_dropped): it \
-                 had no link, or its other end no room; ours among them are counted as sent"
+                 had no link, its other end no room, or the kernel could not cut them for it; ours among \
+                 them are counted as sent"
             )
         })
+    }
+}
+
+/// What a user should know if a port did not send everything it was given: how many packets each reason was counted for.
+/// What was left unfinished has a note of its own.
+pub(super) fn refusals(info: &PortInfo, tx: &[&TxStats], gso: &[&SegmentStats]) -> Option<String> {
+    let name = info.interface.as_deref()?;
+    let sum = |count: fn(&TxStats) -> u64| tx.iter().map(|tx| count(tx)).sum::<u64>();
+    let errors = sum(|tx| tx.errors - tx.unfinished.min(tx.errors));
+    let (wrong_length, refused, unsent) =
+        (sum(|tx| tx.wrong_length), sum(|tx| tx.refused), sum(|tx| tx.unsent));
+    let mut reasons = Vec::new();
+    if wrong_length > 0 {
+        reasons.push(format!(
+            "{wrong_length} are longer than its MTU allows, or too short for a frame"
+        ));
+    }
+    if refused > 0 {
+        let why = match tx.iter().find_map(|tx| tx.refused_errno) {
+            // tun_get_user()
+            Some("EIO") if info.backend == "tap" => " (EIO: the device is down)".to_owned(),
+            Some(errno) => format!(" (at first with {errno})"),
+            None => String::new(),
+        };
+        reasons.push(format!("{refused} were refused by the kernel{why}"));
+    }
+    if unsent > 0 {
+        let held = |errno| tx.iter().any(|tx| tx.unsent > 0 && tx.held_errno == Some(errno));
+        reasons.push(match (held("ENXIO"), held("ENETDOWN")) {
+            (true, _) => {
+                format!("{unsent} were on their way to the interface when it was removed")
+            }
+            (false, true) => format!("{unsent} waited for the interface, which is down"),
+            (false, false) => format!("{unsent} it had not sent at the end"),
+        });
+    }
+    let mut uncut: BTreeMap<_, u64> = BTreeMap::new();
+    for refused in gso.iter().flat_map(|stats| &stats.refused) {
+        *uncut.entry(refused.reason).or_default() += refused.frames;
+    }
+    let above_mtu = uncut.contains_key("above_mtu");
+    let told = |(reason, frames): (&str, u64)| {
+        format!("{frames} could not be cut ({})", reason.replace('_', " "))
+    };
+    reasons.extend(uncut.into_iter().map(told));
+    if errors == 0 {
+        return None;
+    }
+    let mut note = format!("{errors} packets could not be sent through {name}");
+    if !reasons.is_empty() {
+        note = format!("{note}: {}", reasons.join(", "));
+    }
+    if wrong_length > 0 || above_mtu {
+        note.push_str(
+            "; segmentation offload makes packets longer than the MTU: `--gso` cuts them, or `ethtool -K IF gro off \
+             lro off` on the interface that receives them, and on the other end of a veth pair `ethtool -K IF tso \
+             off gso off`, ends that",
+        );
+    }
+    Some(note)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::sim::Sim;
+    use crate::port::{OpenOptions, Port};
+    use crate::segment::ReasonStats;
+    use crate::stats::TxCounters;
+
+    fn info() -> PortInfo {
+        let sim = Sim::open(&"sim:1".parse().unwrap(), &OpenOptions::default()).unwrap();
+        PortInfo { interface: Some("eth7".into()), backend: "packet", ..sim.info().clone() }
+    }
+
+    fn note(count: impl Fn(&TxCounters)) -> Option<String> {
+        let counters = TxCounters::new(0);
+        count(&counters);
+        refusals(&info(), &[&counters.snapshot(0)], &[])
+    }
+
+    #[test]
+    fn the_note_says_what_was_counted() {
+        let errno = std::io::Error::from_raw_os_error;
+        assert_eq!(note(|_| {}), None);
+        let unfinished = |tx: &TxCounters| {
+            tx.errors.add(3);
+            tx.unfinished.add(3);
+        };
+        assert_eq!(note(unfinished), None, "it has a note of its own");
+        let refused = note(|tx| {
+            tx.refuse(&errno(22));
+            tx.refuse(&errno(90));
+        });
+        let expected = "2 packets could not be sent through eth7: 2 were refused by the kernel (at first with EINVAL)";
+        assert_eq!(refused.unwrap(), expected);
+        for (held, words) in [
+            (Some(100), "5 waited for the interface, which is down"),
+            (Some(6), "5 were on their way to the interface when it was removed"),
+            (None, "5 it had not sent at the end"),
+        ] {
+            let note = note(|tx| {
+                tx.hold(Some(&errno(100)));
+                tx.hold(held.map(errno).as_ref());
+                tx.give_up(5);
+            });
+            assert_eq!(note.unwrap(), format!("5 packets could not be sent through eth7: {words}"));
+        }
+        let long = note(|tx| tx.of_wrong_length(1)).unwrap();
+        assert!(long.contains("1 are longer than its MTU") && long.contains("gro off"), "{long}");
+    }
+
+    #[test]
+    fn what_could_not_be_cut_has_its_reason() {
+        let counters = TxCounters::new(0);
+        counters.errors.add(4);
+        let of = |frames| SegmentStats {
+            refused: vec![ReasonStats { reason: "length_mismatch", frames }],
+            ..SegmentStats::default()
+        };
+        let note = refusals(&info(), &[&counters.snapshot(0)], &[&of(1), &of(3)]).unwrap();
+        assert!(note.ends_with("eth7: 4 could not be cut (length mismatch)"), "{note}");
     }
 }

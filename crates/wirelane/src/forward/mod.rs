@@ -41,13 +41,13 @@ mod outlet;
 mod switch;
 mod worker;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use self::control::Intake;
-use self::losses::Losses;
+use self::losses::{Losses, refusals};
 use self::outlet::Outlets;
 pub use self::switch::PortSwitches;
 use self::worker::{Ended, Worker};
@@ -298,8 +298,7 @@ impl Forward {
         drop(ended);
         self.egresses.iter().for_each(Egresses::close);
         // An interface that goes away fails at each of its queues.
-        let mut said = BTreeSet::new();
-        errors.retain(|error| said.insert(error.to_string()));
+        Error::each_once(&mut errors);
         let Reading { queues, tx, qdiscs, gso, gro, .. } = self.monitor.read();
         let frames = FrameCounts::default();
         let mut outcome =
@@ -310,10 +309,11 @@ impl Forward {
             let mut info = port.info().clone();
             info.notes.extend(port.late_notes());
             info.notes.extend(self.losses[position].as_mut().and_then(Losses::note));
-            let of_port = || outcome.tx.iter().filter(|tx| tx.port == position);
-            let unfinished: u64 = of_port().map(|tx| tx.unfinished).sum();
-            let errors: u64 = of_port().map(|tx| tx.errors).sum();
-            info.notes.extend(refusals(&info, errors.saturating_sub(unfinished)));
+            let of_port: Vec<_> = outcome.tx.iter().filter(|tx| tx.port == position).collect();
+            let cut_here = outcome.gso.iter().filter(|(port, ..)| *port == position);
+            let cut_here: Vec<_> = cut_here.map(|(.., stats)| stats).collect();
+            info.notes.extend(refusals(&info, &of_port, &cut_here));
+            let unfinished: u64 = of_port.iter().map(|tx| tx.unfinished).sum();
             if unfinished > 0 {
                 info.notes.push(format!(
                     "{unfinished} packets were not sent, because their sender left a checksum to its \
@@ -403,17 +403,6 @@ fn group(inputs: Vec<Rx>, threads: usize) -> BTreeMap<usize, Vec<Rx>> {
         groups.entry(thread).or_default().push(rx);
     }
     groups
-}
-
-/// What a user should know if a port did not send everything it was given.
-fn refusals(info: &PortInfo, errors: u64) -> Option<String> {
-    let name = info.interface.as_deref().filter(|_| errors > 0)?;
-    Some(format!(
-        "{errors} packets could not be sent through {name}, mostly because they are longer than its \
-         MTU: segmentation offload makes such packets; `ethtool -K IF gro off lro off` on the \
-         interface that receives them, and on the other end of a veth pair `ethtool -K IF tso off \
-         gso off`, ends that"
-    ))
 }
 
 #[cfg(test)]

@@ -134,6 +134,14 @@ impl Outlet {
         }
     }
 
+    /// Whether the interface is down or gone, as far as is known.
+    fn is_held(&self) -> bool {
+        match self {
+            Self::Direct(tx) => tx.counters().held_errno.value() != 0,
+            Self::Queued(way) => way.producer.is_held(),
+        }
+    }
+
     /// Waits until what was taken is sent, as long as there is progress; counts the rest as lost.
     ///
     /// # Errors
@@ -146,7 +154,10 @@ impl Outlet {
                 Ok(0) => return Ok(()),
                 Ok(left) if left < before => before = left,
                 Ok(left) => {
-                    let cause = format!("it did not send the last {left} packets");
+                    let cause = match self.is_held() {
+                        true => "the last packets could not be sent: the interface is down".into(),
+                        false => format!("it did not send the last {left} packets"),
+                    };
                     break Error::failed(format!("port '{sink}'"), cause);
                 }
                 Err(error) => break error,

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 pub(super) struct Host {
     /// sysfs of this namespace.
     sysfs: Option<Sysfs>,
+    has_proc: bool,
     /// The interrupts of the system and their names.
     interrupts: Vec<(u32, String)>,
     /// The CPUs of every NUMA node.
@@ -27,8 +28,11 @@ pub(super) struct Host {
 
 impl Host {
     pub(super) fn of_this_namespace() -> Host {
-        let interrupts = fs::read_to_string("/proc/interrupts").unwrap_or_default();
+        let interrupts = fs::read_to_string("/proc/interrupts");
+        let has_proc = interrupts.is_ok();
+        let interrupts = interrupts.unwrap_or_default();
         Host {
+            has_proc,
             sysfs: Sysfs::of_this_namespace(),
             interrupts: interrupts::parse(&interrupts),
             nodes: numa_nodes(),
@@ -57,6 +61,9 @@ pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
     };
     if failures.gone {
         return Err(missing(name));
+    }
+    if let Some(error) = failures.exhausted {
+        return Err(Error::os(name, error));
     }
     let device = Device::new(&link, host);
 
@@ -119,6 +126,10 @@ pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
         notes: Vec::new(),
     };
     found.notes = notes::findings(&found, host.sysfs.is_some());
+    if !host.has_proc {
+        let note = "interrupts and CPUs are not known: there is no /proc/interrupts, as /proc is not mounted here";
+        found.notes.push(note.to_owned());
+    }
     found.notes.extend(failures.messages);
     Ok(found)
 }
@@ -134,12 +145,18 @@ struct Failures {
     messages: Vec<String>,
     /// The interface went away while it was asked about.
     gone: bool,
+    /// There was no room to ask: every answer that is missing would be a wrong one.
+    exhausted: Option<OsError>,
 }
 
 impl Failures {
     fn keep<T>(&mut self, answer: wirelane_os::error::Result<Option<T>>) -> Option<T> {
         answer.unwrap_or_else(|error: OsError| {
             self.gone |= error.errno() == Some(ENODEV);
+            if error.is_exhaustion() {
+                self.exhausted.get_or_insert(error);
+                return None;
+            }
             self.messages.push(format!("{error}: what it would tell is unknown"));
             None
         })

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use wirelane_os::ethtool::Ethtool;
 use wirelane_os::link::{self, VethEnd};
 use wirelane_os::tun::{self, Tap};
@@ -21,6 +22,10 @@ const CARRIER: Duration = Duration::from_secs(10);
 /// Makes both ends, the near one first. Both veth interfaces take packets when it returns.
 pub(super) fn build(config: &LabConfig) -> Result<[Site; 2]> {
     config.check()?;
+    if !Path::new("/proc/sys/net").exists() {
+        let error = OsError::from_errno("open", "/proc/sys/net", Errno::NOENT.raw_os_error());
+        return Err(failed(error));
+    }
     // With `ipv6.disable=1` on its command line, a kernel has none of its settings.
     if config.ipv6.is_some() && !Path::new("/proc/sys/net/ipv6").exists() {
         let error = Error::failed("lab of two network namespaces", "this kernel has no IPv6");

@@ -44,7 +44,7 @@ impl Tx {
     /// As [`Tx::close`], without waiting any longer.
     pub(crate) fn give_up(&mut self) {
         let left = self.pending();
-        self.counters.errors.add(left.saturating_sub(self.lost) as u64);
+        self.counters.give_up(left.saturating_sub(self.lost) as u64);
         self.lost = left;
     }
 

@@ -73,6 +73,9 @@ pub struct OpenOptions {
     pub snaplen: u32,
     /// Ask the interface to take packets that are not addressed to it, while the port is open.
     pub promiscuous: bool,
+    /// When the interface is removed, wait until there is one of its name again, and go on; otherwise that is the end, with
+    /// an error. Only `packet:` can. The kernel then offers each packet to every queue's ring.
+    pub wait: bool,
     /// Bytes of receive memory per queue; the backend's choice when `None`.
     pub ring_bytes: Option<usize>,
     /// How long a received packet may wait until others have come, about; the backend's choice when
@@ -139,6 +142,7 @@ impl Default for OpenOptions {
             outgoing: true,
             snaplen: Self::MAX_SNAPLEN,
             promiscuous: false,
+            wait: false,
             ring_bytes: None,
             latency: None,
             placement: Placement::default(),

@@ -20,6 +20,10 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Box<dyn Port>> {
             Error::usage(format!("port '{spec}'"), cause).help("`wirelane forward` does both")
         );
     }
+    if options.wait && !matches!(spec.backend, None | Some(Backend::Packet)) {
+        let cause = "it cannot wait for an interface that was removed";
+        return Err(Error::usage(format!("port '{spec}'"), cause).help("packet: can"));
+    }
     match spec.backend {
         Some(Backend::Sim) => {
             Ok(Box::new(FilteredPort::new(sim::Sim::open(spec, options)?, options)?))
@@ -76,7 +80,7 @@ fn best(spec: &Spec, options: &OpenOptions) -> Result<Box<dyn Port>> {
             Err((_, rungs)) => rungs,
         }
     } else {
-        vec![xdp::not_tried(&unsuitable(spec))]
+        vec![xdp::not_tried(&unsuitable(spec, options))]
     };
     Ok(Box::new(packet::PacketPort::open_after(spec, options, rungs)?))
 }
@@ -86,14 +90,17 @@ fn is_candidate(spec: &Spec, options: &OpenOptions) -> bool {
     let mask = &options.mask;
     let copies = options.receive && mask.enabled && mask.tx.largest().is_some();
     // Options are of one backend; those that are given without a backend are of `packet`.
-    options.take == Take::All && !copies && spec.options.is_empty()
+    options.take == Take::All && !copies && !options.wait && spec.options.is_empty()
 }
 
-fn unsuitable(spec: &Spec) -> Error {
+fn unsuitable(spec: &Spec, options: &OpenOptions) -> Error {
     let name = spec.name_text();
     if !spec.options.is_empty() {
         return Error::usage(name, "the options are those of packet:")
             .help(format!("name the backend, as in xdp:{name}"));
+    }
+    if options.wait {
+        return Error::usage(name, "AF_XDP cannot wait for an interface that was removed");
     }
     Error::usage(name, "AF_XDP sees no packets of TX queues")
 }

@@ -161,6 +161,12 @@ impl Producer {
         self.lanes.iter().map(|(handle, _)| handle.pending()).sum()
     }
 
+    /// Whether the interface behind one of the queues is down or gone, as far as is known.
+    pub(crate) fn is_held(&self) -> bool {
+        let held = |handle: &Handle| handle.egress().tx_counters().held_errno.value() != 0;
+        self.lanes.iter().any(|(handle, _)| held(handle))
+    }
+
     /// The choice of the hash, for comparison.
     #[cfg(test)]
     pub(super) fn hash_for_tests(&self) -> impl Fn(&[u8]) -> usize + 'static {

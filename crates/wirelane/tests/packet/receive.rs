@@ -233,28 +233,22 @@ fn privileged_the_watermark_follows_time() {
 }
 
 #[test]
-fn privileged_an_interface_that_goes_ends_the_capture_with_an_error() {
+fn privileged_an_interface_that_is_removed_ends_every_queue_with_an_error() {
     if !privileged::require() {
         return;
     }
     let ns = Namespace::new();
-    for removed in [false, true] {
-        let tap = MultiQueueTap::new(&ns, "wl-gone", 2);
-        let mut port = quick(&ns, "wl-gone", &OpenOptions::default());
-        let mut rx = port.rx().into_iter().next().unwrap();
-        port.start().unwrap();
-        (0..10).for_each(|sequence| tap.write(0, &packets::raw(sequence)));
-        let _tap = if removed {
-            drop(tap);
-            None
-        } else {
-            ns.inside(|| iface::down("wl-gone").unwrap());
-            Some(tap)
-        };
+    let tap = MultiQueueTap::new(&ns, "wl-gone", 2);
+    let mut port = quick(&ns, "wl-gone", &OpenOptions::default());
+    let mut ends = port.rx();
+    port.start().unwrap();
+    (0..10).for_each(|sequence| tap.write(0, &packets::raw(sequence)));
+    drop(tap);
+    for rx in &mut ends {
         let mut got = Vec::new();
         let patience = Instant::now() + PATIENCE;
         let error = loop {
-            take(&mut rx, &mut got);
+            take(rx, &mut got);
             match rx.readiness() {
                 Ok(Readiness::End) => panic!("an end like any other"),
                 Ok(_) => std::thread::sleep(Duration::from_millis(1)),
@@ -262,11 +256,57 @@ fn privileged_an_interface_that_goes_ends_the_capture_with_an_error() {
             }
             assert!(Instant::now() < patience, "no error");
         };
-        assert!(error.to_string().contains("went down or was removed"), "{error}");
+        assert!(error.to_string().contains("the interface was removed"), "{error}");
         assert_eq!(error.kind(), ErrorKind::Failed);
-        assert_eq!(sequences(&got, Class::Rx, 0), (0..10).collect::<Vec<_>>());
-        port.control().stop();
+        let expected = if (rx.class(), rx.queue()) == (Class::Rx, 0) { 10 } else { 0 };
+        assert_eq!(sequences(&got, Class::Rx, 0), (0..expected).collect::<Vec<_>>());
+        assert!(matches!(rx.readiness().unwrap(), Readiness::End));
     }
+    port.control().stop();
+    assert_eq!(port.late_notes(), Vec::<String>::new());
+}
+
+/// The kernel brings the sockets back, each to its own packets: in a fanout group they are numbered anew.
+#[test]
+fn privileged_a_link_that_goes_down_ends_nothing() {
+    if !privileged::require() {
+        return;
+    }
+    const QUEUES: u16 = 4;
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "wl-flap", QUEUES.into());
+    let mut port = quick(&ns, "wl-flap", &OpenOptions::default());
+    let mut ends = port.rx();
+    port.start().unwrap();
+    let mut got = Vec::new();
+    for round in 0..3 {
+        for sequence in 10 * round..10 * (round + 1) {
+            (0..QUEUES).for_each(|queue| tap.write(queue.into(), &packets::raw(sequence)));
+        }
+        // What it has not given to sockets when the link goes down, the kernel drops.
+        let all: Vec<_> = (0..10 * (round + 1)).collect();
+        assert!(eventually(|| {
+            ends.iter_mut().for_each(|rx| {
+                take(rx, &mut got);
+            });
+            (0..QUEUES).all(|queue| sequences(&got, Class::Rx, queue) == all)
+        }));
+        ns.inside(|| iface::down("wl-flap").unwrap());
+        // They look at their link every 10 ms.
+        for _ in 0..30 {
+            for rx in &mut ends {
+                assert!(!matches!(rx.readiness().unwrap(), Readiness::End));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        ns.inside(|| iface::up("wl-flap").unwrap());
+    }
+    port.control().stop();
+    for rx in &mut ends {
+        assert!(eventually(|| matches!(rx.readiness().unwrap(), Readiness::End)));
+    }
+    let notes = port.late_notes();
+    assert!(notes.iter().any(|note| note.contains("wl-flap went down")), "{notes:?}");
 }
 
 #[test]

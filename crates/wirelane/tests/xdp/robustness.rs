@@ -220,7 +220,7 @@ fn privileged_an_interface_that_is_removed() {
             batch.iter_mut().for_each(|frame| assert!(frame.fill(&packets::raw(1))));
             tx.transmit(&mut batch);
             let text = tx.flush().unwrap_err().to_string();
-            assert_eq!(text, format!("{name}: the interface was removed"));
+            assert!(text.starts_with(&format!("{name}: the interface was removed")), "{text}");
         }
         let before = Instant::now();
         port.control().stop();

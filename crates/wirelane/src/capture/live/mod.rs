@@ -216,6 +216,7 @@ impl Capture {
         let (inputs, failures): (Vec<_>, Vec<_>) =
             ended.into_iter().map(|ended| (ended.inputs, ended.error)).unzip();
         errors.extend(failures.into_iter().flatten());
+        Error::each_once(&mut errors);
         let mut outcome = CaptureOutcome {
             port: self.port.info().clone(),
             queues: Vec::new(),

@@ -58,7 +58,7 @@ impl Sink {
         self.counters.bytes.add(bytes);
         self.written = written;
         if self.has_failed {
-            self.counters.errors.add(self.waiting.len() as u64);
+            self.counters.give_up(self.waiting.len() as u64);
             self.waiting.clear();
         }
     }

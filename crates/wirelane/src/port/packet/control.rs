@@ -23,6 +23,9 @@ pub(super) struct Progress {
     /// Monotonic time of the order to stop; 0 before.
     stopped_at: AtomicU64,
     notes: Mutex<Vec<String>>,
+    /// How often a ring saw the interface go down, and come back after it was removed: of all rings the most.
+    downs: AtomicU64,
+    returns: AtomicU64,
 }
 
 impl Progress {
@@ -36,8 +39,29 @@ impl Progress {
         lock(&self.notes).push(note);
     }
 
-    pub(super) fn notes(&self) -> Vec<String> {
-        lock(&self.notes).clone()
+    /// How often a ring, which has ended, saw the interface go down, and come back after it was removed.
+    pub(super) fn saw(&self, downs: u64, returns: u64) {
+        self.downs.fetch_max(downs, Ordering::Relaxed);
+        self.returns.fetch_max(returns, Ordering::Relaxed);
+    }
+
+    /// The findings, of which those about `interface` are told once and not by every ring.
+    pub(super) fn notes(&self, interface: &str) -> Vec<String> {
+        let mut notes = lock(&self.notes).clone();
+        let times = |n: u64| if n == 1 { "once".to_owned() } else { format!("{n} times") };
+        let downs = self.downs.load(Ordering::Relaxed);
+        if downs > 0 {
+            let downs = times(downs);
+            notes.push(format!("{interface} went down {downs} meanwhile: no packets came then"));
+        }
+        let returns = self.returns.load(Ordering::Relaxed);
+        if returns > 0 {
+            let returns = times(returns);
+            notes.push(format!(
+                "{interface} was removed and came back {returns}: what passed before it was noticed is missing"
+            ));
+        }
+        notes
     }
 }
 

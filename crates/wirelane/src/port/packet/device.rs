@@ -234,10 +234,16 @@ impl Device {
     }
 }
 
-const ETHERNET: u16 = 1;
+/// What an interface ends with that is no longer there, at its receiving and transmitting ends alike.
+pub(in crate::port) fn removed(name: &str) -> Error {
+    Error::failed(name, "the interface was removed, or moved to another network namespace")
+        .help("what was received before is valid")
+}
+
+pub(super) const ETHERNET: u16 = 1;
 
 /// The link type in capture files for frames of an `ARPHRD_*` type (`linux/if_arp.h`).
-fn link_type(hardware: u16) -> Option<u16> {
+pub(super) fn link_type(hardware: u16) -> Option<u16> {
     /// LINKTYPE_RAW: begins with the IP header.
     const RAW: u16 = 101;
     match hardware {

@@ -19,6 +19,10 @@
 //!
 #![doc = include_str!("options.md")]
 //!
+//! When the interface goes down the kernel takes the sockets off it, and puts them back when it is up. When it is removed
+//! every [`Rx`] fails, once. With [`OpenOptions::wait`] their sockets are bound to the next interface of its name instead:
+//! rings and programs stay, and no privilege is needed. A socket of a fanout group cannot be bound again, so then there is none.
+//!
 //! What the program cuts itself, for `vnet=auto`, it says by [`OpenOptions::cuts`]; see `tx`. Packets of local senders, and those
 //! that the kernel has merged (GRO), come longer than the MTU, or several in one. Whoever sends them on says so by
 //! [`OpenOptions::intact`], and each such frame says how it is to be cut ([`Frame::offload`](crate::Frame::offload)).
@@ -46,7 +50,7 @@ mod tx;
 
 use std::io;
 use std::panic::resume_unwind;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 
 use rustix::io::Errno;
@@ -57,7 +61,7 @@ use self::control::Handle;
 use self::device::Device;
 use self::program::Selection;
 use self::ring::Ring;
-use self::rx::{Receiver, Setup, Times};
+use self::rx::{OnRemoval, Receiver, Setup, Times};
 use self::tx::{Transmitter, TxGauge};
 use super::{Census, Control, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};
@@ -152,7 +156,11 @@ impl PacketPort {
         let snaplen = options.snaplen.clamp(1, OpenOptions::MAX_SNAPLEN);
         let info = describe(spec, &device, notes, snaplen, times.lateness);
         let interface: Arc<str> = device.name.as_str().into();
-        let ethernet = device.is_ethernet();
+        let link_type = device.link_type;
+        let on_removal = match options.wait {
+            true => OnRemoval::Wait { promiscuous: options.promiscuous },
+            false => OnRemoval::End,
+        };
         let mask = options.mask.clone();
         let counters: Vec<_> = rings
             .iter()
@@ -169,7 +177,8 @@ impl PacketPort {
                 interface: Arc::clone(&interface),
                 snaplen,
                 times,
-                ethernet,
+                link_type,
+                on_removal,
             };
             Rx::new(Receiver::new(setup), Arc::clone(counters))
         };
@@ -278,7 +287,7 @@ impl Port for PacketPort {
     }
 
     fn late_notes(&self) -> Vec<String> {
-        let mut notes = self.handle.progress.notes();
+        let mut notes = self.handle.progress.notes(&self.handle.device.name);
         notes.extend(self.hidden_queues());
         notes
     }
@@ -361,8 +370,11 @@ fn open_rings(
     // The smallest ones are tried in any case.
     let fitting = shapes.find(|shape| bytes(*shape) <= budget.bytes || next(shape).is_none());
     let mut shape = fitting.unwrap_or(asked);
-    let open = |place: usize, selection: &Selection, shape| {
+    let open = |place: usize,
+                (selection, socket): &(Selection, Mutex<Option<PacketSocket>>),
+                shape| {
         let (block, count) = if is_selected(&selection) { shape } else { config.excluded(shape) };
+        let socket = socket.lock().unwrap_or_else(PoisonError::into_inner).take();
         let request = RingRequest {
             block_size: u32::try_from(block).unwrap_or(u32::MAX),
             block_count: u32::try_from(count).unwrap_or(u32::MAX),
@@ -370,7 +382,7 @@ fn open_rings(
             retire_ms: u32::try_from(config.retire.as_millis()).unwrap_or(u32::MAX),
             fill_rxhash: false,
         };
-        let socket = socket(device)?;
+        let socket = socket.map_or_else(|| self::socket(device), Ok)?;
         let earlier = selections.iter().take(place);
         let position = earlier.filter(|ring| ring.class == selection.class).count();
         // Who sends packets on has to know which are to be cut, whoever left that to be done.
@@ -380,7 +392,12 @@ fn open_rings(
         ring.map_err(|error| Error::os(device.name.as_str(), error))
     };
     let rings = loop {
-        match side_by_side(selections, |place, selection| open(place, selection, shape)) {
+        // One after the other: when the link comes back, the kernel puts them into the fanout group in the order in which
+        // they were made (packet_create, packet_notifier), and the group's program counts on that of the rings.
+        let sockets =
+            selections.iter().map(|selection| Ok((*selection, Mutex::new(Some(socket(device)?)))));
+        let sockets: Vec<_> = sockets.collect::<Result<_>>()?;
+        match side_by_side(&sockets, |place, made| open(place, made, shape)) {
             Err(error) if error.errno() == Some(Errno::NOMEM.raw_os_error()) => {
                 // Smaller for all, so that no queue is better off than another.
                 shape = config::smaller(shape).ok_or_else(|| {
@@ -390,7 +407,10 @@ fn open_rings(
             opened => break opened?,
         }
     };
-    if let Err(error) = distribute(&rings, selections, options.outgoing) {
+    if options.wait {
+        // A socket of a group can never be bound again (packet_do_bind). Each program rejects what is not its own.
+        ignore_outgoing(&rings, options.outgoing);
+    } else if let Err(error) = distribute(&rings, selections, options.outgoing) {
         notes.push(format!(
             "every packet is offered to each of the {} rings, which costs time in the kernel: {error}",
             rings.len()
@@ -452,10 +472,7 @@ fn side_by_side<I: Sync, T: Send>(
 
 /// Lets the kernel offer each packet to one ring only, and what the host sends to none without `outgoing`.
 fn distribute(rings: &[Ring], selections: &[Selection], outgoing: bool) -> wirelane_os::Result<()> {
-    for ring in rings.iter().filter(|_| !outgoing) {
-        // Before Linux 4.20 the rings' programs reject it, which costs more and is as exact.
-        let _ = ring.socket().set_ignore_outgoing(true);
-    }
+    ignore_outgoing(rings, outgoing);
     let (Some(program), [first, others @ ..]) = (program::distribution(selections), rings) else {
         return Ok(());
     };
@@ -464,6 +481,14 @@ fn distribute(rings: &[Ring], selections: &[Selection], outgoing: bool) -> wirel
     first.socket().set_fanout_program(&program)?;
     // A ring that does not get in is offered packets on its own, which is as exact.
     others.iter().try_for_each(|ring| ring.socket().join_fanout(group, members, outgoing))
+}
+
+/// Spares the rings what the host sends, unless it is wanted.
+fn ignore_outgoing(rings: &[Ring], outgoing: bool) {
+    for ring in rings.iter().filter(|_| !outgoing) {
+        // Before Linux 4.20 the rings' programs reject it, which costs more and is as exact.
+        let _ = ring.socket().set_ignore_outgoing(true);
+    }
 }
 
 fn describe(

@@ -7,11 +7,13 @@ use std::time::Duration;
 use rustix::io::Errno;
 use wirelane_os::clock;
 use wirelane_os::packet::{
-    TP_STATUS_BLK_TMO, TP_STATUS_CSUMNOTREADY, TP_STATUS_LOSING, TP_STATUS_VLAN_TPID_VALID,
-    TP_STATUS_VLAN_VALID, TPACKET3_HDRLEN, Tpacket3Hdr, VIRTIO_NET_HDR_GSO_NONE, VirtioNetHdr,
+    ETH_P_ALL_BE, TP_STATUS_BLK_TMO, TP_STATUS_CSUMNOTREADY, TP_STATUS_LOSING,
+    TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, TPACKET3_HDRLEN, Tpacket3Hdr,
+    VIRTIO_NET_HDR_GSO_NONE, VirtioNetHdr,
 };
 
 use super::control::Progress;
+use super::device::{ETHERNET, link_type, removed};
 use super::pace::Pace;
 use super::ring::{Ring, VLAN_TAG};
 use crate::error::{Error, Result};
@@ -56,8 +58,20 @@ pub(super) struct Setup {
     pub(super) interface: Arc<str>,
     pub(super) snaplen: u32,
     pub(super) times: Times,
-    /// Whether frames begin with an Ethernet header, into which a VLAN tag can be put back.
-    pub(super) ethernet: bool,
+    /// What frames begin with. Into an Ethernet header a VLAN tag can be put back.
+    pub(super) link_type: u16,
+    /// What to do when the interface is removed.
+    pub(super) on_removal: OnRemoval,
+}
+
+/// What to do when the interface is removed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum OnRemoval {
+    End,
+    /// Go on as soon as there is one of the same name.
+    Wait {
+        promiscuous: bool,
+    },
 }
 
 /// Hands out the packets of a ring.
@@ -73,11 +87,27 @@ pub(super) struct Receiver {
     ledger: Ledger,
     pace: Pace,
     failure: Option<Error>,
+    link: Link,
+    /// How often it went down, and came back after it was removed.
+    downs: u64,
+    returns: u64,
     /// The end was reported, as such or as an error.
     ended: bool,
     /// Monotonic time at which to give up waiting for packets that the kernel has counted.
     deadline: Option<u64>,
     next_error_check: u64,
+}
+
+/// What is known of the interface.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Link {
+    /// It was never seen to go down.
+    Up,
+    /// It went down and may be up again, of which the kernel says nothing. It may also be removed, which the
+    /// kernel says no more, either.
+    Uncertain,
+    /// It is gone, and awaited.
+    Gone,
 }
 
 /// What the kernel says it gave us, and what we got.
@@ -102,6 +132,9 @@ impl Receiver {
             ledger: Ledger::default(),
             pace: Pace::new(),
             failure: None,
+            link: Link::Up,
+            downs: 0,
+            returns: 0,
             ended: false,
             deadline: None,
             next_error_check: 0,
@@ -194,7 +227,7 @@ impl Receiver {
         } else {
             VirtioNetHdr::default()
         };
-        if header.status & TP_STATUS_VLAN_VALID != 0 && self.setup.ethernet {
+        if header.status & TP_STATUS_VLAN_VALID != 0 && self.setup.link_type == ETHERNET {
             // SAFETY: the packet is ours, with `VLAN_TAG` bytes before it (`MAC_LEAST`).
             unsafe { restore_vlan(&mut meta, &header, self.setup.snaplen) };
         }
@@ -235,23 +268,67 @@ impl Receiver {
         Ok(())
     }
 
-    /// Notices that the interface is gone: nothing new will come.
-    fn check_error(&mut self) {
+    /// Notices that the interface goes down, from which the kernel brings the socket back itself (`packet_notifier`),
+    /// and that it is gone: then nothing new will come, or only when there is another one of its name.
+    fn check_link(&mut self) {
         self.setup.counters.system_calls.add(1);
-        let cause = match self.setup.ring.socket().take_error() {
-            Ok(None) => return,
-            Ok(Some(error)) => error,
-            Err(error) => error.source,
+        let error = match self.setup.ring.socket().take_error() {
+            Ok(error) => error,
+            Err(error) => Some(error.source),
         };
-        let cause = match cause.raw_os_error() {
-            // packet_notifier() sets it when the interface goes down or is removed.
-            Some(errno) if errno == Errno::NETDOWN.raw_os_error() => {
-                "the interface went down or was removed".to_owned()
+        match error {
+            Some(error) if error.raw_os_error() != Some(Errno::NETDOWN.raw_os_error()) => {
+                let name = self.setup.interface.as_ref();
+                self.failure = Some(Error::failed(name, error.to_string()));
+                return;
             }
-            _ => cause.to_string(),
-        };
-        let name = self.setup.interface.as_ref();
-        self.failure = Some(Error::failed(name, cause).help("what was captured before is valid"));
+            Some(_) if self.link != Link::Gone => {
+                self.link = Link::Uncertain;
+                self.downs += 1;
+            }
+            _ => {}
+        }
+        if self.link == Link::Up {
+            return;
+        }
+        self.setup.counters.system_calls.add(1);
+        if !self.setup.ring.socket().has_lost_interface().unwrap_or(false) {
+            return;
+        }
+        if self.link == Link::Uncertain {
+            // It was that it went away.
+            self.downs = self.downs.saturating_sub(1);
+        }
+        match self.setup.on_removal {
+            OnRemoval::End => self.failure = Some(removed(&self.setup.interface)),
+            OnRemoval::Wait { promiscuous } => {
+                self.link = Link::Gone;
+                self.rejoin(promiscuous);
+            }
+        }
+    }
+
+    /// Binds the socket to the interface of the old name, if there is one again. The ring and its program stay as they are.
+    fn rejoin(&mut self, promiscuous: bool) {
+        let (socket, name) = (self.setup.ring.socket(), self.setup.interface.as_ref());
+        self.setup.counters.system_calls.add(1);
+        let Ok((index, hardware_type)) = socket.find_interface(name) else { return };
+        if link_type(hardware_type) != Some(self.setup.link_type) {
+            let cause = "the interface came back as another kind, whose frames begin otherwise";
+            self.failure = Some(Error::failed(name, cause));
+            return;
+        }
+        match socket.bind(index, ETH_P_ALL_BE) {
+            // One that is not up yet is told as an error, and bound to all the same (packet_do_bind).
+            Err(error) if error.errno() != Some(Errno::NETDOWN.raw_os_error()) => return,
+            _ => {}
+        }
+        if promiscuous && let Err(error) = socket.set_promiscuous(index, true) {
+            let what = "not in promiscuous mode since the interface came back";
+            self.setup.progress.note(format!("{name}: {what}: {error}"));
+        }
+        self.link = Link::Uncertain;
+        self.returns += 1;
     }
 
     /// Whether everything that the kernel counted has been received, or will not be.
@@ -281,6 +358,7 @@ impl Receiver {
             ));
         }
         self.ended = true;
+        self.setup.progress.saw(self.downs, self.returns);
         match self.failure.take() {
             Some(failure) => Err(failure),
             None => Ok(true),
@@ -346,7 +424,7 @@ impl Receive for Receiver {
         let now = clock::monotonic_ns();
         if self.failure.is_none() && now >= self.next_error_check {
             self.next_error_check = now + ERROR_PERIOD;
-            self.check_error();
+            self.check_link();
         }
         if now >= self.ledger.next_reading {
             self.ledger.next_reading = now + STATISTICS_PERIOD;
@@ -357,6 +435,9 @@ impl Receive for Receiver {
             return Ok(Readiness::End);
         }
         let retire = Duration::from_nanos(self.setup.times.retire);
+        if self.link == Link::Gone && !ending {
+            return Ok(Readiness::After(Duration::from_nanos(ERROR_PERIOD)));
+        }
         if ending {
             return Ok(Readiness::After((retire / 8).min(Duration::from_millis(1))));
         }

@@ -47,7 +47,7 @@ use wirelane_os::packet::{
     TP_STATUS_WRONG_FORMAT, Tpacket2Hdr, TxRingRequest, Version, VirtioNetHdr,
 };
 
-use super::device::Device;
+use super::device::{Device, removed};
 use super::limits::{ETHERNET_HEADER, Limits, VLAN_TAG, complete};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
@@ -90,7 +90,7 @@ pub(super) struct Transmitter {
     /// That socket had no room the last time.
     is_congested: bool,
     /// What it failed with, to be told.
-    failure: Option<std::io::Error>,
+    failure: Option<Error>,
     memory: Mapping,
     request: TxRingRequest,
     /// Bytes of the `virtio_net_hdr` in front of each packet; 0 without one.
@@ -337,7 +337,6 @@ impl Transmitter {
         self.status(self.next).store(TP_STATUS_AVAILABLE, Ordering::Release);
         self.used -= 1;
         self.unsent = self.used > 0;
-        self.counters.errors.add(1);
         true
     }
 
@@ -362,23 +361,51 @@ impl Transmitter {
     fn send(&mut self) -> Result<()> {
         while self.unsent && !self.would_overtake() {
             self.counters.system_calls.add(1);
-            let refusal = match self.socket.send_pending() {
-                Ok(_) => None,
-                Err(error) => match error.raw_os_error().map(Errno::from_raw_os_error) {
-                    // The device's queue is full; the packet keeps its request and goes next time.
-                    Some(Errno::NOBUFS | Errno::AGAIN | Errno::INTR) => None,
-                    _ => Some(error),
-                },
+            let sent = self.socket.send_pending();
+            let refusal = match self.may_go_later(&sent) {
+                true => None,
+                false => sent.err(),
             };
             let last = self.status(self.slot_before(1)).load(Ordering::Acquire);
             self.unsent = self.used > 0 && last & TP_STATUS_SEND_REQUEST != 0;
             let Some(error) = refusal else { break };
             self.reclaim();
             if !self.remove_refused() {
-                return Err(Error::io(self.interface.as_ref(), "sendto", error));
+                return Err(failed(&self.interface, "sendto", error));
             }
+            self.counters.refuse(&error);
         }
         Ok(())
+    }
+
+    /// Whether what the kernel did not take stays where it is, to be sent later: the device's queue is full, or the
+    /// interface is down and may come back.
+    fn may_go_later<T>(&self, sent: &std::io::Result<T>) -> bool {
+        let Err(error) = sent else {
+            self.counters.hold(None);
+            return true;
+        };
+        match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::NOBUFS | Errno::AGAIN | Errno::INTR) => true,
+            Some(Errno::NETDOWN) => {
+                self.counters.hold(Some(error));
+                true
+            }
+            Some(Errno::NXIO) => {
+                self.counters.hold(Some(error));
+                false
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What a call of the kernel for the whole ring failed with.
+fn failed(interface: &str, call: &'static str, error: std::io::Error) -> Error {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        // packet_notifier() takes the interface from the socket, and tpacket_snd() misses it.
+        Some(Errno::NXIO) => removed(interface),
+        _ => Error::io(interface, call, error),
     }
 }
 
@@ -402,21 +429,22 @@ impl Transmitter {
         };
         self.counters.system_calls.add(1);
         let sent = socket.send_with_header(&offload.virtio_of(frame.data()), frame.data());
+        let may_go_later = self.may_go_later(&sent);
         let Err(error) = sent else {
             self.counters.packets.add(1);
             self.counters.bytes.add(frame.len() as u64);
             return true;
         };
+        if may_go_later {
+            self.is_congested = true;
+            return false;
+        }
+        self.counters.refuse(&error);
         match error.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => {
-                self.is_congested = true;
-                return false;
-            }
             // The frame is not what its offload says.
             Some(Errno::INVAL | Errno::MSGSIZE) => {}
-            _ => self.failure = Some(error),
+            _ => self.failure = Some(failed(&self.interface, "sendmsg", error)),
         }
-        self.counters.errors.add(1);
         true
     }
 }
@@ -489,8 +517,7 @@ impl Transmit for Transmitter {
         // Takes nothing; it updates the reading of the pool, to which frames may have come back.
         self.pool.take(&mut Batch::new(0), 0);
         sent?;
-        let failure = self.failure.take();
-        failure.map_or(Ok(()), |error| Err(Error::io(self.interface.as_ref(), "sendmsg", error)))
+        self.failure.take().map_or(Ok(()), Err)
     }
 
     fn pending(&self) -> usize {
@@ -505,8 +532,9 @@ impl Transmit for Transmitter {
         }
         self.counters.system_calls.add(1);
         if self.unsent || is_congested {
-            // No event tells that a full device has room again.
-            std::thread::sleep(timeout.min(CONGESTED));
+            // No event tells that a full device has room again, or that a link is up.
+            let is_down = self.counters.held_errno.value() != 0;
+            std::thread::sleep(if is_down { timeout } else { timeout.min(CONGESTED) });
             return self.flush();
         }
         let waited = self.socket.wait_writable(Some(timeout));

@@ -1,6 +1,7 @@
-//! What the device drops because nobody takes it in time.
+//! What the device drops, mostly because nobody takes it in time.
 //!
-//! The kernel counts that for all queues together (`tun_net_xmit()`), with what a mask leaves out among it: so no queue
+//! The kernel counts that for all queues together (`tun_net_xmit()`), with what a mask leaves out and what it could not
+//! cut among it (`validate_xmit_skb()`): so no queue
 //! knows its own, but the port can say how many there were, unless a mask left something out.
 
 use wirelane_os::netdev::{Link, LinkReader};
@@ -54,8 +55,9 @@ impl Losses {
         let name = &link.name;
         let length = link.tx_queue_len.map_or_else(String::new, |length| format!(", now {length}"));
         Some(format!(
-            "the kernel dropped {dropped} packets that its stack sent through {name} faster than they were taken: \
-             `ip link set {name} txqueuelen N` makes room for more{length}, and with --gso they are fewer and longer"
+            "the kernel dropped {dropped} packets that its stack was to send through {name}: they came faster than they \
+             were taken (`ip link set {name} txqueuelen N` makes room for more{length}, and with --gso they are fewer \
+             and longer), or it could not cut or complete them for {name}, which it counts together"
         ))
     }
 }

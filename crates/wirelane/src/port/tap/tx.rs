@@ -52,13 +52,13 @@ impl Transmitter {
             Err(error) => match error.raw_os_error().map(Errno::from_raw_os_error) {
                 Some(Errno::AGAIN | Errno::INTR) => false,
                 Some(Errno::BADFD) => {
+                    self.counters.refuse(&error);
                     self.failure.get_or_insert(error);
-                    self.counters.errors.add(1);
                     true
                 }
-                // The device is down, or the frame is none.
+                // The device is down (EIO), or the frame is none.
                 _ => {
-                    self.counters.errors.add(1);
+                    self.counters.refuse(&error);
                     true
                 }
             },

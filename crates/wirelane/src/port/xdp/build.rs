@@ -504,7 +504,7 @@ impl Draft {
         let plan = Plan { keep_management: !options.take_management, filter: self.filter.clone() };
         match Attachment::new(&target, &plan) {
             // A kernel may refuse the program only because it asks the driver: then that is not to be had.
-            Err(_) if target.asks() && !self.must_ask(options) => {
+            Err(error) if target.asks() && !self.must_ask(options) && !is_exhausted(&error) => {
                 Attachment::new(&Target { tags: None, hints: Hints::default(), ..target }, &plan)
             }
             attached => attached,
@@ -560,6 +560,11 @@ impl Draft {
 fn filter(options: &OpenOptions) -> Result<Option<Arc<filter::Program>>> {
     let filter = options.filter.as_ref().filter(|_| options.receive);
     filter.map(|filter| filter.program(ETHERNET, options.snaplen)).transpose()
+}
+
+/// Whether there was no room, which there is no more without what was asked for.
+fn is_exhausted(error: &Error) -> bool {
+    error.errno().is_some_and(wirelane_os::error::is_exhaustion)
 }
 
 /// Whether the kernel does not know what it was asked for.

@@ -40,7 +40,7 @@ fn privileged_a_mode_that_is_refused_late_leaves_its_pools_to_the_next() {
     let options = OpenOptions { take: Take::All, ..OpenOptions::default() };
     let (draft, region, mut memory, bed) = drafted(&options);
     bed.1.inside(|| {
-        let prospects = Prospects::of(draft.device());
+        let prospects = Prospects::of(draft.device()).unwrap();
         let whole = chunks(&mut memory);
         assert_eq!(whole, [1024, 1024]);
         // When both sockets are bound and have chunks.

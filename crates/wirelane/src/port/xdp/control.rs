@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::io::Errno;
 use wirelane_os::packet::PacketSocket;
 use wirelane_os::xdp::wait_for_receivers;
 
@@ -122,10 +123,15 @@ impl Handle {
         drop(gone);
     }
 
-    /// Says if the program did not stay on the interface until now.
+    /// Says if the program did not stay on the interface until now, unless the interface itself went: the receivers say that.
     fn check_program(&self, state: &State) {
         let gone = |attachment: &Attachment| attachment.is_attached().is_ok_and(|there| !there);
-        if state.attachment.as_ref().is_some_and(gone) {
+        let unbound = |queue: &Arc<Queue>| {
+            // xsk_notifier() takes the interface from the socket, and __xsk_recvmsg() says so.
+            let woken = queue.socket().wake_rx();
+            woken.is_err_and(|error| error.raw_os_error() == Some(Errno::NXIO.raw_os_error()))
+        };
+        if state.attachment.as_ref().is_some_and(gone) && !state.queues.iter().any(unbound) {
             self.note(format!("the program was taken off {} by somebody else", self.device.name));
         }
     }

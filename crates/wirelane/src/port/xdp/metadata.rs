@@ -1,6 +1,8 @@
 //! What the driver is to be asked for received packets: tags that it takes out of them, their hashes and times. And
 //! what to say where it does not tell.
 
+use wirelane_os::OsError;
+
 use super::build::Draft;
 use super::config::Switch;
 use super::hints::Hints;
@@ -42,6 +44,9 @@ impl Draft {
             false => Ok(None),
         };
         match tags {
+            Err(error) if must || self.must_keep_tags(options) => {
+                Err(self.undescribed("VLAN tags", error))
+            }
             Ok(None) if must => {
                 let cause = format!(
                     "VLAN tags cannot be put back as tags=on wants: {} does not tell them in {} mode",
@@ -58,18 +63,18 @@ impl Draft {
                     mode.as_str()
                 );
                 let (fix, name) = (self.leaves_tags_in(), &self.device.name);
+                // A better mode is proposed only to who has refused it.
+                let native =
+                    if self.config.mode == Some(Mode::Generic) { "mode=native or " } else { "" };
                 let help = match self.is_veth() {
                     true => {
-                        format!("take mode=native or packet:{name}, or after {fix} say tags=off")
+                        format!("take {native}packet:{name}, or after {fix} say tags=off")
                     }
                     false => format!(
                         "{fix} leaves them in, packet:{name} keeps them, or say tags=off if there are none"
                     ),
                 };
                 Err(Error::failed(name.as_str(), cause).help(help))
-            }
-            Err(error) if self.must_ask(options) => {
-                Err(Error::os(self.device.name.as_str(), error))
             }
             tags => Ok(tags.unwrap_or_default()),
         }
@@ -93,7 +98,7 @@ impl Draft {
         let asked = Hints::find(hash != Switch::Off && told[0], time != Switch::Off && told[1]);
         let must = hash == Switch::On || time == Switch::On;
         let asked = match asked {
-            Err(error) if must => return Err(Error::os(self.device.name.as_str(), error)),
+            Err(error) if must => return Err(self.undescribed("what it knows of packets", error)),
             asked => asked.unwrap_or_default(),
         };
         let missing = [
@@ -103,9 +108,7 @@ impl Draft {
         match missing.iter().find(|(wish, had, ..)| *wish == Switch::On && !had) {
             Some((.., told, what, option)) => {
                 let why = match told {
-                    true => {
-                        "this kernel does not describe how to ask (CONFIG_DEBUG_INFO_BTF)".into()
-                    }
+                    true => "this kernel has no function to ask for them".into(),
                     false => self.tells_none(mode),
                 };
                 let cause = format!("received packets have no {what} as {option}=on wants: {why}");
@@ -117,11 +120,31 @@ impl Draft {
         }
     }
 
+    /// The kernel's description of itself, by which drivers are asked, cannot be read.
+    fn undescribed(&self, what: &str, error: OsError) -> Error {
+        let name = self.device.name.as_str();
+        let cause = format!("how to ask {} for {what} cannot be told: {error}", self.driver());
+        let remedy = Error::os(name, error);
+        let fix =
+            remedy.next_step().unwrap_or("a kernel with CONFIG_DEBUG_INFO_BTF describes itself");
+        let help = format!("{fix}; packet:{name} needs none of it");
+        let told = Error::failed(name, cause).help(help);
+        match remedy.into_source() {
+            Some(source) => told.caused_by(source),
+            None => told,
+        }
+    }
+
     /// What received packets lack, as notes.
     pub(super) fn missing(&self, mode: Mode, actual: &str, attachment: &Attachment) -> Vec<String> {
         let mut notes = Vec::new();
+        let unread = || match mode {
+            Mode::Generic => None,
+            Mode::ZeroCopy | Mode::Native => Tags::find().err(),
+        };
         if self.strips_tags() && !attachment.restores_tags() {
-            notes.push(self.lost_tags(actual));
+            let why = unread().map_or_else(String::new, |error| format!(" ({error})"));
+            notes.push(format!("{}{why}", self.lost_tags(actual)));
         }
         let hints = attachment.hints();
         for (wish, had, what, option) in [
@@ -129,7 +152,7 @@ impl Draft {
             (self.config.rx_timestamps, hints.time(), TIMES, "rx_timestamps"),
         ] {
             if wish == Switch::Auto && !had {
-                let why = self.tells_none(mode);
+                let why = unread().map_or_else(|| self.tells_none(mode), |error| error.to_string());
                 notes.push(format!("received packets have no {what} ({option}=auto): {why}"));
             }
         }

@@ -76,8 +76,8 @@ impl XdpPort {
     /// attached, but hands nothing over before [`Port::start`].
     ///
     /// # Errors
-    /// A usage error for a queue that does not exist, an unknown option, or an
-    /// [`OpenOptions::take`] that takes nothing; otherwise why the last mode that was tried cannot be had.
+    /// A usage error for a queue that does not exist, an unknown option, or an [`OpenOptions::take`] that takes
+    /// nothing; otherwise why no mode can be had: the first cause that is more than a driver without it.
     pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Self> {
         Self::negotiate(spec, options).map_err(|(error, _)| error)
     }
@@ -128,8 +128,8 @@ impl XdpPort {
         let region = draft.region(options, &mut notes)?;
         let huge = region.kind() == Kind::Huge2M;
         let mut memory = draft.carve(&region)?;
-        let prospects = Prospects::of(draft.device());
-        let mut failure = None;
+        let prospects = Prospects::of(draft.device())?;
+        let mut refusals = Vec::new();
         for mode in draft.modes() {
             let refusal = draft.refusal(&prospects, mode, options, huge);
             let attempt = match refusal {
@@ -155,12 +155,13 @@ impl XdpPort {
                 }
                 Err(error) => {
                     rungs.push(negotiate::refused(mode.rung(), &error));
-                    failure = Some(error);
+                    refusals.push(error);
                 }
             }
         }
         // There is at least one mode.
-        Err(failure.unwrap_or_else(|| Error::failed(spec.to_string(), "no mode is left to try")))
+        let none = || Error::failed(spec.to_string(), "no mode is left to try");
+        Err(negotiate::first_cause(refusals).unwrap_or_else(none))
     }
 }
 

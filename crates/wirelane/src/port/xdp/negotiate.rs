@@ -11,7 +11,7 @@ use wirelane_os::netdev::{self, XdpFeatures};
 
 use super::config::Shape;
 use super::device::Device;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::port::Rung;
 
 /// A mode that can be asked for.
@@ -67,13 +67,14 @@ pub(super) struct Prospects {
 }
 
 impl Prospects {
-    pub(super) fn of(device: &Device) -> Self {
-        // Who cannot be asked may still say yes.
-        let attached = bpf::attached(device.index).ok().flatten();
-        Self {
-            features: netdev::xdp_features(device.index).ok().flatten(),
+    /// # Errors
+    /// There is no room to ask.
+    pub(super) fn of(device: &Device) -> Result<Self> {
+        let attached = answer(device, bpf::attached(device.index))?;
+        Ok(Self {
+            features: answer(device, netdev::xdp_features(device.index))?,
             attached: attached.map(|program| program.to_string()),
-        }
+        })
     }
 
     /// Whether somebody completes the checksums of packets that are sent in `mode`: in zero copy the device, if
@@ -177,6 +178,14 @@ impl Prospects {
     }
 }
 
+/// Who cannot be asked may still say yes. If that is for want of room, no later attempt can say what was wrong.
+fn answer<T>(device: &Device, answer: wirelane_os::Result<Option<T>>) -> Result<Option<T>> {
+    match answer {
+        Err(error) if error.is_exhaustion() => Err(Error::os(device.name.as_str(), error)),
+        answer => Ok(answer.ok().flatten()),
+    }
+}
+
 fn refusal(name: &str, cause: impl Into<std::borrow::Cow<'static, str>>, errno: Errno) -> Error {
     let source = wirelane_os::OsError::from_errno("negotiation", name, errno.raw_os_error());
     Error::failed(name, cause).caused_by(source)
@@ -197,6 +206,15 @@ pub(super) fn refused(rung: &'static str, error: &Error) -> Rung {
         cause: Some(error.cause().to_owned()),
         fix: error.next_step().map(str::to_owned),
     }
+}
+
+/// Which of the refusals of all modes, in the order in which they were tried, to tell: the first that is more than a
+/// mode that the driver does not have.
+pub(super) fn first_cause(refusals: Vec<Error>) -> Option<Error> {
+    let lacks = |error: &Error| error.errno() == Some(Errno::OPNOTSUPP.raw_os_error());
+    let first = refusals.iter().position(|error| !lacks(error));
+    let told = first.unwrap_or(refusals.len().saturating_sub(1));
+    refusals.into_iter().nth(told)
 }
 
 /// Says what a refused binding means.

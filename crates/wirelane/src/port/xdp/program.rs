@@ -19,7 +19,7 @@ use wirelane_os::bpf::{
     self, Alu, Assembler, Cond, Insn, Link, Load, Map, MapKind, Program, ProgramType, Reg, Size,
     XdpAction, XdpMode,
 };
-use wirelane_os::netns;
+use wirelane_os::{netns, privilege};
 
 use super::hints::Hints;
 use super::management;
@@ -247,9 +247,24 @@ fn assemble(interface: &str, sockets: i32, plan: &Plan, recipe: Recipe) -> Resul
 
 /// An error of making the map or loading the program.
 fn refused(interface: &str, error: OsError) -> Error {
-    let missing = bpf::missing_capabilities();
-    if errno(&error) != Some(Errno::PERM) || missing.is_empty() {
+    if errno(&error) != Some(Errno::PERM) {
         return Error::os(interface, error);
+    }
+    if privilege::is_in_initial_user_namespace() == Some(false) {
+        // bpf_capable() and bpf_net_capable() ask the initial one, unless a BPF token was handed in.
+        let cause = "an XDP program needs CAP_BPF and CAP_NET_ADMIN of the system, and root of a user namespace \
+                     (a rootless container, `unshare -U`) has only those of its namespace";
+        return Error::failed(interface, cause)
+            .help(format!(
+                "run as root outside of it, or take packet:{interface}, which works inside"
+            ))
+            .caused_by(error);
+    }
+    let missing = bpf::missing_capabilities();
+    if missing.is_empty() {
+        let help = "the capabilities are there: a seccomp profile, a security module or the limit of locked memory may \
+                    forbid it";
+        return Error::os(interface, error).help(help);
     }
     let names =
         missing.iter().map(|capability| capability.name()).collect::<Vec<_>>().join(" and ");

@@ -9,6 +9,7 @@ use wirelane_os::xdp::XDP_PKT_CONTD;
 
 use super::config::Switch;
 use super::control::Handle;
+use super::device::removed;
 use super::intake::{Intake, PORTION};
 use super::vigil::Vigil;
 use crate::error::{Error, Result};
@@ -141,15 +142,12 @@ impl<const PIECES: bool> Receiver<PIECES> {
             Ok(Some(error)) => error,
             Err(error) => error.source,
         };
-        let cause = match cause.raw_os_error() {
-            // xsk_notifier() sets it when the interface is removed.
-            Some(errno) if errno == Errno::NETDOWN.raw_os_error() => {
-                "the interface was removed".to_owned()
-            }
-            _ => cause.to_string(),
-        };
         let name = self.handle.device.name.as_str();
-        self.failure = Some(Error::failed(name, cause).help("what was received before is valid"));
+        self.failure = Some(match cause.raw_os_error() {
+            // xsk_notifier() sets it when the interface is removed.
+            Some(errno) if errno == Errno::NETDOWN.raw_os_error() => removed(name),
+            _ => Error::failed(name, cause.to_string()),
+        });
     }
 
     /// Nothing more will come.

@@ -12,6 +12,7 @@ use wirelane_os::xdp::{
 
 use super::config::{Shape, TX_HEADROOM};
 use super::control::Handle;
+use super::device::removed;
 use super::queue::{Queue, Requests};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
@@ -136,10 +137,7 @@ impl Transmitter {
         if self.requests.checksums && frame.checksum().is_some_and(|place| !is_inside(place, len)) {
             return Way::Refused;
         }
-        let longest = self.shape.longest as usize;
-        // The longest one has a tag; another tag is no part of the MTU either.
-        if len < LEAST || len > longest && !(len <= longest + 4 && limits::tags(frame.data()) == 8)
-        {
+        if !self.takes(frame.data()) {
             return Way::Refused;
         }
         let Some(at) = self.queue.region.address(frame) else {
@@ -155,6 +153,13 @@ impl Transmitter {
             // It lies across chunks as the kernel counts them here.
             _ => Way::Copied(1),
         }
+    }
+
+    /// Whether a packet of this length can go out. The longest one has a tag; another tag is no part of the MTU either.
+    #[inline(always)]
+    fn takes(&self, packet: &[u8]) -> bool {
+        let (len, longest) = (packet.len(), self.shape.longest as usize);
+        len >= LEAST && (len <= longest || len <= longest + 4 && limits::tags(packet) == 8)
     }
 
     /// Whether what lies before the packet at `at` is not all of its own, or of another chunk as the kernel
@@ -309,16 +314,22 @@ impl Transmitter {
 
     fn wake(&mut self) -> Result<()> {
         self.counters.system_calls.add(1);
-        let Err(error) = self.queue.socket().wake_tx() else { return Ok(()) };
+        let Err(error) = self.queue.socket().wake_tx() else {
+            self.counters.hold(None);
+            return Ok(());
+        };
         match error.raw_os_error().map(Errno::from_raw_os_error) {
-            // More than one call sends; the device or the completion ring is full; or the link is down and
-            // may come back. What is not sent stays in the ring.
-            Some(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::INTR | Errno::NETDOWN) => {
+            // More than one call sends; or the device or the completion ring is full.
+            Some(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::INTR) => Ok(()),
+            // The link may come back. What is not sent stays in the ring.
+            Some(Errno::NETDOWN) => {
+                self.counters.hold(Some(&error));
                 Ok(())
             }
             // xsk_check_common(): the socket is no longer bound.
             Some(Errno::NXIO) => {
-                Err(Error::failed(self.handle.device.name.as_str(), "the interface was removed"))
+                self.counters.hold(Some(&error));
+                Err(removed(&self.handle.device.name))
             }
             _ => Err(Error::io(self.handle.device.name.as_str(), "sendto", error)),
         }
@@ -369,7 +380,7 @@ impl Transmit for Transmitter {
         }
         let taken = self.plan(batch);
         let Some(ring) = &self.queue.tx else { return 0 };
-        let (mut used, mut sent, mut errors, mut copied) = (0, 0, 0, 0);
+        let (mut used, mut sent, mut strange, mut copied) = (0, 0, 0, 0);
         for mut frame in batch.drain(taken) {
             match self.way(&frame) {
                 Way::Direct(_) => {}
@@ -380,14 +391,19 @@ impl Transmit for Transmitter {
                         fits.then_some(copy)
                     });
                     let Some(copy) = copy else {
-                        errors += 1;
+                        strange += 1;
                         continue;
                     };
                     copied += 1;
                     frame = copy;
                 }
+                Way::Refused if self.takes(frame.data()) => {
+                    self.counters.unfinished.add(1);
+                    self.counters.errors.add(1);
+                    continue;
+                }
                 Way::Refused => {
-                    errors += 1;
+                    strange += 1;
                     continue;
                 }
             }
@@ -398,8 +414,8 @@ impl Transmit for Transmitter {
         self.tx.publish(used);
         self.descriptors += used;
         self.frames += sent;
-        if errors > 0 {
-            self.counters.errors.add(errors);
+        if strange > 0 {
+            self.counters.of_wrong_length(strange);
         }
         if copied > 0 {
             self.counters.copied.add(copied);
