@@ -120,7 +120,16 @@ pub(crate) fn summary_of(child: ChildGuard) -> Value {
 
 /// What was cut (`gso`) or merged (`gro`) of one class, over all queues.
 pub(crate) fn of_class(summary: &Value, table: &str, class: &str, key: &str) -> u64 {
+    of_queues(summary, table, class, key).sum()
+}
+
+/// The same where every queue has a longest one.
+pub(crate) fn longest_of_class(summary: &Value, table: &str, class: &str) -> u64 {
+    of_queues(summary, table, class, "largest_frame").max().unwrap_or_default()
+}
+
+fn of_queues(summary: &Value, table: &str, class: &str, key: &str) -> impl Iterator<Item = u64> {
     let queues = summary[table].as_array().unwrap().iter();
     let classes = queues.flat_map(|queue| queue["classes"].as_array().unwrap());
-    classes.filter(|row| row["class"] == class).map(|row| number(&row[key])).sum()
+    classes.filter(move |row| row["class"] == class).map(move |row| number(&row[key]))
 }

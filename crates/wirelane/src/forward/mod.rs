@@ -43,8 +43,10 @@ mod worker;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
+
+use wirelane_os::clock;
 
 use self::control::Intake;
 use self::losses::{Losses, refusals};
@@ -130,6 +132,20 @@ struct Signals {
     done: AtomicBool,
     /// Threads left whose source comes to an end by itself.
     finite: AtomicUsize,
+    /// Monotonic clock at which nobody waits for a slow interface any more; 0 for never.
+    deadline: AtomicU64,
+}
+
+/// How long what was taken may take to leave when forwarding is ended from outside: a slow interface can have minutes of
+/// packets in its queue. What comes to its end by itself has all the time that it needs.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+impl Signals {
+    /// Whether it is time to count what has not left, and to go.
+    fn is_late(&self) -> bool {
+        let deadline = self.deadline.load(Ordering::Acquire);
+        deadline > 0 && clock::monotonic_ns() >= deadline
+    }
 }
 
 impl Forward {
@@ -285,8 +301,13 @@ impl Forward {
         self.crew.wait(timeout) || self.signals.done.load(Ordering::Acquire)
     }
 
-    /// Lets no more packets in, forwards what is on its way, and reports.
+    /// Lets no more packets in, forwards what is on its way, and reports. If it had not ended by itself, what has not left
+    /// after two seconds is counted as an error.
     pub fn join(mut self) -> ForwardOutcome {
+        if !self.wait(Duration::ZERO) {
+            let deadline = clock::monotonic_ns() + FAREWELL.as_nanos() as u64;
+            self.signals.deadline.store(deadline, Ordering::Release);
+        }
         self.stop();
         let (mut ended, mut errors) = (Vec::new(), Vec::new());
         self.crew.join(&mut ended, &mut errors);

@@ -142,17 +142,17 @@ impl Outlet {
         }
     }
 
-    /// Waits until what was taken is sent, as long as there is progress; counts the rest as lost.
+    /// Waits until what was taken is sent, as long as there is progress and it is not `late`; counts the rest as lost.
     ///
     /// # Errors
     /// As [`Outlet::flush`], or there was a rest.
-    pub(super) fn drain(&mut self, sink: &str) -> Result<()> {
+    pub(super) fn drain(&mut self, sink: &str, is_late: impl Fn() -> bool) -> Result<()> {
         let mut before = usize::MAX;
         let mut left = self.flush().map(|()| self.pending());
         let failure = loop {
             match left {
                 Ok(0) => return Ok(()),
-                Ok(left) if left < before => before = left,
+                Ok(left) if left < before && !is_late() => before = left,
                 Ok(left) => {
                     let cause = match self.is_held() {
                         true => "the last packets could not be sent: the interface is down".into(),

@@ -86,7 +86,7 @@ impl Worker {
         let received = pipeline::run(&mut inputs, &mut self);
         self.allowance.give_back();
         let drained = match &self.failure {
-            None => self.outlet.drain(&self.sink),
+            None => self.outlet.drain(&self.sink, || self.signals.is_late()),
             Some(_) => {
                 self.outlet.abandon();
                 Ok(())
@@ -147,7 +147,7 @@ impl Worker {
                 self.outlet.wait()?;
                 dropped += self.outlet.send(batch);
                 let stopping = self.signals.stopping.load(Ordering::Acquire);
-                if progress.is_stuck(batch.len()) && stopping {
+                if progress.is_stuck(batch.len()) && stopping || self.signals.is_late() {
                     break;
                 }
             }

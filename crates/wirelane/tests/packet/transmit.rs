@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread;
 
 use wirelane::forward::{Forward, ForwardConfig};
 use wirelane::mask::Class;
@@ -173,6 +174,41 @@ fn privileged_forwarding_to_a_link_that_stands_still_counts_every_packet() {
         assert!(delivered > 0 && errors > 0, "{discipline:?}: {outcome:?}");
         let said = outcome.errors.iter().any(|error| error.to_string().contains("did not send"));
         assert!(said, "{discipline:?}: {:?}", outcome.errors);
+    }
+}
+
+/// Ended from outside, forwarding waits for a slow link two seconds, and not the half minute that its queue takes.
+#[test]
+fn privileged_a_slow_link_does_not_keep_forwarding_from_ending() {
+    if !privileged::require() {
+        return;
+    }
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 1, 1500);
+    slow_down(&near, &pair.a.interface, "200kbit");
+    for discipline in [None, Some("fifo")] {
+        let open = |spec: &str, options| {
+            let spec = spec.parse().unwrap();
+            near.inside(|| port::open(&spec, &options)).unwrap()
+        };
+        let source = open("sim:1?rate=100kpps&size=1000", OpenOptions::default());
+        let sink = open(&format!("packet:{}", pair.a.interface), transmitting());
+        let qdisc = discipline.map(|discipline| discipline.parse().unwrap());
+        let config = ForwardConfig { one_way: true, qdisc, ..ForwardConfig::default() };
+        let forward = Forward::start(vec![source, sink], &config).unwrap();
+        let begun = Instant::now();
+        while forward.queues()[0].packets < 500 {
+            assert!(begun.elapsed() < PATIENCE, "{discipline:?}: {:?}", forward.queues());
+            thread::sleep(Duration::from_millis(1));
+        }
+        let asked = Instant::now();
+        let outcome = forward.join();
+        assert!(asked.elapsed() < Duration::from_secs(15), "{:?}: {outcome:?}", asked.elapsed());
+        let delivered: u64 = outcome.queues.iter().map(|queue| queue.packets).sum();
+        let (sent, errors) = (outcome.tx[0].packets, outcome.tx[0].errors);
+        let purged: u64 = outcome.qdiscs.iter().map(|(.., stats)| stats.dropped.purged).sum();
+        assert_eq!(sent + errors + purged, delivered, "{discipline:?}: {outcome:?}");
+        assert!(errors + purged > 0, "{discipline:?}: {outcome:?}");
     }
 }
 
