@@ -10,7 +10,7 @@ use crate::step::Outcome;
 use crate::test::Context;
 
 /// Programs that tests run, and the Debian package of each.
-const PROGRAMS: [(&str, &str); 13] = [
+const PROGRAMS: [(&str, &str); 14] = [
     ("ip", "iproute2"),
     ("ethtool", "ethtool"),
     ("tshark", "tshark"),
@@ -21,6 +21,7 @@ const PROGRAMS: [(&str, &str); 13] = [
     ("tcpreplay", "tcpreplay"),
     ("dpdk-testpmd", "dpdk-dev"),
     ("zstd", "zstd"),
+    ("pzstd", "zstd"),
     ("chromium", "chromium"),
     ("jq", "jq"),
     // The fuzzing runtime is C++. Only tests need it.

@@ -6,6 +6,7 @@ use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -25,8 +26,16 @@ const RECOVERY: Duration = Duration::from_millis(50);
 /// Answers requests while it lives.
 pub(crate) struct ControlServer {
     path: PathBuf,
-    listener: Arc<UnixListener>,
+    door: Arc<Door>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// Where requests come in.
+struct Door {
+    listener: UnixListener,
+    /// Shutting the listener down wakes who waits there; what accept(2) says then may be anything, such as that there are
+    /// no descriptors.
+    closes: AtomicBool,
 }
 
 impl ControlServer {
@@ -42,12 +51,12 @@ impl ControlServer {
 
     fn listen(subject: Subject) -> Result<Self> {
         let (listener, path) = place::listen()?;
-        let listener = Arc::new(listener);
-        let mut server = Self { path, listener: Arc::clone(&listener), thread: None };
+        let door = Arc::new(Door { listener, closes: AtomicBool::new(false) });
+        let mut server = Self { path, door: Arc::clone(&door), thread: None };
         let reception = Reception { subject: Arc::new(subject), guests: Vec::new() };
         let thread = thread::Builder::new()
             .name("wl-control".into())
-            .spawn(move || reception.run(&listener))
+            .spawn(move || reception.run(&door))
             .map_err(|error| Error::io("control", "start a thread", error))?;
         server.thread = Some(thread);
         Ok(server)
@@ -59,7 +68,8 @@ impl Drop for ControlServer {
     fn drop(&mut self) {
         // First this: whoever is cut short, and looks again, finds that nobody listens any more. It also wakes the
         // thread, whatever has become of the file.
-        let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
+        self.door.closes.store(true, Ordering::Release);
+        let _ = rustix::net::shutdown(&self.door.listener, rustix::net::Shutdown::Both);
         let _ = fs::remove_file(&self.path);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -80,15 +90,16 @@ struct Guest {
 }
 
 impl Reception {
-    fn run(mut self, listener: &UnixListener) {
+    fn run(mut self, door: &Door) {
         loop {
-            let connection = listener.accept();
+            let connection = door.listener.accept();
+            if door.closes.load(Ordering::Acquire) {
+                break;
+            }
             self.guests.retain(|guest| !guest.thread.is_finished());
             match connection.and_then(|(stream, _)| self.admit(stream)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // It was shut down, and nobody waits any more.
-                Err(error) if error.kind() == ErrorKind::InvalidInput => break,
                 // One bad conversation is no reason to stop listening.
                 Err(_) => thread::sleep(RECOVERY),
             }

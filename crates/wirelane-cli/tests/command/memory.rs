@@ -1,44 +1,17 @@
 //! Where memory is short: smaller rings with a note, or a refusal in words, and never a kill or an abort.
 
-use std::fs;
-use std::path::PathBuf;
-
 use tempfile::tempdir;
-use wirelane_os::cgroup::{self, Version};
+use wirelane_testkit::memory::MemoryGroup;
 use wirelane_testkit::privileged;
 use wirelane_testkit::veth::VethPair;
 
 use super::*;
 
-/// A cgroup with little memory, below our own; removed when dropped.
-struct Cage(PathBuf);
-
-impl Cage {
-    /// `None` where this process may not divide its cgroup, as in most containers.
-    fn new(bytes: u64) -> Option<Self> {
-        let (own, version) = cgroup::own("memory")?;
-        let cage = Self(own.join(format!("wl-memory-{}", std::process::id())));
-        fs::create_dir_all(&cage.0).ok()?;
-        let limit = match version {
-            Version::One => "memory.limit_in_bytes",
-            Version::Two => "memory.max",
-        };
-        fs::write(cage.0.join(limit), bytes.to_string()).ok()?;
-        Some(cage)
-    }
-
-    /// `wirelane ARGS` in it, where the file system of cgroups is not to be seen.
-    fn run(&self, ns: &Namespace, args: &[&str]) -> Output {
-        let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", self.0.display());
-        let inside = ["sh", "ip", "netns", "exec", ns.name(), WIRELANE];
-        output(Command::new("sh").args(["-c", &enter]).args(inside).args(args))
-    }
-}
-
-impl Drop for Cage {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.0);
-    }
+/// `wirelane ARGS` in a group and a namespace, where the file system of cgroups is not to be seen.
+fn run_in(group: &MemoryGroup, ns: &Namespace, args: &[&str]) -> Output {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", ns.name(), WIRELANE]).args(args);
+    output(&mut group.command(&command))
 }
 
 /// `wirelane ARGS` with so many kilobytes of address space.
@@ -94,13 +67,10 @@ fn privileged_a_small_cgroup_means_smaller_rings_and_no_kill() {
         &["forward", "sim:4", "sim:4"],
     ];
     for megabytes in [24, 32, 128] {
-        let Some(cage) = Cage::new(megabytes << 20) else {
-            eprintln!("SKIPPED: there is no cgroup whose memory this process may divide");
-            return;
-        };
+        let Some(group) = MemoryGroup::require(megabytes << 20) else { return };
         for command in commands {
             let args = [command, &END].concat();
-            let ended = cage.run(&far, &args);
+            let ended = run_in(&group, &far, &args);
             let is_well = assert_in_words(&ended, &args);
             assert!(is_well || megabytes < 32, "{args:?}: {}", ended.stderr);
             if is_well && args[1] == xdp {
@@ -111,7 +81,7 @@ fn privileged_a_small_cgroup_means_smaller_rings_and_no_kill() {
         // What somebody has asked for is had or refused.
         let huge = format!("{xdp}?frames=100k");
         let args = [&["capture", &huge, "--all"][..], &END].concat();
-        assert!(!assert_in_words(&cage.run(&far, &args), &args));
+        assert!(!assert_in_words(&run_in(&group, &far, &args), &args));
     }
 }
 

@@ -1,47 +1,11 @@
 //! Groups of processes with little memory.
 
+use wirelane_testkit::memory::MemoryGroup;
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::privileged;
 use wirelane_testkit::veth::VethPair;
 
 use super::*;
-
-/// A cgroup below that of this process; gone with the guard.
-struct Group(PathBuf);
-
-impl Group {
-    /// One with so many bytes; `None` where this process may not make any.
-    fn new(name: &str, bytes: u64) -> Option<Self> {
-        let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-        let first = own.lines().find_map(|line| line.split_once(":memory:"));
-        let (parent, limit) = match first {
-            Some((_, path)) => (format!("/sys/fs/cgroup/memory{path}"), "memory.limit_in_bytes"),
-            None => {
-                let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
-                (format!("/sys/fs/cgroup{path}"), "memory.max")
-            }
-        };
-        let path = Path::new(&parent).join(format!("wirelane-{}-{name}", std::process::id()));
-        std::fs::create_dir(&path).ok()?;
-        let group = Self(path);
-        std::fs::write(group.0.join(limit), bytes.to_string()).ok()?;
-        Some(group)
-    }
-
-    /// `command`, in the group.
-    fn command(&self, command: &Command) -> Command {
-        let mut inside = Command::new("sh");
-        inside.args(["-c", "echo $$ > \"$0\"/cgroup.procs && exec \"$@\""]).arg(&self.0);
-        inside.arg(command.get_program()).args(command.get_args());
-        inside
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir(&self.0);
-    }
-}
 
 #[test]
 fn privileged_a_group_has_little_memory() {
@@ -52,10 +16,7 @@ fn privileged_a_group_has_little_memory() {
     for kind in KINDS {
         for mebibytes in [32, 64, 128] {
             let name = format!("{kind:?}{mebibytes}");
-            let Some(group) = Group::new(&name, mebibytes << 20) else {
-                eprintln!("no cgroup with a limit of memory can be made here");
-                return;
-            };
+            let Some(group) = MemoryGroup::require(mebibytes << 20) else { return };
             let file = bed.path(&name);
             let ended = bed.run(&group.command(&wirelane(bed.finite(kind, &file))));
             if !ended.status.success() {
@@ -78,10 +39,7 @@ fn privileged_a_group_has_little_memory_for_rings() {
     for backend in ["packet", "xdp"] {
         for mebibytes in [32, 64, 128] {
             let name = format!("{backend}{mebibytes}");
-            let Some(group) = Group::new(&name, mebibytes << 20) else {
-                eprintln!("no cgroup with a limit of memory can be made here");
-                return;
-            };
+            let Some(group) = MemoryGroup::require(mebibytes << 20) else { return };
             let file = bed.path(&name);
             let port = format!("{backend}:{}", pair.a.interface);
             let mut command = ns.command(WIRELANE);
@@ -105,10 +63,7 @@ fn privileged_a_group_has_little_memory_for_a_reader_that_takes_nothing() {
         return;
     }
     let bed = Bed::new();
-    let Some(group) = Group::new("stalled", 64 << 20) else {
-        eprintln!("no cgroup with a limit of memory can be made here");
-        return;
-    };
+    let Some(group) = MemoryGroup::require(64 << 20) else { return };
     let fifo = bed.path("fifo");
     run(Command::new("mkfifo").arg(&fifo));
     let _reader = OpenOptions::new().read(true).write(true).open(&fifo).unwrap();

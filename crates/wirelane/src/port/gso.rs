@@ -119,6 +119,9 @@ impl GsoTx {
             let fits = out.set_len(segment.len()) && out.set_offload(segment.offload);
             debug_assert!(fits);
             out.stamp(frame.timestamp(), frame.queue(), frame.class());
+            if frame.timestamp() == 0 && frame.has_time() {
+                out.keep_time();
+            }
             self.ready.as_vec().push(out);
         }
         self.empty.clear();
