@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
-use wirelane::forward::{Forward, ForwardConfig};
+use wirelane::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane::mask::Class;
 use wirelane::port::{self, OpenOptions, Port, Tx};
 use wirelane_os::affinity;
@@ -156,22 +156,11 @@ fn privileged_forwarding_to_a_link_that_stands_still_counts_every_packet() {
     let pair = VethPair::new(&near, &far, 1, 1500);
     slow_down(&near, &pair.a.interface, "1kbit");
     for discipline in [None, Some("lockless")] {
-        let open = |spec: &str, options| {
-            let spec = spec.parse().unwrap();
-            near.inside(|| port::open(&spec, &options)).unwrap()
-        };
-        let source = open("sim:1?count=200&size=1000", OpenOptions::default());
-        let sink = open(&format!("packet:{}", pair.a.interface), transmitting());
-        let qdisc = discipline.map(|discipline| discipline.parse().unwrap());
-        let config = ForwardConfig { one_way: true, qdisc, ..ForwardConfig::default() };
-        let forward = Forward::start(vec![source, sink], &config).unwrap();
+        let forward = forward(&near, "sim:1?count=200&size=1000", &pair.a.interface, discipline);
         assert!(forward.wait(PATIENCE), "{discipline:?}");
         let outcome = forward.join();
-        let delivered: u64 = outcome.queues.iter().map(|queue| queue.packets).sum();
-        let (sent, errors) = (outcome.tx[0].packets, outcome.tx[0].errors);
-        let purged: u64 = outcome.qdiscs.iter().map(|(.., stats)| stats.dropped.purged).sum();
-        assert_eq!(sent + errors + purged, delivered, "{discipline:?}: {outcome:?}");
-        assert!(delivered > 0 && errors > 0, "{discipline:?}: {outcome:?}");
+        let (errors, _) = assert_balanced(&outcome);
+        assert!(errors > 0, "{discipline:?}: {outcome:?}");
         let said = outcome.errors.iter().any(|error| error.to_string().contains("did not send"));
         assert!(said, "{discipline:?}: {:?}", outcome.errors);
     }
@@ -187,15 +176,7 @@ fn privileged_a_slow_link_does_not_keep_forwarding_from_ending() {
     let pair = VethPair::new(&near, &far, 1, 1500);
     slow_down(&near, &pair.a.interface, "200kbit");
     for discipline in [None, Some("fifo")] {
-        let open = |spec: &str, options| {
-            let spec = spec.parse().unwrap();
-            near.inside(|| port::open(&spec, &options)).unwrap()
-        };
-        let source = open("sim:1?rate=100kpps&size=1000", OpenOptions::default());
-        let sink = open(&format!("packet:{}", pair.a.interface), transmitting());
-        let qdisc = discipline.map(|discipline| discipline.parse().unwrap());
-        let config = ForwardConfig { one_way: true, qdisc, ..ForwardConfig::default() };
-        let forward = Forward::start(vec![source, sink], &config).unwrap();
+        let forward = forward(&near, "sim:1?rate=100kpps&size=1000", &pair.a.interface, discipline);
         let begun = Instant::now();
         while forward.queues()[0].packets < 500 {
             assert!(begun.elapsed() < PATIENCE, "{discipline:?}: {:?}", forward.queues());
@@ -204,12 +185,32 @@ fn privileged_a_slow_link_does_not_keep_forwarding_from_ending() {
         let asked = Instant::now();
         let outcome = forward.join();
         assert!(asked.elapsed() < Duration::from_secs(15), "{:?}: {outcome:?}", asked.elapsed());
-        let delivered: u64 = outcome.queues.iter().map(|queue| queue.packets).sum();
-        let (sent, errors) = (outcome.tx[0].packets, outcome.tx[0].errors);
-        let purged: u64 = outcome.qdiscs.iter().map(|(.., stats)| stats.dropped.purged).sum();
-        assert_eq!(sent + errors + purged, delivered, "{discipline:?}: {outcome:?}");
+        let (errors, purged) = assert_balanced(&outcome);
         assert!(errors + purged > 0, "{discipline:?}: {outcome:?}");
     }
+}
+
+/// Forwards from a simulated interface to one of the namespace.
+fn forward(ns: &Namespace, source: &str, interface: &str, discipline: Option<&str>) -> Forward {
+    let open = |spec: &str, options| {
+        let spec = spec.parse().unwrap();
+        ns.inside(|| port::open(&spec, &options)).unwrap()
+    };
+    let source = open(source, OpenOptions::default());
+    let sink = open(&format!("packet:{interface}"), transmitting());
+    let qdisc = discipline.map(|discipline| discipline.parse().unwrap());
+    let config = ForwardConfig { one_way: true, qdisc, ..ForwardConfig::default() };
+    Forward::start(vec![source, sink], &config).unwrap()
+}
+
+/// Something was delivered, and all of it was sent, an error, or purged from a discipline; returns the last two.
+#[track_caller]
+fn assert_balanced(outcome: &ForwardOutcome) -> (u64, u64) {
+    let delivered: u64 = outcome.queues.iter().map(|queue| queue.packets).sum();
+    let (sent, errors) = (outcome.tx[0].packets, outcome.tx[0].errors);
+    let purged: u64 = outcome.qdiscs.iter().map(|(.., stats)| stats.dropped.purged).sum();
+    assert!(delivered > 0 && sent + errors + purged == delivered, "{outcome:?}");
+    (errors, purged)
 }
 
 /// Lets an interface send at this rate only.

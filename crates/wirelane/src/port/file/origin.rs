@@ -26,8 +26,7 @@ pub(super) struct Origins {
 }
 
 impl Origins {
-    /// Adds those of `interfaces` that came since. A file may describe one before each of its packets, so nothing is
-    /// done here for those that are known.
+    /// Adds those of `interfaces` that came since; nothing is done for those that are known.
     ///
     /// # Errors
     /// The interfaces of the file `name` have different link types: its packets cannot be one
