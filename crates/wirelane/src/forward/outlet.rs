@@ -7,7 +7,7 @@ use wirelane_os::clock;
 
 use crate::error::{Error, Result};
 use crate::frame::Batch;
-use crate::port::Tx;
+use crate::port::{Tx, drain};
 use crate::qdisc::{Choice, Egresses, Producer};
 use crate::stats::TxCounters;
 
@@ -54,14 +54,7 @@ impl Queued {
 
     /// As [`Tx::drain`], through the queues.
     fn drain(&mut self, timeout: Duration) -> Result<usize> {
-        let since = Instant::now();
-        loop {
-            self.flush()?;
-            if self.pending == 0 || since.elapsed() >= timeout {
-                return Ok(self.pending);
-            }
-            std::thread::sleep(RETRY / 4);
-        }
+        drain::until_none(timeout, || self.flush().map(|()| self.pending))
     }
 }
 

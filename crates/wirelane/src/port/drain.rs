@@ -20,15 +20,7 @@ impl Tx {
     /// # Errors
     /// As [`Tx::flush`]; what has not left is still [`Tx::pending`].
     pub fn drain(&mut self, timeout: Duration) -> Result<usize> {
-        let since = Instant::now();
-        loop {
-            self.flush()?;
-            let left = self.pending();
-            if left == 0 || since.elapsed() >= timeout {
-                return Ok(left);
-            }
-            thread::sleep(RETRY.min(timeout));
-        }
+        until_none(timeout, || self.flush().map(|()| self.pending()))
     }
 
     /// The end of what was taken, after which nothing more is transmitted: sends it, as dropping does, and counts as
@@ -51,6 +43,24 @@ impl Tx {
     /// Takes the backend's transmitter out.
     pub(super) fn vacate(&mut self) -> Box<dyn Transmit> {
         std::mem::replace(&mut self.inner, Box::new(Vacant))
+    }
+}
+
+/// Flushes until nothing is left, at most `timeout`; returns how much is.
+///
+/// # Errors
+/// As `flush`, which returns how much is left.
+pub(crate) fn until_none(
+    timeout: Duration,
+    mut flush: impl FnMut() -> Result<usize>,
+) -> Result<usize> {
+    let since = Instant::now();
+    loop {
+        let left = flush()?;
+        if left == 0 || since.elapsed() >= timeout {
+            return Ok(left);
+        }
+        thread::sleep(RETRY.min(timeout));
     }
 }
 

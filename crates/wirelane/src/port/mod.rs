@@ -13,7 +13,7 @@
 //! ```
 
 mod bundle;
-mod drain;
+pub(crate) mod drain;
 pub mod fault;
 pub mod file;
 mod filtered;
