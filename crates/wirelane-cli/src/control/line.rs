@@ -47,7 +47,7 @@ impl<'a> Lines<'a> {
             let end = new.iter().position(|byte| *byte == b'\n');
             line.extend_from_slice(new.get(..end.unwrap_or(n)).unwrap_or_default());
             if line.len() > longest {
-                let cause = format!("a line is longer than {longest} bytes");
+                let cause = format!("a line exceeds {longest} bytes");
                 return Err(io::Error::new(ErrorKind::InvalidData, cause));
             }
             if end.is_some() {
