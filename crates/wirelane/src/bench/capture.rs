@@ -25,13 +25,13 @@ use super::leftovers::{self, Folder};
 use super::live::{LiveSender, Pace, Sending};
 use super::report::{Param, Params, Report, Row, Source};
 use super::rounds::Rounds;
-use crate::capture::WriterOptions;
-use crate::capture::live::{Capture, CaptureConfig, CaptureOutcome, OutputConfig};
 use crate::error::{Error, Result};
 use crate::lab::{Lab, LabConfig, Site};
 use crate::mask::{QueueMask, QueueSet};
+use crate::pcap::WriterOptions;
 use crate::port::sim::Stream;
 use crate::port::{self, OpenOptions, Spec, Take};
+use crate::session::capture::{Capture, CaptureConfig, CaptureOutcome, OutputConfig};
 
 const SUITE: &str = "capture";
 /// Kinds of ports; all but the first are in a lab.

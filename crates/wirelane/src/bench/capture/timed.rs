@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use wirelane_os::clock;
 
-use crate::capture::FileId;
 use crate::error::Result;
 use crate::frame::Batch;
+use crate::pcap::FileId;
 use crate::port::{Census, Control, Port, PortInfo, Readiness, Receive, Rx, Tx};
 use crate::segment::Sink;
 

@@ -38,12 +38,12 @@ use super::quota::Quota;
 use super::traffic::{DATAGRAM, Ends, Transfer};
 use super::{Case, Offloading, Protocol, WHOLE};
 use crate::error::{Error, Result};
-use crate::forward::{Forward, ForwardConfig};
 use crate::lab::{Lab, LabConfig, Site};
 use crate::mask::{QueueMask, QueueSet};
 use crate::placement::Placement;
 use crate::port::{self, OpenOptions, Protocols, Spec, Switches, Take};
 use crate::segment::SinkGso;
+use crate::session::forward::{Forward, ForwardConfig};
 
 /// What one trial brought.
 #[derive(Clone, Copy, Debug)]
