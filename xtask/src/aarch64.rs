@@ -4,9 +4,9 @@
 use std::process::Command;
 
 use crate::cargo;
+use crate::context::Context;
 use crate::setup;
 use crate::step::Outcome;
-use crate::test::Context;
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 const LINKER: &str = "aarch64-linux-gnu-gcc";

@@ -77,7 +77,7 @@ impl Error {
 
     /// Adds the system call behind it, for [`Error::errno`].
     #[must_use]
-    pub(crate) fn caused_by(mut self, source: OsError) -> Self {
+    pub fn caused_by(mut self, source: OsError) -> Self {
         self.0.source = Some(source);
         self
     }

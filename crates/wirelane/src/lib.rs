@@ -73,7 +73,6 @@
 //! | [`session::forward`] | between two ports, or back through one with swapped addresses |
 //! | [`session::monitor`] | reading a running capture or forwarding from any thread |
 //! | [`inspect`] | the queues of an interface and the CPUs behind them |
-//! | [`lab`] | two network namespaces and a veth pair, to try things in |
 //! | [`halt`] | ending what waits for others, by hand or by signals |
 //! | [`privilege`] | giving privileges away once everything is open |
 //! | [`ssh`] | the connections by which the user came, which nothing should take away |
@@ -92,13 +91,9 @@ pub mod stats;
 pub mod sync;
 
 #[cfg(not(loom))]
-pub mod bench;
-#[cfg(not(loom))]
 pub mod filter;
 #[cfg(not(loom))]
 pub mod inspect;
-#[cfg(not(loom))]
-pub mod lab;
 #[cfg(not(loom))]
 pub mod pipeline;
 #[cfg(not(loom))]
@@ -112,7 +107,7 @@ pub mod session;
 #[cfg(not(loom))]
 pub mod ssh;
 #[cfg(not(loom))]
-mod threads;
+pub mod threads;
 
 pub use error::{Error, ErrorKind, Result};
 pub use frame::{Batch, Frame, RxHash, RxHashKind};
