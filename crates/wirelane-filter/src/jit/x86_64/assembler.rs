@@ -2,7 +2,7 @@
 //!
 //! Jumps go to labels and always take 32 bits; constants that instructions read lie after the code.
 
-use crate::filter::jit::code::{Code, Label};
+use crate::jit::code::{Code, Label};
 
 /// A general-purpose register, by its number in the encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(super) enum Unary {
 /// The condition of a jump, unsigned; the number is that of the opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(in crate::filter::jit) enum Condition {
+pub(in crate::jit) enum Condition {
     Below = 2,
     AboveOrEqual = 3,
     Equal = 4,

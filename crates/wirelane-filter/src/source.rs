@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 /// Text is an expression of pcap-filter(7), or what `tcpdump -ddd` prints.
 ///
 /// ```
-/// # fn main() -> wirelane::Result<()> {
-/// use wirelane::filter::Filter;
+/// # fn main() -> wirelane_filter::Result<()> {
+/// use wirelane_filter::Filter;
 ///
 /// let filter: Filter = "1,6 0 0 65535".parse()?; // a program that accepts everything
 /// assert_eq!(filter.program(1, 96)?.instructions().len(), 1);
@@ -48,7 +48,7 @@ impl Filter {
             Source::Program(program) => {
                 let (of, link) = (program.link_type(), link_type);
                 let cause = format!("it is for link type {of}, and the packets have {link}");
-                Err(Error::usage("filter", cause))
+                Err(Error::invalid("filter", cause))
             }
         }
     }

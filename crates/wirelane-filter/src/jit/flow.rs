@@ -13,7 +13,7 @@
 //!    `host a or host b or …`, become one test of membership per field.
 
 use super::sets;
-use crate::filter::op::{Alu, Ancillary, Cond, MEMORY_CELLS, Op, Operand, Width};
+use crate::op::{Alu, Ancillary, Cond, MEMORY_CELLS, Op, Operand, Width};
 
 /// Bytes of the packet at a fixed place, as a number in network order under a mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

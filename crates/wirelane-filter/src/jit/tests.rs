@@ -2,11 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::filter::op::{Alu, Ancillary, Cond, Op, Operand, Width};
-use crate::filter::{Interpreter, Metadata};
-use crate::frame::Batch;
-use crate::mask::Class;
-use crate::pool::{Pool, PoolConfig};
+use crate::op::{Alu, Ancillary, Cond, Op, Operand, Width};
+use crate::{Interpreter, Metadata};
 
 const WIDTHS: [Width; 3] = [Width::Byte, Width::Half, Width::Word];
 const ALUS: [Alu; 10] = [
@@ -278,34 +275,58 @@ fn chains_become_sets() {
     }
 }
 
+/// What a caller may know of a packet, in an order of its own.
+#[repr(C)]
+struct Record {
+    original_length: u32,
+    color: u64,
+    length: u32,
+    data: *const u8,
+}
+
+const LAYOUT: Layout = Layout {
+    data: std::mem::offset_of!(Record, data) as u16,
+    length: std::mem::offset_of!(Record, length) as u16,
+    original_length: std::mem::offset_of!(Record, original_length) as u16,
+};
+
 #[test]
-fn a_batch_gets_the_verdicts_of_its_frames() {
-    let config = PoolConfig { chunks: 64, chunk_size: 2048, ..PoolConfig::default() };
-    let mut pool = Pool::new(config).unwrap();
+fn records_get_their_verdicts() {
+    let data: Vec<[u8; 2]> = (0..64).map(|number| [0, number]).collect();
+    let records: Vec<_> = (0u32..)
+        .zip(&data)
+        .map(|(number, data)| Record {
+            original_length: number,
+            color: u64::MAX,
+            length: 1 + u32::from(number > 3),
+            data: data.as_ptr(),
+        })
+        .collect();
+    let records: Vec<*const Record> = records.iter().map(|record| &raw const *record).collect();
     let odd = Op::Branch { cond: Cond::Set, operand: Operand::K(1), jt: 0, jf: 1 };
     for load in [Op::LoadAbsolute(Width::Byte, 1), Op::LoadLength] {
-        let jit = Jit::new(&program(&[load, odd, Op::ReturnA, Op::Return(0)])).unwrap();
-        let mut batch = Batch::new(64);
-        pool.take(&mut batch, 64);
-        for (number, frame) in (0u8..).zip(batch.iter_mut()) {
-            assert!(frame.fill(&[0, number][..1 + usize::from(number > 3)]));
-            frame.set_original_len(number.into());
-            frame.stamp(0, 0, Class::Rx);
-        }
+        let program = program(&[load, odd, Op::ReturnA, Op::Return(0)]);
+        let jit = Jit::for_records(&program, LAYOUT).unwrap();
         for count in [0, 1, 5, 63, 64] {
             let mut verdicts = [77; 65];
-            assert!(jit.run_frames(&batch[..count], &mut verdicts).is_some());
+            // SAFETY: the records and their bytes outlive the call.
+            assert!(unsafe { jit.run_records(&records[..count], &mut verdicts) }.is_some());
             for (number, verdict) in (0u32..).zip(verdicts) {
                 let is_there = number > 3 || load == Op::LoadLength;
                 let expected = if is_there && number % 2 == 1 { number } else { 0 };
                 let expected = if (number as usize) < count { expected } else { 77 };
-                assert_eq!(verdict, expected, "{load:?}, frame {number} of {count}");
+                assert_eq!(verdict, expected, "{load:?}, record {number} of {count}");
             }
-            assert_eq!(jit.run_frames(&batch, &mut verdicts[..0]), Some(()));
+            // SAFETY: as above.
+            assert_eq!(unsafe { jit.run_records(&records, &mut verdicts[..0]) }, Some(()));
         }
     }
-    let queue = Jit::new(&program(&[Op::LoadAncillary(Ancillary::Queue), Op::ReturnA])).unwrap();
-    assert_eq!(queue.run_frames(&[], &mut []), None, "a frame alone does not say");
+    let queue = program(&[Op::LoadAncillary(Ancillary::Queue), Op::ReturnA]);
+    let none: [*const Record; 0] = [];
+    for jit in [Jit::for_records(&queue, LAYOUT), Jit::new(&program(&[Op::Return(1)]))] {
+        // SAFETY: there are no records.
+        assert_eq!(unsafe { jit.unwrap().run_records(&none, &mut []) }, None);
+    }
 }
 
 /// A small generator of numbers; the same ones in every run.
@@ -418,8 +439,8 @@ fn the_longest_programs() {
     ops.push(Op::ReturnA);
     on_all(&ops);
     // Whichever processor this is, no jump is too long for the others either.
-    assert!(emit::emit::<x86_64::X86_64>(&ops).is_some());
-    assert!(emit::emit::<aarch64::Aarch64>(&ops).is_some());
+    assert!(emit::emit::<x86_64::X86_64>(&ops, None).is_some());
+    assert!(emit::emit::<aarch64::Aarch64>(&ops, None).is_some());
 }
 
 #[test]
@@ -445,5 +466,5 @@ fn code_is_never_writable() {
 #[test]
 fn what_only_the_kernel_knows_is_refused() {
     let program = program(&[Op::LoadAncillary(Ancillary::Random), Op::ReturnA]);
-    assert_eq!(Jit::new(&program).unwrap_err().kind(), crate::ErrorKind::Usage);
+    assert_eq!(Jit::new(&program).unwrap_err().kind(), crate::ErrorKind::Invalid);
 }

@@ -1,7 +1,7 @@
 //! From the graph of a program to machine code, as far as it is the same for every processor.
 //!
-//! The code has two entries. One runs over an array of frames, the loop included, and writes a
-//! verdict for each; the other takes the [`Context`](crate::filter::Context) of a single packet.
+//! The code has two entries. One runs over an array of records, the loop included, and writes a
+//! verdict for each; the other takes the [`Context`](crate::Context) of a single packet.
 //! Both keep to the C calling convention.
 //!
 //! The body exists twice: for packets that reach as far as the loads at fixed places do, which then
@@ -9,23 +9,24 @@
 
 use super::code::{Code, Label};
 use super::flow::{self, Action, Beside, Field, Graph, Node, Register, Set, Subject};
-use crate::filter::op::{Cond, Op, Operand, Width};
+use super::layout::Layout;
+use crate::op::{Cond, Op, Operand, Width};
 
 /// Machine code and its entries.
 pub(super) struct Emitted {
     pub(super) bytes: Vec<u8>,
     /// Bytes of that that are instructions; the rest are constants.
     pub(super) instructions: usize,
-    /// Offset of the entry for a single packet; that for frames is at 0.
+    /// Offset of the entry for a single packet; that for records is at 0.
     pub(super) single: usize,
-    /// Whether the entry for frames exists: it does not know queues and the like.
-    pub(super) takes_frames: bool,
+    /// Whether the entry for records exists: it does not know queues and the like.
+    pub(super) takes_records: bool,
 }
 
 /// What a processor does, in terms of the graph.
 ///
 /// A and X, the packet and its length, the place of the next verdict, and what is left of the array
-/// of frames are in registers of its choice.
+/// of records are in registers of its choice.
 pub(super) trait Machine: Default {
     /// What a comparison left behind, for a jump.
     type Condition: Copy;
@@ -33,11 +34,11 @@ pub(super) trait Machine: Default {
     /// The code so far.
     fn code(&mut self) -> &mut Code;
 
-    /// `fn(frames, verdicts, end of frames)` begins.
-    fn frames_entry(&mut self);
+    /// `fn(records, verdicts, end of records)` begins.
+    fn records_entry(&mut self);
 
-    /// The next frame of the array is the packet; `has_length`: its length on the wire will be asked for.
-    fn next_frame(&mut self, has_length: bool);
+    /// The next record of the array is the packet; `has_length`: its length on the wire will be asked for.
+    fn next_record(&mut self, layout: Layout, has_length: bool);
 
     /// `fn(context, verdict)` begins, an array of one; `has_beside`: what is known beside the packet
     /// will be asked for.
@@ -74,7 +75,7 @@ pub(super) trait Machine: Default {
     /// The same, by four at a time and without a branch that could be guessed wrong.
     fn member_of_many(&mut self, field: Field, values: &[[u32; 4]], found: Label);
 
-    /// Writes the verdict, A or a value, and goes to `next` while frames are left.
+    /// Writes the verdict, A or a value, and goes to `next` while records are left.
     fn verdict(&mut self, verdict: Verdict, next: Label);
 
     fn jump(&mut self, label: Label);
@@ -101,17 +102,18 @@ const SHORT: i32 = 60;
 const FEW: usize = 5;
 
 /// Machine code for a checked program; `None` if it asks something that is not known here.
-pub(super) fn emit<M: Machine>(program: &[Op]) -> Option<Emitted> {
+pub(super) fn emit<M: Machine>(program: &[Op], layout: Option<Layout>) -> Option<Emitted> {
     let mut emitter = Emitter::<M>::new();
-    let takes_frames = !program.iter().any(|op| matches!(op, Op::LoadAncillary(_)));
+    let has_ancillary = program.iter().any(|op| matches!(op, Op::LoadAncillary(_)));
+    let layout = layout.filter(|_| !has_ancillary);
     let has_length = program.iter().any(|op| matches!(op, Op::LoadLength | Op::LoadXLength));
     let body = emitter.label();
-    emitter.machine.frames_entry();
+    emitter.machine.records_entry();
     emitter.bind(emitter.next);
-    if takes_frames {
-        emitter.machine.next_frame(has_length);
+    if let Some(layout) = layout {
+        emitter.machine.next_record(layout, has_length);
     } else {
-        // A program that wants more than a frame holds runs on single packets only.
+        // A program that wants more than a record holds runs on single packets only.
         emitter.machine.leave();
     }
     emitter.bind(body);
@@ -126,10 +128,15 @@ pub(super) fn emit<M: Machine>(program: &[Op]) -> Option<Emitted> {
     emitter.bind(emitter.reject);
     emitter.machine.verdict(Verdict::Value(0), emitter.next);
     let single = emitter.machine.code().len();
-    emitter.machine.single_entry(!takes_frames || has_length);
+    emitter.machine.single_entry(has_ancillary || has_length);
     emitter.machine.jump(body);
     let instructions = emitter.machine.code().len();
-    Some(Emitted { bytes: emitter.machine.finish()?, instructions, single, takes_frames })
+    Some(Emitted {
+        bytes: emitter.machine.finish()?,
+        instructions,
+        single,
+        takes_records: layout.is_some(),
+    })
 }
 
 struct Emitter<M> {

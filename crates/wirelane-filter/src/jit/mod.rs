@@ -19,17 +19,18 @@ mod aarch64;
 mod code;
 mod emit;
 mod flow;
+mod layout;
 mod sets;
 mod x86_64;
 
 #[cfg(all(test, not(miri)))]
 mod tests;
 
+pub use self::layout::Layout;
 use wirelane_os::executable::Executable;
 
 use super::{Context, Packet, Program};
 use crate::error::{Error, Result};
-use crate::frame::{Frame, Meta};
 
 /// Whether there is machine code for this processor.
 pub const AVAILABLE: bool = cfg!(all(
@@ -43,7 +44,7 @@ pub struct Jit {
     code: Executable,
     instructions: usize,
     single: usize,
-    takes_frames: bool,
+    takes_records: bool,
 }
 
 impl Jit {
@@ -54,20 +55,32 @@ impl Jit {
     /// Otherwise there is no machine code for this processor, or the system gives no executable
     /// memory.
     pub fn new(program: &Program) -> Result<Self> {
+        Self::with(program, None)
+    }
+
+    /// The same for an array of records too, for [`Jit::run_records`].
+    ///
+    /// # Errors
+    /// As [`Jit::new`].
+    pub fn for_records(program: &Program, layout: Layout) -> Result<Self> {
+        Self::with(program, Some(layout))
+    }
+
+    fn with(program: &Program, layout: Option<Layout>) -> Result<Self> {
         program.require_portable()?;
         // Emitters only write bytes, so all of them are compiled, and tested, everywhere.
         let emitted = match std::env::consts::ARCH {
             _ if !AVAILABLE => {
                 return Err(Error::failed("filter", "there is no machine code for this processor"));
             }
-            "x86_64" => emit::emit::<x86_64::X86_64>(program.ops()),
-            _ => emit::emit::<aarch64::Aarch64>(program.ops()),
+            "x86_64" => emit::emit::<x86_64::X86_64>(program.ops(), layout),
+            _ => emit::emit::<aarch64::Aarch64>(program.ops(), layout),
         };
-        let emit::Emitted { bytes, instructions, single, takes_frames } =
+        let emit::Emitted { bytes, instructions, single, takes_records } =
             emitted.ok_or_else(|| Error::failed("filter", "the machine code became too long"))?;
         let code = Executable::new(&bytes)
             .map_err(|error| Error::os("machine code of a filter", error))?;
-        Ok(Self { code, instructions, single, takes_frames })
+        Ok(Self { code, instructions, single, takes_records })
     }
 
     /// How many bytes of `packet` the program accepts; 0 rejects it.
@@ -86,22 +99,25 @@ impl Jit {
         verdict
     }
 
-    /// For each of `frames` how many bytes the program accepts, in order, as far as both slices go.
-    /// `None`, and nothing is done, if the program asks for more than the bytes and their number on
-    /// the wire: then [`Jit::run`] it on each.
+    /// For each of `records` how many bytes the program accepts, in order, as far as both slices go.
+    /// `None`, and nothing is done, if this was not made [for records](Self::for_records), or the program
+    /// asks for more than the bytes and their number on the wire: then [`Jit::run`] it on each.
+    ///
+    /// # Safety
+    /// Each record has at the offsets of its [`Layout`] what that says, and as many bytes as it says can
+    /// be read, for the time of the call.
     #[inline]
-    pub fn run_frames(&self, frames: &[Frame], verdicts: &mut [u32]) -> Option<()> {
-        if !self.takes_frames {
+    pub unsafe fn run_records<R>(&self, records: &[*const R], verdicts: &mut [u32]) -> Option<()> {
+        if !self.takes_records {
             return None;
         }
-        let count = frames.len().min(verdicts.len());
+        let count = records.len().min(verdicts.len());
         if count > 0 {
-            // SAFETY: as above; the entry for frames is at the beginning.
-            let code = unsafe { std::mem::transmute::<*const u8, Frames>(self.code.as_ptr()) };
-            // A frame is a transparent pointer to its meta.
-            let first = frames.as_ptr().cast::<*const Meta>();
-            // SAFETY: `count` frames and verdicts are there, the frames are borrowed for the call,
-            // and each describes bytes of its own, beyond which the code reads none.
+            // SAFETY: as above; the entry for records is at the beginning.
+            let code = unsafe { std::mem::transmute::<*const u8, Records>(self.code.as_ptr()) };
+            let first = records.as_ptr().cast::<*const u8>();
+            // SAFETY: `count` records and verdicts are there, and the caller vouches for what the
+            // records say; the code reads no byte beyond.
             unsafe { code(first, verdicts.as_mut_ptr(), first.add(count)) };
         }
         Some(())
@@ -120,5 +136,5 @@ impl Jit {
 }
 
 type Single = unsafe extern "C" fn(*const Context, *mut u32);
-/// The end of the frames comes last; there must be one at least.
-type Frames = unsafe extern "C" fn(*const *const Meta, *mut u32, *const *const Meta);
+/// The end of the records comes last; there must be one at least.
+type Records = unsafe extern "C" fn(*const *const u8, *mut u32, *const *const u8);

@@ -4,7 +4,7 @@
 //!
 //! | register | what it holds |
 //! |---|---|
-//! | RDI, R11 | the next frame in the array, and its end |
+//! | RDI, R11 | the next record of the array, and its end |
 //! | RSI | where the next verdict goes |
 //! | R8, R9 | the packet, and its length as 64 bits |
 //! | RAX, RCX | A and X; the upper halves are 0 |
@@ -18,10 +18,10 @@ use self::assembler::{Assembler, Binary, Condition, Gpr, Memory, Shift, Unary, X
 use super::code::{Code, Label};
 use super::emit::{self, Machine, Verdict, in_packet};
 use super::flow::{self, Action, Beside, Field, Register, Subject};
-use crate::filter::Context;
-use crate::filter::op::{Alu, Cond, Operand, Width};
-use crate::filter::translate::MIN_ETHERTYPE;
-use crate::frame::Meta;
+use super::layout::Layout;
+use crate::Context;
+use crate::op::{Alu, Cond, Operand, Width};
+use crate::translate::MIN_ETHERTYPE;
 
 /// A processor of the kind.
 #[derive(Default)]
@@ -36,17 +36,17 @@ impl Machine for X86_64 {
         &mut self.code.code
     }
 
-    fn frames_entry(&mut self) {
+    fn records_entry(&mut self) {
         self.code.address(Gpr::R11, Memory::at(Gpr::Rdx, 0));
     }
 
-    fn next_frame(&mut self, has_length: bool) {
+    fn next_record(&mut self, layout: Layout, has_length: bool) {
         use Gpr::*;
         self.code.load_double(R10, Memory::at(Rdi, 0));
-        self.code.load_double(R8, Memory::at(R10, offset_of!(Meta, data) as i32));
-        self.code.load_word(R9, Memory::at(R10, offset_of!(Meta, len) as i32));
+        self.code.load_double(R8, Memory::at(R10, layout.data.into()));
+        self.code.load_word(R9, Memory::at(R10, layout.length.into()));
         if has_length {
-            self.code.load_word(Rax, Memory::at(R10, offset_of!(Meta, original_len) as i32));
+            self.code.load_word(Rax, Memory::at(R10, layout.original_length.into()));
             self.code.store_word(beside(Beside::Length), Rax);
         }
     }

@@ -3,8 +3,8 @@
 //! Immediates that an instruction has no room for go through [`IP0`].
 
 use super::encoding::{self, *};
-use crate::filter::jit::code::{Code, Label};
-use crate::filter::op::Width;
+use crate::jit::code::{Code, Label};
+use crate::op::Width;
 
 /// A general-purpose register, by its number in the encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(super) enum Binary {
 /// A condition, unsigned; the number is that of the encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(in crate::filter::jit) enum Condition {
+pub(in crate::jit) enum Condition {
     Equal = 0,
     NotEqual = 1,
     HigherOrSame = 2,

@@ -140,7 +140,7 @@ impl From<ExpressionError> for Error {
         if object.len() < expression.len() {
             object.push('…');
         }
-        let error = Error::usage(format!("filter \"{object}\""), message);
+        let error = Error::invalid(format!("filter \"{object}\""), message);
         match help {
             Some(help) => error.help(help),
             None => error,

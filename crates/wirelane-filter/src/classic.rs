@@ -40,7 +40,7 @@ impl Program {
     /// A usage error: what is no number or too large, or which instruction breaks which rule.
     pub fn parse(link_type: u16, text: &str) -> Result<Self> {
         let bad = |cause: String| {
-            Error::usage("filter program", cause)
+            Error::invalid("filter program", cause)
                 .help("write what `tcpdump -ddd EXPRESSION` prints, or an expression")
         };
         let mut parts = text.trim().split([',', '\n']).map(str::trim).filter(|p| !p.is_empty());
@@ -118,7 +118,7 @@ impl Program {
                 }
                 _ => continue,
             };
-            return Err(Error::usage(format!("filter instruction {at}"), cause)
+            return Err(Error::invalid(format!("filter instruction {at}"), cause)
                 .help("it can run on packet: alone"));
         }
         Ok(())

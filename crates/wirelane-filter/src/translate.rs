@@ -522,7 +522,7 @@ impl<'a> Emitter<'a> {
                     "a jump over {distance} instructions of eBPF, and the limit is {}",
                     i16::MAX
                 );
-                return Err(Error::usage("filter", cause).help("write a shorter expression"));
+                return Err(Error::invalid("filter", cause).help("write a shorter expression"));
             };
             if let Some(insn) = self.insns.get_mut(from) {
                 insn.off = offset;

@@ -1,7 +1,7 @@
 //! The third pass over the graph of a program: `host a or host b or …` in one test.
 
 use super::flow::{Node, Set, Subject};
-use crate::filter::op::{Cond, Operand};
+use crate::op::{Cond, Operand};
 
 /// Edges skip nodes that do nothing, chains become sets, and what nothing leads to
 /// any more is unreachable.

@@ -16,12 +16,12 @@ pub const MAX_INSTRUCTIONS: usize = 4096;
 /// A usage error: which instruction breaks which rule, with the number that is too large.
 pub(super) fn decode(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
     if program.is_empty() {
-        return Err(Error::usage("filter", "it has no instructions"));
+        return Err(Error::invalid("filter", "it has no instructions"));
     }
     if program.len() > MAX_INSTRUCTIONS {
         let len = program.len();
         let cause = format!("it has {len} instructions, and the kernel takes {MAX_INSTRUCTIONS}");
-        return Err(Error::usage("filter", cause).help("write a shorter expression"));
+        return Err(Error::invalid("filter", cause).help("write a shorter expression"));
     }
     let mut ops = Vec::with_capacity(program.len());
     for (at, insn) in program.iter().enumerate() {
@@ -44,7 +44,7 @@ pub(super) fn decode(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
 fn refused(at: usize, insn: SockFilter, cause: String) -> Error {
     let text = Disassembly { at, insn }.to_string();
     let text = text.split_whitespace().skip(1).collect::<Vec<_>>().join(" ");
-    Error::usage(format!("filter instruction {at} ({text})"), cause)
+    Error::invalid(format!("filter instruction {at} ({text})"), cause)
 }
 
 /// One instruction on its own, with `after` others behind it.

@@ -148,7 +148,7 @@ impl<'a> Writer<'a> {
     fn cell(&self) -> Result<u32> {
         self.spare.first().copied().ok_or_else(|| {
             let cause = format!("it uses all {MEMORY_CELLS} cells of scratch memory");
-            Error::usage("filter", cause)
+            Error::invalid("filter", cause)
                 .help("one is needed to keep the packet's meaning in the kernel: use one less")
         })
     }
@@ -379,7 +379,7 @@ impl<'a> Writer<'a> {
             let cause = format!(
                 "for a socket of the kernel it has {len} instructions, and the kernel takes {MAX_INSTRUCTIONS}"
             );
-            return Err(Error::usage("filter", cause).help("write a shorter expression"));
+            return Err(Error::invalid("filter", cause).help("write a shorter expression"));
         }
         let place = |label: Label| {
             self.places.get(label.0).and_then(|at| starts.get(*at)).copied().unwrap_or(len)

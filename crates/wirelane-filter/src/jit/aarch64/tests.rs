@@ -27,7 +27,7 @@ fn instructions_are_those_of_the_manual() {
         ("cmp w2, w3", |c| c.arithmetic(Size::W, Subs, (ZERO, W2, W3)), &[0x6b03_005f]),
         (
             "add x0, x0, 8",
-            |c| c.arithmetic_immediate(Size::X, Add, (FRAMES, FRAMES, 8)),
+            |c| c.arithmetic_immediate(Size::X, Add, (RECORDS, RECORDS, 8)),
             &[0x9100_2000],
         ),
         ("sub sp, sp, 80", |c| c.arithmetic_immediate(Size::X, Sub, (SP, SP, 80)), &[0xd101_43ff]),

@@ -5,7 +5,7 @@
 //!
 //! | register | what it holds |
 //! |---|---|
-//! | X0, X2 | the next frame in the array, and its end |
+//! | X0, X2 | the next record of the array, and its end |
 //! | X1 | where the next verdict goes |
 //! | X3, X4 | the packet, and its length as 64 bits |
 //! | W5, W6 | A and X; the upper halves are 0 |
@@ -25,12 +25,12 @@ use self::assembler::{
 use super::code::{Code, Label};
 use super::emit::{self, Machine, Verdict, in_packet};
 use super::flow::{self, Action, Beside, Field, Register, Subject};
-use crate::filter::Context;
-use crate::filter::op::{Alu, Cond, Operand, Width};
-use crate::filter::translate::MIN_ETHERTYPE;
-use crate::frame::Meta;
+use super::layout::Layout;
+use crate::Context;
+use crate::op::{Alu, Cond, Operand, Width};
+use crate::translate::MIN_ETHERTYPE;
 
-const FRAMES: Gpr = Gpr(0);
+const RECORDS: Gpr = Gpr(0);
 const VERDICTS: Gpr = Gpr(1);
 const END: Gpr = Gpr(2);
 const PACKET: Gpr = Gpr(3);
@@ -53,25 +53,25 @@ impl Machine for Aarch64 {
         &mut self.code.code
     }
 
-    fn frames_entry(&mut self) {
+    fn records_entry(&mut self) {
         self.code.arithmetic_immediate(Size::X, Arithmetic::Sub, (SP, SP, CALL));
     }
 
-    fn next_frame(&mut self, has_length: bool) {
-        self.code.load_double(OTHER, Memory::at(FRAMES, 0));
-        self.code.load_double(PACKET, Memory::at(OTHER, offset_of!(Meta, data) as i32));
-        let word = |offset| Memory::at(OTHER, offset as i32);
-        self.code.load(LENGTH, Width::Word, word(offset_of!(Meta, len)));
+    fn next_record(&mut self, layout: Layout, has_length: bool) {
+        self.code.load_double(OTHER, Memory::at(RECORDS, 0));
+        self.code.load_double(PACKET, Memory::at(OTHER, layout.data.into()));
+        let word = |offset: u16| Memory::at(OTHER, offset.into());
+        self.code.load(LENGTH, Width::Word, word(layout.length));
         if has_length {
-            self.code.load(A, Width::Word, word(offset_of!(Meta, original_len)));
+            self.code.load(A, Width::Word, word(layout.original_length));
             self.code.store_word(beside(Beside::Length), A);
         }
     }
 
     fn single_entry(&mut self, has_beside: bool) {
         self.code.arithmetic_immediate(Size::X, Arithmetic::Sub, (SP, SP, CALL));
-        self.code.arithmetic_immediate(Size::X, Arithmetic::Add, (END, FRAMES, 8));
-        let context = |offset| Memory::at(FRAMES, offset as i32);
+        self.code.arithmetic_immediate(Size::X, Arithmetic::Add, (END, RECORDS, 8));
+        let context = |offset| Memory::at(RECORDS, offset as i32);
         self.code.load_double(PACKET, context(offset_of!(Context, data)));
         self.code.load(LENGTH, Width::Word, context(offset_of!(Context, len)));
         if has_beside {
@@ -198,8 +198,8 @@ impl Machine for Aarch64 {
             }
         };
         self.code.store_word_and_advance(VERDICTS, register);
-        self.code.arithmetic_immediate(Size::X, Arithmetic::Add, (FRAMES, FRAMES, 8));
-        self.code.compare(Size::X, FRAMES, END);
+        self.code.arithmetic_immediate(Size::X, Arithmetic::Add, (RECORDS, RECORDS, 8));
+        self.code.compare(Size::X, RECORDS, END);
         self.code.jump_if(Condition::NotEqual, next);
         self.leave();
     }
