@@ -4,14 +4,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
-use wirelane::capture::live::CaptureOutcome;
 use wirelane::clock::CpuTime;
-use wirelane::forward::ForwardOutcome;
-use wirelane::monitor::Reading;
 use wirelane::port::{FrameCounts, PortInfo};
 use wirelane::qdisc::QdiscStats;
 use wirelane::segment::{CoalesceStats, SegmentStats};
+<<<<<<< HEAD
 use wirelane::stats::{Dropped, QueueStats, TxStats};
+=======
+use wirelane::session::capture::CaptureOutcome;
+use wirelane::session::forward::ForwardOutcome;
+use wirelane::session::monitor::Reading;
+use wirelane::stats::{QueueStats, TxStats};
+>>>>>>> house
 use wirelane::{Error, ErrorKind};
 
 use super::{counter, grouped, line, printable, scaled};

@@ -117,7 +117,7 @@ fn privileged_other_users_may_not_ask() {
     capture.wait_until(PATIENCE, |_| output(&mut wirelane(["mask", &pid])).status.success());
     for command in ["mask", "offload", "stats"] {
         let refused = output(as_user(other, &program).args([command, &pid]));
-        let help = format!("; it belongs to user {owner}: ask as that user, or as root");
+        let help = format!("; it belongs to user {owner}; run this as that user or as root");
         assert_refused(&refused, 1, &["EACCES", &help]);
     }
     assert_refused(&output(as_user(other, &program).arg("stats")), 1, &["of this user is running"]);
