@@ -8,14 +8,10 @@ use wirelane::clock::CpuTime;
 use wirelane::port::{FrameCounts, PortInfo};
 use wirelane::qdisc::QdiscStats;
 use wirelane::segment::{CoalesceStats, SegmentStats};
-<<<<<<< HEAD
-use wirelane::stats::{Dropped, QueueStats, TxStats};
-=======
 use wirelane::session::capture::CaptureOutcome;
 use wirelane::session::forward::ForwardOutcome;
 use wirelane::session::monitor::Reading;
-use wirelane::stats::{QueueStats, TxStats};
->>>>>>> house
+use wirelane::stats::{Dropped, QueueStats, TxStats};
 use wirelane::{Error, ErrorKind};
 
 use super::{counter, grouped, line, printable, scaled};
