@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use clap::{ArgAction, Args};
 use wirelane::forward::{Forward, ForwardConfig};
+use wirelane::frame::SinkGso;
 use wirelane::halt::Halt;
 use wirelane::placement::Placement;
 use wirelane::port::{self, Backend, Offloads, OpenOptions, Port, Protocols, Spec, Switches};
 use wirelane::qdisc::{Choice, QdiscSpec};
-use wirelane::segment::SinkGso;
 use wirelane::{Error, QueueMask, QueueSet, Result, clock};
 
 use crate::args;

@@ -10,7 +10,8 @@ use wirelane_wire::{
 };
 
 use crate::checksum;
-use crate::segment::{Class, Gso, Offload, Segmenter, Sink, Verdict};
+use crate::frame::{Gso, Offload, Sink};
+use crate::segment::{Class, Segmenter, Verdict};
 
 /// Payload of the frame that is cut: 44 segments of 1460 bytes.
 pub const PAYLOAD: usize = 44 * MSS;

@@ -6,10 +6,11 @@ use wirelane_os::clock;
 
 use super::ForwardConfig;
 use crate::error::Result;
+use crate::frame::Sink;
 use crate::mask::Class;
 use crate::monitor::Monitor;
 use crate::port::{Census, FrameCounts, Rx, Switches, Tx, gro, gso};
-use crate::segment::{Limits, Segmenter, Sink};
+use crate::segment::{Limits, Segmenter};
 
 /// Puts coalescers behind the receiving ends of the port at position `from`, whose packets go to `sink`.
 ///

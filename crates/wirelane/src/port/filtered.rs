@@ -15,9 +15,8 @@ use super::{Census, Control, OpenOptions, Port, PortInfo, Readiness, Receive, Rx
 use crate::capture::FileId;
 use crate::error::Result;
 use crate::filter::{Engine, Filter};
-use crate::frame::Batch;
+use crate::frame::{Batch, Sink, SinkGso};
 use crate::mask::QueueMask;
-use crate::segment::{Sink, SinkGso};
 use crate::stats::RxCounters;
 
 /// A port that filters what its backend receives.

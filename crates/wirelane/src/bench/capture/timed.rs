@@ -7,9 +7,8 @@ use wirelane_os::clock;
 
 use crate::capture::FileId;
 use crate::error::Result;
-use crate::frame::Batch;
+use crate::frame::{Batch, Sink};
 use crate::port::{Census, Control, Port, PortInfo, Readiness, Receive, Rx, Tx};
-use crate::segment::Sink;
 
 /// A port whose receiving ends say how long their frames were in use.
 pub(super) struct Timed {

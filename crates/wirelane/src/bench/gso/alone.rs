@@ -3,7 +3,8 @@
 use super::SUITE;
 use crate::bench::report::{Param, Params, Report, Row, summary};
 use crate::bench::segment::{self, Form};
-use crate::segment::{Class, Offload};
+use crate::frame::Offload;
+use crate::segment::Class;
 
 /// Frames that are cut for one figure: about half a millisecond.
 const FRAMES: usize = 400;

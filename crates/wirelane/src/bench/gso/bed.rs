@@ -39,11 +39,11 @@ use super::traffic::{DATAGRAM, Ends, Transfer};
 use super::{Case, Offloading, Protocol, WHOLE};
 use crate::error::{Error, Result};
 use crate::forward::{Forward, ForwardConfig};
+use crate::frame::SinkGso;
 use crate::lab::{Lab, LabConfig, Site};
 use crate::mask::{QueueMask, QueueSet};
 use crate::placement::Placement;
 use crate::port::{self, OpenOptions, Protocols, Spec, Switches, Take};
-use crate::segment::SinkGso;
 
 /// What one trial brought.
 #[derive(Clone, Copy, Debug)]

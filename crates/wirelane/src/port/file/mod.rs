@@ -46,9 +46,9 @@ use crate::capture::{
     self, CaptureWriter, FileId, LINK_TYPE_ETHERNET, OddTimes, WriterOptions, pipe,
 };
 use crate::error::{Error, Result};
+use crate::frame;
 use crate::mask::Class;
 use crate::pool::{Pool, PoolConfig, PoolGauge};
-use crate::segment;
 use crate::stats::{RxCounters, TxCounters};
 use crate::sync::Counter;
 
@@ -220,8 +220,8 @@ impl Port for FilePort {
         Arc::clone(&self.switch) as Arc<dyn Control>
     }
 
-    fn sink(&self) -> segment::Sink {
-        segment::Sink::unlimited()
+    fn sink(&self) -> frame::Sink {
+        frame::Sink::unlimited()
     }
 
     fn census(&self) -> Census {
