@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use wirelane::capture::{CaptureWriter, Record, Source, WriterOptions};
 use wirelane::frame::{Gso, Offload, PartialChecksum, Sink};
 use wirelane::mask::Class;
+use wirelane::pcap::{CaptureWriter, Record, Source, WriterOptions};
 use wirelane::segment::{Alone, Coalescer, Flush, Limits};
 use wirelane_testkit::{tools, tshark};
 use wirelane_wire::{FlowKey, Layers, TcpFlags};
