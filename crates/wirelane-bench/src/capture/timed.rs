@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use wirelane_os::clock;
 
-use wirelane::capture::FileId;
 use wirelane::error::Result;
 use wirelane::frame::Batch;
+use wirelane::pcap::FileId;
 use wirelane::port::{Census, Control, Port, PortInfo, Readiness, Receive, Rx, Tx};
 use wirelane::segment::Sink;
 
