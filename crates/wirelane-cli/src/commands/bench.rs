@@ -42,13 +42,13 @@ pub(crate) enum Suite {
 /// How thoroughly to measure, and how to say it: the same for every suite.
 #[derive(Args, Clone, Debug)]
 struct Effort {
-    /// Take less than a minute instead of several; the figures vary more
+    /// Finish within a minute; the figures vary more
     #[arg(long)]
     quick: bool,
     /// Print one JSON object (schema wirelane.bench/1) instead of tables
     #[arg(long)]
     json: bool,
-    /// Measure every figure N times instead of 5 or 7 times, with --quick 3 or 5
+    /// Take N samples of every figure [default: 5 or 7; with --quick 3 or 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     samples: Option<u32>,
 }
@@ -63,10 +63,10 @@ impl Effort {
 /// Measure queueing disciplines with 1 to 8 producers, rings between two cores, and a lock.
 ///
 /// Producers send frames of 64 and 1500 bytes in batches through noqueue, fifo, bulk and lockless
-/// to a simulated interface that counts and frees them. Locks and spoiled compare-and-swaps per
-/// packet are counted by the disciplines. Beside the figures stand those of "Qdisc layer: fast
+/// to a simulated interface that counts and frees them. The disciplines count locks and failed
+/// compare-and-swaps per packet. For comparison, the tables show the figures of "Qdisc layer: fast
 /// enough for 10G wirespeed?" (2014), and of DPDK's rte_ring where dpdk-test is installed
-/// (Debian: dpdk-dev). All CPUs are in use meanwhile: leave the machine alone.
+/// (Debian: dpdk-dev). All CPUs are busy meanwhile: leave the machine alone.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct QdiscArgs {
     #[command(flatten)]
@@ -76,31 +76,30 @@ pub(crate) struct QdiscArgs {
 /// Measure receiving, sending and forwarding through each kind of port, as "AF_XDP, zero-copy
 /// support" (2018) did.
 ///
-/// rxdrop receives and drops, txpush fills frames and sends them, l2fwd receives, exchanges the
-/// addresses and sends back through the same queue: a thread per queue, each on a CPU of its own.
-/// Simulated ports need no privilege. As root, real ones are measured too, on a pair of interfaces
-/// in two network namespaces that are made for it and end with it; a sender inside the kernel has the
-/// first CPU then. Ports named with --port are measured as they are: rxdrop and l2fwd see what others
-/// send to them.
+/// rxdrop receives and drops; txpush fills frames and sends them; l2fwd receives, swaps the MAC
+/// addresses and sends back through the same queue. Each queue has a thread and a CPU of its own.
+/// Simulated ports need no privilege. As root, real ports are measured, too, on a veth pair between two
+/// temporary network namespaces, under load from a sender inside the kernel, which has the first CPU.
+/// --port measures your own ports under the traffic that others send to them.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SocketsArgs {
     /// Measure this port instead; may be given several times
     #[arg(long = "port", value_name = "PORT")]
     ports: Vec<String>,
-    /// Let a port that is named with --port take all packets away from the host (xdp:)
+    /// Let an xdp: port named with --port take all packets away from the host
     #[arg(long, requires = "ports")]
     all: bool,
     /// Measure this case only; may be given several times
     #[arg(long = "case", value_name = "CASE", value_enum)]
     cases: Vec<Case>,
-    /// Bytes of a packet without frame check sequence, 60 to 9216; may be given several times
+    /// Packet size without frame check sequence, 60 to 9216 bytes; may be given several times
     #[arg(long = "size", value_name = "BYTES", default_values_t = sockets::Plan::SIZES.map(|size| size as u32),
           value_parser = clap::value_parser!(u32).range(60..=9216))]
     sizes: Vec<u32>,
-    /// How long a sample counts: 1s by default, 100ms with --quick
+    /// Length of a sample [default: 1s; with --quick 100ms]
     #[arg(long, value_name = "TIME", value_parser = args::duration)]
     seconds: Option<Duration>,
-    /// Send N packets per second to the ports instead of as many as possible (k, M, G)
+    /// Send N packets per second to the ports (k, M, G) [default: as many as possible]
     #[arg(long, value_name = "N", value_parser = args::count, conflicts_with = "ports")]
     rate: Option<u64>,
     /// Pin the threads to these CPUs, in turn
@@ -112,9 +111,9 @@ pub(crate) struct SocketsArgs {
 
 /// Measure filters: machine code, the interpreter, libpcap's interpreter, and the kernel.
 ///
-/// Each runs the same two expressions, a port with a host and a chain of 50 hosts, over frames of 64
-/// bytes of which all, a quarter or none match. libpcap compiles the expressions and is needed; the
-/// kernel takes root, and its figure, a whole number of nanoseconds, has the cost of its test run.
+/// Each runs two expressions, a port with a host and a chain of 50 hosts, over frames of 64 bytes of
+/// which all, a quarter or none match. libpcap is needed to compile the expressions, root for the
+/// kernel. The kernel's figure is a whole number of nanoseconds and includes the cost of its test run.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct FilterArgs {
     #[command(flatten)]
@@ -123,16 +122,17 @@ pub(crate) struct FilterArgs {
 
 /// Measure segmentation by the kernel's offload, by Wirelane and by none, as "GSO for FreeBSD" (2014) did.
 ///
-/// TCP, and UDP in datagrams of 9 KB, go over IPv4 and IPv6 from one network namespace to another, both
-/// made for it and gone with it, through a TAP device, a forwarder and a pair of interfaces: all on one CPU,
-/// of which a cgroup leaves 100, 86, 68, 50, 36 and 15 percent (with --quick 100, 50 and 15) in place of the
-/// source's clock frequencies.
-/// Offload "kernel" has no TAP device and no Wirelane; with "wirelane" it cuts long frames, with "device" it
-/// leaves them to a device that takes them, with "partial" to the kernel just before the device; "none" is the
-/// kernel's own software just before the TAP device; "stack" lets TCP make every segment itself, which is what
-/// the source compares with. Cases gro- go the other way, where the packets of a wire are merged or not. Beside
-/// the rate stand the CPU time per gigabyte, the speed-up of "wirelane" over "none" and "stack", and the
-/// segmenter alone. It needs root.
+/// TCP, and UDP in datagrams of 9 KB, flow over IPv4 and IPv6 between two temporary network namespaces,
+/// through a TAP device, a forwarder and a veth pair, all on one CPU. A cgroup limits that CPU to 100, 86,
+/// 68, 50, 36 and 15 percent (with --quick 100, 50 and 15) in place of the paper's clock frequencies.
+///
+/// The offload says who segments: "kernel" the kernel, without TAP device and Wirelane; "wirelane"
+/// Wirelane; "device" a device that takes long frames; "partial" the kernel, just before the device;
+/// "none" the kernel, before the TAP device; "stack" TCP itself, which is what the paper compares with.
+/// Cases named gro- go in the other direction, where packets from a wire are merged or not.
+///
+/// The tables show the rate, the CPU time per gigabyte, the speed-up of "wirelane" over "none" and
+/// "stack", and the segmenter alone. Needs root.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct GsoArgs {
     /// Measure this case only; may be given several times
@@ -141,13 +141,13 @@ pub(crate) struct GsoArgs {
     /// Measure this offload only; may be given several times
     #[arg(long = "offload", value_name = "OFFLOAD", value_parser = gso::Plan::OFFLOADS)]
     offloads: Vec<String>,
-    /// The kind of port at the wire
+    /// Backend of the port at the wire
     #[arg(long, value_name = "PORT", default_value = "packet", value_parser = ["packet", "xdp"])]
     port: String,
-    /// Leave this share of a CPU, in percent, instead of those; may be given several times
+    /// Limit the CPU to this percentage instead; may be given several times
     #[arg(long = "cpu", value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(5..=100))]
     shares: Vec<u64>,
-    /// How long a sample counts: 500ms by default, 100ms with --quick
+    /// Length of a sample [default: 500ms; with --quick 100ms]
     #[arg(long, value_name = "TIME", value_parser = args::duration)]
     seconds: Option<Duration>,
     #[command(flatten)]
@@ -157,57 +157,57 @@ pub(crate) struct GsoArgs {
 /// Measure capturing in the six conditions of "Multiqueue support for bpf" (2011): reading, writing to
 /// memory and to disk, with copying and without, with one thread and with one per queue.
 ///
-/// The simulated interface needs no privilege. As root, packets pass between two network namespaces that are
-/// made for it and end with it. Cycles per packet are split into processing, system calls, both, and the
-/// time until a batch's memory was given back.
+/// The simulated interface needs no privilege. As root, packets also pass between two temporary network
+/// namespaces. Cycles per packet are split into processing, system calls, both, and the time until the
+/// memory of a batch was returned.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CaptureArgs {
-    /// A folder on the disk to write to; without it that condition is left out
+    /// Directory on the disk to write to [default: none; skips writing to disk]
     #[arg(long, value_name = "DIR")]
     disk: Option<PathBuf>,
     #[command(flatten)]
     effort: Effort,
 }
 
-/// Measure one queue to as many as there are CPUs, each with a thread, on the simulated interface.
+/// Measure how receiving scales from one queue to one per CPU, on the simulated interface.
 ///
-/// What the Universal Scalability Law makes of it for more CPUs than the machine has stands apart, as
-/// rx-projected: a projection, no measurement.
+/// The rows rx-projected extend the curve to more CPUs than the machine has by the Universal Scalability
+/// Law. They are a projection, not a measurement.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ScalingArgs {
     #[command(flatten)]
     effort: Effort,
 }
 
-/// Search for the highest rate that each receiver takes without losing a packet, and measure latencies there.
+/// Find the highest rate that each receiver takes without losing a packet, and the latency at that rate.
 ///
-/// A rate passes if nothing is lost in three trials (RFC 2544, section 26.1); the search halves the range, from
-/// all that the sender can send downwards. Latencies are from the moment that a packet is made to that
-/// in which the receiver has it, at the rate that was found and at half of it. The simulated
-/// interface needs no privilege; as root, real ones are searched too, in network namespaces of their own, and, without
-/// --quick, dpdk-testpmd, tcpdump, dumpcap and netsniff-ng where they are installed: without latencies.
+/// A rate passes if nothing is lost in three trials (RFC 2544, section 26.1). The search halves the range,
+/// starting from all the sender can send. Latency is from packet creation to receipt, at the rate found
+/// and at half of it. The simulated interface needs no privilege. As root, real ports are searched, too,
+/// in temporary network namespaces; without --quick also dpdk-testpmd, tcpdump, dumpcap and netsniff-ng
+/// where installed (without latency).
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NolossArgs {
-    /// Bytes of a packet without frame check sequence, 64 to 3000; may be given several times
+    /// Packet size without frame check sequence, 64 to 3000 bytes; may be given several times
     #[arg(long = "size", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=3000))]
     sizes: Vec<u32>,
-    /// How long a trial sends: 500ms by default, 30ms with --quick
+    /// Length of a trial [default: 500ms; with --quick 30ms]
     #[arg(long, value_name = "TIME", value_parser = args::duration)]
     seconds: Option<Duration>,
     #[command(flatten)]
     effort: Effort,
 }
 
-/// What is done with packets.
+/// What to do with packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Case {
     /// Receive and drop
     Rxdrop,
     /// Fill frames and send them
     Txpush,
-    /// Receive, exchange the addresses, send back
+    /// Receive, swap the MAC addresses, send back
     L2fwd,
-    /// Drop in the kernel: a baseline, without --port
+    /// Drop in the kernel: a baseline (not with --port)
     XdpDrop,
 }
 
@@ -305,7 +305,7 @@ impl SocketsArgs {
             (Case::L2fwd, Kind::L2fwd),
         ];
         if !self.ports.is_empty() && self.cases.contains(&Case::XdpDrop) {
-            let error = Error::usage("case 'xdp-drop'", "it is no case of a port");
+            let error = Error::usage("case 'xdp-drop'", "it measures no port");
             return Err(error.help("leave --port out"));
         }
         let cpus = self.cpus.as_ref().filter(|cpus| **cpus != QueueSet::All);

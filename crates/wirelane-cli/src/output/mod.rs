@@ -77,6 +77,18 @@ pub(crate) fn grouped(value: u64) -> String {
     text
 }
 
+/// The paper whose experiments the number of a document in a report (`source`) stands for.
+pub(crate) fn paper(document: &str) -> &'static str {
+    match document {
+        "000" => "Multiqueue support for bpf (FreeBSD, 2011)",
+        "001" => "AF_XDP, zero-copy support (Linux, 2018)",
+        "002" => "Kernel interfaces for multiqueue aware socket (Linux, 2010)",
+        "003" => "GSO for FreeBSD (2014)",
+        "004" => "Qdisc layer: fast enough for 10G wirespeed? (Linux, 2014)",
+        _ => "an unknown paper",
+    }
+}
+
 /// Foreign text for a terminal, on one line.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()

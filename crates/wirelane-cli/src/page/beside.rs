@@ -12,7 +12,7 @@ pub(super) fn promises(report: &Report) -> Markup {
     let count = |met| report.promises.iter().filter(|promise| promise.met == met).count();
     let (met, missed, unknown) = (count(Some(true)), count(Some(false)), count(None));
     html! {
-        h2 id="promises" { "What is promised" }
+        h2 id="promises" { "Targets" }
         p {
             "What Wirelane is built to reach, and whether it did in this run: " (met) " met, " (missed) " missed, "
             (unknown) " not measured. Ratios and differences are those of a round: the median, and below it the lowest \
@@ -20,7 +20,7 @@ pub(super) fn promises(report: &Report) -> Markup {
         }
         div class="scroll" {
             table class="promises" {
-                thead { tr { th { "promise" } th { "limit" } th { "this machine" } th { "verdict" } } }
+                thead { tr { th { "target" } th { "limit" } th { "this machine" } th { "verdict" } } }
                 tbody { @for promise in &report.promises { (promise_line(promise)) } }
             }
         }
@@ -67,10 +67,10 @@ pub(super) fn section(report: &Report) -> Markup {
     let missing: Vec<_> =
         report.environment.programs.iter().filter(|program| !program.installed).collect();
     html! {
-        h2 id="beside" { "Beside other programs" }
+        h2 id="beside" { "Other programs" }
         p {
-            "Measured in turns with ours, on the same interfaces and CPUs, under the same load, with losses counted alike. \
-             A ratio is that of our figure to theirs within a round: the median, and below it the lowest and highest."
+            "Measured in turns with Wirelane, on the same interfaces and CPUs, under the same load, with losses counted alike. \
+             A ratio divides our figure by theirs within a round: the median, and below it the lowest and highest."
         }
         @if report.ratios.is_empty() {
             p class="reason" { "No other program was measured under the conditions of a figure of ours." }
