@@ -20,8 +20,7 @@ use crate::suites::loop_plan::LoopPlan;
 use clap::Args;
 use std::path::Path;
 use wirelane::error::{Error, Result};
-use wirelane::filter::jit::Jit;
-use wirelane::filter::{Ending, Interpreter, Packet, Program, Target, compile, translate};
+use wirelane::filter::{Ending, Engine, Interpreter, Packet, Program, Target, compile, translate};
 use wirelane::frame::Batch;
 use wirelane::pool::{Pool, PoolConfig};
 
@@ -166,7 +165,8 @@ struct Case {
     // Before the pool, which waits for them.
     frames: Batch,
     _pool: Pool,
-    jit: Option<Jit>,
+    /// Machine code.
+    jit: Option<Engine>,
     interpreter: Interpreter,
     kernel: Option<bpf::Program>,
     missing: Vec<(&'static str, String)>,
@@ -207,14 +207,9 @@ impl Case {
         }
         let interpreter = Interpreter::new(&program)?;
         let mut missing = Vec::new();
-        let mut have = |engine, found: Result<_>| match found {
-            Ok(engine) => Some(engine),
-            Err(error) => {
-                missing.push((engine, error.to_string()));
-                None
-            }
-        };
-        let jit = have("jit", Jit::new(&program));
+        let jit = Engine::new(&program, 0)?;
+        missing.extend(jit.note().map(|note| ("jit", note.to_owned())));
+        let jit = Some(jit).filter(|jit| jit.note().is_none());
         let kernel = load(&program);
         let kernel = kernel.map_err(|error| missing.push(("kernel", error.to_string()))).ok();
         let (expression, share) = (expression.name, name);
@@ -246,7 +241,7 @@ impl Case {
         let jit = self.jit.as_ref().map(|jit| {
             per_packet(window, || {
                 for frames in self.frames.chunks(Batch::DEFAULT) {
-                    black_box(jit.run_frames(frames, &mut verdicts));
+                    jit.verdicts(frames, &mut verdicts);
                     black_box(&verdicts);
                 }
             })
@@ -368,7 +363,7 @@ mod tests {
                 let case = Case::new(&expression, program.clone(), share, name).unwrap();
                 let mut verdicts = [0; FRAMES];
                 if let Some(jit) = &case.jit {
-                    jit.run_frames(&case.frames, &mut verdicts).unwrap();
+                    jit.verdicts(&case.frames, &mut verdicts);
                 }
                 let mut matching = 0;
                 for (frame, verdict) in case.frames.iter().zip(verdicts) {

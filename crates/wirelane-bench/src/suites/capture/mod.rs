@@ -30,12 +30,12 @@ use crate::statistics::rounds::Rounds;
 use crate::suite::{Effort, Progress, Suite};
 use crate::suites::turns::{self, ProcessPlan};
 use clap::Args;
-use wirelane::capture::WriterOptions;
-use wirelane::capture::live::{Capture, CaptureConfig, CaptureOutcome, OutputConfig};
 use wirelane::error::{Error, Result};
 use wirelane::mask::{QueueMask, QueueSet};
+use wirelane::pcap::WriterOptions;
 use wirelane::port::sim::Stream;
 use wirelane::port::{self, OpenOptions, Spec, Take};
+use wirelane::session::capture::{Capture, CaptureConfig, CaptureOutcome, OutputConfig};
 use wirelane_lab::live::{LiveSender, Pace, Sending};
 use wirelane_lab::{Lab, LabConfig, Site};
 

@@ -4,7 +4,8 @@ use super::case::SUITE;
 use crate::report::Report;
 use crate::row::{Param, Params, Row, summary};
 use crate::suites::gso::segment::{self, Form};
-use wirelane::segment::{Class, Offload};
+use wirelane::frame::Offload;
+use wirelane::segment::Class;
 
 /// Frames that are cut for one figure: about half a millisecond.
 const FRAMES: usize = 400;

@@ -39,11 +39,11 @@ use crate::suites::gso::iperf;
 use crate::suites::gso::quota::Quota;
 use crate::suites::gso::traffic::{DATAGRAM, Ends, Transfer};
 use wirelane::error::{Error, Result};
-use wirelane::forward::{Forward, ForwardConfig};
+use wirelane::frame::SinkGso;
 use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::placement::Placement;
 use wirelane::port::{self, OpenOptions, Protocols, Spec, Switches, Take};
-use wirelane::segment::SinkGso;
+use wirelane::session::forward::{Forward, ForwardConfig};
 use wirelane_lab::{Lab, LabConfig, Site};
 
 /// What to measure, and how long.

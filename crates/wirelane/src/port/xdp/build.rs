@@ -18,11 +18,11 @@ use super::rx::{Receiver, Setup};
 use super::tx::Transmitter;
 use crate::error::{Error, Result};
 use crate::filter;
+use crate::frame::Sink;
 use crate::mask::Class;
 use crate::memory::Allotment;
 use crate::pool::{Pool, Region};
 use crate::port::{OpenOptions, PortInfo, Rung, Rx, Share, Spec, Take, Tx};
-use crate::segment::Sink;
 use crate::stats::{RxCounters, TxCounters};
 
 /// What is known before anything is tried.
@@ -559,7 +559,7 @@ impl Draft {
 /// The filter means nothing for Ethernet.
 fn filter(options: &OpenOptions) -> Result<Option<Arc<filter::Program>>> {
     let filter = options.filter.as_ref().filter(|_| options.receive);
-    filter.map(|filter| filter.program(ETHERNET, options.snaplen)).transpose()
+    Ok(filter.map(|filter| filter.program(ETHERNET, options.snaplen)).transpose()?)
 }
 
 /// Whether there was no room, which there is no more without what was asked for.
