@@ -8,7 +8,8 @@
 //! need no checks, and for shorter ones. No other load touches a packet without a check of its own.
 
 use super::code::{Code, Label};
-use super::flow::{self, Action, Beside, Field, Graph, Node, Register, Set, Subject};
+use super::flow::{self, Graph};
+use super::graph::{self, Action, Beside, Field, Node, Register, Set, Subject};
 use super::layout::Layout;
 use crate::op::{Cond, Op, Operand, Width};
 
@@ -164,7 +165,7 @@ impl<M: Machine> Emitter<M> {
 
     /// The body for packets of the length that the graph is made for.
     fn graph(&mut self, graph: &Graph) {
-        for (bit, register) in [(flow::A, Register::A), (flow::X, Register::X)] {
+        for (bit, register) in [(graph::A, Register::A), (graph::X, Register::X)] {
             if graph.cleared & bit != 0 {
                 self.machine.clear(register);
             }
