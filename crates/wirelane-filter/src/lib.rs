@@ -13,6 +13,7 @@
 //! 32 or more gives 0.
 
 mod check;
+mod compare;
 mod disassembly;
 mod error;
 mod expression;
@@ -27,11 +28,12 @@ mod source;
 mod translate;
 
 pub use self::check::MAX_INSTRUCTIONS;
+pub use self::compare::{Comparison, Count};
 pub use self::error::{Error, ErrorKind, ErrorParts, Result};
 pub use self::expression::{ExpressionError, compile};
 pub use self::interpreter::Interpreter;
-pub use self::packet::{Context, Metadata, Packet};
+pub use self::packet::{Metadata, Packet};
 pub use self::program::Program;
 pub use self::source::Filter;
-pub use self::translate::{Ending, Target, translate};
+pub use self::translate::{Buffers, Ending, translate};
 pub use wirelane_os::packet::SockFilter as Instruction;

@@ -26,35 +26,6 @@ pub struct Metadata {
     pub interface_index: u32,
 }
 
-/// The packet as programs for [`Target::User`] find it. `len` bytes at `data` must be readable
-/// while one runs.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Context {
-    /// First byte of the packet.
-    pub data: *const u8,
-    /// Bytes present, 2³¹ − 1 at most.
-    pub len: u32,
-    /// Bytes on the wire.
-    pub wire_len: u32,
-    /// [`Metadata::queue`].
-    pub queue: u32,
-    /// [`Metadata::packet_type`].
-    pub packet_type: u32,
-    /// [`Metadata::interface_index`].
-    pub interface_index: u32,
-}
-
-impl Context {
-    /// Describes `packet`. Nothing but the types says how long the bytes stay.
-    pub fn new(packet: &Packet<'_>) -> Self {
-        let Metadata { queue, packet_type, interface_index } = packet.metadata;
-        let len = packet.data.len().min(VISIBLE as usize) as u32;
-        let (data, wire_len) = (packet.data.as_ptr(), packet.wire_len);
-        Self { data, len, wire_len, queue, packet_type, interface_index }
-    }
-}
-
 /// Programs see no more bytes of a packet.
 pub(crate) const VISIBLE: u32 = i32::MAX as u32;
 

@@ -10,7 +10,7 @@ use wirelane::capture::{CaptureError, CaptureReader, OddTimes};
 use wirelane::verify::{Auditor, Finding, Kind, Options, Packet, Rule, RuleCounts, Summary};
 use wirelane::{Error, Result};
 
-use crate::output;
+use crate::output::{self, plural};
 
 /// Audit the packets of a capture file: lengths, checksums, fragments and segments of any stack.
 ///
@@ -244,10 +244,6 @@ fn others(summary: &Summary) -> [(u64, &'static str); 6] {
 
 fn name(path: &Path) -> String {
     if path.as_os_str() == "-" { "standard input".into() } else { path.display().to_string() }
-}
-
-fn plural(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 fn print(out: &mut impl Write, bytes: &[u8]) -> Result<()> {

@@ -25,9 +25,9 @@ use self::assembler::{
 use super::code::{Code, Label};
 use super::emit::{self, Machine, Verdict, in_packet};
 use super::graph::{Action, Beside, Field, Register, Subject, full};
-use super::layout::Layout;
+use super::layout::{Context, Layout};
 use crate::op::{Alu, Cond, Operand, Width};
-use crate::packet::{Context, MIN_ETHERTYPE};
+use crate::packet::MIN_ETHERTYPE;
 
 const RECORDS: Gpr = Gpr(0);
 const VERDICTS: Gpr = Gpr(1);

@@ -1,7 +1,7 @@
 //! From the graph of a program to machine code, as far as it is the same for every processor.
 //!
 //! The code has two entries. One runs over an array of records, the loop included, and writes a
-//! verdict for each; the other takes the [`Context`](crate::Context) of a single packet.
+//! verdict for each; the other takes the [`Context`](super::layout::Context) of a single packet.
 //! Both keep to the C calling convention.
 //!
 //! The body exists twice: for packets that reach as far as the loads at fixed places do, which then

@@ -5,10 +5,10 @@ use std::mem::transmute;
 
 use wirelane_os::executable::Executable;
 
-use super::layout::Layout;
+use super::layout::{Context, Layout};
 use super::{aarch64, emit, x86_64};
 use crate::error::{Error, Result};
-use crate::packet::{Context, Packet};
+use crate::packet::Packet;
 use crate::program::Program;
 
 /// Whether there is machine code for this processor.

@@ -18,9 +18,9 @@ use self::assembler::{Assembler, Binary, Condition, Gpr, Memory, Shift, Unary, X
 use super::code::{Code, Label};
 use super::emit::{self, Machine, Verdict, in_packet};
 use super::graph::{Action, Beside, Field, Register, Subject, full};
-use super::layout::Layout;
+use super::layout::{Context, Layout};
 use crate::op::{Alu, Cond, Operand, Width};
-use crate::packet::{Context, MIN_ETHERTYPE};
+use crate::packet::MIN_ETHERTYPE;
 
 /// A processor of the kind.
 #[derive(Default)]

@@ -3,11 +3,11 @@
 //! | register | holds |
 //! |---|---|
 //! | R0 | A, and the result at the end: bytes to accept, 0 rejects |
-//! | R2, R3 | XDP: start and end of the packet; user space: its start and its length |
+//! | R2, R3 | start and end of the packet |
 //! | R4 | scratch of one instruction |
 //! | R6 | the context |
 //! | R7 | X |
-//! | R9 | XDP with fragments: the length of the whole packet, if the program asks for it |
+//! | R9 | for packets in several buffers: the length of the whole packet, if the program asks for it |
 //!
 //! M\[0\] to M\[15\] are the 64 bytes below the end of the stack frame. R1, R5 and R8 stay free.
 //!
@@ -15,37 +15,35 @@
 //!
 //! * A packet pointer is good for as many bytes as a comparison with the end has shown, for all
 //!   pointers with the same variable part (`find_good_pkt_pointers`), and only within the first
-//!   65,535 bytes (`MAX_PACKET_OFF`). In XDP a load beyond that rejects the packet.
+//!   65,535 bytes (`MAX_PACKET_OFF`). A load beyond that rejects the packet.
 //! * Adding a variable to a packet pointer needs CAP_PERFMON (`sanitize_ptr_alu`), and so does the
 //!   length of a packet without fragments, a difference of pointers.
 //! * Long chains load because nothing but A, X, M and the two packet registers lives from one
 //!   instruction to the next, so the states of the ways that meet are equal and one is walked on.
 //!
-//! A packet in fragments (multi-buffer XDP) shows its first buffer: a load beyond it rejects, while
-//! the length is that of the whole packet (`bpf_xdp_get_buff_len`, Linux 5.18).
-
-use std::mem::offset_of;
+//! A packet in several buffers shows its first one: a load beyond it rejects, while the length is
+//! that of the whole packet (`bpf_xdp_get_buff_len`, Linux 5.18).
 
 use wirelane_os::bpf::insn::{Alu as EAlu, Cond as ECond, Insn, Reg, Size};
 
 use super::code::{Code, Label};
-use super::target::{Ending, Target, XDP_LIMIT};
+use super::target::{Buffers, Ending};
 use crate::error::Result;
 use crate::facts::{Fact, Facts, end};
 use crate::op::{Alu, Ancillary, Cond, MEMORY_CELLS, Op, Operand, Width};
-use crate::packet::{Context, MIN_ETHERTYPE};
+use crate::packet::MIN_ETHERTYPE;
 use crate::program::Program;
 
-/// Translates `program`.
+/// Translates `program` for XDP: the context is `struct xdp_md`.
 ///
 /// # Errors
 /// A usage error: the program asks for something that only the kernel's socket filter knows, or a
 /// jump becomes longer than eBPF allows.
-pub fn translate(program: &Program, target: Target, ending: Ending) -> Result<Vec<Insn>> {
+pub fn translate(program: &Program, buffers: Buffers, ending: Ending) -> Result<Vec<Insn>> {
     program.require_portable()?;
-    let facts = Facts::gather(program.ops(), target.limit());
+    let facts = Facts::gather(program.ops(), LIMIT);
     let code = Code::new(program.ops().len());
-    let mut emitter = Emitter { program, target, ending, code };
+    let mut emitter = Emitter { program, buffers, ending, code };
     emitter.prologue();
     for (at, op) in program.ops().iter().enumerate() {
         emitter.code.start();
@@ -64,12 +62,15 @@ mod xdp_md {
     pub(super) const RX_QUEUE_INDEX: i16 = 16;
 }
 
+/// Bytes of a packet that a program can see: `MAX_PACKET_OFF` of `kernel/bpf/verifier.c`.
+const LIMIT: u32 = 0xffff;
+
 /// `BPF_FUNC_xdp_get_buff_len`, Linux 5.18.
 const XDP_GET_BUFF_LEN: i32 = 188;
 
 const A: Reg = Reg::R0;
 const DATA: Reg = Reg::R2;
-/// End of the packet in XDP, its length in user space.
+/// Its end.
 const END: Reg = Reg::R3;
 const SCRATCH: Reg = Reg::R4;
 const CONTEXT: Reg = Reg::R6;
@@ -79,7 +80,7 @@ const MEMORY: i16 = -4 * MEMORY_CELLS as i16;
 
 struct Emitter<'a> {
     program: &'a Program,
-    target: Target,
+    buffers: Buffers,
     ending: Ending,
     code: Code,
 }
@@ -91,26 +92,19 @@ impl Emitter<'_> {
         }
         let wants_length =
             self.program.ops().iter().any(|op| matches!(op, Op::LoadLength | Op::LoadXLength));
-        match self.target {
-            Target::Xdp { fragments } => {
-                if fragments && wants_length {
-                    self.code.emit([
-                        Insn::mov_reg(Reg::R1, CONTEXT),
-                        Insn::call(XDP_GET_BUFF_LEN),
-                        Insn::alu32_reg(EAlu::Mov, LENGTH, Reg::R0),
-                    ]);
-                }
-                self.code.emit([
-                    Insn::load(Size::Word, DATA, CONTEXT, xdp_md::DATA),
-                    Insn::load(Size::Word, END, CONTEXT, xdp_md::DATA_END),
-                ]);
-            }
-            Target::User => self.code.emit([
-                Insn::load(Size::Double, DATA, CONTEXT, offset_of!(Context, data) as i16),
-                Insn::load(Size::Word, END, CONTEXT, offset_of!(Context, len) as i16),
-            ]),
+        if self.buffers == Buffers::Several && wants_length {
+            self.code.emit([
+                Insn::mov_reg(Reg::R1, CONTEXT),
+                Insn::call(XDP_GET_BUFF_LEN),
+                Insn::alu32_reg(EAlu::Mov, LENGTH, Reg::R0),
+            ]);
         }
-        self.code.emit([Insn::mov(A, 0), Insn::mov(X, 0)]);
+        self.code.emit([
+            Insn::load(Size::Word, DATA, CONTEXT, xdp_md::DATA),
+            Insn::load(Size::Word, END, CONTEXT, xdp_md::DATA_END),
+            Insn::mov(A, 0),
+            Insn::mov(X, 0),
+        ]);
     }
 
     fn operation(&mut self, at: usize, op: Op, fact: Fact) {
@@ -118,7 +112,7 @@ impl Emitter<'_> {
             Op::LoadAbsolute(width, k) => self.load(A, width, k, fact.present),
             Op::LoadXHeader(k) => {
                 self.load(X, Width::Byte, k, fact.present);
-                if end(k, Width::Byte, self.target.limit()).is_some() {
+                if end(k, Width::Byte, LIMIT).is_some() {
                     self.code.emit([Insn::alu32(EAlu::And, X, 0xf), Insn::alu32(EAlu::Shl, X, 2)]);
                 }
             }
@@ -160,7 +154,7 @@ impl Emitter<'_> {
 
     /// `to` = bytes of the packet at `k`, of which `present` bytes are known to be there.
     fn load(&mut self, to: Reg, width: Width, k: u32, present: u32) {
-        let Some(end) = end(k, width, self.target.limit()) else {
+        let Some(end) = end(k, width, LIMIT) else {
             return self.code.jump(Insn::jump(0), Label::Reject);
         };
         if present < end {
@@ -179,51 +173,30 @@ impl Emitter<'_> {
 
     /// Rejects packets of less than `end` bytes.
     fn require(&mut self, end: u32) {
-        match self.target {
-            Target::Xdp { .. } => {
-                self.code.emit([
-                    Insn::mov_reg(SCRATCH, DATA),
-                    Insn::alu64(EAlu::Add, SCRATCH, end as i32),
-                ]);
-                self.code.jump(Insn::jump_if_reg(ECond::Gt, SCRATCH, END, 0), Label::Reject);
-            }
-            Target::User => {
-                self.code.jump(Insn::jump_if(ECond::Lt, END, end as i32, 0), Label::Reject);
-            }
-        }
+        self.code.emit([Insn::mov_reg(SCRATCH, DATA), Insn::alu64(EAlu::Add, SCRATCH, end as i32)]);
+        self.code.jump(Insn::jump_if_reg(ECond::Gt, SCRATCH, END, 0), Label::Reject);
     }
 
     /// A = bytes of the packet at X + `k`.
     fn load_indirect(&mut self, width: Width, k: u32, x_most: u32) {
-        let Some(end) = end(k, width, self.target.limit()) else {
+        let Some(end) = end(k, width, LIMIT) else {
             return self.code.jump(Insn::jump(0), Label::Reject);
         };
         let before_end = -(width.bytes() as i16);
-        match self.target {
-            Target::Xdp { .. } => {
-                let most = XDP_LIMIT - end;
-                if x_most > most {
-                    self.code.jump(Insn::jump_if(ECond::Gt, X, most as i32, 0), Label::Reject);
-                }
-                // The mask changes nothing but what the verifier knows: after a comparison of A and X
-                // in code that is never reached, its bounds of X may contradict each other, and
-                // then the sum would be no pointer (`adjust_ptr_min_max_vals`).
-                self.code.emit([
-                    Insn::alu32_reg(EAlu::Mov, SCRATCH, X),
-                    Insn::alu32(EAlu::And, SCRATCH, XDP_LIMIT as i32),
-                    Insn::alu64_reg(EAlu::Add, SCRATCH, DATA),
-                    Insn::alu64(EAlu::Add, SCRATCH, end as i32),
-                ]);
-                self.code.jump(Insn::jump_if_reg(ECond::Gt, SCRATCH, END, 0), Label::Reject);
-            }
-            Target::User => {
-                // Both are below 2³², so the sum of 64 bits does not wrap.
-                self.code
-                    .emit([Insn::mov_reg(SCRATCH, X), Insn::alu64(EAlu::Add, SCRATCH, end as i32)]);
-                self.code.jump(Insn::jump_if_reg(ECond::Gt, SCRATCH, END, 0), Label::Reject);
-                self.code.emit([Insn::alu64_reg(EAlu::Add, SCRATCH, DATA)]);
-            }
+        let most = LIMIT - end;
+        if x_most > most {
+            self.code.jump(Insn::jump_if(ECond::Gt, X, most as i32, 0), Label::Reject);
         }
+        // The mask changes nothing but what the verifier knows: after a comparison of A and X in code
+        // that is never reached, its bounds of X may contradict each other, and then the sum would
+        // be no pointer (`adjust_ptr_min_max_vals`).
+        self.code.emit([
+            Insn::alu32_reg(EAlu::Mov, SCRATCH, X),
+            Insn::alu32(EAlu::And, SCRATCH, LIMIT as i32),
+            Insn::alu64_reg(EAlu::Add, SCRATCH, DATA),
+            Insn::alu64(EAlu::Add, SCRATCH, end as i32),
+        ]);
+        self.code.jump(Insn::jump_if_reg(ECond::Gt, SCRATCH, END, 0), Label::Reject);
         self.code.emit([Insn::load(size(width), A, SCRATCH, before_end)]);
         self.swap(A, width);
     }
@@ -235,30 +208,20 @@ impl Emitter<'_> {
     }
 
     fn load_length(&mut self, to: Reg) {
-        match self.target {
-            Target::Xdp { fragments: true } => {
-                self.code.emit([Insn::alu32_reg(EAlu::Mov, to, LENGTH)])
-            }
-            Target::Xdp { fragments: false } => self.code.emit([
+        match self.buffers {
+            Buffers::Several => self.code.emit([Insn::alu32_reg(EAlu::Mov, to, LENGTH)]),
+            Buffers::One => self.code.emit([
                 Insn::mov_reg(SCRATCH, END),
                 Insn::alu64_reg(EAlu::Sub, SCRATCH, DATA),
                 Insn::alu32_reg(EAlu::Mov, to, SCRATCH),
             ]),
-            Target::User => {
-                let offset = offset_of!(Context, wire_len) as i16;
-                self.code.emit([Insn::load(Size::Word, to, CONTEXT, offset)]);
-            }
         }
     }
 
     fn load_ancillary(&mut self, field: Ancillary, present: u32) {
-        let is_user = self.target == Target::User;
         let offset = match field {
-            Ancillary::Queue if is_user => offset_of!(Context, queue) as i16,
             Ancillary::Queue => xdp_md::RX_QUEUE_INDEX,
-            Ancillary::InterfaceIndex if is_user => offset_of!(Context, interface_index) as i16,
             Ancillary::InterfaceIndex => xdp_md::INGRESS_IFINDEX,
-            Ancillary::PacketType if is_user => offset_of!(Context, packet_type) as i16,
             Ancillary::Protocol => return self.load_protocol(present),
             // XDP sees no packet that the host sends, and no tag beside a packet. What is not
             // portable was refused.

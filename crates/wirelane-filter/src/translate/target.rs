@@ -1,17 +1,12 @@
 //! What a translated program is for.
 
-use crate::packet::VISIBLE;
-
-/// Where a translated program runs: decides how it finds the packet.
+/// In what packets come to an XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// In an XDP program; the context is `struct xdp_md`.
-    Xdp {
-        /// Whether the program is loaded for packets in several buffers (`BPF_F_XDP_HAS_FRAGS`).
-        fragments: bool,
-    },
-    /// In user space; the context is a [`Context`](crate::Context).
-    User,
+pub enum Buffers {
+    /// Each in one buffer.
+    One,
+    /// Some in several: the program is loaded with `BPF_F_XDP_HAS_FRAGS`.
+    Several,
 }
 
 /// How a translated program begins and ends.
@@ -24,16 +19,3 @@ pub enum Ending {
     /// overwritten.
     FallThrough,
 }
-
-impl Target {
-    /// Bytes of a packet that a program can see.
-    pub(super) fn limit(self) -> u32 {
-        match self {
-            Target::Xdp { .. } => XDP_LIMIT,
-            Target::User => VISIBLE,
-        }
-    }
-}
-
-/// `MAX_PACKET_OFF` of `kernel/bpf/verifier.c`.
-pub(super) const XDP_LIMIT: u32 = 0xffff;
