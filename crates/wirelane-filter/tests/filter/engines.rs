@@ -2,8 +2,8 @@
 
 use std::os::unix::net::UnixDatagram;
 
-use wirelane::filter::jit::{self, Jit};
-use wirelane::filter::{Buffers, Ending, Interpreter, Metadata, Packet, Program, translate};
+use wirelane_filter::jit::{self, Jit};
+use wirelane_filter::{Buffers, Ending, Interpreter, Metadata, Packet, Program, translate};
 use wirelane_os::bpf::{self, Load, ProgramType};
 use wirelane_os::pcap;
 
