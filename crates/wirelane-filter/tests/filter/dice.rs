@@ -20,8 +20,4 @@ impl Dice {
     pub(crate) fn below(&mut self, n: u32) -> u32 {
         (self.draw() % u64::from(n.max(1))) as u32
     }
-
-    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u32) as usize]
-    }
 }

@@ -6,6 +6,10 @@ use wirelane_filter::op::{Alu, Ancillary, Cond, Op, Operand, Width};
 use super::dice::Dice;
 
 impl Dice {
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u32) as usize]
+    }
+
     /// Numbers of all sizes, many of them at an edge.
     fn number(&mut self) -> u32 {
         match self.below(8) {

@@ -23,15 +23,16 @@ impl<'a> Explained<'a> {
     /// For people.
     pub(super) fn page(&self) -> String {
         let whose = match self.interface {
-            Some(name) => format!("with the addresses of {name}"),
-            None => "with example addresses (--interface IF takes real ones)".to_owned(),
+            Some(name) => format!("given the addresses of {name}"),
+            None => "assuming example addresses; --interface IF uses real ones".to_owned(),
         };
-        let mut page = format!("On an xdp: port this filter would take from a host, {whose}:\n");
+        let mut page =
+            format!("On an xdp: port, this filter would take from the host ({whose}):\n");
         page += &take::table(&self.classes, true);
         page += if self.classes.iter().all(|taken| taken.matching == 0) {
-            "Nothing that a host needs to be reachable is taken; its other traffic may be.\n"
+            "It takes nothing the host needs to stay reachable; it may take other traffic of the host.\n"
         } else if self.classes.iter().any(|taken| taken.management > 0) {
-            "All of these but ping are management, which stays with the host without --take-management.\n"
+            "All of these except ping are management traffic, which stays with the host without --take-management.\n"
         } else {
             ""
         };

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use wirelane::Result;
-use wirelane::capture::CaptureReader;
+
 use wirelane::filter::{Comparison, Program};
 
 use crate::output::plural;
@@ -91,12 +91,12 @@ impl<'a> On<'a> {
         }
         if self.other_link_types > 0 {
             let others = plural(self.other_link_types, "packet");
-            page += &format!("left out: {others} of other link types\n");
+            page += &format!("skipped: {others} of other link types\n");
         }
         if self.disagreements > 0 {
             let first: Vec<_> = self.first_disagreements.iter().map(u64::to_string).collect();
             page += &format!(
-                "the engines do not agree on {}: {}{}\n",
+                "the engines disagree on {}: {}{}\n",
                 plural(self.disagreements, "packet"),
                 first.join(", "),
                 if self.disagreements > first.len() as u64 { ", …" } else { "" }
