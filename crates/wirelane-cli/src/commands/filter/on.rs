@@ -6,6 +6,7 @@ use serde::Serialize;
 use wirelane::Result;
 
 use wirelane::filter::{Comparison, Program};
+use wirelane::pcap::CaptureReader;
 
 use crate::output::plural;
 
