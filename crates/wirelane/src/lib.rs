@@ -127,3 +127,5 @@ pub use frame::{Batch, Frame, RxHash, RxHashKind};
 pub use mask::{Class, QueueMask, QueueSet};
 pub use pool::{Pool, PoolConfig};
 pub use wirelane_os::clock;
+/// Packet headers: to read, change and build them.
+pub use wirelane_wire as wire;

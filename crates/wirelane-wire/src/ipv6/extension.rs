@@ -32,6 +32,30 @@ pub fn extensions(next_header: Protocol, payload: &[u8]) -> Extensions<'_> {
     Extensions { next: next_header, rest: payload, offset: 0, finished: false }
 }
 
+/// Where in a routing header the address of the final receiver is, which the pseudo-header has
+/// (RFC 8200 section 8.1); `None` if the packet has reached the last part of its way.
+///
+/// # Errors
+/// [`WireError::Truncated`] for fewer than 4 bytes; [`WireError::Malformed`] for a routing type whose
+/// final receiver is not known, and when the address is not in the header.
+#[inline]
+pub fn final_destination(routing: &[u8]) -> Result<Option<usize>, WireError> {
+    const ADDRESS: usize = 16;
+    let (&[_, _, kind, segments_left], _) = split::<4>(routing)?;
+    let begin = match kind {
+        _ if segments_left == 0 => return Ok(None),
+        // RFC 5095 and RFC 6275: the last address is the final one.
+        0 | 2 => routing.len().checked_sub(ADDRESS),
+        // RFC 8754 section 2: the first address is the final one.
+        4 => Some(8),
+        _ => None,
+    };
+    begin
+        .filter(|begin| *begin >= 8 && begin + ADDRESS <= routing.len())
+        .map(Some)
+        .ok_or(WireError::Malformed("IPv6 routing header"))
+}
+
 /// What comes after the extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upper<'a> {
@@ -333,6 +357,19 @@ mod tests {
         let upper = walk(Protocol::FRAGMENT, &bytes).unwrap();
         assert_eq!((upper.protocol, upper.offset), (Protocol::DESTINATION_OPTIONS, 8));
         assert!(upper.is_fragment());
+    }
+
+    #[test]
+    fn final_destinations() {
+        let mut routing = [0; 40];
+        assert_eq!(final_destination(&routing), Ok(None));
+        for (kind, place) in [(0, Some(24)), (2, Some(24)), (4, Some(8)), (3, None)] {
+            (routing[2], routing[3]) = (kind, 1);
+            let error = WireError::Malformed("IPv6 routing header");
+            assert_eq!(final_destination(&routing), place.map(Some).ok_or(error));
+            assert_eq!(final_destination(&routing[..16]), Err(error));
+        }
+        assert!(matches!(final_destination(&routing[..3]), Err(WireError::Truncated { .. })));
     }
 
     #[test]

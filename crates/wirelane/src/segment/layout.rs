@@ -345,20 +345,10 @@ fn udp_tunnel_inside(
 /// Where in a routing header the address of the final receiver is, which the pseudo-header has
 /// (RFC 8200 section 8.1); `None` if the packet has reached the last part of its way.
 pub(crate) fn final_destination(routing: &[u8]) -> Result<Option<usize>, Refusal> {
-    const ADDRESS: usize = 16;
-    let &[_, _, kind, segments_left] = routing.first_chunk().ok_or(Refusal::Malformed)?;
-    let begin = match kind {
-        _ if segments_left == 0 => return Ok(None),
-        // RFC 5095 and RFC 6275: the last address is the final one.
-        0 | 2 => routing.len().checked_sub(ADDRESS),
-        // RFC 8754 section 2: the first address is the final one.
-        4 => Some(8),
-        _ => None,
-    };
-    begin
-        .filter(|begin| *begin >= 8 && begin + ADDRESS <= routing.len())
-        .map(Some)
-        .ok_or(Refusal::RoutingHeader)
+    ipv6::final_destination(routing).map_err(|error| match error {
+        WireError::Truncated { .. } => Refusal::Malformed,
+        _ => Refusal::RoutingHeader,
+    })
 }
 
 fn rest(frame: &[u8], at: usize) -> &[u8] {
