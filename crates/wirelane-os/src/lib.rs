@@ -14,11 +14,13 @@ pub mod affinity;
 pub mod bpf;
 pub mod cgroup;
 pub mod child;
+pub mod class;
 pub mod clock;
 pub mod error;
 pub mod ethtool;
 pub mod executable;
 pub mod file;
+pub mod halt;
 pub mod iface;
 pub mod link;
 pub mod memory;
@@ -32,12 +34,14 @@ pub mod privilege;
 pub mod process;
 pub mod signal;
 pub mod sysfs;
+pub mod text;
 pub mod tun;
 pub mod xdp;
 
 mod netlink;
 mod socket;
 
+pub use class::Class;
 pub use error::{OsError, Result};
 
 #[cfg(test)]

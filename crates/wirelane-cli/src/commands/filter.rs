@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args};
 use serde::Serialize;
-use wirelane::capture::CaptureReader;
 use wirelane::filter::explain::{Host, Taken, explain};
 use wirelane::filter::jit::Jit;
 use wirelane::filter::{Comparison, Ending, Program, Target, compare, compile, translate};
+use wirelane::pcap::CaptureReader;
 use wirelane::{Error, Result, ssh};
 
 use crate::output;
@@ -219,7 +219,7 @@ fn is_decimal(text: &str) -> bool {
 
 fn program(text: &str, link_type: u16) -> Result<Program> {
     if is_decimal(text) {
-        return Program::parse(link_type, text);
+        return Ok(Program::parse(link_type, text)?);
     }
     /// Bytes that a match accepts: all of any packet.
     const SNAPLEN: u32 = 262_144;

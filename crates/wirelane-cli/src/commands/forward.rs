@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{ArgAction, Args};
-use wirelane::forward::{Forward, ForwardConfig};
 use wirelane::halt::Halt;
 use wirelane::placement::Placement;
 use wirelane::port::{self, Backend, Offloads, OpenOptions, Port, Protocols, Spec, Switches};
 use wirelane::qdisc::{Choice, QdiscSpec};
 use wirelane::segment::SinkGso;
+use wirelane::session::forward::{Forward, ForwardConfig};
 use wirelane::{Error, QueueMask, QueueSet, Result, clock};
 
 use crate::args;

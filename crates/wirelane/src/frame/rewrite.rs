@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn frame() -> Frame {
-        let mut pool = Pool::new(&PoolConfig { chunks: 1, ..PoolConfig::default() }).unwrap();
+        let mut pool = Pool::new(PoolConfig { chunks: 1, ..PoolConfig::default() }).unwrap();
         let mut frame = pool.take_one().unwrap();
         frame.fill_packet(&segment(A, 1000)).unwrap();
         frame

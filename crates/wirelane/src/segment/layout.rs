@@ -191,7 +191,9 @@ impl Layout {
             next = link + extension.bytes.len();
             protocol = extension.next_header;
             if extension.kind == Protocol::ROUTING {
-                self.final_destination = final_destination(extension.bytes)?.map(|it| link + it);
+                let destination =
+                    ipv6::final_destination(extension.bytes).map_err(|_| Refusal::RoutingHeader)?;
+                self.final_destination = destination.map(|it| link + it);
             }
             if matches!(extension.kind, Protocol::HOP_BY_HOP | Protocol::ROUTING) {
                 (self.fragment, self.fragment_link) = (next, link);
@@ -340,15 +342,6 @@ fn udp_tunnel_inside(
         }
         Tunnel::Gre => Err(Refusal::Tunnel),
     }
-}
-
-/// Where in a routing header the address of the final receiver is, which the pseudo-header has
-/// (RFC 8200 section 8.1); `None` if the packet has reached the last part of its way.
-pub(crate) fn final_destination(routing: &[u8]) -> Result<Option<usize>, Refusal> {
-    ipv6::final_destination(routing).map_err(|error| match error {
-        WireError::Truncated { .. } => Refusal::Malformed,
-        _ => Refusal::RoutingHeader,
-    })
 }
 
 fn rest(frame: &[u8], at: usize) -> &[u8] {

@@ -65,7 +65,6 @@ pub use coalesce::{
 pub(crate) use coalesce::{COALESCED, Store};
 use cursor::Cut;
 pub use cursor::{Cursor, MAX_HEADER, Segment, Stop, Taken};
-pub(crate) use layout::final_destination;
 use layout::{Layer, Layout};
 pub use offload::{Gso, Offload, PartialChecksum, Tunnel};
 pub use protocols::Protocols;

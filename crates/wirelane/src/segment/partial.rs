@@ -142,7 +142,7 @@ fn addresses6(view: &Ipv6View<'_>, header: &[u8]) -> Option<Sum> {
     for extension in ipv6::extensions(view.next_header(), view.payload()) {
         let extension = extension.ok()?;
         if extension.kind == Protocol::ROUTING
-            && let Some(at) = super::final_destination(extension.bytes).ok()?
+            && let Some(at) = ipv6::final_destination(extension.bytes).ok()?
         {
             return Some(source.plus(Sum::of(extension.bytes.get(at..at + 16)?)));
         }

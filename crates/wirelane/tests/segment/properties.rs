@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use wirelane::capture::{CaptureWriter, Record, Source, WriterOptions};
 use wirelane::mask::Class;
+use wirelane::pcap::{CaptureWriter, Record, Source, WriterOptions};
 use wirelane::segment::{Alone, Coalescer, Flush, Gso, Limits, Offload, PartialChecksum, Sink};
 use wirelane_testkit::{tools, tshark};
 use wirelane_wire::{FlowKey, Layers, TcpFlags};

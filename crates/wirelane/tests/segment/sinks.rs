@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wirelane::Batch;
-use wirelane::capture::CaptureReader;
+use wirelane::pcap::CaptureReader;
 use wirelane::pool::{Pool, PoolConfig};
 use wirelane::port::packet::PacketPort;
 use wirelane::port::{self, OpenOptions, Port, Protocols, Rx, Switches, Tx, gso};
