@@ -20,7 +20,7 @@ use crate::suites::loop_plan::LoopPlan;
 use clap::Args;
 use std::path::Path;
 use wirelane::error::{Error, Result};
-use wirelane::filter::{Ending, Engine, Interpreter, Packet, Program, Target, compile, translate};
+use wirelane::filter::{Buffers, Ending, Engine, Interpreter, Packet, Program, compile, translate};
 use wirelane::frame::Batch;
 use wirelane::pool::{Pool, PoolConfig};
 
@@ -313,7 +313,7 @@ impl Case {
 
 /// The translation as an XDP program of its own.
 fn load(program: &Program) -> Result<bpf::Program> {
-    let insns = translate(program, Target::Xdp { fragments: false }, Ending::Exit)?;
+    let insns = translate(program, Buffers::One, Ending::Exit)?;
     let load = bpf::Load::new(bpf::ProgramType::Xdp, "wirelane_filter", &insns);
     bpf::Program::load(&load).map_err(|error| Error::os("filter in the kernel", error.os))
 }

@@ -2,7 +2,7 @@
 
 use wirelane_testkit::packets as kit;
 
-use super::programs::Dice;
+use super::dice::Dice;
 
 /// Every frame of the corpus, Ethernet first.
 pub(crate) fn corpus() -> Vec<Vec<u8>> {

@@ -2,8 +2,8 @@
 
 use std::os::unix::net::UnixDatagram;
 
-use wirelane::filter::jit::{self, Jit};
-use wirelane::filter::{Ending, Interpreter, Metadata, Packet, Program, Target, translate};
+use wirelane_filter::jit::{self, Jit};
+use wirelane_filter::{Buffers, Ending, Interpreter, Metadata, Packet, Program, translate};
 use wirelane_os::bpf::{self, Load, ProgramType};
 use wirelane_os::pcap;
 
@@ -39,10 +39,13 @@ impl Engine {
     pub(crate) const SOCKET: Self = Self { name: "socket", is_cut: true, prepare: socket };
     /// Translated, in the kernel.
     pub(crate) const XDP: Self =
-        Self { name: "xdp", is_cut: false, prepare: |program| xdp(program, false) };
+        Self { name: "xdp", is_cut: false, prepare: |program| xdp(program, Buffers::One) };
     /// The same, for packets in several buffers.
-    pub(crate) const XDP_FRAGMENTS: Self =
-        Self { name: "xdp with fragments", is_cut: false, prepare: |program| xdp(program, true) };
+    pub(crate) const XDP_FRAGMENTS: Self = Self {
+        name: "xdp with fragments",
+        is_cut: false,
+        prepare: |program| xdp(program, Buffers::Several),
+    };
 }
 
 fn interpreter(program: &Program) -> Option<Run<'_>> {
@@ -97,9 +100,12 @@ fn socket(program: &Program) -> Option<Run<'_>> {
     }))
 }
 
-fn xdp(program: &Program, fragments: bool) -> Option<Run<'_>> {
-    let insns = translate(program, Target::Xdp { fragments }, Ending::Exit).unwrap();
-    let load = Load { frags: fragments, ..Load::new(ProgramType::Xdp, "filter", &insns) };
+fn xdp(program: &Program, buffers: Buffers) -> Option<Run<'_>> {
+    let insns = translate(program, buffers, Ending::Exit).unwrap();
+    let load = Load {
+        frags: buffers == Buffers::Several,
+        ..Load::new(ProgramType::Xdp, "filter", &insns)
+    };
     let loaded = bpf::Program::load(&load).unwrap_or_else(|error| {
         panic!(
             "{error}\n{program}\n{}",

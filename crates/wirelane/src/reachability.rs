@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::Serialize;
 
-use super::{Engine, Packet, Program};
 use crate::error::{Error, Result};
+use crate::filter::{Interpreter, Packet, Program};
 use crate::port::xdp::management;
 use crate::ssh::Connection;
 
@@ -46,10 +46,10 @@ impl Host {
     }
 }
 
-/// A kind of packets that a host needs.
+/// Packets that a host needs, by what it needs them for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Class {
+pub enum HostTraffic {
     /// To the host's SSH server.
     SshServer,
     /// Answers to SSH clients on the host.
@@ -68,7 +68,7 @@ pub enum Class {
     IcmpEcho,
 }
 
-impl Class {
+impl HostTraffic {
     /// For people.
     pub fn name(self) -> &'static str {
         match self {
@@ -93,7 +93,7 @@ impl Class {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Taken {
     /// Which packets.
-    pub class: Class,
+    pub class: HostTraffic,
     /// How many the filter was run over.
     pub packets: usize,
     /// How many of them it accepts, and takes from the host.
@@ -123,22 +123,22 @@ pub fn explain(program: Option<&Program>, host: &Host) -> Result<Vec<Taken>> {
         let cause = format!("XDP sees Ethernet, and this is for link type {}", program.link_type());
         return Err(Error::usage("filter", cause));
     }
-    let engine = program.map(|program| Engine::new(program, 0)).transpose()?;
+    let filter = program.map(Interpreter::new).transpose()?;
     let classes = [
-        Class::SshSession,
-        Class::SshServer,
-        Class::SshClient,
-        Class::Dns,
-        Class::Arp,
-        Class::NeighbourDiscovery,
-        Class::Dhcp,
-        Class::IcmpEcho,
+        HostTraffic::SshSession,
+        HostTraffic::SshServer,
+        HostTraffic::SshClient,
+        HostTraffic::Dns,
+        HostTraffic::Arp,
+        HostTraffic::NeighbourDiscovery,
+        HostTraffic::Dhcp,
+        HostTraffic::IcmpEcho,
     ];
     let taken = classes.into_iter().map(|class| {
         let mut taken = Taken { class, packets: 0, matching: 0, management: 0 };
         for (data, is_management) in packets(class, host) {
             let packet = Packet { data: &data, wire_len: data.len() as u32, ..Packet::default() };
-            let matches = engine.as_ref().is_none_or(|engine| engine.run(&packet) > 0);
+            let matches = filter.as_ref().is_none_or(|filter| filter.run(&packet) > 0);
             taken.packets += 1;
             taken.matching += usize::from(matches);
             taken.management += usize::from(matches && is_management);
@@ -162,8 +162,8 @@ const BROADCAST_MAC: [u8; 6] = [0xff; 6];
 const SHORTEST: usize = 60;
 
 /// What the host receives of a class, and whether it is management.
-fn packets(class: Class, host: &Host) -> Vec<(Vec<u8>, bool)> {
-    if class == Class::SshSession {
+fn packets(class: HostTraffic, host: &Host) -> Vec<(Vec<u8>, bool)> {
+    if class == HostTraffic::SshSession {
         let mut packets = Vec::new();
         for Connection { client, server } in &host.sessions {
             let ports = (client.port(), server.port());
@@ -184,24 +184,24 @@ fn packets(class: Class, host: &Host) -> Vec<(Vec<u8>, bool)> {
             packets.extend(ip(host.mac, protocol, (neighbour, *own), payload))
         };
         match class {
-            Class::SshServer => {
+            HostTraffic::SshServer => {
                 from_neighbour(TCP, &tcp((PORT, 22), SYN, 0));
                 from_neighbour(TCP, &tcp((PORT, 22), PUSH_ACK, 64));
             }
-            Class::SshClient => {
+            HostTraffic::SshClient => {
                 from_neighbour(TCP, &tcp((22, PORT), SYN_ACK, 0));
                 from_neighbour(TCP, &tcp((22, PORT), PUSH_ACK, 64));
             }
-            Class::Dns => from_neighbour(UDP, &udp((53, PORT), 90)),
-            Class::IcmpEcho => {
+            HostTraffic::Dns => from_neighbour(UDP, &udp((53, PORT), 90)),
+            HostTraffic::IcmpEcho => {
                 for kind in if v6 { [128, 129] } else { [8, 0] } {
                     let echo = [&[kind, 0, 0, 0, 0, 7, 0, 1][..], &[0x5a; 56]].concat();
                     from_neighbour(if v6 { ICMP6 } else { ICMP }, &echo);
                 }
             }
-            Class::Dhcp if v6 => from_neighbour(UDP, &udp((547, 546), 100)),
-            Class::Dhcp => from_neighbour(UDP, &udp((67, 68), 300)),
-            Class::NeighbourDiscovery if v6 => {
+            HostTraffic::Dhcp if v6 => from_neighbour(UDP, &udp((547, 546), 100)),
+            HostTraffic::Dhcp => from_neighbour(UDP, &udp((67, 68), 300)),
+            HostTraffic::NeighbourDiscovery if v6 => {
                 for (kind, len) in [(135, 28), (136, 28), (134, 52)] {
                     let mut message = vec![0; len];
                     if let Some(first) = message.first_mut() {
@@ -210,16 +210,16 @@ fn packets(class: Class, host: &Host) -> Vec<(Vec<u8>, bool)> {
                     from_neighbour(ICMP6, &message);
                 }
             }
-            Class::Arp => {
+            HostTraffic::Arp => {
                 if let (IpAddr::V4(own), IpAddr::V4(neighbour)) = (*own, neighbour) {
                     packets.push(arp(BROADCAST_MAC, 1, neighbour, own, [0; 6]));
                     packets.push(arp(host.mac, 2, neighbour, own, host.mac));
                 }
             }
-            Class::NeighbourDiscovery | Class::SshSession => {}
+            HostTraffic::NeighbourDiscovery | HostTraffic::SshSession => {}
         }
     }
-    packets.into_iter().map(|packet| (packet, class != Class::IcmpEcho)).collect()
+    packets.into_iter().map(|packet| (packet, class != HostTraffic::IcmpEcho)).collect()
 }
 
 /// Another address of the same network, nearly always.
@@ -304,7 +304,7 @@ mod tests {
     use crate::filter::compile;
 
     /// Classes of which some packet matches, with how many.
-    fn taken(expression: &str, host: &Host) -> Vec<(Class, usize)> {
+    fn taken(expression: &str, host: &Host) -> Vec<(HostTraffic, usize)> {
         let taken = explain(Some(&compile(expression, 1, 65_535).unwrap()), host).unwrap();
         let taken = taken.into_iter().filter(|taken| taken.matching > 0);
         taken.map(|taken| (taken.class, taken.matching)).collect()
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri loads no library")]
     fn classes_match_the_expressions_that_mean_them() {
-        use Class::*;
+        use HostTraffic::*;
         let host = Host::generic();
         for (expression, expected) in [
             ("udp port 9999", vec![]),
@@ -340,9 +340,9 @@ mod tests {
     fn a_session_is_looked_at_by_its_own_addresses() {
         let session = Connection::parse("198.51.100.7 50022 192.0.2.10 2222").unwrap();
         let host = Host { sessions: vec![session], ..Host::generic() };
-        assert_eq!(taken("tcp port 2222", &host), [(Class::SshSession, 2)]);
-        assert_eq!(taken("src host 198.51.100.7", &host), [(Class::SshSession, 2)]);
-        assert!(Class::SshSession.is_ssh() && !Class::Arp.is_ssh());
+        assert_eq!(taken("tcp port 2222", &host), [(HostTraffic::SshSession, 2)]);
+        assert_eq!(taken("src host 198.51.100.7", &host), [(HostTraffic::SshSession, 2)]);
+        assert!(HostTraffic::SshSession.is_ssh() && !HostTraffic::Arp.is_ssh());
     }
 
     #[test]
@@ -353,8 +353,8 @@ mod tests {
         for taken in explain(None, &host).unwrap() {
             assert_eq!((taken.matching, taken.packets_taken(true)), (taken.packets, taken.packets));
             let left = match taken.class {
-                Class::SshSession => 2,
-                Class::IcmpEcho => taken.packets,
+                HostTraffic::SshSession => 2,
+                HostTraffic::IcmpEcho => taken.packets,
                 _ => 0,
             };
             assert_eq!(taken.packets_taken(false), left, "{taken:?}");

@@ -6,18 +6,18 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod corpus;
+mod dice;
 mod engines;
-mod live;
 mod packets;
 mod programs;
 
-use wirelane::filter::op::{Alu, Cond, Op, Operand, Width};
-use wirelane::filter::{self, Packet, Program};
+use wirelane_filter::op::{Alu, Cond, Op, Operand, Width};
+use wirelane_filter::{Packet, Program, compile};
 use wirelane_testkit::privileged;
 
 use self::corpus::Expression;
+use self::dice::Dice;
 use self::engines::Engine;
-use self::programs::Dice;
 
 /// Bytes that compiled expressions accept.
 const SNAPLEN: u32 = 262_144;
@@ -73,7 +73,7 @@ fn privileged_the_verifier_accepts_code_that_is_never_reached() {
     assert!(agree(&[Engine::INTERPRETER, Engine::XDP], "dead code", &program, &packets) > 0);
 }
 
-/// The long run: `WIRELANE_FILTER_PAIRS=10000000 cargo test --release --test filter -- --ignored`.
+/// The long run: `WIRELANE_FILTER_PAIRS=10000000 cargo test --release -p wirelane-filter --test filter -- --ignored`.
 #[test]
 #[ignore = "takes minutes; WIRELANE_FILTER_PAIRS says how many pairs"]
 fn privileged_differential_fuzzing_at_length() {
@@ -109,7 +109,7 @@ fn disassembly_and_decimals_are_those_of_tcpdump() {
     let ethernet = corpus::expressions().into_iter().filter(|e| e.link_type == 1);
     // What is asked of the kernel depends on whether tcpdump could open an interface.
     for expression in ethernet.step_by(11).filter(|e| !e.text.contains("vlan")) {
-        let program = filter::compile(&expression.text, 1, SNAPLEN).unwrap();
+        let program = compile(&expression.text, 1, SNAPLEN).unwrap();
         assert_eq!(program.to_string(), tcpdump("-d", &expression.text), "{}", expression.text);
         let decimal = program.decimal().to_string();
         assert_eq!(decimal, tcpdump("-ddd", &expression.text), "{}", expression.text);
@@ -121,10 +121,10 @@ fn disassembly_and_decimals_are_those_of_tcpdump() {
 #[test]
 fn what_the_kernel_refuses_is_refused() {
     for expression in ["ip6 protochain 6", "ip protochain 51", "protochain 58"] {
-        let error = filter::compile(expression, 1, SNAPLEN).unwrap_err().to_string();
+        let error = compile(expression, 1, SNAPLEN).unwrap_err().to_string();
         assert!(error.contains("no loops"), "{error}");
     }
-    let error = filter::compile("ether[0 - 1] = 0", 1, SNAPLEN).unwrap_err().to_string();
+    let error = compile("ether[0 - 1] = 0", 1, SNAPLEN).unwrap_err().to_string();
     assert!(error.contains("offset -1 is before the packet"), "{error}");
 }
 
@@ -133,7 +133,7 @@ fn agree_on_the_corpus(engines: &[Engine]) {
     let mut pairs = 0u64;
     let mut accepted = 0u64;
     for Expression { text, link_type } in corpus::expressions() {
-        let program = match filter::compile(&text, link_type, SNAPLEN) {
+        let program = match compile(&text, link_type, SNAPLEN) {
             Ok(program) => program,
             Err(error) => panic!("{error}"),
         };

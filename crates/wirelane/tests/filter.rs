@@ -1,5 +1,15 @@
 //! The kernel's filter on a real interface, where it takes VLAN tags out of packets before it filters.
 
+#![allow(clippy::unwrap_used)]
+
+// Their expressions and packets are those by which the engines are compared.
+#[path = "../../wirelane-filter/tests/filter/corpus.rs"]
+mod corpus;
+#[path = "../../wirelane-filter/tests/filter/dice.rs"]
+mod dice;
+#[path = "../../wirelane-filter/tests/filter/packets.rs"]
+mod packets;
+
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,7 +21,8 @@ use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::privileged;
 use wirelane_testkit::tap::MultiQueueTap;
 
-use super::{SNAPLEN, corpus, packets};
+/// Bytes that compiled expressions accept.
+const SNAPLEN: u32 = 262_144;
 
 /// Stops the port and takes what it has received.
 fn finish(port: &mut Box<dyn Port>) -> Vec<Vec<u8>> {
