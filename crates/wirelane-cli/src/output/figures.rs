@@ -3,7 +3,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use wirelane_bench::report::{Param, Params, Report, Row};
+use wirelane_bench::report::Report;
+use wirelane_bench::row::{Param, Params, Row, paper};
 
 use super::{scaled, wrap};
 
@@ -25,7 +26,7 @@ impl Display for Tables<'_> {
         writeln!(f, "\nMedians of {samples} samples (lowest–highest).")?;
         let sources = self.0.rows.iter().filter_map(|row| row.source);
         if let Some(source) = sources.into_iter().next() {
-            writeln!(f, "In brackets: figures of \"{}\".", super::paper(source.document))?;
+            writeln!(f, "In brackets: figures of \"{}\".", paper(source.document))?;
         }
         for (suite, param, word, meaning) in WORDS {
             let is_it = |row: &Row| {
@@ -213,7 +214,7 @@ fn cell(row: &Row, spread: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wirelane_bench::report::{Skipped, Source};
+    use wirelane_bench::row::{Skipped, Source};
 
     #[test]
     fn rows_become_lines_and_metrics_columns() {

@@ -30,6 +30,11 @@ pub(crate) fn print(text: &str) -> Result<()> {
         .map_err(|error| Error::io("standard output", "write", error))
 }
 
+/// A number of things.
+pub(crate) fn plural(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// The words of `text` on lines of at most `width` columns, as far as they fit.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -75,18 +80,6 @@ pub(crate) fn grouped(value: u64) -> String {
         text.push(digit);
     }
     text
-}
-
-/// The paper whose experiments the number of a document in a report (`source`) stands for.
-pub(crate) fn paper(document: &str) -> &'static str {
-    match document {
-        "000" => "Multiqueue support for bpf (FreeBSD, 2011)",
-        "001" => "AF_XDP, zero-copy support (Linux, 2018)",
-        "002" => "Kernel interfaces for multiqueue aware socket (Linux, 2010)",
-        "003" => "GSO for FreeBSD (2014)",
-        "004" => "Qdisc layer: fast enough for 10G wirespeed? (Linux, 2014)",
-        _ => "an unknown paper",
-    }
 }
 
 /// Foreign text for a terminal, on one line.
