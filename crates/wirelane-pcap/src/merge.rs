@@ -17,6 +17,7 @@ use wirelane_os::halt::Halt;
 
 /// What a merge did.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct MergeReport {
     /// One entry per input, in their order.
     pub inputs: Vec<MergedInput>,
@@ -54,6 +55,7 @@ impl MergeControl {
 
 /// One input of a merge.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct MergedInput {
     /// Its path.
     pub path: PathBuf,
