@@ -115,3 +115,5 @@ pub use mask::{Class, QueueMask, QueueSet};
 pub use pool::{Pool, PoolConfig};
 pub use wirelane_os::{clock, halt};
 pub use wirelane_pcap as pcap;
+/// Packet headers: to read, change and build them.
+pub use wirelane_wire as wire;

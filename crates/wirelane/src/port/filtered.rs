@@ -14,10 +14,9 @@ use super::bundle::{Bundle, Tally};
 use super::{Census, Control, OpenOptions, Port, PortInfo, Readiness, Receive, Rx, Tx};
 use crate::error::Result;
 use crate::filter::{Engine, Filter};
-use crate::frame::Batch;
+use crate::frame::{Batch, Sink, SinkGso};
 use crate::mask::QueueMask;
 use crate::pcap::FileId;
-use crate::segment::{Sink, SinkGso};
 use crate::stats::RxCounters;
 
 /// A port that filters what its backend receives.

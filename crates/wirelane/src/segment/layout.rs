@@ -5,8 +5,8 @@ use wirelane_wire::{
     UdpView, VlanView, VxlanView, WireError, ethernet, geneve, ipv6, udp, vlan, vxlan,
 };
 
-use super::offload::{Gso, Offload, Tunnel};
 use super::stats::{Class, Refusal};
+use crate::frame::{Gso, Offload, Tunnel};
 
 /// Tags before a network header, as in the kernel (`VLAN_MAX_DEPTH`).
 const MAX_TAGS: usize = 8;

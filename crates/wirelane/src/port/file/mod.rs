@@ -43,10 +43,10 @@ use self::sink::Sink;
 use self::source::Source;
 use super::{Census, Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};
+use crate::frame;
 use crate::mask::Class;
 use crate::pcap::{self, CaptureWriter, FileId, LINK_TYPE_ETHERNET, OddTimes, WriterOptions, pipe};
 use crate::pool::{Pool, PoolConfig, PoolGauge};
-use crate::segment;
 use crate::stats::{RxCounters, TxCounters};
 use crate::sync::Counter;
 
@@ -218,8 +218,8 @@ impl Port for FilePort {
         Arc::clone(&self.switch) as Arc<dyn Control>
     }
 
-    fn sink(&self) -> segment::Sink {
-        segment::Sink::unlimited()
+    fn sink(&self) -> frame::Sink {
+        frame::Sink::unlimited()
     }
 
     fn census(&self) -> Census {

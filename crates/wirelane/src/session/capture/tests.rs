@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use super::*;
-use crate::frame::Batch;
+use crate::frame::{Batch, Sink};
 use crate::pcap::CaptureReader;
 use crate::port::{self, Census, OpenOptions, Readiness, Receive};
-use crate::segment;
 
 /// What the thread of the second receiving end sleeps before it looks for the first time: longer than the bound.
 const KEPT: Duration = Duration::from_millis(1500);
@@ -69,7 +68,7 @@ impl Port for Kept {
         self.0.is_endless()
     }
 
-    fn sink(&self) -> segment::Sink {
+    fn sink(&self) -> Sink {
         self.0.sink()
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::filter::Filter;
+use crate::frame::SinkGso;
 use crate::mask::QueueMask;
 use crate::port::{Control, PortInfo};
-use crate::segment::SinkGso;
 
 /// The control of a port, but for what has no receiving end here.
 pub(super) struct ReceiverControl {

@@ -6,9 +6,10 @@ use wirelane_os::clock;
 
 use super::config::ForwardConfig;
 use crate::error::Result;
+use crate::frame::Sink;
 use crate::mask::Class;
 use crate::port::{Census, FrameCounts, Rx, Switches, Tx, gro, gso};
-use crate::segment::{Limits, Segmenter, Sink};
+use crate::segment::{Limits, Segmenter};
 use crate::session::monitor::Monitor;
 
 /// Puts coalescers behind the receiving ends of the port at position `from`, whose packets go to `sink`.

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use super::*;
-use crate::frame::Batch;
+use crate::frame::{Batch, Sink};
 use crate::mask::{QueueMask, QueueSet};
 use crate::port::sim::Sim;
 use crate::port::{Census, Control, OpenOptions, Protocols, Rx, Switches, Transmit};
-use crate::segment::Sink;
 
 /// A simulated port whose TX rings take only some frames until they are flushed.
 struct Narrow {

@@ -11,7 +11,6 @@ use wirelane_wire::{
 };
 
 use super::offload::PartialChecksum;
-use super::stats::Refusal;
 use crate::checksum;
 
 /// Headers to look into: tags, two levels of tunnels.
@@ -81,7 +80,7 @@ impl PartialChecksum {
     }
 
     /// The field `offset` bytes behind `start`; `None` if no frame is so long.
-    pub(super) fn at(start: usize, offset: usize) -> Option<Self> {
+    pub(crate) fn at(start: usize, offset: usize) -> Option<Self> {
         Some(Self { start: start.try_into().ok()?, offset: offset.try_into().ok()? })
     }
 
@@ -91,15 +90,13 @@ impl PartialChecksum {
         usize::from(self.start) + usize::from(self.offset) + 2 <= len
     }
 
-    /// Completes the checksum in place.
-    ///
-    /// # Errors
-    /// [`Refusal::ChecksumPlace`]: it is not in the frame, which was not changed.
-    pub fn complete(self, frame: &mut [u8]) -> Result<(), Refusal> {
+    /// Completes the checksum in place. False, and nothing changed, if the frame has no such field.
+    #[must_use = "a frame without the field was not changed"]
+    pub fn complete(self, frame: &mut [u8]) -> bool {
         let field = usize::from(self.start) + usize::from(self.offset);
-        let covered = frame.get(usize::from(self.start)..).ok_or(Refusal::ChecksumPlace)?;
-        if !self.offset.is_multiple_of(2) || field + 2 > frame.len() {
-            return Err(Refusal::ChecksumPlace);
+        let Some(covered) = frame.get(usize::from(self.start)..) else { return false };
+        if !self.offset.is_multiple_of(2) || !self.is_inside(frame.len()) {
+            return false;
         }
         let sum = checksum::sum(covered);
         // A TCP checksum of 0 is one; that of UDP says that there is none (RFC 768).
@@ -107,9 +104,9 @@ impl PartialChecksum {
             udp::CHECKSUM_OFFSET => sum.checksum_nonzero(),
             _ => sum.checksum(),
         };
-        let field = frame.get_mut(field..field + 2).ok_or(Refusal::ChecksumPlace)?;
+        let Some(field) = frame.get_mut(field..field + 2) else { return false };
         field.copy_from_slice(&value.to_be_bytes());
-        Ok(())
+        true
     }
 }
 

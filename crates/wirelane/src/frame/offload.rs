@@ -6,8 +6,6 @@ use wirelane_os::packet::{
     VIRTIO_NET_HDR_GSO_UDP_L4, VirtioNetHdr,
 };
 
-use super::Refusal;
-
 /// What is left to do to a frame: nothing, by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Offload {
@@ -78,11 +76,9 @@ pub enum Tunnel {
 }
 
 impl Offload {
-    /// Reads the header that the kernel puts before a packet, in its form of 10 bytes.
-    ///
-    /// # Errors
-    /// [`Refusal::UnknownOffload`] for a type that this version does not know.
-    pub fn from_virtio(header: &VirtioNetHdr) -> Result<Self, Refusal> {
+    /// Reads the header that the kernel puts before a packet, in its form of 10 bytes. `None` for a type that
+    /// this version does not know.
+    pub fn from_virtio(header: &VirtioNetHdr) -> Option<Self> {
         let ecn = header.gso_type & VIRTIO_NET_HDR_GSO_ECN != 0;
         let gso = match header.gso_type & !VIRTIO_NET_HDR_GSO_ECN {
             VIRTIO_NET_HDR_GSO_NONE => Gso::None,
@@ -90,11 +86,11 @@ impl Offload {
             VIRTIO_NET_HDR_GSO_TCPV6 => Gso::Tcp6,
             VIRTIO_NET_HDR_GSO_UDP => Gso::UdpFragment,
             VIRTIO_NET_HDR_GSO_UDP_L4 => Gso::Udp,
-            _ => return Err(Refusal::UnknownOffload),
+            _ => return None,
         };
         let partial = header.flags & VIRTIO_NET_HDR_F_NEEDS_CSUM != 0;
         let place = PartialChecksum { start: header.csum_start, offset: header.csum_offset };
-        Ok(Self {
+        Some(Self {
             gso,
             size: if gso == Gso::None { 0 } else { header.gso_size },
             checksum: partial.then_some(place),
