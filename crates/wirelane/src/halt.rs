@@ -3,15 +3,18 @@
 //! Whoever waits looks at a [`Halt`] every now and then. Reading ends when it is asked. Writing goes on as long as the
 //! reader takes something: it ends two seconds after the last byte, half a minute after it was asked in any case, and at
 //! once for who is in a hurry, as a second signal is. What could not be written then is counted, and an error says so.
+//!
+//! Whoever sleeps in `poll` adds [`Halt::descriptors`] to its own, and needs no looks.
 
-use std::os::fd::AsFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use wirelane_os::{clock, signal};
 
 use crate::error::{Error, Result};
+use crate::event::Event;
 
 /// How long a reader may take nothing once the end was asked for, and how long the rest may take in all; nanoseconds.
 const PATIENCE: u64 = 2_000_000_000;
@@ -46,6 +49,8 @@ struct State {
     above: Option<Halt>,
     /// The signals of the process ask, too.
     heeds_signals: bool,
+    /// Happens when it is asked, if somebody waits for that.
+    event: OnceLock<Event>,
 }
 
 impl Halt {
@@ -85,6 +90,41 @@ impl Halt {
     pub fn ask(&self) {
         let now = clock::monotonic_ns().max(1);
         let _ = self.0.asked.compare_exchange(0, now, Ordering::AcqRel, Ordering::Acquire);
+        // Either whoever made the event sees that it was asked, or we see the event.
+        fence(Ordering::SeqCst);
+        if let Some(event) = self.0.event.get() {
+            event.happen();
+        }
+    }
+
+    /// Descriptors of which at least one is readable once the end was asked for, and stays so: for `poll`,
+    /// [`wait_any`](crate::pipeline::wait_any) and the like. A signal makes them readable, too, if it asks.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn descriptors(&self) -> Result<Vec<BorrowedFd<'_>>> {
+        let mut all = match &self.0.above {
+            Some(above) => above.descriptors()?,
+            None => Vec::new(),
+        };
+        all.push(self.event()?.as_fd());
+        if self.0.heeds_signals {
+            all.push(signal::request_event().map_err(|error| Error::os("signals", error))?);
+        }
+        Ok(all)
+    }
+
+    fn event(&self) -> Result<&Event> {
+        if let Some(event) = self.0.event.get() {
+            return Ok(event);
+        }
+        let event = Event::new()?;
+        let event = self.0.event.get_or_init(|| event);
+        fence(Ordering::SeqCst);
+        if self.0.asked.load(Ordering::Acquire) > 0 {
+            event.happen();
+        }
+        Ok(event)
     }
 
     /// Asks for an end that waits for nobody.
@@ -172,6 +212,8 @@ pub fn survive_file_limits() {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
@@ -212,6 +254,25 @@ mod tests {
         std::thread::sleep(Duration::from_millis(1));
         above.ask();
         assert!(below.gives_up(clock::monotonic_ns()), "another one");
+    }
+
+    #[test]
+    fn whoever_polls_is_woken() {
+        let is_readable = |halt: &Halt| {
+            let all = halt.descriptors().unwrap();
+            let wake = crate::pipeline::wait_any(&mut [], &all, Some(Instant::now())).unwrap();
+            (0..all.len()).any(|position| wake.is_ready(position))
+        };
+        let above = Halt::default();
+        let (early, late) = (above.below(), above.below());
+        assert!(!is_readable(&early));
+        let sleeper = early.clone();
+        let sleeper = std::thread::spawn(move || {
+            let all = sleeper.descriptors().unwrap();
+            crate::pipeline::wait_any(&mut [], &all, None).unwrap()
+        });
+        above.ask();
+        assert!(!sleeper.join().unwrap().packets && is_readable(&early) && is_readable(&late));
     }
 
     #[test]

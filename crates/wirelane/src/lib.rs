@@ -96,6 +96,8 @@ pub mod bench;
 #[cfg(not(loom))]
 pub mod capture;
 #[cfg(not(loom))]
+mod event;
+#[cfg(not(loom))]
 pub mod filter;
 #[cfg(not(loom))]
 pub mod forward;

@@ -41,7 +41,6 @@ mod outlet;
 mod switch;
 mod worker;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -54,11 +53,10 @@ use self::outlet::Outlets;
 pub use self::switch::PortSwitches;
 use self::worker::{Ended, Worker};
 use crate::error::{Error, Result};
-use crate::mask::Class;
 use crate::monitor::{Monitor, Reading};
 use crate::pipeline::budget::{Allowance, Budget};
 use crate::placement::Placement;
-use crate::port::{Control, FrameCounts, Port, PortInfo, Rx, Switches};
+use crate::port::{Control, FrameCounts, Port, PortInfo, Switches, lanes};
 use crate::qdisc::{Choice, Egress, Egresses, QdiscSpec, QdiscStats};
 use crate::segment::{CoalesceStats, SegmentStats};
 use crate::stats::{QueueStats, TxStats};
@@ -192,9 +190,7 @@ impl Forward {
             .map(|(position, port)| Losses::of(port.info()).filter(|_| sends(position)))
             .collect();
         for (from, to) in routes {
-            let mut inputs = std::mem::take(&mut ends[from].0);
-            // What the host itself sends is on its way already.
-            inputs.retain(|rx| rx.class() != Class::Tx);
+            let mut inputs = lanes::received(std::mem::take(&mut ends[from].0));
             let mut outputs = std::mem::take(&mut ends[to].1);
             let merges = switches(from).filter(|switches| switches.can_merge());
             let sink = forward.ports[to].sink();
@@ -209,13 +205,7 @@ impl Forward {
                 outputs = offload::cut(&mut forward.monitor, to, outputs, sink, &switches);
             }
             let (source, sink) = (forward.ports[from].info(), forward.ports[to].info());
-            if inputs.is_empty() || outputs.is_empty() {
-                let (spec, lack) = match inputs.is_empty() {
-                    true => (&source.spec, "it has no queue to receive from"),
-                    false => (&sink.spec, "it has no queue to send through"),
-                };
-                return Err(Error::failed(format!("port '{spec}'"), lack));
-            }
+            lanes::check_ends(source, &inputs, sink, &outputs)?;
             let monitor = &mut forward.monitor;
             monitor.rx.extend(inputs.iter().map(|rx| (from, Arc::clone(rx.counters()))));
             monitor.tx.extend(outlet::counters(&outputs).map(|counters| (to, counters)));
@@ -233,7 +223,8 @@ impl Forward {
                 }
             };
             // Any number of threads may send through a discipline.
-            let groups = group(inputs, if config.qdisc.is_some() { usize::MAX } else { count });
+            let threads = if config.qdisc.is_some() { usize::MAX } else { count };
+            let groups = lanes::by_tx_queue(inputs, threads);
             let ports = (source.clone(), sink.clone());
             for (position, inputs) in groups {
                 let Some(seed) = outlets.seed(position % count) else { continue };
@@ -390,40 +381,7 @@ fn routes(ports: &[Box<dyn Port>], config: &ForwardConfig) -> Result<Vec<(usize,
         let object = format!("port '{}'", port.info().spec);
         return Err(Error::failed(object, "its packets have no Ethernet addresses to swap"));
     }
-    match ports {
-        [_] => Ok(vec![(0, 0)]),
-        [first, second] => {
-            let (first, second) = (first.info(), second.info());
-            if first.link_type != second.link_type {
-                let object = format!("ports '{}' and '{}'", first.spec, second.spec);
-                let cause = format!(
-                    "their packets begin with different headers (link types {} and {})",
-                    first.link_type, second.link_type
-                );
-                return Err(Error::failed(object, cause));
-            }
-            Ok(if config.one_way { vec![(0, 1)] } else { vec![(0, 1), (1, 0)] })
-        }
-        _ => Err(Error::usage("forward", "it takes one port or two")),
-    }
-}
-
-/// The receiving ends of each thread, when the transmitting ends allow for so many; and the position
-/// of the first one, which decides where packets go.
-fn group(inputs: Vec<Rx>, threads: usize) -> BTreeMap<usize, Vec<Rx>> {
-    let mut groups: BTreeMap<usize, Vec<Rx>> = BTreeMap::new();
-    let mut position = 0;
-    for rx in inputs {
-        let thread = match rx.class() {
-            Class::Other => 0,
-            Class::Rx | Class::Tx => {
-                position += 1;
-                (position - 1) % threads
-            }
-        };
-        groups.entry(thread).or_default().push(rx);
-    }
-    groups
+    lanes::routes(ports, config.one_way)
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ mod tests;
 mod worker;
 mod writer;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -34,7 +34,6 @@ use self::writer::{Finished, Input, Ledger, WriterThread};
 use crate::capture::{CaptureWriter, Source, WriterOptions, Written, split_name};
 use crate::error::{Error, Result};
 use crate::halt::Halt;
-use crate::mask::Class;
 use crate::memory::{self, Allotment};
 use crate::monitor::Monitor;
 use crate::pipeline;
@@ -362,11 +361,11 @@ impl Capture {
         let budget = Arc::new(Budget::new(config.packets));
         let lossless = self.port.info().lossless;
         let job = |(mut inputs, routes): (Vec<Rx>, Vec<Route>)| {
-            let name = inputs.first().map_or("wl-rx".into(), |rx| format!("wl-rx{}", rx.queue()));
+            let queue = inputs.first().and_then(Rx::queue);
+            let name = queue.map_or("wl-rx".into(), |queue| format!("wl-rx{queue}"));
             let mut worker = Worker { routes, allowance: Allowance::new(&budget), lossless };
             let run = move || {
-                let error = pipeline::run(&mut inputs, &mut worker).err();
-                worker.finish();
+                let error = pipeline::run_with(&mut inputs, &mut worker).err();
                 Ended { inputs, error }
             };
             (name, run)
@@ -398,22 +397,16 @@ impl Finished {
     }
 }
 
-/// One group of receiving ends per thread: the RX and the TX side of a queue together, and what
-/// is tied to no queue with the first (as test_mqbpf of source 000 does); or all in one.
+/// The receiving ends of each thread with their routes: those of a queue together (as test_mqbpf of source 000
+/// does), or all in one.
 fn group(inputs: Vec<Rx>, routes: Vec<Route>, single: bool) -> Vec<(Vec<Rx>, Vec<Route>)> {
-    let first = inputs.iter().filter(|rx| rx.class() != Class::Other).map(Rx::queue).min();
-    let mut groups: BTreeMap<u16, (Vec<Rx>, Vec<Route>)> = BTreeMap::new();
-    for (rx, route) in inputs.into_iter().zip(routes) {
-        let key = match rx.class() {
-            _ if single => 0,
-            Class::Other => first.unwrap_or(0),
-            Class::Rx | Class::Tx => rx.queue(),
-        };
-        let group = groups.entry(key).or_default();
-        group.0.push(rx);
-        group.1.push(route);
-    }
-    groups.into_values().collect()
+    let ends: Vec<_> = inputs.into_iter().zip(routes).collect();
+    let groups = if single && !ends.is_empty() {
+        vec![ends]
+    } else {
+        pipeline::by_queue(ends, |(rx, _)| rx)
+    };
+    groups.into_iter().map(|ends| ends.into_iter().unzip()).collect()
 }
 
 /// An interface of the output.
@@ -430,7 +423,7 @@ impl Names {
     /// The next one, and no two are the same. What says neither queue nor class has the number by which the port knows it.
     fn of(&mut self, path: &Path, interface: &Interface) -> PathBuf {
         let Interface { source, counters } = interface;
-        let number = || u32::from(counters.queue);
+        let number = || u32::from(counters.number);
         let queue = match source.class {
             None => Some(source.queue.unwrap_or_else(number)),
             Some(_) => source.queue,
@@ -470,7 +463,7 @@ fn counters(rx: &Rx) -> Vec<Arc<RxCounters>> {
 
 /// The interface description of one receiving end.
 fn source(info: &PortInfo, counters: &RxCounters) -> Source {
-    let queue = (counters.class != Class::Other).then_some(u32::from(counters.queue));
+    let queue = counters.queue().map(u32::from);
     Source {
         link_type: info.link_type,
         snaplen: info.snaplen,
