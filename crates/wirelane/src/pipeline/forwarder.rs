@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::consumer::Consumer;
+use super::running::Work;
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
 use crate::port::{Lane, Rx, Tx};
@@ -67,10 +68,12 @@ impl Forwarder {
 }
 
 impl Lane {
-    /// The receiving ends, and what sends on what comes by them.
-    pub fn forwarder(self) -> (Vec<Rx>, Forwarder) {
+    /// The work of a thread that serves this lane; `make` makes its consumer, which sends by the
+    /// forwarder, or is it.
+    pub fn work<C>(self, make: impl FnOnce(Forwarder) -> C) -> Work<C> {
         let counters = self.rx.iter().map(|rx| Arc::clone(rx.counters())).collect();
-        (self.rx, Forwarder { tx: self.tx, counters, lossless: self.lossless })
+        let forwarder = Forwarder { tx: self.tx, counters, lossless: self.lossless };
+        Work { port: self.from, rx: self.rx, consumer: make(forwarder) }
     }
 }
 

@@ -16,5 +16,5 @@ pub use self::consumer::Consumer;
 pub use self::forwarder::Forwarder;
 pub use self::run::{run, run_with};
 pub(crate) use self::running::by_queue;
-pub use self::running::{Outcome, Running, Threads, spawn};
+pub use self::running::{Outcome, Running, Threads, Work, spawn};
 pub use self::wait::{Wake, wait_any};

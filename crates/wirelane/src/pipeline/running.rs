@@ -74,28 +74,28 @@ impl Threads {
         mut port: Box<dyn Port>,
         mut make: impl FnMut(&[Rx]) -> C,
     ) -> Result<Running<C>> {
-        let groups = by_queue(port.rx(), |rx| rx).into_iter();
-        let work: Vec<_> = groups.map(|rx| (make(&rx), rx)).map(|(c, rx)| (rx, c)).collect();
+        let work = |rx: Vec<Rx>| Work { port: 0, consumer: make(&rx), rx };
+        let work: Vec<_> = by_queue(port.rx(), |rx| rx).into_iter().map(work).collect();
         self.start(vec![port], work)
     }
 
-    /// Starts a thread for each of `work`: some receiving ends of `ports`, and their consumer. When all
-    /// threads are in place it starts the ports.
+    /// Starts a thread for each of `work`, whose ends are of `ports`. When all threads are in place it
+    /// starts the ports.
     ///
     /// # Errors
     /// There is nothing to receive from, a thread cannot be started or pinned, or a port refuses to start.
     pub fn start<C: Consumer + Send + 'static>(
         self,
         mut ports: Vec<Box<dyn Port>>,
-        work: impl IntoIterator<Item = (Vec<Rx>, C)>,
+        work: impl IntoIterator<Item = Work<C>>,
     ) -> Result<Running<C>> {
         let stop = Arc::new(Stop {
             controls: ports.iter().map(|port| port.control()).collect(),
             asked: Event::new()?,
         });
         let mut counters = Vec::new();
-        let job = |(mut inputs, mut consumer): (Vec<Rx>, C)| {
-            counters.extend(inputs.iter().map(|rx| Arc::clone(rx.counters())));
+        let job = |Work { port, rx: mut inputs, mut consumer }| {
+            counters.extend(inputs.iter().map(|rx| (port, Arc::clone(rx.counters()))));
             let stop = Arc::clone(&stop);
             let name = inputs.first().map_or("wl".into(), thread_name);
             let run = move || {
@@ -125,11 +125,22 @@ impl Threads {
     }
 }
 
+/// What one thread has to do.
+pub struct Work<C> {
+    /// The position of the port that the receiving ends are of.
+    pub port: usize,
+    /// The receiving ends.
+    pub rx: Vec<Rx>,
+    /// What is done with their packets.
+    pub consumer: C,
+}
+
 /// Threads that receive. Dropping it stops them.
 pub struct Running<C: Send + 'static> {
     crew: Crew<Ended<C>>,
     ports: Vec<Box<dyn Port>>,
-    counters: Vec<Arc<RxCounters>>,
+    /// With the position of their port.
+    counters: Vec<(usize, Arc<RxCounters>)>,
     stop: Arc<Stop>,
     halt: Halt,
 }
@@ -196,7 +207,7 @@ impl<C: Send + 'static> Running<C> {
 
     /// The counters of every receiving end now.
     pub fn queues(&self) -> Vec<QueueStats> {
-        self.counters.iter().map(|counters| counters.snapshot(0)).collect()
+        self.counters.iter().map(|(port, counters)| counters.snapshot(*port)).collect()
     }
 
     /// Waits for the end, as [`Running::wait`] without a timeout; stops the ports if it was asked for. Says what

@@ -559,7 +559,7 @@ impl Draft {
 /// The filter means nothing for Ethernet.
 fn filter(options: &OpenOptions) -> Result<Option<Arc<filter::Program>>> {
     let filter = options.filter.as_ref().filter(|_| options.receive);
-    filter.map(|filter| filter.program(ETHERNET, options.snaplen)).transpose()
+    Ok(filter.map(|filter| filter.program(ETHERNET, options.snaplen)).transpose()?)
 }
 
 /// Whether there was no room, which there is no more without what was asked for.

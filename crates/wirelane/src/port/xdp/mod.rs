@@ -52,7 +52,6 @@ use self::build::Draft;
 use self::control::Handle;
 use self::negotiate::Prospects;
 use self::queue::QueueCensus;
-pub(crate) use self::vigil::ALERT;
 use super::packet::device;
 use super::{Census, Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};

@@ -19,7 +19,7 @@ const PATIENCE: u64 = 1_000_000_000;
 const WINDOW: u64 = 4_000_000;
 /// For how long it stays awake at the beginning, in nanoseconds: nobody knows yet how fast packets come, and what else
 /// there is to do settles on another processor.
-pub(crate) const ALERT: u64 = 500_000_000;
+const ALERT: u64 = 500_000_000;
 
 /// Watches one RX ring.
 pub(super) struct Vigil {
