@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use wirelane::capture::parse_size;
+use wirelane::pcap::parse_size;
 use wirelane::port::Protocols;
 use wirelane::{Error, QueueSet};
 
@@ -13,10 +13,10 @@ pub(crate) struct Masks {
     /// RX queues to select: all, none, or a list such as 0,2-3
     #[arg(long, value_name = "QUEUES", value_parser = queues, default_value = "all")]
     pub(crate) rx_queues: QueueSet,
-    /// TX queues to select: what the host sends
+    /// TX queues to select (packets that the host sends): all, none, or a list
     #[arg(long, value_name = "QUEUES", value_parser = queues, default_value = "all")]
     pub(crate) tx_queues: QueueSet,
-    /// Select packets that are tied to no queue
+    /// Whether to select packets tied to no queue
     #[arg(long, value_name = "on|off", value_parser = switch, default_value = "on", action = ArgAction::Set)]
     pub(crate) other: bool,
 }

@@ -115,7 +115,7 @@ fn what_the_host_would_miss_is_said() {
     assert!(page.contains("ARP                            stays\n"), "{page}");
     assert!(page.contains("\nWARNING: SSH"), "{page}");
     let page = shown(&["udp port 9", "--explain", "--interface", "lo"]);
-    assert!(page.contains("with the addresses of lo"), "{page}");
+    assert!(page.contains("given the addresses of lo"), "{page}");
     assert!(!page.contains("WARNING") && !page.contains("taken\n"), "{page}");
     let mut session = wirelane();
     session.env("SSH_CONNECTION", "198.51.100.7 50022 192.0.2.10 2222");

@@ -3,14 +3,13 @@
 //! What is counted here is of the process, so it is kept in statics; a handler may touch nothing else.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-use rustix::event::{EventfdFlags, eventfd};
-
 use crate::error::{OsError, Result};
+use crate::event::Event;
 
 /// The numbers of the signals that a command has to do with.
 pub use libc::{
@@ -87,17 +86,16 @@ pub fn requests() -> (u32, Option<u64>) {
 /// # Errors
 /// What eventfd(2) gives.
 pub fn request_event() -> Result<BorrowedFd<'static>> {
-    static EVENT: OnceLock<OwnedFd> = OnceLock::new();
+    static EVENT: OnceLock<Event> = OnceLock::new();
     if let Some(event) = EVENT.get() {
         return Ok(event.as_fd());
     }
-    let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-        .map_err(|errno| OsError::new("eventfd", "signals", errno))?;
+    let event = Event::new()?;
     let event = EVENT.get_or_init(|| event);
     // Either the handler sees the descriptor, or we see the request.
-    REQUEST_EVENT.store(event.as_raw_fd(), Ordering::SeqCst);
+    REQUEST_EVENT.store(event.as_fd().as_raw_fd(), Ordering::SeqCst);
     if REQUESTS.load(Ordering::SeqCst) > 0 {
-        happen();
+        event.happen();
     }
     Ok(event.as_fd())
 }

@@ -6,8 +6,9 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use wirelane_os::event::Event;
+
 use crate::error::{Error, Result};
-use crate::event::Event;
 use crate::memory;
 use crate::placement::Placement;
 
@@ -36,7 +37,8 @@ impl<T: Send + 'static> Crew<T> {
         open: impl FnOnce() -> Result<()>,
     ) -> Result<Self> {
         memory::ask_for_threads(jobs.len())?;
-        let running = Arc::new(Count { left: AtomicUsize::new(jobs.len()), ended: Event::new()? });
+        let left = AtomicUsize::new(jobs.len());
+        let running = Arc::new(Count { left, ended: Event::new()? });
         // Made before the first thread is, so that it cannot be taken for the last one.
         let endings: Vec<_> = jobs.iter().map(|_| Ending(Arc::clone(&running))).collect();
         let mut crew =

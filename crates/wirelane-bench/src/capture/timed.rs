@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use wirelane_os::clock;
 
-use wirelane::capture::FileId;
 use wirelane::error::Result;
-use wirelane::frame::Batch;
+use wirelane::frame::{Batch, Sink};
+use wirelane::pcap::FileId;
 use wirelane::port::{Census, Control, Port, PortInfo, Readiness, Receive, Rx, Tx};
-use wirelane::segment::Sink;
 
 /// A port whose receiving ends say how long their frames were in use.
 pub(super) struct Timed {

@@ -7,48 +7,47 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args};
 use serde::Serialize;
-use wirelane::capture::CaptureReader;
 use wirelane::filter::explain::{Host, Taken, explain};
 use wirelane::filter::jit::Jit;
 use wirelane::filter::{Comparison, Ending, Program, Target, compare, compile, translate};
+use wirelane::pcap::CaptureReader;
 use wirelane::{Error, Result, ssh};
 
 use crate::output;
 use crate::take;
 
-/// Show what becomes of a filter, try it on a file, or see what it takes from the host.
+/// Show how a filter is compiled, run it on a file, or list what it would take from the host.
 ///
-/// EXPR is an expression as tcpdump takes it (pcap-filter(7)), or what `tcpdump -ddd` prints. Without
-/// an option all stages are shown: classic BPF, which packet: gives to the kernel; its translation to
-/// eBPF, which runs in front of the host's stack on xdp:; and machine code, which runs in the process
-/// on sim:, file: and tap:.
+/// EXPR is a tcpdump expression (pcap-filter(7)) or the output of `tcpdump -ddd`. Without options, all
+/// stages are shown: classic BPF, which packet: gives to the kernel; eBPF, which runs before the host's
+/// stack on xdp:; and machine code, which runs in the process on sim:, file: and tap:.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct FilterArgs {
-    /// The expression; its words may be separate arguments
+    /// The expression; it may be several arguments
     #[arg(value_name = "EXPR")]
     expression: Vec<String>,
     /// Read the expression, or the output of `tcpdump -ddd`, from FILE; `-` is standard input
     #[arg(short = 'F', value_name = "FILE", conflicts_with = "expression")]
     file: Option<PathBuf>,
-    /// Link type of the packets, as capture files number them: 1 is Ethernet, 101 plain IP [default:
-    /// that of the first interface of --on FILE, otherwise 1]
+    /// Link type of the packets, numbered as in capture files: 1 is Ethernet, 101 raw IP [default: that of
+    /// the first interface in --on FILE, or 1]
     #[arg(long, value_name = "NUMBER")]
     link_type: Option<u16>,
-    /// Only the classic program, as tcpdump prints it: -d for people, -dd for C, -ddd as numbers
+    /// Print only the classic program, like tcpdump: -d as text, -dd as C, -ddd as numbers
     #[arg(short = 'd', action = ArgAction::Count, conflicts_with_all = ["on", "explain", "json"])]
     dump: u8,
-    /// Show the bytes of the machine code, too
+    /// Also print the bytes of the machine code
     #[arg(long)]
     machine_code: bool,
-    /// Run the filter in every engine over the packets of a capture file, and compare; the kernel takes
-    /// root. Exit status 1 if they do not agree
+    /// Run the filter on a capture file in every engine and compare the matches (the kernel needs root).
+    /// Exit status 1 if they disagree
     #[arg(long, value_name = "FILE")]
     on: Option<PathBuf>,
-    /// Say which packets that the host needs the filter would take from it on an xdp: port
+    /// List the packets the host needs that the filter would take from it on an xdp: port
     #[arg(long)]
     explain: bool,
-    /// With --explain: the host's addresses are those of this interface
+    /// With --explain, use the addresses of this interface
     #[arg(long, value_name = "IF", requires = "explain")]
     interface: Option<String>,
     /// Print one JSON object (schema wirelane.filter/1)
@@ -168,8 +167,8 @@ pub(crate) fn run(args: &FilterArgs) -> Result<()> {
         return Ok(());
     }
     let object = args.on.as_deref().map(|file| file.display().to_string()).unwrap_or_default();
-    Err(Error::failed(object, "the engines do not agree, which is a defect of Wirelane")
-        .help("report it with the expression and the packets that are named"))
+    Err(Error::failed(object, "the engines disagree, which is a defect of Wirelane")
+        .help("please report it with the expression and the packets listed"))
 }
 
 impl FilterArgs {
@@ -338,12 +337,12 @@ fn counts(comparison: &Comparison) -> String {
     }
     if comparison.other_link_types > 0 {
         let others = plural(comparison.other_link_types, "packet");
-        page += &format!("left out: {others} of other link types\n");
+        page += &format!("skipped: {others} of other link types\n");
     }
     if comparison.disagreements > 0 {
         let first: Vec<_> = comparison.first_disagreements.iter().map(u64::to_string).collect();
         page += &format!(
-            "the engines do not agree on {}: {}{}\n",
+            "the engines disagree on {}: {}{}\n",
             plural(comparison.disagreements, "packet"),
             first.join(", "),
             if comparison.disagreements > first.len() as u64 { ", …" } else { "" }
@@ -358,15 +357,15 @@ fn takes_ssh(taken: &Taken) -> bool {
 
 fn explanation(classes: &[Taken], interface: Option<&str>) -> String {
     let whose = match interface {
-        Some(name) => format!("with the addresses of {name}"),
-        None => "with example addresses (--interface IF takes real ones)".to_owned(),
+        Some(name) => format!("given the addresses of {name}"),
+        None => "assuming example addresses; --interface IF uses real ones".to_owned(),
     };
-    let mut page = format!("On an xdp: port this filter would take from a host, {whose}:\n");
+    let mut page = format!("On an xdp: port, this filter would take from the host ({whose}):\n");
     page += &take::table(classes, true);
     page += if classes.iter().all(|taken| taken.matching == 0) {
-        "Nothing that a host needs to be reachable is taken; its other traffic may be.\n"
+        "It takes nothing the host needs to stay reachable; it may take other traffic of the host.\n"
     } else if classes.iter().any(|taken| taken.management > 0) {
-        "All of these but ping are management, which stays with the host without --take-management.\n"
+        "All of these except ping are management traffic, which stays with the host without --take-management.\n"
     } else {
         ""
     };

@@ -3,10 +3,11 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use wirelane_os::event::Event;
+
 use super::consumer::Consumer;
 use super::wait::wait;
 use crate::error::{Error, Result};
-use crate::event::Event;
 use crate::frame::Batch;
 use crate::port::Rx;
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use wirelane_os::event::Event;
+
 use super::consumer::Consumer;
 use super::run::run_until;
 use super::wait::wait_any;
 use crate::error::{Error, Result};
-use crate::event::Event;
 use crate::halt::Halt;
 use crate::placement::Placement;
 use crate::port::{Control, Port, PortInfo, Rx};

@@ -12,12 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::bundle::{Bundle, Tally};
 use super::{Census, Control, OpenOptions, Port, PortInfo, Readiness, Receive, Rx, Tx};
-use crate::capture::FileId;
 use crate::error::Result;
 use crate::filter::{Engine, Filter};
-use crate::frame::Batch;
+use crate::frame::{Batch, Sink, SinkGso};
 use crate::mask::QueueMask;
-use crate::segment::{Sink, SinkGso};
+use crate::pcap::FileId;
 use crate::stats::RxCounters;
 
 /// A port that filters what its backend receives.

@@ -21,10 +21,10 @@ use wirelane_os::clock;
 
 use super::{Protocols, Readiness, Receive, Rx, Switches};
 use crate::error::Result;
-use crate::frame::{Batch, Frame};
+use crate::frame::{Batch, Frame, Offload};
 use crate::memory::Allotment;
 use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
-use crate::segment::{Alone, COALESCED, CoalesceCounters, Coalescer, Limits, Offload, Store};
+use crate::segment::{Alone, COALESCED, CoalesceCounters, Coalescer, Limits, Store};
 use crate::stats::RxCounters;
 
 /// Long frames per receiving end: what is held, and what is on its way to the sink. Prefaulted, so few.

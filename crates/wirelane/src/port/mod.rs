@@ -44,16 +44,15 @@ pub use self::manual::{Manual, SpecOption};
 pub use self::open::{Share, open, shared_memory};
 pub use self::spec::{Backend, Options, Spec};
 pub use self::switches::{Offloads, Switches};
-use crate::capture::FileId;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
-use crate::frame::{Batch, Frame};
+pub use crate::frame::Protocols;
+use crate::frame::{Batch, Frame, Sink, SinkGso};
 use crate::halt::Halt;
 use crate::mask::{Class, QueueMask};
+use crate::pcap::FileId;
 use crate::placement::Placement;
 use crate::pool::PoolGauge;
-pub use crate::segment::Protocols;
-use crate::segment::{Sink, SinkGso};
 use crate::stats::{RxCounters, TxCounters};
 
 /// What to open of a port, beside what its spec says.

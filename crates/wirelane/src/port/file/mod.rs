@@ -22,7 +22,7 @@
 //!
 //! Opened for transmitting, what is sent is written into a new file, whose suffix decides format
 //! and compression. There is one TX queue, because the packets of a file follow each other; a
-//! capture of many queues into one file is made by [`capture::live`].
+//! capture of many queues into one file is made by [`session::capture`](crate::session::capture).
 //! [`Tx::pending`] counts what waits in memory, and the counters what is safely in the file.
 //! [`Tx::flush`] writes the rest and reports what went wrong.
 
@@ -42,13 +42,11 @@ use self::origin::Origins;
 use self::sink::Sink;
 use self::source::Source;
 use super::{Census, Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
-use crate::capture::{
-    self, CaptureWriter, FileId, LINK_TYPE_ETHERNET, OddTimes, WriterOptions, pipe,
-};
 use crate::error::{Error, Result};
+use crate::frame;
 use crate::mask::Class;
+use crate::pcap::{self, CaptureWriter, FileId, LINK_TYPE_ETHERNET, OddTimes, WriterOptions, pipe};
 use crate::pool::{Pool, PoolConfig, PoolGauge};
-use crate::segment;
 use crate::stats::{RxCounters, TxCounters};
 use crate::sync::Counter;
 
@@ -153,9 +151,9 @@ impl FilePort {
             halt: halt.clone(),
             ..WriterOptions::of_path(spec.name.as_ref())
         };
-        let source = capture::Source {
+        let source = pcap::Source {
             snaplen: options.snaplen,
-            ..capture::Source::new(&spec.to_string(), Class::Tx, Some(0))
+            ..pcap::Source::new(&spec.to_string(), Class::Tx, Some(0))
         };
         let writer = CaptureWriter::create(&spec.name, &[source], writer, clock::realtime_ns())?;
         let queues = [Class::Rx, Class::Tx].map(|_| [0].into_iter().collect());
@@ -220,8 +218,8 @@ impl Port for FilePort {
         Arc::clone(&self.switch) as Arc<dyn Control>
     }
 
-    fn sink(&self) -> segment::Sink {
-        segment::Sink::unlimited()
+    fn sink(&self) -> frame::Sink {
+        frame::Sink::unlimited()
     }
 
     fn census(&self) -> Census {

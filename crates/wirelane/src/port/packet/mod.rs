@@ -65,9 +65,9 @@ use self::rx::{OnRemoval, Receiver, Setup, Times};
 use self::tx::{Transmitter, TxGauge};
 use super::{Census, Control, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};
+use crate::frame::{Sink, SinkGso};
 use crate::mask::{Class, QueueSet};
 use crate::memory::{self, Allotment};
-use crate::segment::{Sink, SinkGso};
 use crate::stats::{RxCounters, TxCounters};
 
 /// An interface opened through AF_PACKET. See the [module documentation](self).

@@ -34,11 +34,11 @@ use self::sink::Sink;
 use self::source::Source;
 use super::{Census, Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Tx};
 use crate::error::Result;
+use crate::frame;
 use crate::mask::Class;
 use crate::memory::Allotment;
 use crate::pool::{Pool, PoolConfig, PoolGauge};
 use crate::port::spec::Spec;
-use crate::segment;
 use crate::stats::{RxCounters, TxCounters};
 
 pub use self::cable::cable;
@@ -196,8 +196,8 @@ impl Port for Sim {
         self.endless
     }
 
-    fn sink(&self) -> segment::Sink {
-        segment::Sink::unlimited()
+    fn sink(&self) -> frame::Sink {
+        frame::Sink::unlimited()
     }
 
     fn census(&self) -> Census {

@@ -11,7 +11,7 @@
 //!
 //! With [`OpenOptions::offload`](super::OpenOptions::offload) the kernel leaves segmentation and
 //! checksums to whoever receives here: it sends frames of up to 64 KB, each with an
-//! [`Offload`](crate::segment::Offload). In the other direction it takes such frames always.
+//! [`Offload`](crate::frame::Offload). In the other direction it takes such frames always.
 //!
 //! What the stack sends faster than it is received the kernel drops (`txqueuelen` packets per queue fit), and counts for
 //! all queues together: no queue knows its own, and [`Port::late_notes`] says how many were dropped.
@@ -44,10 +44,10 @@ use self::rx::Receiver;
 use self::tx::Transmitter;
 use super::{Census, Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};
+use crate::frame::{Sink, SinkGso};
 use crate::mask::{Class, QueueSet};
 use crate::memory::Allotment;
 use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
-use crate::segment::{Sink, SinkGso};
 use crate::stats::{RxCounters, TxCounters};
 
 /// A TAP device that this program is at the other end of. See the [module documentation](self).

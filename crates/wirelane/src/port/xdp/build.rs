@@ -18,11 +18,11 @@ use super::rx::{Receiver, Setup};
 use super::tx::Transmitter;
 use crate::error::{Error, Result};
 use crate::filter;
+use crate::frame::Sink;
 use crate::mask::Class;
 use crate::memory::Allotment;
 use crate::pool::{Pool, Region};
 use crate::port::{OpenOptions, PortInfo, Rung, Rx, Share, Spec, Take, Tx};
-use crate::segment::Sink;
 use crate::stats::{RxCounters, TxCounters};
 
 /// What is known before anything is tried.

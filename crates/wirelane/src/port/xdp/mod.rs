@@ -55,9 +55,9 @@ use self::queue::QueueCensus;
 use super::packet::device;
 use super::{Census, Control, FrameCounts, OpenOptions, Port, PortInfo, Rung, Rx, Spec, Tx};
 use crate::error::{Error, Result};
+use crate::frame::Sink;
 use crate::memory::Allotment;
 use crate::pool::Region;
-use crate::segment::Sink;
 
 /// An interface opened through AF_XDP. See the [module documentation](self).
 pub struct XdpPort {

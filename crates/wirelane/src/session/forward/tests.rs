@@ -1,0 +1,247 @@
+//! What happens when the TX side cannot keep up, or breaks.
+
+use std::time::Duration;
+
+use super::*;
+use crate::frame::{Batch, Sink};
+use crate::mask::{QueueMask, QueueSet};
+use crate::port::sim::Sim;
+use crate::port::{Census, Control, OpenOptions, Protocols, Transmit};
+
+/// A simulated port whose TX rings take only some frames until they are flushed.
+struct Narrow {
+    sim: Sim,
+    /// Frames that each flush makes room for.
+    room: usize,
+    /// Flushes that work; the next one says that the interface is gone.
+    flushes: usize,
+}
+
+struct NarrowTx {
+    inner: Box<dyn Transmit>,
+    refill: usize,
+    room: usize,
+    flushes: usize,
+}
+
+impl Transmit for NarrowTx {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        let mut part = Batch::default();
+        part.as_vec().extend(batch.drain(self.room));
+        self.room -= part.len();
+        self.inner.transmit(&mut part)
+    }
+
+    fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize {
+        self.inner.allocate(batch, n)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.flushes == 0 {
+            return Err(Error::failed("narrow", "gone"));
+        }
+        self.flushes -= 1;
+        self.room = self.refill;
+        self.inner.flush()
+    }
+
+    fn pending(&self) -> usize {
+        self.inner.pending()
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Result<()> {
+        std::thread::sleep(timeout.min(Duration::from_micros(50)));
+        self.flush()
+    }
+}
+
+impl Port for Narrow {
+    fn info(&self) -> &PortInfo {
+        self.sim.info()
+    }
+
+    fn rx(&mut self) -> Vec<crate::port::Rx> {
+        self.sim.rx()
+    }
+
+    fn tx(&mut self) -> Vec<crate::port::Tx> {
+        let (refill, flushes) = (self.room, self.flushes);
+        let narrow =
+            |tx: crate::port::Tx| tx.wrap(|inner, _| NarrowTx { inner, refill, room: 0, flushes });
+        self.sim.tx().into_iter().map(narrow).collect()
+    }
+
+    fn start(&mut self) -> Result<()> {
+        self.sim.start()
+    }
+
+    fn control(&self) -> Arc<dyn Control> {
+        self.sim.control()
+    }
+
+    fn sink(&self) -> Sink {
+        Sink::unlimited()
+    }
+
+    fn census(&self) -> Census {
+        self.sim.census()
+    }
+}
+
+fn sim(spec: &str, receive: bool) -> Sim {
+    let options = OpenOptions { receive, transmit: !receive, ..OpenOptions::default() };
+    Sim::open(&spec.parse().unwrap(), &options).unwrap()
+}
+
+fn start(source: &str, room: usize, flushes: usize) -> Forward {
+    let sink = Narrow { sim: sim("sim:2", false), room, flushes };
+    let ports: Vec<Box<dyn Port>> = vec![Box::new(sim(source, true)), Box::new(sink)];
+    Forward::start(ports, &ForwardConfig { one_way: true, ..ForwardConfig::default() }).unwrap()
+}
+
+/// Received, delivered, dropped for want of room, sent; after checking what always holds.
+fn sums(outcome: &ForwardOutcome) -> [u64; 4] {
+    let mut sums = [0; 4];
+    for queue in &outcome.queues {
+        let full = queue.dropped.tx_full.unwrap();
+        assert_eq!(queue.received, Some(queue.packets + queue.filtered.unwrap() + full));
+        assert_eq!(queue.bytes, Some(64 * queue.packets));
+        sums[0] += queue.received.unwrap();
+        sums[1] += queue.packets;
+        sums[2] += full;
+    }
+    sums[3] = outcome.tx.iter().map(|tx| tx.packets).sum();
+    assert_eq!(sums[1], sums[3], "{outcome:?}");
+    assert_eq!(outcome.frames.held(), 0);
+    sums
+}
+
+#[test]
+fn a_source_that_can_wait_waits() {
+    let forward = start("sim:2?count=20000", 7, usize::MAX);
+    assert!(forward.wait(Duration::from_secs(60)));
+    let outcome = forward.join();
+    assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);
+    assert_eq!(sums(&outcome), [20_000, 20_000, 0, 20_000]);
+}
+
+#[test]
+fn packets_of_another_source_are_dropped_at_the_tail() {
+    let forward = start("sim:2?count=20000&rate=10Mpps&frames=16384", 7, usize::MAX);
+    assert!(forward.wait(Duration::from_secs(60)));
+    let [received, delivered, full, _] = sums(&forward.join());
+    assert_eq!(received, 20_000);
+    assert!(full > 0 && delivered > 0, "{full} of {received} dropped");
+}
+
+#[test]
+fn a_ring_that_never_has_room_does_not_keep_it_from_ending() {
+    let forward = start("sim:1?count=1000", 0, usize::MAX);
+    assert!(!forward.wait(Duration::from_millis(50)));
+    let [received, delivered, full, _] = sums(&forward.join());
+    assert!(received > 0 && received == full && delivered == 0);
+}
+
+#[test]
+fn a_failure_ends_it_and_is_said() {
+    let forward = start("sim:1", 7, 3);
+    assert!(forward.wait(Duration::from_secs(60)));
+    let outcome = forward.join();
+    let errors: Vec<_> = outcome.errors.iter().map(ToString::to_string).collect();
+    assert_eq!(errors, ["narrow: gone"]);
+    let [received, delivered, full, _] = sums(&outcome);
+    assert!(delivered > 0 && received == delivered + full);
+}
+
+/// Each packet counts, not each frame: those taken, those for which there was no room, and those over a limit.
+#[test]
+fn merged_packets_are_conserved_one_by_one() {
+    for (source, room, qdisc) in [
+        ("sim:2?count=20000&flows=2", 7, None),
+        ("sim:2?count=20000&flows=2&rate=10Mpps&frames=16384", 7, None),
+        ("sim:2?count=20000&flows=2&rate=10Mpps&frames=16384", 7, Some("fifo,limit=3")),
+        ("sim:2?count=20000&flows=2&rate=10Mpps&frames=16384", 7, Some("lockless,limit=4")),
+    ] {
+        let sink = Narrow { sim: sim("sim:2", false), room, flushes: usize::MAX };
+        let ports: Vec<Box<dyn Port>> = vec![Box::new(sim(source, true)), Box::new(sink)];
+        let switches = Some(Arc::new(Switches::new(Protocols::NONE, Some(Protocols::ALL))));
+        let config = ForwardConfig {
+            one_way: true,
+            qdisc: qdisc.map(|spec| spec.parse().unwrap()),
+            switches: vec![switches, None],
+            ..ForwardConfig::default()
+        };
+        let forward = Forward::start(ports, &config).unwrap();
+        assert!(forward.wait(Duration::from_secs(60)));
+        let monitor = forward.monitor();
+        let outcome = forward.join();
+        let sum = |of: fn(&QueueStats) -> u64| outcome.queues.iter().map(of).sum::<u64>();
+        let (delivered, merged) = (sum(|queue| queue.packets), sum(|queue| queue.merged));
+        let full = sum(|queue| queue.dropped.tx_full.unwrap());
+        let lost = sum(|queue| queue.dropped.total().unwrap());
+        let context = format!("{source} {qdisc:?}: {:?}", outcome.queues);
+        assert_eq!(sum(|queue| queue.received.unwrap()), 20_000, "{context}");
+        assert_eq!(delivered + lost, 20_000, "{context}");
+        assert_eq!(full > 0, source.contains("rate"), "{context}");
+        assert!(merged > 10_000 && merged < 20_000, "{context}");
+        // What was taken was cut again into as many.
+        assert_eq!(outcome.tx.iter().map(|tx| tx.packets).sum::<u64>(), delivered, "{context}");
+        if qdisc.is_none() {
+            assert!(outcome.queues.iter().all(|queue| queue.bytes == Some(64 * queue.packets)));
+        }
+        let read = monitor.queues().iter().map(|queue| queue.received.unwrap()).sum::<u64>();
+        assert_eq!(read, 20_000, "{context}");
+        assert_eq!(outcome.frames.held(), 0);
+    }
+}
+
+#[test]
+fn ports_that_do_not_fit() {
+    let config = ForwardConfig::default();
+    let start = |ports: Vec<Box<dyn Port>>| Forward::start(ports, &config).err().unwrap();
+    assert!(start(Vec::new()).to_string().contains("one port or two"));
+    let receiving = || Box::new(sim("sim:1", true)) as Box<dyn Port>;
+    let error = start(vec![receiving(), receiving()]);
+    assert!(error.to_string().contains("no queue to send through"), "{error}");
+    let error = start(vec![Box::new(sim("sim:1", false))]);
+    assert!(error.to_string().contains("no queue to receive from"), "{error}");
+}
+
+#[test]
+fn a_running_session_is_read_from_outside() {
+    let sink = Narrow { sim: sim("sim:2", false), room: 7, flushes: usize::MAX };
+    let ports: Vec<Box<dyn Port>> = vec![Box::new(sim("sim:3", true)), Box::new(sink)];
+    let qdisc = Some("fifo".parse().unwrap());
+    let config = ForwardConfig { one_way: true, qdisc, ..ForwardConfig::default() };
+    let forward = Forward::start(ports, &config).unwrap();
+    let (monitor, controls) = (forward.monitor(), forward.controls());
+    let sent = |reading: &Reading| reading.tx.iter().map(|tx| tx.packets).sum::<u64>();
+    while sent(&monitor.read()) == 0 {
+        assert!(!forward.wait(Duration::from_millis(1)));
+    }
+    let reading = monitor.read();
+    assert_eq!((reading.queues.len(), reading.tx.len(), reading.qdiscs.len()), (3, 2, 2));
+    assert!(reading.qdiscs.iter().all(|(port, ..)| *port == 1));
+    assert_eq!((monitor.ports().len(), monitor.frames().len()), (2, 2));
+
+    // Only what is received can be selected.
+    let rx = "1".parse().unwrap();
+    let mask = QueueMask { rx, tx: QueueSet::NONE, ..QueueMask::ALL };
+    controls[0].set_mask(mask.clone()).unwrap();
+    assert_eq!(controls[0].mask(), mask);
+    for wrong in [QueueMask { enabled: false, ..mask.clone() }, QueueMask::ALL] {
+        let error = controls[0].set_mask(wrong).unwrap_err();
+        assert!(error.to_string().contains("the host sends"), "{error}");
+    }
+    assert_eq!(controls[0].mask(), mask);
+    let error = controls[1].set_mask(mask).unwrap_err();
+    assert!(error.to_string().contains("only leave by it"), "{error}");
+
+    let outcome = forward.join();
+    assert!(outcome.qdiscs.iter().any(|(.., stats)| stats.enqueued > 0), "{outcome:?}");
+    // What is gone is not counted; what is left is the same.
+    let after = monitor.read();
+    assert_eq!(after.qdiscs.len(), 0);
+    assert_eq!(sent(&after), outcome.tx.iter().map(|tx| tx.packets).sum::<u64>());
+    assert!(monitor.frames().iter().all(|frames| frames.held() == 0));
+}
