@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use wirelane::filter::explain::{Host, Taken, explain};
 use wirelane::filter::{Filter, Program};
 use wirelane::port::{Backend, OpenOptions, PortInfo, Spec, Take};
+use wirelane::reachability::{Host, Taken, explain};
 use wirelane::ssh::{self, Connection};
 use wirelane::{Error, Result};
 

@@ -12,7 +12,7 @@ use wirelane::halt::Halt;
 use wirelane::pcap::pcapng::MAX_PACKET;
 use wirelane::pcap::{MergeControl, MergeReport, MergedInput, merge_files_under};
 
-use crate::output;
+use crate::output::{self, plural};
 
 /// How often it is looked whether the merge has come to its end, and whether somebody asks.
 const LOOK: Duration = Duration::from_millis(5);
@@ -131,10 +131,6 @@ fn notes(input: &MergedInput) -> Vec<String> {
 
 fn name(path: &Path, dash: &str) -> String {
     if path.as_os_str() == "-" { dash.into() } else { path.display().to_string() }
-}
-
-fn plural(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 #[derive(Serialize)]

@@ -10,7 +10,7 @@ use wirelane::pcap::{CaptureError, CaptureReader, OddTimes};
 use wirelane::{Error, Result};
 use wirelane_verify::{Auditor, Finding, Kind, Options, Packet, Rule, RuleCounts, Summary};
 
-use crate::output;
+use crate::output::{self, plural};
 
 /// Check the packets of a capture file against the RFCs: lengths, checksums, fragments, segments.
 ///
@@ -237,10 +237,6 @@ fn others(summary: &Summary) -> [(u64, &'static str); 6] {
 
 fn name(path: &Path) -> String {
     if path.as_os_str() == "-" { "standard input".into() } else { path.display().to_string() }
-}
-
-fn plural(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 fn print(out: &mut impl Write, bytes: &[u8]) -> Result<()> {

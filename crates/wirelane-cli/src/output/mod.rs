@@ -30,6 +30,11 @@ pub(crate) fn print(text: &str) -> Result<()> {
         .map_err(|error| Error::io("standard output", "write", error))
 }
 
+/// A number of things.
+pub(crate) fn plural(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// The words of `text` on lines of at most `width` columns, as far as they fit.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();

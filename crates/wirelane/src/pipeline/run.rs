@@ -88,7 +88,7 @@ fn receive(
             if capacity == 0 {
                 return Ok(());
             }
-            batch.limit(capacity);
+            batch.set_limit(capacity);
             if rx.receive(&mut batch) > 0 {
                 idle = false;
                 consumer.consume(input, &mut batch)?;
