@@ -4,7 +4,6 @@ mod args;
 mod commands;
 mod control;
 mod output;
-mod page;
 mod session;
 mod take;
 
@@ -34,7 +33,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage.";
 #[derive(Subcommand)]
 enum Command {
     #[command(subcommand)]
-    Bench(commands::bench::Suite),
+    Bench(commands::bench::Bench),
     Capture(Box<commands::capture::CaptureArgs>),
     Filter(commands::filter::FilterArgs),
     Forward(Box<commands::forward::ForwardArgs>),
@@ -58,7 +57,7 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let outcome = match cli.command {
-        Command::Bench(suite) => commands::bench::run(&suite),
+        Command::Bench(bench) => commands::bench::run(&bench),
         Command::Capture(args) => commands::capture::run(&args),
         Command::Filter(args) => commands::filter::run(&args),
         Command::Forward(args) => commands::forward::run(&args),

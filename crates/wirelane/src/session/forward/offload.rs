@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use wirelane_os::clock;
 
-use super::ForwardConfig;
+use super::config::ForwardConfig;
 use crate::error::Result;
 use crate::frame::Sink;
 use crate::mask::Class;
