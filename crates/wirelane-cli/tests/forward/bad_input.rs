@@ -43,7 +43,7 @@ fn the_file_that_is_read_is_not_written() {
     let path = directory.path().join("x.pcapng");
     let port = format!("file:{}", path.display());
     forward(&["sim:1?count=10", &port]);
-    refuses(&[&port, &port], 2, &["it is the file to be read"]);
+    refuses(&[&port, &port], 2, &["it is the input file"]);
     assert_eq!(packets(&path).len(), 10);
 }
 

@@ -290,8 +290,8 @@ fn what_a_lab_cannot_be_is_wrong_usage() {
         (&["up", "--offloads", "lro"], "a list of tx, tso"),
         (&["up", "--offloads", "tso"], "need tx"),
         (&["up", "--tap", "c"], "write a, b or both"),
-        (&["up", "--name", "a/b"], "this cannot be its name"),
-        (&["down", "--name", ".."], "this cannot be its name"),
+        (&["up", "--name", "a/b"], "invalid name"),
+        (&["down", "--name", ".."], "invalid name"),
         (&["exec", "c", "--", "true"], "a lab has the ends a and b"),
         (&["exec", "a"], "COMMAND"),
     ] {

@@ -299,7 +299,7 @@ fn merge_is_exact() {
     assert_eq!(reader.statistics(), [0, 2, 3, 5, 7, 9].map(counters));
 
     let error = merge_files(&[at("a.pcapng")], &at("a.pcapng")).unwrap_err();
-    assert!(error.to_string().ends_with("it is the file to be read; write to another file"));
+    assert!(error.to_string().ends_with("it is the input file; write to another file"));
     assert_eq!(read_all(&at("a.pcapng")).0.len(), 3, "the input was not touched");
 }
 

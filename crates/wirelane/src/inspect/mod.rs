@@ -1,8 +1,11 @@
-//! What the kernel and the driver say about the queues of an interface: how many, how deep, on which CPUs, and how packets
+//! What the kernel and the driver say about the queues of an interface: how many, how deep, on which CPUs, and how
+//! packets
 //! are spread over them.
 //!
-//! This is `test_ifqueue` of source 000 (queue counts and the CPU of each) and the counting of source 002, extended by ring
-//! sizes, NUMA nodes and receive-side scaling. Nothing is changed, no privilege is needed, and every answer is about the
+//! This is `test_ifqueue` of the 2011 multiqueue BPF paper (queue counts and the CPU of each) and the counting of
+//! the 2010 multiqueue socket paper, extended by ring
+//! sizes, NUMA nodes and receive-side scaling. Nothing is changed, no privilege is needed, and every answer is about
+//! the
 //! network namespace of the calling thread. What is not known is `None`, never 0.
 //!
 //! ```no_run
@@ -40,7 +43,8 @@ pub fn interfaces() -> Result<Vec<String>> {
 /// Everything known about the queues of the interface `name`.
 ///
 /// # Errors
-/// When there is no such interface in this network namespace, or the kernel cannot be asked. What a driver does not tell is
+/// When there is no such interface in this network namespace, or the kernel cannot be asked. What a driver does not
+/// tell is
 /// `None`, and a question that failed leaves a note.
 pub fn interface(name: &str) -> Result<InterfaceQueues> {
     gather::interface(&Host::of_this_namespace(), name)
@@ -153,7 +157,8 @@ pub struct TxQueue {
     /// What serves its completions, and where.
     #[serde(flatten)]
     pub service: Service,
-    /// CPUs whose packets transmit packet steering (XPS) sends here; empty when it is off. The kernel has no such setting for a
+    /// CPUs whose packets transmit packet steering (XPS) sends here; empty when it is off. The kernel has no such
+    /// setting for a
     /// queue that is the only one.
     pub xps_cpus: Option<CpuList>,
 }
@@ -192,12 +197,14 @@ pub enum CpusFrom {
 pub struct Rss {
     /// `toeplitz`, `xor` or `crc32`.
     pub function: Option<String>,
-    /// What the device does with the fields before hashing: `none`, `symmetric-xor` or `symmetric-or-xor`. Kernels before 6.8
+    /// What the device does with the fields before hashing: `none`, `symmetric-xor` or `symmetric-or-xor`. Kernels
+    /// before 6.8
     /// know of `none` only.
     pub input_transform: Option<String>,
     /// The hash key as `ethtool -X … hkey` takes it: bytes in hexadecimal, separated by colons.
     pub key: Option<String>,
-    /// Whether both directions of a flow get the same hash, by the key or by the transformation. It is about TCP and UDP over
+    /// Whether both directions of a flow get the same hash, by the key or by the transformation. It is about TCP and
+    /// UDP over
     /// IPv4 and IPv6 with addresses and ports hashed.
     pub key_symmetric: Option<bool>,
     /// The receive queue of each hash bucket.

@@ -96,8 +96,7 @@ impl TryFrom<&OsStr> for Spec {
                 .help("write [backend:]NAME[@QUEUES][?key=value&…], as in packet:eth0@0-3 or sim:4")
         };
         let as_text = |part: &'_ OsStr| {
-            let no_text =
-                || bad(format!("'{}' is no UTF-8, as only a path may be", part.display()));
+            let no_text = || bad(format!("'{}' is not UTF-8; only paths may be", part.display()));
             part.to_str().map(str::to_owned).ok_or_else(no_text)
         };
         let (head, query) = match split_once(text, b'?') {
@@ -146,7 +145,7 @@ impl TryFrom<&OsStr> for Spec {
             };
             let said = offloads.pairs().any(|(known, _)| known == key);
             if said || options.iter().any(|(known, _)| known == key) {
-                return Err(bad(format!("'{}' is given twice", key.escape_debug())));
+                return Err(bad(format!("'{}' appears twice", key.escape_debug())));
             }
             if !offloads.take(key, value).map_err(bad)? {
                 options.push((key.into(), value.into()));

@@ -97,7 +97,7 @@ impl FilePort {
                 .help("use --rx-queues and --tx-queues"));
         }
         if options.receive && options.transmit {
-            return Err(Error::usage(object(), "a file is either read or written")
+            return Err(Error::usage(object(), "a file can be read or written, not both")
                 .help("name two files, one for each direction"));
         }
         if options.transmit { Self::write(spec, options) } else { Self::read(spec, options) }
@@ -128,8 +128,8 @@ impl FilePort {
         let doubles = origins.doubles();
         if doubles > 0 {
             info.notes.push(format!(
-                "of {doubles} interfaces of the file queue and class are those of others before them: their packets \
-                 come out as packets of those"
+                "{doubles} interfaces of the file have the queue and class of an earlier one; \
+                 their packets count as packets of that one"
             ));
         }
         let bundle = origins.bundle(reader.interfaces(), options.snaplen).map(Arc::new);
@@ -185,11 +185,13 @@ impl Port for FilePort {
 
     fn late_notes(&self) -> Vec<String> {
         let cut = self.progress.cut.value();
-        let note = || format!("{cut} packets longer than {MAX_PACKET} bytes were cut to that");
+        let note =
+            || format!("{cut} packets longer than {MAX_PACKET} bytes were cut to that length");
         let strangers = self.progress.strangers.value();
         let first = || {
             format!(
-                "{strangers} interfaces are described behind packets: what is theirs came out as of the first interface"
+                "{strangers} interfaces are described after the first packet; their packets \
+                 count as packets of the first interface"
             )
         };
         let notes = [(cut > 0).then(note), (strangers > 0).then(first)];

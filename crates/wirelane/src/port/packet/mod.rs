@@ -19,19 +19,26 @@
 //!
 #![doc = include_str!("options.md")]
 //!
-//! When the interface goes down the kernel takes the sockets off it, and puts them back when it is up. When it is removed
-//! every [`Rx`] fails, once. With [`OpenOptions::wait`] their sockets are bound to the next interface of its name instead:
-//! rings and programs stay, and no privilege is needed. A socket of a fanout group cannot be bound again, so then there is none.
+//! When the interface goes down the kernel takes the sockets off it, and puts them back when it is up. When it is
+//! removed
+//! every [`Rx`] fails, once. With [`OpenOptions::wait`] their sockets are bound to the next interface of its name
+//! instead:
+//! rings and programs stay, and no privilege is needed. A socket of a fanout group cannot be bound again, so then
+//! there is none.
 //!
-//! What the program cuts itself, for `vnet=auto`, it says by [`OpenOptions::cuts`]; see `tx`. Packets of local senders, and those
+//! What the program cuts itself, for `vnet=auto`, it says by [`OpenOptions::cuts`]; see `tx`. Packets of local
+//! senders, and those
 //! that the kernel has merged (GRO), come longer than the MTU, or several in one. Whoever sends them on says so by
 //! [`OpenOptions::intact`], and each such frame says how it is to be cut ([`Frame::offload`](crate::Frame::offload)).
 //!
-//! Tags are no part of the MTU: full packets can have two. A veth pair or a bridge drops what is longer than the MTU of the
+//! Tags are no part of the MTU: full packets can have two. A veth pair or a bridge drops what is longer than the MTU
+//! of the
 //! receiving end by more than one tag (`is_skb_forwardable`): there that end needs an MTU of 4 bytes more.
 //!
-//! The kernel chooses the TX queue of what is sent, by the flow or by the sending CPU (see [`PacketPort::tx_queue_cpu`]).
-//! Frames of a flow leave in the order in which they were taken if the thread that sends them stays on one CPU, and on most
+//! The kernel chooses the TX queue of what is sent, by the flow or by the sending CPU (see
+//! [`PacketPort::tx_queue_cpu`]).
+//! Frames of a flow leave in the order in which they were taken if the thread that sends them stays on one CPU, and
+//! on most
 //! devices if it does not: see `tx`.
 //!
 //! Reading order: `program` (who gets which packet), `ring` (the memory), `rx` (the walk), `pace` (when
@@ -83,7 +90,7 @@ pub struct PacketPort {
     handed_on: SinkGso,
 }
 
-/// What one receiving socket is bound to, read back: source 002's question to the kernel.
+/// What one receiving socket is bound to, read back: the 2010 multiqueue socket paper's question to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
     /// The class of the packets that it takes.
@@ -328,7 +335,7 @@ fn handing_on(name: &str, SinkGso { tcp4, tcp6, udp, .. }: SinkGso) -> String {
     let kinds = [(tcp4, "TCP over IPv4"), (tcp6, "TCP over IPv6"), (udp, "UDP")];
     let kinds: Vec<_> = kinds.into_iter().filter_map(|(cut, kind)| cut.then_some(kind)).collect();
     format!(
-        "long frames of {} are left to {name} to be cut; vnet=off cuts them before",
+        "{name} segments the long frames of {}; vnet=off segments them in Wirelane",
         kinds.join(", ")
     )
 }
@@ -392,7 +399,8 @@ fn open_rings(
         ring.map_err(|error| Error::os(device.name.as_str(), error))
     };
     let rings = loop {
-        // One after the other: when the link comes back, the kernel puts them into the fanout group in the order in which
+        // One after the other: when the link comes back, the kernel puts them into the fanout group in the order in
+        // which
         // they were made (packet_create, packet_notifier), and the group's program counts on that of the rings.
         let sockets =
             selections.iter().map(|selection| Ok((*selection, Mutex::new(Some(socket(device)?)))));
@@ -412,7 +420,7 @@ fn open_rings(
         ignore_outgoing(&rings, options.outgoing);
     } else if let Err(error) = distribute(&rings, selections, options.outgoing) {
         notes.push(format!(
-            "every packet is offered to each of the {} rings, which costs time in the kernel: {error}",
+            "the kernel offers every packet to each of the {} rings, which costs time: {error}",
             rings.len()
         ));
     }

@@ -132,7 +132,10 @@ impl Handle {
             woken.is_err_and(|error| error.raw_os_error() == Some(Errno::NXIO.raw_os_error()))
         };
         if state.attachment.as_ref().is_some_and(gone) && !state.queues.iter().any(unbound) {
-            self.note(format!("the program was taken off {} by somebody else", self.device.name));
+            self.note(format!(
+                "another program detached the XDP program from {}",
+                self.device.name
+            ));
         }
     }
 }
@@ -161,7 +164,7 @@ impl Control for Handle {
         if filter.is_none() && !self.may_take_all {
             let cause = "without a filter it would take every packet away from the host";
             return Err(Error::usage(format!("port '{}'", self.spec), cause)
-                .help("open it with a filter of your own, or ask for all of them"));
+                .help("open it with a filter or with --all"));
         }
         let filter = filter.map(|filter| filter.program(ETHERNET, self.snaplen)).transpose()?;
         let state = lock(&self.state);
@@ -218,7 +221,7 @@ pub(super) fn check_mask(device: &Device, spec: &Spec, mask: &QueueMask) -> Resu
         None
     };
     if let Some(unseen) = unseen.filter(|_| mask.enabled) {
-        let cause = format!("AF_XDP sees received packets, by their RX queue, and no {unseen}");
+        let cause = format!("AF_XDP sees received packets by RX queue, but no {unseen}");
         return Err(Error::usage(format!("port '{spec}'"), cause)
             .help(format!("packet:{} sees them", device.name)));
     }

@@ -338,7 +338,7 @@ impl Drop for Capture {
 }
 
 /// One group of receiving ends per thread: the RX and the TX side of a queue together, and what
-/// is tied to no queue with the first (as test_mqbpf of source 000 does); or all in one.
+/// is tied to no queue with the first (as test_mqbpf of the 2011 multiqueue BPF paper does); or all in one.
 fn group(inputs: Vec<Rx>, routes: Vec<Route>, single: bool) -> Vec<(Vec<Rx>, Vec<Route>)> {
     let first = inputs.iter().filter(|rx| rx.class() != Class::Other).map(Rx::queue).min();
     let mut groups: BTreeMap<u16, (Vec<Rx>, Vec<Route>)> = BTreeMap::new();

@@ -25,7 +25,7 @@ pub(super) fn routes(
             if first.link_type != second.link_type {
                 let object = format!("ports '{}' and '{}'", first.spec, second.spec);
                 let cause = format!(
-                    "their packets begin with different headers (link types {} and {})",
+                    "their link types differ ({} and {})",
                     first.link_type, second.link_type
                 );
                 return Err(Error::failed(object, cause));
