@@ -81,7 +81,7 @@ fn privileged_a_port_that_loses_tags_is_not_forwarded_from() {
     for said in [&from, &format!("{from}&tags=off")] {
         let ended = run(&["capture", said, "--duration", "100ms"]);
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
-        assert!(ended.stderr.contains("VLAN tags that veth keeps"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("VLAN tags that veth removes"), "{}", ended.stderr);
     }
     let ended = run(&["forward", &format!("{from}&tags=off"), "sim:1", "--duration", "100ms"]);
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);

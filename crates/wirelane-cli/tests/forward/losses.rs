@@ -41,7 +41,7 @@ fn privileged_what_a_tap_device_drops_is_told() {
     let most = before + dropped + 100;
     assert!((dropped..=most).contains(&told), "{told} of {dropped}, {before} before");
     assert!(notes.contains("or it could not segment or complete them"), "{notes}");
-    assert!(notes.contains(&format!("txqueuelen N` makes room for more, now {ROOM}")), "{notes}");
+    assert!(notes.contains(&format!("txqueuelen N` makes it longer, now {ROOM}")), "{notes}");
     // No queue says what is not known of it.
     assert!(summary["queues"][0]["dropped"]["kernel"].is_null(), "{summary}");
     // What was taken was sent, or is counted.

@@ -318,7 +318,7 @@ mod tests {
             ("eth0?gro=", "gro= is not tcp"),
             ("eth0?gso_max=575", "gso_max=575 is not a number from 576 to 65535"),
             ("eth0?gso_max=64Ki", "is not a number"),
-            ("eth0?gso=on&gso=off", "'gso' is given twice"),
+            ("eth0?gso=on&gso=off", "'gso' appears twice"),
         ] {
             let error = text.parse::<Spec>().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Usage);

@@ -136,9 +136,9 @@ mod tests {
         let expected = "2 packets could not be sent through eth7: 2 were refused by the kernel (at first with EINVAL)";
         assert_eq!(refused.unwrap(), expected);
         for (held, words) in [
-            (Some(100), "5 waited for the interface, which is down"),
-            (Some(6), "5 were on their way to the interface when it was removed"),
-            (None, "5 it had not sent at the end"),
+            (Some(100), "5 were waiting for the interface, which is down"),
+            (Some(6), "5 were queued when the interface was removed"),
+            (None, "5 were not sent before the end"),
         ] {
             let note = note(|tx| {
                 tx.hold(Some(&errno(100)));
@@ -148,7 +148,7 @@ mod tests {
             assert_eq!(note.unwrap(), format!("5 packets could not be sent through eth7: {words}"));
         }
         let long = note(|tx| tx.of_wrong_length(1)).unwrap();
-        assert!(long.contains("1 are longer than its MTU") && long.contains("gro off"), "{long}");
+        assert!(long.contains("1 exceed its MTU") && long.contains("gro off"), "{long}");
     }
 
     #[test]
@@ -160,6 +160,6 @@ mod tests {
             ..SegmentStats::default()
         };
         let note = refusals(&info(), &[&counters.snapshot(0)], &[&of(1), &of(3)]).unwrap();
-        assert!(note.ends_with("eth7: 4 could not be cut (length mismatch)"), "{note}");
+        assert!(note.ends_with("eth7: 4 could not be segmented (length mismatch)"), "{note}");
     }
 }
