@@ -31,7 +31,7 @@ fn ports_that_cannot_be_joined() {
         (&["sim:1", "--gso=sctp"], 2, &["--gso", "write tcp, udp, tcp,udp, on or off"]),
         (&["sim:1?gso=sctp"], 2, &["gso=sctp is not tcp, udp"]),
         (&["sim:1?gso_max=1"], 2, &["gso_max=1 is not a number from 576 to 65535"]),
-        (&["sim:1?gso=on&gso=off"], 2, &["'gso' is given twice"]),
+        (&["sim:1?gso=on&gso=off"], 2, &["'gso' appears twice"]),
     ] {
         refuses(args, status, parts);
     }
