@@ -100,7 +100,7 @@ impl Headers {
     fn emitted(&self, payload: &[u8], echo: bool) -> Vec<u8> {
         let packet = self.packet(payload, echo);
         let mut frame = vec![0xa5; packet.len()];
-        packet.emit(&mut frame).unwrap();
+        packet.emit(&mut frame).expect("there is one");
         frame
     }
 
@@ -127,18 +127,18 @@ impl Headers {
     fn write(&self, packet: &mut PacketMut<'_>, echo: bool) {
         let (a, b) = self.addresses;
         if self.v6 {
-            packet.set_ipv6_source(a.into()).unwrap();
-            packet.set_ipv6_destination(b.into()).unwrap();
+            packet.set_ipv6_source(a.into()).expect("there is one");
+            packet.set_ipv6_destination(b.into()).expect("there is one");
         } else {
-            packet.set_ipv4_source((a as u32).into()).unwrap();
-            packet.set_ipv4_destination((b as u32).into()).unwrap();
+            packet.set_ipv4_source((a as u32).into()).expect("there is one");
+            packet.set_ipv4_destination((b as u32).into()).expect("there is one");
         }
-        packet.set_ttl(self.ttl).unwrap();
+        packet.set_ttl(self.ttl).expect("there is one");
         if echo {
-            packet.set_echo_identifier(self.ports.0).unwrap();
+            packet.set_echo_identifier(self.ports.0).expect("there is one");
         } else {
-            packet.set_source_port(self.ports.0).unwrap();
-            packet.set_destination_port(self.ports.1).unwrap();
+            packet.set_source_port(self.ports.0).expect("there is one");
+            packet.set_destination_port(self.ports.1).expect("there is one");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The examples as a newcomer runs them: the compiled programs, on interfaces in namespaces.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
