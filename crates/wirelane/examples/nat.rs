@@ -72,18 +72,20 @@ impl Nat {
 }
 
 impl Consumer for Nat {
-    fn consume(&mut self, input: usize, batch: &mut Batch) {
+    fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
         let leaves = input < self.inside;
         batch.retain(|it| if leaves { self.leave(it) } else { self.enter(it) }.is_some());
         // What finds no room is dropped, as a switch does.
         self.tx[usize::from(leaves)].transmit(batch);
+        Ok(())
     }
-    fn round(&mut self, _: &[Rx], _: bool) {
-        self.tx.iter_mut().for_each(|tx| _ = tx.flush());
+
+    fn round(&mut self, _: &[Rx], _: bool) -> Result<()> {
+        self.tx.iter_mut().try_for_each(Tx::flush)
     }
-    fn patience(&self) -> Duration {
-        let waits = self.tx.iter().any(|tx| tx.pending() > 0);
-        if waits { Duration::from_millis(1) } else { Duration::MAX }
+
+    fn longest_sleep(&self) -> Option<Duration> {
+        self.tx.iter().any(|tx| tx.pending() > 0).then_some(Duration::from_millis(1))
     }
 }
 

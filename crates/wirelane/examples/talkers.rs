@@ -7,12 +7,12 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use wirelane::port::{self, OpenOptions, Rx};
+use wirelane::pipeline;
+use wirelane::port::{self, OpenOptions};
 use wirelane::wire::FlowKey;
-use wirelane::{Batch, Error, Result, pipeline};
+use wirelane::{Batch, Result};
 
 /// Packets and bytes by source.
 type Talkers = HashMap<IpAddr, (u64, u64)>;
@@ -23,34 +23,24 @@ const TOP: usize = 10;
 fn main() -> Result<()> {
     let port = std::env::args().nth(1);
     let spec = port.as_deref().unwrap_or("sim:4?count=1000000").parse()?;
-    let mut port = port::open(&spec, &OpenOptions::default())?;
+    let port = port::open(&spec, &OpenOptions::default())?;
 
     // Each thread counts for itself, so that none waits for another; its lock is taken once per batch.
-    let (mut counts, mut threads) = (Vec::new(), Vec::new());
-    for rx in port.rx() {
+    let mut counts: Vec<Arc<Mutex<Talkers>>> = Vec::new();
+    let running = pipeline::spawn(port, |_| {
         let mine = Arc::<Mutex<Talkers>>::default();
         counts.push(Arc::clone(&mine));
-        threads.push(thread::spawn(move || receive(rx, &mine)));
-    }
-    port.start()?;
-    while threads.iter().any(|thread| !thread.is_finished()) {
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(1) && !threads.iter().all(|it| it.is_finished())
-        {
-            thread::sleep(Duration::from_millis(10));
+        move |_: usize, batch: &mut Batch| {
+            count(&mut mine.lock().unwrap_or_else(PoisonError::into_inner), batch);
+            Ok(())
         }
+    })?;
+    while !running.wait(Some(Duration::from_secs(1))) {
         print(&sum(&counts));
     }
-    for thread in threads {
-        thread.join().map_err(|_| Error::failed("receiving thread", "panicked"))??;
-    }
-    Ok(())
-}
-
-fn receive(rx: Rx, talkers: &Mutex<Talkers>) -> Result<()> {
-    pipeline::run(&mut [rx], &mut |_: usize, batch: &mut Batch| {
-        count(&mut talkers.lock().unwrap_or_else(PoisonError::into_inner), batch);
-    })
+    let outcome = running.join();
+    print(&sum(&counts));
+    outcome.result().map(drop)
 }
 
 fn count(talkers: &mut Talkers, batch: &Batch) {
