@@ -112,5 +112,5 @@ fn main() -> Result<()> {
     let mut nat = Nat { address, ports, hosts, next: 1024, inside: count, tx };
     inside.start()?;
     outside.start()?;
-    pipeline::run(&mut inputs, &mut nat)
+    pipeline::run_with(&mut inputs, &mut nat)
 }

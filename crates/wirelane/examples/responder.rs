@@ -42,13 +42,13 @@ fn main() -> Result<()> {
     port.start()?;
     println!("{address} is at {STATION}");
 
-    let mut answers = move |_: usize, batch: &mut Batch| {
+    let answers = move |_: usize, batch: &mut Batch| {
         batch.retain(|frame| answer(frame, address).is_some());
         // Frames are moved, not copied; what finds no room is dropped, and the other side asks again.
         tx.transmit(batch);
         tx.flush()
     };
-    pipeline::run(&mut inputs, &mut answers)
+    pipeline::run(&mut inputs, answers)
 }
 
 /// Turns a request for `address` into its answer, in place; `None` for anything else.
