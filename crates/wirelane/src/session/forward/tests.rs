@@ -60,7 +60,7 @@ impl Port for Narrow {
         self.sim.info()
     }
 
-    fn rx(&mut self) -> Vec<Rx> {
+    fn rx(&mut self) -> Vec<crate::port::Rx> {
         self.sim.rx()
     }
 
