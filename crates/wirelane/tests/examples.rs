@@ -125,14 +125,13 @@ fn tcp_and_udp_pass(network: &Network) {
     }
 }
 
-/// Runs `ping` to three answers.
+/// Runs `ping` to three answers: without so many in time, it fails.
 #[track_caller]
 fn ping(ns: &Namespace, address: &str) {
     let mut command = ns.command("ping");
     command.args(["-n", "-c", "3", "-i", "0.2", "-w", "20", address]);
     let ended = output(&mut command);
-    let text = ended.stdout;
-    assert!(ended.status.success() && text.contains(" 0% packet loss"), "{text}");
+    assert!(ended.status.success(), "{}", ended.stdout);
 }
 
 #[test]
