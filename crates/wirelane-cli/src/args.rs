@@ -55,7 +55,7 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
 
 /// A number above 0, as in `1000`, `10k`, `5M` (units of 1000).
 pub(crate) fn count(text: &str) -> Result<u64, String> {
-    wirelane::port::spec::parse_number(text)
+    wirelane::port::parse_number(text)
         .filter(|count| *count > 0)
         .ok_or_else(|| "write a number above 0, such as 1000, 10k or 5M".into())
 }

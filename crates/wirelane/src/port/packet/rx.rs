@@ -1,4 +1,5 @@
 //! The receiving end of one ring.
+#![allow(unsafe_code)]
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use super::ring::{Ring, VLAN_TAG};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame, Left, Marks, Meta};
 use crate::mask::Class;
-use crate::port::{Readiness, Receive};
+use crate::port::rx::{Readiness, Receive};
 use crate::segment::{Offload, PartialChecksum};
 use crate::stats::RxCounters;
 

@@ -1,4 +1,5 @@
-//! The kernel's side of one queue: a socket, its four rings and what they have in custody.
+//! The kernel's side of one queue: a socket, its four rings and what they have in flight.
+#![allow(unsafe_code)]
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -9,7 +10,7 @@ use wirelane_os::xdp::{MappedRing, RingKind, Umem, XskSocket};
 
 use super::config::{BUSY_BUDGET, Config, HOST_FRAMES, Shape};
 use crate::pool::{PoolGauge, Region, Tag};
-use crate::port::FrameCounts;
+use crate::port::accounting::FrameCounts;
 use crate::ring::cursor::{Consumer, Producer};
 
 /// A socket with its rings. It is closed, and what the kernel still had goes back to its pools, when
@@ -88,7 +89,7 @@ impl Queue {
                 tx_metadata: requests.any(),
             };
             // SAFETY: the region is mapped as long as this queue, or any that shares the UMEM, and
-            // only chunks in the custody of a ring get into that ring.
+            // only chunks that are in flight in a ring get into that ring.
             unsafe { socket.register_umem(&umem)? };
         }
         let ring = |kind, size| {
@@ -178,13 +179,13 @@ impl Drop for Queue {
 }
 
 /// Counts the frames of one queue, also when it is gone.
-pub(super) struct QueueCensus {
+pub(super) struct QueueGauge {
     pub(super) pools: Vec<PoolGauge>,
     pub(super) gauge: Arc<Gauge>,
     pub(super) queue: std::sync::Weak<Queue>,
 }
 
-impl QueueCensus {
+impl QueueGauge {
     pub(super) fn frames(&self) -> FrameCounts {
         let sum =
             |of: fn(&PoolGauge) -> u32| self.pools.iter().map(|pool| u64::from(of(pool))).sum();
