@@ -23,7 +23,7 @@ fuzz_target!(|data: &[u8]| {
     look(Program::parse(1, &format!("{len}{text}")), packet);
 });
 
-fn look(program: wirelane::Result<Program>, data: &[u8]) {
+fn look(program: wirelane_filter::Result<Program>, data: &[u8]) {
     let program = match program {
         Ok(program) => program,
         // An error is one line, whatever the program holds.

@@ -4,9 +4,9 @@
 use std::process::Command;
 
 use crate::cargo;
+use crate::context::Context;
 use crate::setup;
 use crate::step::Outcome;
-use crate::test::Context;
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 const LINKER: &str = "aarch64-linux-gnu-gcc";
@@ -41,6 +41,8 @@ pub(crate) fn run(context: &Context) -> Outcome {
         "-p",
         "wirelane-os",
         "-p",
+        "wirelane-filter",
+        "-p",
         "wirelane",
         "--",
         "-D",
@@ -50,7 +52,7 @@ pub(crate) fn run(context: &Context) -> Outcome {
     if !cargo::succeeds(cargo::stable(&lints).env("CARGO_TARGET_DIR", &target)) {
         return Outcome::failure(format!("lints for {TARGET}"));
     }
-    let arguments = ["test", "--target", TARGET, "-p", "wirelane", "--lib", "filter::jit::"];
+    let arguments = ["test", "--target", TARGET, "-p", "wirelane-filter", "--lib", "jit::"];
     let mut command = cargo::stable(&arguments);
     command
         .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER)

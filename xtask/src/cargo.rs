@@ -71,7 +71,7 @@ pub(crate) fn host() -> Option<String> {
 }
 
 fn in_workspace(command: &mut Command) {
-    command.current_dir(crate::test::root());
+    command.current_dir(crate::context::root());
     // Set by the `cargo` and `rustup` that started us; the new command chooses for itself.
     command.env_remove("RUSTUP_TOOLCHAIN").env_remove("RUSTFLAGS");
 }

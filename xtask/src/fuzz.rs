@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::cargo;
+use crate::context::{Context, root};
+use crate::setup;
 use crate::step::Outcome;
-use crate::test::{Context, root};
 
 /// Coverage counters and comparisons for libFuzzer, and AddressSanitizer. These are the flags that
 /// rustc's `-Z sanitizer` and LLVM's SanitizerCoverage document; no other program is needed.
@@ -18,7 +19,7 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Zsanitizer=address -Cdebug-assertions -Coverflow-checks -Ccodegen-units=1";
 
 pub(crate) fn run(context: &Context) -> Outcome {
-    if let Some(outcome) = context.without_nightly("rust-src") {
+    if let Some(outcome) = setup::without_nightly(context, "rust-src") {
         return outcome;
     }
     if crate::setup::find("c++").is_none() {

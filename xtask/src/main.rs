@@ -4,6 +4,7 @@
 mod aarch64;
 mod bench;
 mod cargo;
+mod context;
 mod fuzz;
 mod libtest;
 mod nextest;

@@ -10,8 +10,8 @@ use std::process::Command;
 use roxmltree::{Document, Node};
 
 use crate::cargo;
+use crate::context::Context;
 use crate::step::{Flaky, Outcome};
-use crate::test::Context;
 
 /// Built when it is missing; `.config/nextest.toml` says which versions are new enough.
 const VERSION: &str = "0.9.151";

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::cargo;
+use crate::context::Context;
 use crate::nextest;
 use crate::step::Outcome;
-use crate::test::Context;
 
 /// Programs that tests run, and the Debian package of each.
 const PROGRAMS: [(&str, &str); 14] = [
@@ -37,7 +37,7 @@ pub(crate) fn run(context: &Context) -> Outcome {
 }
 
 /// Whether the nightly toolchain has what the step that asks needs.
-pub(crate) fn has_nightly(component: &str) -> bool {
+fn has_nightly(component: &str) -> bool {
     cargo::output(Command::new("rustup").args([
         "component",
         "list",
@@ -46,6 +46,12 @@ pub(crate) fn has_nightly(component: &str) -> bool {
         "--installed",
     ]))
     .is_some_and(|list| list.lines().any(|line| line.starts_with(component)))
+}
+
+/// The outcome of a step that needs a component of the nightly toolchain that is not there.
+pub(crate) fn without_nightly(context: &Context, component: &str) -> Option<Outcome> {
+    let note = || format!("needs a nightly toolchain with {component}; see setup");
+    (!has_nightly(component)).then(|| context.unavailable(1, note()))
 }
 
 /// The path of `program`.

@@ -1,13 +1,13 @@
 //! `cargo xtask test`: everything that must hold before a change goes in.
 
 use std::collections::HashSet;
-use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use crate::aarch64;
 use crate::cargo;
+use crate::context::Context;
 use crate::fuzz;
 use crate::nextest;
 use crate::setup;
@@ -47,17 +47,6 @@ pub(crate) struct Arguments {
     fuzz_seconds: u32,
 }
 
-/// What the steps need to know.
-pub(crate) struct Context {
-    pub(crate) quick: bool,
-    pub(crate) fuzz_seconds: u32,
-    /// Whether the user is root, and may install packages.
-    pub(crate) root: bool,
-    /// Whether what cannot run is a failure.
-    ci: bool,
-    target: PathBuf,
-}
-
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     if arguments.list {
         for step in &STEPS {
@@ -65,52 +54,12 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    let context = Context {
-        quick: arguments.quick,
-        fuzz_seconds: arguments.fuzz_seconds,
-        root: status_field("Uid:").is_some_and(|ids| ids.split_whitespace().nth(1) == Some("0")),
-        ci: arguments.ci || env::var_os("CI").is_some_and(|value| value == "true" || value == "1"),
-        target: target_directory(),
-    };
+    let context = Context::new(arguments.quick, arguments.ci, arguments.fuzz_seconds);
     let chosen = |step: &&Step<Context>| {
         arguments.steps.is_empty() || arguments.steps.iter().any(|name| name == step.name)
     };
     let steps: Vec<_> = STEPS.iter().filter(chosen).collect();
     if run_all(&steps, &context) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// The root of the workspace.
-pub(crate) fn root() -> &'static Path {
-    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask.parent().unwrap_or(xtask)
-}
-
-/// Where cargo builds.
-pub(crate) fn target_directory() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |path| root().join(path))
-}
-
-impl Context {
-    /// `count` checks that cannot be made on this machine: failures in CI, visible skips elsewhere.
-    pub(crate) fn unavailable(&self, count: usize, note: String) -> Outcome {
-        let notes = vec![note];
-        if self.ci {
-            Outcome { failed: count, notes, ..Outcome::default() }
-        } else {
-            Outcome { skipped: count, notes, ..Outcome::default() }
-        }
-    }
-
-    /// The outcome of a step that needs a component of the nightly toolchain that is not there.
-    pub(crate) fn without_nightly(&self, component: &str) -> Option<Outcome> {
-        let note = || format!("needs a nightly toolchain with {component}; see setup");
-        (!setup::has_nightly(component)).then(|| self.unavailable(1, note()))
-    }
-
-    /// The target directory of a step with compiler flags of its own, so that caches survive.
-    pub(crate) fn target(&self, step: &str) -> PathBuf {
-        self.target.join(step)
-    }
 }
 
 fn format(_context: &Context) -> Outcome {
@@ -138,7 +87,7 @@ fn tests(context: &Context) -> Outcome {
         return Outcome::failure(format!("cannot write to {}: {error}", logs.display()));
     }
 
-    let demanded = context.ci || is_privileged();
+    let demanded = context.ci || context.privileged;
     let environment = |command: &mut Command| {
         command.env("WIRELANE_PRIVILEGED_LOG", &privileged_log).env("WIRELANE_SKIP_LOG", &skip_log);
         if demanded {
@@ -198,7 +147,7 @@ fn loom(context: &Context) -> Outcome {
 }
 
 fn miri(context: &Context) -> Outcome {
-    if let Some(outcome) = context.without_nightly("miri") {
+    if let Some(outcome) = setup::without_nightly(context, "miri") {
         return outcome;
     }
     /// The modules of the library that neither call the kernel nor take minutes.
@@ -233,7 +182,7 @@ fn thread_sanitizer(context: &Context) -> Outcome {
     if context.quick {
         return Outcome::skip("left out by --quick");
     }
-    if let Some(outcome) = context.without_nightly("rust-src") {
+    if let Some(outcome) = setup::without_nightly(context, "rust-src") {
         return outcome;
     }
     let Some(host) = cargo::host() else {
@@ -255,21 +204,6 @@ fn fresh_logs(directory: &Path, logs: &[&Path]) -> std::io::Result<()> {
         fs::write(log, "")?;
     }
     Ok(())
-}
-
-/// Whether the privileged tests can run: they need `CAP_NET_ADMIN`, `CAP_NET_RAW`
-/// and `CAP_SYS_ADMIN`.
-fn is_privileged() -> bool {
-    const NEEDED: u64 = (1 << 12) | (1 << 13) | (1 << 21);
-    status_field("CapEff:")
-        .and_then(|field| u64::from_str_radix(field.trim(), 16).ok())
-        .is_some_and(|effective| effective & NEEDED == NEEDED)
-}
-
-/// A line of `/proc/self/status`, without its heading.
-fn status_field(heading: &str) -> Option<String> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    status.lines().find_map(|line| line.strip_prefix(heading)).map(str::to_owned)
 }
 
 #[cfg(test)]

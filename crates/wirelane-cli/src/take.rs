@@ -182,7 +182,7 @@ impl Toll {
 /// The program of a filter of an AF_XDP port.
 fn program(filter: Option<&Filter>) -> Result<Option<std::sync::Arc<Program>>> {
     const ETHERNET: u16 = 1;
-    filter.map(|filter| filter.program(ETHERNET, OpenOptions::MAX_SNAPLEN)).transpose()
+    Ok(filter.map(|filter| filter.program(ETHERNET, OpenOptions::MAX_SNAPLEN)).transpose()?)
 }
 
 /// What becomes of each class, and a warning if SSH is among what is taken.

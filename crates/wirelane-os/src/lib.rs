@@ -32,6 +32,7 @@ pub mod privilege;
 pub mod process;
 pub mod signal;
 pub mod sysfs;
+pub mod text;
 pub mod tun;
 pub mod xdp;
 

@@ -8,7 +8,10 @@ use std::path::Path;
 use std::{fmt, io};
 
 use rustix::io::Errno;
+use wirelane_filter::ExpressionError;
 use wirelane_os::error::OsError;
+pub use wirelane_os::text::brief;
+use wirelane_os::text::one_line;
 
 /// Result of every fallible call of this library outside the hot path.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -76,7 +79,7 @@ impl Error {
 
     /// Adds the system call behind it, for [`Error::errno`].
     #[must_use]
-    pub(crate) fn caused_by(mut self, source: OsError) -> Self {
+    pub fn caused_by(mut self, source: OsError) -> Self {
         self.0.source = Some(source);
         self
     }
@@ -117,6 +120,25 @@ impl Error {
     }
 }
 
+impl From<wirelane_filter::Error> for Error {
+    fn from(error: wirelane_filter::Error) -> Self {
+        let parts = error.into_parts();
+        let mut error = match (parts.kind, parts.source) {
+            (_, Some(source)) => Self::os(parts.object, source),
+            (wirelane_filter::ErrorKind::Invalid, None) => Self::usage(parts.object, parts.cause),
+            (_, None) => Self::failed(parts.object, parts.cause),
+        };
+        error.0.help = parts.help.or(error.0.help);
+        error
+    }
+}
+
+impl From<ExpressionError> for Error {
+    fn from(error: ExpressionError) -> Self {
+        wirelane_filter::Error::from(error).into()
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         one_line(f, &self.0.object)?;
@@ -134,29 +156,6 @@ impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
-}
-
-/// `text`, or its beginning and its end if it is longer than anybody reads: what was given, or sent, may have any length, and
-/// what is wrong with it stands before or behind it.
-pub fn brief(text: &str) -> Cow<'_, str> {
-    // Longer than every message of ours, and than most paths.
-    const LONGEST: usize = 1200;
-    const ENDS: usize = 200;
-    let count = text.chars().count();
-    if count <= LONGEST {
-        return text.into();
-    }
-    let at = |number| text.char_indices().nth(number).map_or(text.len(), |(at, _)| at);
-    let (begin, end) = (&text[..at(ENDS)], &text[at(count - ENDS)..]);
-    format!("{begin} [{} more characters] {end}", count - 2 * ENDS).into()
-}
-
-/// What a user or a file wrote may hold control characters and be long; an error stays on one line that can be read.
-fn one_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    brief(text).chars().try_for_each(|c| match c.is_control() {
-        true => write!(f, "{}", c.escape_default()),
-        false => write!(f, "{c}"),
-    })
 }
 
 impl std::error::Error for Error {
@@ -200,12 +199,7 @@ mod tests {
 
     #[test]
     fn what_is_long_is_cut_in_its_middle() {
-        assert!(matches!(brief(&"é".repeat(1200)), Cow::Borrowed(_)));
         let text = format!("begin{}end", "é".repeat(100_000));
-        let cut = brief(&text);
-        assert!(cut.starts_with("beginé") && cut.ends_with("éend"), "{cut}");
-        assert!(cut.contains("é [99608 more characters] é"), "{cut}");
-        assert_eq!(cut.chars().count(), 425);
         let error = Error::usage(&text, format!("'{text}' is none")).help(text.clone());
         assert!(error.to_string().contains("is none; begin"), "{error}");
         assert!(error.to_string().chars().count() < 3 * 450, "{error}");

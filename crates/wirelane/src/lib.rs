@@ -73,7 +73,6 @@
 //! | [`forward`] | between two ports, or back through one with swapped addresses |
 //! | [`monitor`] | reading a running capture or forwarding from any thread |
 //! | [`inspect`] | the queues of an interface and the CPUs behind them |
-//! | [`lab`] | two network namespaces and a veth pair, to try things in |
 //! | [`halt`] | ending what waits for others, by hand or by signals |
 //! | [`privilege`] | giving privileges away once everything is open |
 //! | [`ssh`] | the connections by which the user came, which nothing should take away |
@@ -92,8 +91,6 @@ pub mod stats;
 pub mod sync;
 
 #[cfg(not(loom))]
-pub mod bench;
-#[cfg(not(loom))]
 pub mod capture;
 #[cfg(not(loom))]
 pub mod filter;
@@ -103,8 +100,6 @@ pub mod forward;
 pub mod halt;
 #[cfg(not(loom))]
 pub mod inspect;
-#[cfg(not(loom))]
-pub mod lab;
 #[cfg(not(loom))]
 pub mod monitor;
 #[cfg(not(loom))]
@@ -118,7 +113,7 @@ pub mod privilege;
 #[cfg(not(loom))]
 pub mod ssh;
 #[cfg(not(loom))]
-mod threads;
+pub mod threads;
 #[cfg(not(loom))]
 pub mod verify;
 

@@ -10,7 +10,7 @@ use crate::memory;
 use crate::placement::Placement;
 
 /// A running group of threads. Dropping it waits for them.
-pub(crate) struct Crew<T> {
+pub struct Crew<T> {
     threads: Vec<JoinHandle<Option<T>>>,
     running: Arc<Running>,
 }
@@ -27,7 +27,7 @@ impl<T: Send + 'static> Crew<T> {
     ///
     /// # Errors
     /// A thread cannot be started or pinned, or `open` fails. Then no job begins.
-    pub(crate) fn start<J: FnOnce() -> T + Send + 'static>(
+    pub fn start<J: FnOnce() -> T + Send + 'static>(
         jobs: Vec<(String, J)>,
         placement: &Placement,
         open: impl FnOnce() -> Result<()>,
@@ -62,13 +62,13 @@ impl<T: Send + 'static> Crew<T> {
 
 impl<T> Crew<T> {
     /// Waits until no job runs, at most `timeout`; true if none does.
-    pub(crate) fn wait(&self, timeout: Duration) -> bool {
+    pub fn wait(&self, timeout: Duration) -> bool {
         self.running.wait(timeout)
     }
 
     /// Waits for the end of all jobs. Adds what they return to `results`, and to `errors` that one
     /// has panicked.
-    pub(crate) fn join(&mut self, results: &mut Vec<T>, errors: &mut Vec<Error>) {
+    pub fn join(&mut self, results: &mut Vec<T>, errors: &mut Vec<Error>) {
         for thread in self.threads.drain(..) {
             match thread.join() {
                 Ok(result) => results.extend(result),
@@ -121,7 +121,7 @@ impl Drop for Ending {
 ///
 /// # Errors
 /// The system has no room for it.
-pub(crate) fn spawn<T: Send + 'static>(
+pub fn spawn<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>> {

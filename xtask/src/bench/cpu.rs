@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use wirelane::bench::peers::capture::{PROGRAMS, Program};
+use wirelane_bench::peers::capture::{PROGRAMS, Program};
 use wirelane_os::clock;
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::process::ChildGuard;

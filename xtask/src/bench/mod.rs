@@ -25,7 +25,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use self::report::Report;
 use crate::cargo;
-use crate::test::root;
+use crate::context::root;
 
 /// One thing that a suite measures.
 struct Case {

@@ -17,10 +17,10 @@ use serde_json::Value;
 use wirelane_testkit::privileged;
 
 use crate::cargo;
+use crate::context::{Context, target_directory};
 use crate::nextest::AGAIN;
 use crate::setup;
 use crate::step::{Flaky, Outcome, Step, run_all};
-use crate::test;
 use initramfs::Initramfs;
 use packages::{Kernel, Qemu};
 use plan::Program;
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 pub(crate) const ABOUT: &str = "zero copy on emulated igb and virtio_net, in a guest";
 
 /// The step of `cargo xtask test`.
-pub(crate) fn step(context: &test::Context) -> Outcome {
+pub(crate) fn step(context: &Context) -> Outcome {
     if context.quick {
         return Outcome::skip("left out by --quick");
     }
@@ -134,7 +134,7 @@ fn attempt(
     executables: &[Executable],
     programs: &[Program],
 ) -> Result<Attempt, String> {
-    let cache = test::target_directory().join("vm");
+    let cache = target_directory().join("vm");
     fs::create_dir_all(&cache)
         .map_err(|error| format!("cannot create {}: {error}", cache.display()))?;
     let qemu = Qemu::get(&cache)?;

@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use wirelane::bench::control::Controller;
-use wirelane::bench::peers::{self, cost, replay, write};
-use wirelane::bench::report::Report;
-use wirelane::bench::sockets::{self, Kind};
-use wirelane::bench::suite::{self, Plan};
-use wirelane::bench::{capture, filter, gso, noloss, scaling};
 use wirelane::mask::MAX_QUEUES;
 use wirelane::placement::Placement;
 use wirelane::{Error, QueueSet, Result};
+use wirelane_bench::control::Controller;
+use wirelane_bench::peers::{self, cost, replay, write};
+use wirelane_bench::report::Report;
+use wirelane_bench::sockets::{self, Kind};
+use wirelane_bench::suite::{self, Plan};
+use wirelane_bench::{capture, filter, gso, noloss, scaling};
 
 use crate::args;
 use crate::output::{self, figures};

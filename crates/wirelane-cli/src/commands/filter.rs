@@ -219,7 +219,7 @@ fn is_decimal(text: &str) -> bool {
 
 fn program(text: &str, link_type: u16) -> Result<Program> {
     if is_decimal(text) {
-        return Program::parse(link_type, text);
+        return Ok(Program::parse(link_type, text)?);
     }
     /// Bytes that a match accepts: all of any packet.
     const SNAPLEN: u32 = 262_144;

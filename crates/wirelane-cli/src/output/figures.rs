@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use wirelane::bench::report::{Param, Params, Report, Row};
+use wirelane_bench::report::{Param, Params, Report, Row};
 
 use super::{scaled, wrap};
 
@@ -208,7 +208,7 @@ fn cell(row: &Row, spread: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wirelane::bench::report::{Skipped, Source};
+    use wirelane_bench::report::{Skipped, Source};
 
     #[test]
     fn rows_become_lines_and_metrics_columns() {

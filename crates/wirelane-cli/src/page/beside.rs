@@ -1,9 +1,9 @@
 //! What is promised, and our figures beside those of other programs.
 
 use maud::{Markup, html};
-use wirelane::bench::beside::Ratio;
-use wirelane::bench::promises::{Limit, Promise};
-use wirelane::bench::report::{Better, Report};
+use wirelane_bench::beside::Ratio;
+use wirelane_bench::promises::{Limit, Promise};
+use wirelane_bench::report::{Better, Report};
 
 use super::plot::{number, range};
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use wirelane::bench::control::Control;
-use wirelane::bench::environment::Environment;
-use wirelane::bench::quiet::Quiet;
-use wirelane::bench::report::{Machine, Report};
+use wirelane_bench::control::Control;
+use wirelane_bench::environment::Environment;
+use wirelane_bench::quiet::Quiet;
+use wirelane_bench::report::{Machine, Report};
 
 use super::plot::number;
 

@@ -9,7 +9,7 @@ mod plot;
 mod sources;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use wirelane::bench::report::{Report, Row, Skipped};
+use wirelane_bench::report::{Report, Row, Skipped};
 
 use self::plot::{number, range};
 use self::sources::{Cell, Figure, Table};
@@ -186,7 +186,7 @@ fn in_order<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wirelane::bench::report::{Param, Params};
+    use wirelane_bench::report::{Param, Params};
 
     fn report() -> Report {
         let row = |case, params, metric, samples: &[f64]| Row {

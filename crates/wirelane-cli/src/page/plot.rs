@@ -1,7 +1,7 @@
 //! Bars with the range of their samples, as SVG that takes its colours from the page.
 
 use maud::{Markup, html};
-use wirelane::bench::report::Row;
+use wirelane_bench::report::Row;
 
 /// A bar for each row; all rows have one metric. Places are shares of the width there is, so that letters are
 /// as large on a phone as elsewhere.

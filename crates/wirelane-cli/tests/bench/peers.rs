@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use wirelane::bench::noloss;
-use wirelane::bench::peers::capture::PROGRAMS;
-use wirelane::bench::peers::{self, cost, find, replay, write};
-use wirelane::bench::report::Report;
+use wirelane_bench::noloss;
+use wirelane_bench::peers::capture::PROGRAMS;
+use wirelane_bench::peers::{self, cost, find, replay, write};
+use wirelane_bench::report::Report;
 use wirelane_testkit::privileged;
 
 #[test]

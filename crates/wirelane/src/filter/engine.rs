@@ -1,9 +1,14 @@
 //! The engine of user space: machine code where there is any, otherwise the interpreter.
 
-use super::jit::Jit;
-use super::{Interpreter, Metadata, Packet, Program};
-use crate::error::Result;
-use crate::frame::{Batch, Frame};
+#![allow(unsafe_code)]
+
+use std::mem::offset_of;
+
+use wirelane_filter::jit::{Jit, Layout};
+use wirelane_filter::{Interpreter, Metadata, Packet, Program};
+
+use crate::error::{Error, Result};
+use crate::frame::{Batch, Frame, Meta};
 use crate::mask::Class;
 
 /// A program ready to run on packets in user space.
@@ -30,9 +35,9 @@ impl Engine {
     /// A usage error: the program asks for something that only the kernel's socket filter knows.
     pub fn new(program: &Program, interface_index: u32) -> Result<Self> {
         let interpreter = Interpreter::new(program)?;
-        let kind = match Jit::new(program) {
+        let kind = match Jit::for_records(program, FRAME) {
             Ok(jit) => Kind::Jit(jit),
-            Err(error) => Kind::Interpreter(interpreter, error.to_string()),
+            Err(error) => Kind::Interpreter(interpreter, Error::from(error).to_string()),
         };
         Ok(Self { kind, interface_index })
     }
@@ -65,10 +70,15 @@ impl Engine {
     /// How many bytes of each frame the program accepts, in order, as far as both slices go.
     #[inline]
     pub fn verdicts(&self, frames: &[Frame], verdicts: &mut [u32]) {
-        if let Kind::Jit(jit) = &self.kind
-            && jit.run_frames(frames, verdicts).is_some()
-        {
-            return;
+        if let Kind::Jit(jit) = &self.kind {
+            // SAFETY: a frame is a transparent pointer to its meta.
+            let metas = unsafe {
+                std::slice::from_raw_parts(frames.as_ptr().cast::<*const Meta>(), frames.len())
+            };
+            // SAFETY: the frames are borrowed for the call, and the meta of each describes bytes of its own.
+            if unsafe { jit.run_records(metas, verdicts) }.is_some() {
+                return;
+            }
         }
         for (frame, verdict) in frames.iter().zip(verdicts) {
             *verdict = self.run(&self.packet(frame));
@@ -103,14 +113,21 @@ impl Engine {
     }
 }
 
+/// Where machine code finds the packet of a frame.
+const FRAME: Layout = Layout {
+    data: offset_of!(Meta, data) as u16,
+    length: offset_of!(Meta, len) as u16,
+    original_length: offset_of!(Meta, original_len) as u16,
+};
+
 /// `PACKET_OUTGOING` of `linux/if_packet.h`.
 const OUTGOING: u32 = 4;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filter::op::{Ancillary, Cond, Op, Operand, Width};
     use crate::pool::{Pool, PoolConfig};
+    use wirelane_filter::op::{Ancillary, Cond, Op, Operand, Width};
 
     fn program(ops: &[Op]) -> Program {
         Program::new(1, ops.iter().map(|op| op.encode()).collect()).unwrap()
@@ -175,7 +192,7 @@ mod tests {
     #[test]
     fn the_engine_says_which_it_is() {
         let engine = Engine::new(&odd(Op::LoadLength), 0).unwrap();
-        assert_eq!(engine.name() == "jit", super::super::jit::AVAILABLE);
+        assert_eq!(engine.name() == "jit", wirelane_filter::jit::AVAILABLE);
         assert_eq!(engine.note().is_some(), engine.name() == "interpreter");
         let random = program(&[Op::LoadAncillary(Ancillary::Random), Op::ReturnA]);
         assert!(Engine::new(&random, 0).is_err());

@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use wirelane::bench::live::LiveSender;
 use wirelane::filter::Filter;
 use wirelane::{Frame, RxHash};
+use wirelane_lab::live::LiveSender;
 use wirelane_os::bpf::{Insn, Load, Program, ProgramType};
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;

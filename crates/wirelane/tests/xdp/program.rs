@@ -10,10 +10,10 @@ use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, recv, socket_with, sockopt,
 };
 use rustix::process::Signal;
-use wirelane::bench::live::{LiveSender, Pace};
 use wirelane::filter;
 use wirelane::port::xdp::hints::Hints;
 use wirelane::port::xdp::program::{Attachment, Plan, Target};
+use wirelane_lab::live::{LiveSender, Pace};
 use wirelane_os::bpf::{
     Attached, Insn, Link, Load, Program, ProgramType, Reg, XdpAction, XdpMode, attached,
 };

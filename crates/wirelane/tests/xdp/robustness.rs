@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread;
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
-use wirelane::bench::live::{LiveSender, Pace, Sending};
+use wirelane_lab::live::{LiveSender, Pace, Sending};
 use wirelane_os::bpf::{
     Attached, Insn, Link, Load, Program, ProgramType, Reg, XdpAction, XdpMode, attached,
 };

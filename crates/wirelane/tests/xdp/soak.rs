@@ -6,7 +6,7 @@
 
 use std::env;
 
-use wirelane::bench::live::{LiveSender, Pace, Sending};
+use wirelane_lab::live::{LiveSender, Pace, Sending};
 use wirelane_os::bpf;
 use wirelane_os::xdp::wait_for_receivers;
 use wirelane_testkit::oracle::Random;

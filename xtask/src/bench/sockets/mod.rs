@@ -17,9 +17,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use wirelane::bench::live::{LiveSender, Pace, Sent};
-use wirelane::bench::peers::testpmd::PACKAGE;
-use wirelane::bench::sockets::Kind;
+use wirelane_bench::peers::testpmd::PACKAGE;
+use wirelane_bench::sockets::Kind;
+use wirelane_lab::live::{LiveSender, Pace, Sent};
 use wirelane_os::{bpf, clock, iface};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::packets;

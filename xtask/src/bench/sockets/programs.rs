@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use serde_json::Value;
-use wirelane::bench::peers::testpmd;
-use wirelane::bench::sockets::Kind;
+use wirelane_bench::peers::testpmd;
+use wirelane_bench::sockets::Kind;
 use wirelane_testkit::process::{ChildGuard, Output};
 
 use super::super::{Context, Result};

@@ -2,8 +2,8 @@
 //! `macswap` over two `net_null` devices, of which each receives what costs nothing to make.
 
 use serde_json::json;
-use wirelane::bench::peers::testpmd::{self, PACKAGE};
-use wirelane::bench::sockets::Kind;
+use wirelane_bench::peers::testpmd::{self, PACKAGE};
+use wirelane_bench::sockets::Kind;
 use wirelane_testkit::process::ChildGuard;
 
 use super::programs::{Place, bench};

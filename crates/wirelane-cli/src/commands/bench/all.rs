@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use wirelane::bench::report::Report;
-use wirelane::bench::{capture, filter, gso, noloss, scaling, sockets, suite};
 use wirelane::{Error, Result};
+use wirelane_bench::report::Report;
+use wirelane_bench::{capture, filter, gso, noloss, scaling, sockets, suite};
 
 use super::estimate::Estimate;
 use super::{Step, Tell};

@@ -6,8 +6,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use wirelane::bench::compare::{Change, Comparison, Recorded, Verdict, compare, parse};
 use wirelane::{Error, Result};
+use wirelane_bench::compare::{Change, Comparison, Recorded, Verdict, compare, parse};
 
 use crate::output;
 

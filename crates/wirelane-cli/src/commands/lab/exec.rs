@@ -6,7 +6,7 @@ use std::process::Command;
 
 use clap::Args;
 use wirelane::Error;
-use wirelane::lab::Side;
+use wirelane_lab::Side;
 
 use super::{Failure, Name};
 use crate::args;

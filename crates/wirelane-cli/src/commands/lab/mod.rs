@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use wirelane::bench::leftovers;
-use wirelane::lab::{Change, IPV6_NETWORK, LabConfig, NamedLab, Network, Offloads, Process, Taps};
 use wirelane::{Error, Result};
+use wirelane_bench::leftovers;
+use wirelane_lab::{Change, IPV6_NETWORK, LabConfig, NamedLab, Network, Offloads, Process, Taps};
 
 use crate::args;
 use crate::output;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde::Serialize;
 use wirelane::Result;
-use wirelane::lab::{InterfaceStatus, LabStatus, NamedLab, Process, SiteStatus, State};
+use wirelane_lab::{InterfaceStatus, LabStatus, NamedLab, Process, SiteStatus, State};
 
 use super::named;
 use crate::output;

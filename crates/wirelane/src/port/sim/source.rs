@@ -136,15 +136,6 @@ impl Source {
     }
 }
 
-/// Spoils the hot path with a lock for every packet: see the feature in Cargo.toml.
-#[cfg(feature = "slowed")]
-fn take_locks(packets: usize) {
-    static PACKETS: std::sync::Mutex<usize> = std::sync::Mutex::new(0);
-    for _ in 0..packets {
-        *PACKETS.lock().unwrap_or_else(std::sync::PoisonError::into_inner) += 1;
-    }
-}
-
 impl Receive for Source {
     #[inline]
     fn receive(&mut self, batch: &mut Batch) -> usize {
@@ -159,8 +150,6 @@ impl Receive for Source {
             None => self.receive_at_once(batch, times),
             Some(_) => self.receive_paced(batch, times),
         };
-        #[cfg(feature = "slowed")]
-        take_locks(taken);
         if let Some(snaplen) = self.snaplen {
             let first = batch.len() - taken;
             batch[first..].iter_mut().for_each(|frame| frame.truncate(snaplen));

@@ -19,7 +19,11 @@ const MAX_SPIN: u64 = 1_000_000_000;
 const WINDOW: u64 = 4_000_000;
 /// For how long it stays awake at the beginning, in nanoseconds: nobody knows yet how fast packets come, and what else
 /// there is to do settles on another processor.
+<<<<<<< HEAD:crates/wirelane/src/port/xdp/idle.rs
 pub(crate) const FIRST_SPIN: u64 = 500_000_000;
+=======
+const ALERT: u64 = 500_000_000;
+>>>>>>> house:crates/wirelane/src/port/xdp/vigil.rs
 
 /// Decides for one RX ring between busy-polling and sleep.
 pub(super) struct IdlePolicy {

@@ -50,6 +50,5 @@ mod seen;
 pub mod tags;
 mod tx;
 
-pub(crate) use self::idle::FIRST_SPIN;
 pub use self::open::XdpPort;
 use super::packet::device;

@@ -190,5 +190,5 @@ impl XdpPlan {
 /// The filter means nothing for Ethernet.
 fn filter(options: &OpenOptions) -> Result<Option<Arc<filter::Program>>> {
     let filter = options.filter.as_ref().filter(|_| options.receive);
-    filter.map(|filter| filter.program(ETHERNET, options.clamped_snaplen())).transpose()
+    Ok(filter.map(|filter| filter.program(ETHERNET, options.clamped_snaplen())).transpose()?)
 }

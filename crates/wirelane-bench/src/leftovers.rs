@@ -1,0 +1,186 @@
+//! What a benchmark makes where others see it, and removing what one that was killed left of that.
+//!
+//! Namespaces, interfaces, programs and most files go with the process, whatever ends it. Two things have a
+//! name: the cgroup of a CPU quota, and the folder of files that a capture or another program opens. The name
+//! holds the process id, so that one that nobody uses any more can be told.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::gso;
+use wirelane::error::{Error, Result};
+
+const PREFIX: &str = "wirelane-bench-";
+/// The files of a cgroup that hold its threads, in version 1 and in version 2.
+pub(super) const MEMBERS: [&str; 2] = ["tasks", "cgroup.threads"];
+/// How long a cgroup may take to become empty.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Where files in memory are (`shm_overview(7)`).
+pub(super) const MEMORY: &str = "/dev/shm";
+
+/// The folder of this process in another one.
+pub(super) fn path_in(parent: &Path) -> PathBuf {
+    parent.join(format!("{PREFIX}{}", std::process::id()))
+}
+
+/// A folder of this process in another one, which is there only while it is needed, and goes with this. A file that is
+/// open can be written and measured without its name, and goes with the process if that is killed.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    /// In `parent`, which must take one. What benchmarks that were killed left there is removed.
+    pub(super) fn new(parent: &Path) -> Result<Self> {
+        clear(parent);
+        let folder = Self(path_in(parent));
+        folder.make()?;
+        folder.remove();
+        Ok(folder)
+    }
+
+    pub(super) fn make(&self) -> Result<()> {
+        fs::create_dir(&self.0)
+            .map_err(|error| Error::io(self.0.display().to_string(), "create", error))
+    }
+
+    /// A file in it, which need not exist.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// With all files in it.
+    pub(super) fn remove(&self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// What was found of benchmarks that were killed.
+#[derive(Debug, Default)]
+pub struct Swept {
+    /// What is gone now.
+    pub removed: Vec<PathBuf>,
+    /// What could not be removed.
+    pub left: Vec<PathBuf>,
+}
+
+/// Removes what benchmarks that were killed left in memory and among cgroups.
+///
+/// What they left on a disk that was named is removed by the next one that is given it.
+pub fn sweep() -> Swept {
+    let mut swept = Swept::default();
+    sweep_in(Path::new(MEMORY), &mut swept);
+    // It may have been in another one, such as that of a session that has ended.
+    if let Some(own) = gso::cgroup() {
+        let is_cgroup = |path: &&Path| path.join("cgroup.procs").exists();
+        let root = own.ancestors().take_while(is_cgroup).last();
+        sweep_below(root.unwrap_or(&own), DEPTH, &mut swept);
+    }
+    swept
+}
+
+/// Cgroups are nested less deeply, as people use them.
+const DEPTH: u32 = 16;
+
+fn sweep_below(cgroup: &Path, depth: u32, swept: &mut Swept) {
+    sweep_in(cgroup, swept);
+    let Ok(entries) = fs::read_dir(cgroup) else { return };
+    let is_directory = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    for entry in entries.flatten().filter(|entry| depth > 0 && is_directory(entry)) {
+        sweep_below(&entry.path(), depth - 1, swept);
+    }
+}
+
+/// The same of one folder, where what cannot be removed is in nobody's way.
+pub(super) fn clear(parent: &Path) {
+    sweep_in(parent, &mut Swept::default());
+}
+
+fn sweep_in(parent: &Path, swept: &mut Swept) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    let found = entries.flatten().filter(|entry| {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+    });
+    for path in found.map(|entry| entry.path()).filter(|path| is_ours(path)) {
+        let end = if remove(&path) { &mut swept.removed } else { &mut swept.left };
+        end.push(path);
+    }
+}
+
+/// Whether it is a folder of the same user.
+fn is_ours(path: &Path) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == own)
+}
+
+/// A cgroup can be removed though it shows files, and its files cannot; but not while it has a member.
+pub(super) fn remove(path: &Path) -> bool {
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        match fs::remove_dir(path) {
+            Ok(()) => return true,
+            Err(error) if error.kind() != ErrorKind::ResourceBusy => {
+                return fs::remove_dir_all(path).is_ok();
+            }
+            Err(_) if Instant::now() >= patience => return false,
+            Err(_) => {
+                release_members(path);
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+}
+
+/// Hands the members of a cgroup whose owner is gone to the one above. They are threads of the kernel, which
+/// stay for as long as it takes to tear down the interface that they receive for; what was killed stays itself,
+/// but ends at once.
+fn release_members(cgroup: &Path) {
+    let Some(parent) = cgroup.parent() else { return };
+    for file in MEMBERS {
+        let members = fs::read_to_string(cgroup.join(file)).unwrap_or_default();
+        for member in members.lines() {
+            // It may have ended meanwhile.
+            let _ = fs::write(parent.join(file), member);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_nobody_uses_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = path_in(folder.path());
+        // No process has this number: it is above PID_MAX_LIMIT.
+        let dead = folder.path().join(format!("{PREFIX}{}", 1 << 23));
+        let others = ["wirelane-bench-", "wirelane-bench-x", "something else"];
+        for path in [&own, &dead] {
+            fs::create_dir(path).unwrap();
+            fs::write(path.join("capture.pcapng"), "x").unwrap();
+        }
+        others.iter().for_each(|name| fs::create_dir(folder.path().join(name)).unwrap());
+        let elsewhere = tempfile::tempdir().unwrap();
+        let link = folder.path().join(format!("{PREFIX}{}", (1 << 23) + 1));
+        std::os::unix::fs::symlink(elsewhere.path(), &link).unwrap();
+        let mut swept = Swept::default();
+        sweep_in(folder.path(), &mut swept);
+        assert_eq!((swept.removed, swept.left), (vec![dead.clone()], vec![]));
+        assert!(!dead.exists() && own.exists() && elsewhere.path().exists());
+        assert!(others.iter().all(|name| folder.path().join(name).exists()));
+        assert!(fs::symlink_metadata(link).is_ok(), "a link is left alone");
+        clear(&folder.path().join("none"));
+    }
+}

@@ -1,0 +1,214 @@
+//! A receiver under test: a port whose packets are counted, and now and then their age.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use wirelane_os::clock;
+
+use wirelane::error::{Error, Result};
+use wirelane::frame::{Batch, Frame};
+use wirelane::mask::{QueueMask, QueueSet};
+use wirelane::pipeline;
+use wirelane::placement::Placement;
+use wirelane::port::{self, OpenOptions, Port, Rx, Spec, Take};
+use wirelane::stats::RxCounters;
+use wirelane::threads::Crew;
+use wirelane_lab::Site;
+use wirelane_lab::live::STAMP_BYTES;
+
+/// A thread that has nothing to do looks this often whether it is to end.
+const PATIENCE: Duration = Duration::from_millis(10);
+/// Longer than any ring keeps a packet back (50 ms, see `packet:`).
+const QUIET: Duration = Duration::from_millis(120);
+
+/// How the age of a packet is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stamp {
+    /// From its last bytes, where the sender wrote the monotonic clock.
+    InPacket,
+    /// From the time at which the simulated interface had it due.
+    OfPort,
+}
+
+/// What the threads do with a packet: a number is a histogram's.
+const COUNT: u8 = u8::MAX;
+const END: u8 = u8::MAX - 1;
+
+/// A port at work, a thread per queue.
+pub(super) struct Receiver {
+    port: Box<dyn Port>,
+    crew: Crew<Result<Vec<Histogram<u64>>>>,
+    baton: Arc<AtomicU8>,
+    rx: Vec<Arc<RxCounters>>,
+}
+
+impl Receiver {
+    /// Opens `spec`, at `site` if there is one, with room for `histograms` of ages.
+    ///
+    /// # Errors
+    /// The port cannot be opened, or has no queue.
+    pub(super) fn start(
+        spec: &Spec,
+        site: Option<&Site>,
+        placement: &Placement,
+        stamp: Stamp,
+        histograms: usize,
+    ) -> Result<Self> {
+        let options = OpenOptions {
+            take: Take::All,
+            take_management: true,
+            mask: QueueMask { rx: QueueSet::All, ..QueueMask::NONE },
+            placement: placement.clone(),
+            ..OpenOptions::default()
+        };
+        let open = || port::open(spec, &options);
+        let mut port = match site {
+            Some(site) => site.inside(open)??,
+            None => open()?,
+        };
+        let queues = port.rx();
+        if queues.is_empty() {
+            return Err(Error::failed(format!("port '{spec}'"), "has no queue to receive from"));
+        }
+        let rx = queues.iter().map(|rx| Arc::clone(rx.counters())).collect();
+        let baton = Arc::new(AtomicU8::new(COUNT));
+        let jobs = queues.into_iter().enumerate().map(|(position, rx)| {
+            let baton = Arc::clone(&baton);
+            (format!("bench-{position}"), move || receive_all(rx, &baton, stamp, histograms))
+        });
+        let jobs: Vec<_> = jobs.collect();
+        let crew = Crew::start(jobs, placement, || port.start())?;
+        Ok(Self { port, crew, baton, rx })
+    }
+
+    /// Backend, mode and number of queues.
+    pub(super) fn nature(&self) -> (&'static str, String, u64) {
+        let info = self.port.info();
+        (info.backend, info.mode.clone(), info.queues.len() as u64)
+    }
+
+    /// Packets received so far.
+    pub(super) fn received(&self) -> u64 {
+        self.rx.iter().map(|rx| rx.packets.value()).sum()
+    }
+
+    /// Packets lost for want of frames so far.
+    pub(super) fn ring_full(&self) -> u64 {
+        let known = |value: u64| if value == RxCounters::UNKNOWN { 0 } else { value };
+        self.rx.iter().map(|rx| known(rx.ring_full.value())).sum()
+    }
+
+    /// From now on ages go into this histogram, or with `None` nowhere.
+    pub(super) fn record(&self, histogram: Option<u8>) {
+        self.baton.store(histogram.unwrap_or(COUNT), Ordering::Release);
+    }
+
+    /// Waits for the rest of `expected` packets; as long as some come, and a ring may keep some back.
+    pub(super) fn drain(&self, expected: u64) {
+        let (mut before, mut since) = (self.received(), Instant::now());
+        while before < expected && since.elapsed() < QUIET {
+            thread::sleep(Duration::from_millis(2));
+            let now = self.received();
+            if now != before {
+                (before, since) = (now, Instant::now());
+            }
+        }
+    }
+
+    /// False if it has failed: then [`Receiver::finish`] says why.
+    pub(super) fn is_alive(&self) -> bool {
+        !self.crew.wait(Duration::ZERO)
+    }
+
+    /// Ends the threads; the histograms of all queues together.
+    ///
+    /// # Errors
+    /// What ended one of them before.
+    pub(super) fn finish(mut self) -> Result<Vec<Histogram<u64>>> {
+        self.baton.store(END, Ordering::Release);
+        let (mut results, mut errors) = (Vec::new(), Vec::new());
+        self.crew.join(&mut results, &mut errors);
+        if let Some(error) = errors.into_iter().next() {
+            return Err(error);
+        }
+        self.port.control().stop();
+        let mut all: Vec<Histogram<u64>> = Vec::new();
+        for of_queue in results {
+            for (position, histogram) in of_queue?.into_iter().enumerate() {
+                match all.get_mut(position) {
+                    // All have the same bounds.
+                    Some(sum) => sum.add(histogram).unwrap_or_default(),
+                    None => all.push(histogram),
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        // The crew waits for its threads.
+        self.baton.store(END, Ordering::Release);
+    }
+}
+
+/// Counts, and records ages while it is told to.
+fn receive_all(
+    mut rx: Rx,
+    baton: &AtomicU8,
+    stamp: Stamp,
+    histograms: usize,
+) -> Result<Vec<Histogram<u64>>> {
+    let mut ages: Vec<_> = (0..histograms).map(|_| empty()).collect::<Result<_>>()?;
+    let mut batch = Batch::default();
+    loop {
+        let order = baton.load(Ordering::Relaxed);
+        if order == END {
+            return Ok(ages);
+        }
+        if rx.receive(&mut batch) > 0 {
+            if let Some(histogram) = ages.get_mut(order as usize) {
+                record(histogram, &batch, stamp);
+            }
+            batch.clear();
+            continue;
+        }
+        // The port knows when it is worth staying awake.
+        if !pipeline::wait_any(std::slice::from_mut(&mut rx), PATIENCE)? {
+            return Ok(ages);
+        }
+    }
+}
+
+/// From 1 ns to a minute, with three digits.
+fn empty() -> Result<Histogram<u64>> {
+    Histogram::new_with_bounds(1, 60_000_000_000, 3)
+        .map_err(|error| Error::failed("histogram of latencies", error.to_string()))
+}
+
+/// All packets of a batch are there at the same moment: one look at the clock is enough.
+fn record(histogram: &mut Histogram<u64>, batch: &Batch, stamp: Stamp) {
+    let now = match stamp {
+        Stamp::InPacket => clock::monotonic_ns(),
+        Stamp::OfPort => clock::realtime_ns(),
+    };
+    for frame in batch.iter() {
+        let sent = match stamp {
+            Stamp::InPacket => stamped(frame),
+            Stamp::OfPort => Some(frame.timestamp()),
+        };
+        if let Some(sent) = sent {
+            // What is longer than a minute counts as a minute.
+            histogram.saturating_record(now.saturating_sub(sent));
+        }
+    }
+}
+
+/// What the sender wrote into the last bytes.
+fn stamped(frame: &Frame) -> Option<u64> {
+    frame.data().last_chunk::<STAMP_BYTES>().map(|bytes| u64::from_ne_bytes(*bytes))
+}

@@ -1,0 +1,139 @@
+//! Other programs that do the same: where they are, which version, and which package has them.
+
+pub mod capture;
+pub mod cost;
+pub(crate) mod process;
+pub mod replay;
+pub mod testpmd;
+mod turns;
+pub mod write;
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// How thoroughly to measure our command, as a process, beside other programs.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a> {
+    /// Our own command.
+    pub own: &'a Path,
+    /// Rounds: samples of every figure.
+    pub samples: usize,
+    /// How long a program is under load, about.
+    pub window: Duration,
+    /// No round begins that would end later than this.
+    pub limit: Option<Duration>,
+    /// A folder on the disk to write to; without, that is left out.
+    pub disk: Option<&'a Path>,
+}
+
+/// A program that can stand beside ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// The Debian package that has it.
+    pub package: &'static str,
+    /// What makes it tell its version; with nothing, its package is asked.
+    version: Option<&'static str>,
+}
+
+/// All of them.
+pub const PEERS: [Peer; 9] = [
+    Peer { name: "dpdk-testpmd", package: "dpdk-dev", version: None },
+    Peer { name: "dpdk-test", package: "dpdk-dev", version: None },
+    Peer { name: "netsniff-ng", package: "netsniff-ng", version: Some("--version") },
+    Peer { name: "trafgen", package: "netsniff-ng", version: Some("--version") },
+    Peer { name: "tcpdump", package: "tcpdump", version: Some("--version") },
+    Peer { name: "dumpcap", package: "wireshark-common", version: Some("--version") },
+    Peer { name: "tcpreplay", package: "tcpreplay", version: Some("--version") },
+    Peer { name: "iperf3", package: "iperf3", version: Some("--version") },
+    Peer { name: "dd", package: "coreutils", version: Some("--version") },
+];
+
+/// What the machine has of a [`Peer`].
+#[derive(Clone, Debug, Serialize)]
+pub struct Installed {
+    /// Its name.
+    pub name: &'static str,
+    /// The Debian package that has it.
+    pub package: &'static str,
+    /// Whether it is installed.
+    pub installed: bool,
+    /// Its version, as it says it; `None` if it is missing or does not tell.
+    pub version: Option<String>,
+}
+
+/// Why there is no figure of a program that is not installed.
+pub(crate) fn missing(program: &str) -> String {
+    let package =
+        PEERS.iter().find(|peer| peer.name == program).map_or(program, |peer| peer.package);
+    format!("{program} is not installed (Debian package {package})")
+}
+
+/// All peers, as this machine has them.
+pub fn installed() -> Vec<Installed> {
+    let look = |peer: &Peer| {
+        let path = find(peer.name);
+        let installed = path.is_some();
+        let version = path.and_then(|path| match peer.version {
+            Some(option) => first_line(Command::new(path).arg(option)),
+            None => first_line(Command::new("dpkg-query").args([
+                "--show",
+                "--showformat=${Version}",
+                peer.package,
+            ])),
+        });
+        Installed { name: peer.name, package: peer.package, installed, version }
+    };
+    PEERS.iter().map(look).collect()
+}
+
+/// The path of `program`, also where only root looks for programs.
+pub fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|folder| folder.join(program))
+        .find(|candidate| candidate.is_file())
+}
+
+/// The first line that it writes to its standard output, or else to the other one.
+fn first_line(command: &mut Command) -> Option<String> {
+    let output = command.stdin(Stdio::null()).output().ok()?;
+    let line = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+        Some(line.to_owned())
+    };
+    line(&output.stdout).or_else(|| line(&output.stderr))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_first_lines() {
+        let mut shell = Command::new("sh");
+        assert_eq!(
+            first_line(shell.args(["-c", "echo; echo ' one '; echo two"])),
+            Some("one".into())
+        );
+        let mut shell = Command::new("sh");
+        assert_eq!(first_line(shell.args(["-c", "echo three >&2"])), Some("three".into()));
+        assert_eq!(first_line(&mut Command::new("/no/such/program")), None);
+    }
+
+    #[test]
+    fn every_machine_has_dd_and_tells_what_it_lacks() {
+        let installed = installed();
+        assert_eq!(installed.len(), PEERS.len());
+        let dd = installed.iter().find(|program| program.name == "dd").unwrap();
+        assert!(dd.installed && dd.version.is_some(), "{dd:?}");
+        assert!(find("no-such-program").is_none());
+    }
+}

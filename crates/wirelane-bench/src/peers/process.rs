@@ -1,0 +1,294 @@
+//! Running another program beside ours: on CPUs and in a network namespace of choice, watched, and ended with us.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use wirelane_os::{affinity, child, clock};
+
+use wirelane::error::{Error, Result};
+use wirelane_lab::Site;
+
+const POLL: Duration = Duration::from_millis(5);
+/// For a program that was asked to end. One that does not is ended.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A program that runs. Dropping it ends it, and so does the end of this process.
+#[derive(Debug)]
+pub(crate) struct Running {
+    name: String,
+    child: Child,
+    // Files, not pipes: a program that writes much must not wait for us to read.
+    stdout: File,
+    stderr: File,
+}
+
+/// What a program that has ended left.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Running {
+    /// Starts `command` on these CPUs, at `site` if there is one. The calling thread is the one that it ends with.
+    ///
+    /// # Errors
+    /// The program, a CPU or the namespace is not to be had.
+    pub(crate) fn start(command: &mut Command, cpus: &[u32], site: Option<&Site>) -> Result<Self> {
+        let name = name(command);
+        let failed = |call: &'static str| {
+            let name = name.clone();
+            move |error: std::io::Error| Error::io(name, call, error)
+        };
+        let scratch = || -> Result<File> {
+            let flags = rustix::fs::MemfdFlags::CLOEXEC;
+            let file = rustix::fs::memfd_create(c"wirelane-output", flags);
+            Ok(file.map_err(|errno| failed("memfd_create")(errno.into()))?.into())
+        };
+        let (stdout, stderr) = (scratch()?, scratch()?);
+        command
+            .stdin(Stdio::null())
+            .stdout(stdout.try_clone().map_err(failed("dup"))?)
+            .stderr(stderr.try_clone().map_err(failed("dup"))?);
+        child::end_with_thread(child::independent(command));
+        // The child inherits both from this thread.
+        let before = affinity::allowed_cpus().unwrap_or_default();
+        affinity::pin_to(cpus).map_err(|error| Error::os(name.as_str(), error))?;
+        let spawned = match site {
+            Some(site) => site.inside(|| command.spawn()),
+            None => Ok(command.spawn()),
+        };
+        // What was allowed before is allowed still.
+        let _ = affinity::pin_to(&before);
+        let child = spawned?.map_err(failed("start"))?;
+        Ok(Self { name, child, stdout, stderr })
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it runs.
+    pub(crate) fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// What it has written to its standard output so far.
+    pub(crate) fn stdout(&self) -> String {
+        contents(&self.stdout)
+    }
+
+    /// What it has written to standard error so far.
+    pub(crate) fn stderr(&self) -> String {
+        contents(&self.stderr)
+    }
+
+    /// CPU time of all its threads so far; zero where the kernel does not tell.
+    pub(crate) fn cpu(&self) -> Duration {
+        clock::threads_cpu(self.child.id())
+    }
+
+    /// Waits until it has written `mark` anywhere.
+    ///
+    /// # Errors
+    /// It ends before, or does not within `limit`; or `stop` was set.
+    pub(crate) fn wait_for(
+        &mut self,
+        mark: &str,
+        limit: Duration,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        let has_mark = |own: &Self| own.stdout().contains(mark) || own.stderr().contains(mark);
+        self.wait_until(has_mark, limit, stop)
+    }
+
+    /// Waits until `is_ready` says so.
+    ///
+    /// # Errors
+    /// As above.
+    pub(crate) fn wait_until(
+        &mut self,
+        is_ready: impl Fn(&Self) -> bool,
+        limit: Duration,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let is_running = self.is_running();
+            if is_ready(self) {
+                return Ok(());
+            }
+            if !is_running {
+                let said = format!("{} {}", self.stdout().trim(), self.stderr().trim());
+                let cause = format!("ended before it was ready: {}", last_lines(&said));
+                return Err(Error::failed(self.name.as_str(), cause));
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::failed(self.name.as_str(), "the run was ended"));
+            }
+            if Instant::now() >= deadline {
+                let cause = format!("was not ready after {} s", limit.as_secs());
+                return Err(Error::failed(self.name.as_str(), cause));
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Asks it to end as ^C would, and waits; ends it if it does not within `limit`.
+    ///
+    /// # Errors
+    /// It had to be ended, or ended with a failure.
+    pub(crate) fn interrupt(mut self, limit: Duration) -> Result<Output> {
+        if self.is_running() {
+            // One that has ended meanwhile has not been waited for: nobody else has its number.
+            let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
+        }
+        self.wait(limit)
+    }
+
+    /// Waits for its end; ends it if it does not come within `limit`.
+    ///
+    /// # Errors
+    /// As above.
+    pub(crate) fn wait(mut self, limit: Duration) -> Result<Output> {
+        let deadline = Instant::now() + limit;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => {
+                    let output = Output { stdout: self.stdout(), stderr: self.stderr() };
+                    if status.success() {
+                        return Ok(output);
+                    }
+                    let cause = format!("failed, {status}: {}", last_lines(&output.stderr));
+                    return Err(Error::failed(self.name.as_str(), cause));
+                }
+                Ok(None) => {}
+                Err(error) => return Err(Error::io(self.name.as_str(), "wait", error)),
+            }
+            if Instant::now() >= deadline {
+                let cause = format!("still runs {} s after it was to end", limit.as_secs());
+                return Err(Error::failed(self.name.as_str(), cause));
+            }
+            thread::sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Nothing happens to one that has been waited for.
+        let _ = child::end(&mut self.child, GRACE);
+    }
+}
+
+/// A command line for people, with the name of the program in place of its path.
+pub(crate) fn line(command: &Command) -> String {
+    let words = command.get_args().map(|word| format!(" {}", word.display()));
+    name(command) + &words.collect::<String>()
+}
+
+fn name(command: &Command) -> String {
+    let path = PathBuf::from(command.get_program());
+    path.file_name().unwrap_or(path.as_os_str()).display().to_string()
+}
+
+/// All of `file`, through a description of its own, so that the program's place in it stays.
+fn contents(file: &File) -> String {
+    let mut text = Vec::new();
+    if let Ok(mut reader) = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())) {
+        // What could be read is as good as it gets: it is looked at again.
+        let _ = reader.read_to_end(&mut text);
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// The end of what a program said, on one line.
+fn last_lines(text: &str) -> String {
+    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines.get(lines.len().saturating_sub(3)..).unwrap_or_default().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    fn shell(script: &str) -> Running {
+        let cpu = affinity::allowed_cpus().unwrap()[0];
+        let mut command = Command::new("sh");
+        Running::start(command.args(["-c", script]), &[cpu], None).unwrap()
+    }
+
+    #[test]
+    fn a_program_is_watched_and_ended() {
+        let never = AtomicBool::new(false);
+        let script = "trap 'echo bye; exit 0' INT; echo up; while :; do sleep 0.05; done";
+        let mut running = shell(script);
+        running.wait_for("up", LIMIT, &never).unwrap();
+        assert!(running.is_running());
+        assert_eq!(running.interrupt(LIMIT).unwrap().stdout, "up\nbye\n");
+    }
+
+    /// As in the background of a script, where a shell could not even set a trap for it.
+    #[test]
+    fn a_program_gets_its_interrupt_where_we_ignore_it() {
+        let script = "trap '' INT QUIT HUP; exec \"$0\" --exact \"$1\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).arg(std::env::current_exe().unwrap());
+        let test = concat!(module_path!(), "::a_program_is_watched_and_ended");
+        command.arg(test.split_once("::").unwrap().1);
+        let cpu = affinity::allowed_cpus().unwrap()[0];
+        let ended = Running::start(&mut command, &[cpu], None).unwrap().wait(LIMIT).unwrap();
+        assert!(ended.stdout.contains("1 passed"), "{}", ended.stdout);
+    }
+
+    /// A program that hears neither ^C nor SIGTERM, nor what it has started.
+    #[test]
+    fn a_deaf_program_is_ended_in_the_end() {
+        let never = AtomicBool::new(false);
+        let deaf = "trap '' INT TERM; echo up $$; while :; do sleep 0.05; done";
+        let mut running = shell(&format!("sh -c \"{}\" & {deaf}", deaf.replace('$', "\\$")));
+        running.wait_until(|own| own.stdout().lines().count() == 2, LIMIT, &never).unwrap();
+        let up = running.stdout();
+        let error = running.interrupt(Duration::from_millis(20)).unwrap_err();
+        assert!(error.to_string().contains("still runs"), "{error}");
+        let deadline = Instant::now() + LIMIT;
+        for line in up.lines() {
+            let stat = format!("/proc/{}/stat", line.strip_prefix("up ").unwrap());
+            while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+                assert!(Instant::now() < deadline, "it lives on");
+                thread::sleep(POLL);
+            }
+        }
+    }
+
+    #[test]
+    fn what_goes_wrong_is_said() {
+        let never = AtomicBool::new(false);
+        let error = shell("echo no device >&2; exit 3").wait_for("up", LIMIT, &never).unwrap_err();
+        assert_eq!(error.to_string(), "sh: ended before it was ready: no device");
+        let error = shell("echo one >&2; exit 3").wait(LIMIT).unwrap_err();
+        assert!(error.to_string().contains("one") && error.to_string().contains('3'), "{error}");
+        let error = shell("sleep 600").wait(Duration::ZERO).unwrap_err();
+        assert!(error.to_string().contains("still runs"), "{error}");
+        let stopped = AtomicBool::new(true);
+        assert!(shell("sleep 600").wait_for("up", LIMIT, &stopped).is_err());
+        let missing = Running::start(&mut Command::new("/no/such/program"), &[0], None);
+        assert!(missing.unwrap_err().to_string().starts_with("program: "));
+    }
+
+    #[test]
+    fn a_command_line_names_the_program() {
+        let mut command = Command::new("/usr/bin/tcpdump");
+        assert_eq!(line(command.args(["-i", "x"])), "tcpdump -i x");
+    }
+}

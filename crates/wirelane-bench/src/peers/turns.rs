@@ -1,0 +1,97 @@
+//! Programs that take turns, as all measurements beside others do.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::super::report::Report;
+use super::super::rounds::Rounds;
+use super::Plan;
+use wirelane::error::Result;
+
+/// One that is measured once in every round: a program, or several together, under one condition.
+pub(super) trait Turn {
+    /// The case that is missing if it cannot be measured.
+    fn case(&self) -> &'static str;
+
+    /// What is measured, for people.
+    fn title(&self) -> String;
+
+    /// Measures once, and keeps what came of it. `stop` may end it early, without a sample.
+    fn measure(&mut self, round: u32, stop: &AtomicBool, report: &mut Report) -> Result<()>;
+}
+
+/// Measures all of them in rounds, as `plan` says; what fails is skipped with its reason, and tried again in the
+/// next round. Another one begins each round, so that none is always the first; the first round, which may be the only
+/// one, has them in order.
+pub(super) fn take<T: Turn>(
+    suite: &'static str,
+    plan: &Plan<'_>,
+    turns: &mut [T],
+    report: &mut Report,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(u32, &str),
+) {
+    for round in Rounds::new(plan.samples, plan.limit) {
+        let first = (round as usize - 1) % turns.len().max(1);
+        let (before, from) = turns.split_at_mut(first);
+        for turn in from.iter_mut().chain(before) {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            progress(round, &turn.title());
+            if let Err(error) = turn.measure(round, stop, report) {
+                report.skip(suite, turn.case(), error.to_string());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::*;
+    use wirelane::error::Error;
+
+    struct Named(&'static str, Vec<u32>);
+
+    impl Turn for Named {
+        fn case(&self) -> &'static str {
+            self.0
+        }
+
+        fn title(&self) -> String {
+            self.0.to_owned()
+        }
+
+        fn measure(&mut self, round: u32, _: &AtomicBool, _: &mut Report) -> Result<()> {
+            self.1.push(round);
+            if self.0 == "b" { Err(Error::failed("b", "cannot")) } else { Ok(()) }
+        }
+    }
+
+    #[test]
+    fn each_round_has_everyone_and_another_one_first() {
+        let plan = Plan {
+            own: Path::new("none"),
+            samples: 3,
+            window: Duration::ZERO,
+            limit: None,
+            disk: None,
+        };
+        let mut turns = ["a", "b", "c"].map(|name| Named(name, Vec::new()));
+        let (mut report, mut order) = (Report::new("test".into()), String::new());
+        let mut run = |stop, turns: &mut [Named]| {
+            let stop = AtomicBool::new(stop);
+            take("s", &plan, turns, &mut report, &stop, &mut |_, title| order.push_str(title));
+        };
+        run(false, &mut turns);
+        run(true, &mut turns);
+        run(false, &mut []);
+        assert_eq!(order, "abcbcacab");
+        assert!(turns.iter().all(|turn| turn.1 == [1, 2, 3]));
+        // Once, however often it failed.
+        assert_eq!(report.skipped.len(), 1);
+        assert_eq!(report.skipped[0].case, "b");
+    }
+}

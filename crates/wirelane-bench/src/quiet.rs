@@ -1,0 +1,111 @@
+//! The CPU for work that is measured alone.
+//!
+//! A thread that the scheduler moves meanwhile, or that interrupts stop, is slower by a third or more. So such work has
+//! a thread of its own, pinned to the CPU that the machine's devices leave alone. Whoever waits for it sleeps, and
+//! stays where it was.
+
+use std::fs;
+use std::panic::resume_unwind;
+use std::thread;
+
+use serde::Serialize;
+use wirelane_os::affinity;
+
+use wirelane::error::{Error, Result};
+
+/// A CPU, and why this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Quiet {
+    /// Its number.
+    pub cpu: u32,
+    /// Interrupts of devices that it has served since the machine was started; `None` if the kernel does not tell.
+    pub interrupts: Option<u64>,
+}
+
+impl Quiet {
+    /// Of the CPUs that this thread may use, the one that has served the fewest interrupts of devices
+    /// (`/proc/interrupts`), and of several the last, because everything begins with the first. `None` if the
+    /// system names no CPU.
+    pub fn choose() -> Option<Self> {
+        let text = fs::read_to_string("/proc/interrupts").unwrap_or_default();
+        Self::among(&affinity::allowed_cpus().ok()?, &text)
+    }
+
+    fn among(allowed: &[u32], interrupts: &str) -> Option<Self> {
+        let served = served(interrupts);
+        let of = |cpu: u32| served.iter().find(|(other, _)| *other == cpu).map(|(_, count)| *count);
+        let all = allowed.iter().map(|cpu| Self { cpu: *cpu, interrupts: of(*cpu) });
+        // `min_by_key` takes the first of several. A CPU that is not told of is taken last.
+        all.rev().min_by_key(|quiet| quiet.interrupts.unwrap_or(u64::MAX))
+    }
+
+    /// Runs `work` on this CPU, in a thread of its own.
+    ///
+    /// # Errors
+    /// The CPU went away.
+    pub fn run<T: Send>(self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        thread::scope(|scope| {
+            let pinned = || {
+                let cpu = self.cpu;
+                affinity::pin(cpu).map_err(|error| Error::os(format!("CPU {cpu}"), error))?;
+                Ok(work())
+            };
+            scope.spawn(pinned).join().unwrap_or_else(|panic| resume_unwind(panic))
+        })
+    }
+}
+
+/// How many interrupts of devices, which have numbers, each CPU has served.
+fn served(text: &str) -> Vec<(u32, u64)> {
+    let mut lines = text.lines();
+    let names = lines.next().unwrap_or_default().split_whitespace();
+    let mut sums: Vec<(u32, u64)> =
+        names.filter_map(|name| Some((name.strip_prefix("CPU")?.parse().ok()?, 0))).collect();
+    for line in lines {
+        let Some((number, counts)) = line.split_once(':') else { continue };
+        if number.trim().parse::<u32>().is_err() {
+            continue;
+        }
+        for ((_, sum), count) in sums.iter_mut().zip(counts.split_whitespace()) {
+            *sum = sum.saturating_add(count.parse().unwrap_or(0));
+        }
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECORDED: &str = "           CPU0       CPU1       CPU3\n\
+        \x2024:          1          7          0  IO-APIC   5-edge      ACPI:Ged\n\
+        \x2038:       9000       3165          4 PCI-MSIX-0000:00:03.0   1-edge      virtio2-input.0\n\
+        \x2040:          0          0          0\n\
+        NMI:          0          0      99999   Non-maskable interrupts\n\
+        ERR:          0\n";
+
+    #[test]
+    fn the_cpu_with_the_fewest_interrupts_of_devices_is_taken() {
+        assert_eq!(served(RECORDED), [(0, 9001), (1, 3172), (3, 4)]);
+        let among = |allowed: &[u32]| Quiet::among(allowed, RECORDED);
+        assert_eq!(among(&[0, 1, 3]), Some(Quiet { cpu: 3, interrupts: Some(4) }));
+        assert_eq!(among(&[0, 1]), Some(Quiet { cpu: 1, interrupts: Some(3172) }));
+        assert_eq!(among(&[0, 2]), Some(Quiet { cpu: 0, interrupts: Some(9001) }));
+        assert_eq!(among(&[]), None);
+        // Where nothing is told, and where all are alike, the last one.
+        assert_eq!(Quiet::among(&[0, 1], ""), Some(Quiet { cpu: 1, interrupts: None }));
+        let alike = "CPU0 CPU1 CPU2\n1: 5 5 6 x\n";
+        assert_eq!(Quiet::among(&[0, 1, 2], alike), Some(Quiet { cpu: 1, interrupts: Some(5) }));
+    }
+
+    #[test]
+    fn work_is_pinned_and_whoever_waits_is_not() {
+        let before = affinity::allowed_cpus().unwrap();
+        let quiet = Quiet::choose().unwrap();
+        let during = quiet.run(|| affinity::allowed_cpus().unwrap()).unwrap();
+        assert_eq!(during, [quiet.cpu]);
+        assert_eq!(affinity::allowed_cpus().unwrap(), before);
+        let gone = Quiet { cpu: 1023, interrupts: None };
+        assert!(gone.run(|| ()).unwrap_err().to_string().contains("CPU 1023"));
+    }
+}

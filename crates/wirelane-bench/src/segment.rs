@@ -1,0 +1,161 @@
+//! What a segment costs, alone: one core, no queue and no port, all memory warm.
+
+use std::hint::black_box;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Instant;
+
+use wirelane_wire::{
+    EtherType, Ethernet, Ipv4, Ipv6, MacAddr, Protocol, Tcp, TcpFlags, Udp, WireError, ethernet,
+    ipv4, ipv6, tcp, udp,
+};
+
+use wirelane::checksum;
+use wirelane::segment::{Class, Gso, Offload, Segmenter, Sink, Verdict};
+
+/// Payload of the frame that is cut: 44 segments of 1460 bytes.
+pub const PAYLOAD: usize = 44 * MSS;
+/// Payload per segment of TCP over IPv4 on Ethernet.
+pub const MSS: usize = 1460;
+
+/// How segments are handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Each copied to a buffer of its own.
+    Copy,
+    /// As a header block, the payload staying where it is.
+    Slices,
+}
+
+/// A frame of `payload` bytes to be cut into segments of `mss`.
+///
+/// # Errors
+/// [`WireError::Malformed`] when the payload is longer than IP allows.
+pub fn super_frame(
+    class: Class,
+    payload: usize,
+    mss: u16,
+) -> Result<(Vec<u8>, Offload), WireError> {
+    let gso = match class {
+        Class::Tcp4 => Gso::Tcp4,
+        Class::Tcp6 => Gso::Tcp6,
+        Class::Udp4 | Class::Udp6 => Gso::Udp,
+        Class::Frag4 | Class::Frag6 => Gso::UdpFragment,
+    };
+    let is_tcp = matches!(gso, Gso::Tcp4 | Gso::Tcp6);
+    let v6 = matches!(class, Class::Tcp6 | Class::Udp6 | Class::Frag6);
+    let transport_len = if is_tcp { tcp::MIN_LEN } else { udp::LEN };
+    let network_len = if v6 { ipv6::LEN } else { ipv4::MIN_LEN };
+    let too_long = WireError::Malformed("payload above 65535 bytes");
+    let field = |length: usize| u16::try_from(length).map_err(|_| too_long);
+    let payload_len = field(transport_len + payload)?;
+    let protocol = if is_tcp { Protocol::TCP } else { Protocol::UDP };
+    let ethertype = if v6 { EtherType::IPV6 } else { EtherType::IPV4 };
+
+    let mut frame = vec![0; ethernet::LEN + network_len + transport_len];
+    let link =
+        Ethernet { destination: MacAddr([2, 0, 0, 0, 0, 2]), source: MacAddr([2; 6]), ethertype };
+    link.emit(&mut frame)?;
+    let (network, transport) = frame.split_at_mut(ethernet::LEN + network_len);
+    let network = network.get_mut(ethernet::LEN..).unwrap_or_default();
+    if v6 {
+        let (source, destination) = (Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST);
+        let header = Ipv6 {
+            source,
+            destination,
+            next_header: protocol,
+            hop_limit: 64,
+            dscp: 0,
+            ecn: 0,
+            flow_label: 0,
+            payload_len,
+        };
+        header.emit(network)?;
+    } else {
+        let header = Ipv4 {
+            source: Ipv4Addr::new(192, 0, 2, 1),
+            destination: Ipv4Addr::new(192, 0, 2, 2),
+            protocol,
+            ttl: 64,
+            dscp: 0,
+            ecn: 0,
+            identification: 1,
+            dont_fragment: is_tcp,
+            more_fragments: false,
+            fragment_offset: 0,
+            payload_len,
+            options: &[],
+        };
+        header.emit(network)?;
+    }
+    if is_tcp {
+        let header = Tcp {
+            source_port: 40_000,
+            destination_port: 9,
+            sequence: 1,
+            acknowledgment: 1,
+            flags: TcpFlags::ACK.with(TcpFlags::PSH),
+            window: 0xffff,
+            checksum: 0,
+            urgent_pointer: 0,
+            options: &[],
+        };
+        header.emit(transport)?;
+    } else {
+        let payload_len = field(payload)?;
+        Udp { source_port: 40_000, destination_port: 9, payload_len, checksum: 1 }
+            .emit(transport)?;
+    }
+    frame.extend((0..payload).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_le_bytes()[3]));
+    Ok((frame, Offload { gso, size: mss, ..Offload::default() }))
+}
+
+/// Cuts `frame` `rounds` times, into 64 segments at most: nanoseconds per segment, all checksums
+/// complete. `None` if it is refused.
+///
+/// Segments go to buffers of 2 KiB, one after the other, as in a TX ring.
+pub fn segment(frame: &[u8], offload: &Offload, form: Form, rounds: usize) -> Option<f64> {
+    const BUFFER: usize = 2048;
+    let mut segmenter = Segmenter::new(Sink::ethernet());
+    let mut out = vec![[0; BUFFER]; 64];
+    let mut payloads = vec![0..0; 64];
+    let mut turn = || {
+        let mut verdict = segmenter.plan(black_box(frame), black_box(offload));
+        let Verdict::Cut(cursor) = &mut verdict else { return 0 };
+        match form {
+            Form::Copy => {
+                for buffer in &mut out {
+                    let Ok(segment) = cursor.copy(frame, buffer) else { break };
+                    segmenter.sent(cursor, &segment);
+                    black_box(buffer);
+                }
+            }
+            Form::Slices => {
+                // What a sink that takes vectors is told: where the payload is.
+                let mut payloads = payloads.iter_mut();
+                let taken = cursor.slices(frame, &mut out, |_, segment| {
+                    if let Some(payload) = payloads.next() {
+                        *payload = segment.payload;
+                    }
+                });
+                segmenter.sent_all(cursor, &taken.unwrap_or_default());
+                black_box(&out);
+                black_box(&payloads);
+            }
+        }
+        cursor.emitted()
+    };
+    turn();
+    let begin = Instant::now();
+    let segments: u64 = (0..rounds).map(|_| u64::from(turn())).sum();
+    (segments > 0).then(|| begin.elapsed().as_nanos() as f64 / segments as f64)
+}
+
+/// Bytes per nanosecond (GB/s) of the checksum over `length` bytes, in the cache.
+pub fn checksum_rate(length: usize, rounds: usize) -> f64 {
+    let bytes = vec![0x5a; length];
+    let begin = Instant::now();
+    for _ in 0..rounds {
+        black_box(checksum::sum(black_box(&bytes)));
+    }
+    (length * rounds) as f64 / begin.elapsed().as_nanos() as f64
+}

@@ -1,0 +1,108 @@
+//! What can go wrong with a filter, in one line each: the object, the cause, the next step.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use wirelane_os::error::OsError;
+use wirelane_os::text::one_line;
+
+/// Result of what makes or prepares a filter. Running one cannot fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Who has to act on an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The expression or the program is wrong, or asks for something that its engine cannot do.
+    Invalid,
+    /// The filter is right, and this system cannot run it so.
+    Failed,
+}
+
+/// A failure in words: `object: cause; help`, always one line.
+///
+/// One pointer wide. `Debug` reads like `Display`.
+pub struct Error(Box<ErrorParts>);
+
+/// An error in parts, for an error of another type to be made of it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ErrorParts {
+    /// Who has to act.
+    pub kind: ErrorKind,
+    /// What the user wrote, or what the system refused to give.
+    pub object: String,
+    /// What is wrong with it.
+    pub cause: Cow<'static, str>,
+    /// The next step for the user, if there is one.
+    pub help: Option<Cow<'static, str>>,
+    /// The system call behind it.
+    pub source: Option<OsError>,
+}
+
+impl Error {
+    pub(crate) fn invalid(object: impl Into<String>, cause: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Invalid, object.into(), cause.into())
+    }
+
+    pub(crate) fn failed(object: impl Into<String>, cause: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Failed, object.into(), cause.into())
+    }
+
+    pub(crate) fn os(object: impl Into<String>, source: OsError) -> Self {
+        let mut error = Self::failed(object, source.to_string());
+        error.0.source = Some(source);
+        error
+    }
+
+    /// Adds the next step for the user.
+    #[must_use]
+    pub(crate) fn help(mut self, help: impl Into<Cow<'static, str>>) -> Self {
+        self.0.help = Some(help.into());
+        self
+    }
+
+    /// Who has to act on it.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The cause without object and help.
+    pub fn cause(&self) -> &str {
+        &self.0.cause
+    }
+
+    /// Everything that is known of it.
+    pub fn into_parts(self) -> ErrorParts {
+        *self.0
+    }
+
+    fn new(kind: ErrorKind, object: String, cause: Cow<'static, str>) -> Self {
+        Self(Box::new(ErrorParts { kind, object, cause, help: None, source: None }))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        one_line(f, &self.0.object)?;
+        f.write_str(": ")?;
+        one_line(f, &self.0.cause)?;
+        if let Some(help) = &self.0.help {
+            f.write_str("; ")?;
+            one_line(f, help)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| source as _)
+    }
+}

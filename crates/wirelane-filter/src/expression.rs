@@ -1,0 +1,338 @@
+//! Expressions of pcap-filter(7), compiled by libpcap.
+
+use std::ffi::CString;
+use std::ops::Range;
+use std::{fmt, thread};
+
+use wirelane_os::packet::SockFilter;
+use wirelane_os::pcap::{self, Libpcap};
+
+use super::check::MAX_INSTRUCTIONS;
+use super::classic::Program;
+use crate::error::Error;
+
+/// Compiles `expression` for packets of `link_type` (the registry of capture files: 1 is Ethernet), to
+/// a program that accepts `snaplen` bytes.
+///
+/// Tags, headers and lengths are looked for in the bytes of the packet, as in a capture file. An
+/// empty expression accepts everything. Names of hosts are looked up, as tcpdump does.
+///
+/// # Errors
+/// libpcap's message and the place it is about, or what to install if there is no libpcap. A program
+/// that breaks the kernel's rules: one that is too long, or `protochain`, which libpcap makes a loop of.
+pub fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Program, ExpressionError> {
+    let fail = |message: String| ExpressionError::new(expression, message);
+    let library = pcap::library().map_err(|reason| {
+        fail(format!("no libpcap to compile it: {reason}")).help(pcap::INSTALL)
+    })?;
+    let text = CString::new(expression).map_err(|error| {
+        let at = error.nul_position();
+        fail("it holds a NUL byte".to_owned()).at(at..at + 1)
+    })?;
+    let compiler = Compiler { library, link_type: dlt(link_type), snaplen };
+    let compile = || {
+        let plain = compiler.compile(&text, false)?;
+        if plain.len() > MAX_PLAIN {
+            let len = plain.len();
+            return Err(format!(
+                "{len} instructions before they are optimised, and the limit is {MAX_PLAIN}"
+            ));
+        }
+        compiler.compile(&text, true)
+    };
+    // libpcap walks its graph of blocks by recursion, one block at least for every few bytes.
+    let result = if expression.len() < SHORT {
+        compile()
+    } else {
+        thread::scope(|scope| {
+            let thread = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, compile);
+            let thread = thread.map_err(|error| format!("no thread to compile it: {error}"))?;
+            thread.join().unwrap_or_else(|_| Err("it cannot be compiled".to_owned()))
+        })
+    };
+    let instructions = result.map_err(|message| compiler.explain(expression, &message))?;
+    Program::new(link_type, instructions).map_err(|error| fail(error.cause().to_owned()))
+}
+
+/// libpcap's optimiser takes time with the third power of the length, about a minute for this one. It
+/// seldom makes a program shorter than a third.
+const MAX_PLAIN: usize = 4 * MAX_INSTRUCTIONS;
+
+/// Expressions of fewer bytes are compiled on the stack of the caller.
+const SHORT: usize = 2048;
+
+/// For the longest one that libpcap has memory for.
+const STACK: usize = 64 << 20;
+
+/// Why an expression cannot be compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpressionError {
+    expression: String,
+    message: String,
+    /// Bytes of the expression.
+    span: Option<Range<usize>>,
+    help: Option<&'static str>,
+}
+
+impl ExpressionError {
+    fn new(expression: &str, message: String) -> Self {
+        Self { expression: expression.to_owned(), message, span: None, help: None }
+    }
+
+    fn at(mut self, span: Range<usize>) -> Self {
+        self.span = Some(span);
+        self
+    }
+
+    fn help(mut self, help: &'static str) -> Self {
+        self.help = Some(help);
+        self
+    }
+
+    /// What libpcap says, or what is wrong before it is asked.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The bytes of the expression that the message is about; behind its end if more was expected.
+    /// `None` if nobody can tell.
+    pub fn span(&self) -> Option<Range<usize>> {
+        self.span.clone()
+    }
+
+    /// Two lines: the expression, and below it a caret at the place. `None` if that is unknown.
+    /// Control characters are shown as spaces.
+    pub fn caret(&self) -> Option<String> {
+        let span = self.span.clone()?;
+        let shown = |text: &str| -> String {
+            text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+        };
+        let before = self.expression.get(..span.start)?.chars().count();
+        let marked = self.expression.get(span).map_or(1, |text| text.chars().count()).max(1);
+        let line = shown(&self.expression);
+        Some(format!("{line}\n{:before$}^{:~<rest$}", "", "", rest = marked - 1))
+    }
+}
+
+/// One line, the place as a column.
+impl fmt::Display for ExpressionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Error::from(self.clone()).fmt(f)
+    }
+}
+
+impl std::error::Error for ExpressionError {}
+
+impl From<ExpressionError> for Error {
+    fn from(error: ExpressionError) -> Self {
+        let ExpressionError { expression, mut message, span, help } = error;
+        if let Some(span) = span {
+            match expression.get(span.clone()).filter(|token| !token.is_empty()) {
+                Some(token) => {
+                    let column = expression.get(..span.start).map_or(0, |t| t.chars().count()) + 1;
+                    message += &format!(" at \"{token}\" (column {column})");
+                }
+                None => message += " at its end",
+            }
+        }
+        // A long expression would hide what is said about it.
+        let mut object = expression.chars().take(LONGEST).collect::<String>();
+        if object.len() < expression.len() {
+            object.push('…');
+        }
+        let error = Error::invalid(format!("filter \"{object}\""), message);
+        match help {
+            Some(help) => error.help(help),
+            None => error,
+        }
+    }
+}
+
+/// Characters of an expression that an error repeats.
+const LONGEST: usize = 200;
+
+struct Compiler {
+    library: &'static Libpcap,
+    link_type: i32,
+    snaplen: u32,
+}
+
+impl Compiler {
+    fn compile(&self, expression: &CString, optimize: bool) -> Result<Vec<SockFilter>, String> {
+        let snaplen = i32::try_from(self.snaplen).unwrap_or(i32::MAX);
+        self.library.compile(expression, self.link_type, snaplen, optimize)
+    }
+
+    /// Finds the place that libpcap's message is about.
+    fn explain(&self, expression: &str, message: &str) -> ExpressionError {
+        let plain = message.trim_start_matches("can't parse filter expression: ");
+        let error = ExpressionError::new(expression, plain.to_owned());
+        let span = match named(plain).and_then(|name| Some((name, expression.find(name)?))) {
+            // The message names what it is about, and it stands there once.
+            Some((name, at)) if expression.rfind(name) == Some(at) => Some(at..at + name.len()),
+            _ => self.find(expression, message),
+        };
+        match span {
+            Some(span) => error.at(span),
+            None => error,
+        }
+    }
+
+    /// The token at which the parser gives up, or just before which it finds that what it has read
+    /// makes no sense.
+    ///
+    /// A parser of this kind (LALR) takes no token that cannot follow. So a number too large for 32
+    /// bits is put behind the first tokens, which the scanner refuses with a message of its own: if
+    /// that message comes, all of the tokens before were taken. The shortest beginning without it
+    /// ends in the token that was not.
+    fn find(&self, expression: &str, message: &str) -> Option<Range<usize>> {
+        let all_taken = |beginning: &str| -> Option<bool> {
+            let text = CString::new(format!("{beginning} {PROBE}")).ok()?;
+            let answer = self.compile(&text, false).err()?;
+            Some(answer.contains(PROBE))
+        };
+        // Before libpcap 1.10 the scanner takes such a number.
+        if expression.len() > LONGEST_SEARCHED
+            || expression.contains(PROBE)
+            || message.contains(PROBE)
+            || !all_taken("")?
+        {
+            return None;
+        }
+        let tokens = tokens(expression);
+        // Searching by halves: once a token is refused, what follows is not read.
+        let (mut taken, mut refused) = (0, tokens.len() + 1);
+        while taken + 1 < refused {
+            let middle = taken.midpoint(refused);
+            let end = tokens.get(middle - 1)?.end;
+            if all_taken(expression.get(..end)?)? { taken = middle } else { refused = middle }
+        }
+        let end = expression.trim_end().len();
+        Some(tokens.get(refused - 1).cloned().unwrap_or(end..end))
+    }
+}
+
+/// Bytes of an expression in which a place is searched for, which takes a dozen compilations.
+const LONGEST_SEARCHED: usize = 16 << 10;
+
+/// A number that the scanner refuses.
+const PROBE: &str = "99999999999";
+
+/// What a message names between quotes.
+fn named(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once('\'')?;
+    let (name, _) = rest.split_once('\'')?;
+    Some(name).filter(|name| !name.is_empty())
+}
+
+/// The words and operators of an expression. A word may hold several of libpcap's tokens (in
+/// `[0:2]`, or `a-b`), which does not matter: a place is then a little less exact.
+fn tokens(expression: &str) -> Vec<Range<usize>> {
+    #[derive(PartialEq, Clone, Copy)]
+    enum Kind {
+        Space,
+        Word,
+        Bracket,
+        Operator,
+    }
+    let kind = |c: char| match c {
+        c if c.is_whitespace() => Kind::Space,
+        '(' | ')' | '[' | ']' => Kind::Bracket,
+        '!' | '<' | '>' | '=' | '&' | '|' | '+' | '*' | '%' | '^' => Kind::Operator,
+        _ => Kind::Word,
+    };
+    let mut tokens: Vec<Range<usize>> = Vec::new();
+    let mut last = Kind::Space;
+    for (at, c) in expression.char_indices() {
+        let (this, end) = (kind(c), at + c.len_utf8());
+        match tokens.last_mut() {
+            _ if this == Kind::Space => {}
+            Some(token) if this == last && this != Kind::Bracket => token.end = end,
+            _ => tokens.push(at..end),
+        }
+        last = this;
+    }
+    tokens
+}
+
+/// libpcap's number of a link type, which differs from that in files for a few old ones
+/// (`pcap-common.c`).
+fn dlt(link_type: u16) -> i32 {
+    match link_type {
+        100 => 11,
+        101 => 12,
+        102 => 15,
+        103 => 16,
+        106 => 19,
+        same => same.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caret(expression: &str) -> (String, String) {
+        let error = compile(expression, 1, 65_535).unwrap_err();
+        let caret = error.caret().unwrap_or_default();
+        (error.message, caret.lines().nth(1).unwrap_or_default().to_owned())
+    }
+
+    #[test]
+    fn errors_show_the_place() {
+        for (expression, message, marks) in [
+            ("tcp prot 80", "syntax error", "    ^~~~"),
+            ("tcp and", "syntax error", "       ^"),
+            ("tcp)", "syntax error", "   ^"),
+            ("(tcp", "syntax error", "    ^"),
+            ("host 10.0.0.1 and @ udp", "syntax error", "                  ^"),
+            ("tcp or host 1.2.3.400", "invalid IPv4 address '1.2.3.400'", "            ^~~~~~~~~"),
+            ("ip and tcp port foo", "unknown port 'foo'", "                ^~~"),
+            ("ip[1:3]=2", "data size must be 1, 2, or 4", "      ^"),
+            ("tcp and vlan 5000", "VLAN tag 5000 greater than maximum 4095", "             ^~~~"),
+            ("wlan\ttype @", "syntax error", "          ^"),
+        ] {
+            assert_eq!(caret(expression), (message.to_owned(), marks.to_owned()), "{expression}");
+        }
+    }
+
+    #[test]
+    fn errors_are_one_line() {
+        for expression in
+            ["tcp\n\nprot\x1b[1m", "tcp \0 udp", "tcp prot ä", "\u{7f}", &"tcp @ ".repeat(999)]
+        {
+            let error = compile(expression, 1, 65_535).unwrap_err();
+            assert!(!error.to_string().contains(char::is_control), "{error}");
+            assert!(error.caret().is_none_or(|caret| caret.lines().count() == 2));
+            assert!(error.to_string().len() < 2000, "{error}");
+        }
+        assert_eq!(compile("tcp \0 udp", 1, 96).unwrap_err().span(), Some(4..5));
+    }
+
+    #[test]
+    fn what_is_too_long_is_refused_with_the_number() {
+        let chain = |n: u32| {
+            let hosts: Vec<_> =
+                (0..n).map(|i| format!("dst host 10.0.{}.{}", i >> 8, i & 255)).collect();
+            hosts.join(" or ")
+        };
+        assert!(compile(&chain(50), 1, 96).unwrap().instructions().len() > 50);
+        let error = compile(&chain(3000), 1, 96).unwrap_err().to_string();
+        assert!(error.contains("the limit is 16384"), "{error}");
+        let error = compile(&chain(40_000), 1, 96).unwrap_err().to_string();
+        assert!(error.contains("memory"), "{error}");
+    }
+
+    #[test]
+    fn an_empty_expression_accepts_everything() {
+        let program = compile("", 1, 96).unwrap();
+        assert_eq!(program.to_string(), "(000) ret      #96\n");
+    }
+
+    #[test]
+    fn link_types_without_a_link_header() {
+        let program = compile("ip", 101, 96).unwrap();
+        assert!(program.to_string().contains("ldb      [0]"), "{program}");
+        assert_eq!(program.link_type(), 101);
+    }
+}

@@ -1,0 +1,291 @@
+//! From the graph of a program to machine code, as far as it is the same for every processor.
+//!
+//! The code has two entries. One runs over an array of records, the loop included, and writes a
+//! verdict for each; the other takes the [`Context`](crate::Context) of a single packet.
+//! Both keep to the C calling convention.
+//!
+//! The body exists twice: for packets that reach as far as the loads at fixed places do, which then
+//! need no checks, and for shorter ones. No other load touches a packet without a check of its own.
+
+use super::code::{Code, Label};
+use super::flow::{self, Action, Beside, Field, Graph, Node, Register, Set, Subject};
+use super::layout::Layout;
+use crate::op::{Cond, Op, Operand, Width};
+
+/// Machine code and its entries.
+pub(super) struct Emitted {
+    pub(super) bytes: Vec<u8>,
+    /// Bytes of that that are instructions; the rest are constants.
+    pub(super) instructions: usize,
+    /// Offset of the entry for a single packet; that for records is at 0.
+    pub(super) single: usize,
+    /// Whether the entry for records exists: it does not know queues and the like.
+    pub(super) takes_records: bool,
+}
+
+/// What a processor does, in terms of the graph.
+///
+/// A and X, the packet and its length, the place of the next verdict, and what is left of the array
+/// of records are in registers of its choice.
+pub(super) trait Machine: Default {
+    /// What a comparison left behind, for a jump.
+    type Condition: Copy;
+
+    /// The code so far.
+    fn code(&mut self) -> &mut Code;
+
+    /// `fn(records, verdicts, end of records)` begins.
+    fn records_entry(&mut self);
+
+    /// The next record of the array is the packet; `has_length`: its length on the wire will be asked for.
+    fn next_record(&mut self, layout: Layout, has_length: bool);
+
+    /// `fn(context, verdict)` begins, an array of one; `has_beside`: what is known beside the packet
+    /// will be asked for.
+    fn single_entry(&mut self, has_beside: bool);
+
+    /// The function ends.
+    fn leave(&mut self);
+
+    /// A or X becomes 0.
+    fn clear(&mut self, register: Register);
+
+    /// A cell of the scratch memory becomes 0.
+    fn clear_cell(&mut self, slot: u8);
+
+    /// Goes to `shorter` if the packet has fewer than `len` bytes.
+    fn require(&mut self, len: u32, shorter: Label);
+
+    /// Does it, or goes to `reject`.
+    fn action(&mut self, action: Action, reject: Label);
+
+    /// Compares, and says which condition then means that the comparison holds; or goes to `reject`.
+    fn compare(
+        &mut self,
+        subject: Subject,
+        cond: Cond,
+        operand: Operand,
+        reject: Label,
+    ) -> Self::Condition;
+
+    /// Goes to `found` if the field has one of the values, which are bytes as the packet has them:
+    /// compared one after the other.
+    fn member_of_few(&mut self, field: Field, values: &[u32], found: Label);
+
+    /// The same, by four at a time and without a branch that could be guessed wrong.
+    fn member_of_many(&mut self, field: Field, values: &[[u32; 4]], found: Label);
+
+    /// Writes the verdict, A or a value, and goes to `next` while records are left.
+    fn verdict(&mut self, verdict: Verdict, next: Label);
+
+    fn jump(&mut self, label: Label);
+
+    fn jump_if(&mut self, condition: Self::Condition, label: Label);
+
+    fn jump_unless(&mut self, condition: Self::Condition, label: Label);
+
+    /// The code with every distance filled in; `None` if one is too far.
+    fn finish(self) -> Option<Vec<u8>>;
+}
+
+/// How many bytes are accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    A,
+    Value(u32),
+}
+
+/// Loads that a packet of this length satisfies are checked all at once: the shortest that
+/// Ethernet can send.
+const SHORT: i32 = 60;
+/// Sets of fewer values are compared one after the other.
+const FEW: usize = 5;
+
+/// Machine code for a checked program; `None` if it asks something that is not known here.
+pub(super) fn emit<M: Machine>(program: &[Op], layout: Option<Layout>) -> Option<Emitted> {
+    let mut emitter = Emitter::<M>::new();
+    let has_ancillary = program.iter().any(|op| matches!(op, Op::LoadAncillary(_)));
+    let layout = layout.filter(|_| !has_ancillary);
+    let has_length = program.iter().any(|op| matches!(op, Op::LoadLength | Op::LoadXLength));
+    let body = emitter.label();
+    emitter.machine.records_entry();
+    emitter.bind(emitter.next);
+    if let Some(layout) = layout {
+        emitter.machine.next_record(layout, has_length);
+    } else {
+        // A program that wants more than a record holds runs on single packets only.
+        emitter.machine.leave();
+    }
+    emitter.bind(body);
+    let reach = flow::reach(program, SHORT);
+    let slow = emitter.label();
+    if reach > 0 {
+        emitter.machine.require(reach as u32, slow);
+        emitter.graph(&Graph::new(program, reach)?);
+    }
+    emitter.bind(slow);
+    emitter.graph(&Graph::new(program, 0)?);
+    emitter.bind(emitter.reject);
+    emitter.machine.verdict(Verdict::Value(0), emitter.next);
+    let single = emitter.machine.code().len();
+    emitter.machine.single_entry(has_ancillary || has_length);
+    emitter.machine.jump(body);
+    let instructions = emitter.machine.code().len();
+    Some(Emitted {
+        bytes: emitter.machine.finish()?,
+        instructions,
+        single,
+        takes_records: layout.is_some(),
+    })
+}
+
+struct Emitter<M> {
+    machine: M,
+    /// The next packet of the array.
+    next: Label,
+    /// The end of a packet that is too short.
+    reject: Label,
+}
+
+impl<M: Machine> Emitter<M> {
+    fn new() -> Self {
+        let mut machine = M::default();
+        let (next, reject) = (machine.code().label(), machine.code().label());
+        Self { machine, next, reject }
+    }
+
+    fn label(&mut self) -> Label {
+        self.machine.code().label()
+    }
+
+    fn bind(&mut self, label: Label) {
+        self.machine.code().bind(label);
+    }
+
+    /// The body for packets of the length that the graph is made for.
+    fn graph(&mut self, graph: &Graph) {
+        for (bit, register) in [(flow::A, Register::A), (flow::X, Register::X)] {
+            if graph.cleared & bit != 0 {
+                self.machine.clear(register);
+            }
+        }
+        for slot in (0..16).filter(|slot| graph.cleared & 1 << slot != 0) {
+            self.machine.clear_cell(slot);
+        }
+        let labels: Vec<_> = graph.nodes.iter().map(|_| self.label()).collect();
+        let mut places = (graph.nodes.iter().enumerate())
+            .filter(|(_, node)| !matches!(node, Node::Unreachable))
+            .peekable();
+        while let Some((place, node)) = places.next() {
+            let after = places.peek().map_or(usize::MAX, |(place, _)| *place);
+            if let Some(label) = labels.get(place) {
+                self.bind(*label);
+            }
+            self.node(node, &Targets { labels: &labels, after });
+        }
+    }
+
+    fn node(&mut self, node: &Node, targets: &Targets<'_>) {
+        match node {
+            Node::Unreachable => {}
+            Node::Step { require, action, next } => {
+                if let Some(len) = require {
+                    self.machine.require(*len as u32, self.reject);
+                }
+                if let Some(action) = action {
+                    self.machine.action(*action, self.reject);
+                }
+                self.jump(*next, targets);
+            }
+            Node::Test { subject, cond, operand, then, otherwise } => {
+                let condition = self.machine.compare(*subject, *cond, *operand, self.reject);
+                self.branch(condition, *then, *otherwise, targets);
+            }
+            Node::Member { sets, then, otherwise } => {
+                sets.iter().for_each(|set| self.member(set, targets.label(*then, self.reject)));
+                self.jump(*otherwise, targets);
+            }
+            Node::Return(value) => self.machine.verdict(Verdict::Value(*value), self.next),
+            Node::ReturnA => self.machine.verdict(Verdict::A, self.next),
+        }
+    }
+
+    /// Goes to `found` if the field has one of the values.
+    fn member(&mut self, Set { field, values }: &Set, found: Label) {
+        let mut values: Vec<_> =
+            values.iter().map(|value| in_packet(field.width, *value)).collect();
+        values.sort_unstable();
+        values.dedup();
+        if values.len() < FEW {
+            self.machine.member_of_few(*field, &values, found);
+            return;
+        }
+        let fours = values.chunks(4).map(|chunk| {
+            let last = chunk.last().copied().unwrap_or_default();
+            std::array::from_fn(|lane| chunk.get(lane).copied().unwrap_or(last))
+        });
+        self.machine.member_of_many(*field, &fours.collect::<Vec<_>>(), found);
+    }
+
+    fn jump(&mut self, next: usize, targets: &Targets<'_>) {
+        if next != targets.after {
+            self.machine.jump(targets.label(next, self.reject));
+        }
+    }
+
+    fn branch(
+        &mut self,
+        condition: M::Condition,
+        then: usize,
+        otherwise: usize,
+        targets: &Targets<'_>,
+    ) {
+        if then == targets.after {
+            self.machine.jump_unless(condition, targets.label(otherwise, self.reject));
+        } else {
+            self.machine.jump_if(condition, targets.label(then, self.reject));
+            self.jump(otherwise, targets);
+        }
+    }
+}
+
+/// Where the nodes of a graph are, and which of them comes next in the code.
+struct Targets<'a> {
+    labels: &'a [Label],
+    after: usize,
+}
+
+impl Targets<'_> {
+    /// The label of a node; every edge leads to one.
+    fn label(&self, place: usize, otherwise: Label) -> Label {
+        self.labels.get(place).copied().unwrap_or(otherwise)
+    }
+}
+
+/// A number as the bytes of a packet have it when the processor loads them.
+pub(super) fn in_packet(width: Width, value: u32) -> u32 {
+    match width {
+        Width::Byte => value & 0xff,
+        Width::Half => u32::from((value as u16).swap_bytes()),
+        Width::Word => value.swap_bytes(),
+    }
+}
+
+/// Bytes of memory that a call needs: first the scratch memory, then what is known beside the packet.
+pub(super) const CALL: u32 = 80;
+
+/// Where a cell is in the memory of a call.
+pub(super) fn cell(slot: u8) -> u8 {
+    4 * slot
+}
+
+/// Where something that is known beside the packet is in the memory of a call.
+pub(super) fn beside(what: Beside) -> u8 {
+    let slot = match what {
+        Beside::Length => 0,
+        Beside::Queue => 1,
+        Beside::PacketType => 2,
+        Beside::InterfaceIndex => 3,
+    };
+    64 + 4 * slot
+}

@@ -1,0 +1,27 @@
+//! A packet as a filter sees it.
+
+/// A packet as a filter sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Packet<'a> {
+    /// The bytes present. Programs see no more than the first 2³¹ − 1 of them.
+    pub data: &'a [u8],
+    /// Bytes on the wire: what `len`, `greater` and `less` mean.
+    pub wire_len: u32,
+    /// What is known beside the bytes.
+    pub metadata: Metadata,
+}
+
+/// What is known of a packet beside its bytes: what ancillary loads read.
+///
+/// VLAN tags are not here. Wirelane has them in the bytes of the packet, on every port, so the
+/// ancillary fields of VLAN tags read as 0, "no tag beside the packet".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Metadata {
+    /// The packet's queue. The kernel's socket filter has `skb->queue_mapping` instead, which most
+    /// drivers shift by one.
+    pub queue: u32,
+    /// 4 (`PACKET_OUTGOING` of `linux/if_packet.h`) if the host sent it, otherwise 0.
+    pub packet_type: u32,
+    /// Index of the interface; 0 when there is none.
+    pub interface_index: u32,
+}

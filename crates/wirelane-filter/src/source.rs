@@ -1,0 +1,119 @@
+//! What a user asks for: an expression or a program, for whatever link type the port turns out to have.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::classic::Program;
+use super::expression::{self, ExpressionError};
+use crate::error::{Error, Result};
+
+/// Which packets to take, in the words of the user. A port makes a [`Program`] of it for its link
+/// type.
+///
+/// Text is an expression of pcap-filter(7), or what `tcpdump -ddd` prints.
+///
+/// ```
+/// # fn main() -> wirelane_filter::Result<()> {
+/// use wirelane_filter::Filter;
+///
+/// let filter: Filter = "1,6 0 0 65535".parse()?; // a program that accepts everything
+/// assert_eq!(filter.program(1, 96)?.instructions().len(), 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter(Source);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Source {
+    Expression(String),
+    Decimal(String),
+    Program(Arc<Program>),
+}
+
+impl Filter {
+    /// The program for packets of `link_type`; one made of an expression accepts `snaplen` bytes.
+    ///
+    /// # Errors
+    /// A usage error: what is wrong with the expression or the program, or the program is for
+    /// another link type. There is no libpcap to compile an expression.
+    pub fn program(&self, link_type: u16, snaplen: u32) -> Result<Arc<Program>> {
+        match &self.0 {
+            Source::Expression(text) => {
+                Ok(Arc::new(expression::compile(text, link_type, snaplen)?))
+            }
+            Source::Decimal(text) => Ok(Arc::new(Program::parse(link_type, text)?)),
+            Source::Program(program) if program.link_type() == link_type => Ok(Arc::clone(program)),
+            Source::Program(program) => {
+                let (of, link) = (program.link_type(), link_type);
+                let cause = format!("it is for link type {of}, and the packets have {link}");
+                Err(Error::invalid("filter", cause))
+            }
+        }
+    }
+
+    /// Compiles the expression, for the place of an error; `Ok` if it is none.
+    ///
+    /// # Errors
+    /// Why it cannot be compiled.
+    pub fn check(&self, link_type: u16) -> Result<(), ExpressionError> {
+        match &self.0 {
+            Source::Expression(text) => expression::compile(text, link_type, 0xffff).map(drop),
+            Source::Decimal(_) | Source::Program(_) => Ok(()),
+        }
+    }
+}
+
+impl FromStr for Filter {
+    type Err = Error;
+
+    /// Takes any text for now: whether it means something is known with the link type.
+    fn from_str(text: &str) -> Result<Self> {
+        let digits = text.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
+        // No expression goes on like this after a number.
+        let is_program = digits.len() < text.trim_start().len() && digits.starts_with([',', '\n']);
+        let text = text.to_owned();
+        Ok(Self(if is_program { Source::Decimal(text) } else { Source::Expression(text) }))
+    }
+}
+
+impl From<Program> for Filter {
+    fn from(program: Program) -> Self {
+        Self(Source::Program(Arc::new(program)))
+    }
+}
+
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Source::Expression(text) | Source::Decimal(text) => f.write_str(text.trim()),
+            Source::Program(program) => program.decimal().fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_told_from_expressions() {
+        for text in ["1,6 0 0 9", "1\n6 0 0 9\n", " 1 ,6 0 0 9"] {
+            let filter: Filter = text.parse().unwrap();
+            let program = matches!(filter.0, Source::Decimal(_));
+            assert_eq!(program, !text.contains(" ,"), "{text:?}");
+        }
+        for text in ["", "1 = 1", "tcp", "10.0.0.1", "4"] {
+            assert!(matches!(text.parse::<Filter>().unwrap().0, Source::Expression(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_program_stays_with_its_link_type() {
+        let filter = Filter::from(Program::parse(1, "1,6 0 0 9").unwrap());
+        assert!(filter.program(1, 96).is_ok());
+        let error = filter.program(101, 96).unwrap_err().to_string();
+        assert!(error.contains("link type 1, and the packets have 101"), "{error}");
+    }
+}

@@ -1,0 +1,83 @@
+//! How a namespace of a lab is told from all others.
+//!
+//! The mark is the alias of the namespace's loopback interface. It cannot outlive the namespace, be separated from it or be
+//! found on another one, as could a list of names in a file, or a number that the kernel gives to a later namespace; and it
+//! is there before the namespace has a name. A name may stay without its namespace: below it lies a file with the same mark.
+
+use std::fmt;
+
+use super::{LabConfig, Side};
+
+/// What is written on one end of a named lab.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// The lab.
+    pub(super) lab: String,
+    /// The end.
+    pub(super) side: Side,
+    /// How it was made; `None` if another version of this program wrote what this one cannot read.
+    pub(super) config: Option<LabConfig>,
+}
+
+const PREFIX: &str = "wirelane lab ";
+
+impl Mark {
+    /// Reads a mark; `None` for anything else.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let text = text.strip_prefix(PREFIX)?.trim_end_matches('\n');
+        let (end, shape) = text.split_once(": ")?;
+        let (lab, side) = end.rsplit_once('/')?;
+        Some(Self { lab: lab.to_owned(), side: side.parse().ok()?, config: shape.parse().ok() })
+    }
+
+    /// Whether it is of this end of this lab.
+    pub(super) fn is_of(&self, lab: &str, side: Side) -> bool {
+        self.lab == lab && self.side == side
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{}/{}: ", self.lab, self.side)?;
+        match &self.config {
+            Some(config) => config.fmt(f),
+            None => f.write_str("unknown"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{IPV6_NETWORK, Taps};
+
+    #[test]
+    fn marks_are_read_back_and_fit() {
+        let longest = LabConfig {
+            queues: 4096,
+            mtu: 65_535,
+            ipv4: "255.255.255.252/30".parse().unwrap(),
+            ipv6: Some("fd57:6972:656c:6972:656c:6972:656c:6970/126".parse().unwrap()),
+            offloads: Some("tx,tso,uso,gso,gro".parse().unwrap()),
+            taps: Taps::Neither,
+        };
+        for config in
+            [LabConfig::default(), longest, LabConfig { ipv6: Some(IPV6_NETWORK), ..longest }]
+        {
+            let mark = Mark { lab: "n".repeat(32), side: Side::B, config: Some(config) };
+            // IFALIASZ, and what `names::look` reads.
+            assert!(mark.to_string().len() < 256, "{}", mark.to_string().len());
+            assert_eq!(Mark::read(&mark.to_string()).unwrap(), mark);
+        }
+    }
+
+    #[test]
+    fn marks_of_another_version_are_still_ours() {
+        let mark = Mark::read("wirelane lab x/a: colour=blue\n").unwrap();
+        assert!(mark.is_of("x", Side::A) && !mark.is_of("x", Side::B) && !mark.is_of("y", Side::A));
+        assert_eq!(mark.config, None);
+        for text in ["", "wirelane lab x", "wirelane lab x/c: ", "a wirelane lab x/a: "] {
+            assert_eq!(Mark::read(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! Labs that stay: their namespaces have names, which `ip netns` knows too.
+//!
+//! A lab is made whole before it gets its names, one after the other. So a process that is killed leaves
+//! nothing, or one name of two; and whoever takes a lab down can be killed anywhere, and leaves what the
+//! next one takes down. Both hold a lock on the directory of names meanwhile, which ends with them.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use wirelane_os::netns::names::{self, Entry, Names};
+use wirelane_os::{OsError, link, mounts, netdev, netns};
+
+use super::build::{self, has_tap};
+use super::mark::Mark;
+use super::{LabConfig, Process, Side, processes, refused};
+use wirelane::error::{Error, Result};
+
+/// A lab by its name. It may be up or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedLab {
+    pub(super) name: String,
+}
+
+/// What [`NamedLab::up`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It made the lab.
+    Made,
+    /// It removed what was left of one, and made it.
+    Repaired,
+    /// It was there, and is as it was.
+    None,
+}
+
+/// What [`NamedLab::down`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Down {
+    /// The names that are gone; none when there was no lab.
+    pub removed: Vec<String>,
+    /// The processes inside that were ended.
+    pub ended: Vec<Process>,
+    /// Processes with threads inside, which were left alone: the kernel keeps the namespace, without a name and without
+    /// the lab's interfaces, as long as they stay.
+    pub remaining: Vec<Process>,
+}
+
+/// What one of the two names stands for.
+pub(super) enum Found {
+    Absent,
+    /// A namespace of this lab.
+    Ours(OwnedFd, Option<LabConfig>),
+    /// A name of this lab without a namespace.
+    Leftover,
+    /// Somebody else's, and why it is taken for that.
+    Foreign(&'static str),
+}
+
+impl NamedLab {
+    /// The name of the lab that is meant when none is named.
+    pub const DEFAULT: &'static str = "wirelane";
+
+    /// The lab `name`, whose namespaces are called `name-a` and `name-b`. Nothing is done yet.
+    ///
+    /// # Errors
+    /// A usage error when it cannot be a name.
+    pub fn new(name: &str) -> Result<Self> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let first = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
+        if !first || name.len() > LONGEST || !name.chars().all(plain) {
+            return Err(Error::usage(format!("lab '{name}'"), "this cannot be its name").help(
+                "take up to 32 letters, digits, dots, hyphens and underscores, a letter or digit first",
+            ));
+        }
+        Ok(Self { name: name.to_owned() })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The name of one of its namespaces.
+    pub fn namespace(&self, side: Side) -> String {
+        format!("{}-{side}", self.name)
+    }
+
+    /// Sees to it that the lab is there, in this shape. What is left of one is removed before; one that is there is not
+    /// touched.
+    ///
+    /// # Errors
+    /// It is there in another shape; what is left of one still has processes inside; somebody else has one of its names;
+    /// the shape is impossible; CAP_SYS_ADMIN or CAP_NET_ADMIN is missing.
+    pub fn up(&self, config: &LabConfig) -> Result<Change> {
+        config.check()?;
+        let names = Names::lock().map_err(|error| self.refused(error))?;
+        let found = self.find()?;
+        self.only_ours(&found)?;
+        if let Some(present) = self.whole(&found)? {
+            if present == Some(*config) {
+                return Ok(Change::None);
+            }
+            let shape =
+                present.map_or("made by another version".into(), |config| config.to_string());
+            return Err(Error::failed(
+                self.object(),
+                format!("it is up, and not as asked: {shape}"),
+            )
+            .help(format!("{} removes it", self.command("down"))));
+        }
+        let mut change = Change::Made;
+        for (side, found) in Side::ALL.into_iter().zip(&found) {
+            if let Found::Ours(namespace, _) = found {
+                self.nobody_inside(side, namespace)?;
+            }
+        }
+        for (side, found) in Side::ALL.into_iter().zip(found) {
+            if self.remove(&names, side, found)? {
+                change = Change::Repaired;
+            }
+        }
+        self.make(&names, config)?;
+        Ok(change)
+    }
+
+    /// Removes the lab, or what is left of one: ends the processes inside, for which those have `grace` after they are asked,
+    /// removes its interfaces and takes its names away.
+    ///
+    /// # Errors
+    /// This process is inside; a process cannot be ended; somebody else has one of its names, which is left alone when
+    /// all else is gone; CAP_SYS_ADMIN or CAP_NET_ADMIN is missing.
+    pub fn down(&self, grace: Duration) -> Result<Down> {
+        let mut done = Down::default();
+        // Nobody needs to be able to make the directory of names to learn that there are none.
+        if matches!(self.find()?, [Found::Absent, Found::Absent]) {
+            return Ok(done);
+        }
+        let names = Names::lock().map_err(|error| self.refused(error))?;
+        let found = self.find()?;
+        for (side, found) in Side::ALL.into_iter().zip(&found) {
+            if let Found::Ours(namespace, _) = found {
+                self.this_process_is_outside(side, namespace)?;
+            }
+        }
+        let foreign = self.only_ours(&found);
+        for (side, found) in Side::ALL.into_iter().zip(found) {
+            let name = self.namespace(side);
+            let namespace = match &found {
+                Found::Ours(namespace, _) => {
+                    done.ended.extend(processes::end(&name, namespace, grace)?);
+                    Some(
+                        namespace
+                            .as_fd()
+                            .try_clone_to_owned()
+                            .map_err(|error| Error::io(name.as_str(), "dup", error))?,
+                    )
+                }
+                _ => None,
+            };
+            if self.remove(&names, side, found)? {
+                done.removed.push(name.clone());
+            }
+            if let Some(namespace) = namespace {
+                // Whoever came in before the name was gone.
+                done.ended.extend(processes::end(&name, &namespace, Duration::ZERO)?);
+                done.remaining.extend(processes::inside(&name, &namespace)?);
+            }
+        }
+        foreign.map(|()| done)
+    }
+
+    /// Moves the calling thread, and what it starts or becomes, into one end, for good. `/sys` shows the interfaces there,
+    /// too; why it does not is returned.
+    ///
+    /// # Errors
+    /// There is no such lab, it is not whole, or CAP_SYS_ADMIN is missing.
+    pub fn enter(&self, side: Side) -> Result<Option<Error>> {
+        let found = self.find()?;
+        self.only_ours(&found)?;
+        let up = self.command("up");
+        if matches!(found, [Found::Absent, Found::Absent]) {
+            return Err(Error::failed(self.object(), "it is not up").help(format!("{up} makes it")));
+        }
+        let whole = self.whole(&found)?.is_some();
+        let [near, far] = found;
+        let Found::Ours(namespace, _) = (if side == Side::A { near } else { far }) else {
+            return Err(Error::failed(self.object(), format!("it has no end {side} any more"))
+                .help(format!("{up} repairs it")));
+        };
+        if !whole {
+            return Err(Error::failed(self.object(), "a part of it is missing")
+                .help(format!("{up} repairs it")));
+        }
+        netns::set(&namespace).map_err(|error| self.refused(error))?;
+        let shown = mounts::show_own_interfaces_in_sys();
+        Ok(shown.err().map(|error| Error::os("/sys shows the interfaces of the host", error)))
+    }
+
+    /// Both names, the near one first.
+    pub(super) fn find(&self) -> Result<[Found; 2]> {
+        let [near, far] = Side::ALL.map(|side| self.look(side));
+        Ok([near?, far?])
+    }
+
+    fn look(&self, side: Side) -> Result<Found> {
+        let name = self.namespace(side);
+        let failed = |error| refused(format!("namespace {name}"), error);
+        Ok(match names::look(&name).map_err(failed)? {
+            Entry::Absent => Found::Absent,
+            Entry::Other => Found::Foreign("it is no network namespace"),
+            Entry::File(contents) => match Mark::read(&String::from_utf8_lossy(&contents)) {
+                Some(mark) if mark.is_of(&self.name, side) => Found::Leftover,
+                _ => Found::Foreign("it is a file that no lab made"),
+            },
+            Entry::Namespace(namespace) => match mark_of(&namespace).map_err(failed)? {
+                Some(mark) if mark.is_of(&self.name, side) => Found::Ours(namespace, mark.config),
+                Some(_) => Found::Foreign("it is of another lab"),
+                None => Found::Foreign("no lab made it"),
+            },
+        })
+    }
+
+    /// Refuses if somebody else has one of the names.
+    fn only_ours(&self, found: &[Found; 2]) -> Result<()> {
+        for (side, found) in Side::ALL.into_iter().zip(found) {
+            if let Found::Foreign(why) = found {
+                let name = self.namespace(side);
+                return Err(Error::failed(
+                    format!("namespace {name}"),
+                    format!("{why}; it is left alone"),
+                )
+                .help("choose another --name for the lab"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The shape of the lab if both ends are there, alike, with the interfaces they were made with; `None` if not, and
+    /// `Some(None)` for a shape that this version cannot read.
+    pub(super) fn whole(&self, found: &[Found; 2]) -> Result<Option<Option<LabConfig>>> {
+        let [Found::Ours(near, config), Found::Ours(far, other)] = found else { return Ok(None) };
+        if config != other {
+            return Ok(None);
+        }
+        for (side, namespace) in [(Side::A, near), (Side::B, far)] {
+            let _inside = netns::enter(namespace).map_err(|error| self.refused(error))?;
+            let links = netdev::links().map_err(|error| self.refused(error))?;
+            let has = |name: &str, kind: &str| {
+                links.iter().any(|link| link.name == name && link.kind.as_deref() == Some(kind))
+            };
+            let tap = config.is_some_and(|config| has_tap(config.taps, side));
+            if !has(side.wire(), "veth") || tap && !has(side.tap(), "tun") {
+                return Ok(None);
+            }
+        }
+        Ok(Some(*config))
+    }
+
+    /// Makes the lab, and only then gives it its names.
+    fn make(&self, names: &Names, config: &LabConfig) -> Result<()> {
+        let sites = build::build(config)?;
+        for (index, (side, site)) in Side::ALL.into_iter().zip(&sites).enumerate() {
+            let mark = Mark { lab: self.name.clone(), side, config: Some(*config) }.to_string();
+            site.inside(|| link::set_alias("lo", &mark))?.map_err(|error| self.refused(error))?;
+            if let Err(error) = names.give(&self.namespace(side), site, &mark) {
+                if index == 1 {
+                    let _ = self.look(Side::A).and_then(|found| self.remove(names, Side::A, found));
+                }
+                return Err(self.refused(error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what is ours of one end; whether there was anything.
+    fn remove(&self, names: &Names, side: Side, mut found: Found) -> Result<bool> {
+        let name = self.namespace(side);
+        let failed = |error| refused(format!("namespace {name}"), error);
+        let mut there = false;
+        // One namespace may lie upon another, where somebody mounted the directory of names upon itself.
+        loop {
+            match &found {
+                Found::Absent | Found::Foreign(_) => return Ok(there),
+                Found::Leftover => {
+                    names.remove(&name).map_err(failed)?;
+                    return Ok(true);
+                }
+                Found::Ours(namespace, _) => {
+                    // First, because a namespace that somebody holds open would keep them.
+                    let _inside = netns::enter(namespace).map_err(failed)?;
+                    for interface in [side.wire(), side.tap()] {
+                        match link::delete(interface) {
+                            Err(error) if error.errno() != Some(ENODEV) => {
+                                return Err(failed(error));
+                            }
+                            _ => {}
+                        }
+                    }
+                    names.unmount(&name).map_err(failed)?;
+                    there = true;
+                }
+            }
+            found = self.look(side)?;
+        }
+    }
+
+    fn nobody_inside(&self, side: Side, namespace: &OwnedFd) -> Result<()> {
+        let name = self.namespace(side);
+        let found = processes::inside(&name, namespace)?;
+        let Some(first) = found.iter().find(|process| !process.threads_only) else { return Ok(()) };
+        let cause = format!("a part of it is missing, and process {} runs in {name}", first.pid);
+        let help = format!("{} ends them and removes it", self.command("down"));
+        Err(Error::failed(self.object(), cause).help(help))
+    }
+
+    fn this_process_is_outside(&self, side: Side, namespace: &OwnedFd) -> Result<()> {
+        let here = netns::current().map_err(|error| self.refused(error))?;
+        if !netns::same(&here, namespace).map_err(|error| self.refused(error))? {
+            return Ok(());
+        }
+        let cause = format!("this command runs inside, in {}", self.namespace(side));
+        Err(Error::failed(self.object(), cause).help("leave it first"))
+    }
+
+    pub(super) fn object(&self) -> String {
+        format!("lab {}", self.name)
+    }
+
+    pub(super) fn refused(&self, error: OsError) -> Error {
+        refused(self.object(), error)
+    }
+
+    /// A command for this lab.
+    fn command(&self, action: &str) -> String {
+        let name = if self.name == Self::DEFAULT {
+            String::new()
+        } else {
+            format!(" --name {}", self.name)
+        };
+        format!("`wirelane lab {action}{name}`")
+    }
+}
+
+/// The longest name, which leaves room in a mark.
+const LONGEST: usize = 32;
+const ENODEV: i32 = rustix::io::Errno::NODEV.raw_os_error();
+
+/// The mark of a namespace.
+pub(super) fn mark_of(namespace: &OwnedFd) -> wirelane_os::Result<Option<Mark>> {
+    let _inside = netns::enter(namespace)?;
+    match netdev::link("lo") {
+        // Somebody renamed it, and that is somebody else.
+        Err(error) if error.errno() == Some(ENODEV) => Ok(None),
+        link => Ok(link?.alias.as_deref().and_then(Mark::read)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::State;
+    use wirelane::error::ErrorKind;
+
+    #[test]
+    fn names_are_plain() {
+        for name in ["wirelane", "a", "0", "x-1_2.3", &"n".repeat(32)] {
+            assert_eq!(NamedLab::new(name).unwrap().namespace(Side::B), format!("{name}-b"));
+        }
+        for name in ["", ".", "-x", "a b", "a/b", "../x", "é", &"n".repeat(33)] {
+            assert_eq!(NamedLab::new(name).unwrap_err().kind(), ErrorKind::Usage, "{name}");
+        }
+    }
+
+    /// Somebody who makes a lab is killed between one name and the other.
+    #[test]
+    fn privileged_one_name_of_two_is_known_and_repaired() {
+        if !wirelane_testkit::privileged::require() {
+            return;
+        }
+        let lab = NamedLab::new(&format!("wlu{}", std::process::id())).unwrap();
+        let _down = Cleanup(&lab);
+        let config = LabConfig::default();
+        for kept in Side::ALL {
+            {
+                let names = Names::lock().unwrap();
+                lab.make(&names, &config).unwrap();
+                let gone = if kept == Side::A { Side::B } else { Side::A };
+                let name = lab.namespace(gone);
+                names.unmount(&name).unwrap();
+                names.remove(&name).unwrap();
+            }
+            assert_eq!(lab.status().unwrap().state, State::Partial);
+            assert_eq!(lab.up(&config).unwrap(), Change::Repaired);
+            assert_eq!(lab.up(&config).unwrap(), Change::None);
+            assert_eq!(lab.status().unwrap().state, State::Up);
+            assert!(NamedLab::all().unwrap().contains(&lab));
+            assert_eq!(lab.down(Duration::ZERO).unwrap().removed.len(), 2);
+            assert_eq!(lab.status().unwrap().state, State::Absent);
+        }
+    }
+
+    /// Removes what a failing test leaves.
+    struct Cleanup<'a>(&'a NamedLab);
+
+    impl Drop for Cleanup<'_> {
+        fn drop(&mut self) {
+            let _ = self.0.down(Duration::ZERO);
+        }
+    }
+}

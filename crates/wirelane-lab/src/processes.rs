@@ -1,0 +1,118 @@
+//! What runs in a lab, and ending it.
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use wirelane_os::process::{self, Handle};
+
+use super::refused;
+use wirelane::error::Result;
+
+/// A process that runs in a namespace of a lab, or has threads there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Process {
+    /// Its id.
+    pub pid: u32,
+    /// Its effective user id, and the name that /etc/passwd gives it.
+    pub uid: Option<u32>,
+    /// See `uid`.
+    pub user: Option<String>,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Whether it has merely threads there, and the process itself is elsewhere.
+    pub threads_only: bool,
+}
+
+/// The processes in a namespace, in order of their ids.
+pub(super) fn inside(object: &str, namespace: impl AsFd) -> Result<Vec<Process>> {
+    let found = process::inside(namespace).map_err(|error| refused(object, error))?;
+    let users = if found.is_empty() { String::new() } else { passwd() };
+    let known = |process: process::Process| Process {
+        pid: process.pid,
+        uid: process.user,
+        user: process.user.and_then(|uid| user_name(&users, uid)),
+        command: process.command,
+        threads_only: !process.whole,
+    };
+    Ok(found.into_iter().map(known).collect())
+}
+
+/// Ends the processes in a namespace: asks them first, and waits `grace` for those that are asked. Processes with merely
+/// threads there are left alone. Returns those that were there.
+pub(super) fn end(object: &str, namespace: impl AsFd, grace: Duration) -> Result<Vec<Process>> {
+    let namespace = namespace.as_fd();
+    let mut ended: Vec<Process> = Vec::new();
+    // What is ended may have started something meanwhile.
+    for round in 0..ROUNDS {
+        let found = inside(object, namespace)?;
+        let found: Vec<_> = found.into_iter().filter(|process| !process.threads_only).collect();
+        if found.is_empty() {
+            break;
+        }
+        let os = |error| refused(object, error);
+        let mut handles = Vec::new();
+        for process in &found {
+            handles.extend(Handle::open(process.pid, namespace).map_err(os)?);
+        }
+        let mut deadline = Instant::now();
+        if round == 0 {
+            handles.iter().try_for_each(|handle| handle.end(false)).map_err(os)?;
+            deadline += grace;
+        }
+        for handle in &handles {
+            if !wait(handle, deadline).map_err(os)? {
+                handle.end(true).map_err(os)?;
+            }
+        }
+        let deadline = Instant::now() + KILLED;
+        for handle in &handles {
+            wait(handle, deadline).map_err(os)?;
+        }
+        let new =
+            found.into_iter().filter(|process| !ended.iter().any(|old| old.pid == process.pid));
+        ended.extend(new.collect::<Vec<_>>());
+    }
+    Ok(ended)
+}
+
+/// A namespace in which programs start programs faster than they are ended is given up after so many times.
+const ROUNDS: usize = 16;
+/// How long the kernel may take to end what it was told to end; a process in the middle of writing to a disk can take long.
+const KILLED: Duration = Duration::from_secs(5);
+
+/// Waits until the process has ended; whether it has at the deadline.
+fn wait(handle: &Handle, deadline: Instant) -> wirelane_os::Result<bool> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if handle.wait(left)? {
+            return Ok(true);
+        }
+        if left.is_zero() {
+            return Ok(false);
+        }
+    }
+}
+
+fn passwd() -> String {
+    fs::read_to_string("/etc/passwd").unwrap_or_default()
+}
+
+fn user_name(passwd: &str, uid: u32) -> Option<String> {
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, _, number) = (fields.next()?, fields.next()?, fields.next()?);
+        (number.parse() == Ok(uid)).then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn users_have_names() {
+        let passwd = "root:x:0:0:root:/root:/bin/sh\nodd\nme:x:1000:1000::/home/me:/bin/sh\n";
+        let name = |uid| super::user_name(passwd, uid);
+        assert_eq!((name(0), name(1000), name(7)), (Some("root".into()), Some("me".into()), None));
+    }
+}

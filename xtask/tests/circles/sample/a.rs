@@ -1,0 +1,3 @@
+use super::Beta;
+
+pub const ALPHA: Beta = Beta;

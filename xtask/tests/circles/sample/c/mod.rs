@@ -1,0 +1,5 @@
+use crate::{a::ALPHA as FIRST};
+
+pub fn gamma() -> usize {
+    std::mem::size_of_val(&FIRST)
+}

@@ -1,0 +1,230 @@
+//! The modules of a crate as its source has them: what each file defines, imports and names in its code.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{Attribute, ImplItem, Item, UseTree};
+
+use super::Uses;
+
+/// Segments of a path, such as `["crate", "port", "Rx"]`.
+type Names = Vec<String>;
+
+/// A crate, by the paths of its modules.
+#[derive(Default)]
+pub(super) struct Crate(BTreeMap<Names, Module>);
+
+#[derive(Default)]
+struct Module {
+    file: PathBuf,
+    items: BTreeSet<String>,
+    children: BTreeSet<String>,
+    /// Name → the path that it stands for.
+    imports: BTreeMap<String, Names>,
+    globs: Vec<Names>,
+    /// Paths in the code, imports left out.
+    paths: BTreeSet<Names>,
+}
+
+impl Crate {
+    /// Reads the crate with the root file `entry`, without its test code.
+    pub(super) fn read(entry: &Path) -> Self {
+        let mut all = Self::default();
+        let directory = entry.parent().expect("a file in a directory").to_owned();
+        all.add_file(Vec::new(), entry, &directory);
+        all
+    }
+
+    /// Which file uses which items of which other files.
+    pub(super) fn uses(&self) -> Uses {
+        let mut uses = Uses::new();
+        for (name, module) in &self.0 {
+            let from = uses.entry(module.file.clone()).or_default();
+            for path in &module.paths {
+                if let Some((file, item)) = self.resolve(name, path, 0)
+                    && file != module.file
+                {
+                    from.entry(file).or_default().insert(item);
+                }
+            }
+        }
+        uses
+    }
+
+    /// `directory` is where the files of child modules are.
+    fn add_file(&mut self, name: Names, file: &Path, directory: &Path) {
+        let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
+        let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{file:?}: {error}"));
+        self.add(name, file, directory, parsed.items);
+    }
+
+    fn add(&mut self, name: Names, file: &Path, directory: &Path, items: Vec<Item>) {
+        let mut module = Module { file: file.to_owned(), ..Module::default() };
+        for item in items {
+            match item {
+                Item::Use(item) if !is_test(&item.attrs) => {
+                    module.import(Vec::new(), &item.tree);
+                }
+                Item::Mod(item) if !is_test(&item.attrs) => {
+                    let child = item.ident.to_string();
+                    let inner = [&name[..], std::slice::from_ref(&child)].concat();
+                    let below = directory.join(&child);
+                    match item.content {
+                        Some((_, items)) => self.add(inner, file, &below, items),
+                        None => {
+                            let flat = directory.join(format!("{child}.rs"));
+                            let found = if flat.is_file() { flat } else { below.join("mod.rs") };
+                            self.add_file(inner, &found, &below);
+                        }
+                    }
+                    module.children.insert(child);
+                }
+                item => module.define(item),
+            }
+        }
+        self.0.insert(name, module);
+    }
+
+    /// The file that defines what `path` names in the module `at`, and the item's name there.
+    fn resolve(&self, at: &[String], path: &[String], depth: usize) -> Option<(PathBuf, String)> {
+        let (first, rest) = path.split_first()?;
+        let module = self.0.get(at)?;
+        if depth > 20 {
+            return None; // imports that stand for each other
+        }
+        match first.as_str() {
+            "crate" => self.resolve(&[], rest, depth),
+            "self" => self.resolve(at, rest, depth),
+            "super" => self.resolve(&at[..at.len().checked_sub(1)?], rest, depth),
+            child if module.children.contains(child) => {
+                self.resolve(&[at, std::slice::from_ref(first)].concat(), rest, depth)
+            }
+            item if module.items.contains(item) => Some((module.file.clone(), first.clone())),
+            name => match module.imports.get(name) {
+                Some(stands_for) => self.resolve(at, &[&stands_for[..], rest].concat(), depth + 1),
+                None => module
+                    .globs
+                    .iter()
+                    .find_map(|glob| self.resolve(at, &[&glob[..], path].concat(), depth + 1)),
+            },
+        }
+    }
+}
+
+impl Module {
+    fn import(&mut self, mut path: Names, tree: &UseTree) {
+        match tree {
+            UseTree::Path(tree) => {
+                path.push(tree.ident.to_string());
+                self.import(path, &tree.tree);
+            }
+            UseTree::Name(tree) if tree.ident == "self" => {
+                self.imports.extend(path.last().cloned().map(|name| (name, path)));
+            }
+            UseTree::Name(tree) => {
+                path.push(tree.ident.to_string());
+                self.add_import(tree.ident.to_string(), path);
+            }
+            UseTree::Rename(tree) => {
+                if tree.ident != "self" {
+                    path.push(tree.ident.to_string());
+                }
+                self.add_import(tree.rename.to_string(), path);
+            }
+            UseTree::Glob(_) => self.globs.push(path),
+            UseTree::Group(tree) => {
+                tree.items.iter().for_each(|tree| self.import(path.clone(), tree));
+            }
+        }
+    }
+
+    /// `use x;` of a crate stands for nothing here.
+    fn add_import(&mut self, name: String, path: Names) {
+        if path.len() > 1 {
+            self.imports.insert(name, path);
+        }
+    }
+
+    fn define(&mut self, item: Item) {
+        let (attributes, name) = match &item {
+            Item::Const(item) => (&item.attrs, Some(&item.ident)),
+            Item::Enum(item) => (&item.attrs, Some(&item.ident)),
+            Item::Fn(item) => (&item.attrs, Some(&item.sig.ident)),
+            Item::Macro(item) => (&item.attrs, item.ident.as_ref()),
+            Item::Static(item) => (&item.attrs, Some(&item.ident)),
+            Item::Struct(item) => (&item.attrs, Some(&item.ident)),
+            Item::Trait(item) => (&item.attrs, Some(&item.ident)),
+            Item::Type(item) => (&item.attrs, Some(&item.ident)),
+            Item::Union(item) => (&item.attrs, Some(&item.ident)),
+            Item::Impl(item) => (&item.attrs, None),
+            _ => return,
+        };
+        if is_test(attributes) {
+            return;
+        }
+        self.items.extend(name.map(ToString::to_string));
+        let item = match item {
+            Item::Impl(mut item) => {
+                item.items.retain(
+                    |item| !matches!(item, ImplItem::Fn(function) if is_test(&function.attrs)),
+                );
+                Item::Impl(item)
+            }
+            item => item,
+        };
+        paths(item.into_token_stream(), &Vec::new(), &mut self.paths);
+    }
+}
+
+/// Adds the paths in `tokens` to `found`, each behind `prefix`: macro calls and imports within functions included.
+fn paths(tokens: TokenStream, prefix: &Names, found: &mut BTreeSet<Names>) {
+    let mut tokens = tokens.into_iter().peekable();
+    // Behind a dot there is a field or a method, behind a quote a lifetime.
+    let mut follows = ' ';
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Group(group) => paths(group.stream(), &Vec::new(), found),
+            TokenTree::Ident(name) if !matches!(follows, '.' | '\'') => {
+                let mut path = prefix.clone();
+                path.push(name.to_string());
+                let mut colons = 0;
+                loop {
+                    match tokens.peek() {
+                        Some(TokenTree::Punct(mark)) if mark.as_char() == ':' => colons += 1,
+                        Some(TokenTree::Ident(name)) if colons == 2 => {
+                            path.push(name.to_string());
+                            colons = 0;
+                        }
+                        Some(TokenTree::Group(group))
+                            if colons == 2 && group.delimiter() == Delimiter::Brace =>
+                        {
+                            paths(group.stream(), &path, found);
+                        }
+                        _ => break,
+                    }
+                    tokens.next();
+                }
+                found.insert(path);
+            }
+            TokenTree::Punct(mark) => {
+                follows = mark.as_char();
+                continue;
+            }
+            TokenTree::Ident(_) | TokenTree::Literal(_) => {}
+        }
+        follows = ' ';
+    }
+}
+
+/// Whether it is compiled for tests only.
+fn is_test(attributes: &[Attribute]) -> bool {
+    attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).any(|attribute| {
+        let condition = attribute.meta.to_token_stream().to_string();
+        condition.split(|c: char| !c.is_alphanumeric()).any(|word| word == "test")
+            && !condition.contains("not (test)")
+            && !condition.contains("not(test)")
+    })
+}
