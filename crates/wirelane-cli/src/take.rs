@@ -152,7 +152,7 @@ impl Toll {
     /// # Errors
     /// The filter is not for Ethernet.
     pub(crate) fn announce(&self, info: &PortInfo, filter: Option<&Filter>) -> Result<()> {
-        if info.backend != "xdp" {
+        if info.backend != Backend::Xdp {
             return Ok(());
         }
         let mut host = Host { sessions: self.connections.clone(), ..self.host() };

@@ -169,8 +169,8 @@ impl Trial<'_> {
         }
         let info = subject.port.info();
         let nature = Nature {
-            backend: info.backend,
-            mode: info.mode.clone(),
+            backend: info.backend.as_str(),
+            mode: info.mode.to_string(),
             queues: info.queues.len() as u64,
         };
         let outcome = subject.finish()?;
@@ -304,7 +304,7 @@ fn drain(received: impl Fn() -> Result<u64>) -> Result<()> {
 
 /// A port at work: a thread per queue.
 pub(super) struct Party {
-    port: Box<dyn Port>,
+    port: Port,
     crew: Crew<Result<Tally>>,
     baton: Arc<Baton>,
     rx: Vec<Arc<RxCounters>>,
@@ -317,16 +317,14 @@ impl Party {
         trial: &Trial<'_>,
         frames: &Arc<Vec<Vec<u8>>>,
     ) -> Result<Self> {
-        let options = OpenOptions {
-            take: trial.take,
+        let options = OpenOptions::default()
+            .take(trial.take)
             // Nobody is reached over an interface of ours.
-            take_management: trial.site.is_some(),
-            mask: QueueMask { rx: QueueSet::All, ..QueueMask::NONE },
-            receive: kind != Kind::Txpush,
-            transmit: kind != Kind::Rxdrop,
-            placement: trial.placement.clone(),
-            ..OpenOptions::default()
-        };
+            .take_management(trial.site.is_some())
+            .mask(QueueMask { rx: QueueSet::All, ..QueueMask::NONE })
+            .receive(kind != Kind::Txpush)
+            .transmit(kind != Kind::Rxdrop)
+            .placement(trial.placement.clone());
         let open = || port::open(spec, &options);
         let mut port = match trial.site {
             Some(site) => site.inside(open)??,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::mask::QueueMask;
-use crate::port::{Control, PortInfo};
+use crate::port::{Backend, Control, PortInfo};
 use crate::segment::SinkGso;
 
 /// The control of a port, but for what has no receiving end here.
@@ -19,7 +19,7 @@ pub(super) struct Intake {
 
 impl Intake {
     pub(super) fn new(inner: Arc<dyn Control>, info: &PortInfo, receives: bool) -> Self {
-        let host_sends = info.backend != "file";
+        let host_sends = info.backend != Backend::File;
         Self { inner, spec: info.spec.clone(), receives, host_sends }
     }
 

@@ -98,8 +98,8 @@ pub fn run(inputs: &mut [Rx], consumer: &mut impl Consumer) -> Result<()> {
 mod tests {
     use super::*;
     use crate::error::Error;
-    use crate::port::sim::Sim;
-    use crate::port::{OpenOptions, Port, Readiness, Receive};
+    use crate::port::sim;
+    use crate::port::{OpenOptions, Readiness, Receive};
 
     /// Receives nothing, fails once, and is at its end then.
     struct Failing(u32);
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn one_end_that_fails_does_not_cost_the_others_their_packets() {
         let spec = "sim:2?rate=1Mpps&count=20000&tx=2&flows=63".parse().unwrap();
-        let mut sim = Sim::open(&spec, &OpenOptions::default()).unwrap();
+        let mut sim = sim::open(&spec, &OpenOptions::default()).unwrap();
         let mut inputs = sim.rx();
         let broken = inputs.remove(0).wrap(|_, _| Failing(0));
         inputs.insert(0, broken);

@@ -25,7 +25,8 @@ pub fn wait_any(inputs: &mut [Rx], timeout: Duration) -> Result<bool> {
     };
     for rx in inputs {
         match rx.readiness()? {
-            Readiness::Now => return Ok(true),
+            // This thread has nothing else to do.
+            Readiness::Now | Readiness::Soon(..) => return Ok(true),
             Readiness::After(time) => timeout = timeout.min(time),
             Readiness::Descriptor(fd, time) => {
                 timeout = timeout.min(time);

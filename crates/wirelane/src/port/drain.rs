@@ -112,7 +112,7 @@ mod tests {
 
     /// An end that has taken 9 frames, and its port.
     fn end(failures: usize) -> (Tx, Arc<TxCounters>, Port) {
-        let options = OpenOptions { receive: false, transmit: true, ..OpenOptions::default() };
+        let options = OpenOptions::default().receive(false).transmit(true);
         let mut sim = sim::open(&"sim:1".parse().unwrap(), &options).unwrap();
         let tx = sim.tx().remove(0);
         let mut tx = tx.wrap(|inner, _| Late { inner, kept: Batch::new(64), failures });

@@ -14,7 +14,7 @@ use super::bundle::{Bundle, Tally};
 use super::control::{Control, Driver};
 use super::options::OpenOptions;
 use super::port::Port;
-use super::rx::{Readiness, Receive, Rx};
+use super::rx::{Readiness, Receive};
 use crate::error::Result;
 use crate::filter::{Engine, Filter};
 use crate::frame::Batch;

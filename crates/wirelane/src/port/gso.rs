@@ -21,9 +21,7 @@ use super::tx::{Transmit, Tx};
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
 use crate::pool::{Pool, PoolConfig, Region};
-use crate::segment::{
-    Cursor, Gso, Offload, PartialChecksum, Protocols, Segmenter, Sink, Verdict,
-};
+use crate::segment::{Cursor, Gso, Offload, PartialChecksum, Protocols, Segmenter, Sink, Verdict};
 use crate::stats::TxCounters;
 
 /// Puts `segmenter` in front of `tx`.

@@ -171,8 +171,9 @@ impl PortInfo {
 
 fn serialize_mac<S: Serializer>(mac: &Option<[u8; 6]>, serializer: S) -> Result<S::Ok, S::Error> {
     match mac {
-        Some([a, b, c, d, e, f]) => serializer
-            .collect_str(&format_args!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")),
+        Some([a, b, c, d, e, f]) => {
+            serializer.collect_str(&format_args!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"))
+        }
         None => serializer.serialize_none(),
     }
 }

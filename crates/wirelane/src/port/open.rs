@@ -24,7 +24,9 @@ use crate::pool::Region;
 /// # Errors
 /// The spec asks for what the backend or the machine does not have; each backend says more.
 pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
-    if let Some((key, _)) = spec.offloads.pairs().next().filter(|_| !options.forwarding.heeds_offloads) {
+    if let Some((key, _)) =
+        spec.offloads.pairs().next().filter(|_| !options.forwarding.heeds_offloads)
+    {
         let cause = format!("nothing is cut or merged here, as '{key}' says");
         return Err(
             Error::usage(format!("port '{spec}'"), cause).help("`wirelane forward` does both")

@@ -6,7 +6,7 @@ use std::thread;
 
 use wirelane::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane::mask::Class;
-use wirelane::port::{self, OpenOptions, Port, Tx};
+use wirelane::port::{self, OpenOptions, Tx};
 use wirelane_os::affinity;
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::tap::MultiQueueTap;

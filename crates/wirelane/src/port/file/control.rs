@@ -25,6 +25,8 @@ pub(super) struct Switch {
     started: AtomicU64,
     halt: Halt,
     pub(super) progress: Arc<Progress>,
+    /// The file is written.
+    writes: bool,
 }
 
 impl Switch {
@@ -33,6 +35,7 @@ impl Switch {
         queues: [QueueSet; 2],
         mask: QueueMask,
         halt: Halt,
+        writes: bool,
     ) -> Result<Self> {
         let switch = Self {
             spec,
@@ -42,6 +45,7 @@ impl Switch {
             started: AtomicU64::new(0),
             halt,
             progress: Arc::default(),
+            writes,
         };
         switch.set_mask(mask)?;
         Ok(switch)
@@ -108,5 +112,12 @@ impl Driver for Switch {
 
     fn diagnostics(&self) -> Vec<String> {
         self.progress.diagnostics()
+    }
+
+    /// What is still to be written waits for its reader as before.
+    fn release(&self) {
+        if !self.writes {
+            self.stop();
+        }
     }
 }

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::mask::Class;
 use crate::pool::{Pool, PoolConfig};
 use crate::port::accounting::{Accounting, FrameCounts};
+use crate::port::control::Control;
 use crate::port::info::{PortInfo, PortMode};
 use crate::port::options::OpenOptions;
 use crate::port::port::Port;
@@ -52,7 +53,8 @@ fn read(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let mut origins = Origins::default();
     origins.extend(reader.interfaces(), reader.name())?;
     let queues = [Class::Rx, Class::Tx].map(|class| origins.queues(class));
-    let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone(), halt)?);
+    let switch =
+        Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone(), halt, false)?);
     origins.select(switch.mask());
     let mut info = info(spec, options);
     info.queues =
@@ -101,16 +103,13 @@ fn write(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     };
     let writer = CaptureWriter::create(&spec.name, &[source], writer, clock::realtime_ns())?;
     let queues = [Class::Rx, Class::Tx].map(|_| [0].into_iter().collect());
-    let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone(), halt)?);
+    let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone(), halt, true)?);
     let pool = pool(options)?;
     let frames = pool.gauge();
     let counters = Arc::new(TxCounters::new(0));
     let sink = Sink::new(writer, pool, Arc::clone(&counters), options.snaplen);
-    let mut port = Port::new(
-        info(spec, options),
-        switch,
-        Accounting::new(move || FrameCounts::of([&frames])),
-    );
+    let mut port =
+        Port::new(info(spec, options), switch, Accounting::new(move || FrameCounts::of([&frames])));
     port.tx = vec![Tx::new(sink, counters)];
     port.is_endless = false;
     Ok(port)

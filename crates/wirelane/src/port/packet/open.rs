@@ -14,6 +14,7 @@ use super::tx::{LONGEST, Transmitter, TxGauge};
 use crate::error::{Error, Result};
 use crate::mask::Class;
 use crate::port::accounting::Accounting;
+use crate::port::control::Control;
 use crate::port::info::{Attempt, PortInfo, PortMode};
 use crate::port::options::OpenOptions;
 use crate::port::port::Port;

@@ -56,8 +56,7 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<V
         let socket = socket.map_or_else(|| plan.socket(), Ok)?;
         let earlier = selections.iter().take(place);
         let position = earlier.filter(|ring| ring.class == selection.class).count();
-        let open =
-            || Ring::new(socket, &request, device.index, *selection, plan.tells_offloads);
+        let open = || Ring::new(socket, &request, device.index, *selection, plan.tells_offloads);
         let ring = plan.placement.beside(position, open);
         ring.map_err(|error| Error::os(device.name.as_str(), error))
     };

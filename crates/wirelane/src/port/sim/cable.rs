@@ -13,25 +13,24 @@ use std::time::Duration;
 
 use wirelane_os::clock;
 
+use super::assembly::{Assembly, FRAMES, transmit_config};
 use super::config::{self, CommonOptions};
 use super::control::Switch;
 use super::stream::Rss;
 use super::tally::Tally;
-use super::assembly::{Assembly, FRAMES, transmit_config};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
 use crate::mask::Class;
 use crate::pool::Pool;
-use crate::port::number::parse_number;
-use crate::port::spec::Spec;
 use crate::port::info::PortMode;
+use crate::port::number::parse_number;
 use crate::port::options::OpenOptions;
 use crate::port::port::Port;
 use crate::port::rx::{Readiness, Receive, Rx};
+use crate::port::spec::Spec;
 use crate::port::tx::{Transmit, Tx};
 use crate::ring::{self, Receiver, Sender};
 use crate::stats::{RxCounters, TxCounters};
-use crate::sync::{CachePadded, Counter};
 
 /// Most queues of a port at a cable: there is a ring for every pair.
 const MAX_QUEUES: u16 = 8;

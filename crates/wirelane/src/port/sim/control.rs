@@ -118,6 +118,6 @@ impl Driver for Switch {
             self.zero.store(clock::monotonic_ns(), Ordering::Relaxed);
             self.started.store(true, Ordering::Release);
         }
-    Ok(())
+        Ok(())
     }
 }

@@ -32,4 +32,3 @@ pub use self::assembly::open;
 pub use self::cable::cable;
 pub use self::config::{Config, DEFAULT_SEED, Kind, MAX_FLOWS, MAX_QUEUES, Rate};
 pub use self::stream::{Predicted, Stream};
-pub(super) use self::template::mix;

@@ -12,8 +12,8 @@ use wirelane_os::tun::{self, Tap};
 use super::losses::Losses;
 use crate::error::{Error, Result};
 use crate::mask::{QueueMask, QueueSet};
-use crate::port::packet::program;
 use crate::port::control::{Control, Driver};
+use crate::port::packet::program;
 use crate::port::spec::Spec;
 use crate::segment::SinkGso;
 

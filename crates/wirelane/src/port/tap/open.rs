@@ -49,8 +49,8 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let queues = config.queues(spec)?;
     let tap_options =
         tun::Options { vnet_hdr: true, persist: config.persist, ..Default::default() };
-    let tap = Tap::open(name, usize::from(queues), tap_options)
-        .map_err(|error| refused(spec, error))?;
+    let tap =
+        Tap::open(name, usize::from(queues), tap_options).map_err(|error| refused(spec, error))?;
     let os = |error: OsError| refused(spec, error);
     let offload = control::tun_offload(options.forwarding.offload);
     tap.set_offload(offload).map_err(os)?;
@@ -68,8 +68,7 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     }
     let takes_long = offload.checksum || options.forwarding.prepare_offload;
     let open = spec.queues.clone().unwrap_or(QueueSet::All);
-    let device =
-        Arc::new(Device::new(spec, tap, queues, open, options.mask.clone(), takes_long)?);
+    let device = Arc::new(Device::new(spec, tap, queues, open, options.mask.clone(), takes_long)?);
     if !iface::flags(device.name()).map_err(os)?.is_up() {
         iface::up(device.name()).map_err(os)?;
     }

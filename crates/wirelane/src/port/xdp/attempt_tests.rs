@@ -40,7 +40,7 @@ fn privileged_a_mode_that_is_refused_late_leaves_its_pools_to_the_next() {
     if !privileged::require() {
         return;
     }
-    let options = OpenOptions { take: Take::All, ..OpenOptions::default() };
+    let options = OpenOptions::default().take(Take::All);
     let (plan, region, mut pools, bed) = planned(&options);
     bed.1.inside(|| {
         let whole = chunks(&mut pools);
@@ -55,7 +55,7 @@ fn privileged_a_mode_that_is_refused_late_leaves_its_pools_to_the_next() {
         assert_eq!(tried.err().unwrap().to_string(), "the last thing: refused");
         assert_eq!((filled, chunks(&mut pools)), (2, whole.clone()));
         // When the second one cannot be bound: somebody has its queue.
-        let other = OpenOptions { receive: false, transmit: true, ..OpenOptions::default() };
+        let other = OpenOptions::default().receive(false).transmit(true);
         let spec = format!("xdp:{}@1?mode=native&frames=1024", bed.2.b.interface);
         let taken = super::super::XdpPort::open(&spec.parse().unwrap(), &other).unwrap();
         let tried = plan.attempt(Mode::Native, &region, &mut pools);
@@ -64,8 +64,7 @@ fn privileged_a_mode_that_is_refused_late_leaves_its_pools_to_the_next() {
         assert_eq!(chunks(&mut pools), whole);
         drop(taken);
         // The next mode has all of them.
-        let bound =
-            plan.attempt(Mode::Generic, &region, &mut pools).unwrap();
+        let bound = plan.attempt(Mode::Generic, &region, &mut pools).unwrap();
         assert!(bound.queues.iter().all(|(_, fill)| fill.is_some()));
         bound.undo(&mut pools);
         assert_eq!(chunks(&mut pools), whole);

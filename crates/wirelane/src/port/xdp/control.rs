@@ -8,8 +8,8 @@ use wirelane_os::packet::PacketSocket;
 use wirelane_os::xdp::wait_for_receivers;
 
 use super::device::Device;
-use super::program::{Attachment, Verdicts};
 use super::plan::XdpPlan;
+use super::program::{Attachment, Verdicts};
 use super::queue::Queue;
 use super::seen::{ETHERNET, check_mask};
 use crate::error::{Error, Result};

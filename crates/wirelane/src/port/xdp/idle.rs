@@ -19,11 +19,7 @@ const MAX_SPIN: u64 = 1_000_000_000;
 const WINDOW: u64 = 4_000_000;
 /// For how long it stays awake at the beginning, in nanoseconds: nobody knows yet how fast packets come, and what else
 /// there is to do settles on another processor.
-<<<<<<< HEAD:crates/wirelane/src/port/xdp/idle.rs
-pub(crate) const FIRST_SPIN: u64 = 500_000_000;
-=======
-const ALERT: u64 = 500_000_000;
->>>>>>> house:crates/wirelane/src/port/xdp/vigil.rs
+const FIRST_SPIN: u64 = 500_000_000;
 
 /// Decides for one RX ring between busy-polling and sleep.
 pub(super) struct IdlePolicy {
@@ -97,9 +93,9 @@ mod tests {
 
     /// One that has been awake in vain at the beginning, by [`START`].
     fn settled(spin: Switch, slots: u32) -> IdlePolicy {
-        let mut idle = IdlePolicy::new(policy, slots);
+        let mut idle = IdlePolicy::new(spin, slots);
         let began = START - 2 * FIRST_SPIN;
-        if policy == Switch::Auto {
+        if spin == Switch::Auto {
             assert!(idle.busy_polls(began) && idle.busy_polls(began + FIRST_SPIN - 1));
             assert!(!idle.busy_polls(began + FIRST_SPIN) && !idle.busy_polls(START - 1));
         }

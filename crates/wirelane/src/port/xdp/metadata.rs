@@ -126,7 +126,12 @@ impl XdpPlan {
     }
 
     /// What received packets lack, as notes.
-    pub(super) fn missing(&self, mode: Mode, actual: PortMode, attachment: &Attachment) -> Vec<String> {
+    pub(super) fn missing(
+        &self,
+        mode: Mode,
+        actual: PortMode,
+        attachment: &Attachment,
+    ) -> Vec<String> {
         let mut notes = Vec::new();
         let unread = || match mode {
             Mode::Generic => None,

@@ -126,7 +126,8 @@ impl Attachment {
     /// # Errors
     /// As [`Attachment::new`], and the interface is gone.
     pub fn replace(&self, verdicts: &Verdicts) -> Result<()> {
-        let program = self.at_home(|| load(&self.interface, &self.sockets, verdicts, self.recipe))?;
+        let program =
+            self.at_home(|| load(&self.interface, &self.sockets, verdicts, self.recipe))?;
         self.link.update(&program).map_err(|error| match errno(&error) {
             Some(Errno::NOLINK) => {
                 Error::failed(self.interface.as_str(), "the interface is gone").caused_by(error)
@@ -194,11 +195,17 @@ fn load(interface: &str, sockets: &Map, verdicts: &Verdicts, recipe: Recipe) -> 
     Program::load(&load).map_err(|error| refused(interface, error.into()))
 }
 
-fn assemble(interface: &str, sockets: i32, verdicts: &Verdicts, recipe: Recipe) -> Result<Vec<Insn>> {
+fn assemble(
+    interface: &str,
+    sockets: i32,
+    verdicts: &Verdicts,
+    recipe: Recipe,
+) -> Result<Vec<Insn>> {
     let mut asm = Assembler::new();
     let (host, pass) = (asm.label(), asm.label());
     let Recipe { tags, hints, .. } = recipe;
-    let selective = verdicts.keep_management || verdicts.filter.is_some() || tags.is_some() || hints.any();
+    let selective =
+        verdicts.keep_management || verdicts.filter.is_some() || tags.is_some() || hints.any();
     asm.emit(Insn::mov_reg(CONTEXT, Reg::R1));
     if selective {
         // No need to look at packets of a queue that has no socket.

@@ -287,7 +287,9 @@ fn privileged_a_queue_without_a_socket_is_the_hosts() {
     if !privileged::require() {
         return;
     }
-    for plan in [Verdicts::default(), management(), Verdicts { filter: Some(ip6_only()), ..management() }] {
+    for plan in
+        [Verdicts::default(), management(), Verdicts { filter: Some(ip6_only()), ..management() }]
+    {
         let sockets = Map::create(MapKind::Xsk, "sockets", 4, 2).unwrap();
         let socket = xdp_socket();
         let program = load("trial", &sockets, &plan, Recipe::default()).unwrap();
