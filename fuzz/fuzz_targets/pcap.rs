@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wirelane::capture::pcap::PcapReader;
+use wirelane_pcap::pcap::PcapReader;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut reader = PcapReader::new(bytes, "fuzz");

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wirelane::capture::pcapng::PcapngReader;
+use wirelane_pcap::pcapng::PcapngReader;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut reader = PcapngReader::new(bytes, "fuzz");

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 use crate::cargo;
 use crate::context::{Context, root};
@@ -48,12 +49,22 @@ pub(crate) fn run(context: &Context) -> Outcome {
 
     let seconds = if context.quick { 3 } else { context.fuzz_seconds };
     let mut outcome = Outcome::default();
-    for target in targets {
-        let program = build.join(&host).join("release").join(&target);
-        outcome += match smoke(&program, &directory, &target, seconds) {
-            Ok(outcome) => outcome,
-            Err(error) => Outcome::failure(format!("{target}: {error}")),
-        };
+    let programs = build.join(&host).join("release");
+    let one = |target: &String| {
+        smoke(&programs.join(target), &directory, target, seconds)
+            .unwrap_or_else(|error| Outcome::failure(format!("{target}: {error}")))
+    };
+    // Each keeps one processor busy.
+    let at_once = thread::available_parallelism().map_or(1, usize::from);
+    for targets in targets.chunks(at_once) {
+        thread::scope(|scope| {
+            let running: Vec<_> =
+                targets.iter().map(|target| scope.spawn(|| one(target))).collect();
+            for (target, running) in targets.iter().zip(running) {
+                let failed = |_| Outcome::failure(format!("{target}: its thread panicked"));
+                outcome += running.join().unwrap_or_else(failed);
+            }
+        });
     }
     outcome
 }

@@ -10,7 +10,8 @@ use crate::nextest;
 use crate::step::Outcome;
 
 /// Programs that tests run, and the Debian package of each.
-const PROGRAMS: [(&str, &str); 14] = [
+const PROGRAMS: [(&str, &str); 15] = [
+    ("chrt", "util-linux"),
     ("ip", "iproute2"),
     ("ethtool", "ethtool"),
     ("tshark", "tshark"),

@@ -1,7 +1,10 @@
 //! Steps: run one after the other, timed, and summed up in one line each.
 
+use std::fs;
 use std::ops::AddAssign;
-use std::time::{Duration, Instant};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
 
 /// One step of a run.
 pub(crate) struct Step<C> {
@@ -14,7 +17,7 @@ pub(crate) struct Step<C> {
 }
 
 /// How a step went: a count of its checks, and what the reader of the summary should know.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) passed: usize,
     pub(crate) failed: usize,
@@ -25,11 +28,22 @@ pub(crate) struct Outcome {
 }
 
 /// A check that failed, and passed when it was made again.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Flaky {
     pub(crate) name: String,
     /// What it wrote when it failed.
     pub(crate) output: String,
+}
+
+/// A step that has run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Done {
+    name: String,
+    outcome: Outcome,
+    /// From its beginning to its end.
+    seconds: f64,
+    /// Of processors, by the commands that it ran; `None` where the kernel does not say.
+    cpu_seconds: Option<f64>,
 }
 
 /// A run with more flaky checks than this has failed.
@@ -62,32 +76,48 @@ impl AddAssign for Outcome {
     }
 }
 
-/// Runs `steps`, prints the summary, and returns whether none failed.
-///
-/// A failed step does not stop the run: one run shows all that is wrong.
-pub(crate) fn run_all<C>(steps: &[&Step<C>], context: &C) -> bool {
-    let results: Vec<_> = steps
-        .iter()
-        .map(|step| {
-            println!("\n=== {}: {}", step.name, step.about);
-            let start = Instant::now();
-            let outcome = (step.run)(context);
-            (step.name, outcome, start.elapsed())
-        })
-        .collect();
+impl Done {
+    /// One that took no time.
+    pub(crate) fn new(name: &str, outcome: Outcome) -> Self {
+        Self { name: name.to_owned(), outcome, seconds: 0.0, cpu_seconds: None }
+    }
+}
 
+impl<C> Step<C> {
+    /// Runs it under a heading.
+    pub(crate) fn execute(&self, context: &C) -> Done {
+        println!("\n=== {}: {}", self.name, self.about);
+        let (start, before) = (Instant::now(), cpu_seconds_of_children());
+        let outcome = (self.run)(context);
+        let cpu_seconds = before.zip(cpu_seconds_of_children()).map(|(from, to)| to - from);
+        let seconds = start.elapsed().as_secs_f64();
+        Done { name: self.name.to_owned(), outcome, seconds, cpu_seconds }
+    }
+}
+
+/// Prints the summary, and returns whether no step failed.
+pub(crate) fn summarize(steps: Vec<Done>) -> bool {
     println!("\n=== summary");
     let mut total = Outcome::default();
-    for (name, outcome, elapsed) in results {
-        println!("{}", summary_line(name, &outcome, elapsed));
-        for note in &outcome.notes {
+    for done in steps {
+        println!("{}", summary_line(&done));
+        for note in &done.outcome.notes {
             println!("             {note}");
         }
-        total += outcome;
+        total += done.outcome;
     }
     let passes = judge_flaky(&mut total);
     println!("{}", counts(&total));
     passes
+}
+
+/// What processors have spent for children that have ended, from `/proc/self/stat` (proc_pid_stat(5)).
+fn cpu_seconds_of_children() -> Option<f64> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    // The name in parentheses may hold anything; behind it `cutime` and `cstime` are the 14th and 15th.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let ticks = fields.split_whitespace().skip(13).take(2).map(|field| field.parse::<f64>().ok());
+    Some(ticks.sum::<Option<f64>>()? / rustix::param::clock_ticks_per_second() as f64)
 }
 
 /// Lists what was flaky; too much of it is a failure. Returns whether the run passes.
@@ -106,13 +136,14 @@ fn judge_flaky(total: &mut Outcome) -> bool {
     total.failed == 0
 }
 
-fn summary_line(name: &str, outcome: &Outcome, elapsed: Duration) -> String {
+fn summary_line(Done { name, outcome, seconds, cpu_seconds }: &Done) -> String {
     let verdict = match outcome {
         Outcome { failed: 1.., .. } => "FAILED",
         Outcome { passed: 0, skipped: 1.., .. } => "skipped",
         _ => "ok",
     };
-    format!("{name:<7} {verdict:<8} {:6.1} s  {}", elapsed.as_secs_f64(), counts(outcome))
+    let cpu = cpu_seconds.map_or("?".to_owned(), |cpu| format!("{cpu:.1}"));
+    format!("{name:<7} {verdict:<8} {seconds:6.1} s {cpu:>7} CPU s  {}", counts(outcome))
 }
 
 /// The last line of a run has exactly this form.
@@ -147,10 +178,18 @@ mod tests {
         assert_eq!(counts(&total), "4 passed, 1 failed, 0 skipped");
     }
 
+    fn done(outcome: Outcome) -> Done {
+        Done { name: "miri".into(), outcome, seconds: 1.5, cpu_seconds: Some(2.25) }
+    }
+
     #[test]
     fn summary_line_names_the_verdict() {
-        let line = |outcome| summary_line("miri", &outcome, Duration::from_millis(1500));
-        assert!(line(Outcome::single(true)).starts_with("miri    ok          1.5 s  1 passed"));
+        let line = |outcome| summary_line(&done(outcome));
+        let passed = line(Outcome::single(true));
+        assert!(
+            passed.starts_with("miri    ok          1.5 s     2.2 CPU s  1 passed"),
+            "{passed}"
+        );
         assert!(line(Outcome::failure("")).contains("FAILED"));
         assert!(line(Outcome::skip("")).contains("skipped "));
         let mut mixed = Outcome::single(true);
@@ -159,10 +198,22 @@ mod tests {
     }
 
     #[test]
-    fn run_all_goes_on_after_a_failure() {
-        let first = Step { name: "first", about: "", run: |_: &()| Outcome::failure("broken") };
-        let second = Step { name: "second", about: "", run: |_: &()| Outcome::single(true) };
-        assert!(!run_all(&[&first, &second], &()));
-        assert!(run_all(&[&second], &()));
+    fn one_failure_fails_the_run() {
+        let failed = Step { name: "first", about: "", run: |_: &()| Outcome::failure("broken") };
+        let passed = Step { name: "second", about: "", run: |_: &()| Outcome::single(true) };
+        assert!(!summarize(vec![failed.execute(&()), passed.execute(&())]));
+        assert!(summarize(vec![passed.execute(&())]));
+    }
+
+    #[test]
+    fn the_time_of_commands_is_counted() {
+        let spend = |(): &()| {
+            let ended = std::process::Command::new("sh")
+                .args(["-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"])
+                .status();
+            Outcome::single(ended.is_ok_and(|status| status.success()))
+        };
+        let done = Step { name: "loop", about: "", run: spend }.execute(&());
+        assert!(done.cpu_seconds.is_some_and(|cpu| cpu > 0.0), "{done:?}");
     }
 }

@@ -23,12 +23,12 @@ use wirelane_os::clock::{self, CpuTime};
 use super::leftovers::{self, Folder};
 use super::report::{Param, Params, Report, Row, Source};
 use super::rounds::Rounds;
-use wirelane::capture::WriterOptions;
-use wirelane::capture::live::{Capture, CaptureConfig, CaptureOutcome, OutputConfig};
 use wirelane::error::{Error, Result};
 use wirelane::mask::{QueueMask, QueueSet};
+use wirelane::pcap::WriterOptions;
 use wirelane::port::sim::Stream;
 use wirelane::port::{self, OpenOptions, Spec, Take};
+use wirelane::session::capture::{Capture, CaptureConfig, CaptureOutcome, OutputConfig};
 use wirelane_lab::live::{LiveSender, Pace, Sending};
 use wirelane_lab::{Lab, LabConfig, Site};
 

@@ -10,7 +10,8 @@ use wirelane_wire::{
 };
 
 use wirelane::checksum;
-use wirelane::segment::{Class, Gso, Offload, Segmenter, Sink, Verdict};
+use wirelane::frame::{Gso, Offload, Sink};
+use wirelane::segment::{Class, Segmenter, Verdict};
 
 /// Payload of the frame that is cut: 44 segments of 1460 bytes.
 pub const PAYLOAD: usize = 44 * MSS;

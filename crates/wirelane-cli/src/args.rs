@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use wirelane::capture::parse_size;
+use wirelane::pcap::parse_size;
 use wirelane::port::Protocols;
 use wirelane::{Error, QueueSet};
 

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use wirelane::capture::live::Capture;
-use wirelane::forward::Forward;
 use wirelane::halt::{self, Halt};
 use wirelane::mask::MAX_QUEUES;
-use wirelane::monitor::Monitor;
 use wirelane::placement::Placement;
 use wirelane::port::{Attempt, Outcome, PortInfo};
 use wirelane::privilege::{self, User};
+use wirelane::session::capture::Capture;
+use wirelane::session::forward::Forward;
+use wirelane::session::monitor::Monitor;
 use wirelane::stats::QueueStats;
 use wirelane::{Error, ErrorKind, QueueSet, Result};
 
@@ -168,7 +168,7 @@ impl Session for Forward {
 /// # Errors
 /// The system refuses.
 pub(crate) fn begin(args: &SessionArgs) -> Result<Halt> {
-    let halt = Halt::by_signals()?;
+    let halt = Halt::by_signals().map_err(|error| Error::os("signals", error))?;
     halt.limit(args.duration);
     Ok(halt)
 }

@@ -14,11 +14,13 @@ pub mod affinity;
 pub mod bpf;
 pub mod cgroup;
 pub mod child;
+pub mod class;
 pub mod clock;
 pub mod error;
 pub mod ethtool;
 pub mod executable;
 pub mod file;
+pub mod halt;
 pub mod iface;
 pub mod link;
 pub mod memory;
@@ -39,6 +41,7 @@ pub mod xdp;
 mod netlink;
 mod socket;
 
+pub use class::Class;
 pub use error::{OsError, Result};
 
 #[cfg(test)]

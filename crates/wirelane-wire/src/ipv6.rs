@@ -10,7 +10,8 @@ use crate::{
 mod extension;
 
 pub use extension::{
-    Extension, Extensions, FRAGMENT_LEN, Fragment, FragmentView, Upper, extensions, walk,
+    Extension, Extensions, FRAGMENT_LEN, Fragment, FragmentView, Upper, extensions,
+    final_destination, walk,
 };
 
 /// Length of the fixed header in bytes.

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use wirelane::Result;
-use wirelane::capture::WriterOptions;
-use wirelane::capture::live::{Capture, CaptureConfig, OutputConfig};
+use wirelane::pcap::WriterOptions;
 use wirelane::port::{self, OpenOptions, Spec};
+use wirelane::session::capture::{Capture, CaptureConfig, OutputConfig};
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);

@@ -12,6 +12,7 @@ use wirelane_filter::ExpressionError;
 use wirelane_os::error::OsError;
 pub use wirelane_os::text::brief;
 use wirelane_os::text::one_line;
+use wirelane_pcap::CaptureError;
 
 /// Result of every fallible call of this library outside the hot path.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -182,6 +183,28 @@ fn surroundings(source: &OsError) -> Option<&'static str> {
 
 fn libc_epipe() -> i32 {
     rustix::io::Errno::PIPE.raw_os_error()
+}
+
+impl From<CaptureError> for Error {
+    fn from(error: CaptureError) -> Self {
+        if error.is_broken_pipe() {
+            return Self::io(error.name(), "write", Errno::PIPE.into());
+        }
+        let (cause, help) = error.parts();
+        let object = error.name().to_owned();
+        if matches!(error, CaptureError::IsInput { .. }) {
+            return Self::usage(object, cause).help(help);
+        }
+        let converted = Self::failed(object.as_str(), cause);
+        let converted = if help.is_empty() { converted } else { converted.help(help) };
+        let (call, source) = match error {
+            CaptureError::Open { action, source, .. } => (action, source),
+            CaptureError::Read { source, .. } => ("read", source),
+            CaptureError::Write { source, .. } => ("write", source),
+            _ => return converted,
+        };
+        converted.caused_by(OsError { call, object, source })
+    }
 }
 
 #[cfg(test)]

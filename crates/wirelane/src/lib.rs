@@ -68,10 +68,10 @@
 //! | [`filter`] | tcpdump's language: which packets to take |
 //! | [`qdisc`] | what stands between producers and a TX queue: locks, bulk, no locks |
 //! | [`segment`], [`checksum`] | cuts long frames into packets; sums them on the way |
-//! | [`verify`] | audits captured packets for the rules of segmentation, fragments and checksums |
-//! | [`capture`] | capture files, and [`capture::live`]: all queues into one file in order of time |
-//! | [`forward`] | between two ports, or back through one with swapped addresses |
-//! | [`monitor`] | reading a running capture or forwarding from any thread |
+//! | [`pcap`] | capture files: pcap and pcapng, compression, rotation, merging by time |
+//! | [`session::capture`] | all queues of a port into one file, in order of time |
+//! | [`session::forward`] | between two ports, or back through one with swapped addresses |
+//! | [`session::monitor`] | reading a running capture or forwarding from any thread |
 //! | [`inspect`] | the queues of an interface and the CPUs behind them |
 //! | [`halt`] | ending what waits for others, by hand or by signals |
 //! | [`privilege`] | giving privileges away once everything is open |
@@ -91,17 +91,9 @@ pub mod stats;
 pub mod sync;
 
 #[cfg(not(loom))]
-pub mod capture;
-#[cfg(not(loom))]
 pub mod filter;
 #[cfg(not(loom))]
-pub mod forward;
-#[cfg(not(loom))]
-pub mod halt;
-#[cfg(not(loom))]
 pub mod inspect;
-#[cfg(not(loom))]
-pub mod monitor;
 #[cfg(not(loom))]
 pub mod pipeline;
 #[cfg(not(loom))]
@@ -111,14 +103,15 @@ pub mod port;
 #[cfg(not(loom))]
 pub mod privilege;
 #[cfg(not(loom))]
+pub mod session;
+#[cfg(not(loom))]
 pub mod ssh;
 #[cfg(not(loom))]
 pub mod threads;
-#[cfg(not(loom))]
-pub mod verify;
 
 pub use error::{Error, ErrorKind, Result};
 pub use frame::{Batch, Frame, RxHash, RxHashKind};
 pub use mask::{Class, QueueMask, QueueSet};
 pub use pool::{Pool, PoolConfig};
-pub use wirelane_os::clock;
+pub use wirelane_os::{clock, halt};
+pub use wirelane_pcap as pcap;

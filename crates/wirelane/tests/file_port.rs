@@ -8,8 +8,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use wirelane::capture::pcap::Resolution;
-use wirelane::capture::{
+use wirelane::pcap::pcap::Resolution;
+use wirelane::pcap::{
     CaptureReader, CaptureWriter, Direction, FileFormat, Record, Source, WriterOptions,
 };
 use wirelane::port::file::{self, MAX_PACKET};
@@ -621,7 +621,7 @@ fn work_per_packet_does_not_grow_with_the_interfaces_before_it() {
         assert!(failure.is_none() && [count, 4 * count].contains(&packets.len()));
     });
     let merged = cost(&|name| {
-        let report = wirelane::capture::merge_files(&[path(name)], &path("merged")).unwrap();
+        let report = wirelane::pcap::merge_files(&[path(name)], &path("merged")).unwrap();
         assert_eq!(report.written.packets, report.inputs[0].interfaces as u64);
     });
     for (what, (short, long)) in [("receive", read), ("merge", merged)] {

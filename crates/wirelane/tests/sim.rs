@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use wirelane::capture::{CaptureWriter, Direction, Record, Source, WriterOptions};
+use wirelane::pcap::{CaptureWriter, Direction, Record, Source, WriterOptions};
 use wirelane::port::sim::{self, Stream, cable};
 use wirelane::port::{OpenOptions, Port, Readiness, Rx, Spec, Tx};
 use wirelane::{Batch, Class, QueueMask};

@@ -20,7 +20,7 @@ use crate::cargo;
 use crate::context::{Context, target_directory};
 use crate::nextest::AGAIN;
 use crate::setup;
-use crate::step::{Flaky, Outcome, Step, run_all};
+use crate::step::{Flaky, Outcome, Step, summarize};
 use initramfs::Initramfs;
 use packages::{Kernel, Qemu};
 use plan::Program;
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let step = Step { name: "vm", about: ABOUT, run: in_guest };
-    if run_all(&[&step], arguments) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if summarize(vec![step.execute(arguments)]) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 pub(crate) const ABOUT: &str = "zero copy on emulated igb and virtio_net, in a guest";

@@ -3,7 +3,8 @@
 use super::SUITE;
 use crate::report::{Param, Params, Report, Row, summary};
 use crate::segment::{self, Form};
-use wirelane::segment::{Class, Offload};
+use wirelane::frame::Offload;
+use wirelane::segment::Class;
 
 /// Frames that are cut for one figure: about half a millisecond.
 const FRAMES: usize = 400;

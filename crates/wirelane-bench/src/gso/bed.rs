@@ -38,11 +38,11 @@ use super::quota::Quota;
 use super::traffic::{DATAGRAM, Ends, Transfer};
 use super::{Case, Offloading, Protocol, WHOLE};
 use wirelane::error::{Error, Result};
-use wirelane::forward::{Forward, ForwardConfig};
+use wirelane::frame::SinkGso;
 use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::placement::Placement;
 use wirelane::port::{self, Forwarding, OpenOptions, Protocols, Spec, Switches, Take};
-use wirelane::segment::SinkGso;
+use wirelane::session::forward::{Forward, ForwardConfig};
 use wirelane_lab::{Lab, LabConfig, Site};
 
 /// What one trial brought.

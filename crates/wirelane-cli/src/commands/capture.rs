@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use wirelane::capture::live::{Capture, CaptureConfig, OutputConfig};
-use wirelane::capture::{Rotation, WriterOptions};
 use wirelane::halt::Halt;
+use wirelane::pcap::{Rotation, WriterOptions};
 use wirelane::placement::Placement;
 use wirelane::port::{self, OpenOptions, Spec};
+use wirelane::session::capture::{Capture, CaptureConfig, OutputConfig};
 use wirelane::{Error, QueueMask, Result, clock};
 
 use crate::args::{self, Masks};

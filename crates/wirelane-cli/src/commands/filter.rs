@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args};
 use serde::Serialize;
-use wirelane::capture::CaptureReader;
 use wirelane::filter::explain::{Host, Taken, explain};
 use wirelane::filter::jit::Jit;
 use wirelane::filter::{Comparison, Ending, Program, Target, compare, compile, translate};
+use wirelane::pcap::CaptureReader;
 use wirelane::{Error, Result, ssh};
 
 use crate::output;

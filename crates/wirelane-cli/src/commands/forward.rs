@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{ArgAction, Args};
-use wirelane::forward::{Forward, ForwardConfig};
+use wirelane::frame::SinkGso;
 use wirelane::halt::Halt;
 use wirelane::placement::Placement;
 use wirelane::port::{
     self, Backend, Forwarding, Offloads, OpenOptions, Port, Protocols, Spec, Switches,
 };
 use wirelane::qdisc::{Choice, QdiscSpec};
-use wirelane::segment::SinkGso;
+use wirelane::session::forward::{Forward, ForwardConfig};
 use wirelane::{Error, QueueMask, QueueSet, Result, clock};
 
 use crate::args;

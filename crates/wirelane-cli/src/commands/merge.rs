@@ -8,9 +8,9 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 use wirelane::Error;
-use wirelane::capture::pcapng::MAX_PACKET;
-use wirelane::capture::{MergeControl, MergeReport, MergedInput, merge_files_under};
 use wirelane::halt::Halt;
+use wirelane::pcap::pcapng::MAX_PACKET;
+use wirelane::pcap::{MergeControl, MergeReport, MergedInput, merge_files_under};
 
 use crate::output;
 
@@ -51,7 +51,8 @@ pub(crate) fn run(args: &MergeArgs) -> Result<(), Error> {
         return Err(Error::usage("--json", "standard output already takes the packets of `-w -`")
             .help("write the packets to a file"));
     }
-    let control = MergeControl::new(Halt::by_signals()?);
+    let control =
+        MergeControl::new(Halt::by_signals().map_err(|error| Error::os("signals", error))?);
     let report = watch(args, &control)?;
     if args.json {
         output::json(&Document::new(args, &report))?;
@@ -196,8 +197,8 @@ impl Document {
 
 #[cfg(test)]
 mod tests {
-    use wirelane::capture::{CaptureReader, CaptureWriter, Record, Source, WriterOptions};
     use wirelane::mask::Class;
+    use wirelane::pcap::{CaptureReader, CaptureWriter, Record, Source, WriterOptions};
 
     use super::*;
 

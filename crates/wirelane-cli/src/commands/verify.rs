@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use wirelane::capture::{CaptureError, CaptureReader, OddTimes};
-use wirelane::verify::{Auditor, Finding, Kind, Options, Packet, Rule, RuleCounts, Summary};
+use wirelane::pcap::{CaptureError, CaptureReader, OddTimes};
 use wirelane::{Error, Result};
+use wirelane_verify::{Auditor, Finding, Kind, Options, Packet, Rule, RuleCounts, Summary};
 
 use crate::output;
 

@@ -7,9 +7,9 @@ use std::time::Instant;
 use serde::Serialize;
 use serde_json::Value;
 use wirelane::filter::Filter;
-use wirelane::forward::PortSwitches;
-use wirelane::monitor::Monitor;
 use wirelane::port::{Control, Protocols, Switches};
+use wirelane::session::forward::PortSwitches;
+use wirelane::session::monitor::Monitor;
 use wirelane::{Error, Result};
 
 use super::request::{Expression, Identity, Offload, Offloading, Request, Select, Selected};

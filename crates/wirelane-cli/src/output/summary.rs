@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use wirelane::capture::live::CaptureOutcome;
 use wirelane::clock::CpuTime;
-use wirelane::forward::ForwardOutcome;
-use wirelane::monitor::Reading;
 use wirelane::port::{FrameCounts, PortInfo};
 use wirelane::qdisc::QdiscStats;
 use wirelane::segment::{CoalesceStats, SegmentStats};
+use wirelane::session::capture::CaptureOutcome;
+use wirelane::session::forward::ForwardOutcome;
+use wirelane::session::monitor::Reading;
 use wirelane::stats::{QueueStats, TxStats};
 use wirelane::{Error, ErrorKind};
 

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Write;
 
 use tempfile::tempdir;
-use wirelane::capture::{CaptureWriter, Direction, Record, Source, WriterOptions};
+use wirelane::pcap::{CaptureWriter, Direction, Record, Source, WriterOptions};
 use wirelane_testkit::process;
 
 use super::*;

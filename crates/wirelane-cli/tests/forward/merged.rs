@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 
 use tempfile::{TempDir, tempdir};
 use wirelane::Class;
-use wirelane::capture::{CaptureWriter, Direction, Record, Source, WriterOptions};
+use wirelane::pcap::{CaptureWriter, Direction, Record, Source, WriterOptions};
 use wirelane_testkit::veth::VethPair;
 use wirelane_testkit::{packets as build, privileged};
 

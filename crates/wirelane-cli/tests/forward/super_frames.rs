@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Instant;
 
 use tempfile::tempdir;
-use wirelane::capture::{CaptureWriter, Direction, Record, Source, WriterOptions};
+use wirelane::pcap::{CaptureWriter, Direction, Record, Source, WriterOptions};
 use wirelane_os::iface;
 use wirelane_testkit::tap::MultiQueueTap;
 use wirelane_testkit::veth::VethPair;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::tempdir;
 use wirelane::Class;
-use wirelane::capture::{CaptureError, CaptureReader};
+use wirelane::pcap::{CaptureError, CaptureReader};
 use wirelane_testkit::process::{Output, output};
 
 pub(crate) const WIRELANE: &str = env!("CARGO_BIN_EXE_wirelane");

@@ -4,8 +4,8 @@ use std::fs;
 use std::process::Stdio;
 
 use tempfile::{TempDir, tempdir};
-use wirelane::capture::{CaptureWriter, Direction, Record, Source, WriterOptions};
 use wirelane::mask::Class;
+use wirelane::pcap::{CaptureWriter, Direction, Record, Source, WriterOptions};
 use wirelane_testkit::oracle::Random;
 use wirelane_testkit::{packets, tools};
 

@@ -122,6 +122,29 @@ impl<'a> Iterator for Extensions<'a> {
 
 impl core::iter::FusedIterator for Extensions<'_> {}
 
+/// Where in a routing header the address of the final receiver is, which the pseudo-header has
+/// (RFC 8200 section 8.1); `None` if the packet has reached the last part of its way.
+///
+/// # Errors
+/// [`WireError::Truncated`] for fewer than 8 bytes; [`WireError::Malformed`] for a type of routing that
+/// has no such address, and for a header that is too short for it.
+pub fn final_destination(routing: &[u8]) -> Result<Option<usize>, WireError> {
+    const ADDRESS: usize = 16;
+    let (&[_, _, kind, segments_left, ..], _) = split::<8>(routing)?;
+    let begin = match kind {
+        _ if segments_left == 0 => return Ok(None),
+        // RFC 5095 and RFC 6275: the last address is the final one.
+        0 | 2 => routing.len().checked_sub(ADDRESS),
+        // RFC 8754 section 2: the first address is the final one.
+        4 => Some(8),
+        _ => None,
+    };
+    begin
+        .filter(|begin| *begin >= 8 && begin + ADDRESS <= routing.len())
+        .map(Some)
+        .ok_or(WireError::Malformed("IPv6 routing header without a final address"))
+}
+
 /// A checked view of a fragment header and what follows it.
 #[derive(Clone, Copy, Debug)]
 pub struct FragmentView<'a> {
@@ -333,6 +356,27 @@ mod tests {
         let upper = walk(Protocol::FRAGMENT, &bytes).unwrap();
         assert_eq!((upper.protocol, upper.offset), (Protocol::DESTINATION_OPTIONS, 8));
         assert!(upper.is_fragment());
+    }
+
+    #[test]
+    fn finds_the_final_destination() {
+        let routing = |kind: u8, left: u8, len: usize| {
+            let mut bytes = std::vec![0; len];
+            bytes[..4].copy_from_slice(&[6, (len / 8 - 1) as u8, kind, left]);
+            final_destination(&bytes)
+        };
+        for kind in [0, 2] {
+            assert_eq!(routing(kind, 2, 40), Ok(Some(24)), "the last address");
+            assert!(routing(kind, 1, 16).is_err(), "no address fits");
+        }
+        assert_eq!(routing(4, 1, 40), Ok(Some(8)), "the first segment");
+        assert_eq!(routing(4, 0, 40), Ok(None), "at the end of its way");
+        assert_eq!(routing(255, 0, 8), Ok(None));
+        assert!(routing(255, 1, 24).is_err(), "an unknown type on its way");
+        assert_eq!(
+            final_destination(&[6, 0, 0, 1]),
+            Err(WireError::Truncated { needed: 8, have: 4 })
+        );
     }
 
     #[test]

@@ -10,8 +10,8 @@ use wirelane_os::pcap;
 use super::jit::Jit;
 use super::op::Op;
 use super::{Ending, Interpreter, Metadata, Packet, Program, Target, translate};
-use crate::capture::CaptureReader;
 use crate::error::{Error, Result};
+use crate::pcap::CaptureReader;
 
 /// What a program did to the packets of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -177,9 +177,9 @@ fn kernel(program: &Program) -> Result<bpf::Program, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::pcap::{Resolution, file_header, packet};
-    use crate::capture::{Direction, Record, Source};
     use crate::filter::op::{Ancillary, Cond, Operand, Width};
+    use crate::pcap::pcap::{Resolution, file_header, packet};
+    use crate::pcap::{Direction, Record, Source};
 
     fn file(link_type: u16) -> tempfile::NamedTempFile {
         let mut bytes = Vec::new();

@@ -1,18 +1,20 @@
 //! What an interface says of a packet beside its bytes: the hash of its flow, and when the hardware saw it.
 //!
 //! Whoever receives finds it right before the packet, where a program left it for us (`port/xdp/hints.rs`). There the
-//! next header would cover it, so a frame keeps it at the other end of its headroom:
+//! next header would cover it, so a frame keeps it at the other end of its headroom (`frame/kept.rs`):
 //!
 //! ```text
-//!   │ Offload │ Hints │ Merged │  headroom  │ Hints │ packet │
+//!   │ Offload │ hints │ merged │  headroom  │ hints │ packet │
 //!               ▲ kept                       │ found
 //!               └────────────────────────────┘
 //! ```
+#![allow(unsafe_code)]
 
 use std::fmt;
 
-use super::{Frame, Marks};
-use crate::segment::Offload;
+use super::handle::Frame;
+use super::kept;
+use super::marks::Marks;
 
 /// The hash by which an interface told flows apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,7 +66,7 @@ pub(crate) struct Hints {
 }
 
 impl Hints {
-    pub(crate) const BYTES: usize = 16;
+    pub(crate) const BYTES: usize = kept::HINTS_BYTES;
     /// Where the fields are.
     pub(crate) const TIME: i16 = 0;
     pub(crate) const HASH: i16 = 8;
@@ -106,7 +108,7 @@ impl Frame {
     /// Whether the interface has said anything.
     #[inline(always)]
     pub(crate) fn has_hints(&self) -> bool {
-        self.meta().marks.has_hints()
+        self.meta().marks.has(Marks::HINTS)
     }
 
     #[inline]
@@ -115,8 +117,7 @@ impl Frame {
             return None;
         }
         // SAFETY: `keep_hints` wrote them there, and no packet has covered them since.
-        let kept = unsafe { self.start().add(KEPT_AT).cast::<[u8; Hints::BYTES]>().read() };
-        Hints::parse(kept)
+        Hints::parse(unsafe { self.kept(kept::HINTS) })
     }
 
     /// Takes what was left right before the packet, once: it is not there for the next packet at this place.
@@ -133,13 +134,10 @@ impl Frame {
     /// Keeps them, if there is room for them and the next header.
     #[inline]
     pub(crate) fn keep_hints(&mut self, hints: RawHints) {
-        if self.before() < KEPT_AT + 2 * Hints::BYTES {
-            return;
+        if self.before() >= kept::HINTS + 2 * Hints::BYTES && self.keep(kept::HINTS, hints.0) {
+            let meta = self.meta_mut();
+            meta.marks = meta.marks.with(Marks::HINTS);
         }
-        // SAFETY: this much of the headroom belongs to this frame.
-        unsafe { self.start().add(KEPT_AT).cast::<[u8; Hints::BYTES]>().write(hints.0) };
-        let meta = self.meta_mut();
-        meta.marks = meta.marks.with_hints();
     }
 
     /// Keeps what was left right before the packet.
@@ -154,28 +152,12 @@ impl Frame {
 /// Hints as they lie in memory.
 pub(crate) struct RawHints([u8; Hints::BYTES]);
 
-impl Marks {
-    /// Bytes at the start of the headroom that are in use.
-    #[inline(always)]
-    pub(super) fn kept(self) -> usize {
-        match (self.has_hints(), self.left() == super::Left::Offload) {
-            _ if self.is_merged() => Frame::MERGED_END,
-            (true, _) => KEPT_AT + Hints::BYTES,
-            (false, true) => size_of::<Offload>(),
-            (false, false) => 0,
-        }
-    }
-}
-
-/// Where they are kept in the headroom: behind an [`Offload`], which there may be, too.
-const KEPT_AT: usize = size_of::<Offload>();
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::frame::Batch;
+    use crate::frame::{Offload, PartialChecksum};
     use crate::pool::{Pool, PoolConfig};
-    use crate::segment::PartialChecksum;
 
     fn bytes(time: u64, hash: u32, marks: u32) -> Vec<u8> {
         [&time.to_ne_bytes()[..], &hash.to_ne_bytes(), &marks.to_ne_bytes()].concat()
@@ -255,7 +237,7 @@ mod tests {
 
     #[test]
     fn without_room_to_keep_them_they_are_unknown() {
-        for headroom in [0, 15, 16, 16 + KEPT_AT as u32] {
+        for headroom in [0, 15, 16, 16 + kept::HINTS as u32] {
             let mut pool = pool(headroom);
             let hints = bytes(5, 9, Hints::PRESENT | Hints::HASHED | TCP);
             let fits = headroom as usize >= hints.len();

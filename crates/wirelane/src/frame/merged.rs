@@ -1,15 +1,19 @@
-//! How many packets a frame was put together from. Kept at the start of its headroom, behind what else is kept there.
+//! How many packets a frame was put together from. Kept in its headroom.
+#![allow(unsafe_code)]
 
-use super::{Frame, Hints, Marks};
-use crate::segment::Offload;
+use super::handle::Frame;
+use super::kept;
+use super::marks::Marks;
 
 /// As it lies in memory.
 #[derive(Clone, Copy)]
-pub(super) struct Merged {
+struct Merged {
     packets: u32,
     /// On the wire, all headers included.
     bytes: u32,
 }
+
+const _: () = assert!(size_of::<Merged>() == kept::MERGED_BYTES);
 
 impl Frame {
     /// How many packets it was received as: more than one if it was put together on the way in (`gro=`).
@@ -26,54 +30,28 @@ impl Frame {
 
     #[inline]
     fn merged(&self) -> Option<Merged> {
-        self.meta().marks.is_merged().then(|| {
+        self.meta().marks.has(Marks::MERGED).then(|| {
             // SAFETY: `set_merged` wrote it there, and no packet has covered it since.
-            unsafe { self.start().add(KEPT_AT).cast::<Merged>().read_unaligned() }
+            unsafe { self.kept::<Merged>(kept::MERGED) }
         })
     }
 
     /// Says that it was put together from packets. False, and nothing changed, if the headroom has no room for that.
     #[must_use = "without headroom nothing was changed"]
     pub(crate) fn set_merged(&mut self, packets: u32, bytes: u32) -> bool {
-        let fits = self.before() >= Self::MERGED_END;
+        let fits = self.keep(kept::MERGED, Merged { packets, bytes });
         if fits {
-            // SAFETY: this much of the headroom belongs to this frame.
-            let place = unsafe { self.start().add(KEPT_AT) };
-            // SAFETY: as above.
-            unsafe { place.cast::<Merged>().write_unaligned(Merged { packets, bytes }) };
             let meta = self.meta_mut();
-            meta.marks = meta.marks.with_merged();
+            meta.marks = meta.marks.with(Marks::MERGED);
         }
         fits
     }
-
-    /// Bytes of the headroom up to its end.
-    pub(super) const MERGED_END: usize = KEPT_AT + size_of::<Merged>();
 }
-
-impl Marks {
-    const MERGED: u8 = 8;
-
-    /// Whether it was put together from several packets.
-    #[inline(always)]
-    pub(super) fn is_merged(self) -> bool {
-        self.0 & Self::MERGED != 0
-    }
-
-    #[inline(always)]
-    #[must_use]
-    fn with_merged(self) -> Self {
-        Self(self.0 | Self::MERGED)
-    }
-}
-
-/// Where it is kept in the headroom.
-const KEPT_AT: usize = size_of::<Offload>() + Hints::BYTES;
 
 #[cfg(test)]
 mod tests {
+    use crate::frame::{Gso, Offload};
     use crate::pool::{Pool, PoolConfig};
-    use crate::segment::{Gso, Offload};
 
     #[test]
     fn it_goes_with_the_packet() {
@@ -82,6 +60,9 @@ mod tests {
             let mut pool = Pool::new(config).unwrap();
             let mut frame = pool.take_one().unwrap();
             assert!(frame.fill(&[7; 100]));
+            assert_eq!((frame.packets(), frame.wire_bytes()), (1, 100));
+            // That a time of 0 is meant says nothing of packets, nor the other way round.
+            frame.keep_time();
             assert_eq!((frame.packets(), frame.wire_bytes()), (1, 100));
             assert_eq!(frame.set_merged(3, 184), fits);
             let said = if fits { (3, 184) } else { (1, 100) };
@@ -97,6 +78,7 @@ mod tests {
             // Another packet is one.
             assert!(frame.fill(&[1; 60]));
             assert_eq!((frame.packets(), frame.wire_bytes()), (1, 60));
+            assert!(!fits || frame.set_merged(2, 100) && !frame.has_time());
         }
     }
 }

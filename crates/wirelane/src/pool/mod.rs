@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     fn what_is_left_to_do_stays_with_the_packet() {
-        use crate::segment::{Gso, Offload, PartialChecksum};
+        use crate::frame::{Gso, Offload, PartialChecksum};
         let mut pool = small();
         let mut frame = pool.take_one().unwrap();
         assert!(frame.fill(&[7; 100]) && frame.offload().is_none());

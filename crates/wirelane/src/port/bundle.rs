@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use crate::capture::Source;
 use crate::frame::Frame;
 use crate::mask::Class;
+use crate::pcap::Source;
 use crate::stats::RxCounters;
 
 /// One of the places that the packets of a receiving end come from.

@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::filter::Filter;
+use crate::frame::SinkGso;
 use crate::mask::QueueMask;
-use crate::segment::SinkGso;
 
 /// What may be asked of an open port from any thread.
 pub trait Control: Send + Sync {

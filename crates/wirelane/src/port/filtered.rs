@@ -17,9 +17,8 @@ use super::port::Port;
 use super::rx::{Readiness, Receive};
 use crate::error::Result;
 use crate::filter::{Engine, Filter};
-use crate::frame::Batch;
+use crate::frame::{Batch, SinkGso};
 use crate::mask::QueueMask;
-use crate::segment::SinkGso;
 use crate::stats::RxCounters;
 
 /// Puts the filter of `options` around the receiving ends of `port`.

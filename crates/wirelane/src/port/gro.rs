@@ -19,12 +19,13 @@ use std::sync::Arc;
 
 use wirelane_os::clock;
 
-use super::{Protocols, Readiness, Receive, Rx, Switches};
+use super::rx::{Readiness, Receive, Rx};
+use super::switches::Switches;
 use crate::error::Result;
-use crate::frame::{Batch, Frame};
+use crate::frame::{Batch, Frame, Offload, Protocols};
 use crate::memory::Allotment;
 use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
-use crate::segment::{Alone, COALESCED, CoalesceCounters, Coalescer, Limits, Offload, Store};
+use crate::segment::{Alone, COALESCED, CoalesceCounters, Coalescer, Limits, Store};
 use crate::stats::RxCounters;
 
 /// Long frames per receiving end: what is held, and what is on its way to the sink. Prefaulted, so few.

@@ -5,8 +5,9 @@ use wirelane_testkit::packets;
 use wirelane_wire::checksum::Sum;
 
 use super::*;
+use crate::frame::{Gso, PartialChecksum, Sink};
 use crate::mask::Class;
-use crate::segment::{Gso, PartialChecksum, Segmenter, Sink, Verdict};
+use crate::segment::{Segmenter, Verdict};
 
 /// Gives a batch per call, then has come to its end.
 struct Script {

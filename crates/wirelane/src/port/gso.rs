@@ -19,9 +19,9 @@ use wirelane_wire::{FlowKey, Protocol, flow::Addresses};
 use super::switches::Switches;
 use super::tx::{Transmit, Tx};
 use crate::error::Result;
-use crate::frame::{Batch, Frame};
+use crate::frame::{Batch, Frame, Gso, Offload, PartialChecksum, Protocols, Sink};
 use crate::pool::{Pool, PoolConfig, Region};
-use crate::segment::{Cursor, Gso, Offload, PartialChecksum, Protocols, Segmenter, Sink, Verdict};
+use crate::segment::{Cursor, Segmenter, Verdict};
 use crate::stats::TxCounters;
 
 /// Puts `segmenter` in front of `tx`.
@@ -197,7 +197,7 @@ impl GsoTx {
             // Only its checksum is left to do, which takes no other memory.
             Verdict::Cut(cursor) if cursor.class().is_none() => {
                 let place = offload.checksum.unwrap_or(PartialChecksum::UNKNOWN);
-                if place.complete(frame.data_mut()).is_ok() {
+                if place.complete(frame.data_mut()) {
                     let nothing_left = frame.set_offload(Offload::default());
                     debug_assert!(nothing_left);
                     self.ready.as_vec().push(frame);

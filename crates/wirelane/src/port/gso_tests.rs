@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::segment::Sink;
+use crate::frame::Sink;
 use wirelane_wire::{EtherType, Ethernet, Ipv4, MacAddr, Udp};
 
 /// Takes a few frames per call, and keeps their bytes.
@@ -229,7 +229,7 @@ fn trailers_are_no_part_of_the_packet() {
 fn a_sink_that_cuts_gets_what_it_can_cut() {
     for checksum in [true, false] {
         let mut bed = bed(64, 64);
-        let gso = crate::segment::SinkGso { udp: true, ..Default::default() };
+        let gso = crate::frame::SinkGso { udp: true, ..Default::default() };
         let sink = Sink { checksum: true, gso_max: Some(65_535), gso, ..Sink::ethernet() };
         let config = PoolConfig { chunks: 64, chunk_size: 65_536, headroom: 128, numa_node: None };
         let pool = Pool::new(config).unwrap();

@@ -51,4 +51,4 @@ pub use self::share::Share;
 pub use self::spec::{Backend, Options, Spec};
 pub use self::switches::{Offloads, Switches};
 pub use self::tx::{Transmit, Tx};
-pub use crate::segment::Protocols;
+pub use crate::frame::Protocols;

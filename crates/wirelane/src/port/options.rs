@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::share::Share;
-use crate::capture::FileId;
 use crate::filter::Filter;
+use crate::frame::SinkGso;
 use crate::halt::Halt;
 use crate::mask::{QueueMask, QueueSet};
+use crate::pcap::FileId;
 use crate::placement::Placement;
-use crate::segment::SinkGso;
 
 /// What to open of a port, beside what its spec says. Each field has a setter of its name:
 ///

@@ -11,9 +11,10 @@ use super::info::PortInfo;
 use super::rx::Rx;
 use super::switches::Switches;
 use super::tx::Tx;
-use crate::capture::FileId;
 use crate::error::Result;
-use crate::segment::{Segmenter, Sink};
+use crate::frame::Sink;
+use crate::pcap::FileId;
+use crate::segment::Segmenter;
 
 /// One interface opened through one backend.
 ///

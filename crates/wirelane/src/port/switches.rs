@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::number::parse_number;
 use crate::error::{Error, Result};
-use crate::segment::Protocols;
+use crate::frame::Protocols;
 
 /// What a spec says of cutting and merging; what it does not say is for the program to choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -9,10 +9,10 @@ use std::ops::Range;
 use wirelane_wire::checksum::Sum;
 
 use super::layout::Layout;
-use super::offload::Offload;
 use super::stats::{Class, Refusal};
 use super::template::{self, Template};
 use crate::checksum;
+use crate::frame::Offload;
 
 mod slices;
 

@@ -5,8 +5,8 @@ use wirelane_wire::{
     UdpView, VlanView, VxlanView, WireError, ethernet, geneve, ipv6, udp, vlan, vxlan,
 };
 
-use super::offload::{Gso, Offload, Tunnel};
 use super::stats::{Class, Refusal};
+use crate::frame::{Gso, Offload, Tunnel};
 
 /// Tags before a network header, as in the kernel (`VLAN_MAX_DEPTH`).
 const MAX_TAGS: usize = 8;
@@ -191,7 +191,9 @@ impl Layout {
             next = link + extension.bytes.len();
             protocol = extension.next_header;
             if extension.kind == Protocol::ROUTING {
-                self.final_destination = final_destination(extension.bytes)?.map(|it| link + it);
+                let destination =
+                    ipv6::final_destination(extension.bytes).map_err(|_| Refusal::RoutingHeader)?;
+                self.final_destination = destination.map(|it| link + it);
             }
             if matches!(extension.kind, Protocol::HOP_BY_HOP | Protocol::ROUTING) {
                 (self.fragment, self.fragment_link) = (next, link);
@@ -340,25 +342,6 @@ fn udp_tunnel_inside(
         }
         Tunnel::Gre => Err(Refusal::Tunnel),
     }
-}
-
-/// Where in a routing header the address of the final receiver is, which the pseudo-header has
-/// (RFC 8200 section 8.1); `None` if the packet has reached the last part of its way.
-pub(crate) fn final_destination(routing: &[u8]) -> Result<Option<usize>, Refusal> {
-    const ADDRESS: usize = 16;
-    let &[_, _, kind, segments_left] = routing.first_chunk().ok_or(Refusal::Malformed)?;
-    let begin = match kind {
-        _ if segments_left == 0 => return Ok(None),
-        // RFC 5095 and RFC 6275: the last address is the final one.
-        0 | 2 => routing.len().checked_sub(ADDRESS),
-        // RFC 8754 section 2: the first address is the final one.
-        4 => Some(8),
-        _ => None,
-    };
-    begin
-        .filter(|begin| *begin >= 8 && begin + ADDRESS <= routing.len())
-        .map(Some)
-        .ok_or(Refusal::RoutingHeader)
 }
 
 fn rest(frame: &[u8], at: usize) -> &[u8] {

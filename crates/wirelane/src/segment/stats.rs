@@ -117,8 +117,6 @@ reasons! {
         TunnelDepth = "tunnel_depth",
         /// Fragments within a tunnel.
         TunnelFragment = "tunnel_fragment",
-        /// A kind of offload that is unknown.
-        UnknownOffload = "unknown_offload",
     }
 }
 

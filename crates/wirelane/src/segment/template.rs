@@ -12,8 +12,8 @@ pub(super) use self::middle::{Header, Visitor};
 
 use super::cursor::{Cut, MAX_HEADER};
 use super::layout::{Layer, Layout};
-use super::offload::{Gso, Offload, PartialChecksum};
 use super::stats::Refusal;
+use crate::frame::{Gso, Offload, PartialChecksum};
 
 mod fields;
 mod fragments;

@@ -11,9 +11,9 @@ mod transfer;
 
 use std::sync::Arc;
 
-use wirelane::forward::{Forward, ForwardConfig, ForwardOutcome};
+use wirelane::frame::SinkGso;
 use wirelane::port::{self, Forwarding, OpenOptions, Protocols, Switches, Take};
-use wirelane::segment::SinkGso;
+use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::veth::VethPair;
 

@@ -1,7 +1,7 @@
 //! Interfaces of every MTU.
 
-use wirelane::forward::{Forward, ForwardConfig};
 use wirelane::port;
+use wirelane::session::forward::{Forward, ForwardConfig};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::veth::VethPair;
 use wirelane_testkit::{packets, privileged};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
-use wirelane::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane::mask::Class;
 use wirelane::port::{self, OpenOptions, Tx};
+use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane_os::affinity;
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::tap::MultiQueueTap;

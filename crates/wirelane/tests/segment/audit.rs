@@ -1,7 +1,7 @@
 //! One harness for property tests and fuzzing: audits arbitrary packets, and checks that what is said
 //! of them adds up.
 
-use wirelane::verify::{Auditor, Finding, Kind, Options, Packet, Rule};
+use wirelane_verify::{Auditor, Finding, Kind, Options, Packet, Rule};
 
 /// Takes options from the first four bytes, and packets from the rest: each begins with its length
 /// (two bytes), a byte for interface and link type, and one for what is cut off its end.

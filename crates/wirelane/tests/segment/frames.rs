@@ -2,10 +2,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use wirelane::segment::{
-    Cursor, Gso, MAX_HEADER, Offload, PartialChecksum, Segment, Segmenter, Sink, Taken, Tunnel,
-    Verdict,
-};
+use wirelane::frame::{Gso, Offload, PartialChecksum, Sink, Tunnel};
+use wirelane::segment::{Cursor, MAX_HEADER, Segment, Segmenter, Taken, Verdict};
 use wirelane_wire::checksum::{Sum, pseudo_v4, pseudo_v6};
 use wirelane_wire::{
     EtherType, Ethernet, Geneve, Gre, Ipv4, Ipv6, MacAddr, Protocol, Tcp, TcpFlags, Udp, Vlan,

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use wirelane::segment::{Gso, Offload};
+use wirelane::frame::{Gso, Offload};
 use wirelane_os::iface;
 use wirelane_os::packet::{PacketSocket, VirtioNetHdr};
 use wirelane_os::tun::{Offload as TunOffload, Options, Tap};

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use wirelane::capture::{CaptureWriter, Record, Source, WriterOptions};
+use wirelane::frame::{Gso, Offload, PartialChecksum, Sink};
 use wirelane::mask::Class;
-use wirelane::segment::{Alone, Coalescer, Flush, Gso, Limits, Offload, PartialChecksum, Sink};
+use wirelane::pcap::{CaptureWriter, Record, Source, WriterOptions};
+use wirelane::segment::{Alone, Coalescer, Flush, Limits};
 use wirelane_testkit::{tools, tshark};
 use wirelane_wire::{FlowKey, Layers, TcpFlags};
 
@@ -44,7 +45,7 @@ fn completing() -> Sink {
 fn completed((packet, left): &Left) -> Vec<u8> {
     let mut packet = packet.clone();
     if let Some(place) = left.checksum {
-        place.complete(&mut packet).unwrap();
+        assert!(place.complete(&mut packet));
     }
     packet
 }
@@ -429,6 +430,6 @@ fn age_is_time_passed_in() {
 fn what_was_merged_can_go_to_a_sink_that_segments() {
     let merged = merge(&packets(&Frame::tcp6(9000, 1400)));
     let sink = Sink { checksum: true, gso_max: Some(65_535), ..Sink::ethernet() };
-    let sink = Sink { gso: wirelane::segment::SinkGso { tcp6: true, ..sink.gso }, ..sink };
+    let sink = Sink { gso: wirelane::frame::SinkGso { tcp6: true, ..sink.gso }, ..sink };
     assert_eq!(cut_for(sink, &merged[0].0, &merged[0].1), merged);
 }

@@ -1,8 +1,7 @@
 //! Every rule by name: the rows of the comparison of implementations, and what none of them does.
 
-use wirelane::segment::{
-    Bypass, Class, Gso, Offload, Refusal, Segmenter, Sink, SinkGso, Stop, Verdict,
-};
+use wirelane::frame::{Gso, Offload, Sink, SinkGso};
+use wirelane::segment::{Bypass, Class, Refusal, Segmenter, Stop, Verdict};
 use wirelane_wire::checksum::{pseudo_v4, pseudo_v6};
 use wirelane_wire::flow::Layers;
 use wirelane_wire::{
@@ -564,7 +563,7 @@ fn what_cannot_be_right_is_refused_by_name() {
     assert_eq!(refusal(&with(47, 0x12), &offload), Refusal::SynOrRst);
     assert_eq!(refusal(&good, &Offload { gso: Gso::Tcp6, ..offload }), Refusal::NotIp);
     let elsewhere = Offload {
-        checksum: offload.checksum.map(|it| wirelane::segment::PartialChecksum { start: 36, ..it }),
+        checksum: offload.checksum.map(|it| wirelane::frame::PartialChecksum { start: 36, ..it }),
         ..offload
     };
     assert_eq!(refusal(&good, &elsewhere), Refusal::ChecksumPlace);

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wirelane::Batch;
-use wirelane::capture::CaptureReader;
+use wirelane::frame::{Gso, Offload};
+use wirelane::pcap::CaptureReader;
 use wirelane::pool::{Pool, PoolConfig};
 use wirelane::port::packet::PacketPort;
 use wirelane::port::{self, Forwarding, OpenOptions, Port, Protocols, Rx, Switches, Tx, gso};
-use wirelane::segment::{Gso, Offload, SegmentCounters, Segmenter};
+use wirelane::segment::{SegmentCounters, Segmenter};
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;
 use wirelane_os::tun::{Offload as TunOffload, Options, Tap};

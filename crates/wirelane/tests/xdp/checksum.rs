@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use wirelane::frame::Frame;
+use wirelane::frame::{Frame, Gso, Offload, PartialChecksum};
 use wirelane::port::{Protocols, Switches, gso};
-use wirelane::segment::{Gso, Offload, PartialChecksum, Segmenter};
+use wirelane::segment::Segmenter;
 use wirelane::{Pool, PoolConfig};
 use wirelane_testkit::privileged;
 use wirelane_wire::checksum::Sum;

@@ -1,7 +1,7 @@
 //! Frames that go from port to port: without a copy within one region, with one otherwise.
 
-use wirelane::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane::port::{Backend, shared_memory};
+use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane_testkit::privileged;
 
 use super::*;

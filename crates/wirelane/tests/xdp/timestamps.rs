@@ -1,6 +1,6 @@
 //! Packets that have left come back with the time.
 
-use wirelane::segment::{Offload, PartialChecksum};
+use wirelane::frame::{Offload, PartialChecksum};
 use wirelane_os::clock;
 use wirelane_testkit::privileged;
 use wirelane_wire::checksum::Sum;

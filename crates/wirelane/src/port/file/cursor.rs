@@ -11,10 +11,10 @@ use wirelane_os::clock;
 use super::control::Switch;
 use super::origin::Origins;
 use super::progress::Progress;
-use crate::capture::pipe::{self, Input};
-use crate::capture::{CaptureError, CaptureReader, OddTimes};
 use crate::error::{Error, Result};
 use crate::mask::Class;
+use crate::pcap::pipe::{self, Input};
+use crate::pcap::{CaptureError, CaptureReader, OddTimes};
 use crate::port::number::parse_number;
 use crate::port::{Bundle, Control, Spec};
 

@@ -22,7 +22,7 @@
 //!
 //! Opened for transmitting, what is sent is written into a new file, whose suffix decides format
 //! and compression. There is one TX queue, because the packets of a file follow each other; a
-//! capture of many queues into one file is made by [`capture::live`](crate::capture::live).
+//! capture of many queues into one file is made by [`capture::live`](crate::session::capture).
 //! [`Tx::pending`](super::Tx::pending) counts what waits in memory, and the counters what is safely in the file.
 //! [`Tx::flush`](super::Tx::flush) writes the rest and reports what went wrong.
 

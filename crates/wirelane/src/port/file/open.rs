@@ -9,9 +9,9 @@ use super::cursor::{Cursor, Replay};
 use super::origin::Origins;
 use super::sink::Sink;
 use super::source::Source;
-use crate::capture::{self, CaptureWriter, LINK_TYPE_ETHERNET, WriterOptions, pipe};
 use crate::error::{Error, Result};
 use crate::mask::Class;
+use crate::pcap::{self, CaptureWriter, LINK_TYPE_ETHERNET, WriterOptions, pipe};
 use crate::pool::{Pool, PoolConfig};
 use crate::port::accounting::{Accounting, FrameCounts};
 use crate::port::control::Control;
@@ -97,9 +97,9 @@ fn write(spec: &Spec, options: &OpenOptions) -> Result<Port> {
         halt: halt.clone(),
         ..WriterOptions::of_path(spec.name.as_ref())
     };
-    let source = capture::Source {
+    let source = pcap::Source {
         snaplen: options.snaplen,
-        ..capture::Source::new(&spec.to_string(), Class::Tx, Some(0))
+        ..pcap::Source::new(&spec.to_string(), Class::Tx, Some(0))
     };
     let writer = CaptureWriter::create(&spec.name, &[source], writer, clock::realtime_ns())?;
     let queues = [Class::Rx, Class::Tx].map(|_| [0].into_iter().collect());

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::capture::{Direction, Source};
 use crate::error::{Error, Result};
 use crate::mask::{Class, MAX_QUEUES, QueueMask, QueueSet};
+use crate::pcap::{Direction, Source};
 use crate::port::Bundle;
 
 /// One interface of the file.

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::capture::OddTimes;
+use crate::pcap::OddTimes;
 use crate::pool::{PoolConfig, PoolGauge};
 use crate::sync::Counter;
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use wirelane_os::clock;
 
-use crate::capture::{CaptureWriter, Direction, Record};
 use crate::error::{Error, Result};
 use crate::frame::Batch;
 use crate::mask::Class;
+use crate::pcap::{CaptureWriter, Direction, Record};
 use crate::pool::Pool;
 use crate::port::Transmit;
 use crate::stats::TxCounters;

@@ -1,6 +1,6 @@
 //! The receiving end: packets of the file become frames.
 //!
-//! A 64-byte packet costs about 1.4 times what [`CaptureReader`](crate::capture::CaptureReader)
+//! A 64-byte packet costs about 1.4 times what [`CaptureReader`](crate::pcap::CaptureReader)
 //! alone takes, one of 1500 bytes 1.1 times (from `/dev/shm`, one core of an AMD EPYC). Most of
 //! the difference is the way of a frame round its pool and the copy into it.
 

@@ -1,10 +1,10 @@
 //! The interface under a packet port: what is asked of the system when it is opened.
 
 use crate::error::{Error, Result};
+use crate::frame::SinkGso;
 use crate::inspect::{self, InterfaceQueues, QueueMapping};
 use crate::mask::{Class, MAX_QUEUES, QueueMask, QueueSet};
 use crate::port::spec::Spec;
-use crate::segment::SinkGso;
 use wirelane_os::ethtool::Ethtool;
 use wirelane_os::{affinity, iface};
 

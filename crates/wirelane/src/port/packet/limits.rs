@@ -4,7 +4,7 @@ use wirelane_wire::EtherType;
 
 use super::device::Device;
 use crate::checksum;
-use crate::segment::PartialChecksum;
+use crate::frame::PartialChecksum;
 
 /// A tag that a frame may have beyond the MTU, and two of them: 802.1Q and 802.1ad.
 pub(super) const VLAN_TAG: usize = 4;

@@ -12,6 +12,7 @@ use super::rx::{OnRemoval, Receiver, Setup, Times};
 use super::side_by_side::side_by_side;
 use super::tx::{LONGEST, Transmitter, TxGauge};
 use crate::error::{Error, Result};
+use crate::frame::Sink;
 use crate::mask::Class;
 use crate::port::accounting::Accounting;
 use crate::port::control::Control;
@@ -21,7 +22,6 @@ use crate::port::port::Port;
 use crate::port::rx::Rx;
 use crate::port::spec::{Backend, Spec};
 use crate::port::tx::Tx;
-use crate::segment::Sink;
 use crate::stats::{RxCounters, TxCounters};
 
 /// An interface opened through AF_PACKET: a [`Port`] that also says what its sockets are bound to. See the

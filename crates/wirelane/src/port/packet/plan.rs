@@ -8,11 +8,11 @@ use super::device::Device;
 use super::program::Selection;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
+use crate::frame::SinkGso;
 use crate::mask::{Class, QueueMask};
 use crate::placement::Placement;
 use crate::port::options::OpenOptions;
 use crate::port::spec::Spec;
-use crate::segment::SinkGso;
 
 /// A packet port that can be opened.
 pub(super) struct PacketPlan {

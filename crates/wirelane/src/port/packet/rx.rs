@@ -18,10 +18,9 @@ use super::device::{ETHERNET, link_type, removed};
 use super::pace::Pace;
 use super::ring::{Ring, VLAN_TAG};
 use crate::error::{Error, Result};
-use crate::frame::{Batch, Frame, Left, Marks, Meta};
+use crate::frame::{Batch, Frame, Left, Marks, Meta, Offload, PartialChecksum};
 use crate::mask::Class;
 use crate::port::rx::{Readiness, Receive};
-use crate::segment::{Offload, PartialChecksum};
 use crate::stats::RxCounters;
 
 /// How often the socket's pending error is looked at while nothing comes.
@@ -504,7 +503,7 @@ unsafe fn restore_vlan(meta: &mut Meta, header: &Tpacket3Hdr, snaplen: u32) {
 fn leave_cutting(frame: &mut Frame, header: &VirtioNetHdr, tag: u16) {
     // What is to be cut in an unknown way nobody may send as it is.
     let unknown = || Offload { checksum: Some(PartialChecksum::UNKNOWN), ..Offload::default() };
-    let mut offload = Offload::from_virtio(header).unwrap_or_else(|_| unknown());
+    let mut offload = Offload::from_virtio(header).unwrap_or_else(unknown);
     if let Some(place) = &mut offload.checksum {
         place.start = place.start.saturating_add(tag);
     }

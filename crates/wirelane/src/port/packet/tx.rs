@@ -51,12 +51,11 @@ use wirelane_os::packet::{
 use super::device::{Device, removed};
 use super::limits::{ETHERNET_HEADER, Limits, VLAN_TAG, complete};
 use crate::error::{Error, Result};
-use crate::frame::{Batch, Frame};
+use crate::frame::{Batch, Frame, Gso, Offload, PartialChecksum};
 use crate::memory::Allotment;
 use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
 use crate::port::accounting::FrameCounts;
 use crate::port::tx::Transmit;
-use crate::segment::{Gso, Offload, PartialChecksum};
 use crate::stats::TxCounters;
 
 /// More than `net.core.netdev_max_backlog` (1000) and veth's queue (256) hold.

@@ -11,11 +11,11 @@ use wirelane_os::tun::{self, Tap};
 
 use super::losses::Losses;
 use crate::error::{Error, Result};
+use crate::frame::SinkGso;
 use crate::mask::{QueueMask, QueueSet};
 use crate::port::control::{Control, Driver};
 use crate::port::packet::program;
 use crate::port::spec::Spec;
-use crate::segment::SinkGso;
 
 /// The device of one port.
 pub(super) struct Device {

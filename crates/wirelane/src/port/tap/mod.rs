@@ -11,7 +11,7 @@
 //!
 //! With [`Forwarding::offload`](super::Forwarding::offload) the kernel leaves segmentation and
 //! checksums to whoever receives here: it sends frames of up to 64 KB, each with an
-//! [`Offload`](crate::segment::Offload). In the other direction it takes such frames always.
+//! [`Offload`](crate::frame::Offload). In the other direction it takes such frames always.
 //!
 //! What the stack sends faster than it is received the kernel drops (`txqueuelen` packets per queue fit), and counts for
 //! all queues together: no queue knows its own, and [`Port::diagnostics`](super::Port::diagnostics) says how many were dropped.

@@ -12,6 +12,7 @@ use super::control::{self, Device};
 use super::rx::Receiver;
 use super::tx::Transmitter;
 use crate::error::{Error, Result};
+use crate::frame::{Sink, SinkGso};
 use crate::mask::{Class, QueueSet};
 use crate::memory::Allotment;
 use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
@@ -22,7 +23,6 @@ use crate::port::port::Port;
 use crate::port::rx::Rx;
 use crate::port::spec::{Backend, Spec};
 use crate::port::tx::Tx;
-use crate::segment::{Sink, SinkGso};
 use crate::stats::{RxCounters, TxCounters};
 
 /// Bytes free before each packet, for headers that are prepended and for what is left to do to it.

@@ -13,11 +13,10 @@ use wirelane_os::{clock, tun};
 
 use super::control::Device;
 use crate::error::{Error, Result};
-use crate::frame::{Batch, Frame};
+use crate::frame::{Batch, Frame, Offload};
 use crate::mask::Class;
 use crate::pool::Pool;
 use crate::port::{Readiness, Receive};
-use crate::segment::Offload;
 use crate::stats::RxCounters;
 
 /// How long a silent queue may sleep before it looks whether it is to stop.
@@ -84,7 +83,7 @@ impl Receiver {
             frame.set_original_len(u32::try_from(len).unwrap_or(u32::MAX));
             frame.stamp(now, self.counters.queue, Class::Rx);
             match Offload::from_virtio(&header) {
-                Ok(offload) if frame.set_offload(offload) => {}
+                Some(offload) if frame.set_offload(offload) => {}
                 // Nobody could send it right.
                 _ => {
                     self.counters.fault.add(1);

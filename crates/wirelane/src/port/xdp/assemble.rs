@@ -10,6 +10,7 @@ use super::plan::{QueuePools, XdpPlan};
 use super::queue::QueueGauge;
 use super::rx::{Receiver, Setup};
 use super::tx::Transmitter;
+use crate::frame::Sink;
 use crate::mask::Class;
 use crate::pool::Pool;
 use crate::port::accounting::{Accounting, FrameCounts};
@@ -17,7 +18,6 @@ use crate::port::info::PortInfo;
 use crate::port::port::Port;
 use crate::port::rx::Rx;
 use crate::port::tx::Tx;
-use crate::segment::Sink;
 use crate::stats::{RxCounters, TxCounters};
 
 impl XdpPlan {

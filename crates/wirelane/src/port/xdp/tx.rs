@@ -16,13 +16,12 @@ use super::control::Handle;
 use super::device::removed;
 use super::queue::{Queue, Requests};
 use crate::error::{Error, Result};
-use crate::frame::{Batch, Frame};
+use crate::frame::{Batch, Frame, PartialChecksum};
 use crate::mask::Class;
 use crate::pool::{Pool, Returned};
 use crate::port::packet::limits;
 use crate::port::tx::Transmit;
 use crate::ring::cursor::{Consumer, Producer};
-use crate::segment::PartialChecksum;
 use crate::stats::TxCounters;
 
 /// Frames reclaimed at a time.

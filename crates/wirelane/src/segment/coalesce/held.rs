@@ -6,7 +6,8 @@ use wirelane_wire::{Ports, Protocol, TcpFlags, ipv4, ipv6, tcp, udp};
 
 use super::packet::{Flow, Packet, networks, own_place, pseudo};
 use super::{Flush, Limits, MAX_DATAGRAMS, Store};
-use crate::segment::{Class, Gso, Offload};
+use crate::frame::{Gso, Offload};
+use crate::segment::Class;
 
 /// The first packet of a flow, and the payload of those that followed.
 #[derive(Debug)]

@@ -9,7 +9,8 @@
 //! any case: whoever cuts it completes that of each packet, or leaves it to a sink that does.
 //!
 //! ```
-//! use wirelane::segment::{Coalescer, Limits, Offload};
+//! use wirelane::frame::Offload;
+//! use wirelane::segment::{Coalescer, Limits};
 //! # let (packets, now): (Vec<Vec<u8>>, u64) = (vec![vec![0; 60]], 0);
 //! let mut coalescer = Coalescer::new(Limits::default());
 //! let mut send = |frame: &[u8], offload: Offload| { /* to the stack */ };
@@ -33,7 +34,8 @@ use self::packet::{Kind, Packet};
 use self::store::Copies;
 pub(crate) use self::store::Store;
 use super::stats::reasons;
-use super::{Class, ClassCounters, ClassStats, MAX_PACKET, Offload};
+use super::{Class, ClassCounters, ClassStats};
+use crate::frame::{MAX_PACKET, Offload};
 use crate::sync::Counter;
 
 /// Datagrams in one frame at most. As many as the kernel's GRO merges (`UDP_GRO_CNT_MAX` in

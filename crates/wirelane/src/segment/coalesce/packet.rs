@@ -8,7 +8,7 @@ use wirelane_wire::{
 
 use super::{Alone, Limits};
 use crate::checksum;
-use crate::segment::PartialChecksum;
+use crate::frame::PartialChecksum;
 
 /// Bytes of both Ethernet addresses; tags follow.
 const ADDRESSES: usize = 12;

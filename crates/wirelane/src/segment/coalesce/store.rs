@@ -1,6 +1,6 @@
 //! What packets and merged frames lie in. The coalescer decides, the store has the memory.
 
-use crate::segment::Offload;
+use crate::frame::Offload;
 
 /// Memory of packets and of frames that grow, and where both go.
 pub(crate) trait Store {

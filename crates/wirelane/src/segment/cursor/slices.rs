@@ -9,7 +9,7 @@ use wirelane_wire::checksum::Sum;
 
 use super::{Cursor, Segment, Stop};
 use crate::checksum;
-use crate::segment::offload::Offload;
+use crate::frame::Offload;
 use crate::segment::template::{Header, Piece, Visitor};
 
 /// So many payloads are summed before their headers are written.

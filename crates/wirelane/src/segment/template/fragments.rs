@@ -6,9 +6,9 @@ use wirelane_wire::{Fragment, Protocol, ipv4, ipv6, udp};
 use super::fields::{field, sum_but, sum_of};
 use super::{Fix, Template, Transport, pseudo};
 use crate::checksum;
+use crate::frame::Offload;
 use crate::segment::cursor::Cut;
 use crate::segment::layout::{Layer, Layout};
-use crate::segment::offload::Offload;
 use crate::segment::stats::Refusal;
 
 impl Template {

@@ -1,7 +1,7 @@
 //! The auditor: every rule broken on purpose is named with its packet, and what is right is not.
 
-use wirelane::segment::{Gso, Offload};
-use wirelane::verify::{Auditor, Finding, Kind, Options, Packet, Rule, Summary};
+use wirelane::frame::{Gso, Offload};
+use wirelane_verify::{Auditor, Finding, Kind, Options, Packet, Rule, Summary};
 use wirelane_wire::checksum::{Sum, pseudo_v4};
 use wirelane_wire::{EtherType, Protocol, TcpFlags};
 

@@ -1,0 +1,47 @@
+//! RX, TX and OTHER: what ties a packet to a queue.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What ties a packet to a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Class {
+    /// Received through an RX queue.
+    #[default]
+    Rx = 0,
+    /// Transmitted by the host through a TX queue.
+    Tx = 1,
+    /// Received without a queue.
+    Other = 2,
+}
+
+impl Class {
+    /// `rx`, `tx` or `other`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Rx => "rx",
+            Self::Tx => "tx",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Class {
+    type Err = ();
+
+    fn from_str(s: &str) -> Result<Self, ()> {
+        match s {
+            "rx" => Ok(Self::Rx),
+            "tx" => Ok(Self::Tx),
+            "other" => Ok(Self::Other),
+            _ => Err(()),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Ending what waits for others: a pipe that is silent, a reader that takes nothing.
+//!
+//! Whoever waits looks at a [`Halt`] every now and then. Reading ends when it is asked. Writing goes on as long as the
+//! reader takes something: it ends two seconds after the last byte, half a minute after it was asked in any case, and at
+//! once for who is in a hurry, as a second signal is. What could not be written then is counted, and an error says so.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::{clock, signal};
+
+/// How long a reader may take nothing once the end was asked for, and how long the rest may take in all; nanoseconds.
+const PATIENCE: u64 = 2_000_000_000;
+const LONGEST: u64 = 30_000_000_000;
+
+/// How long whoever waits sleeps between two looks, at most.
+pub const NAP: Duration = Duration::from_millis(20);
+
+/// Asks for the end, from any thread. Clones are one and the same.
+///
+/// ```
+/// use wirelane_os::halt::Halt;
+///
+/// let session = Halt::default();
+/// let file = session.below();
+/// file.ask();
+/// assert!(file.is_asked() && !session.is_asked());
+/// session.ask();
+/// assert!(session.below().is_asked());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Halt(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Monotonic clock when it was asked first; 0 before.
+    asked: AtomicU64,
+    /// Nobody is to be waited for.
+    hurries: AtomicBool,
+    /// Monotonic clock at which waiting ends in any case; 0 for never.
+    limit: AtomicU64,
+    above: Option<Halt>,
+    /// The signals of the process ask, too.
+    heeds_signals: bool,
+}
+
+impl Halt {
+    /// One that is asked by itself and when this one is.
+    #[must_use]
+    pub fn below(&self) -> Self {
+        Self(Arc::new(State { above: Some(self.clone()), ..State::default() }))
+    }
+
+    /// One that the signals of the process ask, from now on: SIGINT, SIGTERM, SIGQUIT, SIGALRM, SIGVTALRM, SIGPROF,
+    /// SIGXCPU, SIGPWR, and SIGHUP unless it is ignored, as below `nohup`. One of these that comes five seconds after
+    /// the first ends the process at once. SIGUSR1 asks for a report ([`Halt::reports`]). SIGUSR2 changes nothing.
+    /// SIGTTOU is ignored: a command in the background may write to its terminal, instead of standing still.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn by_signals() -> Result<Self> {
+        use signal::*;
+        let hangup = (!is_hangup_ignored()).then_some(SIGHUP);
+        let ends = [SIGINT, SIGTERM, SIGQUIT, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU, SIGPWR];
+        let ends: Vec<_> = ends.into_iter().chain(hangup).collect();
+        count_requests(&ends)
+            .and_then(|()| count_reports(SIGUSR1))
+            .and_then(|()| survive(SIGUSR2))
+            .and_then(|()| ignore(SIGTTOU))?;
+        Ok(Self(Arc::new(State { heeds_signals: true, ..State::default() })))
+    }
+
+    /// How often SIGUSR1 has come.
+    #[must_use]
+    pub fn reports() -> u32 {
+        signal::reports()
+    }
+
+    /// Asks for the end.
+    pub fn ask(&self) {
+        let now = clock::monotonic_ns().max(1);
+        let _ = self.0.asked.compare_exchange(0, now, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Asks for an end that waits for nobody.
+    pub fn hurry(&self) {
+        self.ask();
+        self.0.hurries.store(true, Ordering::Release);
+    }
+
+    /// Whether the end was asked for.
+    #[inline]
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        let state = &*self.0;
+        state.asked.load(Ordering::Acquire) > 0
+            || state.heeds_signals && signal::requests().0 > 0
+            || state.above.as_ref().is_some_and(Self::is_asked)
+    }
+
+    /// From now on waiting takes so long at most; `None`: as long as it takes.
+    pub fn limit(&self, time: Option<Duration>) {
+        let at = |time: Duration| {
+            let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+            clock::monotonic_ns().saturating_add(time).max(1)
+        };
+        self.0.limit.store(time.map_or(0, at), Ordering::Release);
+    }
+
+    /// Whether waiting is over for what need not be waited for.
+    pub fn ends_waiting(&self) -> bool {
+        self.is_asked() || self.asked_at(clock::monotonic_ns()).is_some()
+    }
+
+    /// Whether a writer gives up whose reader has taken nothing since `since`, on the monotonic clock.
+    pub fn gives_up(&self, since: u64) -> bool {
+        let now = clock::monotonic_ns();
+        let Some(asked) = self.asked_at(now) else { return false };
+        now >= asked.max(since) + PATIENCE || now >= asked + LONGEST || self.hurries()
+    }
+
+    /// When the end was asked for first, or came by itself.
+    fn asked_at(&self, now: u64) -> Option<u64> {
+        let limit = Some(self.0.limit.load(Ordering::Acquire)).filter(|at| *at > 0 && *at <= now);
+        let above = self.0.above.as_ref().and_then(|above| above.asked_at(now));
+        self.requested_at().into_iter().chain(limit).chain(above).min()
+    }
+
+    /// When it was asked here, or by a signal.
+    fn requested_at(&self) -> Option<u64> {
+        let own = Some(self.0.asked.load(Ordering::Acquire)).filter(|time| *time > 0);
+        let signal = self.0.heeds_signals.then(|| signal::requests().1).flatten();
+        own.into_iter().chain(signal).min()
+    }
+
+    fn hurries(&self) -> bool {
+        let state = &*self.0;
+        let asked = state.asked.load(Ordering::Acquire);
+        // What was asked here first, and above afterwards, was asked twice; not what passed from there to here.
+        let later = |above: &Self| {
+            let after = |time| asked > 0 && time > asked;
+            above.hurries() || above.requested_at().is_some_and(after)
+        };
+        state.hurries.load(Ordering::Acquire)
+            || state.heeds_signals && signal::requests().0 > 1
+            || state.above.as_ref().is_some_and(later)
+    }
+}
+
+/// Whether whoever started this process had it ignore SIGHUP, as `nohup` does.
+#[must_use]
+pub fn is_hangup_ignored() -> bool {
+    signal::is_ignored(signal::SIGHUP)
+}
+
+/// Whether the terminal that `to` is speaks to this process; true where it is none.
+pub fn is_in_foreground(to: impl AsFd) -> bool {
+    signal::is_in_foreground(to.as_fd())
+}
+
+/// From now on a file that may not grow any further (`ulimit -f`) is an error of writing, EFBIG, and does not end the
+/// process (SIGXFSZ).
+pub fn survive_file_limits() {
+    // No number of a signal is wrong here; and if it were, there is nothing else to be done.
+    let _ = signal::survive(signal::SIGXFSZ);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writer_gives_up_when_nothing_moves() {
+        let halt = Halt::default();
+        let now = clock::monotonic_ns();
+        assert!(!halt.gives_up(0) && !halt.ends_waiting());
+        halt.ask();
+        assert!(halt.ends_waiting() && !halt.gives_up(now));
+        // As if it had been asked long ago.
+        halt.0.asked.store(now.saturating_sub(PATIENCE).max(1), Ordering::Release);
+        assert!(halt.gives_up(0) && !halt.gives_up(clock::monotonic_ns()));
+        halt.0.asked.store(now.saturating_sub(LONGEST).max(1), Ordering::Release);
+        assert!(halt.gives_up(clock::monotonic_ns()));
+    }
+
+    #[test]
+    fn who_hurries_waits_for_nobody() {
+        let halt = Halt::default();
+        halt.ask();
+        let now = clock::monotonic_ns();
+        halt.ask();
+        assert!(!halt.gives_up(now));
+        halt.hurry();
+        assert!(halt.gives_up(now) && halt.below().gives_up(now));
+    }
+
+    #[test]
+    fn what_is_passed_on_was_asked_once() {
+        let above = Halt::default();
+        let below = above.below();
+        above.ask();
+        below.ask();
+        assert!(!below.gives_up(clock::monotonic_ns()), "the same request");
+        let above = Halt::default();
+        let below = above.below();
+        below.ask();
+        std::thread::sleep(Duration::from_millis(1));
+        above.ask();
+        assert!(below.gives_up(clock::monotonic_ns()), "another one");
+    }
+
+    #[test]
+    fn a_limit_ends_waiting() {
+        let above = Halt::default();
+        let halt = above.below();
+        above.limit(Some(Duration::ZERO));
+        assert!(halt.ends_waiting() && !halt.is_asked());
+        above.limit(Some(Duration::from_secs(600)));
+        assert!(!halt.ends_waiting());
+        above.limit(None);
+        assert!(!halt.ends_waiting());
+    }
+}

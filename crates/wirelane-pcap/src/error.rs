@@ -1,0 +1,249 @@
+//! What can go wrong with a capture file, in one line each: the object, the cause, the next step.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+
+use rustix::io::Errno;
+
+/// An error of reading or writing a capture file. `name` is the path, `standard input` or `standard output`.
+#[derive(Debug)]
+pub enum CaptureError {
+    /// The file could not be opened or created.
+    Open {
+        /// Path.
+        name: String,
+        /// `open` or `create`.
+        action: &'static str,
+        /// Cause.
+        source: io::Error,
+    },
+    /// Reading failed, compressed data are damaged, or nothing is there yet ([`CaptureError::is_would_block`]).
+    Read {
+        /// Path.
+        name: String,
+        /// Bytes read before (after decompression).
+        offset: u64,
+        /// Cause.
+        source: io::Error,
+    },
+    /// The file is neither pcap nor pcapng.
+    Unrecognized {
+        /// Path.
+        name: String,
+        /// What its start looks like.
+        what: String,
+    },
+    /// The file ends inside a block. Everything before was delivered.
+    Truncated {
+        /// Path.
+        name: String,
+        /// Where the incomplete block starts (after decompression).
+        offset: u64,
+        /// Whole packets before it.
+        packets: u64,
+    },
+    /// A block contradicts the format. Everything before was delivered; the rest cannot be found again.
+    Malformed {
+        /// Path.
+        name: String,
+        /// Where the block starts (after decompression).
+        offset: u64,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// Writing failed.
+    Write {
+        /// Path.
+        name: String,
+        /// Packets that are safely in this file.
+        packets: u64,
+        /// Cause.
+        source: io::Error,
+    },
+    /// The reader of our standard output or FIFO went away: a clean end, not a failure.
+    BrokenPipe {
+        /// Path.
+        name: String,
+        /// Packets handed to the pipe before.
+        packets: u64,
+    },
+    /// The file is read meanwhile: writing would destroy it. Nothing was done to it.
+    IsInput {
+        /// Path.
+        name: String,
+    },
+    /// What was asked for cannot be done.
+    Unsupported {
+        /// Path.
+        name: String,
+        /// What.
+        what: &'static str,
+        /// What to do instead.
+        help: &'static str,
+    },
+}
+
+impl CaptureError {
+    /// Whether this is the end of a pipe, which ends a program cleanly.
+    #[must_use]
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::BrokenPipe { .. })
+    }
+
+    /// Whether the source has nothing more just now: nothing is wrong, and reading can go on later.
+    #[must_use]
+    pub fn is_would_block(&self) -> bool {
+        matches!(self, Self::Read { source, .. } if source.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// The operating system's error number, if that was the cause.
+    #[must_use]
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Open { source, .. } | Self::Read { source, .. } | Self::Write { source, .. } => {
+                source.raw_os_error()
+            }
+            _ => None,
+        }
+    }
+}
+
+impl CaptureError {
+    /// What errors call the file.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Open { name, .. }
+            | Self::Read { name, .. }
+            | Self::Unrecognized { name, .. }
+            | Self::Truncated { name, .. }
+            | Self::Malformed { name, .. }
+            | Self::Write { name, .. }
+            | Self::BrokenPipe { name, .. }
+            | Self::IsInput { name }
+            | Self::Unsupported { name, .. } => name,
+        }
+    }
+
+    /// Cause and next step, without the object.
+    #[must_use]
+    pub fn parts(&self) -> (String, Cow<'static, str>) {
+        match self {
+            Self::Open { action, source, .. } => {
+                (format!("cannot {action}: {}", cause(source)), advice(source).into())
+            }
+            Self::Read { offset, .. } if self.is_would_block() => {
+                (format!("nothing is there yet at byte {offset}"), "read on later".into())
+            }
+            Self::Read { offset, source, .. } if source.raw_os_error().is_none() => (
+                format!("damaged at byte {offset} of its content: {source}"),
+                "what is before can be used".into(),
+            ),
+            Self::Read { offset, source, .. } => {
+                (format!("cannot read at byte {offset}: {}", cause(source)), advice(source).into())
+            }
+            Self::Unrecognized { what, .. } => (
+                format!("not a capture file: {what}"),
+                "give a pcap or pcapng file, plain, gzip or zstd".into(),
+            ),
+            Self::Truncated { offset, packets, .. } => (
+                format!("cut short in the block at byte {offset}"),
+                format!("the {packets} packets before it can be used").into(),
+            ),
+            Self::Malformed { offset, what, .. } => (
+                format!("corrupt at byte {offset}: {what}"),
+                "the packets before it can be used".into(),
+            ),
+            Self::Write { packets, source, .. } => (
+                format!(
+                    "cannot write: {}; {packets} packets are safely in the file",
+                    cause(source)
+                ),
+                advice(source).into(),
+            ),
+            Self::BrokenPipe { packets, .. } => {
+                (format!("the reader closed the pipe after {packets} packets"), "".into())
+            }
+            Self::IsInput { .. } => {
+                ("it is the file to be read".into(), "write to another file".into())
+            }
+            Self::Unsupported { what, help, .. } => ((*what).into(), (*help).into()),
+        }
+    }
+}
+
+impl fmt::Display for CaptureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A path may hold control characters; an error stays on one line.
+        for c in self.name().chars() {
+            if c.is_control() { write!(f, "{}", c.escape_default())? } else { write!(f, "{c}")? }
+        }
+        let (cause, help) = self.parts();
+        write!(f, ": {cause}")?;
+        if help.is_empty() { Ok(()) } else { write!(f, "; {help}") }
+    }
+}
+
+impl std::error::Error for CaptureError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Open { source, .. } | Self::Read { source, .. } | Self::Write { source, .. } => {
+                Some(source)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The message of an I/O error with the symbolic error number, as in `No space left on device (ENOSPC)`.
+fn cause(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(number) => {
+            let text = error.to_string();
+            let text = text.split(" (os error").next().unwrap_or(&text);
+            format!("{text} ({})", symbol(number))
+        }
+        None => error.to_string(),
+    }
+}
+
+/// Symbolic names of the errors that opening, reading and writing files meet.
+fn symbol(number: i32) -> String {
+    let known = [
+        (Errno::ACCESS, "EACCES"),
+        (Errno::DQUOT, "EDQUOT"),
+        (Errno::EXIST, "EEXIST"),
+        (Errno::FBIG, "EFBIG"),
+        (Errno::IO, "EIO"),
+        (Errno::ISDIR, "EISDIR"),
+        (Errno::LOOP, "ELOOP"),
+        (Errno::MFILE, "EMFILE"),
+        (Errno::NAMETOOLONG, "ENAMETOOLONG"),
+        (Errno::NOENT, "ENOENT"),
+        (Errno::NOSPC, "ENOSPC"),
+        (Errno::NOTDIR, "ENOTDIR"),
+        (Errno::NXIO, "ENXIO"),
+        (Errno::PERM, "EPERM"),
+        (Errno::ROFS, "EROFS"),
+        (Errno::TXTBSY, "ETXTBSY"),
+    ];
+    let name =
+        known.iter().find(|(errno, _)| errno.raw_os_error() == number).map(|(_, name)| *name);
+    name.map_or_else(|| format!("error {number}"), str::to_owned)
+}
+
+/// The next step, where there is one to name.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "check the path",
+        io::ErrorKind::PermissionDenied => "check who may access it",
+        io::ErrorKind::StorageFull => "free space, or rotate with -C and -W",
+        io::ErrorKind::QuotaExceeded => "raise the quota, or rotate with -C and -W",
+        io::ErrorKind::FileTooLarge => "raise the file size limit (ulimit -f), or rotate with -C",
+        io::ErrorKind::ReadOnlyFilesystem => "choose another directory",
+        io::ErrorKind::IsADirectory => "name a file in it",
+        io::ErrorKind::TimedOut => "the rest was counted as dropped",
+        _ => "",
+    }
+}

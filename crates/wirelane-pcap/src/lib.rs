@@ -1,0 +1,50 @@
+//! Capture files: pcapng and pcap, read and written, with gzip and zstd; rotation; merging by time.
+//!
+//! Reading order: [`Record`] and [`Source`] say what a packet and its interface are; [`pcapng`] and [`pcap`] turn
+//! them into bytes and back; [`CaptureReader`] opens a file of any kind; [`CaptureWriter`] writes one file or a
+//! rotation of files through an [`Output`]; [`live`] captures from a port, in order of time, and
+//! [`merge_files`] does it exactly afterwards.
+//!
+//! Nothing here knows ports, frames or threads, and nothing reads a clock, but to wait for a pipe: time is passed in.
+//!
+//! # Why not an existing crate
+//!
+//! `pcap-parser` 0.17 (a reader) and `pcap-file` 2.0 (a reader and writer) are well kept, but cost two to three times
+//! as much per small packet, where a capture is short of time: at 100 Gbit/s a 64-byte packet comes every 6.7 ns.
+//! Medians of `benches/capture_file.rs` on one core of an AMD EPYC, in ns per packet of 64 and of 1500 bytes:
+//!
+//! | | here | `pcap-parser` | `pcap-file` |
+//! |---|---|---|---|
+//! | read pcapng | 10.8, 62 | 32.1, 85 | 26.1, 93 |
+//! | write pcapng | 6.3, 18 | - | 12.4, 23 |
+//!
+//! Reading 1500-byte packets is bound by copying them out of the source. The crates would also leave to us what makes
+//! most of the code here: any time resolution, sections, bounds on memory, and errors that name a place.
+
+mod compress;
+mod error;
+mod identity;
+mod input;
+mod link_order;
+mod merge;
+mod output;
+pub mod pcap;
+pub mod pcapng;
+pub mod pipe;
+mod reader;
+mod record;
+mod rotate;
+mod writer;
+
+pub use compress::Compression;
+pub use error::CaptureError;
+pub use identity::FileId;
+pub use merge::{MergeControl, MergeReport, MergedInput, merge_files, merge_files_under};
+pub use output::Output;
+pub use reader::CaptureReader;
+pub use record::{Direction, LINK_TYPE_ETHERNET, OddTimes, Record, Section, Source, Statistics};
+pub use rotate::{Rotation, parse_size, split_name};
+pub use writer::{CaptureWriter, FileFormat, WriterOptions, Written};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,248 @@
+//! The exact merge of finished files: every packet of every input, in order of time, in one pcapng file.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::CaptureError;
+use crate::pcapng::MAX_PACKET;
+use crate::pipe;
+use crate::reader::CaptureReader;
+use crate::record::{OddTimes, Record, Statistics};
+use crate::writer::{CaptureWriter, FileFormat, WriterOptions, Written};
+use wirelane_os::halt::Halt;
+
+/// What a merge did.
+#[derive(Debug)]
+pub struct MergeReport {
+    /// One entry per input, in their order.
+    pub inputs: Vec<MergedInput>,
+    /// What was written.
+    pub written: Written,
+    /// Packets in the output that are older than the one before them. Not 0 only if an input is not in order itself.
+    pub out_of_order: u64,
+    /// Somebody asked for the end before the inputs had come to theirs.
+    pub stopped: bool,
+    /// Why not everything could be written. [`MergeReport::written`] says what is safe.
+    pub failure: Option<CaptureError>,
+}
+
+/// What other threads may ask of a merge that runs.
+#[derive(Clone, Debug, Default)]
+pub struct MergeControl {
+    halt: Halt,
+    taken: Arc<AtomicU64>,
+    written: Arc<AtomicU64>,
+}
+
+impl MergeControl {
+    /// `halt` ends it: the output has what was merged until then.
+    #[must_use]
+    pub fn new(halt: Halt) -> Self {
+        Self { halt, ..Self::default() }
+    }
+
+    /// Packets taken from the inputs so far, and packets that are safely in the output.
+    #[must_use]
+    pub fn packets(&self) -> (u64, u64) {
+        (self.taken.load(Ordering::Relaxed), self.written.load(Ordering::Relaxed))
+    }
+}
+
+/// One input of a merge.
+#[derive(Debug)]
+pub struct MergedInput {
+    /// Its path.
+    pub path: PathBuf,
+    /// Packets taken from it.
+    pub packets: u64,
+    /// Its interfaces.
+    pub interfaces: usize,
+    /// Packets that are older than the one before them in this input.
+    pub out_of_order: u64,
+    /// Packets whose time is not that of the file.
+    pub odd_times: OddTimes,
+    /// Packets that are longer than [`MAX_PACKET`](super::pcapng::MAX_PACKET) and were cut to that.
+    pub cut: u64,
+    /// Where it was damaged. What came before is in the output.
+    pub damage: Option<CaptureError>,
+}
+
+/// Merges capture files of any format into one pcapng file, by time.
+///
+/// Packets of equal time keep the order of the inputs, and packets of one input keep their order
+/// whatever their times: an input that is not in order makes an output that is not, which the report
+/// counts. Interfaces are numbered anew, in the order of the inputs, and their last statistics are
+/// written at the end. Of a damaged input, everything before the damage is merged.
+///
+/// Kept are packets with their time in nanoseconds, their lengths and direction, interfaces and
+/// statistics. Not kept are comments and other packet options, addresses of interfaces, name
+/// resolution, and blocks of other kinds; the report counts packets that cannot be kept as they are.
+///
+/// # Errors
+/// An input cannot be opened, or the output cannot be created or is one of the inputs. What fails later is
+/// [`MergeReport::failure`].
+pub fn merge_files(inputs: &[PathBuf], output: &Path) -> Result<MergeReport, CaptureError> {
+    merge_files_under(inputs, output, &MergeControl::default())
+}
+
+/// As [`merge_files`], while other threads may end it and ask how far it has come.
+///
+/// # Errors
+/// As [`merge_files`]; the end was asked for while an input was silent that had not said what it is, or while nobody read
+/// the output.
+pub fn merge_files_under(
+    inputs: &[PathBuf],
+    output: &Path,
+    control: &MergeControl,
+) -> Result<MergeReport, CaptureError> {
+    let open = |path: &PathBuf| Stream::open(path, &control.halt);
+    let streams = inputs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let options = WriterOptions {
+        format: FileFormat::Pcapng,
+        inputs: streams.iter().filter_map(|stream| stream.reader.file()).collect(),
+        halt: control.halt.clone(),
+        ..WriterOptions::of_path(output)
+    };
+    let writer = CaptureWriter::create(output, &[], options, 0)?;
+    let mut merge = Merge { streams, writer, control, out_of_order: 0 };
+    let failure = merge.run().err();
+    let Merge { streams, writer, out_of_order, .. } = merge;
+    let stopped = control.halt.is_asked() && streams.iter().any(|stream| !stream.has_ended);
+    let inputs = streams.into_iter().map(|stream| stream.report).collect();
+    Ok(MergeReport { inputs, written: writer.written(), out_of_order, stopped, failure })
+}
+
+/// A merge that runs.
+struct Merge<'a> {
+    streams: Vec<Stream>,
+    writer: CaptureWriter,
+    control: &'a MergeControl,
+    out_of_order: u64,
+}
+
+impl Merge<'_> {
+    /// Until the inputs end, or somebody asks for it.
+    fn run(&mut self) -> Result<(), CaptureError> {
+        let Self { streams, writer, control, out_of_order } = self;
+        // Interfaces first where they are known first, so that the output begins as a capture would.
+        for stream in streams.iter_mut() {
+            stream.describe(writer)?;
+        }
+        // The heap holds the time and number of every stream that has a packet; equal times go by number.
+        let mut heads = BinaryHeap::new();
+        for (index, stream) in streams.iter_mut().enumerate() {
+            heads.extend(stream.advance(&control.halt).map(|time| Reverse((time, index))));
+        }
+        let (mut newest, mut taken) = (0, 0);
+        while let Some(mut head) = heads.peek_mut().filter(|_| !control.halt.is_asked()) {
+            let Reverse((time, index)) = *head;
+            let Some(stream) = streams.get_mut(index) else { break };
+            stream.write(writer)?;
+            taken += 1;
+            control.taken.store(taken, Ordering::Relaxed);
+            control.written.store(writer.written().packets, Ordering::Relaxed);
+            if time < newest {
+                *out_of_order += 1;
+            }
+            newest = time;
+            match stream.advance(&control.halt) {
+                Some(time) => *head = Reverse((time, index)),
+                None => drop(PeekMut::pop(head)),
+            }
+        }
+        let mut statistics = Vec::new();
+        for stream in streams {
+            stream.describe(writer)?;
+            statistics.extend(stream.statistics());
+        }
+        writer.end(&statistics)
+    }
+}
+
+/// One input on its way through a merge.
+struct Stream {
+    reader: CaptureReader,
+    report: MergedInput,
+    /// Number in the output of each interface of this input.
+    interfaces: Vec<u32>,
+    /// Time of the current packet.
+    time: u64,
+    /// It has come to its end, or to the damage.
+    has_ended: bool,
+}
+
+impl Stream {
+    fn open(path: &Path, halt: &Halt) -> Result<Self, CaptureError> {
+        let report = MergedInput {
+            path: path.into(),
+            packets: 0,
+            interfaces: 0,
+            out_of_order: 0,
+            odd_times: OddTimes::default(),
+            cut: 0,
+            damage: None,
+        };
+        let reader = pipe::open_waiting(path, halt)?;
+        Ok(Self { reader, report, interfaces: Vec::new(), time: 0, has_ended: false })
+    }
+
+    /// Moves to the next packet and gives its time; `None` at the end or at the damage, and when it was waited for in
+    /// vain.
+    fn advance(&mut self, halt: &Halt) -> Option<u64> {
+        match self.reader.advance() {
+            Ok(true) => {}
+            Err(_) if halt.is_asked() => return None,
+            ended => {
+                self.report.damage = ended.err();
+                self.has_ended = true;
+                return None;
+            }
+        }
+        // A packet without a time stays behind the one before it.
+        let time = match self.reader.current().timestamp {
+            0 => self.time,
+            time => time,
+        };
+        if time < self.time {
+            self.report.out_of_order += 1;
+        }
+        self.report.cut += u64::from(self.reader.current().data.len() > MAX_PACKET);
+        self.report.odd_times = self.reader.odd_times();
+        self.time = time;
+        Some(time)
+    }
+
+    /// Describes the interfaces to the output that this input has described since the last call.
+    fn describe(&mut self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+        for source in self.reader.interfaces().get(self.interfaces.len()..).unwrap_or_default() {
+            self.interfaces.push(writer.add_source(source.clone())?);
+        }
+        self.report.interfaces = self.interfaces.len();
+        Ok(())
+    }
+
+    fn write(&mut self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+        if self.reader.interfaces().len() > self.interfaces.len() {
+            self.describe(writer)?;
+        }
+        self.report.packets += 1;
+        let record = self.reader.current();
+        match self.interfaces.get(record.interface as usize) {
+            Some(&interface) => writer.write(&Record { interface, ..record }),
+            None => Ok(()), // the decoder lets no packet of an undescribed interface pass
+        }
+    }
+
+    fn statistics(&self) -> Vec<Statistics> {
+        let renumber = |entry: Statistics| {
+            self.interfaces
+                .get(entry.interface as usize)
+                .map(|&interface| Statistics { interface, ..entry })
+        };
+        self.reader.statistics().into_iter().filter_map(renumber).collect()
+    }
+}

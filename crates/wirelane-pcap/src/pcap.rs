@@ -1,0 +1,292 @@
+//! Classic pcap (draft-ietf-opsawg-pcap): microseconds or nanoseconds, read in both byte orders.
+//!
+//! It holds packets of one link type and nothing about queues or drops; its packet header is 16 bytes instead of the
+//! 32 of pcapng.
+
+use std::io::Read;
+
+use crate::error::CaptureError;
+use crate::input::{Filled, Window};
+use crate::link_order;
+use crate::pcapng::MAX_PACKET;
+use crate::record::{Direction, Record, Source};
+
+pub(crate) const MAGIC_MICROSECONDS: u32 = 0xA1B2_C3D4;
+pub(crate) const MAGIC_NANOSECONDS: u32 = 0xA1B2_3C4D;
+/// Packets with extra fields, from patched kernels and libpcaps of the 1990s.
+pub(crate) const MAGIC_MODIFIED: u32 = 0xA1B2_CD34;
+
+const FILE_HEADER: usize = 24;
+const PACKET_HEADER: usize = 16;
+
+/// The unit of the fraction of a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resolution {
+    /// Readable by everything.
+    Microseconds,
+    /// Readable by everything since about 2012.
+    Nanoseconds,
+}
+
+impl Resolution {
+    fn nanoseconds(self) -> u32 {
+        match self {
+            Self::Microseconds => 1000,
+            Self::Nanoseconds => 1,
+        }
+    }
+}
+
+/// Says in a file header that its upper bits hold the length of a frame check sequence, in words of 16 bits.
+const HAS_FCS: u32 = 1 << 26;
+
+/// Appends the file header, with what it can hold of `source`: link type, snap length and frame check sequence.
+pub fn file_header(out: &mut Vec<u8>, resolution: Resolution, source: &Source) {
+    let magic = match resolution {
+        Resolution::Microseconds => MAGIC_MICROSECONDS,
+        Resolution::Nanoseconds => MAGIC_NANOSECONDS,
+    };
+    let snaplen = if source.snaplen == 0 { MAX_PACKET as u32 } else { source.snaplen };
+    let fcs = source.fcs_len.filter(|len| len.is_multiple_of(2) && *len < 32);
+    let fcs = fcs.map_or(0, |len| HAS_FCS | u32::from(len / 2) << 28);
+    out.extend_from_slice(&magic.to_ne_bytes());
+    out.extend_from_slice(&2u16.to_ne_bytes());
+    out.extend_from_slice(&4u16.to_ne_bytes());
+    out.extend_from_slice(&[0; 8]); // time zone and accuracy, always 0
+    out.extend_from_slice(&snaplen.to_ne_bytes());
+    out.extend_from_slice(&(u32::from(source.link_type) | fcs).to_ne_bytes());
+}
+
+/// The first second, since 1970, for which the format has no number: in February 2106.
+pub(crate) const END_OF_TIME: u64 = 1 << 32;
+
+/// Appends a packet, without its interface and direction, which the format cannot hold. Seconds after 2106 wrap;
+/// [`CaptureWriter`](super::CaptureWriter) refuses them.
+#[inline]
+pub fn packet(out: &mut Vec<u8>, resolution: Resolution, record: &Record<'_>) {
+    let data = record.data.get(..MAX_PACKET).unwrap_or(record.data);
+    let seconds = (record.timestamp / 1_000_000_000) as u32;
+    let fraction = (record.timestamp % 1_000_000_000) as u32 / resolution.nanoseconds();
+    let mut header = [0; PACKET_HEADER];
+    let words = [seconds, fraction, data.len() as u32, record.original_len];
+    for (bytes, word) in header.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+        *bytes = word.to_ne_bytes();
+    }
+    out.reserve(PACKET_HEADER + data.len());
+    out.extend_from_slice(&header);
+    out.extend_from_slice(data);
+}
+
+/// Given packets written by this module, after a file header or not, of which only `len` bytes reached the disk: the
+/// bytes of whole packets, and how many.
+pub(crate) fn whole_packets(bytes: &[u8], len: usize, with_header: bool) -> (usize, u64) {
+    let mut at = if with_header { FILE_HEADER } else { 0 };
+    if at > len {
+        return (0, 0);
+    }
+    let mut packets = 0;
+    while let Some(&[a, b, c, d]) = bytes.get(at + 8..).and_then(|rest| rest.first_chunk::<4>()) {
+        let next = at + PACKET_HEADER + u32::from_ne_bytes([a, b, c, d]) as usize;
+        if next > len {
+            break;
+        }
+        packets += 1;
+        at = next;
+    }
+    (at, packets)
+}
+
+/// Reads classic pcap from a byte stream. Memory is bounded by [`MAX_PACKET`], whatever the file claims.
+pub struct PcapReader<R> {
+    window: Window<R>,
+    swapped: bool,
+    resolution: Resolution,
+    /// The one interface, once the header is read.
+    source: Option<Source>,
+    packets: u64,
+    finished: bool,
+    current: Current,
+}
+
+/// The current packet, its data as a place in the window.
+#[derive(Default)]
+struct Current {
+    timestamp: u64,
+    original_len: u32,
+    start: usize,
+    len: usize,
+}
+
+impl<R: Read> PcapReader<R> {
+    /// Reads from `source`; errors call it `name`.
+    pub fn new(source: R, name: &str) -> Self {
+        Self {
+            window: Window::new(source, name.into()),
+            swapped: false,
+            resolution: Resolution::Microseconds,
+            source: None,
+            packets: 0,
+            finished: false,
+            current: Current::default(),
+        }
+    }
+
+    /// The next packet, or `None` at the end. After an error the end is reached, unless it is that of a source that
+    /// would block: of that, nothing is lost, and the next call goes on ([`CaptureError::is_would_block`]).
+    ///
+    /// # Errors
+    /// The file is damaged or cannot be read; every packet before the damage was delivered.
+    #[inline]
+    pub fn next_record(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
+        Ok(if self.advance()? { Some(self.current()) } else { None })
+    }
+
+    /// Moves to the next packet; false at the end.
+    ///
+    /// # Errors
+    /// See [`PcapReader::next_record`].
+    #[inline]
+    pub fn advance(&mut self) -> Result<bool, CaptureError> {
+        if self.finished {
+            return Ok(false);
+        }
+        let result = self.packet();
+        if matches!(result, Ok(true)) {
+            self.packets += 1;
+        } else {
+            self.finished = !result.as_ref().is_err_and(CaptureError::is_would_block);
+            self.current = Current::default();
+        }
+        result
+    }
+
+    /// The packet that [`PcapReader::advance`] moved to; empty when there is none.
+    #[inline]
+    pub fn current(&self) -> Record<'_> {
+        Record {
+            interface: 0,
+            timestamp: self.current.timestamp,
+            original_len: self.current.original_len,
+            direction: Direction::Unknown,
+            data: self.window.slice(self.current.start, self.current.len),
+        }
+    }
+
+    /// The one interface of the file, once the first packet was asked for.
+    pub fn interfaces(&self) -> &[Source] {
+        self.source.as_slice()
+    }
+
+    /// Packets delivered so far.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// The unit of the file's timestamps.
+    pub fn resolution(&self) -> Resolution {
+        self.resolution
+    }
+
+    /// Reads the file header, so that the interface is known before the first packet. Done by itself otherwise.
+    ///
+    /// # Errors
+    /// It is not a pcap file, or one of a kind that cannot be read.
+    pub fn open(&mut self) -> Result<(), CaptureError> {
+        if self.source.is_none() { self.header() } else { Ok(()) }
+    }
+
+    #[inline]
+    fn packet(&mut self) -> Result<bool, CaptureError> {
+        self.open()?;
+        match self.window.need(PACKET_HEADER)? {
+            Filled::Whole => {}
+            Filled::Partial => return Err(self.truncated()),
+            Filled::Empty => return Ok(false),
+        }
+        let (seconds, fraction) = (self.word(0), self.word(4));
+        let (captured, original_len) = (self.word(8) as usize, self.word(12));
+        if captured > MAX_PACKET {
+            return Err(self.malformed("packet longer than 256 KiB"));
+        }
+        if self.window.need(PACKET_HEADER + captured)? != Filled::Whole {
+            return Err(self.truncated());
+        }
+        let nanoseconds = u64::from(fraction) * u64::from(self.resolution.nanoseconds());
+        self.current = Current {
+            // 2³² seconds and 2³² microseconds are below 2⁶⁴ nanoseconds together.
+            timestamp: u64::from(seconds) * 1_000_000_000 + nanoseconds,
+            original_len,
+            start: self.window.position() + PACKET_HEADER,
+            len: captured,
+        };
+        self.window.consume(PACKET_HEADER + captured);
+        if self.swapped {
+            self.turn_link_header();
+        }
+        Ok(true)
+    }
+
+    #[inline(never)]
+    fn turn_link_header(&mut self) {
+        let link_type = self.source.as_ref().map_or(0, |source| source.link_type);
+        let packet = self.window.slice_mut(self.current.start, self.current.len);
+        link_order::to_native(link_type, packet);
+    }
+
+    fn header(&mut self) -> Result<(), CaptureError> {
+        if self.window.need(FILE_HEADER)? != Filled::Whole {
+            return Err(self.truncated());
+        }
+        let magic = self.word(0);
+        self.swapped =
+            matches!(magic.swap_bytes(), MAGIC_MICROSECONDS | MAGIC_NANOSECONDS | MAGIC_MODIFIED);
+        self.resolution = match self.word(0) {
+            MAGIC_MICROSECONDS => Resolution::Microseconds,
+            MAGIC_NANOSECONDS => Resolution::Nanoseconds,
+            MAGIC_MODIFIED => {
+                let (what, help) = (
+                    "modified pcap of the 1990s (magic a1b2cd34)",
+                    "convert it with `editcap -F nsecpcap IN OUT`",
+                );
+                return Err(CaptureError::Unsupported {
+                    name: self.window.name().into(),
+                    what,
+                    help,
+                });
+            }
+            _ => return Err(self.malformed("it does not begin with the magic number of pcap")),
+        };
+        let link = self.word(20);
+        self.source = Some(Source {
+            link_type: link as u16,
+            snaplen: self.word(16),
+            fcs_len: (link & HAS_FCS != 0).then_some((link >> 28) as u8 * 2),
+            ..Source::default()
+        });
+        self.window.consume(FILE_HEADER);
+        Ok(())
+    }
+
+    /// The 32-bit word at a place after the current position. Callers have checked the length.
+    #[inline]
+    fn word(&self, at: usize) -> u32 {
+        let bytes = self.window.bytes().get(at..).and_then(|rest| rest.first_chunk());
+        let value = bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+        if self.swapped { value.swap_bytes() } else { value }
+    }
+
+    #[cold]
+    fn truncated(&self) -> CaptureError {
+        let name = self.window.name().into();
+        CaptureError::Truncated { name, offset: self.window.offset(), packets: self.packets }
+    }
+
+    #[cold]
+    fn malformed(&self, what: &'static str) -> CaptureError {
+        CaptureError::Malformed {
+            name: self.window.name().into(),
+            offset: self.window.offset(),
+            what,
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Pipes, and whatever else may be silent for long or have a reader that takes nothing: waiting for either ends when
+//! somebody asks for it, and nobody waits for more with packets in hand.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use wirelane_os::clock;
+use wirelane_os::file::empty_pipe;
+
+use crate::error::CaptureError;
+use crate::identity::FileId;
+use crate::reader::CaptureReader;
+use wirelane_os::halt::{Halt, NAP};
+
+/// What a pipe that is ready takes without waiting, as a whole (`PIPE_BUF`, see pipe(7)).
+const PAGE: usize = 4096;
+
+/// What is read.
+pub struct Input {
+    /// Reads it.
+    pub reader: CaptureReader,
+    /// Becomes readable when there is more, of what may be silent: its reader then says that it would block.
+    pub pipe: Option<Arc<File>>,
+}
+
+/// Opens the capture file at `path`; `-` is standard input.
+///
+/// # Errors
+/// As [`CaptureReader::open`]; `halt` was asked before it said what it is.
+pub fn open(path: &Path, halt: &Halt) -> Result<Input, CaptureError> {
+    let (reader, waits, file) = begin(path, halt)?;
+    // A decompressor is no place to stop in: it takes its blocks whole.
+    let file = file.filter(|_| reader.compression().is_none());
+    waits.store(file.is_none(), Ordering::Relaxed);
+    Ok(Input { reader, pipe: file })
+}
+
+/// As [`open`], of what is waited for until it has come whole, or `halt` is asked: then reading fails.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn open_waiting(path: &Path, halt: &Halt) -> Result<CaptureReader, CaptureError> {
+    Ok(begin(path, halt)?.0)
+}
+
+/// What is read, whether it waits for more, and where, if it may have to.
+type Beginning = (CaptureReader, Arc<AtomicBool>, Option<Arc<File>>);
+
+fn begin(path: &Path, halt: &Halt) -> Result<Beginning, CaptureError> {
+    let waits = Arc::new(AtomicBool::new(true));
+    let (name, opened) = if path.as_os_str() == "-" {
+        ("standard input".into(), io::stdin().as_fd().try_clone_to_owned().map(File::from))
+    } else if std::fs::metadata(path).is_ok_and(|file| file.is_file()) {
+        return Ok((CaptureReader::open(path)?, waits, None));
+    } else {
+        // A FIFO that nobody writes to would not even open.
+        let nonblocking = OFlags::NONBLOCK.bits() as i32;
+        let opened = OpenOptions::new().read(true).custom_flags(nonblocking).open(path);
+        (path.display().to_string(), opened)
+    };
+    let failed = |source| CaptureError::Open { name: name.clone(), action: "open", source };
+    let file = Arc::new(opened.map_err(failed)?);
+    let pipe = Pipe { file: Arc::clone(&file), halt: halt.clone(), waits: Arc::clone(&waits) };
+    let reader = CaptureReader::from_reader(pipe, &name).map_err(|error| match error {
+        // Not that anything is wrong with it.
+        CaptureError::Read { source, .. } if halt.ends_waiting() => failed(source),
+        error => error,
+    })?;
+    Ok((reader.of_file(FileId::of(&file)), waits, Some(file)))
+}
+
+/// Writes all of `data` to what may have a reader, or says how far it came. Where somebody else made it non-blocking is
+/// no matter, and nothing changes that for others.
+///
+/// `whole(data, limit)` says how much of some data are whole blocks within the limit. Whatever happens, the reader has
+/// whole blocks, but of one that is longer than a page: what a pipe takes at once, it takes as a whole or not at all.
+///
+/// # Errors
+/// What write(2) gives; `TimedOut` when the reader takes nothing and `halt` has no more patience.
+pub(crate) fn write(
+    mut file: &File,
+    mut data: &[u8],
+    halt: &Halt,
+    whole: impl Fn(&[u8], usize) -> usize,
+) -> Result<(), (usize, io::Error)> {
+    let total = data.len();
+    let nap = Timespec::try_from(NAP).ok();
+    let mut standing_since = None;
+    // What is left of the blocks that are being written.
+    let mut run = 0;
+    while !data.is_empty() {
+        let fail = |error: io::Error| Err((total - data.len(), error));
+        let mut ready = [PollFd::new(file, PollFlags::OUT)];
+        let mut is_full = match poll(&mut ready, nap.as_ref()) {
+            Ok(0) => true,
+            Err(Errno::INTR) => continue,
+            // What is wrong with it, the write will say.
+            Ok(_) | Err(_) => false,
+        };
+        if !is_full {
+            let room = empty_pipe(file).unwrap_or(PAGE).max(PAGE);
+            if run == 0 {
+                // The next blocks that fit, or one that does not.
+                let limits = (0..).map(|pages| room + pages * PAGE);
+                let limits = limits.take_while(|limit| *limit < data.len() + PAGE);
+                run = limits
+                    .map(|limit| whole(data, limit))
+                    .find(|len| *len > 0)
+                    .unwrap_or(data.len());
+            }
+            match file.write(data.get(..run.min(room)).unwrap_or(data)) {
+                Ok(0) => return fail(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    run = run.saturating_sub(count);
+                    (data, standing_since) = (data.get(count..).unwrap_or_default(), None);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // Others write to it as well.
+                    thread::sleep(Duration::from_millis(1));
+                    is_full = true;
+                }
+                Err(error) => return fail(error),
+            }
+        }
+        if is_full && halt.gives_up(*standing_since.get_or_insert_with(clock::monotonic_ns)) {
+            let cause = "the reader takes nothing, and the end has come";
+            return fail(io::Error::new(io::ErrorKind::TimedOut, cause));
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that may be long in coming.
+struct Pipe {
+    file: Arc<File>,
+    halt: Halt,
+    /// Nothing is there yet: wait for it.
+    waits: Arc<AtomicBool>,
+}
+
+impl Read for Pipe {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.halt.ends_waiting() {
+                return Err(io::Error::other("stopped while it was silent"));
+            }
+            let waits = self.waits.load(Ordering::Relaxed);
+            let nap = Timespec::try_from(if waits { NAP } else { Duration::ZERO }).ok();
+            let mut descriptors = [PollFd::new(&*self.file, PollFlags::IN)];
+            match poll(&mut descriptors, nap.as_ref()) {
+                Ok(0) if !waits => return Err(io::ErrorKind::WouldBlock.into()),
+                Ok(0) | Err(Errno::INTR) => continue,
+                // What is wrong with it, the read will say.
+                Ok(_) | Err(_) => {}
+            }
+            match (&*self.file).read(bytes) {
+                Err(error) if waits && error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return result,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_ends_with_what_comes_first() {
+        let (from, mut to) = io::pipe().unwrap();
+        let halt = Halt::default();
+        let waits = Arc::new(AtomicBool::new(true));
+        let file = Arc::new(File::from(std::os::fd::OwnedFd::from(from)));
+        let mut pipe = Pipe { file, halt: halt.clone(), waits: Arc::clone(&waits) };
+        let (mut bytes, mut rest) = ([0; 8], Vec::new());
+        to.write_all(b"bytes").unwrap();
+        assert_eq!(pipe.read(&mut bytes).unwrap(), 5);
+        // Nothing more, and nobody waits for it.
+        waits.store(false, Ordering::Relaxed);
+        assert_eq!(pipe.read(&mut bytes).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        to.write_all(b"bytes").unwrap();
+        assert_eq!(pipe.read(&mut bytes).unwrap(), 5);
+        waits.store(true, Ordering::Relaxed);
+        // Nothing more, until the end.
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| pipe.read_to_end(&mut rest).unwrap());
+            thread::sleep(2 * NAP);
+            to.write_all(b"more").unwrap();
+            drop(to);
+            assert_eq!(reader.join().unwrap(), 4);
+        });
+        halt.ask();
+        assert!(pipe.read(&mut bytes).unwrap_err().to_string().contains("stopped"));
+    }
+
+    #[test]
+    fn writing_ends_for_a_reader_that_takes_nothing() {
+        let (mut from, to) = io::pipe().unwrap();
+        let to = File::from(std::os::fd::OwnedFd::from(to));
+        let halt = Halt::default();
+        let data: Vec<u8> = (0..1_000_000_u32).map(|i| (i % 251) as u8).collect();
+        // As long as nobody asks, it waits; for who is in a hurry, not at all.
+        let written = thread::scope(|scope| {
+            let writer =
+                scope.spawn(|| write(&to, &data, &halt, |data, limit| data.len().min(limit)));
+            thread::sleep(5 * NAP);
+            assert!(!writer.is_finished());
+            halt.hurry();
+            let (written, error) = writer.join().unwrap().unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            written
+        });
+        drop(to);
+        let mut read = Vec::new();
+        from.read_to_end(&mut read).unwrap();
+        assert!(written > 0 && read == data[..written]);
+    }
+}

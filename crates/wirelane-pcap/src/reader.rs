@@ -1,0 +1,222 @@
+//! Opens a capture file of any kind: the content says what it is, not the name.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use crate::compress::Compression;
+use crate::error::CaptureError;
+use crate::identity::FileId;
+use crate::pcap::{MAGIC_MICROSECONDS, MAGIC_MODIFIED, MAGIC_NANOSECONDS, PcapReader};
+use crate::pcapng::{PcapngReader, SECTION_HEADER};
+use crate::record::{OddTimes, Record, Section, Source, Statistics};
+
+/// A pcap or pcapng file, plain or compressed with gzip or zstd.
+pub struct CaptureReader {
+    name: String,
+    compression: Option<Compression>,
+    decoder: Decoder,
+    file: Option<FileId>,
+}
+
+enum Decoder {
+    Pcap(PcapReader<Box<dyn Read + Send>>),
+    Pcapng(PcapngReader<Box<dyn Read + Send>>),
+}
+
+impl CaptureReader {
+    /// Opens a file; `-` is standard input.
+    ///
+    /// # Errors
+    /// The file cannot be opened or read, or is no capture file.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, CaptureError> {
+        let path = path.as_ref();
+        if path.as_os_str() == "-" {
+            let name = "standard input";
+            let opened = io::stdin().as_fd().try_clone_to_owned();
+            let opened = opened.map_err(|source| CaptureError::Open {
+                name: name.into(),
+                action: "open",
+                source,
+            })?;
+            let file = File::from(opened);
+            let id = FileId::of(&file);
+            return Ok(Self::from_reader(file, name)?.of_file(id));
+        }
+        let name = path.display().to_string();
+        let file = File::open(path);
+        let file = file.map_err(|source| CaptureError::Open {
+            name: name.clone(),
+            action: "open",
+            source,
+        })?;
+        let id = FileId::of(&file);
+        Ok(Self::from_reader(file, &name)?.of_file(id))
+    }
+
+    /// It reads this file.
+    pub(crate) fn of_file(self, file: Option<FileId>) -> Self {
+        Self { file, ..self }
+    }
+
+    /// The file that is read, to be put into [`WriterOptions::inputs`](super::WriterOptions::inputs).
+    #[must_use]
+    pub fn file(&self) -> Option<FileId> {
+        self.file
+    }
+
+    /// Reads from any byte stream; errors call it `name`. Until this returns, and in all that is compressed, the stream
+    /// has to wait for bytes instead of saying that it would block.
+    ///
+    /// # Errors
+    /// The stream cannot be read or holds no capture.
+    pub fn from_reader<R: Read + Send + 'static>(
+        source: R,
+        name: &str,
+    ) -> Result<Self, CaptureError> {
+        let (start, source) = peek(source, name)?;
+        let compression = Compression::of_magic(&start);
+        let (start, source) = match compression {
+            Some(compression) => peek(compression.decompress(source), name)?,
+            None => (start, source),
+        };
+        let decoder = match start.first_chunk().map(|bytes| u32::from_le_bytes(*bytes)) {
+            Some(SECTION_HEADER) => {
+                let mut reader = PcapngReader::new(source, name);
+                reader.open()?;
+                Decoder::Pcapng(reader)
+            }
+            Some(magic) if is_pcap(magic) || is_pcap(magic.swap_bytes()) => {
+                let mut reader = PcapReader::new(source, name);
+                reader.open()?;
+                Decoder::Pcap(reader)
+            }
+            None if start.is_empty() => {
+                return Err(CaptureError::Unrecognized {
+                    name: name.into(),
+                    what: "it is empty".into(),
+                });
+            }
+            _ => {
+                let bytes: Vec<_> = start.iter().map(|byte| format!("{byte:02x}")).collect();
+                let what = format!("it begins with the bytes {}", bytes.join(" "));
+                return Err(CaptureError::Unrecognized { name: name.into(), what });
+            }
+        };
+        Ok(Self { name: name.into(), compression, decoder, file: None })
+    }
+
+    /// The next packet, or `None` at the end. After an error the end is reached, unless it is that of a source that
+    /// would block: of that, nothing is lost, and the next call goes on ([`CaptureError::is_would_block`]).
+    ///
+    /// # Errors
+    /// The file is damaged or cannot be read; every packet before the damage was delivered.
+    #[inline]
+    pub fn next_record(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
+        Ok(if self.advance()? { Some(self.current()) } else { None })
+    }
+
+    /// Moves to the next packet; false at the end.
+    ///
+    /// # Errors
+    /// See [`CaptureReader::next_record`].
+    #[inline]
+    pub fn advance(&mut self) -> Result<bool, CaptureError> {
+        match &mut self.decoder {
+            Decoder::Pcap(reader) => reader.advance(),
+            Decoder::Pcapng(reader) => reader.advance(),
+        }
+    }
+
+    /// The packet that [`CaptureReader::advance`] moved to; empty when there is none.
+    #[inline]
+    #[must_use]
+    pub fn current(&self) -> Record<'_> {
+        match &self.decoder {
+            Decoder::Pcap(reader) => reader.current(),
+            Decoder::Pcapng(reader) => reader.current(),
+        }
+    }
+
+    /// The interfaces described so far: all of them from the start in files of Wirelane; in other pcapng files more can
+    /// follow between packets.
+    #[must_use]
+    pub fn interfaces(&self) -> &[Source] {
+        match &self.decoder {
+            Decoder::Pcap(reader) => reader.interfaces(),
+            Decoder::Pcapng(reader) => reader.interfaces(),
+        }
+    }
+
+    /// The last statistics seen of each interface (pcapng only); complete once the end is reached.
+    #[must_use]
+    pub fn statistics(&self) -> Vec<Statistics> {
+        match &self.decoder {
+            Decoder::Pcapng(reader) => reader.statistics().copied().collect(),
+            Decoder::Pcap(_) => Vec::new(),
+        }
+    }
+
+    /// Who wrote the file (pcapng only).
+    #[must_use]
+    pub fn section(&self) -> Option<&Section> {
+        match &self.decoder {
+            Decoder::Pcapng(reader) => reader.section(),
+            Decoder::Pcap(_) => None,
+        }
+    }
+
+    /// How many packets so far had a time in the file that is not theirs here.
+    #[must_use]
+    pub fn odd_times(&self) -> OddTimes {
+        match &self.decoder {
+            Decoder::Pcapng(reader) => reader.odd_times(),
+            // 32 bits of seconds, and of nanoseconds at most.
+            Decoder::Pcap(_) => OddTimes::default(),
+        }
+    }
+
+    /// Packets delivered so far.
+    #[must_use]
+    pub fn packets(&self) -> u64 {
+        match &self.decoder {
+            Decoder::Pcap(reader) => reader.packets(),
+            Decoder::Pcapng(reader) => reader.packets(),
+        }
+    }
+
+    /// How the file is compressed.
+    #[must_use]
+    pub fn compression(&self) -> Option<Compression> {
+        self.compression
+    }
+
+    /// What errors call the file.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+fn is_pcap(magic: u32) -> bool {
+    matches!(magic, MAGIC_MICROSECONDS | MAGIC_NANOSECONDS | MAGIC_MODIFIED)
+}
+
+/// The first four bytes of a stream, or all of a shorter one, and the stream with those bytes still to be read.
+fn peek<R: Read + Send + 'static>(
+    mut source: R,
+    name: &str,
+) -> Result<(Vec<u8>, Box<dyn Read + Send>), CaptureError> {
+    let mut start = Vec::new();
+    match (&mut source).take(4).read_to_end(&mut start) {
+        Ok(_) => {}
+        // A compressed file that was cut in its first bytes.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            return Err(CaptureError::Truncated { name: name.into(), offset: 0, packets: 0 });
+        }
+        Err(source) => return Err(CaptureError::Read { name: name.into(), offset: 0, source }),
+    }
+    let again = io::Cursor::new(start.clone());
+    Ok((start, Box::new(again.chain(source))))
+}

@@ -1,0 +1,234 @@
+//! What a capture file holds: packets, the interfaces they came from, and the counters of those interfaces.
+
+use wirelane_os::Class;
+
+/// The link type of Ethernet frames (LINKTYPE_ETHERNET).
+pub const LINK_TYPE_ETHERNET: u16 = 1;
+
+/// One captured packet, borrowed from a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Index of the [`Source`] it came from, in order of the interface description blocks.
+    pub interface: u32,
+    /// Nanoseconds since the Unix epoch. 0 where the file has none (simple packet blocks).
+    pub timestamp: u64,
+    /// Bytes the packet had on the wire, before any snap length.
+    pub original_len: u32,
+    /// Which way it went, where the file says so. Costs 12 bytes in pcapng; the interface of a queue says it for free.
+    pub direction: Direction,
+    /// The captured bytes.
+    pub data: &'a [u8],
+}
+
+/// The packets of a file whose time no [`Record`] can hold as it is. Each comes with the time that is nearest to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OddTimes {
+    /// From before 1970: they come with the first nanosecond of 1970, 0.
+    pub early: u64,
+    /// From after the 21st of July 2554: they come with the last nanosecond of 64 bits.
+    pub late: u64,
+    /// Finer than a nanosecond: the rest is cut off.
+    pub finer: u64,
+    /// Without any time (simple packet blocks): they come with 0.
+    pub missing: u64,
+}
+
+impl OddTimes {
+    /// One sentence for each kind that there is.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let note = |count: u64, one: &str, more: &str, rest: &str| match count {
+            0 => None,
+            1 => Some(format!("1 packet {one} {rest}")),
+            _ => Some(format!("{count} packets {more} {rest}")),
+        };
+        let notes = [
+            note(
+                self.early,
+                "is",
+                "are",
+                "from before 1970, a time that is not kept: 1970-01-01 00:00:00 stands for it",
+            ),
+            note(
+                self.late,
+                "is",
+                "are",
+                "from after 2554, a time that is not kept: 2554-07-21 23:34:33.709551615 stands for it",
+            ),
+            note(
+                self.finer,
+                "has",
+                "have",
+                "a time finer than nanoseconds: what is below them was cut off",
+            ),
+            note(self.missing, "has", "have", "no time: 1970-01-01 00:00:00 stands for it"),
+        ];
+        notes.into_iter().flatten().collect()
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            early: self.early + other.early,
+            late: self.late + other.late,
+            finer: self.finer + other.finer,
+            missing: self.missing + other.missing,
+        }
+    }
+}
+
+/// Direction of a packet, as in bits 0 and 1 of `epb_flags`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// The file does not say.
+    #[default]
+    Unknown,
+    /// Received.
+    Inbound,
+    /// Sent.
+    Outbound,
+}
+
+/// Where packets come from: one queue and class of one interface, written as one interface description block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// Interface name (`if_name`), such as `eth0`; empty if unknown.
+    pub name: String,
+    /// Queue number; `None` for packets tied to no queue, and for files of other programs.
+    pub queue: Option<u32>,
+    /// Class of its packets; `None` for files that do not say.
+    pub class: Option<Class>,
+    /// `if_description` of a file that was not written by Wirelane. When it is empty, the queue and class are written.
+    pub description: String,
+    /// Link type (LINKTYPE_ value); 1 is Ethernet.
+    pub link_type: u16,
+    /// Most bytes captured of a packet; 0 means no limit.
+    pub snaplen: u32,
+    /// Bytes of the frame check sequence at the end of its packets (`if_fcslen`), if the file says so.
+    pub fcs_len: Option<u8>,
+    /// Driver (`if_hardware`), if known.
+    pub hardware: Option<String>,
+    /// Operating system (`if_os`), if known.
+    pub os: Option<String>,
+    /// Filter expression (`if_filter`), if there is one.
+    pub filter: Option<String>,
+    /// Link speed in bit/s (`if_speed`), if known.
+    pub speed: Option<u64>,
+}
+
+impl Source {
+    /// An Ethernet source without a snap length.
+    #[must_use]
+    pub fn new(name: &str, class: Class, queue: Option<u32>) -> Self {
+        Self {
+            name: name.into(),
+            queue,
+            class: Some(class),
+            link_type: LINK_TYPE_ETHERNET,
+            ..Self::default()
+        }
+    }
+
+    /// Text of `if_description`: `rx queue 3`, `tx queue 0`, `other`, or what the file said.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match (self.class, self.queue) {
+            _ if !self.description.is_empty() => self.description.clone(),
+            (Some(class), Some(queue)) => format!("{class} queue {queue}"),
+            (Some(class), None) => class.to_string(),
+            (None, _) => String::new(),
+        }
+    }
+
+    /// Takes an `if_description` back apart; text in another form is kept as it is.
+    pub(crate) fn set_description(&mut self, text: String) {
+        match parse_description(&text) {
+            Some((class, queue)) => (self.class, self.queue) = (Some(class), queue),
+            None => self.description = text,
+        }
+    }
+}
+
+/// The inverse of [`Source::describe`].
+fn parse_description(text: &str) -> Option<(Class, Option<u32>)> {
+    let mut words = text.split(' ');
+    let class = words.next()?.parse().ok()?;
+    match (words.next(), words.next(), words.next()) {
+        (None, ..) => Some((class, None)),
+        // `+3` and `03` parse as numbers but are not what describe() writes, so they would not survive a copy.
+        (Some("queue"), Some(number), None) => number
+            .parse()
+            .ok()
+            .filter(|queue: &u32| queue.to_string() == number)
+            .map(|queue| (class, Some(queue))),
+        _ => None,
+    }
+}
+
+/// Counters of one interface (interface statistics block). A counter that is not known is left out of the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Index of the [`Source`].
+    pub interface: u32,
+    /// When the counters were read, in nanoseconds since the Unix epoch.
+    pub timestamp: u64,
+    /// When the capture started (`isb_starttime`).
+    pub start: Option<u64>,
+    /// When the capture ended (`isb_endtime`).
+    pub end: Option<u64>,
+    /// Packets the interface received (`isb_ifrecv`).
+    pub received: Option<u64>,
+    /// Packets the interface dropped for lack of resources (`isb_ifdrop`).
+    pub dropped: Option<u64>,
+    /// Packets the filter accepted (`isb_filteraccept`).
+    pub filter_accepted: Option<u64>,
+    /// Packets the operating system dropped (`isb_osdrop`).
+    pub os_dropped: Option<u64>,
+    /// Packets delivered to the file (`isb_usrdeliv`).
+    pub delivered: Option<u64>,
+}
+
+/// Who wrote a file (section header block). Empty strings are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Section {
+    /// `shb_hardware`.
+    pub hardware: String,
+    /// `shb_os`.
+    pub os: String,
+    /// `shb_userappl`, such as `wirelane 0.1.0`.
+    pub application: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn description_survives_a_copy() {
+        for (class, queue, text) in [
+            (Class::Rx, Some(3), "rx queue 3"),
+            (Class::Tx, Some(0), "tx queue 0"),
+            (Class::Other, None, "other"),
+        ] {
+            let source = Source::new("eth0", class, queue);
+            assert_eq!(source.describe(), text);
+            assert_eq!(parse_description(text), Some((class, queue)));
+        }
+        for text in [
+            "",
+            "rx queue",
+            "rx queue 03",
+            "rx queue +3",
+            "rx queue 1 2",
+            "RX queue 1",
+            "uplink",
+            "rx ",
+        ] {
+            assert_eq!(parse_description(text), None, "{text:?}");
+            let mut source = Source::default();
+            source.set_description(text.into());
+            assert_eq!(source.describe(), text);
+        }
+    }
+}

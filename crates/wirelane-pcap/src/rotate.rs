@@ -1,0 +1,194 @@
+//! Rotation: when a new file begins, and what it is called.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::compress::Compression;
+use crate::record::Source;
+use wirelane_os::Class;
+
+/// When a capture goes on in a new file. Limits combine: whichever is reached first. All 0 or `None` is no limit.
+///
+/// * Files are named `NAME_00001_20261120213000.pcapng` for `NAME.pcapng`, as dumpcap does: a number from 1 and the
+///   time the file begins at, in UTC. The number has five digits at least.
+/// * Every file is complete: it begins with all headers and ends with the statistics known then.
+/// * The first file begins at once, even if no packet comes; a later one only when there is a packet for it, or when
+///   the previous one held a packet and its time is over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rotation {
+    /// Most bytes per file, before compression; a file is never larger, unless its first packet alone is.
+    /// As tcpdump `-C` and dumpcap `-b filesize`, which both let the last packet exceed it.
+    pub max_bytes: Option<u64>,
+    /// Nanoseconds of packet time per file, counted from the start of the capture in whole steps:
+    /// file k holds the packets of `[start + k·age, start + (k+1)·age)`. The steps do not move when
+    /// traffic is idle, when another limit rotates earlier, or when a file is late (tcpdump `-G`
+    /// drifts, the-tcpdump-group/tcpdump#857).
+    pub max_age: Option<u64>,
+    /// Most packets per file.
+    pub max_packets: Option<u64>,
+    /// Most files to keep: the oldest of this capture is deleted before another one begins. As tcpdump `-C -W` and
+    /// dumpcap `-b files`.
+    pub max_files: Option<u32>,
+}
+
+impl Rotation {
+    /// Whether there is any limit that starts a new file.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.max_bytes.is_some() || self.max_age.is_some() || self.max_packets.is_some()
+    }
+}
+
+/// Parses a size such as `1500`, `64k`, `10M` or `1G`: units of 1024, upper or lower case.
+///
+/// ```
+/// assert_eq!(wirelane_pcap::parse_size("64k"), Some(65_536));
+/// assert_eq!(wirelane_pcap::parse_size("1.5M"), None);
+/// ```
+#[must_use]
+pub fn parse_size(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()? {
+        b'k' | b'K' => (text.get(..text.len() - 1)?, 10),
+        b'm' | b'M' => (text.get(..text.len() - 1)?, 20),
+        b'g' | b'G' => (text.get(..text.len() - 1)?, 30),
+        _ => (text, 0),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// The file of one queue when each has its own: `NAME.rx0.pcapng`, `NAME.tx3.pcapng`, `NAME.other.pcapng` for
+/// `NAME.pcapng`, and `NAME.queue1.pcapng` if nothing but a number is known.
+#[must_use]
+pub fn split_name(path: &Path, source: &Source) -> PathBuf {
+    let queue = source.queue.map(|queue| queue.to_string()).unwrap_or_default();
+    insert(path, &format!(".{}{queue}", source.class.map_or("queue", Class::as_str)))
+}
+
+/// Names the files of a rotation and remembers which of them exist.
+pub(crate) struct Names {
+    path: PathBuf,
+    count: u64,
+    existing: VecDeque<PathBuf>,
+}
+
+impl Names {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self { path: path.into(), count: 0, existing: VecDeque::new() }
+    }
+
+    /// Name of the next file, which begins at `time`; and the files to delete so that with it `max_files` remain.
+    pub(crate) fn next(&mut self, time: u64, max_files: Option<u32>) -> (PathBuf, Vec<PathBuf>) {
+        self.count += 1;
+        let name = insert(&self.path, &format!("_{:05}_{}", self.count, utc(time / 1_000_000_000)));
+        let mut obsolete = Vec::new();
+        if let Some(keep) = max_files {
+            while self.existing.len() >= keep.max(1) as usize {
+                obsolete.extend(self.existing.pop_front());
+            }
+            self.existing.push_back(name.clone());
+        }
+        (name, obsolete)
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+}
+
+/// Inserts text before the suffixes of a file name: `.pcapng`, and `.gz` or `.zst` after it.
+fn insert(path: &Path, text: &str) -> PathBuf {
+    let (base, outer) = match Compression::of_path(path) {
+        Some(compression) => (path.with_extension(""), compression.suffix()),
+        None => (path.to_path_buf(), ""),
+    };
+    let mut name: OsString = base.file_stem().unwrap_or_default().into();
+    name.push(text);
+    if let Some(extension) = base.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    name.push(outer);
+    path.with_file_name(name)
+}
+
+/// `YYYYMMDDhhmmss` of seconds since the Unix epoch, in UTC.
+fn utc(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Count from 1 March of year 0, so that the leap day is the last of its year: 719468 days before the epoch.
+    // An era is 400 years of 146097 days.
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153; // 0 is March
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year:04}{month:02}{day:02}{:02}{:02}{:02}", rest / 3_600, rest / 60 % 60, rest % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, size) in [
+            ("0", Some(0)),
+            ("1500", Some(1500)),
+            ("64k", Some(65_536)),
+            ("10M", Some(10 << 20)),
+            ("2g", Some(2 << 30)),
+            ("", None),
+            ("k", None),
+            ("-1", None),
+            ("+1", None),
+            ("1kB", None),
+            ("1é", None),
+            ("99999999999999999999", None),
+            ("18446744073709551615k", None),
+        ] {
+            assert_eq!(parse_size(text), size, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn names() {
+        let rx = Source::new("eth0", Class::Rx, Some(0));
+        let other = Source::new("eth0", Class::Other, None);
+        assert_eq!(split_name(Path::new("d/a.pcapng"), &rx), Path::new("d/a.rx0.pcapng"));
+        assert_eq!(
+            split_name(Path::new("a.b.pcapng.zst"), &other),
+            Path::new("a.b.other.pcapng.zst")
+        );
+        assert_eq!(split_name(Path::new("a"), &rx), Path::new("a.rx0"));
+        assert_eq!(split_name(Path::new(".hidden"), &rx), Path::new(".hidden.rx0"));
+
+        let mut names = Names::new(Path::new("/tmp/x.pcapng"));
+        let time = 1_795_210_200 * 1_000_000_000;
+        let (first, obsolete) = names.next(time, Some(2));
+        assert_eq!(first, Path::new("/tmp/x_00001_20261120213000.pcapng"));
+        assert!(obsolete.is_empty());
+        assert!(names.next(time, Some(2)).1.is_empty());
+        assert_eq!(names.next(time, Some(2)).1, [first]);
+    }
+
+    #[test]
+    fn dates() {
+        for (seconds, text) in [
+            (0, "19700101000000"),
+            (951_782_400, "20000229000000"),
+            (951_868_799, "20000229235959"),
+            (1_709_164_800, "20240229000000"),
+            (1_735_689_599, "20241231235959"),
+            (4_107_542_400, "21000301000000"),
+        ] {
+            assert_eq!(utc(seconds), text);
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Writes a capture: one file, or a rotation of files that are each complete.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::compress::Compression;
+use crate::error::CaptureError;
+use crate::identity::FileId;
+use crate::output::{Output, encoded_len};
+use crate::pcap::Resolution;
+use crate::record::{Record, Section, Source, Statistics};
+use crate::rotate::{Names, Rotation};
+use wirelane_os::halt::Halt;
+
+/// Most bytes an interface statistics block takes: header, two times, five counters, end and trailer.
+const STATISTICS_LEN: u64 = 20 + 7 * 12 + 4 + 4;
+
+/// The format of a capture file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileFormat {
+    /// Interfaces, queues and drop counters beside the packets.
+    Pcapng,
+    /// Packets alone, for programs that know nothing else.
+    Pcap(Resolution),
+}
+
+impl FileFormat {
+    /// What a path asks for: pcap with nanoseconds for `.pcap`, also before `.gz` or `.zst`; otherwise pcapng.
+    #[must_use]
+    pub fn of_path(path: &Path) -> Self {
+        let stem = if Compression::of_path(path).is_some() {
+            path.with_extension("")
+        } else {
+            path.into()
+        };
+        match stem.extension().and_then(|extension| extension.to_str()) {
+            Some("pcap") => Self::Pcap(Resolution::Nanoseconds),
+            _ => Self::Pcapng,
+        }
+    }
+}
+
+/// How a capture is written.
+#[derive(Clone, Debug)]
+pub struct WriterOptions {
+    /// File format.
+    pub format: FileFormat,
+    /// Compression, if any.
+    pub compression: Option<Compression>,
+    /// Rotation, if any.
+    pub rotation: Rotation,
+    /// Who writes the file.
+    pub section: Section,
+    /// Files that are read meanwhile, and are never written, whatever the name and however late.
+    pub inputs: Vec<FileId>,
+    /// Ends waiting for the reader of a pipe.
+    pub halt: Halt,
+}
+
+impl WriterOptions {
+    /// Format and compression by the suffix of the path, no rotation.
+    #[must_use]
+    pub fn of_path(path: &Path) -> Self {
+        let application = concat!("wirelane ", env!("CARGO_PKG_VERSION")).into();
+        Self {
+            format: FileFormat::of_path(path),
+            compression: Compression::of_path(path),
+            rotation: Rotation::default(),
+            section: Section { application, ..Section::default() },
+            inputs: Vec::new(),
+            halt: Halt::default(),
+        }
+    }
+}
+
+/// What was written in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Files begun.
+    pub files: u64,
+    /// Packets that are safely in a file, including files that the rotation deleted since.
+    pub packets: u64,
+    /// Bytes written, after compression.
+    pub bytes: u64,
+}
+
+/// Writes packets to one file, or to a rotation of files.
+pub struct CaptureWriter {
+    path: PathBuf,
+    options: WriterOptions,
+    sources: Vec<Source>,
+    output: Output,
+    names: Option<Names>,
+    /// The last statistics given, which end every file.
+    statistics: Vec<Statistics>,
+    /// What the files before the current one hold.
+    closed: Written,
+    /// Where the time grid starts, and where its next step is, if it has one before the end of time.
+    origin: u64,
+    boundary: Option<u64>,
+}
+
+impl CaptureWriter {
+    /// Creates the (first) file; `-` is standard output, and a FIFO is waited for until somebody reads it. `now` is where the grid of
+    /// [`Rotation::max_age`] starts and what the first file of a rotation is named after, in
+    /// nanoseconds since the Unix epoch.
+    ///
+    /// # Errors
+    /// The file cannot be created, or the sources or the rotation do not fit the format or the path.
+    pub fn create(
+        path: impl AsRef<Path>,
+        sources: &[Source],
+        options: WriterOptions,
+        now: u64,
+    ) -> Result<Self, CaptureError> {
+        let path = path.as_ref();
+        let mut names = None;
+        let mut first = path.to_path_buf();
+        if options.rotation.is_active() {
+            if path.as_os_str() == "-" {
+                let (what, help) = ("standard output cannot be rotated", "give a file name");
+                return Err(CaptureError::Unsupported {
+                    name: "standard output".into(),
+                    what,
+                    help,
+                });
+            }
+            let names = names.insert(Names::new(path));
+            (first, _) = names.next(now, options.rotation.max_files);
+        }
+        let output = Output::create(&first, &options, sources)?;
+        Ok(Self {
+            path: first,
+            sources: sources.to_vec(),
+            output,
+            names,
+            statistics: Vec::new(),
+            closed: Written::default(),
+            origin: now,
+            boundary: options.rotation.max_age.and_then(|age| now.checked_add(age.max(1))),
+            options,
+        })
+    }
+
+    /// Adds a packet, after beginning a new file if one is due.
+    ///
+    /// # Errors
+    /// Writing failed, or the next file cannot be created; nothing more will be written.
+    #[inline]
+    pub fn write(&mut self, record: &Record<'_>) -> Result<(), CaptureError> {
+        if self.names.is_some() && self.is_due(record) {
+            self.rotate_for(record.timestamp)?;
+        }
+        self.output.packet(record)
+    }
+
+    /// Whether [`CaptureWriter::write_blocks`] may be used: the file holds the blocks as they are, and nothing has to be
+    /// decided between two of them.
+    #[must_use]
+    pub fn takes_blocks(&self) -> bool {
+        self.options.format == FileFormat::Pcapng && self.names.is_none()
+    }
+
+    /// Adds `packets` packets that are encoded already as enhanced packet blocks of this machine's byte order. Only if
+    /// [`CaptureWriter::takes_blocks`].
+    ///
+    /// # Errors
+    /// Writing failed; nothing more will be written.
+    pub fn write_blocks(&mut self, blocks: &[u8], packets: u64) -> Result<(), CaptureError> {
+        self.output.blocks(blocks, packets)
+    }
+
+    /// Adds an interface; its index is the number of those before.
+    ///
+    /// # Errors
+    /// The format cannot hold it.
+    pub fn add_source(&mut self, source: Source) -> Result<u32, CaptureError> {
+        self.output.source(&source)?;
+        self.sources.push(source);
+        Ok((self.sources.len() - 1) as u32)
+    }
+
+    /// Adds counters to the current file, if its size limit leaves room. The last ones given are repeated at the end of
+    /// every file of a rotation.
+    pub fn write_statistics(&mut self, statistics: &[Statistics]) {
+        let added = STATISTICS_LEN * statistics.len() as u64;
+        let limit = self.options.rotation.max_bytes.unwrap_or(u64::MAX);
+        if self.output.encoded_bytes() + added + self.end_len() <= limit {
+            self.output.statistics(statistics);
+        }
+        self.keep_statistics(statistics);
+    }
+
+    /// Takes the counters that will end the current file if the next one begins before others are given. Nothing is
+    /// written now.
+    pub fn keep_statistics(&mut self, statistics: &[Statistics]) {
+        self.statistics.clear();
+        self.statistics.extend_from_slice(statistics);
+    }
+
+    /// Whether this is a rotation of files.
+    #[must_use]
+    pub fn is_rotating(&self) -> bool {
+        self.names.is_some()
+    }
+
+    /// Writes what has waited for a second. `now` is in nanoseconds of any clock that only goes forward; call it a few
+    /// times per second.
+    ///
+    /// # Errors
+    /// Writing failed; nothing more will be written.
+    pub fn flush_if_older(&mut self, now: u64) -> Result<(), CaptureError> {
+        self.output.flush_if_older(now)
+    }
+
+    /// Writes everything given so far.
+    ///
+    /// # Errors
+    /// Writing failed; nothing more will be written.
+    pub fn flush(&mut self) -> Result<(), CaptureError> {
+        self.output.flush()
+    }
+
+    /// Tells that every packet older than `time` (nanoseconds since the epoch) was written, so that a file whose time
+    /// is over ends although no packet comes.
+    ///
+    /// # Errors
+    /// See [`CaptureWriter::write`].
+    pub fn advance(&mut self, time: u64) -> Result<(), CaptureError> {
+        if !self.is_over_at(time) {
+            return Ok(());
+        }
+        if self.output.accepted() > 0 {
+            self.rotate_for(time)
+        } else {
+            (_, self.boundary) = self.step_at(time);
+            Ok(())
+        }
+    }
+
+    /// The file being written.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is safely written so far.
+    #[must_use]
+    pub fn written(&self) -> Written {
+        Written {
+            files: self.names.as_ref().map_or(1, Names::count),
+            packets: self.closed.packets + self.output.packets(),
+            bytes: self.closed.bytes + self.output.bytes(),
+        }
+    }
+
+    /// Ends the capture with these counters.
+    ///
+    /// # Errors
+    /// Writing failed; [`CaptureError::Write`] says how much is safe.
+    pub fn finish(mut self, statistics: &[Statistics]) -> Result<Written, CaptureError> {
+        self.end(statistics)?;
+        Ok(self.written())
+    }
+
+    /// As [`CaptureWriter::finish`], for who wants to know what is safe even if it fails: ask
+    /// [`CaptureWriter::written`] then. Nothing may be written afterwards.
+    ///
+    /// # Errors
+    /// As [`CaptureWriter::finish`].
+    pub fn end(&mut self, statistics: &[Statistics]) -> Result<(), CaptureError> {
+        self.output.statistics(statistics);
+        self.output.flush()
+    }
+
+    fn is_due(&self, record: &Record<'_>) -> bool {
+        if self.is_over_at(record.timestamp) {
+            return true;
+        }
+        let packets = self.output.accepted();
+        if packets == 0 {
+            return false;
+        }
+        let rotation = &self.options.rotation;
+        if rotation.max_packets.is_some_and(|limit| packets >= limit) {
+            return true;
+        }
+        rotation.max_bytes.is_some_and(|limit| {
+            let added = encoded_len(self.options.format, record) + self.end_len();
+            self.output.encoded_bytes() + added > limit
+        })
+    }
+
+    /// Most bytes the statistics at the end of a file take.
+    fn end_len(&self) -> u64 {
+        match self.options.format {
+            FileFormat::Pcapng => STATISTICS_LEN * self.sources.len() as u64,
+            FileFormat::Pcap(_) => 0,
+        }
+    }
+
+    /// Begins a new file for what comes at `time`.
+    #[cold]
+    fn rotate_for(&mut self, time: u64) -> Result<(), CaptureError> {
+        let mut begins = time;
+        if self.is_over_at(time) {
+            let empty = self.output.accepted() == 0;
+            (begins, self.boundary) = self.step_at(time);
+            if empty {
+                return Ok(());
+            }
+        }
+        let Some(names) = &mut self.names else { return Ok(()) };
+        self.output.statistics(&self.statistics);
+        self.output.flush()?;
+        let (path, obsolete) = names.next(begins, self.options.rotation.max_files);
+        for file in obsolete {
+            // Someone may have moved it away; the capture goes on.
+            let _ = fs::remove_file(file);
+        }
+        let next = Output::create(&path, &self.options, &self.sources)?;
+        self.closed.packets += self.output.packets();
+        self.closed.bytes += self.output.bytes();
+        self.output = next;
+        self.path = path;
+        Ok(())
+    }
+
+    /// Whether the time of the current file is over.
+    #[inline]
+    fn is_over_at(&self, time: u64) -> bool {
+        self.boundary.is_some_and(|boundary| time >= boundary)
+    }
+
+    /// Begin and end of the step of the time grid that `time` is in.
+    fn step_at(&self, time: u64) -> (u64, Option<u64>) {
+        let Some(age) = self.options.rotation.max_age else { return (time, None) };
+        let age = age.max(1);
+        let passed = time.saturating_sub(self.origin);
+        let begin = self.origin + (passed - passed % age);
+        (begin, begin.checked_add(age))
+    }
+}

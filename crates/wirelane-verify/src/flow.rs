@@ -1,0 +1,252 @@
+//! What the packets of one flow say of each other, whoever sent them.
+
+use wirelane_wire::TcpFlags;
+
+use crate::record::Recorder;
+use crate::rule::Rule;
+use crate::table::Table;
+use crate::transport::Segment;
+
+/// One direction of a flow, at one interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FlowKey {
+    pub(super) interface: u32,
+    /// VLAN and tunnels around it.
+    pub(super) context: u64,
+    pub(super) source: [u8; 16],
+    pub(super) destination: [u8; 16],
+    pub(super) protocol: u8,
+    /// Of the source and the destination; 0 without ports.
+    pub(super) ports: (u16, u16),
+}
+
+impl FlowKey {
+    fn reversed(&self) -> Self {
+        Self {
+            source: self.destination,
+            destination: self.source,
+            ports: (self.ports.1, self.ports.0),
+            ..*self
+        }
+    }
+}
+
+/// What CWR means in a connection, as its handshake has chosen it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Ecn {
+    /// The handshake is not in the capture, or chose nothing.
+    #[default]
+    Unknown,
+    /// A signal (RFC 3168).
+    Classic,
+    /// A bit of a counter (RFC 9768).
+    Accurate,
+}
+
+#[derive(Default)]
+struct Flow {
+    identification: Option<Identification>,
+    fin: Option<Mark>,
+    cwr: Option<Mark>,
+    syn: Option<TcpFlags>,
+    ecn: Ecn,
+    /// A datagram that had a checksum.
+    summed: Option<u64>,
+}
+
+struct Identification {
+    packet: u64,
+    time: u64,
+    id: u16,
+    /// Length and hash of the IP payload: packets that differ here are different packets.
+    print: (usize, u64),
+}
+
+/// A segment to look back to.
+#[derive(Clone, Copy)]
+struct Mark {
+    packet: u64,
+    time: u64,
+    /// The sequence number behind its payload.
+    end: u32,
+    acknowledgment: u32,
+}
+
+/// In so little time no identification comes round: 65 million packets per second would have to go by.
+const SOON: u64 = 1_000_000;
+/// Back to back, and far from the next round trip of a path longer than a few metres.
+const BACK_TO_BACK: u64 = 1_000_000;
+/// Data behind FIN come at once if they come; later, the ports may be those of a new connection.
+const AFTER_FIN: u64 = 1_000_000_000;
+/// What can be in flight behind FIN.
+const FLIGHT: u32 = 1 << 17;
+
+/// What is remembered of flows.
+pub(super) struct Flows {
+    table: Table<FlowKey, Flow>,
+}
+
+impl Flows {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { table: Table::new(limit) }
+    }
+
+    pub(super) fn evicted(&self) -> u64 {
+        self.table.evicted()
+    }
+
+    fn flow(&mut self, key: FlowKey) -> &mut Flow {
+        self.table.entry(key, Flow::default, drop)
+    }
+
+    /// An IPv4 packet that may be cut into fragments: different ones need different identifications.
+    pub(super) fn identification(
+        &mut self,
+        recorder: &mut Recorder<'_>,
+        key: FlowKey,
+        id: u16,
+        print: (usize, u64),
+        time: u64,
+    ) {
+        let packet = recorder.packet;
+        let flow = self.flow(key);
+        let now = Identification { packet, time, id, print };
+        let Some(before) = flow.identification.replace(now) else { return };
+        if before.print == print || !within(before.time, time, SOON) {
+            return;
+        }
+        recorder.checked(Rule::Ipv4Id);
+        if before.id == id {
+            let expected = "another identification than the packet before, as DF is not set";
+            let found = format_args!("{id:#06x} again");
+            recorder.violation(Rule::Ipv4Id, expected, found, Some(before.packet));
+        }
+    }
+
+    /// A TCP segment; returns what CWR means in its connection.
+    pub(super) fn tcp(
+        &mut self,
+        recorder: &mut Recorder<'_>,
+        key: FlowKey,
+        segment: &Segment<'_>,
+        time: u64,
+    ) -> Ecn {
+        let (flags, packet) = (segment.flags, recorder.packet);
+        let syn = flags.contains(TcpFlags::SYN);
+        let mut chosen = None;
+        if let Some(reverse) = self.table.existing(&key.reversed()) {
+            // An answer came: the sender may have reason to reduce its window again.
+            reverse.cwr = None;
+            if syn && flags.contains(TcpFlags::ACK) {
+                let ecn = reverse.syn.map_or(Ecn::Unknown, |syn| negotiated(syn, flags));
+                reverse.ecn = ecn;
+                chosen = Some(ecn);
+            }
+        }
+        let flow = self.flow(key);
+        if syn {
+            *flow = Flow { syn: Some(flags), ecn: chosen.unwrap_or_default(), ..Flow::default() };
+        }
+        let mark =
+            Mark { packet, time, end: segment.end(), acknowledgment: segment.acknowledgment };
+        if let Some(fin) = flow.fin
+            && segment.len > 0
+            && fin.acknowledgment == segment.acknowledgment
+            && within(fin.time, time, AFTER_FIN)
+        {
+            recorder.checked(Rule::TcpFin);
+            // One byte there may be a probe (RFC 9293 section 3.8.4).
+            if (2..FLIGHT).contains(&segment.end().wrapping_sub(fin.end)) {
+                let expected = "no data behind FIN";
+                let found = format_args!("more up to {:#010x}", segment.end());
+                recorder.violation_of(fin.packet, Rule::TcpFin, expected, found, Some(packet));
+                flow.fin = None;
+            }
+        }
+        if flags.contains(TcpFlags::FIN) {
+            flow.fin = Some(mark);
+        }
+        let cwr = flags.contains(TcpFlags::CWR) && !syn && segment.len > 0;
+        let next = |before: &Mark| {
+            before.end == segment.sequence
+                && before.acknowledgment == segment.acknowledgment
+                && within(before.time, time, BACK_TO_BACK)
+        };
+        if let Some(before) = flow.cwr.filter(next) {
+            if flow.ecn == Ecn::Classic {
+                recorder.checked(Rule::TcpCwr);
+                if cwr {
+                    let expected = "CWR on the first segment only";
+                    recorder.violation(Rule::TcpCwr, expected, "it again", Some(before.packet));
+                }
+            } else if cwr && flow.ecn == Ecn::Unknown {
+                recorder.undecided(Rule::TcpCwr);
+            }
+        }
+        flow.cwr = cwr.then_some(mark);
+        flow.ecn
+    }
+
+    /// A datagram with this checksum, which comes to 0 or not.
+    pub(super) fn udp(
+        &mut self,
+        recorder: &mut Recorder<'_>,
+        key: FlowKey,
+        field: u16,
+        zero: bool,
+    ) {
+        if field != 0 && !zero {
+            let packet = recorder.packet;
+            self.flow(key).summed = Some(packet);
+        } else if zero && field != 0 {
+            recorder.checked(Rule::UdpZero);
+        } else if zero {
+            match self.flow(key).summed {
+                Some(other) => {
+                    let expected = "0xffff, as the flow has checksums and this one comes to 0";
+                    recorder.checked(Rule::UdpZero);
+                    recorder.violation(Rule::UdpZero, expected, "0x0000", Some(other));
+                }
+                None => recorder.undecided(Rule::UdpZero),
+            }
+        }
+    }
+}
+
+/// Whether two times are at most `most` apart, as far as is known.
+fn within(before: u64, after: u64, most: u64) -> bool {
+    before == 0 || after == 0 || after.abs_diff(before) <= most
+}
+
+/// What the flags of SYN and SYN/ACK choose (RFC 3168 section 6.1.1, RFC 9768 section 3.1.1).
+fn negotiated(syn: TcpFlags, answer: TcpFlags) -> Ecn {
+    let bits = |flags: TcpFlags| {
+        let bit = |flag, value| if flags.contains(flag) { value } else { 0 };
+        bit(TcpFlags::AE, 4) | bit(TcpFlags::CWR, 2) | bit(TcpFlags::ECE, 1)
+    };
+    match (bits(syn), bits(answer)) {
+        // 0b101 is from a host with nonces (RFC 3540), to which the client falls back.
+        (0b011 | 0b111, 0b001) | (0b111, 0b101) => Ecn::Classic,
+        (0b111, 0b010 | 0b011 | 0b100 | 0b110) => Ecn::Accurate,
+        _ => Ecn::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handshakes_choose_what_cwr_means() {
+        let flags = |bits: u16| TcpFlags::SYN.with(TcpFlags::from_bits(bits));
+        let (classic, accurate) = (flags(0x0c0), flags(0x1c0));
+        let ece = flags(0x040).with(TcpFlags::ACK);
+        assert_eq!(negotiated(classic, ece), Ecn::Classic);
+        assert_eq!(negotiated(accurate, ece), Ecn::Classic);
+        for bits in [0x080, 0x0c0, 0x100, 0x180] {
+            assert_eq!(negotiated(accurate, flags(bits)), Ecn::Accurate, "{bits:#x}");
+        }
+        assert_eq!(negotiated(flags(0), ece), Ecn::Unknown);
+        assert_eq!(negotiated(classic, flags(0)), Ecn::Unknown);
+    }
+}

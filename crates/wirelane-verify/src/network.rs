@@ -1,0 +1,482 @@
+//! IP packets and the tunnels in them, from the outside in.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use wirelane_wire::checksum::{self, Sum};
+use wirelane_wire::{
+    EtherType, GeneveView, GreView, Protocol, VxlanView, WireError, geneve, ipv4, ipv6, udp, vxlan,
+};
+
+use crate::burst::Bursts;
+use crate::flow::Flows;
+use crate::fragment::{Fragment, Fragments};
+use crate::link::{self, Link};
+use crate::record::Recorder;
+use crate::rule::Rule;
+
+/// What a packet is longer than when it did not come off an Ethernet link of the usual MTU.
+const USUAL_MTU: usize = 1500;
+
+/// One packet on its way through the rules.
+pub(super) struct Walk<'a> {
+    pub(super) recorder: Recorder<'a>,
+    pub(super) flows: &'a mut Flows,
+    pub(super) bursts: &'a mut Bursts,
+    pub(super) fragments: &'a mut Fragments,
+    pub(super) mtu: Option<u32>,
+    pub(super) interface: u32,
+    /// When it was captured, in nanoseconds; 0 if unknown.
+    pub(super) time: u64,
+}
+
+/// An IP packet whose header made sense.
+#[derive(Clone, Copy)]
+pub(super) struct Ip<'p> {
+    /// Addresses; those of IPv4 are in the first four bytes.
+    pub(super) source: [u8; 16],
+    pub(super) destination: [u8; 16],
+    /// The sum of the addresses as the pseudo-header has them; `None` if that is not known.
+    pub(super) addresses: Option<Sum>,
+    pub(super) v6: bool,
+    pub(super) protocol: Protocol,
+    /// What is captured of the payload.
+    pub(super) payload: &'p [u8],
+    /// Bytes that the payload has.
+    pub(super) wire: usize,
+    /// Bytes of the whole packet.
+    pub(super) length: usize,
+    /// Identification of IPv4 where DF is not set, so that it means something.
+    pub(super) id: Option<u16>,
+    /// Stands for what is around the packet: VLAN and tunnels.
+    pub(super) context: u64,
+}
+
+/// What the hardware would still add to the sum of some bytes; `None` if nothing is left to it.
+pub(super) type Left = Option<Sum>;
+
+impl Walk<'_> {
+    /// Looks at what an Ethernet type says, of which `bytes` of `wire` are captured.
+    pub(super) fn network(
+        &mut self,
+        ethertype: EtherType,
+        bytes: &[u8],
+        wire: usize,
+        context: u64,
+    ) -> Left {
+        // What only looks like a tunnel may carry anything.
+        let version = bytes.first().map(|first| first >> 4);
+        let outside = self.recorder.place.is_outside();
+        match ethertype {
+            EtherType::IPV4 if outside || version == Some(4) => self.ipv4(bytes, wire, context),
+            EtherType::IPV6 if outside || version == Some(6) => self.ipv6(bytes, wire, context),
+            _ => {
+                if outside {
+                    self.recorder.summary.not_ip += 1;
+                    self.length(wire);
+                }
+                None
+            }
+        }
+    }
+
+    /// Whether a packet of `length` bytes fits a link.
+    fn length(&mut self, length: usize) {
+        if !self.recorder.place.is_outside() {
+            return;
+        }
+        let most = self.mtu.map_or(USUAL_MTU, |mtu| mtu as usize);
+        let expected = format_args!("at most {most} bytes from the network header on");
+        let found = format_args!("{length}");
+        if self.mtu.is_some() {
+            self.recorder.check(Rule::Mtu, length > most, expected, found);
+        } else {
+            self.recorder.checked(Rule::SuperFrame);
+            if length > most {
+                self.recorder.note(Rule::SuperFrame, expected, found);
+            }
+        }
+    }
+
+    /// Whether a packet is longer than a link takes.
+    pub(super) fn is_super_frame(&self, length: usize) -> bool {
+        length > self.mtu.map_or(USUAL_MTU, |mtu| mtu as usize)
+    }
+
+    /// Looks at the stated length of a packet; `None` if there is no use in going on.
+    fn stated(&mut self, stated: usize, wire: usize) -> Option<usize> {
+        let found = format_args!("{wire} behind a header that states {stated}");
+        let expected = format_args!("at least {stated} bytes in the frame");
+        self.recorder.check(Rule::IpLength, stated > wire, expected, found);
+        // The minimum of Ethernet is 60 bytes, 64 with a frame check sequence or a tag.
+        if self.recorder.place.is_outside() && wire > stated && wire > 64 {
+            self.recorder.summary.trailers += 1;
+        }
+        (stated <= wire).then_some(stated)
+    }
+
+    fn ipv4(&mut self, bytes: &[u8], wire: usize, context: u64) -> Left {
+        let rule = Rule::Ipv4Header;
+        let Some(header) = bytes.first_chunk::<{ ipv4::MIN_LEN }>() else {
+            self.short(rule, wire, ipv4::MIN_LEN);
+            return None;
+        };
+        let (version, header_len) = (header[0] >> 4, usize::from(header[0] & 0x0f) * 4);
+        let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
+        // A length of 0 is one that the field cannot hold, or that the hardware fills in.
+        let filled = total != 0 || !self.is_super_frame(wire);
+        let fits = header_len >= ipv4::MIN_LEN && (!filled || total >= header_len);
+        let found = format_args!("version {version}, {header_len} bytes in a total of {total}");
+        let expected = "version 4, at least 20 bytes in a total that holds them";
+        self.recorder.check(rule, version != 4 || !fits, expected, found);
+        if version != 4 || !fits {
+            return None;
+        }
+        let length = if filled {
+            self.stated(total, wire)?
+        } else {
+            let found = format_args!("0 in a frame with {wire}");
+            self.recorder.left(Rule::IpLength, "a total length", found);
+            wire
+        };
+        self.length(length);
+        let Some((header, payload)) = bytes.split_at_checked(header_len) else {
+            // The options are cut off: within the stated length, which the frame has.
+            self.recorder.cut(Rule::Ipv4Checksum);
+            return None;
+        };
+        let payload = payload.get(..length - header_len).unwrap_or(payload);
+        let mut left = self.ipv4_checksum(header);
+        let (mut source, mut destination) = ([0; 16], [0; 16]);
+        source[..4].copy_from_slice(&header[12..16]);
+        destination[..4].copy_from_slice(&header[16..20]);
+        let fragment = u16::from_be_bytes([header[6], header[7]]);
+        let options = &header[ipv4::MIN_LEN..];
+        let (dont, more) = (fragment & 0x4000 != 0, fragment & 0x2000 != 0);
+        let offset = usize::from(fragment & 0x1fff) * 8;
+        let identification = u16::from_be_bytes([header[4], header[5]]);
+        let ip = Ip {
+            source,
+            destination,
+            addresses: (!has_source_route(options)).then(|| Sum::of(&header[12..20])),
+            v6: false,
+            protocol: Protocol(header[9]),
+            payload,
+            wire: length - header_len,
+            length,
+            id: (!dont).then_some(identification),
+            context,
+        };
+        if more || offset > 0 {
+            self.fragment(
+                &ip,
+                &Fragment { before: header_len, offset, more, id: identification.into(), options },
+            );
+            return left;
+        }
+        if let Some(inner) = self.upper(&ip) {
+            left = Some(left.unwrap_or_default().plus(inner));
+        }
+        left
+    }
+
+    fn ipv4_checksum(&mut self, header: &[u8]) -> Left {
+        let field = u16::from_be_bytes([header[10], header[11]]);
+        let sum = Sum::of(header);
+        let right = sum.minus(Sum::of_field(field)).checksum();
+        let (rule, expected, found) =
+            (Rule::Ipv4Checksum, format_args!("{right:#06x}"), format_args!("{field:#06x}"));
+        if field == 0 && !sum.is_valid() {
+            self.recorder.left(rule, expected, found);
+            return Some(Sum::of_field(right));
+        }
+        self.recorder.check(rule, !sum.is_valid(), expected, found);
+        None
+    }
+
+    fn ipv6(&mut self, bytes: &[u8], wire: usize, context: u64) -> Left {
+        let rule = Rule::Ipv6Header;
+        let Some((header, rest)) = bytes.split_first_chunk::<{ ipv6::LEN }>() else {
+            self.short(rule, wire, ipv6::LEN);
+            return None;
+        };
+        let version = header[0] >> 4;
+        let found = format_args!("{version}");
+        self.recorder.check(rule, version != 6, "version 6", found);
+        if version != 6 {
+            return None;
+        }
+        let (stated, next) =
+            (usize::from(u16::from_be_bytes([header[4], header[5]])), Protocol(header[6]));
+        // 0 and more payload: a jumbo payload option says the length (RFC 2675), or the hardware will.
+        let jumbo = stated == 0 && (next == Protocol::HOP_BY_HOP || self.is_super_frame(wire));
+        let length = if jumbo { wire } else { self.stated(stated + ipv6::LEN, wire)? };
+        self.length(length);
+        let rest = rest.get(..length - ipv6::LEN).unwrap_or(rest);
+        let (mut source, mut destination) = ([0; 16], [0; 16]);
+        source.copy_from_slice(&header[8..24]);
+        destination.copy_from_slice(&header[24..40]);
+        let mut ip = Ip {
+            source,
+            destination,
+            addresses: Some(Sum::of(&header[8..40])),
+            v6: true,
+            protocol: next,
+            payload: rest,
+            wire: length - ipv6::LEN,
+            length,
+            id: None,
+            context,
+        };
+        let mut found = None;
+        for extension in ipv6::extensions(next, rest) {
+            let extension = match extension {
+                Ok(extension) => extension,
+                Err(error) => {
+                    let expected = "extension headers within the packet";
+                    self.chain_ends(found.is_some(), rest.len() < ip.wire, expected, error);
+                    return None;
+                }
+            };
+            let end = extension.offset + extension.bytes.len();
+            match extension.kind {
+                Protocol::ROUTING => reroute(&mut ip, extension.bytes),
+                Protocol::DESTINATION_OPTIONS if has_home_address(extension.bytes) => {
+                    ip.addresses = None;
+                }
+                Protocol::FRAGMENT => found = fragment_header(extension.bytes, extension.offset),
+                _ => {}
+            }
+            ip.protocol = extension.next_header;
+            ip.payload = rest.get(end..).unwrap_or_default();
+            if found.is_some() {
+                // What follows belongs to the fragmentable part, and is a header only in the first.
+                break;
+            }
+        }
+        self.recorder.checked(rule);
+        // What was stepped over is in `rest`.
+        ip.wire -= rest.len() - ip.payload.len();
+        match found {
+            Some(fragment) if fragment.more || fragment.offset > 0 => {
+                self.fragment(&ip, &fragment);
+                None
+            }
+            Some(_) => {
+                let expected = "no fragment header, or fragments";
+                self.recorder.note(Rule::Fragment6Atomic, expected, "one around a whole packet");
+                self.atomic(&mut ip)?;
+                self.upper(&ip)
+            }
+            None => self.upper(&ip),
+        }
+    }
+
+    /// Steps over the extension headers behind the fragment header of a whole packet.
+    fn atomic(&mut self, ip: &mut Ip<'_>) -> Option<()> {
+        match ipv6::walk(ip.protocol, ip.payload) {
+            Ok(upper) => {
+                ip.wire -= upper.offset;
+                (ip.protocol, ip.payload) = (upper.protocol, upper.payload);
+                Some(())
+            }
+            Err(error) => {
+                let cut = ip.payload.len() < ip.wire;
+                self.chain_ends(true, cut, "extension headers within the packet", error);
+                None
+            }
+        }
+    }
+
+    /// A chain of extension headers ends early.
+    fn chain_ends(&mut self, fragment: bool, cut: bool, expected: &str, error: WireError) {
+        let rule = if fragment { Rule::Fragment6Chain } else { Rule::Ipv6Header };
+        if cut {
+            self.recorder.cut(rule);
+        } else {
+            self.recorder.check(rule, true, expected, error);
+        }
+    }
+
+    /// A packet whose fixed header is not all there.
+    pub(super) fn short(&mut self, rule: Rule, wire: usize, needed: usize) {
+        if wire >= needed {
+            self.recorder.cut(rule);
+        } else {
+            let expected = format_args!("a header of {needed} bytes");
+            self.recorder.check(rule, true, expected, format_args!("{wire} bytes"));
+        }
+    }
+
+    /// Looks at what an IP packet carries.
+    fn upper(&mut self, ip: &Ip<'_>) -> Left {
+        match ip.protocol {
+            Protocol::TCP => self.tcp(ip),
+            Protocol::UDP => self.udp(ip),
+            Protocol::GRE => self.gre(ip),
+            Protocol::IPV4 => self.inside("IP in IP", EtherType::IPV4, ip, 0, 0),
+            Protocol::IPV6 => self.inside("IP in IP", EtherType::IPV6, ip, 0, 0),
+            _ => {
+                self.recorder.summary.other_protocol += 1;
+                self.identification(ip, (0, 0));
+                None
+            }
+        }
+    }
+
+    fn gre(&mut self, ip: &Ip<'_>) -> Left {
+        self.identification(ip, (0, 0));
+        let Ok(view) = GreView::new(ip.payload) else {
+            // Another version of it, or cut short.
+            self.recorder.summary.other_protocol += 1;
+            return None;
+        };
+        let (header_len, protocol) = (view.header_len(), view.protocol());
+        let inner = self.inside("GRE", protocol, ip, header_len, view.key().unwrap_or(0));
+        let Some(field) = view.checksum() else { return inner };
+        let rule = Rule::GreChecksum;
+        if ip.payload.len() < ip.wire {
+            self.recorder.cut(rule);
+            return inner;
+        }
+        let sum = checksum::sum(ip.payload);
+        let whole = sum.plus(inner.unwrap_or_default());
+        let right = whole.minus(Sum::of_field(field)).checksum();
+        let (expected, found) = (format_args!("{right:#06x}"), format_args!("{field:#06x}"));
+        if field == 0 && inner.is_some() && !whole.is_valid() {
+            self.recorder.left(rule, expected, found);
+            return Some(inner.unwrap_or_default().plus(Sum::of_field(right)));
+        }
+        self.recorder.check(rule, !sum.is_valid() && !whole.is_valid(), expected, found);
+        inner
+    }
+
+    /// The tunnel that a datagram on a well-known port is. `payload` is behind the UDP header.
+    pub(super) fn udp_tunnel(&mut self, ip: &Ip<'_>, port: u16, payload: &[u8]) -> Left {
+        // What Linux takes for VXLAN when it is not told the port.
+        const VXLAN_LINUX: u16 = 8472;
+        match port {
+            vxlan::PORT | VXLAN_LINUX => {
+                let view = VxlanView::new(payload).ok()?;
+                let at = udp::LEN + vxlan::LEN;
+                self.inside("VXLAN", EtherType::BRIDGED, ip, at, view.id())
+            }
+            geneve::PORT => {
+                let view = GeneveView::new(payload).ok()?;
+                let at = udp::LEN + view.header_len();
+                self.inside("Geneve", view.protocol(), ip, at, view.id())
+            }
+            _ => None,
+        }
+    }
+
+    /// Goes into a tunnel, whose headers take `at` bytes of the payload.
+    fn inside(
+        &mut self,
+        tunnel: &'static str,
+        ethertype: EtherType,
+        ip: &Ip<'_>,
+        at: usize,
+        id: u32,
+    ) -> Left {
+        if tunnel == "IP in IP" {
+            self.identification(ip, (0, 0));
+        }
+        let mut hasher = DefaultHasher::new();
+        // The same in both directions.
+        let both = ip.source.max(ip.destination);
+        (ip.context, ip.source.min(ip.destination), both, tunnel, id).hash(&mut hasher);
+        let mut context = hasher.finish();
+        let bytes = ip.payload.get(at..)?;
+        let (ethertype, begin) = if ethertype == EtherType::BRIDGED {
+            let Link::Network { ethertype, at, tags } = link::ethernet(bytes) else { return None };
+            context ^= tags;
+            (ethertype, at)
+        } else {
+            (ethertype, 0)
+        };
+        let bytes = bytes.get(begin..)?;
+        let wire = ip.wire.checked_sub(at + begin)?;
+        let Some(place) = self.recorder.place.inside(tunnel) else {
+            self.recorder.summary.too_deep += 1;
+            return None;
+        };
+        let outside = std::mem::replace(&mut self.recorder.place, place);
+        let left = self.network(ethertype, bytes, wire, context);
+        self.recorder.place = outside;
+        left
+    }
+
+    /// What the identification of an IPv4 packet says of the one before.
+    pub(super) fn identification(&mut self, ip: &Ip<'_>, ports: (u16, u16)) {
+        if let Some(id) = ip.id {
+            let key = self.flow_key(ip, ports);
+            // Sums alone say little: those of packets with a complete checksum are all the same.
+            let mut hasher = DefaultHasher::new();
+            ip.payload.get(..64).unwrap_or(ip.payload).hash(&mut hasher);
+            checksum::sum(ip.payload).partial().hash(&mut hasher);
+            let print = (ip.wire, hasher.finish());
+            self.flows.identification(&mut self.recorder, key, id, print, self.time);
+        }
+    }
+}
+
+/// Whether options of IPv4 hold a source route, whose last address is in the pseudo-header
+/// (RFC 1122 section 4.2.3.8).
+fn has_source_route(options: &[u8]) -> bool {
+    const NO_OPERATION: u8 = 1;
+    const LOOSE: u8 = 131;
+    const STRICT: u8 = 137;
+    let mut rest = options;
+    while let [kind, after @ ..] = rest {
+        rest = match (*kind, after) {
+            (LOOSE | STRICT, _) => return true,
+            (NO_OPERATION, after) => after,
+            (1.., [len, ..]) if *len >= 2 => rest.get(usize::from(*len)..).unwrap_or_default(),
+            _ => return false,
+        };
+    }
+    false
+}
+
+/// A routing header on its way hides the final receiver, whose address is in the pseudo-header
+/// (RFC 8200 section 8.1).
+fn reroute(ip: &mut Ip<'_>, routing: &[u8]) {
+    match wirelane_wire::ipv6::final_destination(routing) {
+        Ok(None) => {}
+        Ok(Some(at)) => {
+            let last = routing.get(at..at + 16).map(Sum::of);
+            let source = Sum::of(&ip.source);
+            ip.addresses = last.map(|last| last.plus(source));
+        }
+        Err(_) => ip.addresses = None,
+    }
+}
+
+/// Whether destination options hold the address by which the sender is known (RFC 6275 section 6.3),
+/// which stands in the pseudo-header instead of its own.
+fn has_home_address(options: &[u8]) -> bool {
+    const PAD1: u8 = 0;
+    const HOME_ADDRESS: u8 = 201;
+    let mut rest = options.get(2..).unwrap_or_default();
+    while let [kind, after @ ..] = rest {
+        rest = match (*kind, after) {
+            (PAD1, after) => after,
+            (HOME_ADDRESS, _) => return true,
+            (_, [len, after @ ..]) => after.get(usize::from(*len)..).unwrap_or_default(),
+            (_, []) => return false,
+        };
+    }
+    false
+}
+
+/// Reads the fragment header at `offset` behind the fixed header.
+fn fragment_header(bytes: &[u8], offset: usize) -> Option<Fragment<'static>> {
+    let view = wirelane_wire::FragmentView::new(bytes).ok()?;
+    Some(Fragment {
+        before: offset,
+        offset: view.offset().into(),
+        more: view.more_fragments(),
+        id: view.identification(),
+        options: &[],
+    })
+}

@@ -1,0 +1,236 @@
+//! Counts what was checked and hands out what was found.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::rule::{Finding, Kind, Rule};
+
+/// What became of one rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RuleCounts {
+    /// Times it was checked and held or did not.
+    pub checked: u64,
+    /// Times it was broken.
+    pub violations: u64,
+    /// Times there was something to note.
+    pub notes: u64,
+    /// Not checked: the capture has not all bytes of the packet (snap length).
+    pub cut: u64,
+    /// Not checked: the field was left to the hardware when the packet was captured.
+    pub left: u64,
+    /// Not checked: the capture does not say enough to decide.
+    pub undecided: u64,
+    /// The first packet that broke it or that there was a note about.
+    pub first: Option<u64>,
+}
+
+/// What was seen in a capture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Packets.
+    pub packets: u64,
+    /// Packets of which the capture has not all bytes.
+    pub cut: u64,
+    /// Packets of link types that are unknown here.
+    pub unknown_link: u64,
+    /// Packets that are not IP.
+    pub not_ip: u64,
+    /// Packets with more tunnels than are looked into, the rest of which was not checked.
+    pub too_deep: u64,
+    /// Packets of IP protocols whose inside was not checked.
+    pub other_protocol: u64,
+    /// Packets behind which a frame has more bytes than Ethernet's padding.
+    pub trailers: u64,
+    /// Flows forgotten for want of room: rules between packets may have been missed.
+    pub evicted_flows: u64,
+    /// Sets of fragments forgotten for want of room, before they were whole.
+    pub evicted_fragments: u64,
+    rules: Rules,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rules([RuleCounts; Rule::ALL.len()]);
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self([RuleCounts::default(); Rule::ALL.len()])
+    }
+}
+
+impl Summary {
+    /// What became of a rule.
+    pub fn rule(&self, rule: Rule) -> &RuleCounts {
+        &self.rules.0[rule as usize]
+    }
+
+    fn rule_mut(&mut self, rule: Rule) -> &mut RuleCounts {
+        &mut self.rules.0[rule as usize]
+    }
+
+    /// All violations.
+    pub fn violations(&self) -> u64 {
+        self.rules.0.iter().map(|rule| rule.violations).sum()
+    }
+
+    /// All notes.
+    pub fn notes(&self) -> u64 {
+        self.rules.0.iter().map(|rule| rule.notes).sum()
+    }
+
+    /// All checks that could not be made because bytes are missing.
+    pub fn not_checked(&self) -> u64 {
+        self.rules.0.iter().map(|rule| rule.cut).sum()
+    }
+}
+
+/// The tunnels around what is looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
+    tunnels: [&'static str; MAX_TUNNELS],
+    depth: usize,
+}
+
+/// Tunnels that are looked into.
+const MAX_TUNNELS: usize = 4;
+
+impl Place {
+    /// One tunnel further in; `None` where that is not looked at.
+    pub(super) fn inside(mut self, tunnel: &'static str) -> Option<Self> {
+        *self.tunnels.get_mut(self.depth)? = tunnel;
+        self.depth += 1;
+        Some(self)
+    }
+
+    pub(super) fn is_outside(&self) -> bool {
+        self.depth == 0
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, tunnel) in self.tunnels.iter().take(self.depth).enumerate() {
+            write!(f, "{}{tunnel}", if index == 0 { "in " } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+/// Where findings go while a packet is looked at.
+pub(super) struct Recorder<'a> {
+    pub(super) summary: &'a mut Summary,
+    pub(super) found: &'a mut dyn FnMut(&Finding),
+    /// What is only worth a note otherwise is a violation.
+    pub(super) strict: bool,
+    /// The packet being looked at.
+    pub(super) packet: u64,
+    pub(super) place: Place,
+}
+
+impl Recorder<'_> {
+    pub(super) fn checked(&mut self, rule: Rule) {
+        self.summary.rule_mut(rule).checked += 1;
+    }
+
+    pub(super) fn cut(&mut self, rule: Rule) {
+        self.summary.rule_mut(rule).cut += 1;
+    }
+
+    pub(super) fn undecided(&mut self, rule: Rule) {
+        self.summary.rule_mut(rule).undecided += 1;
+    }
+
+    /// Checks a rule at this packet: a violation if `broken`.
+    pub(super) fn check(
+        &mut self,
+        rule: Rule,
+        broken: bool,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) {
+        self.checked(rule);
+        if broken {
+            self.violation(rule, expected, found, None);
+        }
+    }
+
+    /// The packet breaks the rule, which takes another packet to see.
+    pub(super) fn violation(
+        &mut self,
+        rule: Rule,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+        other: Option<u64>,
+    ) {
+        self.add(Kind::Violation, rule, self.packet, other, &expected, &found);
+    }
+
+    /// As [`violation`](Self::violation), of an earlier packet.
+    pub(super) fn violation_of(
+        &mut self,
+        packet: u64,
+        rule: Rule,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+        other: Option<u64>,
+    ) {
+        self.add(Kind::Violation, rule, packet, other, &expected, &found);
+    }
+
+    /// Something to note; a violation where the user is strict.
+    pub(super) fn note_of(
+        &mut self,
+        packet: u64,
+        rule: Rule,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) {
+        let kind = if self.strict { Kind::Violation } else { Kind::Note };
+        self.add(kind, rule, packet, None, &expected, &found);
+    }
+
+    /// As [`note_of`](Self::note_of), of this packet.
+    pub(super) fn note(
+        &mut self,
+        rule: Rule,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) {
+        self.note_of(self.packet, rule, expected, found);
+    }
+
+    /// A field left to the hardware; a violation where the user is strict.
+    pub(super) fn left(
+        &mut self,
+        rule: Rule,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) {
+        if self.strict {
+            self.violation(rule, expected, found, None);
+        } else {
+            let counts = self.summary.rule_mut(rule);
+            counts.left += 1;
+        }
+    }
+
+    fn add(
+        &mut self,
+        kind: Kind,
+        rule: Rule,
+        packet: u64,
+        other: Option<u64>,
+        expected: &dyn fmt::Display,
+        found: &dyn fmt::Display,
+    ) {
+        let counts = self.summary.rule_mut(rule);
+        match kind {
+            Kind::Violation => counts.violations += 1,
+            Kind::Note => counts.notes += 1,
+        }
+        counts.first.get_or_insert(packet);
+        let (expected, found) = (expected.to_string(), found.to_string());
+        let place = self.place.to_string();
+        (self.found)(&Finding { packet, other, rule, kind, place, expected, found });
+    }
+}

@@ -1,0 +1,68 @@
+//! What else a frame has of its packet: a table of bits.
+
+/// One byte, so that a fresh packet has nothing else by one store.
+///
+/// | bits | meaning |
+/// |---|---|
+/// | 0–1 | [`Left`]: what is left to do |
+/// | 2 | hints of the interface are kept |
+/// | 3 | a time of 0 is a time |
+/// | 4 | the packets that were merged into it are counted |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Marks(u8);
+
+impl Marks {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self(0);
+    const LEFT: u8 = 3;
+    /// What the interface has said of it is kept.
+    pub(super) const HINTS: Self = Self(1 << 2);
+    /// Its time is one although it is 0.
+    pub(super) const TIMED: Self = Self(1 << 3);
+    /// It was put together from several packets, and how many is kept.
+    pub(super) const MERGED: Self = Self(1 << 4);
+
+    /// What is left to do, and where that is kept.
+    #[inline(always)]
+    pub(super) fn left(self) -> Left {
+        match self.0 & Self::LEFT {
+            0 => Left::Nothing,
+            1 => Left::Offload,
+            2 => Left::Checksum,
+            _ => Left::Perhaps,
+        }
+    }
+
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn with_left(self, left: Left) -> Self {
+        Self(self.0 & !Self::LEFT | left as u8)
+    }
+
+    /// Whether one of `marks` is set.
+    #[inline(always)]
+    pub(super) fn has(self, marks: Self) -> bool {
+        self.0 & marks.0 != 0
+    }
+
+    #[inline(always)]
+    #[must_use]
+    pub(super) fn with(self, marks: Self) -> Self {
+        Self(self.0 | marks.0)
+    }
+}
+
+/// What is left to do to a packet before it may go out, and where that is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Left {
+    /// Nothing is.
+    Nothing,
+    /// What the `Offload` says with which the headroom begins.
+    Offload,
+    /// A checksum, which the packet itself shows.
+    Checksum,
+    /// A checksum, if the packet shows one.
+    Perhaps,
+}

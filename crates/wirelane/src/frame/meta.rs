@@ -1,0 +1,72 @@
+//! What is known of a packet beside its bytes, and who takes its memory back.
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
+
+use super::marks::Marks;
+use crate::mask::Class;
+
+/// Takes back the memory of frames. The first field of every concrete owner (`repr(C)`).
+#[repr(C)]
+pub(crate) struct Owner {
+    /// Takes back `frames`, which all belong to this owner and whose handles the caller gives up.
+    pub(crate) release: unsafe fn(owner: NonNull<Owner>, frames: &[NonNull<Meta>]),
+}
+
+/// What is known of a packet, beside its bytes. One cache line.
+///
+/// Alignment is 8 and not 64 because a mapped kernel ring turns the kernel's packet header into
+/// this very structure, in place, and the kernel aligns those headers to 8 bytes.
+#[repr(C, align(8))]
+pub(crate) struct Meta {
+    pub(crate) owner: NonNull<Owner>,
+    /// First byte of the packet.
+    pub(crate) data: NonNull<u8>,
+    /// Nanoseconds since the Unix epoch; 0 when the port has none.
+    pub(crate) timestamp: u64,
+    /// Bytes present at `data`.
+    pub(crate) len: u32,
+    /// Bytes the packet had on the wire.
+    pub(crate) original_len: u32,
+    /// Writable bytes before `data`.
+    pub(crate) headroom: u32,
+    /// Writable bytes from `data` on, the packet included.
+    pub(crate) room: u32,
+    /// The owner's own name for the memory: a chunk or block index.
+    pub(crate) index: u32,
+    pub(crate) queue: u16,
+    pub(crate) class: Class,
+    pub(crate) marks: Marks,
+}
+
+const _: () = assert!(size_of::<Meta>() <= 64 && align_of::<Meta>() == 8);
+
+/// Gives frames back to their owners, run by run.
+///
+/// # Safety
+/// The caller gives up the handles of these frames.
+pub(super) unsafe fn release_runs(frames: &[NonNull<Meta>]) {
+    let mut rest = frames;
+    while let [first, ..] = rest {
+        // SAFETY: frames are valid until they are given back.
+        let owner = |meta: &NonNull<Meta>| unsafe { meta.as_ref() }.owner;
+        let run = rest.iter().position(|m| owner(m) != owner(first)).unwrap_or(rest.len());
+        // SAFETY: given up by contract, and of one owner.
+        unsafe { release_run(&rest[..run]) };
+        rest = &rest[run..];
+    }
+}
+
+/// Gives frames back to their owner.
+///
+/// # Safety
+/// The caller gives up the handles of these frames, which have one owner.
+#[inline]
+pub(super) unsafe fn release_run(frames: &[NonNull<Meta>]) {
+    let Some(first) = frames.first() else { return };
+    // SAFETY: by contract; a frame's meta and owner are valid until it is given back.
+    unsafe {
+        let owner = first.as_ref().owner;
+        (owner.as_ref().release)(owner, frames);
+    }
+}

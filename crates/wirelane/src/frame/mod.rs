@@ -1,0 +1,41 @@
+//! The move-only frame: one packet, and the ownership of the memory it lies in.
+//!
+//! ```text
+//!      Frame (8 bytes)
+//!        │
+//!        ▼
+//!   ┌── Meta (one cache line) ──┐        ┌────────── chunk ──────────┐
+//!   │ owner  data  len  time …  │───────▶│ headroom │ packet │ rest  │
+//!   └───┬───────────────────────┘        └───────────────────────────┘
+//!       ▼
+//!     Owner: the pool or mapped ring that takes the memory back
+//! ```
+//!
+//! Whoever holds a [`Frame`] owns its bytes: it can be read, written, sent or dropped, once.
+//! There is no way to copy the handle or to make one up, so no packet can be sent twice and no
+//! chunk can be in two places. Dropping gives the memory back to its owner, from any thread.
+
+mod batch;
+mod handle;
+mod headroom;
+mod hints;
+mod kept;
+mod marks;
+mod merged;
+mod meta;
+mod offload;
+mod partial;
+mod protocols;
+mod sink;
+mod unfinished;
+
+pub use self::batch::Batch;
+pub use self::handle::Frame;
+pub(crate) use self::hints::Hints;
+pub use self::hints::{RxHash, RxHashKind};
+pub(crate) use self::marks::{Left, Marks};
+pub(crate) use self::meta::{Meta, Owner};
+pub use self::offload::{Gso, Offload, PartialChecksum, Tunnel};
+pub use self::protocols::Protocols;
+pub(crate) use self::sink::MAX_PACKET;
+pub use self::sink::{Sink, SinkGso};

@@ -1,0 +1,143 @@
+//! What is left to do to a frame: segmentation and checksum, as `virtio_net_hdr` says it.
+
+use wirelane_os::packet::{
+    VIRTIO_NET_HDR_F_NEEDS_CSUM, VIRTIO_NET_HDR_GSO_ECN, VIRTIO_NET_HDR_GSO_NONE,
+    VIRTIO_NET_HDR_GSO_TCPV4, VIRTIO_NET_HDR_GSO_TCPV6, VIRTIO_NET_HDR_GSO_UDP,
+    VIRTIO_NET_HDR_GSO_UDP_L4, VirtioNetHdr,
+};
+
+/// What is left to do to a frame: nothing, by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Offload {
+    /// How to cut it.
+    pub gso: Gso,
+    /// Payload bytes per segment, the last one excepted; bytes of IP payload per fragment for
+    /// [`Gso::UdpFragment`]. With 0, as many as fit.
+    pub size: u16,
+    /// Where a partial checksum is to be completed. A frame without has a complete one or none.
+    pub checksum: Option<PartialChecksum>,
+    /// CWR is set and the signal of RFC 3168: a sink that cuts the frame has to know the rule.
+    pub ecn: bool,
+    /// CWR is part of the counter of Accurate ECN (RFC 9768 section 3.2.2.1) and belongs to every
+    /// segment. Without this it is the signal of RFC 3168, which belongs to the first. The AE flag in
+    /// a segment says the same. `virtio_net_hdr` of Linux 6.18 cannot say it.
+    pub accurate_ecn: bool,
+    /// All segments have the IPv4 identification of the frame, where "don't fragment" allows it
+    /// (RFC 6864 section 4.1). Otherwise it increments.
+    pub fixed_id: bool,
+    /// The tunnel that the packet to be cut is in. VXLAN and Geneve on their own ports, GRE and IP
+    /// in IP around TCP are found without.
+    pub tunnel: Option<Tunnel>,
+}
+
+/// How a frame is to be cut (`VIRTIO_NET_HDR_GSO_*`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Gso {
+    /// Not at all.
+    #[default]
+    None,
+    /// TCP segments over IPv4.
+    Tcp4,
+    /// TCP segments over IPv6.
+    Tcp6,
+    /// UDP datagrams over either (USO).
+    Udp,
+    /// One UDP datagram as fragments of IPv4 or IPv6 (UFO).
+    UdpFragment,
+}
+
+/// A checksum field that holds the sum of the pseudo-header, with the rest left to do
+/// (`CHECKSUM_PARTIAL`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PartialChecksum {
+    /// The first byte covered, from the start of the frame; all up to its end are.
+    pub start: u16,
+    /// The field, from `start` on.
+    pub offset: u16,
+}
+
+/// What is around the packet to be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tunnel {
+    /// VXLAN.
+    Vxlan,
+    /// Geneve.
+    Geneve,
+    /// GRE.
+    Gre,
+    /// Any protocol over UDP, of which only the places of headers are known, as
+    /// `virtio_net_hdr_v1_hash_tunnel` of Linux 6.17 says them.
+    Udp {
+        /// The outer UDP header, from the start of the frame.
+        transport: u16,
+        /// The inner IP header, from the start of the frame.
+        network: u16,
+    },
+}
+
+impl Offload {
+    /// Reads the header that the kernel puts before a packet, in its form of 10 bytes. `None` for a type that
+    /// this version does not know.
+    pub fn from_virtio(header: &VirtioNetHdr) -> Option<Self> {
+        let ecn = header.gso_type & VIRTIO_NET_HDR_GSO_ECN != 0;
+        let gso = match header.gso_type & !VIRTIO_NET_HDR_GSO_ECN {
+            VIRTIO_NET_HDR_GSO_NONE => Gso::None,
+            VIRTIO_NET_HDR_GSO_TCPV4 => Gso::Tcp4,
+            VIRTIO_NET_HDR_GSO_TCPV6 => Gso::Tcp6,
+            VIRTIO_NET_HDR_GSO_UDP => Gso::UdpFragment,
+            VIRTIO_NET_HDR_GSO_UDP_L4 => Gso::Udp,
+            _ => return None,
+        };
+        let partial = header.flags & VIRTIO_NET_HDR_F_NEEDS_CSUM != 0;
+        let place = PartialChecksum { start: header.csum_start, offset: header.csum_offset };
+        Some(Self {
+            gso,
+            size: if gso == Gso::None { 0 } else { header.gso_size },
+            checksum: partial.then_some(place),
+            ecn: ecn && matches!(gso, Gso::Tcp4 | Gso::Tcp6),
+            ..Self::default()
+        })
+    }
+
+    /// The header for a packet with headers of `header_len` bytes, the inverse of
+    /// [`from_virtio`](Self::from_virtio). Tunnels, a fixed identification and Accurate ECN have no place
+    /// in it.
+    pub fn to_virtio(&self, header_len: u16) -> VirtioNetHdr {
+        let gso_type = match self.gso {
+            Gso::None => VIRTIO_NET_HDR_GSO_NONE,
+            Gso::Tcp4 => VIRTIO_NET_HDR_GSO_TCPV4,
+            Gso::Tcp6 => VIRTIO_NET_HDR_GSO_TCPV6,
+            Gso::UdpFragment => VIRTIO_NET_HDR_GSO_UDP,
+            Gso::Udp => VIRTIO_NET_HDR_GSO_UDP_L4,
+        };
+        let ecn = self.ecn && matches!(self.gso, Gso::Tcp4 | Gso::Tcp6);
+        let place = self.checksum.unwrap_or(PartialChecksum { start: 0, offset: 0 });
+        VirtioNetHdr {
+            flags: if self.checksum.is_some() { VIRTIO_NET_HDR_F_NEEDS_CSUM } else { 0 },
+            gso_type: gso_type | if ecn { VIRTIO_NET_HDR_GSO_ECN } else { 0 },
+            hdr_len: if self.gso == Gso::None { 0 } else { header_len },
+            gso_size: self.size,
+            csum_start: place.start,
+            csum_offset: place.offset,
+        }
+    }
+
+    /// The header for this frame, with the length of its headers: a hint for how much of it the kernel
+    /// copies at first.
+    pub(crate) fn virtio_of(&self, frame: &[u8]) -> VirtioNetHdr {
+        let start = self.checksum.map_or(0, |place| place.start);
+        let transport = match self.gso {
+            // TCP's data offset is in the upper half of its 13th byte (RFC 9293 section 3.1).
+            Gso::Tcp4 | Gso::Tcp6 => {
+                frame.get(usize::from(start) + 12).map_or(0, |byte| u16::from(byte >> 4) * 4)
+            }
+            _ => 8,
+        };
+        self.to_virtio(start.saturating_add(transport))
+    }
+
+    /// Whether nothing is left to do.
+    pub fn is_none(&self) -> bool {
+        self.gso == Gso::None && self.checksum.is_none()
+    }
+}

@@ -1,0 +1,101 @@
+//! What may be left to do to a packet before it may go out, and where its frame keeps that.
+#![allow(unsafe_code)]
+
+use super::handle::Frame;
+use super::kept;
+use super::marks::Left;
+use super::offload::{Gso, Offload, PartialChecksum, Tunnel};
+
+impl Frame {
+    /// What is left to do to the packet before it may go out, such as to cut it; `None` if nothing is.
+    #[inline(always)]
+    pub fn offload(&self) -> Option<Offload> {
+        match self.meta().marks.left() {
+            Left::Nothing => None,
+            // SAFETY: `set_offload` wrote it there, and no packet has covered it since.
+            Left::Offload => Some(unsafe { self.kept::<Offload>(kept::OFFLOAD) }),
+            Left::Checksum | Left::Perhaps => self.found_checksum(),
+        }
+    }
+
+    /// The checksum that the packet shows to be left to do.
+    fn found_checksum(&self) -> Option<Offload> {
+        let found = PartialChecksum::find(self.data());
+        let unknown = Some(PartialChecksum::UNKNOWN);
+        let checksum =
+            found.or(if self.meta().marks.left() == Left::Checksum { unknown } else { None });
+        checksum.map(|place| Offload { checksum: Some(place), ..Offload::default() })
+    }
+
+    /// Its checksum may be left to do: then it holds the sum of the pseudo-header.
+    #[inline(always)]
+    pub(crate) fn suspect_checksum(&mut self) {
+        self.set_left(Left::Perhaps);
+    }
+
+    #[inline(always)]
+    fn set_left(&mut self, left: Left) {
+        let meta = self.meta_mut();
+        meta.marks = meta.marks.with_left(left);
+    }
+
+    /// Whether anything may be left to do.
+    #[inline(always)]
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.meta().marks.left() != Left::Nothing
+    }
+
+    /// Completes the checksum, if one is left to do. False, and nothing changed, if that cannot be done, or is
+    /// not all that is left.
+    pub(crate) fn finish(&mut self) -> bool {
+        let finished = match self.offload() {
+            None => true,
+            Some(Offload { gso: Gso::None, checksum: Some(place), .. }) => {
+                place.complete(self.data_mut())
+            }
+            Some(_) => false,
+        };
+        if finished {
+            self.set_left(Left::Nothing);
+        }
+        finished
+    }
+
+    /// The checksum that is left to do.
+    #[inline(always)]
+    pub(crate) fn checksum(&self) -> Option<PartialChecksum> {
+        self.offload().and_then(|offload| offload.checksum)
+    }
+
+    /// Says what is left to do to the packet, with places counted from its first byte. Kept in the
+    /// headroom: false, and nothing changed, if that has too few bytes.
+    #[must_use = "without headroom nothing was changed"]
+    pub fn set_offload(&mut self, offload: Offload) -> bool {
+        if offload.is_none() {
+            self.set_left(Left::Nothing);
+            return true;
+        }
+        let fits = self.keep(kept::OFFLOAD, offload);
+        if fits {
+            self.set_left(Left::Offload);
+        }
+        fits
+    }
+
+    /// Moves the places that the offload names by `n` bytes, as the packet's first byte moves.
+    pub(super) fn shift_offload(&mut self, n: isize) {
+        if self.meta().marks.left() != Left::Offload {
+            return;
+        }
+        let Some(mut offload) = self.offload() else { return };
+        let moved = |place: u16| place.saturating_add_signed(n.try_into().unwrap_or(0));
+        if let Some(checksum) = &mut offload.checksum {
+            checksum.start = moved(checksum.start);
+        }
+        if let Some(Tunnel::Udp { transport, network }) = &mut offload.tunnel {
+            (*transport, *network) = (moved(*transport), moved(*network));
+        }
+        let fits = self.set_offload(offload);
+        debug_assert!(fits);
+    }
+}

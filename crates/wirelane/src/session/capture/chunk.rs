@@ -1,0 +1,274 @@
+//! A run of encoded packets on its way from the thread that receives to the thread that writes.
+//!
+//! The receiving thread copies each packet once, into enhanced packet blocks, and so gives the
+//! frame back at once: a slow disk never holds ring memory, and what it costs is counted where it
+//! happens, as `writer` drops.
+
+use std::io::Write;
+
+use crate::frame::Frame;
+use crate::pcap::{Direction, Record, pcapng};
+
+/// A partly filled chunk goes to the writer when its first packet is this old, in nanoseconds.
+pub(super) const PATIENCE: u64 = 50_000_000;
+
+/// Enhanced packet blocks of one source, in the order received.
+pub(super) struct Chunk {
+    bytes: Vec<u8>,
+    /// Timestamps of the oldest and newest packet, and whether the packets lie in order. A queue
+    /// that several CPUs feed is not quite in order: the kernel takes the time before it takes the
+    /// queue's lock.
+    oldest: u64,
+    newest: u64,
+    in_order: bool,
+}
+
+/// One enhanced packet block inside a chunk.
+#[derive(Clone, Copy)]
+pub(super) struct Block {
+    pub(super) timestamp: u64,
+    pub(super) len: usize,
+}
+
+/// Length of the fixed part of an enhanced packet block, and of its trailer.
+const HEADER: usize = 28;
+const TRAILER: usize = 4;
+/// The direction of a packet with the end of options.
+const FLAGS: usize = 12;
+/// The longest comment with its option header and the end of options.
+const COMMENT: usize = 160;
+
+impl Chunk {
+    /// An empty chunk that is full at about `size` bytes.
+    pub(super) fn new(size: usize) -> Self {
+        Self { bytes: Vec::with_capacity(size), oldest: u64::MAX, newest: 0, in_order: true }
+    }
+
+    #[cfg(test)]
+    pub(super) fn from_blocks(bytes: Vec<u8>) -> Self {
+        let mut chunk = Self { bytes, ..Self::new(0) };
+        let times: Vec<u64> = chunk.blocks(0).map(|(time, _)| time).collect();
+        times.into_iter().for_each(|time| chunk.note_time(time));
+        chunk
+    }
+
+    /// Whether `frame` still fits without growing. An empty chunk takes any frame.
+    #[inline]
+    pub(super) fn has_room_for(&self, frame: &Frame) -> bool {
+        let left = self.bytes.capacity() - self.bytes.len();
+        let options = if frame.has_hints() { COMMENT } else { FLAGS };
+        let block = HEADER + frame.len().next_multiple_of(4) + options + TRAILER;
+        block <= left || self.bytes.is_empty()
+    }
+
+    /// Adds a packet of source `interface`; it went in `direction`, if the interface does not say so.
+    #[inline]
+    pub(super) fn push(&mut self, interface: u32, direction: Direction, frame: &Frame) {
+        let record = Record {
+            interface,
+            timestamp: frame.timestamp(),
+            original_len: frame.original_len(),
+            direction,
+            data: frame.data(),
+        };
+        self.note_time(record.timestamp);
+        if frame.has_hints() {
+            self.push_with_hints(&record, frame);
+        } else {
+            pcapng::packet(&mut self.bytes, &record);
+        }
+    }
+
+    /// What the interface said of the packet becomes a comment. No other option fits: `epb_hash` names an algorithm,
+    /// and which one the interface has, it does not say; and there is none for a second clock.
+    #[cold]
+    fn push_with_hints(&mut self, record: &Record<'_>, frame: &Frame) {
+        let mut text = [0; COMMENT - 8];
+        let mut rest = &mut text[..];
+        // There is room for both.
+        if let Some(time) = frame.hardware_timestamp() {
+            let (seconds, nanoseconds) = (time / 1_000_000_000, time % 1_000_000_000);
+            let _ = write!(rest, "rx_timestamp={seconds}.{nanoseconds:09} ");
+        }
+        if let Some(hash) = frame.rx_hash() {
+            let _ = write!(rest, "rx_hash=0x{:08x} ({})", hash.value, hash.kind);
+        }
+        let left = rest.len();
+        let text = text.get(..text.len() - left).and_then(|text| str::from_utf8(text).ok());
+        let comment = text.unwrap_or_default().trim_end();
+        pcapng::packet_with_comment(&mut self.bytes, record, comment);
+    }
+
+    /// Whether its first packet has waited long enough at `time`.
+    #[inline]
+    pub(super) fn is_stale(&self, time: u64) -> bool {
+        self.oldest.saturating_add(PATIENCE) <= time && !self.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        (self.oldest, self.newest, self.in_order) = (u64::MAX, 0, true);
+    }
+
+    /// Puts the packets in order of time, keeping the order of those with the same time. `scratch`
+    /// is for the bytes on the way.
+    pub(super) fn sort(&mut self, scratch: &mut Vec<u8>) {
+        if !self.in_order {
+            self.sort_from(0, scratch);
+        }
+    }
+
+    /// Takes over the packets of `other`, in order of time with those from byte `offset` on.
+    pub(super) fn absorb(&mut self, other: &Self, offset: usize, scratch: &mut Vec<u8>) {
+        self.bytes.extend_from_slice(&other.bytes);
+        self.newest = self.newest.max(other.newest);
+        self.sort_from(offset, scratch);
+        // What lies before `offset` has left and no longer counts.
+        self.oldest = self.block(offset).map_or(u64::MAX, |first| first.timestamp);
+    }
+
+    fn sort_from(&mut self, offset: usize, scratch: &mut Vec<u8>) {
+        let mut blocks: Vec<_> = self.blocks(offset).collect();
+        blocks.sort_by_key(|(time, _)| *time);
+        scratch.clear();
+        for (_, range) in blocks {
+            scratch.extend_from_slice(self.bytes.get(range).unwrap_or_default());
+        }
+        // Copied back, not swapped: the chunk keeps its own memory and size.
+        self.bytes.truncate(offset);
+        self.bytes.extend_from_slice(scratch);
+        self.in_order = true;
+    }
+
+    /// Timestamp and place of every packet from byte `at` on.
+    fn blocks(&self, mut at: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
+        std::iter::from_fn(move || {
+            let block = self.block(at)?;
+            let start = at;
+            at += block.len;
+            Some((block.timestamp, start..at))
+        })
+    }
+
+    #[inline(always)]
+    fn note_time(&mut self, time: u64) {
+        self.in_order &= time >= self.newest;
+        self.oldest = self.oldest.min(time);
+        self.newest = self.newest.max(time);
+    }
+
+    /// Timestamp of the oldest packet; beyond all time if there is none.
+    pub(super) fn oldest(&self) -> u64 {
+        self.oldest
+    }
+
+    /// Timestamp of the newest packet.
+    pub(super) fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The block at byte `offset`; `None` at the end.
+    #[inline]
+    pub(super) fn block(&self, offset: usize) -> Option<Block> {
+        let header = self.bytes.get(offset..)?.first_chunk::<HEADER>()?;
+        let word =
+            |i: usize| u32::from_ne_bytes([header[i], header[i + 1], header[i + 2], header[i + 3]]);
+        let timestamp = u64::from(word(12)) << 32 | u64::from(word(16));
+        Some(Block { timestamp, len: word(4) as usize })
+    }
+
+    /// The packet of the block at byte `offset`.
+    pub(super) fn record(&self, offset: usize) -> Option<Record<'_>> {
+        let block = self.bytes.get(offset..)?;
+        let header = block.first_chunk::<HEADER>()?;
+        let word =
+            |i: usize| u32::from_ne_bytes([header[i], header[i + 1], header[i + 2], header[i + 3]]);
+        Some(Record {
+            interface: word(8),
+            timestamp: u64::from(word(12)) << 32 | u64::from(word(16)),
+            original_len: word(24),
+            direction: Direction::Unknown,
+            data: block.get(HEADER..HEADER + word(20) as usize)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{Batch, Hints};
+    use crate::pcap::CaptureReader;
+    use crate::pcap::pcapng;
+    use crate::pcap::{Section, Source};
+    use crate::pool::{Pool, PoolConfig};
+
+    #[test]
+    fn what_the_interface_says_is_a_comment() {
+        let config = PoolConfig { chunks: 1, chunk_size: 2048, headroom: 128, numa_node: None };
+        let mut pool = Pool::new(config).unwrap();
+        let present = Hints::PRESENT;
+        for (time, hash, marks, expected) in [
+            (
+                1_712_345_678_000_000_009_u64,
+                0x9a_u32,
+                present | Hints::HASHED | 0x19,
+                "rx_timestamp=1712345678.000000009 rx_hash=0x0000009a (IPv4 L4 TCP)",
+            ),
+            (u64::MAX, 0, present, "rx_timestamp=18446744073.709551615"),
+            (
+                0,
+                u32::MAX,
+                present | Hints::HASHED | Hints::KIND,
+                "rx_hash=0xffffffff (IPv4 IPv6 extension headers L4 TCP UDP SCTP IPsec ICMP)",
+            ),
+            (
+                u64::MAX,
+                u32::MAX,
+                present | Hints::HASHED | Hints::KIND,
+                "rx_timestamp=18446744073.709551615 rx_hash=0xffffffff (IPv4 IPv6 extension headers L4 TCP UDP SCTP IPsec ICMP)",
+            ),
+            (0, 0, present, ""),
+            (0, 0, 0, ""),
+        ] {
+            let mut batch = Batch::new(1);
+            pool.take(&mut batch, 1);
+            let mut frame = batch.pop().unwrap();
+            assert!(frame.fill(&[5; 61]));
+            let hints = [&time.to_ne_bytes()[..], &hash.to_ne_bytes(), &marks.to_ne_bytes()];
+            assert!(frame.write_before(&hints.concat()));
+            frame.adopt_hints();
+            // It fits where it says that it does.
+            let mut chunk = Chunk::new(0);
+            chunk.bytes = Vec::with_capacity(400);
+            while chunk.has_room_for(&frame) && chunk.bytes.len() < 300 {
+                chunk.push(0, Direction::Unknown, &frame);
+            }
+            assert_eq!(chunk.bytes.capacity(), 400);
+            let text = String::from_utf8_lossy(chunk.bytes()).into_owned();
+            assert!(
+                text.contains(expected) && text.contains("rx_") != expected.is_empty(),
+                "{text:?}"
+            );
+            assert_eq!(chunk.record(0).unwrap().data, [5; 61]);
+            let mut file = Vec::new();
+            pcapng::section_header(&mut file, &Section::default());
+            pcapng::interface(&mut file, &Source { link_type: 1, ..Source::default() });
+            file.extend_from_slice(chunk.bytes());
+            let mut reader = CaptureReader::from_reader(std::io::Cursor::new(file), "x").unwrap();
+            let mut packets = 0;
+            while let Some(record) = reader.next_record().unwrap() {
+                assert_eq!((record.data, record.original_len), (&[5; 61][..], 61));
+                packets += 1;
+            }
+            assert_eq!(packets, chunk.blocks(0).count());
+        }
+    }
+}

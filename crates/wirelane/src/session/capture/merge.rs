@@ -1,0 +1,303 @@
+//! Bounded-window merge of the queues' chunks into one order of time.
+//!
+//! Packets leave in the order of their timestamps as soon as no queue can bring an older one: each
+//! queue promises, by its watermark, how far its time has come. A queue that promises nothing for
+//! longer than the writer waits is left behind; should it then bring something older than what
+//! has left, that is written at once and counted as a violation. Consecutive packets of one queue
+//! leave as one run of bytes.
+
+use std::collections::VecDeque;
+
+use super::chunk::Chunk;
+use crate::pcap::Record;
+
+pub(super) struct ChunkMerge {
+    inputs: Vec<Input>,
+    /// Timestamp of the newest packet that has left.
+    newest: u64,
+    violations: u64,
+}
+
+struct Input {
+    chunks: VecDeque<Chunk>,
+    /// Where the next block starts in the first chunk.
+    offset: usize,
+    /// Timestamp of that block, if there is one.
+    head: Option<u64>,
+    /// Nothing older than this comes after what is queued.
+    watermark: u64,
+}
+
+/// A run of blocks that may be written now.
+pub(super) struct Run<'a> {
+    pub(super) input: usize,
+    pub(super) chunk: &'a Chunk,
+    /// Bytes of the chunk.
+    pub(super) range: std::ops::Range<usize>,
+    pub(super) packets: u64,
+}
+
+impl<'a> Run<'a> {
+    /// The blocks, as they stand in the file.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.chunk.bytes().get(self.range.clone()).unwrap_or_default()
+    }
+
+    /// The packets, one by one.
+    pub(super) fn records(&self) -> impl Iterator<Item = Record<'a>> {
+        let (chunk, end, mut at) = (self.chunk, self.range.end, self.range.start);
+        std::iter::from_fn(move || {
+            let here = at;
+            at += chunk.block(here)?.len;
+            (here < end).then(|| chunk.record(here))?
+        })
+    }
+}
+
+impl ChunkMerge {
+    pub(super) fn new(inputs: usize) -> Self {
+        let input = || Input { chunks: VecDeque::new(), offset: 0, head: None, watermark: 0 };
+        Self { inputs: (0..inputs).map(|_| input()).collect(), newest: 0, violations: 0 }
+    }
+
+    /// Queues a chunk, whose packets are in order, behind those of the same input. If it is older
+    /// than the end of what is queued, its packets are sorted in, and `spent` gets the chunk.
+    pub(super) fn push(
+        &mut self,
+        input: usize,
+        mut chunk: Chunk,
+        scratch: &mut Vec<u8>,
+        mut spent: impl FnMut(Chunk),
+    ) {
+        let input = &mut self.inputs[input];
+        while let Some(mut last) = input.chunks.pop_back_if(|last| last.newest() > chunk.oldest()) {
+            let left = if input.chunks.is_empty() { input.offset } else { 0 };
+            last.absorb(&chunk, left, scratch);
+            spent(std::mem::replace(&mut chunk, last));
+        }
+        input.chunks.push_back(chunk);
+        input.find_head();
+    }
+
+    /// Everything queued later from `input` is not older than `time`.
+    pub(super) fn set_watermark(&mut self, input: usize, time: u64) {
+        let input = &mut self.inputs[input];
+        input.watermark = input.watermark.max(time);
+    }
+
+    /// How many packets were older than one that had already left.
+    pub(super) fn violations(&self) -> u64 {
+        self.violations
+    }
+
+    /// No packet older than this is still to come, as far as the inputs have promised.
+    pub(super) fn horizon(&self) -> u64 {
+        self.inputs.iter().map(|input| input.watermark).min().unwrap_or(u64::MAX)
+    }
+
+    /// Takes the next run that is not younger than `limit` and passes it to `write`; says from which
+    /// input it was, or `None` if there is none. Give [`ChunkMerge::take_spent`] a chance afterwards.
+    #[inline]
+    pub(super) fn pop<E>(
+        &mut self,
+        mut limit: u64,
+        write: impl FnOnce(Run<'_>) -> Result<(), E>,
+    ) -> Result<Option<usize>, E> {
+        // The oldest head, and up to when its input may go on alone.
+        let (mut first, mut oldest) = (usize::MAX, u64::MAX);
+        for (i, input) in self.inputs.iter().enumerate() {
+            let Some(time) = input.head else { continue };
+            if first == usize::MAX || time < oldest {
+                if first != usize::MAX {
+                    limit = limit.min(oldest);
+                }
+                (first, oldest) = (i, time);
+            } else {
+                limit = limit.min(time);
+            }
+        }
+        if first == usize::MAX || oldest > limit {
+            return Ok(None);
+        }
+        let Input { chunks, offset, head, .. } = &mut self.inputs[first];
+        let Some(chunk) = chunks.front() else { return Ok(None) };
+        let (start, mut end, mut packets) = (*offset, *offset, 0);
+        *head = loop {
+            let Some(block) = chunk.block(end) else { break None };
+            if block.timestamp > limit {
+                break Some(block.timestamp);
+            }
+            self.violations += u64::from(block.timestamp < self.newest);
+            self.newest = self.newest.max(block.timestamp);
+            end += block.len;
+            packets += 1;
+        };
+        *offset = end;
+        write(Run { input: first, chunk, range: start..end, packets })?;
+        Ok(Some(first))
+    }
+
+    /// Takes the first chunk out, whether its packets have left or not; shows those that had not.
+    pub(super) fn take_unwritten(
+        &mut self,
+        input: usize,
+        mut show: impl FnMut(Record<'_>),
+    ) -> Option<Chunk> {
+        let input = &mut self.inputs[input];
+        let chunk = input.chunks.pop_front()?;
+        while let Some(block) = chunk.block(input.offset) {
+            chunk.record(input.offset).map(&mut show);
+            input.offset += block.len;
+        }
+        input.offset = 0;
+        input.find_head();
+        Some(chunk)
+    }
+
+    /// Takes out the first chunk of an input if its packets have all left.
+    #[inline]
+    pub(super) fn take_spent(&mut self, input: usize) -> Option<Chunk> {
+        let input = &mut self.inputs[input];
+        if input.head.is_some() {
+            return None;
+        }
+        let chunk = input.chunks.pop_front();
+        input.offset = 0;
+        input.find_head();
+        chunk
+    }
+}
+
+impl Input {
+    fn find_head(&mut self) {
+        self.head = self
+            .chunks
+            .front()
+            .and_then(|chunk| chunk.block(self.offset))
+            .map(|block| block.timestamp);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pcap::pcapng;
+    use proptest::prelude::*;
+
+    fn chunk(input: usize, times: &[u64]) -> Chunk {
+        let mut bytes = Vec::new();
+        for time in times {
+            let data = [input as u8; 5];
+            let record = Record {
+                interface: input as u32,
+                timestamp: *time,
+                original_len: 60,
+                direction: crate::pcap::Direction::Unknown,
+                data: &data,
+            };
+            pcapng::packet(&mut bytes, &record);
+        }
+        Chunk::from_blocks(bytes)
+    }
+
+    fn push(merge: &mut ChunkMerge, input: usize, times: &[u64]) {
+        let mut chunk = chunk(input, times);
+        chunk.sort(&mut Vec::new());
+        merge.push(input, chunk, &mut Vec::new(), drop);
+    }
+
+    /// Everything that may leave now, as (input, time).
+    fn pop_all(merge: &mut ChunkMerge, overdue: u64) -> Vec<(usize, u64)> {
+        let mut out = Vec::new();
+        let limit = merge.horizon().max(overdue);
+        while let Ok(Some(from)) = merge.pop(limit, |run| {
+            let records: Vec<_> = run.records().collect();
+            assert_eq!(records.len() as u64, run.packets);
+            assert!(records.iter().all(|record| record.data == [run.input as u8; 5]));
+            out.extend(records.iter().map(|record| (run.input, record.timestamp)));
+            Ok::<_, ()>(())
+        }) {
+            merge.take_spent(from);
+        }
+        out
+    }
+
+    #[test]
+    fn waits_for_a_silent_input_and_no_longer() {
+        let mut merge = ChunkMerge::new(2);
+        push(&mut merge, 0, &[10, 20, 30]);
+        merge.set_watermark(0, 30);
+        assert_eq!(pop_all(&mut merge, 0), []);
+        merge.set_watermark(1, 20);
+        assert_eq!(pop_all(&mut merge, 0), [(0, 10), (0, 20)]);
+        assert_eq!(merge.horizon(), 20);
+        assert_eq!(pop_all(&mut merge, 30), [(0, 30)]);
+        push(&mut merge, 1, &[25, 40]);
+        merge.set_watermark(0, u64::MAX);
+        assert_eq!(pop_all(&mut merge, 30), [(1, 25)]);
+        merge.set_watermark(1, 40);
+        assert_eq!(pop_all(&mut merge, 30), [(1, 40)]);
+        assert_eq!(merge.violations(), 1);
+    }
+
+    #[test]
+    fn a_queue_out_of_order_is_sorted() {
+        let mut merge = ChunkMerge::new(1);
+        push(&mut merge, 0, &[3, 1, 2, 2]);
+        merge.set_watermark(0, 2);
+        assert_eq!(pop_all(&mut merge, 0), [(0, 1), (0, 2), (0, 2)]);
+        // Older than the end of the chunk before, and nothing of that end has left.
+        push(&mut merge, 0, &[5, 2]);
+        merge.set_watermark(0, 9);
+        assert_eq!(pop_all(&mut merge, 0), [(0, 2), (0, 3), (0, 5)]);
+        assert_eq!(merge.violations(), 0);
+    }
+
+    #[test]
+    fn what_was_not_written_is_counted() {
+        let mut merge = ChunkMerge::new(1);
+        push(&mut merge, 0, &[1, 2, 3]);
+        let mut lost = Vec::new();
+        assert!(merge.take_unwritten(0, |record| lost.push(record.original_len)).is_some());
+        assert_eq!(lost, [60; 3]);
+        assert!(merge.take_unwritten(0, |_| ()).is_none());
+    }
+
+    proptest! {
+        /// Whatever the chunks and the order in which they come: all packets leave, in order of
+        /// time, as long as every input keeps its promises.
+        #[test]
+        fn sorted_and_complete(
+            inputs in proptest::collection::vec(proptest::collection::vec(0u64..200, 0..40), 1..5),
+            cut in 1usize..7,
+            disorder in 0usize..3,
+        ) {
+            let mut merge = ChunkMerge::new(inputs.len());
+            let mut expected: Vec<(usize, u64)> = Vec::new();
+            let mut queues: Vec<Vec<u64>> = inputs;
+            for (i, times) in queues.iter_mut().enumerate() {
+                times.sort_unstable();
+                // Out of order by a few places, as stamps of several CPUs are.
+                times.chunks_mut(disorder + 1).for_each(<[u64]>::reverse);
+                expected.extend(times.iter().map(|time| (i, *time)));
+            }
+            let mut out = Vec::new();
+            while queues.iter().any(|times| !times.is_empty()) {
+                for (i, times) in queues.iter_mut().enumerate() {
+                    let part: Vec<_> = times.drain(..cut.min(times.len())).collect();
+                    if !part.is_empty() {
+                        push(&mut merge, i, &part);
+                    }
+                    merge.set_watermark(i, times.iter().min().copied().unwrap_or(u64::MAX));
+                }
+                out.extend(pop_all(&mut merge, 0));
+            }
+            out.extend(pop_all(&mut merge, 0));
+            prop_assert!(out.windows(2).all(|pair| pair[0].1 <= pair[1].1));
+            prop_assert_eq!(merge.violations(), 0);
+            out.sort_unstable();
+            expected.sort_unstable();
+            prop_assert_eq!(out, expected);
+        }
+    }
+}

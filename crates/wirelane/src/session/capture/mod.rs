@@ -1,0 +1,485 @@
+//! A running capture: a receiving thread per queue, a writing thread per file.
+//!
+//! ```text
+//!  Rx of queue 0 ─▶ worker 0 ─ chunks of blocks ─▶┐
+//!  Rx of queue 1 ─▶ worker 1 ─ chunks of blocks ─▶├─▶ writer: merge by time ─▶ file, rotation
+//!  Rx of OTHER   ─▶ worker 0 ─ chunks of blocks ─▶┘
+//!                      ▲                          │
+//!                      └────── empty chunks ──────┘
+//! ```
+//!
+//! A worker copies each packet once, encoded, into the current chunk of its lane and gives the
+//! frame back. When the writer falls behind there is no empty chunk, and the packet is counted as
+//! a `writer` drop: a slow disk cannot be mistaken for a slow network stack. A port that waits
+//! for its consumer (a simulated source at full rate, a file) is made to wait instead.
+
+mod chunk;
+mod merge;
+#[cfg(test)]
+mod tests;
+mod worker;
+mod writer;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use wirelane_os::clock;
+
+use self::worker::{CHUNK, Credit, Lane, OWN, Route, Worker};
+use self::writer::{Finished, Input, Ledger, WriterThread};
+use crate::error::{Error, Result};
+use crate::halt::Halt;
+use crate::mask::Class;
+use crate::memory::{self, Allotment};
+use crate::pcap::{CaptureWriter, Source, WriterOptions, Written, split_name};
+use crate::pipeline;
+use crate::pipeline::budget::{Allowance, Budget};
+use crate::placement::Placement;
+use crate::port::{Control, FrameCounts, Port, PortInfo, Rx, Strand};
+use crate::ring::channel;
+use crate::session::monitor::Monitor;
+use crate::stats::{QueueStats, RxCounters};
+use crate::sync::{Counter, Doorbell, Watermark};
+use crate::threads::{Crew, spawn};
+
+/// Bytes between a receiving end whose port waits and the writer: they stay in the cache.
+const CACHED: usize = 1 << 20;
+/// What a writer waits for a silent queue at least, beyond what the port itself may be late. In
+/// nanoseconds. Covers a worker's longest sleep and its patience with a partly filled chunk.
+const SLACK: u64 = 200_000_000;
+
+/// How to capture.
+#[derive(Clone, Debug)]
+pub struct CaptureConfig {
+    /// Where packets go; only counted when `None`.
+    pub output: Option<OutputConfig>,
+    /// All queues on one thread, instead of one thread per queue.
+    pub single: bool,
+    /// The CPUs of the receiving threads.
+    pub placement: Placement,
+    /// End after this many packets.
+    pub packets: Option<u64>,
+    /// Memory between the receiving threads and the writer, in bytes; taken as it is needed.
+    pub buffer: usize,
+    /// How often counters are written into the file.
+    pub statistics_every: Duration,
+}
+
+impl Default for CaptureConfig {
+    fn default() -> Self {
+        Self {
+            output: None,
+            single: false,
+            placement: Placement::default(),
+            packets: None,
+            buffer: 256 << 20,
+            statistics_every: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Where a capture is written.
+#[derive(Clone, Debug)]
+pub struct OutputConfig {
+    /// The file, or `-` for standard output.
+    pub path: PathBuf,
+    /// Format, compression and rotation.
+    pub options: WriterOptions,
+    /// One file per queue and class, named by [`split_name`].
+    pub split: bool,
+}
+
+/// What a capture came to.
+#[derive(Debug)]
+pub struct CaptureOutcome {
+    /// What the port turned out to be, notes added while it ran included.
+    pub port: PortInfo,
+    /// The counters of every queue.
+    pub queues: Vec<QueueStats>,
+    /// Where the frames were when everything had ended.
+    pub frames: FrameCounts,
+    /// What is safely in files; `None` if nothing was to be written.
+    pub written: Option<Written>,
+    /// Packets that were written after a younger one.
+    pub violations: u64,
+    /// The bound within which order is guaranteed, in nanoseconds.
+    pub lateness: u64,
+    /// What went wrong, the first thing first. What is counted above happened nevertheless.
+    pub errors: Vec<Error>,
+}
+
+/// A running capture. Dropping it stops it; [`Capture::join`] also says what it came to.
+pub struct Capture {
+    port: Port,
+    monitor: Monitor,
+    workers: Crew<Ended>,
+    writers: Vec<JoinHandle<Finished>>,
+    failed: Arc<AtomicBool>,
+    lateness: u64,
+    /// What a user should know of it.
+    notes: Vec<String>,
+    /// Ends waiting for readers of pipes.
+    halt: Halt,
+}
+
+/// What a worker leaves: its receiving ends, whose memory must outlive the writer's work.
+struct Ended {
+    inputs: Vec<Rx>,
+    error: Option<Error>,
+}
+
+impl Capture {
+    /// Opens the outputs, starts the threads, and lets packets in when all of them are ready.
+    ///
+    /// # Errors
+    /// An output cannot be created or is what the port reads, a CPU cannot be used, or the port refuses to start.
+    pub fn start(mut port: Port, config: &CaptureConfig) -> Result<Self> {
+        let inputs = port.rx();
+        let monitor = Monitor {
+            ports: vec![port.info().clone()],
+            accounting: vec![port.accounting()],
+            rx: inputs.iter().flat_map(counters).map(|counters| (0, counters)).collect(),
+            ..Monitor::default()
+        };
+        let lateness = port.info().lateness + SLACK;
+        let mut capture = Self {
+            port,
+            monitor,
+            workers: Crew::default(),
+            writers: Vec::new(),
+            failed: Arc::default(),
+            lateness,
+            notes: Vec::new(),
+            halt: config.output.as_ref().map(|to| to.options.halt.below()).unwrap_or_default(),
+        };
+        let routes = match &config.output {
+            Some(output) => capture.start_writers(&inputs, output, config)?,
+            None => inputs.iter().map(|_| Route::default()).collect(),
+        };
+        capture.start_workers(inputs, routes, config)?;
+        Ok(capture)
+    }
+
+    /// What the port turned out to be.
+    pub fn info(&self) -> &PortInfo {
+        self.port.info()
+    }
+
+    /// Masks and stop, for any thread.
+    pub fn control(&self) -> Arc<dyn Control> {
+        self.port.control()
+    }
+
+    /// Reads everything that is counted, from any thread.
+    pub fn monitor(&self) -> Monitor {
+        self.monitor.clone()
+    }
+
+    /// The counters of every queue now.
+    pub fn queues(&self) -> Vec<QueueStats> {
+        self.monitor.queues()
+    }
+
+    /// Packets safely in files now.
+    pub fn written(&self) -> u64 {
+        self.monitor.packets_written()
+    }
+
+    /// Waits until the capture has ended by itself (enough packets, the end of the source, an
+    /// error) and everything is written, or `timeout` has passed; true if it has ended.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
+        while self.workers.wait(deadline.saturating_duration_since(Instant::now())) {
+            if self.writers.iter().all(JoinHandle::is_finished) {
+                return true;
+            }
+            if Instant::now() >= deadline || self.failed.load(Ordering::Acquire) {
+                break;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// Lets no more packets in, receives and writes what is on its way, and reports. A reader that takes nothing any
+    /// more is not waited for ([`Halt`]); what it did not take is counted.
+    pub fn join(mut self) -> CaptureOutcome {
+        self.port.control().stop();
+        self.halt.ask();
+        let mut errors = Vec::new();
+        let mut ended = Vec::new();
+        self.workers.join(&mut ended, &mut errors);
+        let (inputs, failures): (Vec<_>, Vec<_>) =
+            ended.into_iter().map(|ended| (ended.inputs, ended.error)).unzip();
+        errors.extend(failures.into_iter().flatten());
+        Error::each_once(&mut errors);
+        let mut outcome = CaptureOutcome {
+            port: self.port.info().clone(),
+            queues: Vec::new(),
+            frames: FrameCounts::default(),
+            written: (!self.writers.is_empty()).then(Written::default),
+            violations: 0,
+            lateness: self.lateness,
+            errors,
+        };
+        for writer in self.writers.drain(..) {
+            let Ok(finished) = writer.join() else {
+                outcome.errors.push(Error::failed("writing thread", "panicked: a defect"));
+                continue;
+            };
+            outcome.violations += finished.violations;
+            outcome.errors.extend(finished.error.map(Error::from));
+            if let Some(written) = &mut outcome.written {
+                written.files += finished.written.files;
+                written.packets += finished.written.packets;
+                written.bytes += finished.written.bytes;
+            }
+        }
+        drop(inputs);
+        outcome.port.notes.append(&mut self.notes);
+        outcome.port.notes.extend(self.port.diagnostics());
+        outcome.queues = self.queues();
+        outcome.frames = self.port.frames();
+        outcome
+    }
+
+    /// Opens the files and starts their threads; returns the way of every receiving end to them.
+    fn start_writers(
+        &mut self,
+        inputs: &[Rx],
+        output: &OutputConfig,
+        config: &CaptureConfig,
+    ) -> Result<Vec<Route>> {
+        let ends: Vec<Vec<_>> = inputs.iter().map(|rx| interfaces(self.port.info(), rx)).collect();
+        let now = clock::realtime_ns();
+        // Per file: its path, and the lanes into it, each with its receiving end and interfaces.
+        let files: Vec<(PathBuf, Vec<Member>)> = if output.split {
+            if output.path.as_os_str() == "-" {
+                let error = Error::usage("-w -", "standard output cannot be split");
+                return Err(error.help("give a file name, or leave --split out"));
+            }
+            let mut names = Names::default();
+            let of_end = |(end, interfaces): (usize, Vec<Interface>)| {
+                let file = |one: Interface| (names.of(&output.path, &one), vec![(end, vec![one])]);
+                interfaces.into_iter().map(file).collect::<Vec<_>>()
+            };
+            ends.into_iter().enumerate().flat_map(of_end).collect()
+        } else {
+            vec![(output.path.clone(), ends.into_iter().enumerate().collect())]
+        };
+        // A port that waits needs no memory to be patient with, only what keeps both sides busy.
+        // A merge does: it holds the chunks of one queue until another has come as far.
+        let lanes: usize = files.iter().map(|(_, lanes)| lanes.len()).sum();
+        let merges = files.iter().any(|(_, lanes)| lanes.len() > 1);
+        let waits = self.port.info().lossless && !merges;
+        let wanted = config.buffer.min(if waits { CACHED * lanes } else { usize::MAX });
+        let budget = Allotment::of_rest();
+        let buffer = wanted.min(budget.bytes);
+        self.notes.extend(budget.note("bytes before the writer", wanted, buffer));
+        let credit = Arc::new(Credit::new(buffer, lanes));
+        let chunks = credit.of_one();
+        let all = (chunks + OWN * lanes.saturating_sub(1)) * CHUNK;
+        memory::ask(|| format!("the ways of {lanes} queues to the writer"), all)?;
+        let route = |rx: &Rx| Route { lanes: Vec::new(), bundle: rx.bundle().cloned() };
+        let mut routes: Vec<_> = inputs.iter().map(route).collect();
+        let options = WriterOptions {
+            inputs: [&output.options.inputs[..], &self.port.inputs()].concat(),
+            halt: self.halt.clone(),
+            ..output.options.clone()
+        };
+        for (path, members) in files {
+            let all = || members.iter().flat_map(|(_, interfaces)| interfaces);
+            let sources: Vec<_> = all().map(|one| one.source.clone()).collect();
+            let counters = all().map(|one| Arc::clone(&one.counters)).collect();
+            let file = CaptureWriter::create(&path, &sources, options.clone(), now)?;
+            let (send_thread, thread) = mpsc::channel::<WriterThread>();
+            let handle = spawn("wl-write", move || {
+                thread.recv().map(WriterThread::run).unwrap_or_else(|_| Finished::nothing())
+            })?;
+            let bell = Arc::new(Doorbell::new(handle.thread().clone()));
+            let written = Arc::new(Counter::default());
+            let (mut writer_inputs, mut interface) = (Vec::new(), 0);
+            for (end, interfaces) in members {
+                let (filled, filled_rx) = channel(chunks);
+                let (spent_tx, spent) = channel(chunks);
+                let watermark = Arc::new(Watermark::default());
+                let count = interfaces.len() as u32;
+                routes[end].lanes.push(Lane {
+                    counters: interfaces.into_iter().map(|one| one.counters).collect(),
+                    interface,
+                    filled,
+                    spent,
+                    empty: Vec::with_capacity(chunks),
+                    own: OWN,
+                    credit: Arc::clone(&credit),
+                    current: None,
+                    watermark: Arc::clone(&watermark),
+                    bell: Arc::clone(&bell),
+                    unannounced: 0,
+                    waiting_since: None,
+                });
+                writer_inputs.push(Input {
+                    interface: (count == 1).then_some(interface),
+                    filled: filled_rx,
+                    spent: spent_tx,
+                    watermark,
+                });
+                interface += count;
+            }
+            let writer = WriterThread {
+                file,
+                inputs: writer_inputs,
+                counters,
+                bell,
+                lateness: self.lateness,
+                credit: Arc::clone(&credit),
+                statistics_every: config.statistics_every.as_nanos() as u64,
+                written: Arc::clone(&written),
+                failed: Arc::clone(&self.failed),
+                ledger: Ledger::default(),
+                fresh: Vec::new(),
+                scratch: Vec::new(),
+            };
+            self.writers.push(handle);
+            self.monitor.written.push(written);
+            // The thread waits for exactly this; it cannot be gone.
+            let _ = send_thread.send(writer);
+        }
+        Ok(routes)
+    }
+
+    /// Starts the receiving threads, waits until they are in place, and lets packets in.
+    fn start_workers(
+        &mut self,
+        inputs: Vec<Rx>,
+        routes: Vec<Route>,
+        config: &CaptureConfig,
+    ) -> Result<()> {
+        let budget = Arc::new(Budget::new(config.packets));
+        let lossless = self.port.info().lossless;
+        let job = |(mut inputs, routes): (Vec<Rx>, Vec<Route>)| {
+            let name = inputs.first().map_or("wl-rx".into(), |rx| format!("wl-rx{}", rx.queue()));
+            let mut worker = Worker { routes, allowance: Allowance::new(&budget), lossless };
+            let run = move || {
+                let error = pipeline::run(&mut inputs, &mut worker).err();
+                worker.finish();
+                Ended { inputs, error }
+            };
+            (name, run)
+        };
+        let jobs = group(inputs, routes, config.single).into_iter().map(job).collect();
+        let started = Crew::start(jobs, &config.placement, || self.port.start());
+        if started.is_err() {
+            self.port.control().stop();
+        }
+        self.workers = started?;
+        Ok(())
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        self.port.control().stop();
+        self.halt.ask();
+        self.workers.join(&mut Vec::new(), &mut Vec::new());
+        for writer in self.writers.drain(..) {
+            let _ = writer.join();
+        }
+    }
+}
+
+impl Finished {
+    fn nothing() -> Self {
+        Self { written: Written::default(), violations: 0, error: None }
+    }
+}
+
+/// One group of receiving ends per thread: the RX and the TX side of a queue together, and what
+/// is tied to no queue with the first (as test_mqbpf of source 000 does); or all in one.
+fn group(inputs: Vec<Rx>, routes: Vec<Route>, single: bool) -> Vec<(Vec<Rx>, Vec<Route>)> {
+    let first = inputs.iter().filter(|rx| rx.class() != Class::Other).map(Rx::queue).min();
+    let mut groups: BTreeMap<u16, (Vec<Rx>, Vec<Route>)> = BTreeMap::new();
+    for (rx, route) in inputs.into_iter().zip(routes) {
+        let key = match rx.class() {
+            _ if single => 0,
+            Class::Other => first.unwrap_or(0),
+            Class::Rx | Class::Tx => rx.queue(),
+        };
+        let group = groups.entry(key).or_default();
+        group.0.push(rx);
+        group.1.push(route);
+    }
+    groups.into_values().collect()
+}
+
+/// An interface of the output.
+struct Interface {
+    source: Source,
+    counters: Arc<RxCounters>,
+}
+
+/// The names of files that hold one interface each.
+#[derive(Default)]
+struct Names(BTreeSet<PathBuf>);
+
+impl Names {
+    /// The next one, and no two are the same. What says neither queue nor class has the number by which the port knows it.
+    fn of(&mut self, path: &Path, interface: &Interface) -> PathBuf {
+        let Interface { source, counters } = interface;
+        let number = || u32::from(counters.queue);
+        let queue = match source.class {
+            None => Some(source.queue.unwrap_or_else(number)),
+            Some(_) => source.queue,
+        };
+        let source = Source { queue, ..source.clone() };
+        let mut name = split_name(path, &source);
+        while !self.0.insert(name.clone()) {
+            name = split_name(&name, &source);
+        }
+        name
+    }
+}
+
+/// A lane into a file: the receiving end that it comes from, and its interfaces.
+type Member = (usize, Vec<Interface>);
+
+/// What one receiving end is in the output.
+fn interfaces(info: &PortInfo, rx: &Rx) -> Vec<Interface> {
+    let Some(bundle) = rx.bundle() else {
+        let counters = Arc::clone(rx.counters());
+        return vec![Interface { source: source(info, &counters), counters }];
+    };
+    let interface = |strand: &Strand| Interface {
+        source: strand.source.clone(),
+        counters: Arc::clone(&strand.counters),
+    };
+    bundle.strands().iter().map(interface).collect()
+}
+
+/// The counters of a receiving end, or of its strands.
+fn counters(rx: &Rx) -> Vec<Arc<RxCounters>> {
+    match rx.bundle() {
+        Some(bundle) => bundle.strands().iter().map(|one| Arc::clone(&one.counters)).collect(),
+        None => vec![Arc::clone(rx.counters())],
+    }
+}
+
+/// The interface description of one receiving end.
+fn source(info: &PortInfo, counters: &RxCounters) -> Source {
+    let queue = (counters.class != Class::Other).then_some(u32::from(counters.queue));
+    Source {
+        link_type: info.link_type,
+        snaplen: info.snaplen,
+        hardware: info.hardware.clone(),
+        speed: info.speed,
+        ..Source::new(
+            info.interface.as_deref().unwrap_or(info.backend.as_str()),
+            counters.class,
+            queue,
+        )
+    }
+}

@@ -1,0 +1,302 @@
+//! The receiving side of a capture: frames become blocks in chunks, chunks go to the writer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use wirelane_os::clock;
+
+use super::chunk::{Chunk, PATIENCE};
+use crate::frame::{Batch, Frame};
+use crate::mask::Class;
+use crate::pcap::Direction;
+use crate::pipeline::Consumer;
+use crate::pipeline::budget::Allowance;
+use crate::port::{Bundle, Rx};
+use crate::ring::{Receiver, Sender};
+use crate::stats::RxCounters;
+use crate::sync::{Doorbell, Watermark};
+
+/// Bytes per chunk: a few of them on their way fit into a second-level cache beside the rest.
+pub(super) const CHUNK: usize = 128 * 1024;
+/// The writer looks for chunks by itself every now and then; it is woken for this many. A wake-up
+/// costs as much as to encode thousands of packets.
+const WORTH_WAKING: usize = 4;
+/// Chunks that are a lane's own, whatever the others take: one being filled, one being written, two on
+/// the way. A lane that had none would wait for ever for one of a lane that has ended.
+pub(super) const OWN: usize = 4;
+
+/// The chunks that may still be made beyond those that lanes own, shared by all lanes; touched once per
+/// chunk at most.
+pub(super) struct Credit {
+    left: AtomicUsize,
+    shared: usize,
+}
+
+impl Credit {
+    /// As many chunks as `bytes` hold, and at least what the lanes own.
+    pub(super) fn new(bytes: usize, lanes: usize) -> Self {
+        let shared = (bytes / CHUNK).saturating_sub(OWN * lanes);
+        Self { left: AtomicUsize::new(shared), shared }
+    }
+
+    /// Whether half of it is used, or there was none.
+    pub(super) fn is_scarce(&self) -> bool {
+        self.left.load(Ordering::Relaxed) <= self.shared / 2
+    }
+
+    /// How many chunks one lane can have: its own, and all that are shared.
+    pub(super) fn of_one(&self) -> usize {
+        OWN + self.shared
+    }
+
+    fn take(&self) -> bool {
+        let less = |left: usize| left.checked_sub(1);
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
+    fn give_back(&self) {
+        self.left.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// One receiving end's way to the writer, or to the writers of its strands.
+#[derive(Default)]
+pub(super) struct Route {
+    /// One, or one for each strand; none if nothing is written.
+    pub(super) lanes: Vec<Lane>,
+    pub(super) bundle: Option<Arc<Bundle>>,
+}
+
+/// A way to one writer.
+pub(super) struct Lane {
+    /// The counters of what goes there: one, or those of the strands.
+    pub(super) counters: Vec<Arc<RxCounters>>,
+    /// Index of the interface description block of the first of them.
+    pub(super) interface: u32,
+    pub(super) filled: Sender<Chunk>,
+    pub(super) spent: Receiver<Chunk>,
+    /// Empty chunks; the one used last is used first, while it is still in the cache.
+    pub(super) empty: Vec<Chunk>,
+    /// How many of its own chunks are not made yet.
+    pub(super) own: usize,
+    /// How many more chunks all lanes together may make.
+    pub(super) credit: Arc<Credit>,
+    pub(super) current: Option<Chunk>,
+    /// Time up to which everything has been handed over.
+    pub(super) watermark: Arc<Watermark>,
+    pub(super) bell: Arc<Doorbell>,
+    /// Chunks handed over since the bell was rung.
+    pub(super) unannounced: usize,
+    /// Monotonic clock when the current chunk was first found waiting for more, with nothing coming.
+    pub(super) waiting_since: Option<u64>,
+}
+
+/// What a receiving thread does with its frames: encode them, or only count them.
+pub(super) struct Worker {
+    /// One per receiving end.
+    pub(super) routes: Vec<Route>,
+    pub(super) allowance: Allowance,
+    /// The port waits for us: nothing is lost by making it wait.
+    pub(super) lossless: bool,
+}
+
+impl Consumer for Worker {
+    fn consume(&mut self, input: usize, batch: &mut Batch) {
+        self.allowance.spend(batch.len());
+        if let Some(route) = self.routes.get_mut(input) {
+            route.encode(batch, self.lossless);
+        }
+    }
+
+    fn admit(&mut self, wanted: usize) -> usize {
+        self.allowance.admit(wanted)
+    }
+
+    fn round(&mut self, inputs: &[Rx], idle: bool) {
+        if idle {
+            // Others may have traffic for what we do not use.
+            self.allowance.give_back();
+        }
+        for (route, rx) in self.routes.iter_mut().zip(inputs) {
+            let time = rx.watermark();
+            route.lanes.iter_mut().for_each(|lane| lane.round(time, idle));
+        }
+    }
+}
+
+impl Worker {
+    /// Hands over what is left, and ends the lanes.
+    pub(super) fn finish(mut self) {
+        self.allowance.give_back();
+        for mut lane in self.routes.drain(..).flat_map(|route| route.lanes) {
+            lane.hand_over();
+            let Lane { filled, bell, .. } = lane;
+            // In this order: who wakes up finds the lane ended.
+            drop(filled);
+            bell.ring();
+        }
+    }
+}
+
+impl Route {
+    fn encode(&mut self, batch: &Batch, lossless: bool) {
+        match (&self.bundle, self.lanes.as_mut_slice()) {
+            (_, []) => {}
+            (None, [lane, ..]) => lane.encode(batch, lossless, |_| (0, Direction::Unknown)),
+            (Some(bundle), [lane]) => {
+                lane.encode(batch, lossless, |frame| place(bundle, frame));
+            }
+            (Some(bundle), lanes) => {
+                for frame in batch.iter() {
+                    let (strand, direction) = place(bundle, frame);
+                    if let Some(lane) = lanes.get_mut(strand as usize) {
+                        lane.encode(std::slice::from_ref(frame), lossless, |_| (0, direction));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The strand of a frame, and where it went if that differs from what the strand says of all.
+#[inline]
+fn place(bundle: &Bundle, frame: &Frame) -> (u32, Direction) {
+    let strand = bundle.strand_of(frame);
+    let says_none =
+        bundle.strands().get(strand).is_some_and(|strand| strand.source.class.is_none());
+    let is_sent = says_none && frame.class() == Class::Tx;
+    (strand as u32, if is_sent { Direction::Outbound } else { Direction::Unknown })
+}
+
+impl Lane {
+    /// Copies the frames into chunks, each as a packet of the interface that `place` says, counted from the lane's own;
+    /// counts those for which there is no chunk.
+    #[inline]
+    fn encode(
+        &mut self,
+        frames: &[Frame],
+        lossless: bool,
+        place: impl Fn(&Frame) -> (u32, Direction),
+    ) {
+        for (done, frame) in frames.iter().enumerate() {
+            if self.current.as_ref().is_some_and(|chunk| !chunk.has_room_for(frame)) {
+                self.hand_over();
+            }
+            if self.current.is_none() {
+                self.current = self.empty_chunk(lossless);
+            }
+            let Some(chunk) = &mut self.current else {
+                return self.lose(frames.get(done..).unwrap_or_default(), place);
+            };
+            let (strand, direction) = place(frame);
+            chunk.push(self.interface + strand, direction, frame);
+        }
+    }
+
+    #[cold]
+    fn lose(&self, frames: &[Frame], place: impl Fn(&Frame) -> (u32, Direction)) {
+        for frame in frames {
+            if let Some(counters) = self.counters.get(place(frame).0 as usize) {
+                counters.writer.add(1);
+                counters.writer_bytes.add(u64::from(frame.original_len()));
+            }
+        }
+    }
+
+    /// One round of receiving is done, after which nothing older than `time` comes; `idle` says that it brought nothing.
+    fn round(&mut self, time: u64, idle: bool) {
+        if idle {
+            self.keep_few();
+        }
+        let is_stale = self.current.as_ref().is_some_and(|chunk| chunk.is_stale(time));
+        if is_stale || (idle && self.waits_in_vain()) {
+            self.hand_over();
+        }
+        let handed_over = self.current.as_ref().map_or(time, |chunk| chunk.oldest().min(time));
+        if handed_over > self.watermark.get() {
+            self.watermark.set(handed_over);
+        }
+    }
+
+    /// An empty chunk, waiting for one if the port can wait and the writer is alive.
+    fn empty_chunk(&mut self, lossless: bool) -> Option<Chunk> {
+        loop {
+            self.spent.receive(&mut self.empty, usize::MAX);
+            if let Some(mut chunk) = self.empty.pop() {
+                chunk.clear();
+                return Some(chunk);
+            }
+            if self.own > 0 {
+                self.own -= 1;
+                return Some(Chunk::new(CHUNK));
+            }
+            if self.credit.take() {
+                return Some(Chunk::new(CHUNK));
+            }
+            self.announce();
+            if !lossless || self.spent.is_finished() {
+                return None;
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+
+    /// Leaves memory that a burst took to other lanes.
+    fn keep_few(&mut self) {
+        self.spent.receive(&mut self.empty, usize::MAX);
+        for _ in OWN.min(self.empty.len())..self.empty.len() {
+            self.empty.pop();
+            self.credit.give_back();
+        }
+    }
+
+    /// Whether packets have waited long enough by our own clock: the time of a port may stand still while nothing comes,
+    /// as that of a file does.
+    fn waits_in_vain(&mut self) -> bool {
+        if self.current.as_ref().is_none_or(Chunk::is_empty) {
+            return false;
+        }
+        let now = clock::monotonic_ns();
+        now.saturating_sub(*self.waiting_since.get_or_insert(now)) >= PATIENCE
+    }
+
+    /// Gives the current chunk to the writer. There is always room: the ring holds all chunks that a lane can have.
+    fn hand_over(&mut self) {
+        self.waiting_since = None;
+        let Some(chunk) = self.current.take_if(|chunk| !chunk.is_empty()) else { return };
+        let sent = self.filled.send_one(chunk);
+        debug_assert!(sent.is_ok());
+        self.unannounced += 1;
+        if self.unannounced >= WORTH_WAKING {
+            self.announce();
+        }
+    }
+
+    fn announce(&mut self) {
+        self.unannounced = 0;
+        self.bell.ring();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lanes_own_cannot_be_taken() {
+        for (bytes, lanes, shared) in
+            [(0, 2, 0), (1 << 20, 2, 0), (2 << 20, 2, 8), (2 << 20, 1, 12)]
+        {
+            let credit = Credit::new(bytes, lanes);
+            assert_eq!(std::iter::from_fn(|| credit.take().then_some(())).count(), shared);
+            assert_eq!(credit.of_one(), shared + OWN);
+            assert!(credit.is_scarce());
+            credit.give_back();
+            assert!(credit.take() && !credit.take());
+        }
+        let credit = Credit::new(2 << 20, 2);
+        assert_eq!([(); 4].map(|()| !credit.is_scarce() && credit.take()), [true; 4]);
+        assert!(credit.is_scarce());
+    }
+}

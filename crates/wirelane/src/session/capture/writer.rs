@@ -1,0 +1,257 @@
+//! The writing side of a capture: one thread per output file.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use wirelane_os::clock;
+
+use super::chunk::Chunk;
+use super::merge::ChunkMerge;
+use super::worker::Credit;
+use crate::pcap::{CaptureError, CaptureWriter, Record, Statistics, Written};
+use crate::ring::{Receiver, Sender};
+use crate::stats::RxCounters;
+use crate::sync::{Counter, Doorbell, Watermark};
+
+/// Longest sleep: single chunks, flushing and rotation by time wait for its end.
+const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+
+/// How long a silent input is waited for while there is memory: its thread may be kept waiting on a busy machine. In
+/// nanoseconds.
+const LONGEST_WAIT: u64 = 10_000_000_000;
+
+/// The writer's end of a [`super::worker::Lane`].
+pub(super) struct Input {
+    /// The interface of its packets; `None` if they are of several.
+    pub(super) interface: Option<u32>,
+    pub(super) filled: Receiver<Chunk>,
+    pub(super) spent: Sender<Chunk>,
+    pub(super) watermark: Arc<Watermark>,
+}
+
+pub(super) struct WriterThread {
+    pub(super) file: CaptureWriter,
+    pub(super) inputs: Vec<Input>,
+    /// The counters of every interface of the file.
+    pub(super) counters: Vec<Arc<RxCounters>>,
+    pub(super) bell: Arc<Doorbell>,
+    /// How long a silent input is waited for when memory is scarce, in nanoseconds.
+    pub(super) lateness: u64,
+    /// The memory of the lanes.
+    pub(super) credit: Arc<Credit>,
+    /// How often the counters are written, in nanoseconds.
+    pub(super) statistics_every: u64,
+    /// Packets written so far, for other threads.
+    pub(super) written: Arc<Counter>,
+    /// Set when nothing more can be written.
+    pub(super) failed: Arc<AtomicBool>,
+    pub(super) ledger: Ledger,
+    pub(super) fresh: Vec<Chunk>,
+    pub(super) scratch: Vec<u8>,
+}
+
+/// How a writer ended.
+pub(super) struct Finished {
+    pub(super) written: Written,
+    pub(super) violations: u64,
+    pub(super) error: Option<CaptureError>,
+}
+
+impl WriterThread {
+    /// Writes until every input has ended. After an error it goes on taking what comes, to count
+    /// it: nothing disappears silently, and nobody waits for a writer that is gone.
+    pub(super) fn run(mut self) -> Finished {
+        let started = clock::realtime_ns();
+        let mut merge = ChunkMerge::new(self.inputs.len());
+        let error = self.write_all(&mut merge, started).err();
+        let violations = merge.violations();
+        if error.is_some() {
+            self.failed.store(true, Ordering::Release);
+            let written = self.file.written();
+            self.written.set(written.packets);
+            self.count_unwritten(merge, written.packets);
+            return Finished { written, violations, error };
+        }
+        let statistics = self.statistics(started, Some(clock::realtime_ns()));
+        let error = self.file.end(&statistics).err();
+        let written = self.file.written();
+        self.written.set(written.packets);
+        self.ledger.lost_after(written.packets, &self.counters);
+        Finished { written, violations, error }
+    }
+
+    fn write_all(&mut self, merge: &mut ChunkMerge, started: u64) -> Result<(), CaptureError> {
+        let mut next_statistics = started + self.statistics_every;
+        loop {
+            let finished = self.collect(merge);
+            let now = clock::realtime_ns();
+            if self.file.is_rotating() {
+                // Any of the next packets may end a file.
+                let statistics = self.statistics(started, None);
+                self.file.keep_statistics(&statistics);
+            }
+            self.write_ready(merge, now.saturating_sub(self.wait()))?;
+            self.written.set(self.file.written().packets);
+            if finished {
+                return Ok(());
+            }
+            if now >= next_statistics {
+                next_statistics = now + self.statistics_every;
+                let statistics = self.statistics(started, None);
+                self.file.write_statistics(&statistics);
+            }
+            self.file.flush_if_older(clock::monotonic_ns())?;
+            self.file.advance(merge.horizon().min(now))?;
+            self.sleep();
+        }
+    }
+
+    /// How long a silent input is waited for now. Rather out of order than lost: what waits takes memory.
+    fn wait(&self) -> u64 {
+        let short = self.inputs.len() == 1 || self.credit.is_scarce();
+        if short { self.lateness } else { self.lateness.max(LONGEST_WAIT) }
+    }
+
+    /// Takes over what has come; true once every input has ended.
+    fn collect(&mut self, merge: &mut ChunkMerge) -> bool {
+        let mut finished = true;
+        for (i, input) in self.inputs.iter_mut().enumerate() {
+            // Read before the ring: everything older was handed over before.
+            let time = input.watermark.get();
+            input.filled.receive(&mut self.fresh, usize::MAX);
+            for mut chunk in self.fresh.drain(..) {
+                chunk.sort(&mut self.scratch);
+                merge.push(i, chunk, &mut self.scratch, |absorbed| {
+                    give_back(&mut input.spent, absorbed);
+                });
+            }
+            let ended = input.filled.is_finished();
+            merge.set_watermark(i, if ended { u64::MAX } else { time });
+            finished &= ended;
+        }
+        finished
+    }
+
+    /// Writes the packets that may leave: those up to what all inputs promised, and what is overdue.
+    fn write_ready(&mut self, merge: &mut ChunkMerge, overdue: u64) -> Result<(), CaptureError> {
+        let Self { file, ledger, inputs, .. } = self;
+        let limit = merge.horizon().max(overdue);
+        let takes_blocks = file.takes_blocks();
+        while let Some(from) = merge.pop(limit, |run| {
+            match inputs.get(run.input).and_then(|input| input.interface) {
+                Some(interface) => ledger.enter(interface, run.packets),
+                None => run.records().for_each(|record| ledger.enter(record.interface, 1)),
+            }
+            if takes_blocks {
+                return file.write_blocks(run.bytes(), run.packets);
+            }
+            run.records().try_for_each(|record| file.write(&record))
+        })? {
+            if let Some(chunk) = merge.take_spent(from) {
+                give_back(&mut inputs[from].spent, chunk);
+                ledger.settle(file.written().packets);
+            }
+        }
+        Ok(())
+    }
+
+    /// The counters of every interface, as statistics blocks say them.
+    fn statistics(&self, start: u64, end: Option<u64>) -> Vec<Statistics> {
+        let timestamp = clock::realtime_ns();
+        let of = |(i, counters): (usize, &Arc<RxCounters>)| {
+            let stats = counters.snapshot(0);
+            Statistics {
+                interface: i as u32,
+                timestamp,
+                start: Some(start),
+                end,
+                received: stats.received,
+                // What the device itself lost is not known per queue.
+                dropped: None,
+                filter_accepted: stats.received.zip(stats.filtered).map(|(all, out)| all - out),
+                os_dropped: stats.dropped.kernel,
+                delivered: Some(stats.packets),
+            }
+        };
+        self.counters.iter().enumerate().map(of).collect()
+    }
+
+    fn sleep(&mut self) {
+        let inputs = &mut self.inputs;
+        let ready = || inputs.iter_mut().any(|input| input.filled.is_ready());
+        self.bell.sleep(ready, LONGEST_SLEEP);
+    }
+
+    /// Counts as dropped what was handed over and did not reach the file, until all inputs end.
+    fn count_unwritten(&mut self, mut merge: ChunkMerge, safe: u64) {
+        self.ledger.lost_after(safe, &self.counters);
+        loop {
+            let finished = self.collect(&mut merge);
+            let lose = |record: Record<'_>| {
+                let Some(counters) = self.counters.get(record.interface as usize) else { return };
+                counters.unwritten.add(1);
+                if counters.unwritten_bytes.value() != RxCounters::UNKNOWN {
+                    counters.unwritten_bytes.add(u64::from(record.original_len));
+                }
+            };
+            for (i, input) in self.inputs.iter_mut().enumerate() {
+                while let Some(chunk) = merge.take_unwritten(i, lose) {
+                    give_back(&mut input.spent, chunk);
+                }
+            }
+            if finished {
+                return;
+            }
+            self.sleep();
+        }
+    }
+}
+
+/// Returns a chunk to the thread that fills it. There is room: the ring holds all of its chunks.
+fn give_back(spent: &mut Sender<Chunk>, chunk: Chunk) {
+    let returned = spent.send_one(chunk);
+    debug_assert!(returned.is_ok());
+}
+
+/// Which interface the packets come from that the file has taken and not yet safely written.
+#[derive(Default)]
+pub(super) struct Ledger {
+    entries: VecDeque<(u32, u64)>,
+    /// Packets before the first entry.
+    settled: u64,
+}
+
+impl Ledger {
+    fn enter(&mut self, interface: u32, packets: u64) {
+        match self.entries.back_mut() {
+            Some((last, count)) if *last == interface => *count += packets,
+            _ => self.entries.push_back((interface, packets)),
+        }
+    }
+
+    /// Forgets the first entries: `safe` packets are in the file in all.
+    fn settle(&mut self, safe: u64) {
+        while let Some((_, count)) = self.entries.front_mut() {
+            let covered = (safe - self.settled).min(*count);
+            *count -= covered;
+            self.settled += covered;
+            if *count > 0 {
+                return;
+            }
+            self.entries.pop_front();
+        }
+    }
+
+    /// The file ends with `safe` packets: all that was entered beyond is lost.
+    fn lost_after(&mut self, safe: u64, counters: &[Arc<RxCounters>]) {
+        self.settle(safe);
+        for (interface, packets) in self.entries.drain(..) {
+            let Some(counters) = counters.get(interface as usize) else { continue };
+            counters.unwritten.add(packets);
+            // How long these packets were is no longer known.
+            counters.unwritten_bytes.set(RxCounters::UNKNOWN);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What may be changed at a port while it forwards: which of the packets that it receives.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::filter::Filter;
+use crate::frame::SinkGso;
+use crate::mask::QueueMask;
+use crate::port::{Backend, Control, PortInfo};
+
+/// The control of a port, but for what has no receiving end here.
+pub(super) struct Intake {
+    inner: Arc<dyn Control>,
+    spec: String,
+    receives: bool,
+    /// What the host sends is on its way already, and nobody takes it. Nothing of what a file holds is.
+    host_sends: bool,
+}
+
+impl Intake {
+    pub(super) fn new(inner: Arc<dyn Control>, info: &PortInfo, receives: bool) -> Self {
+        let host_sends = info.backend != Backend::File;
+        Self { inner, spec: info.spec.clone(), receives, host_sends }
+    }
+
+    fn check(&self) -> Result<()> {
+        let cause = "packets only leave by it, and none of its own are forwarded";
+        let refusal = || Error::usage(format!("port '{}'", self.spec), cause);
+        if self.receives { Ok(()) } else { Err(refusal().help("choose the other port")) }
+    }
+}
+
+impl Control for Intake {
+    fn mask(&self) -> QueueMask {
+        self.inner.mask()
+    }
+
+    fn set_mask(&self, mask: QueueMask) -> Result<()> {
+        self.check()?;
+        if self.host_sends && !(mask.enabled && mask.tx.is_empty()) {
+            let cause = "what the host sends is on its way already, and is not forwarded: TX queues \
+                         cannot be selected, and masks not be switched off";
+            return Err(Error::usage(format!("port '{}'", self.spec), cause)
+                .help("select all RX queues, and packets of no queue, to forward whatever comes"));
+        }
+        self.inner.set_mask(mask)
+    }
+
+    fn set_filter(&self, filter: Option<&Filter>) -> Result<()> {
+        self.check()?;
+        self.inner.set_filter(filter)
+    }
+
+    fn set_offload(&self, offload: SinkGso) -> Result<()> {
+        self.inner.set_offload(offload)
+    }
+
+    fn stop(&self) {
+        self.inner.stop();
+    }
+}

@@ -1,0 +1,432 @@
+//! Forwarding: what one port receives another one sends, or the same one with swapped addresses.
+//!
+//! ```text
+//!   port 0                 thread per queue pair                port 1
+//!   Rx 0 ─┐                                                    ┌─ Tx 0
+//!   Rx 2 ─┴─▶ receive ─▶ transmit, in the order received ─────▶┘
+//!   Rx 1 ───▶ receive ─▶ transmit ────────────────────────────▶── Tx 1
+//!   Tx 0 ◀──── … the same the other way, on threads of its own …─ Rx 0
+//! ```
+//!
+//! RX queue i goes to TX queue i modulo their number, with packets that are tied to no queue on the
+//! first one; whatever goes to one TX queue is one thread's work. So nothing is shared, no lock is
+//! taken, and the order within a flow holds. Frames are moved: a TX port that can send from foreign
+//! memory does, one that cannot copies once (see [`Transmit::transmit`](crate::port::Transmit)).
+//!
+//! When a TX queue is full, packets of a source that can wait
+//! ([`PortInfo::lossless`](crate::port::PortInfo)) wait; those of others are dropped at the tail, as
+//! a switch does, and counted as `tx_full` of the queue that they came by.
+//!
+//! ```
+//! use std::time::Duration;
+//! use wirelane::session::forward::{Forward, ForwardConfig};
+//! use wirelane::port::{self, OpenOptions};
+//!
+//! # fn main() -> wirelane::Result<()> {
+//! let options = OpenOptions::default().transmit(true);
+//! let open = |spec: &str| port::open(&spec.parse()?, &options);
+//! let ports = vec![open("sim:2?count=1000")?, open("sim:4?count=500")?];
+//! let forward = Forward::start(ports, &ForwardConfig::default())?;
+//! while !forward.wait(Duration::from_secs(1)) {}
+//! let outcome = forward.join();
+//! assert_eq!(outcome.tx.iter().map(|tx| tx.packets).sum::<u64>(), 1500);
+//! # Ok(())
+//! # }
+//! ```
+
+mod control;
+mod losses;
+mod offload;
+mod outlet;
+mod switch;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use wirelane_os::clock;
+
+use self::control::Intake;
+use self::losses::{Losses, refusals};
+use self::outlet::Outlets;
+pub use self::switch::PortSwitches;
+use self::worker::{Ended, Worker};
+use crate::error::{Error, Result};
+use crate::mask::Class;
+use crate::pipeline::budget::{Allowance, Budget};
+use crate::placement::Placement;
+use crate::port::{Control, FrameCounts, Port, PortInfo, Rx, Switches};
+use crate::qdisc::{Choice, Egress, Egresses, QdiscSpec, QdiscStats};
+use crate::segment::{CoalesceStats, SegmentStats};
+use crate::session::monitor::{Monitor, Reading};
+use crate::stats::{QueueStats, TxStats};
+use crate::threads::Crew;
+
+/// How to forward.
+#[derive(Clone, Debug, Default)]
+pub struct ForwardConfig {
+    /// Only from the first port to the second.
+    pub one_way: bool,
+    /// Swap the Ethernet addresses between two ports, too.
+    pub swap: bool,
+    /// A discipline in front of every TX queue. Its limits drop packets of any source.
+    pub qdisc: Option<QdiscSpec>,
+    /// How a packet's TX queue is chosen when there are disciplines. [`Choice::Explicit`] is as
+    /// without: by the position of the RX queue.
+    pub choice: Choice,
+    /// End after this many packets were received, both ways together.
+    pub packets: Option<u64>,
+    /// The CPUs of the threads, in turn.
+    pub placement: Placement,
+    /// What to cut and merge at each port, by position: merged as soon as it is received, cut after a
+    /// discipline and just before the TX rings. What was merged is cut for any port that does not take
+    /// long frames, whatever its switches say. With [`ForwardConfig::packets`] nothing is kept waiting for
+    /// others of its flow, and so less is merged.
+    pub switches: Vec<Option<Arc<Switches>>>,
+}
+
+/// What forwarding came to.
+#[derive(Debug)]
+pub struct ForwardOutcome {
+    /// What the ports turned out to be, notes added while it ran included.
+    pub ports: Vec<PortInfo>,
+    /// The counters of every receiving end. Delivered is what a transmitting end has taken.
+    pub queues: Vec<QueueStats>,
+    /// The counters of every transmitting end.
+    pub tx: Vec<TxStats>,
+    /// What happened at the disciplines, if there are any, with the position of the port and the
+    /// number of the TX queue.
+    pub qdiscs: Vec<(usize, u16, QdiscStats)>,
+    /// What was cut, with the position of the port and the number of the TX queue.
+    pub gso: Vec<(usize, u16, SegmentStats)>,
+    /// What was merged, with the position of the port and the number of the RX queue, or `None` for
+    /// packets that are tied to no queue.
+    pub gro: Vec<(usize, Option<u16>, CoalesceStats)>,
+    /// Where the frames of all ports were when everything had ended.
+    pub frames: FrameCounts,
+    /// What went wrong, the first thing first. What is counted above happened nevertheless.
+    pub errors: Vec<Error>,
+}
+
+/// Running threads that forward. Dropping it stops them; [`Forward::join`] also says what it came to.
+pub struct Forward {
+    ports: Vec<Port>,
+    monitor: Monitor,
+    egresses: Vec<Egresses>,
+    /// By port.
+    switches: Vec<Option<PortSwitches>>,
+    /// By port, for those that send.
+    losses: Vec<Option<Losses>>,
+    crew: Crew<Ended>,
+    signals: Arc<Signals>,
+}
+
+/// What the threads and whoever started them tell each other.
+#[derive(Default)]
+struct Signals {
+    /// Packets come to their end: no more endless waiting.
+    stopping: AtomicBool,
+    /// A thread has given up, or all that come to an end by themselves have.
+    done: AtomicBool,
+    /// Threads left whose source comes to an end by itself.
+    finite: AtomicUsize,
+    /// Monotonic clock at which nobody waits for a slow interface any more; 0 for never.
+    deadline: AtomicU64,
+}
+
+/// How long what was taken may take to leave when forwarding is ended from outside: a slow interface can have minutes of
+/// packets in its queue. What comes to its end by itself has all the time that it needs.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+impl Signals {
+    /// Whether it is time to count what has not left, and to go.
+    fn is_late(&self) -> bool {
+        let deadline = self.deadline.load(Ordering::Acquire);
+        deadline > 0 && clock::monotonic_ns() >= deadline
+    }
+}
+
+impl Forward {
+    /// Starts the threads and lets packets in when all of them are ready. With one port packets go back through the queue they came by, with their addresses
+    /// swapped; with two they pass unchanged.
+    ///
+    /// Open the ports for what they have to do here: the source of a direction for receiving, its
+    /// destination for transmitting.
+    ///
+    /// # Errors
+    /// The ports cannot be joined (there is none or more than two, they have different link types or
+    /// lack the ends), a CPU cannot be used, or a port refuses to start.
+    pub fn start(mut ports: Vec<Port>, config: &ForwardConfig) -> Result<Self> {
+        let routes = routes(&ports, config)?;
+        let mut received: Vec<_> = ports.iter_mut().map(Port::rx).collect();
+        let monitor = Monitor {
+            ports: ports.iter().map(|port| port.info().clone()).collect(),
+            accounting: ports.iter().map(|port| port.accounting()).collect(),
+            ..Monitor::default()
+        };
+        let mut forward = Self {
+            ports,
+            monitor,
+            egresses: Vec::new(),
+            switches: Vec::new(),
+            losses: Vec::new(),
+            crew: Crew::default(),
+            signals: Arc::default(),
+        };
+        let budget = Arc::new(Budget::new(config.packets));
+        let switches = |position: usize| config.switches.get(position).and_then(Option::as_ref);
+        let mut jobs = Vec::new();
+        forward.switches = (0..forward.ports.len())
+            .map(|position| {
+                let switches = Arc::clone(switches(position)?);
+                let route = routes.iter().find(|(_, to)| *to == position);
+                let source = route.map(|(from, _)| forward.ports[*from].control());
+                Some(PortSwitches { switches, source })
+            })
+            .collect();
+        let sends = |position| routes.iter().any(|(_, to)| *to == position);
+        let senders = forward.ports.iter().enumerate();
+        forward.losses = senders
+            .map(|(position, port)| Losses::of(port.info()).filter(|_| sends(position)))
+            .collect();
+        for (from, to) in routes {
+            let mut inputs = std::mem::take(&mut received[from]);
+            // What the host itself sends is on its way already.
+            inputs.retain(|rx| rx.class() != Class::Tx);
+            let merges = switches(from).filter(|switches| switches.can_merge());
+            let sink = forward.ports[to].sink();
+            if let Some(switches) = merges {
+                let monitor = &mut forward.monitor;
+                inputs = offload::merge(monitor, from, inputs, &sink, switches, config)?;
+            }
+            // What was merged, here or by the kernel, has to be cut again.
+            let comes_long = merges.is_some() || forward.ports[from].leaves_cutting();
+            let cuts = switches(to).cloned().or_else(|| comes_long.then(Arc::default));
+            let port = &mut forward.ports[to];
+            let outputs = match cuts {
+                Some(switches) => offload::cut(&mut forward.monitor, to, port, &switches),
+                None => port.tx(),
+            };
+            let (source, sink) = (forward.ports[from].info(), forward.ports[to].info());
+            if inputs.is_empty() || outputs.is_empty() {
+                let (spec, lack) = match inputs.is_empty() {
+                    true => (&source.spec, "it has no queue to receive from"),
+                    false => (&sink.spec, "it has no queue to send through"),
+                };
+                return Err(Error::failed(format!("port '{spec}'"), lack));
+            }
+            let monitor = &mut forward.monitor;
+            monitor.rx.extend(inputs.iter().map(|rx| (from, Arc::clone(rx.counters()))));
+            monitor.tx.extend(outlet::counters(&outputs).map(|counters| (to, counters)));
+            let endless = forward.ports[from].is_endless();
+            let count = outputs.len();
+            let mut outlets = match &config.qdisc {
+                None => Outlets::Direct(outputs.into_iter().map(Some).collect()),
+                Some(spec) => {
+                    let queues = outputs.into_iter().map(|tx| Egress::new(spec, tx));
+                    let egresses = Egresses::new(queues, config.choice);
+                    let gauges = egresses.queues().iter().map(|egress| (to, egress.gauge()));
+                    forward.monitor.qdiscs.extend(gauges);
+                    forward.egresses.push(egresses.clone());
+                    Outlets::Queued(egresses, config.choice)
+                }
+            };
+            // Any number of threads may send through a discipline.
+            let groups = group(inputs, if config.qdisc.is_some() { usize::MAX } else { count });
+            let ports = (source.clone(), sink.clone());
+            for (position, inputs) in groups {
+                let Some(seed) = outlets.seed(position % count) else { continue };
+                if !endless {
+                    forward.signals.finite.fetch_add(1, Ordering::Relaxed);
+                }
+                let plan = worker::Plan {
+                    source: ports.0.clone(),
+                    sink: ports.1.clone(),
+                    endless,
+                    swap: config.swap || from == to,
+                };
+                let allowance = Allowance::new(&budget);
+                let signals = Arc::clone(&forward.signals);
+                let name = format!("wl-fwd{from}-{position}");
+                jobs.push((name, move || {
+                    Worker::new(&inputs, seed, plan, allowance, signals).run(inputs)
+                }));
+            }
+        }
+        // What no direction uses.
+        drop(received);
+        let ports = &mut forward.ports;
+        ports.iter_mut().for_each(|port| drop(port.tx()));
+        let started = Crew::start(jobs, &config.placement, || {
+            ports.iter_mut().try_for_each(|port| port.start())
+        });
+        forward.crew = started.inspect_err(|_| forward.stop())?;
+        Ok(forward)
+    }
+
+    /// What the ports turned out to be.
+    pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
+        self.ports.iter().map(|port| port.info())
+    }
+
+    /// Masks, filter and stop of each port, for any thread. Only what is received here can be selected: not
+    /// what the host itself sends, and nothing at a port that only sends.
+    pub fn controls(&self) -> Vec<Arc<dyn Control>> {
+        let receives = |position| self.monitor.rx.iter().any(|(of, _)| *of == position);
+        let ports = self.ports.iter().enumerate();
+        let intakes = ports.map(|(position, port)| {
+            Arc::new(Intake::new(port.control(), port.info(), receives(position)))
+        });
+        intakes.map(|intake| intake as Arc<dyn Control>).collect()
+    }
+
+    /// What can be switched at each port while it runs; `None` for one that was started without switches.
+    pub fn switches(&self) -> Vec<Option<PortSwitches>> {
+        self.switches.clone()
+    }
+
+    /// Reads everything that is counted, from any thread.
+    pub fn monitor(&self) -> Monitor {
+        self.monitor.clone()
+    }
+
+    /// The counters of every receiving end now.
+    pub fn queues(&self) -> Vec<QueueStats> {
+        self.monitor.queues()
+    }
+
+    /// Waits until it has ended by itself (enough packets, the end of all sources that have one, an
+    /// error) or `timeout` has passed; true if it has ended.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        self.crew.wait(timeout) || self.signals.done.load(Ordering::Acquire)
+    }
+
+    /// Lets no more packets in, forwards what is on its way, and reports. If it had not ended by itself, what has not left
+    /// after two seconds is counted as an error.
+    pub fn join(mut self) -> ForwardOutcome {
+        if !self.wait(Duration::ZERO) {
+            let deadline = clock::monotonic_ns() + FAREWELL.as_nanos() as u64;
+            self.signals.deadline.store(deadline, Ordering::Release);
+        }
+        self.stop();
+        let (mut ended, mut errors) = (Vec::new(), Vec::new());
+        self.crew.join(&mut ended, &mut errors);
+        let mut cut = 0;
+        for worker in &mut ended {
+            errors.append(&mut worker.errors);
+            cut += worker.cut;
+        }
+        drop(ended);
+        self.egresses.iter().for_each(Egresses::close);
+        // An interface that goes away fails at each of its queues.
+        Error::each_once(&mut errors);
+        let Reading { queues, tx, qdiscs, gso, gro, .. } = self.monitor.read();
+        let frames = FrameCounts::default();
+        let mut outcome =
+            ForwardOutcome { ports: Vec::new(), queues, tx, qdiscs, gso, gro, frames, errors };
+        // What still waits in a discipline goes back to its owner.
+        self.egresses.clear();
+        for (position, port) in self.ports.iter().enumerate() {
+            let mut info = port.info().clone();
+            info.notes.extend(port.diagnostics());
+            info.notes.extend(self.losses[position].as_mut().and_then(Losses::note));
+            let of_port: Vec<_> = outcome.tx.iter().filter(|tx| tx.port == position).collect();
+            let cut_here = outcome.gso.iter().filter(|(port, ..)| *port == position);
+            let cut_here: Vec<_> = cut_here.map(|(.., stats)| stats).collect();
+            info.notes.extend(refusals(&info, &of_port, &cut_here));
+            let unfinished: u64 = of_port.iter().map(|tx| tx.unfinished).sum();
+            if unfinished > 0 {
+                info.notes.push(format!(
+                    "{unfinished} packets were not sent, because their sender left a checksum to its \
+                     hardware that is none of TCP and UDP, or segmentation; `ethtool -K IF tx off` on \
+                     the interface that sends them ends that"
+                ));
+            }
+            if cut > 0 && position == 0 {
+                info.notes.push(format!("{cut} packets had been cut before, and were not sent on"));
+            }
+            info.notes.extend(self.merged_in_vain(position, &outcome.gro));
+            outcome.ports.push(info);
+        }
+        self.monitor.frames().into_iter().for_each(|frames| outcome.frames += frames);
+        outcome
+    }
+
+    /// What a user should know if packets of a port were merged for one that wants none.
+    fn merged_in_vain(
+        &self,
+        from: usize,
+        gro: &[(usize, Option<u16>, CoalesceStats)],
+    ) -> Option<String> {
+        let merged = gro.iter().any(|(port, _, stats)| *port == from && stats.super_frames > 0);
+        let to = self.ports.get(self.ports.len() - 1 - from).filter(|_| merged)?;
+        to.sink().gso_max.is_none().then(|| {
+            let name = &to.info().spec;
+            format!(
+                "what was merged here was cut again before '{name}', which takes no long frames"
+            )
+        })
+    }
+
+    fn stop(&self) {
+        self.ports.iter().for_each(|port| port.control().stop());
+        self.signals.stopping.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Forward {
+    fn drop(&mut self) {
+        self.stop();
+        // The threads end before the ports whose frames they hold.
+        drop(std::mem::take(&mut self.crew));
+    }
+}
+
+/// Source and destination of each direction, as positions of ports.
+fn routes(ports: &[Port], config: &ForwardConfig) -> Result<Vec<(usize, usize)>> {
+    const ETHERNET: u16 = 1;
+    let swap = config.swap || ports.len() == 1;
+    if let Some(port) = ports.iter().find(|port| swap && port.info().link_type != ETHERNET) {
+        let object = format!("port '{}'", port.info().spec);
+        return Err(Error::failed(object, "its packets have no Ethernet addresses to swap"));
+    }
+    match ports {
+        [_] => Ok(vec![(0, 0)]),
+        [first, second] => {
+            let (first, second) = (first.info(), second.info());
+            if first.link_type != second.link_type {
+                let object = format!("ports '{}' and '{}'", first.spec, second.spec);
+                let cause = format!(
+                    "their packets begin with different headers (link types {} and {})",
+                    first.link_type, second.link_type
+                );
+                return Err(Error::failed(object, cause));
+            }
+            Ok(if config.one_way { vec![(0, 1)] } else { vec![(0, 1), (1, 0)] })
+        }
+        _ => Err(Error::usage("forward", "it takes one port or two")),
+    }
+}
+
+/// The receiving ends of each thread, when the transmitting ends allow for so many; and the position
+/// of the first one, which decides where packets go.
+fn group(inputs: Vec<Rx>, threads: usize) -> BTreeMap<usize, Vec<Rx>> {
+    let mut groups: BTreeMap<usize, Vec<Rx>> = BTreeMap::new();
+    let mut position = 0;
+    for rx in inputs {
+        let thread = match rx.class() {
+            Class::Other => 0,
+            Class::Rx | Class::Tx => {
+                position += 1;
+                (position - 1) % threads
+            }
+        };
+        groups.entry(thread).or_default().push(rx);
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,5 @@
+//! Sessions: what the commands `capture` and `forward` run, from open ports to the final counts.
+
+pub mod capture;
+pub mod forward;
+pub mod monitor;

@@ -1,0 +1,109 @@
+//! Reading a running session from any thread.
+//!
+//! Counters are plain stores of the threads that own them, and a reader takes no lock that they take: nobody
+//! waits for it. A reading is therefore no instant. Each counter is at most a batch old, and a packet
+//! may be in one and not yet in the next; when the session has ended all of them agree.
+//!
+//! ```
+//! use std::time::Duration;
+//! use wirelane::session::capture::{Capture, CaptureConfig};
+//! use wirelane::port::{self, OpenOptions};
+//!
+//! # fn main() -> wirelane::Result<()> {
+//! let port = port::open(&"sim:2?count=1000".parse()?, &OpenOptions::default())?;
+//! let capture = Capture::start(port, &CaptureConfig::default())?;
+//! let monitor = capture.monitor();
+//! let reader = std::thread::spawn(move || monitor.read().queues.len());
+//! while !capture.wait(Duration::from_secs(1)) {}
+//! assert_eq!(reader.join().ok(), Some(2));
+//! # Ok(())
+//! # }
+//! ```
+
+use std::sync::Arc;
+
+use crate::port::{Accounting, FrameCounts, PortInfo};
+use crate::qdisc::{EgressGauge, QdiscStats};
+use crate::segment::{CoalesceCounters, CoalesceStats, SegmentCounters, SegmentStats};
+use crate::stats::{QueueStats, RxCounters, TxCounters, TxStats};
+use crate::sync::Counter;
+
+/// Reads one session. It keeps no frame, no queue and no port.
+#[derive(Clone, Default)]
+pub struct Monitor {
+    pub(crate) ports: Vec<PortInfo>,
+    /// By port.
+    pub(crate) accounting: Vec<Accounting>,
+    /// With the position of their port.
+    pub(crate) rx: Vec<(usize, Arc<RxCounters>)>,
+    pub(crate) tx: Vec<(usize, Arc<TxCounters>)>,
+    pub(crate) qdiscs: Vec<(usize, EgressGauge)>,
+    /// With the position of their port and the number of their queue.
+    pub(crate) segmenters: Vec<(usize, u16, Arc<SegmentCounters>)>,
+    /// As above; without a number for packets that are tied to no queue.
+    pub(crate) coalescers: Vec<(usize, Option<u16>, Arc<CoalesceCounters>)>,
+    /// Packets in files, by file.
+    pub(crate) written: Vec<Arc<Counter>>,
+}
+
+/// What all counters of a session say.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    /// The counters of every receiving end. Delivered is what the consumer, or a transmitting end, has taken.
+    pub queues: Vec<QueueStats>,
+    /// The counters of every transmitting end.
+    pub tx: Vec<TxStats>,
+    /// What happened at the disciplines, if there are any, with the position of the port and the
+    /// number of the TX queue.
+    pub qdiscs: Vec<(usize, u16, QdiscStats)>,
+    /// What was cut, with the position of the port and the number of the TX queue.
+    pub gso: Vec<(usize, u16, SegmentStats)>,
+    /// What was merged, with the position of the port and the number of the RX queue, or `None` for
+    /// packets that are tied to no queue.
+    pub gro: Vec<(usize, Option<u16>, CoalesceStats)>,
+    /// Packets safely in files; `None` if none are written.
+    pub written: Option<u64>,
+}
+
+impl Monitor {
+    /// What the ports turned out to be.
+    pub fn ports(&self) -> &[PortInfo] {
+        &self.ports
+    }
+
+    /// All counters now.
+    pub fn read(&self) -> Reading {
+        let qdisc = |(port, gauge): &(usize, EgressGauge)| {
+            gauge.stats().map(|stats| (*port, gauge.queue(), stats))
+        };
+        let segmented = |(port, queue, counters): &(usize, u16, Arc<SegmentCounters>)| {
+            (*port, *queue, counters.snapshot())
+        };
+        let coalesced = |(port, queue, counters): &(usize, Option<u16>, Arc<CoalesceCounters>)| {
+            (*port, *queue, counters.snapshot())
+        };
+        Reading {
+            queues: self.queues(),
+            tx: self.tx.iter().map(|(port, counters)| counters.snapshot(*port)).collect(),
+            qdiscs: self.qdiscs.iter().filter_map(qdisc).collect(),
+            gso: self.segmenters.iter().map(segmented).collect(),
+            gro: self.coalescers.iter().map(coalesced).collect(),
+            written: (!self.written.is_empty()).then(|| self.packets_written()),
+        }
+    }
+
+    /// The counters of every receiving end now.
+    pub fn queues(&self) -> Vec<QueueStats> {
+        self.rx.iter().map(|(port, counters)| counters.snapshot(*port)).collect()
+    }
+
+    /// Where the frames of each port are now.
+    pub fn frames(&self) -> Vec<FrameCounts> {
+        self.accounting.iter().map(Accounting::frames).collect()
+    }
+
+    /// Packets safely in files now.
+    pub(crate) fn packets_written(&self) -> u64 {
+        self.written.iter().map(|counter| counter.value()).sum()
+    }
+}

@@ -1,0 +1,68 @@
+//! Steps that only compute, in a process of their own beside the others, on what these leave of the processors.
+//!
+//! Tests with traffic wait much of their time. They are not disturbed: the kernel lets a process of the policy
+//! `SCHED_IDLE` run only while nobody else wants the processor (sched(7)).
+
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+
+use wirelane_os::child::end_with_thread;
+
+use crate::context::Context;
+use crate::setup;
+use crate::step::{Done, Outcome};
+
+/// The process.
+pub(crate) struct Background {
+    child: Child,
+    log: PathBuf,
+    report: PathBuf,
+}
+
+impl Background {
+    /// Starts the steps `names`. Call it from the thread that finishes it: they end with it.
+    pub(crate) fn start(context: &Context, names: &[&str]) -> io::Result<Self> {
+        let directory = context.target("background");
+        fs::create_dir_all(&directory)?;
+        let (log, report) = (directory.join("log"), directory.join("report.json"));
+        // What an earlier run left must not be taken for this one's.
+        if report.exists() {
+            fs::remove_file(&report)?;
+        }
+        let output = File::create(&log)?;
+        let program = std::env::current_exe()?;
+        let mut command = match setup::find("chrt") {
+            Some(chrt) => {
+                let mut command = Command::new(chrt);
+                command.args(["--idle", "0"]).arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
+        command.arg("test").args(names).arg("--report").arg(&report);
+        command.args(["--fuzz-seconds", &context.fuzz_seconds.to_string()]);
+        command.args(context.quick.then_some("--quick")).args(context.ci.then_some("--ci"));
+        command.stdin(std::process::Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        println!("\n=== in the background: {} (to {})", names.join(", "), log.display());
+        let child = end_with_thread(&mut command).spawn()?;
+        Ok(Self { child, log, report })
+    }
+
+    /// Waits for the end, shows what they wrote, and returns how they went.
+    pub(crate) fn finish(mut self) -> Result<Vec<Done>, String> {
+        println!("\n=== waiting for what runs in the background");
+        let status = self.child.wait().map_err(|error| format!("cannot wait for it: {error}"))?;
+        let log = fs::read(&self.log).unwrap_or_default();
+        println!("{}", String::from_utf8_lossy(&log));
+        let report =
+            fs::read(&self.report).map_err(|error| format!("it ended, {status}: {error}"))?;
+        serde_json::from_slice(&report).map_err(|error| format!("its report: {error}"))
+    }
+}
+
+/// What a background that failed as a whole counts as.
+pub(crate) fn failure(reason: String) -> Vec<Done> {
+    vec![Done::new("background", Outcome::failure(reason))]
+}
