@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wirelane::filter::{Ending, Engine, Interpreter, Packet, Program, Target, translate};
+use wirelane::filter::{Buffers, Ending, Engine, Interpreter, Packet, Program, translate};
 
 fuzz_target!(|data: &[u8]| {
     if let Ok(text) = std::str::from_utf8(data) {
@@ -33,10 +33,9 @@ fn look(program: wirelane_filter::Result<Program>, data: &[u8]) {
     let again = Program::parse(1, &program.decimal().to_string());
     assert_eq!(again.expect("what was written is read"), program);
     let _ = program.for_socket(96);
-    for target in [Target::User, Target::Xdp { fragments: false }, Target::Xdp { fragments: true }]
-    {
+    for buffers in [Buffers::One, Buffers::Several] {
         for ending in [Ending::Exit, Ending::FallThrough] {
-            let _ = translate(&program, target, ending);
+            let _ = translate(&program, buffers, ending);
         }
     }
     let Ok(interpreter) = Interpreter::new(&program) else { return };

@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use crossbeam_queue::ArrayQueue;
 use wirelane::ring::{Multi, Single};
-use wirelane_bench::ring::{
-    SLOTS, bulk_one_core, bulk_two_cores, crowd, one_core, pair_one_core, ticks_per_ns, two_cores,
+use wirelane_bench::machine::ticks_per_ns;
+use wirelane_bench::suites::qdisc::ring::{
+    SLOTS, bulk_one_core, bulk_two_cores, crowd, one_core, pair_one_core, two_cores,
 };
-use wirelane_bench::rte_ring::{self, Figure};
+use wirelane_bench::suites::qdisc::rte_ring::{self, Figure};
 
 /// As many as in DPDK's test: 2^15 batches.
 const BATCHES: usize = 1 << 15;

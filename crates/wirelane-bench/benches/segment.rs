@@ -9,8 +9,10 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use wirelane::segment::Class;
-use wirelane_bench::quiet::Quiet;
-use wirelane_bench::segment::{Form, MSS, PAYLOAD, checksum_rate, segment, super_frame};
+use wirelane_bench::statistics::quiet::Quiet;
+use wirelane_bench::suites::gso::segment::{
+    Form, MSS, PAYLOAD, checksum_rate, segment, super_frame,
+};
 use wirelane_wire::ethernet;
 
 const TURNS: usize = 200;

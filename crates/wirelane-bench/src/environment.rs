@@ -8,8 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Serialize, Serializer};
 
-use super::peers;
-use super::quiet::Quiet;
+use crate::peers;
+use crate::statistics::quiet::Quiet;
 
 /// How long a suite took.
 #[derive(Clone, Debug, Serialize)]

@@ -11,30 +11,30 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::gso;
 use wirelane::error::{Error, Result};
+use wirelane_os::cgroup;
 
 const PREFIX: &str = "wirelane-bench-";
 /// The files of a cgroup that hold its threads, in version 1 and in version 2.
-pub(super) const MEMBERS: [&str; 2] = ["tasks", "cgroup.threads"];
+pub(crate) const MEMBERS: [&str; 2] = ["tasks", "cgroup.threads"];
 /// How long a cgroup may take to become empty.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Where files in memory are (`shm_overview(7)`).
-pub(super) const MEMORY: &str = "/dev/shm";
+pub(crate) const MEMORY: &str = "/dev/shm";
 
 /// The folder of this process in another one.
-pub(super) fn path_in(parent: &Path) -> PathBuf {
+pub(crate) fn path_in(parent: &Path) -> PathBuf {
     parent.join(format!("{PREFIX}{}", std::process::id()))
 }
 
 /// A folder of this process in another one, which is there only while it is needed, and goes with this. A file that is
 /// open can be written and measured without its name, and goes with the process if that is killed.
 #[derive(Debug)]
-pub(super) struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     /// In `parent`, which must take one. What benchmarks that were killed left there is removed.
-    pub(super) fn new(parent: &Path) -> Result<Self> {
+    pub(crate) fn new(parent: &Path) -> Result<Self> {
         clear(parent);
         let folder = Self(path_in(parent));
         folder.make()?;
@@ -42,18 +42,18 @@ impl Folder {
         Ok(folder)
     }
 
-    pub(super) fn make(&self) -> Result<()> {
+    pub(crate) fn make(&self) -> Result<()> {
         fs::create_dir(&self.0)
             .map_err(|error| Error::io(self.0.display().to_string(), "create", error))
     }
 
     /// A file in it, which need not exist.
-    pub(super) fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
     /// With all files in it.
-    pub(super) fn remove(&self) {
+    pub(crate) fn remove(&self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -80,7 +80,7 @@ pub fn sweep() -> Swept {
     let mut swept = Swept::default();
     sweep_in(Path::new(MEMORY), &mut swept);
     // It may have been in another one, such as that of a session that has ended.
-    if let Some(own) = gso::cgroup() {
+    if let Some((own, _)) = cgroup::own("cpu") {
         let is_cgroup = |path: &&Path| path.join("cgroup.procs").exists();
         let root = own.ancestors().take_while(is_cgroup).last();
         sweep_below(root.unwrap_or(&own), DEPTH, &mut swept);
@@ -101,7 +101,7 @@ fn sweep_below(cgroup: &Path, depth: u32, swept: &mut Swept) {
 }
 
 /// The same of one folder, where what cannot be removed is in nobody's way.
-pub(super) fn clear(parent: &Path) {
+pub(crate) fn clear(parent: &Path) {
     sweep_in(parent, &mut Swept::default());
 }
 
@@ -125,7 +125,7 @@ fn is_ours(path: &Path) -> bool {
 }
 
 /// A cgroup can be removed though it shows files, and its files cannot; but not while it has a member.
-pub(super) fn remove(path: &Path) -> bool {
+pub(crate) fn remove(path: &Path) -> bool {
     let patience = Instant::now() + PATIENCE;
     loop {
         match fs::remove_dir(path) {

@@ -1,25 +1,19 @@
-//! What is measured: the loops behind `wirelane bench` and `cargo bench`, as functions that
-//! return plain numbers; and the suites of `wirelane bench`, which return rows.
+//! The suites of `wirelane bench`: what they measure, the rows that follow, and what is said of them.
 
-pub mod beside;
-pub mod capture;
-pub mod compare;
-pub mod control;
+pub mod arguments;
+pub mod changes;
+pub mod comparison;
 pub mod environment;
-pub mod filter;
-pub mod gso;
+mod estimate;
 pub mod leftovers;
-pub mod noloss;
+pub mod machine;
+pub mod page;
 pub mod peers;
-pub mod promises;
-pub mod qdisc;
-pub mod quiet;
 pub mod report;
-pub mod ring;
-mod rounds;
-pub mod rte_ring;
-pub mod scalability;
-pub mod scaling;
-pub mod segment;
-pub mod sockets;
+pub mod row;
+pub mod run;
+pub mod statistics;
 pub mod suite;
+pub mod suites;
+pub mod targets;
+pub mod task;

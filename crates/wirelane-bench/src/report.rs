@@ -1,16 +1,13 @@
-//! Measured figures: rows of schema `wirelane.bench/1`.
-
-use std::fs;
+//! A run of `wirelane bench`: its rows, and what follows from them.
 
 use serde::Serialize;
-use serde::ser::{SerializeMap, SerializeStruct, Serializer};
-use wirelane_os::affinity;
 
-use super::beside::{self, Ratio};
-use super::control::Control;
-use super::environment::Environment;
-use super::promises::{self, Promise};
-use super::ring::ticks_per_ns;
+use crate::comparison::{self, Ratio};
+use crate::environment::Environment;
+use crate::machine::Machine;
+use crate::row::{Row, Skipped};
+use crate::statistics::control::Control;
+use crate::targets::{self, Target};
 
 /// Everything that a run of `wirelane bench` measured, and what it could not.
 #[derive(Clone, Debug, Serialize)]
@@ -29,8 +26,9 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// Our figures beside those of other programs.
     pub ratios: Vec<Ratio>,
-    /// What is promised of our figures, and whether they keep it.
-    pub promises: Vec<Promise>,
+    /// What our figures ought to be, and whether they are.
+    #[serde(rename = "promises")]
+    pub targets: Vec<Target>,
     /// How the machine itself did meanwhile.
     pub control: Vec<Control>,
     /// What is missing, and why.
@@ -48,7 +46,7 @@ impl Report {
             command,
             rows: Vec::new(),
             ratios: Vec::new(),
-            promises: Vec::new(),
+            targets: Vec::new(),
             control: Vec::new(),
             skipped: Vec::new(),
         }
@@ -62,277 +60,17 @@ impl Report {
         }
     }
 
-    /// Nothing more will be measured: draws the ratios, judges the promises, and notes when it ended.
+    /// Nothing more will be measured: draws the ratios, judges the targets, and notes when it ended.
     pub fn finish(&mut self) {
-        self.ratios = beside::ratios(&self.rows);
-        self.promises = promises::promises(&self.rows, &self.skipped);
+        self.ratios = comparison::ratios(&self.rows);
+        self.targets = targets::targets(&self.rows, &self.skipped);
         self.environment.finish();
     }
-}
-
-/// What figures depend on. What is not known is `None`.
-#[derive(Clone, Debug, Serialize)]
-pub struct Machine {
-    /// Model name.
-    pub cpu: Option<String>,
-    /// CPUs online.
-    pub cores: u32,
-    /// Release of the kernel.
-    pub kernel: Option<String>,
-    /// Ticks of the time stamp counter per nanosecond, measured: the "cycles" of the rows.
-    pub cycles_per_ns: Option<f64>,
-}
-
-impl Machine {
-    /// Reads and measures; takes 20 ms.
-    pub fn read() -> Self {
-        let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let cpu = information.lines().find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            (name.trim() == "model name").then(|| value.trim().to_owned())
-        });
-        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").ok();
-        Self {
-            cpu,
-            cores: affinity::online_cpus(),
-            kernel: kernel.map(|text| text.trim().to_owned()),
-            cycles_per_ns: ticks_per_ns(),
-        }
-    }
-}
-
-/// One figure, measured several times.
-#[derive(Clone, Debug)]
-pub struct Row {
-    /// Which suite it belongs to.
-    pub suite: &'static str,
-    /// What was measured.
-    pub case: &'static str,
-    /// The other program that it belongs to; ours when `None`.
-    pub peer: Option<&'static str>,
-    /// Under which conditions.
-    pub params: Params,
-    /// Which figure, such as `ns_per_packet`.
-    pub metric: &'static str,
-    /// Its unit, such as `ns`; `1` for a plain number.
-    pub unit: &'static str,
-    /// One value per repetition.
-    pub samples: Vec<f64>,
-    /// The same figure as a source published it.
-    pub source: Option<Source>,
-}
-
-impl Row {
-    /// Smallest, median and largest sample; `None` without any.
-    pub fn summary(&self) -> Option<[f64; 3]> {
-        summary(&self.samples)
-    }
-}
-
-/// Smallest, median and largest of some samples; `None` without any.
-pub(super) fn summary(samples: &[f64]) -> Option<[f64; 3]> {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let (min, max) = (*sorted.first()?, *sorted.last()?);
-    let upper = *sorted.get(sorted.len() / 2)?;
-    let lower = *sorted.get((sorted.len() - 1) / 2)?;
-    Some([min, (lower + upper) / 2.0, max])
-}
-
-impl Serialize for Row {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let summary = self.summary();
-        let mut row = serializer.serialize_struct("Row", 13)?;
-        row.serialize_field("suite", self.suite)?;
-        row.serialize_field("case", self.case)?;
-        row.serialize_field("peer", &self.peer)?;
-        row.serialize_field("params", &self.params)?;
-        row.serialize_field("metric", self.metric)?;
-        row.serialize_field("unit", self.unit)?;
-        row.serialize_field("median", &summary.map(|[_, median, _]| median))?;
-        row.serialize_field("min", &summary.map(|[min, ..]| min))?;
-        row.serialize_field("max", &summary.map(|[.., max]| max))?;
-        row.serialize_field("samples", &self.samples.len())?;
-        row.serialize_field("values", &self.samples)?;
-        row.serialize_field("better", &Better::of(self.metric))?;
-        row.serialize_field("source", &self.source)?;
-        row.end()
-    }
-}
-
-/// Which way a figure is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Better {
-    /// Costs: times, locks, losses.
-    Lower,
-    /// Rates and savings.
-    Higher,
-}
-
-impl Better {
-    /// Of the metric with this name; `None` where neither more nor less is better.
-    pub fn of(metric: &str) -> Option<Self> {
-        // What others sent is not our doing.
-        if metric == "offered_per_s" {
-            return None;
-        }
-        // What is saved over something else, before the times by their unit.
-        let is_saved = metric.contains("_under_") && !metric.ends_with("_under_load");
-        if is_saved
-            || metric.ends_with("_per_s")
-            || metric.starts_with("speedup")
-            || metric.ends_with("efficiency")
-        {
-            return Some(Self::Higher);
-        }
-        let costs = [
-            "ns_",
-            "cycles_",
-            "cost_",
-            "cpu_",
-            "user_",
-            "system_",
-            "locks_",
-            "cas_retries_",
-            "lost_",
-            "latency_",
-        ];
-        let is_cost = costs.iter().any(|cost| metric.starts_with(cost)) || metric == "budget_share";
-        is_cost.then_some(Self::Lower)
-    }
-}
-
-/// The conditions of a row, in order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Params(pub Vec<(&'static str, Param)>);
-
-impl Params {
-    /// Whether this condition, with its value as people read it, is among them.
-    pub fn has(&self, (name, value): (&str, &str)) -> bool {
-        self.0.iter().any(|(own, found)| *own == name && found.to_string() == value)
-    }
-}
-
-impl Serialize for Params {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (name, value) in &self.0 {
-            map.serialize_entry(name, value)?;
-        }
-        map.end()
-    }
-}
-
-/// The value of a condition.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
-pub enum Param {
-    /// A count or size.
-    Number(u64),
-    /// Whether something holds.
-    Flag(bool),
-    /// A name of ours.
-    Text(&'static str),
-    /// A name that was found out.
-    Name(String),
-}
-
-impl std::fmt::Display for Param {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Number(value) => write!(f, "{value}"),
-            Self::Flag(value) => f.write_str(if *value { "yes" } else { "no" }),
-            Self::Text(value) => f.write_str(value),
-            Self::Name(value) => f.write_str(value),
-        }
-    }
-}
-
-/// A figure that a source published.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Source {
-    /// Number of the source document.
-    pub document: &'static str,
-    /// Its figure.
-    pub value: f64,
-    /// The unit of that.
-    pub unit: &'static str,
-}
-
-/// A case that was not measured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Skipped {
-    /// Which suite it belongs to.
-    pub suite: &'static str,
-    /// What is missing.
-    pub case: &'static str,
-    /// Why.
-    pub reason: String,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
-
-    fn row(samples: &[f64]) -> Row {
-        Row {
-            suite: "qdisc",
-            case: "lockless",
-            peer: None,
-            params: Params(vec![
-                ("producers", Param::Number(2)),
-                ("bypass", Param::Flag(false)),
-                ("cores", Param::Text("two")),
-            ]),
-            metric: "ns_per_packet",
-            unit: "ns",
-            samples: samples.to_vec(),
-            source: Some(Source { document: "004", value: 58.98, unit: "ns" }),
-        }
-    }
-
-    #[test]
-    fn median_is_the_middle() {
-        assert_eq!(row(&[3.0, 1.0, 2.0]).summary(), Some([1.0, 2.0, 3.0]));
-        assert_eq!(row(&[4.0, 1.0, 2.0, 3.0]).summary(), Some([1.0, 2.5, 4.0]));
-        assert_eq!(row(&[]).summary(), None);
-    }
-
-    #[test]
-    fn rows_follow_the_schema() {
-        let expected = json!({
-            "suite": "qdisc", "case": "lockless", "peer": null,
-            "params": { "producers": 2, "bypass": false, "cores": "two" },
-            "metric": "ns_per_packet", "unit": "ns",
-            "median": 3.1, "min": 3.0, "max": 3.4, "samples": 3,
-            "values": [3.1, 3.4, 3.0], "better": "lower",
-            "source": { "document": "004", "value": 58.98, "unit": "ns" },
-        });
-        assert_eq!(serde_json::to_value(row(&[3.1, 3.4, 3.0])).unwrap(), expected);
-        let empty = serde_json::to_value(row(&[])).unwrap();
-        assert_eq!((&empty["median"], &empty["samples"]), (&Value::Null, &json!(0)));
-    }
-
-    #[test]
-    fn better_goes_by_the_metric() {
-        for metric in [
-            "ns_per_packet",
-            "cycles_per_element",
-            "locks_per_packet",
-            "cpu_ns_per_packet_under_load",
-        ] {
-            assert_eq!(Better::of(metric), Some(Better::Lower), "{metric}");
-        }
-        for metric in
-            ["packets_per_s", "bits_per_s", "ns_under_fifo", "speedup_per_cpu", "cpu_efficiency"]
-        {
-            assert_eq!(Better::of(metric), Some(Better::Higher), "{metric}");
-        }
-        assert_eq!(Better::of("bypassed_share"), None);
-        assert_eq!(Better::of("offered_per_s"), None);
-    }
 
     #[test]
     fn reports_name_schema_version_and_machine() {

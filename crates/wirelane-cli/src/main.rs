@@ -4,7 +4,6 @@ mod args;
 mod commands;
 mod control;
 mod output;
-mod page;
 mod session;
 mod take;
 
@@ -13,7 +12,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use wirelane::{Error, ErrorKind, halt};
 
-/// Multi-queue packet capture and I/O: every queue of an interface in parallel.
+/// Capture, forward and generate packets on every queue of a network interface in parallel.
 #[derive(Parser)]
 #[command(name = "wirelane", version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Cli {
@@ -24,16 +23,17 @@ struct Cli {
 const AFTER_HELP: &str = "\
 Ports: [backend:]NAME[@QUEUES][?key=value&…]
   sim:4?rate=1Mpps            a simulated interface with 4 queues; needs no privilege
-  packet:eth0@0-3             AF_PACKET on queues 0 to 3, which gives copies; eth0 alone is the same
+  packet:eth0@0-3             copies of the packets of queues 0 to 3 (AF_PACKET)
+  eth0                        packet:eth0, all queues
   file:trace.pcapng.zst       a capture file
-`wirelane ports` shows all of them, and the options of each.
+`wirelane ports` lists all kinds of ports; `wirelane ports xdp` the options of one.
 
 Exit status: 0 done, 1 failed, 2 wrong usage.";
 
 #[derive(Subcommand)]
 enum Command {
     #[command(subcommand)]
-    Bench(commands::bench::Suite),
+    Bench(commands::bench::Bench),
     Capture(Box<commands::capture::CaptureArgs>),
     Filter(commands::filter::FilterArgs),
     Forward(Box<commands::forward::ForwardArgs>),
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let outcome = match cli.command {
-        Command::Bench(suite) => commands::bench::run(&suite),
+        Command::Bench(bench) => commands::bench::run(&bench),
         Command::Capture(args) => commands::capture::run(&args),
         Command::Filter(args) => commands::filter::run(&args),
         Command::Forward(args) => commands::forward::run(&args),

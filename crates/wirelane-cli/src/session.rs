@@ -24,10 +24,10 @@ use crate::output::{self, progress::Progress, summary};
 /// Options of such a command.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SessionArgs {
-    /// Print one JSON object (schema wirelane.summary/1) on standard output at the end
+    /// At the end, print the summary as one JSON object (schema wirelane.summary/1) on standard output
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
-    /// No progress and no summary
+    /// Print no progress and no summary
     #[arg(short = 'q', long, help_heading = "Output")]
     pub(crate) quiet: bool,
     /// End after N packets (k, M, G: units of 1000)
@@ -39,10 +39,10 @@ pub(crate) struct SessionArgs {
     /// Pin the threads to these CPUs, in turn
     #[arg(long, value_name = "CPUS", value_parser = args::queues, help_heading = "Machine")]
     cpus: Option<QueueSet>,
-    /// Become this user (a name or UID:GID) once the port is open; the caller of sudo by default
+    /// Switch to this user (a name or UID:GID) once the port is open [default: the user who called sudo]
     #[arg(short = 'Z', long, value_name = "USER", help_heading = "Machine")]
     user: Option<String>,
-    /// Do not give privileges away
+    /// Keep root privileges and capabilities after opening the port
     #[arg(long, conflicts_with = "user", help_heading = "Machine")]
     keep_privileges: bool,
 }
@@ -103,8 +103,8 @@ impl Privileges {
         // EACCES (13) or EPERM (1): what the user can do as root, the process no longer can.
         if self.dropped && matches!(error.errno(), Some(1 | 13)) {
             return error.help(
-                "the command gave its privileges away before it opened this; write where the user \
-                 may, choose one with --user, or add --keep-privileges",
+                "the command had dropped its privileges by then; write where the user may, choose \
+                 another with --user, or add --keep-privileges",
             );
         }
         error

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use wirelane::filter::explain::{Host, Taken, explain};
 use wirelane::filter::{Filter, Program};
 use wirelane::port::{Backend, OpenOptions, PortInfo, Spec, Take};
+use wirelane::reachability::{Host, Taken, explain};
 use wirelane::ssh::{self, Connection};
 use wirelane::{Error, Result};
 
@@ -14,19 +14,19 @@ use crate::output;
 /// Which packets ports take.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TakeArgs {
-    /// Only packets that match: an expression as for tcpdump, or what `tcpdump -ddd` prints. On xdp: ports
-    /// the others go to the host
+    /// Take only packets that match: a tcpdump expression, or the output of `tcpdump -ddd`. On xdp: ports
+    /// the host receives the rest
     #[arg(short = 'f', long = "filter", value_name = "EXPR", allow_hyphen_values = true)]
     filter: Option<String>,
     /// On xdp: ports, take all packets away from the host
     #[arg(long, help_heading = "Machine")]
     all: bool,
-    /// On xdp: ports, take ARP, neighbour discovery, SSH, DNS and DHCP as well, and the connection you came by: the
-    /// host may no longer be reachable over the interface
+    /// On xdp: ports, also take ARP, neighbour discovery, SSH, DNS and DHCP, including your own SSH
+    /// connection: the host may become unreachable over this interface
     #[arg(long, help_heading = "Machine", conflicts_with = "keep_management")]
     take_management: bool,
-    /// On xdp: ports, leave ARP, neighbour discovery, SSH, DNS and DHCP to the host: the default, unless packets pass
-    /// between two interfaces
+    /// On xdp: ports, leave ARP, neighbour discovery, SSH, DNS and DHCP to the host. This is the default
+    /// unless packets pass between two interfaces
     #[arg(long, help_heading = "Machine")]
     keep_management: bool,
 }
@@ -134,11 +134,13 @@ impl Toll {
             if !(is_taken || is_meant && strict) {
                 continue;
             }
-            let what = if filter.is_some() { "the filter accepts" } else { "among all packets is" };
-            let cause = format!("{what} the SSH connection that you came by, {connection}");
+            let what = if filter.is_some() { "the filter accepts" } else { "--all includes" };
+            let cause = format!("{what} your own SSH connection, {connection}");
             let stays = taken.iter().all(|one| one.packets_taken(false) == 0);
             let help = match stays {
-                true => "--keep-management leaves it to the host, --take-management takes it",
+                true => {
+                    "leave it to the host with --keep-management, or take it with --take-management"
+                }
                 false => "exclude its port with -f, or take it with --take-management",
             };
             let object = format!("interface {}", self.interface);
@@ -158,14 +160,14 @@ impl Toll {
         let mut host = Host { sessions: self.connections.clone(), ..self.host() };
         let whose = if host.addresses.is_empty() {
             host.addresses = Host::generic().addresses;
-            "with example addresses, as it has none".to_owned()
+            "assuming example addresses, because it has none".to_owned()
         } else {
-            format!("with the addresses of {}", self.interface)
+            format!("given the addresses of {}", self.interface)
         };
         let classes = explain(program(filter)?.as_deref(), &host)?;
         let what = if filter.is_some() { "packets that match" } else { "all packets" };
         let text = format!(
-            "{} takes {what} away from the host while this runs, {whose}:\n{}",
+            "while this runs, {} takes {what} away from the host ({whose}):\n{}",
             info.spec,
             table(&classes, self.take_management)
         );
@@ -199,7 +201,7 @@ pub(crate) fn table(classes: &[Taken], take_management: bool) -> String {
     }
     let is_lost = |taken: &Taken| taken.class.is_ssh() && taken.packets_taken(take_management) > 0;
     if classes.iter().any(is_lost) {
-        page += "WARNING: SSH on that interface is among them: sessions would break.\n";
+        page += "WARNING: SSH on that interface is included; sessions would break.\n";
     }
     page
 }

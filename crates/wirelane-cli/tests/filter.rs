@@ -104,6 +104,13 @@ fn engines_agree_on_a_file() {
     }
     let page = shown(&["udp", "and", "less", "400", "--on", file]);
     assert!(page.starts_with(&format!("interpreter  {matching} of 300 packets match\n")), "{page}");
+    // The packets are Ethernet, and the program is for others.
+    let other = ["ip", "--link-type", "101", "--on", file];
+    let page = shown(&other);
+    assert!(page.contains("\nskipped: 300 packets of other link types\n"), "{page}");
+    let report: Value = serde_json::from_str(&shown(&[&other[..], &["--json"]].concat())).unwrap();
+    let on = &report["on"];
+    assert_eq!((&on["packets"], &on["other_link_types"]), (&0.into(), &300.into()), "{on}");
     let ended = filter(&["udp", "--on", "/no/such/file"]);
     assert_eq!(ended.status.code(), Some(1));
 }
@@ -115,7 +122,7 @@ fn what_the_host_would_miss_is_said() {
     assert!(page.contains("ARP                            stays\n"), "{page}");
     assert!(page.contains("\nWARNING: SSH"), "{page}");
     let page = shown(&["udp port 9", "--explain", "--interface", "lo"]);
-    assert!(page.contains("with the addresses of lo"), "{page}");
+    assert!(page.contains("given the addresses of lo"), "{page}");
     assert!(!page.contains("WARNING") && !page.contains("taken\n"), "{page}");
     let mut session = wirelane();
     session.env("SSH_CONNECTION", "198.51.100.7 50022 192.0.2.10 2222");

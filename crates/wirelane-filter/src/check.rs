@@ -3,9 +3,9 @@
 
 use wirelane_os::packet::SockFilter;
 
-use super::classic::Disassembly;
-use super::op::{ANCILLARY, Alu, MEMORY_CELLS, Op, Operand};
+use crate::disassembly::Disassembly;
 use crate::error::Error;
+use crate::op::{ANCILLARY, Alu, MEMORY_CELLS, Op, Operand};
 
 /// Most instructions of a program, `BPF_MAXINSNS` of `linux/bpf_common.h`.
 pub const MAX_INSTRUCTIONS: usize = 4096;
@@ -14,7 +14,7 @@ pub const MAX_INSTRUCTIONS: usize = 4096;
 ///
 /// # Errors
 /// A usage error: which instruction breaks which rule, with the number that is too large.
-pub(super) fn decode(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
+pub(crate) fn decode(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
     if program.is_empty() {
         return Err(Error::invalid("filter", "it has no instructions"));
     }

@@ -7,9 +7,9 @@ use std::{fmt, thread};
 use wirelane_os::packet::SockFilter;
 use wirelane_os::pcap::{self, Libpcap};
 
-use super::check::MAX_INSTRUCTIONS;
-use super::classic::Program;
+use crate::check::MAX_INSTRUCTIONS;
 use crate::error::Error;
+use crate::program::Program;
 
 /// Compiles `expression` for packets of `link_type` (the registry of capture files: 1 is Ethernet), to
 /// a program that accepts `snaplen` bytes.

@@ -1,11 +1,10 @@
 //! The interpreter: what a program means, in the plainest way. The other engines are compared with
 //! it, and where there is no other one it filters.
 
-use super::Packet;
-use super::classic::Program;
-use super::op::{Alu, Ancillary, Cond, MEMORY_CELLS, Op, Operand, Width};
-use super::translate::{MIN_ETHERTYPE, USER_LIMIT};
 use crate::error::Result;
+use crate::op::{Alu, Ancillary, Cond, MEMORY_CELLS, Op, Operand, Width};
+use crate::packet::{MIN_ETHERTYPE, Packet, VISIBLE};
+use crate::program::Program;
 
 /// Runs a program, one instruction after the other.
 #[derive(Clone, Debug)]
@@ -73,7 +72,7 @@ fn value(operand: Operand, x: u32) -> u32 {
 
 /// `None` past the end.
 fn load(data: &[u8], width: Width, offset: u32) -> Option<u32> {
-    let end = offset.checked_add(width.bytes()).filter(|end| *end <= USER_LIMIT)?;
+    let end = offset.checked_add(width.bytes()).filter(|end| *end <= VISIBLE)?;
     let bytes = data.get(offset as usize..end as usize)?;
     Some(bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
 }

@@ -13,23 +13,27 @@
 //! 32 or more gives 0.
 
 mod check;
-mod classic;
+mod compare;
+mod disassembly;
 mod error;
 mod expression;
+mod facts;
 mod interpreter;
 pub mod jit;
 pub mod op;
 mod packet;
+mod program;
 mod socket;
 mod source;
 mod translate;
 
 pub use self::check::MAX_INSTRUCTIONS;
-pub use self::classic::Program;
+pub use self::compare::{Comparison, Count};
 pub use self::error::{Error, ErrorKind, ErrorParts, Result};
 pub use self::expression::{ExpressionError, compile};
 pub use self::interpreter::Interpreter;
 pub use self::packet::{Metadata, Packet};
+pub use self::program::Program;
 pub use self::source::Filter;
-pub use self::translate::{Context, Ending, Target, translate};
+pub use self::translate::{Buffers, Ending, translate};
 pub use wirelane_os::packet::SockFilter as Instruction;

@@ -1,4 +1,4 @@
-//! A packet as a filter sees it.
+//! A packet as filters see it.
 
 /// A packet as a filter sees it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,3 +25,9 @@ pub struct Metadata {
     /// Index of the interface; 0 when there is none.
     pub interface_index: u32,
 }
+
+/// Programs see no more bytes of a packet.
+pub(crate) const VISIBLE: u32 = i32::MAX as u32;
+
+/// Smaller values in an Ethernet header are lengths (`ETH_P_802_3_MIN`).
+pub(crate) const MIN_ETHERTYPE: u32 = 0x600;

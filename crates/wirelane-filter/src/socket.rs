@@ -16,11 +16,12 @@
 //! A program that asks for the tag itself (`tcpdump -ddd` writes such ones for an interface) knows
 //! what the kernel does, and is left alone.
 
-use super::check::MAX_INSTRUCTIONS;
-use super::classic::Program;
-use super::op::{Alu, Ancillary, Cond, MEMORY_CELLS, Op, Operand, Width};
-use super::translate::{Facts, Target, USER_LIMIT};
+use crate::check::MAX_INSTRUCTIONS;
 use crate::error::{Error, Result};
+use crate::facts::Facts;
+use crate::op::{Alu, Ancillary, Cond, MEMORY_CELLS, Op, Operand, Width};
+use crate::packet::VISIBLE;
+use crate::program::Program;
 use wirelane_os::packet::SockFilter;
 
 impl Program {
@@ -94,7 +95,7 @@ impl<'a> Writer<'a> {
         };
         Self {
             program,
-            facts: Facts::gather(program.ops(), Target::User),
+            facts: Facts::gather(program.ops(), VISIBLE),
             snaplen,
             items: Vec::new(),
             places: vec![usize::MAX],
@@ -189,7 +190,7 @@ impl<'a> Writer<'a> {
         match op {
             Op::LoadAbsolute(width, k) => return self.load(width, k, tag),
             Op::LoadIndirect(width, k) => return self.load_indirect(width, k, tag, x_most),
-            Op::LoadXHeader(k) if k > USER_LIMIT => self.push(Op::Return(0)),
+            Op::LoadXHeader(k) if k > VISIBLE => self.push(Op::Return(0)),
             Op::LoadXHeader(k) if taken_out && k >= BEHIND_TAG => {
                 self.push(Op::LoadXHeader(k - TAG_LEN));
             }
@@ -245,7 +246,7 @@ impl<'a> Writer<'a> {
     /// A = what was on the wire at `k`.
     fn load(&mut self, width: Width, k: u32, tag: Tag) -> Result<()> {
         let end = k.saturating_add(width.bytes());
-        if end > USER_LIMIT {
+        if end > VISIBLE {
             self.push(Op::Return(0));
         } else if tag == Tag::InPlace || end <= TAG {
             self.push(Op::LoadAbsolute(width, k));
@@ -308,7 +309,7 @@ impl<'a> Writer<'a> {
 
     /// A = what was on the wire at X + `k`.
     fn load_indirect(&mut self, width: Width, k: u32, tag: Tag, x_most: u32) -> Result<()> {
-        let Some(most) = USER_LIMIT.checked_sub(k.saturating_add(width.bytes())) else {
+        let Some(most) = VISIBLE.checked_sub(k.saturating_add(width.bytes())) else {
             self.push(Op::Return(0));
             return Ok(());
         };

@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::classic::Program;
-use super::expression::{self, ExpressionError};
 use crate::error::{Error, Result};
+use crate::expression::{self, ExpressionError};
+use crate::program::Program;
 
 /// Which packets to take, in the words of the user. A port makes a [`Program`] of it for its link
 /// type.

@@ -207,6 +207,38 @@ pub const fn update_sum(checksum: u16, old: Sum, new: Sum) -> u16 {
     Sum(!checksum).minus(old).plus(new).checksum()
 }
 
+/// What a transport checksum field holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ChecksumState {
+    /// The checksum of the whole packet. A UDP field of 0 holds none.
+    #[default]
+    Complete,
+    /// The sum of the pseudo-header, not complemented. A device or a segmenter completes it
+    /// (`CHECKSUM_PARTIAL` in the kernel).
+    Partial,
+}
+
+impl ChecksumState {
+    /// The field after a covered part of the transport packet changed, given the part's sum before
+    /// and after. A partial checksum does not cover the packet itself.
+    #[inline]
+    pub const fn packet_changed(self, field: u16, old: Sum, new: Sum) -> u16 {
+        match self {
+            Self::Complete => update_sum(field, old, new),
+            Self::Partial => field,
+        }
+    }
+
+    /// The field after a part of the pseudo-header changed, given the part's sum before and after.
+    #[inline]
+    pub const fn pseudo_changed(self, field: u16, old: Sum, new: Sum) -> u16 {
+        match self {
+            Self::Complete => update_sum(field, old, new),
+            Self::Partial => Sum(field).minus(old).plus(new).partial(),
+        }
+    }
+}
+
 /// Adds the four 16-bit words of `sum` with end-around carry.
 #[inline]
 const fn fold(sum: u64) -> u16 {
@@ -261,6 +293,17 @@ mod tests {
             let (head, tail) = RFC_1071.split_at(cut);
             assert_eq!(Sum::of(head).followed_by(cut, Sum::of(tail)), Sum::of(&RFC_1071));
         }
+    }
+
+    #[test]
+    fn partial_sums_follow_the_pseudo_header_only() {
+        let (old, new) = (Sum::of_field(0x5555), Sum::of_field(0x3285));
+        assert_eq!(ChecksumState::Complete.packet_changed(0xdd2f, old, new), 0);
+        assert_eq!(ChecksumState::Complete.pseudo_changed(0xdd2f, old, new), 0);
+        assert_eq!(ChecksumState::Partial.packet_changed(0xdd2f, old, new), 0xdd2f);
+        let field = Sum::of_field(0x1234).plus(old).partial();
+        let expected = Sum::of_field(0x1234).plus(new).partial();
+        assert_eq!(ChecksumState::Partial.pseudo_changed(field, old, new), expected);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// Why bytes are not the header they were taken for, or why a value cannot be emitted.
+/// Why bytes are not the header they were taken for, or why a value cannot be emitted or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireError {
     /// The buffer ends before the header, or before the end that the header states.
@@ -14,6 +14,8 @@ pub enum WireError {
     },
     /// A field holds what its standard forbids; the text names the field.
     Malformed(&'static str),
+    /// The packet has no such header or field; the text names it.
+    Absent(&'static str),
 }
 
 impl fmt::Display for WireError {
@@ -23,6 +25,7 @@ impl fmt::Display for WireError {
                 write!(f, "truncated: {needed} bytes needed, {have} present")
             }
             Self::Malformed(what) => write!(f, "malformed: {what}"),
+            Self::Absent(what) => write!(f, "the packet has no {what}"),
         }
     }
 }
@@ -39,5 +42,7 @@ mod tests {
         let truncated = WireError::Truncated { needed: 20, have: 3 };
         assert_eq!(truncated.to_string(), "truncated: 20 bytes needed, 3 present");
         assert_eq!(WireError::Malformed("IPv4 version").to_string(), "malformed: IPv4 version");
+        let absent = WireError::Absent("IPv4 header");
+        assert_eq!(absent.to_string(), "the packet has no IPv4 header");
     }
 }

@@ -1,6 +1,6 @@
 //! Ethernet II frames, without preamble and frame check sequence (IEEE 802.3 section 3).
 
-use core::{fmt, str::FromStr};
+use core::{fmt, net::Ipv6Addr, str::FromStr};
 
 use crate::{
     WireError,
@@ -91,6 +91,49 @@ impl Ethernet {
     }
 }
 
+/// A checked view of an Ethernet header that can be changed.
+#[derive(Debug)]
+pub struct EthernetMut<'a> {
+    header: &'a mut [u8; LEN],
+    payload: &'a mut [u8],
+}
+
+impl<'a> EthernetMut<'a> {
+    /// Takes the bytes of a frame.
+    ///
+    /// # Errors
+    /// As [`EthernetView::new`].
+    #[inline]
+    pub fn new(bytes: &'a mut [u8]) -> Result<Self, WireError> {
+        let (header, payload) = split_mut(bytes)?;
+        Ok(Self { header, payload })
+    }
+
+    /// The view that reads.
+    #[inline]
+    pub fn as_view(&self) -> EthernetView<'_> {
+        EthernetView { header: self.header, payload: self.payload }
+    }
+
+    /// Replaces the address of the receiver.
+    #[inline]
+    pub fn set_destination(&mut self, destination: MacAddr) {
+        put::<0, 6, LEN>(self.header, destination.0);
+    }
+
+    /// Replaces the address of the sender.
+    #[inline]
+    pub fn set_source(&mut self, source: MacAddr) {
+        put::<6, 6, LEN>(self.header, source.0);
+    }
+
+    /// The bytes after the header, with any padding of a short frame.
+    #[inline]
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        self.payload
+    }
+}
+
 /// Exchanges the two addresses of a frame in place, as a reflector on one port does.
 ///
 /// # Errors
@@ -114,6 +157,13 @@ impl MacAddr {
     pub const BROADCAST: Self = Self([0xff; 6]);
     /// All zeros, as loopback uses.
     pub const ZERO: Self = Self([0; 6]);
+
+    /// The address of a group of IPv6 stations (RFC 2464 section 7).
+    #[inline]
+    pub const fn of_group(group: Ipv6Addr) -> Self {
+        let [.., a, b, c, d] = group.octets();
+        Self([0x33, 0x33, a, b, c, d])
+    }
 
     /// Whether this is the broadcast address.
     #[inline]
@@ -267,6 +317,19 @@ mod tests {
     }
 
     #[test]
+    fn change() {
+        let mut frame = BYTES;
+        let mut view = EthernetMut::new(&mut frame).unwrap();
+        view.set_destination(VALUE.source);
+        view.set_source(VALUE.destination);
+        view.payload_mut()[0] = 0x46;
+        assert_eq!(view.as_view().source(), VALUE.destination);
+        swap_addresses(&mut frame).unwrap();
+        assert_eq!((frame[14], &frame[..14]), (0x46, &BYTES[..14]));
+        assert!(EthernetMut::new(&mut frame[..LEN - 1]).is_err());
+    }
+
+    #[test]
     fn swap() {
         let mut frame = BYTES;
         swap_addresses(&mut frame).unwrap();
@@ -289,6 +352,8 @@ mod tests {
         }
         assert!(MacAddr::BROADCAST.is_broadcast() && MacAddr::BROADCAST.is_multicast());
         assert!(VALUE.source.is_local() && !VALUE.source.is_multicast());
+        let group = MacAddr::of_group("ff02::1:ff00:1".parse().unwrap());
+        assert_eq!(group.to_string(), "33:33:ff:00:00:01");
     }
 
     #[test]

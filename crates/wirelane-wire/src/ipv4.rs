@@ -4,7 +4,7 @@ use core::net::Ipv4Addr;
 
 use crate::{
     Protocol, WireError,
-    checksum::{Sum, update},
+    checksum::{Sum, update, update_sum},
     field::{array, be16, put, split, split_mut, take},
 };
 
@@ -281,6 +281,98 @@ impl<'a> Ipv4<'a> {
     }
 }
 
+/// A checked view of an IPv4 header that can be changed. Every change updates the header checksum;
+/// a wrong one stays wrong.
+///
+/// A checksum of the payload that covers the addresses does not follow: see
+/// [`PacketMut`](crate::PacketMut).
+#[derive(Debug)]
+pub struct Ipv4Mut<'a> {
+    header: &'a mut [u8; MIN_LEN],
+    options: &'a mut [u8],
+    payload: &'a mut [u8],
+}
+
+impl<'a> Ipv4Mut<'a> {
+    /// Takes a packet, which may have been cut short: the payload is what there is of it.
+    ///
+    /// # Errors
+    /// As [`Ipv4View::new_snapped`].
+    #[inline]
+    pub fn new(bytes: &'a mut [u8]) -> Result<Self, WireError> {
+        let view = Ipv4View::new_snapped(bytes)?;
+        let (options_len, payload_len) = (view.options.len(), view.payload.len());
+        let (header, rest) = split_mut(bytes)?;
+        let (options, rest) = rest.split_at_mut(options_len);
+        Ok(Self { header, options, payload: &mut rest[..payload_len] })
+    }
+
+    /// The view that reads.
+    #[inline]
+    pub fn as_view(&self) -> Ipv4View<'_> {
+        Ipv4View { header: self.header, options: self.options, payload: self.payload }
+    }
+
+    /// Replaces the address of the sender.
+    #[inline]
+    pub fn set_source(&mut self, source: Ipv4Addr) {
+        self.set::<12, 4>(source.octets());
+    }
+
+    /// Replaces the address of the receiver.
+    #[inline]
+    pub fn set_destination(&mut self, destination: Ipv4Addr) {
+        self.set::<16, 4>(destination.octets());
+    }
+
+    /// Replaces the hops that the packet may still make.
+    #[inline]
+    pub fn set_ttl(&mut self, ttl: u8) {
+        self.set::<8, 2>([ttl, self.header[9]]);
+    }
+
+    /// Replaces the differentiated-services code point.
+    ///
+    /// # Errors
+    /// [`WireError::Malformed`] above 63; nothing was changed.
+    #[inline]
+    pub fn set_dscp(&mut self, dscp: u8) -> Result<(), WireError> {
+        if dscp > 63 {
+            return Err(WireError::Malformed("IPv4 DSCP above 63"));
+        }
+        self.set::<0, 2>([self.header[0], dscp << 2 | self.header[1] & 0x03]);
+        Ok(())
+    }
+
+    /// Replaces the congestion-notification bits.
+    ///
+    /// # Errors
+    /// [`WireError::Malformed`] above 3; nothing was changed.
+    #[inline]
+    pub fn set_ecn(&mut self, ecn: u8) -> Result<(), WireError> {
+        if ecn > 3 {
+            return Err(WireError::Malformed("IPv4 ECN above 3"));
+        }
+        self.set::<0, 2>([self.header[0], self.header[1] & 0xfc | ecn]);
+        Ok(())
+    }
+
+    /// What the header covers, without Ethernet padding.
+    #[inline]
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        self.payload
+    }
+
+    /// Writes whole 16-bit words at `AT`, and the checksum after it.
+    #[inline]
+    fn set<const AT: usize, const M: usize>(&mut self, value: [u8; M]) {
+        let old = Sum::of(&array::<AT, M, MIN_LEN>(self.header));
+        put::<AT, M, MIN_LEN>(self.header, value);
+        let checksum = update_sum(be16::<10, MIN_LEN>(self.header), old, Sum::of(&value));
+        put::<10, 2, MIN_LEN>(self.header, checksum.to_be_bytes());
+    }
+}
+
 /// Takes one hop off a packet in place and brings the header checksum up to date. Returns the hops
 /// that are left; at 0 already, the packet is left as it is.
 ///
@@ -410,6 +502,32 @@ mod tests {
         let view = Ipv4View::new(&packet).unwrap();
         assert!(view.is_fragment());
         assert_eq!(Ipv4::parse(&view), value);
+    }
+
+    #[test]
+    fn change() {
+        let mut packet = BYTES;
+        let mut view = Ipv4Mut::new(&mut packet).unwrap();
+        view.set_source(Ipv4Addr::new(10, 0, 0, 1));
+        view.set_destination(Ipv4Addr::BROADCAST);
+        view.set_ttl(1);
+        view.set_dscp(63).unwrap();
+        view.set_ecn(3).unwrap();
+        assert!(view.set_dscp(64).is_err() && view.set_ecn(4).is_err());
+        view.payload_mut()[0] = 1;
+        assert!(view.as_view().checksum_is_valid());
+        let changed = Ipv4 {
+            source: Ipv4Addr::new(10, 0, 0, 1),
+            destination: Ipv4Addr::BROADCAST,
+            ttl: 1,
+            dscp: 63,
+            ecn: 3,
+            ..VALUE
+        };
+        assert_eq!(Ipv4::parse(&view.as_view()), changed);
+        assert_eq!(packet[24..], [1, 0xad, 0xbe, 0xef, 0, 0]);
+        assert_eq!(Ipv4Mut::new(&mut packet[..26]).unwrap().payload_mut().len(), 2);
+        assert!(Ipv4Mut::new(&mut packet[..23]).is_err());
     }
 
     #[test]

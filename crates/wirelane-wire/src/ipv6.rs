@@ -207,6 +207,91 @@ impl Ipv6 {
     }
 }
 
+/// A checked view of an IPv6 header that can be changed.
+///
+/// A checksum of the payload that covers the addresses does not follow: see
+/// [`PacketMut`](crate::PacketMut).
+#[derive(Debug)]
+pub struct Ipv6Mut<'a> {
+    header: &'a mut [u8; LEN],
+    payload: &'a mut [u8],
+}
+
+impl<'a> Ipv6Mut<'a> {
+    /// Takes a packet, which may have been cut short: the payload is what there is of it.
+    ///
+    /// # Errors
+    /// As [`Ipv6View::new_snapped`].
+    #[inline]
+    pub fn new(bytes: &'a mut [u8]) -> Result<Self, WireError> {
+        let payload_len = Ipv6View::new_snapped(bytes)?.payload.len();
+        let (header, rest) = split_mut(bytes)?;
+        Ok(Self { header, payload: &mut rest[..payload_len] })
+    }
+
+    /// The view that reads.
+    #[inline]
+    pub fn as_view(&self) -> Ipv6View<'_> {
+        Ipv6View { header: self.header, payload: self.payload }
+    }
+
+    /// Replaces the address of the sender.
+    #[inline]
+    pub fn set_source(&mut self, source: Ipv6Addr) {
+        put::<8, 16, LEN>(self.header, source.octets());
+    }
+
+    /// Replaces the address of the receiver; with a routing header, of the next router on the way.
+    #[inline]
+    pub fn set_destination(&mut self, destination: Ipv6Addr) {
+        put::<24, 16, LEN>(self.header, destination.octets());
+    }
+
+    /// Replaces the hops that the packet may still make.
+    #[inline]
+    pub fn set_hop_limit(&mut self, hop_limit: u8) {
+        self.header[7] = hop_limit;
+    }
+
+    /// Replaces the differentiated-services code point.
+    ///
+    /// # Errors
+    /// [`WireError::Malformed`] above 63; nothing was changed.
+    #[inline]
+    pub fn set_dscp(&mut self, dscp: u8) -> Result<(), WireError> {
+        if dscp > 63 {
+            return Err(WireError::Malformed("IPv6 DSCP above 63"));
+        }
+        self.set_traffic_class(dscp << 2 | self.as_view().ecn());
+        Ok(())
+    }
+
+    /// Replaces the congestion-notification bits.
+    ///
+    /// # Errors
+    /// [`WireError::Malformed`] above 3; nothing was changed.
+    #[inline]
+    pub fn set_ecn(&mut self, ecn: u8) -> Result<(), WireError> {
+        if ecn > 3 {
+            return Err(WireError::Malformed("IPv6 ECN above 3"));
+        }
+        self.set_traffic_class(self.as_view().dscp() << 2 | ecn);
+        Ok(())
+    }
+
+    /// Extension headers and payload, without Ethernet padding.
+    #[inline]
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        self.payload
+    }
+
+    #[inline]
+    fn set_traffic_class(&mut self, class: u8) {
+        let word = be16::<0, LEN>(self.header) & 0xf00f | u16::from(class) << 4;
+        put::<0, 2, LEN>(self.header, word.to_be_bytes());
+    }
+}
+
 /// Takes one hop off a packet in place. Returns the hops that are left; at 0 already, the packet is
 /// left as it is.
 ///
@@ -309,6 +394,31 @@ mod tests {
         assert_eq!(Ipv6View::new(&packet).unwrap().payload().len(), 4);
         packet[6] = Protocol::NO_NEXT_HEADER.0;
         assert_eq!(Ipv6View::new_snapped(&packet).unwrap().payload().len(), 0);
+    }
+
+    #[test]
+    fn change() {
+        let mut packet = BYTES;
+        let mut view = Ipv6Mut::new(&mut packet).unwrap();
+        view.set_source(Ipv6Addr::LOCALHOST);
+        view.set_destination(Ipv6Addr::UNSPECIFIED);
+        view.set_hop_limit(1);
+        view.set_dscp(63).unwrap();
+        view.set_ecn(2).unwrap();
+        assert!(view.set_dscp(64).is_err() && view.set_ecn(4).is_err());
+        view.payload_mut()[0] = b'x';
+        let changed = Ipv6 {
+            source: Ipv6Addr::LOCALHOST,
+            destination: Ipv6Addr::UNSPECIFIED,
+            hop_limit: 1,
+            dscp: 63,
+            ecn: 2,
+            ..VALUE
+        };
+        assert_eq!(Ipv6::parse(&view.as_view()), changed);
+        assert_eq!(packet[LEN..], *b"xbc\0");
+        assert_eq!(Ipv6Mut::new(&mut packet[..41]).unwrap().payload_mut().len(), 1);
+        assert!(Ipv6Mut::new(&mut packet[..39]).is_err());
     }
 
     #[test]

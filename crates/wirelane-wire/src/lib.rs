@@ -1,15 +1,20 @@
 //! Packet headers as checked views and plain values, the internet checksum, and receive-side scaling.
 //!
-//! Every header comes in two forms. A **view** (`Ipv4View`) borrows the bytes of a packet: its
+//! Every header comes in up to three forms. A **view** (`Ipv4View`) borrows the bytes of a packet: its
 //! constructor checks every length that the accessors depend on, so no accessor can fail or panic.
 //! A **value** (`Ipv4`) is a plain structure that is parsed from a view and emitted into a buffer.
-//! `X::parse(&XView::new(bytes)?)` after `x.emit(&mut bytes)?` gives `x` back.
+//! `X::parse(&XView::new(bytes)?)` after `x.emit(&mut bytes)?` gives `x` back. A **mutable view**
+//! (`Ipv4Mut`) changes fields in place and keeps the checksum of its header right.
+//!
+//! For whole frames there are [`Layers`] and [`FlowKey`] to read, [`PacketMut`] to change, and
+//! [`packet`] to build.
 //!
 //! Multi-byte fields are big-endian on the wire and host integers here. Buffers always start at the
 //! first byte of the header; [`EthernetView::payload`] and its siblings step to the next one.
 //!
-//! Reading order: [`ethernet`], [`vlan`], [`ipv4`], [`ipv6`], [`udp`], [`tcp`], the tunnels [`vxlan`],
-//! [`geneve`] and [`gre`], then [`checksum`], and finally [`flow`] and [`rss`], which use all of them.
+//! Reading order: [`ethernet`], [`vlan`], [`arp`], [`ipv4`], [`ipv6`], [`udp`], [`tcp`], [`icmpv4`],
+//! [`icmpv6`], [`ndp`], the tunnels [`vxlan`], [`geneve`] and [`gre`], then [`checksum`], and finally
+//! [`flow`], [`rewrite`], [`packet`] and [`rss`], which use all of them.
 //!
 //! ```
 //! use wirelane_wire::{FlowKey, HashInput, IndirectionTable, ToeplitzKey};
@@ -31,9 +36,14 @@ extern crate std;
 pub mod ethernet;
 pub mod vlan;
 
+pub mod arp;
 pub mod ipv4;
 pub mod ipv6;
 pub mod protocol;
+
+pub mod icmpv4;
+pub mod icmpv6;
+pub mod ndp;
 
 pub mod tcp;
 pub mod udp;
@@ -45,21 +55,29 @@ pub mod vxlan;
 pub mod checksum;
 
 pub mod flow;
+pub mod packet;
+pub mod rewrite;
 pub mod rss;
 
 mod error;
 mod field;
 
+pub use arp::{Arp, ArpOperation, ArpView};
 pub use error::WireError;
-pub use ethernet::{EtherType, Ethernet, EthernetView, MacAddr};
+pub use ethernet::{EtherType, Ethernet, EthernetMut, EthernetView, MacAddr};
 pub use flow::{Addresses, FlowKey, Layers, Ports};
 pub use geneve::{Geneve, GeneveView};
 pub use gre::{Gre, GreView};
-pub use ipv4::{Ipv4, Ipv4View};
-pub use ipv6::{Fragment, FragmentView, Ipv6, Ipv6View};
+pub use icmpv4::{Echo, Icmpv4, Icmpv4Mut, Icmpv4View};
+pub use icmpv6::{Icmpv6, Icmpv6Mut, Icmpv6View};
+pub use ipv4::{Ipv4, Ipv4Mut, Ipv4View};
+pub use ipv6::{Fragment, FragmentView, Ipv6, Ipv6Mut, Ipv6View};
+pub use ndp::{Neighbor, NeighborMessage, NeighborView};
+pub use packet::Packet;
 pub use protocol::Protocol;
+pub use rewrite::PacketMut;
 pub use rss::{HashInput, IndirectionTable, ToeplitzKey, ToeplitzTable};
-pub use tcp::{Tcp, TcpFlags, TcpView};
-pub use udp::{Udp, UdpView};
+pub use tcp::{Tcp, TcpFlags, TcpMut, TcpView};
+pub use udp::{Udp, UdpMut, UdpView};
 pub use vlan::{Vlan, VlanView};
 pub use vxlan::{Vxlan, VxlanView};

@@ -4,8 +4,8 @@ use core::fmt;
 
 use crate::{
     WireError,
-    checksum::Sum,
-    field::{be16, be32, put, split, split_mut},
+    checksum::{ChecksumState, Sum},
+    field::{array, be16, be32, put, split, split_mut},
 };
 
 /// Length of a header without options in bytes.
@@ -145,6 +145,22 @@ pub struct Tcp<'a> {
 }
 
 impl<'a> Tcp<'a> {
+    /// A header without flags or options, with a full window and all other numbers 0: something to
+    /// fill in, as in `Tcp { flags: TcpFlags::SYN, ..Tcp::between(40_000, 443) }`.
+    pub const fn between(source_port: u16, destination_port: u16) -> Self {
+        Self {
+            source_port,
+            destination_port,
+            sequence: 0,
+            acknowledgment: 0,
+            flags: TcpFlags(0),
+            window: u16::MAX,
+            checksum: 0,
+            urgent_pointer: 0,
+            options: &[],
+        }
+    }
+
     /// Reads the fields of a view.
     #[inline]
     pub fn parse(view: &TcpView<'a>) -> Self {
@@ -192,6 +208,90 @@ impl<'a> Tcp<'a> {
         put::<16, 2, MIN_LEN>(header, self.checksum.to_be_bytes());
         put::<18, 2, MIN_LEN>(header, self.urgent_pointer.to_be_bytes());
         Ok(header_len)
+    }
+}
+
+/// A checked view of a TCP header that can be changed. Every change updates the checksum, without
+/// reading the payload; a wrong one stays wrong.
+#[derive(Debug)]
+pub struct TcpMut<'a> {
+    header: &'a mut [u8; MIN_LEN],
+    options: &'a mut [u8],
+    payload: &'a mut [u8],
+    state: ChecksumState,
+}
+
+impl<'a> TcpMut<'a> {
+    /// Takes the payload of an IP packet, and what its checksum field holds.
+    ///
+    /// # Errors
+    /// As [`TcpView::new`].
+    #[inline]
+    pub fn new(bytes: &'a mut [u8], state: ChecksumState) -> Result<Self, WireError> {
+        let options_len = TcpView::new(bytes)?.options.len();
+        let (header, rest) = split_mut(bytes)?;
+        let (options, payload) = rest.split_at_mut(options_len);
+        Ok(Self { header, options, payload, state })
+    }
+
+    /// The view that reads.
+    #[inline]
+    pub fn as_view(&self) -> TcpView<'_> {
+        TcpView { header: self.header, options: self.options, payload: self.payload }
+    }
+
+    /// Replaces the port of the sender.
+    #[inline]
+    pub fn set_source_port(&mut self, port: u16) {
+        self.set::<0, 2>(port.to_be_bytes());
+    }
+
+    /// Replaces the port of the receiver.
+    #[inline]
+    pub fn set_destination_port(&mut self, port: u16) {
+        self.set::<2, 2>(port.to_be_bytes());
+    }
+
+    /// Replaces the sequence number.
+    #[inline]
+    pub fn set_sequence(&mut self, sequence: u32) {
+        self.set::<4, 4>(sequence.to_be_bytes());
+    }
+
+    /// Replaces the next sequence number expected.
+    #[inline]
+    pub fn set_acknowledgment(&mut self, acknowledgment: u32) {
+        self.set::<8, 4>(acknowledgment.to_be_bytes());
+    }
+
+    /// Replaces the control bits, with the reserved ones.
+    #[inline]
+    pub fn set_flags(&mut self, flags: TcpFlags) {
+        let word = be16::<12, MIN_LEN>(self.header) & 0xf000 | flags.bits();
+        self.set::<12, 2>(word.to_be_bytes());
+    }
+
+    /// Replaces the receive window.
+    #[inline]
+    pub fn set_window(&mut self, window: u16) {
+        self.set::<14, 2>(window.to_be_bytes());
+    }
+
+    /// Updates the checksum after a part of the pseudo-header changed, given the part's sum before and
+    /// after.
+    #[inline]
+    pub fn pseudo_changed(&mut self, old: Sum, new: Sum) {
+        let checksum = self.state.pseudo_changed(be16::<16, MIN_LEN>(self.header), old, new);
+        put::<16, 2, MIN_LEN>(self.header, checksum.to_be_bytes());
+    }
+
+    /// Writes whole 16-bit words at `AT`, and the checksum after it.
+    #[inline]
+    fn set<const AT: usize, const M: usize>(&mut self, value: [u8; M]) {
+        let (old, new) = (Sum::of(&array::<AT, M, MIN_LEN>(self.header)), Sum::of(&value));
+        put::<AT, M, MIN_LEN>(self.header, value);
+        let checksum = self.state.packet_changed(be16::<16, MIN_LEN>(self.header), old, new);
+        put::<16, 2, MIN_LEN>(self.header, checksum.to_be_bytes());
     }
 }
 
@@ -362,6 +462,43 @@ mod tests {
             let error = Tcp { options, ..VALUE }.emit(&mut [0; 80]).unwrap_err();
             assert_eq!(error, WireError::Malformed("TCP options length"));
         }
+    }
+
+    #[test]
+    fn change() {
+        let mut segment = BYTES;
+        let mut view = TcpMut::new(&mut segment, ChecksumState::Complete).unwrap();
+        view.set_source_port(1);
+        view.set_destination_port(2);
+        view.set_sequence(3);
+        view.set_acknowledgment(4);
+        view.set_flags(TcpFlags::SYN);
+        view.set_window(5);
+        let (old, new) = (Sum::of_field(0x0a00), Sum::of_field(0x0b00));
+        view.pseudo_changed(old, new);
+        let view = view.as_view();
+        assert!(view.checksum_is_valid(pseudo().minus(old).plus(new)));
+        let changed = Tcp {
+            source_port: 1,
+            destination_port: 2,
+            sequence: 3,
+            acknowledgment: 4,
+            flags: TcpFlags::SYN,
+            window: 5,
+            checksum: view.checksum(),
+            ..VALUE
+        };
+        assert_eq!(Tcp::parse(&view), changed);
+        assert_eq!(view.payload(), b"abc");
+
+        let partial = pseudo().partial();
+        segment[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&partial.to_be_bytes());
+        let mut view = TcpMut::new(&mut segment, ChecksumState::Partial).unwrap();
+        view.set_source_port(9);
+        assert_eq!(view.as_view().checksum(), partial);
+        view.pseudo_changed(old, new);
+        assert_eq!(view.as_view().checksum(), pseudo().minus(old).plus(new).partial());
+        assert!(TcpMut::new(&mut segment[..23], ChecksumState::Complete).is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::{
     WireError,
-    checksum::Sum,
+    checksum::{ChecksumState, Sum},
     field::{be16, put, split, split_mut},
 };
 
@@ -126,6 +126,70 @@ impl Udp {
     }
 }
 
+/// A checked view of a UDP header that can be changed. Every change updates the checksum, without
+/// reading the payload; a wrong one stays wrong, and 0, which says that there is none, stays 0.
+#[derive(Debug)]
+pub struct UdpMut<'a> {
+    header: &'a mut [u8; LEN],
+    payload: &'a mut [u8],
+    state: ChecksumState,
+}
+
+impl<'a> UdpMut<'a> {
+    /// Takes the payload of an IP packet, and what its checksum field holds.
+    ///
+    /// # Errors
+    /// As [`UdpView::new`].
+    #[inline]
+    pub fn new(bytes: &'a mut [u8], state: ChecksumState) -> Result<Self, WireError> {
+        let payload_len = UdpView::new(bytes)?.payload.len();
+        let (header, rest) = split_mut(bytes)?;
+        Ok(Self { header, payload: &mut rest[..payload_len], state })
+    }
+
+    /// The view that reads.
+    #[inline]
+    pub fn as_view(&self) -> UdpView<'_> {
+        UdpView { header: self.header, payload: self.payload }
+    }
+
+    /// Replaces the port of the sender.
+    #[inline]
+    pub fn set_source_port(&mut self, port: u16) {
+        self.set::<0>(port);
+    }
+
+    /// Replaces the port of the receiver.
+    #[inline]
+    pub fn set_destination_port(&mut self, port: u16) {
+        self.set::<2>(port);
+    }
+
+    /// Updates the checksum after a part of the pseudo-header changed, given the part's sum before and
+    /// after.
+    #[inline]
+    pub fn pseudo_changed(&mut self, old: Sum, new: Sum) {
+        let field = be16::<6, LEN>(self.header);
+        self.put_checksum(self.state.pseudo_changed(field, old, new));
+    }
+
+    #[inline]
+    fn set<const AT: usize>(&mut self, value: u16) {
+        let (old, new) = (Sum::of_field(be16::<AT, LEN>(self.header)), Sum::of_field(value));
+        put::<AT, 2, LEN>(self.header, value.to_be_bytes());
+        let field = be16::<6, LEN>(self.header);
+        self.put_checksum(self.state.packet_changed(field, old, new));
+    }
+
+    #[inline]
+    fn put_checksum(&mut self, checksum: u16) {
+        if be16::<6, LEN>(self.header) != 0 {
+            let checksum = if checksum == 0 { 0xffff } else { checksum };
+            put::<6, 2, LEN>(self.header, checksum.to_be_bytes());
+        }
+    }
+}
+
 /// Computes and writes the checksum of `datagram` (header and payload, exactly) in place. `pseudo` is
 /// the pseudo-header's sum for `datagram.len()` bytes.
 ///
@@ -203,6 +267,41 @@ mod tests {
         let mut datagram = BYTES;
         datagram[5] = 7;
         assert!(matches!(UdpView::new(&datagram), Err(WireError::Malformed(_))));
+    }
+
+    #[test]
+    fn change() {
+        let mut datagram = BYTES;
+        let mut view = UdpMut::new(&mut datagram, ChecksumState::Complete).unwrap();
+        view.set_source_port(1);
+        view.set_destination_port(2);
+        let (old, new) = (Sum::of_field(0x0a00), Sum::of_field(0x0b00));
+        view.pseudo_changed(old, new);
+        let pseudo = pseudo().minus(old).plus(new);
+        assert!(view.as_view().checksum_is_valid(pseudo) && view.as_view().checksum() != 0);
+        assert_eq!((view.as_view().source_port(), view.as_view().destination_port()), (1, 2));
+
+        // No checksum stays none; a partial one follows the pseudo-header alone.
+        datagram[6..8].fill(0);
+        let mut view = UdpMut::new(&mut datagram, ChecksumState::Complete).unwrap();
+        view.set_source_port(3);
+        assert_eq!(view.as_view().checksum(), 0);
+        datagram[6..8].copy_from_slice(&pseudo.partial().to_be_bytes());
+        let mut view = UdpMut::new(&mut datagram, ChecksumState::Partial).unwrap();
+        view.set_source_port(4);
+        view.pseudo_changed(new, old);
+        assert_eq!(view.as_view().checksum(), pseudo.minus(new).plus(old).partial());
+        assert!(UdpMut::new(&mut datagram[..10], ChecksumState::Complete).is_err());
+    }
+
+    #[test]
+    fn checksum_never_becomes_none() {
+        // A port that makes the sum 0xffff, whose complement would say that there is no checksum.
+        let mut datagram = BYTES;
+        let mut view = UdpMut::new(&mut datagram, ChecksumState::Complete).unwrap();
+        view.set_source_port(10046);
+        assert!(view.as_view().checksum_is_valid(pseudo()));
+        assert_eq!(view.as_view().checksum(), 0xffff);
     }
 
     #[test]

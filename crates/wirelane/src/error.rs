@@ -13,6 +13,7 @@ use wirelane_os::error::OsError;
 pub use wirelane_os::text::brief;
 use wirelane_os::text::one_line;
 use wirelane_pcap::CaptureError;
+use wirelane_wire::WireError;
 
 /// Result of every fallible call of this library outside the hot path.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -118,6 +119,25 @@ impl Error {
 
     fn new(kind: ErrorKind, object: String, cause: Cow<'static, str>) -> Self {
         Self(Box::new(Body { kind, object, cause, help: None, source: None }))
+    }
+}
+
+/// For `?` in programs. What knows the object names it, with [`Error::io`].
+impl From<io::Error> for Error {
+    fn from(source: io::Error) -> Self {
+        let kind = match source.kind() {
+            io::ErrorKind::BrokenPipe => ErrorKind::BrokenPipe,
+            _ => ErrorKind::Failed,
+        };
+        let error = Self::new(kind, "I/O".into(), source.to_string().into());
+        error.caused_by(OsError { call: "I/O", object: String::new(), source })
+    }
+}
+
+/// For `?` in programs.
+impl From<WireError> for Error {
+    fn from(error: WireError) -> Self {
+        Self::failed("packet", error.to_string())
     }
 }
 
@@ -233,6 +253,19 @@ mod tests {
         let error = Error::io("out", "open", io::Error::from_raw_os_error(13));
         assert_eq!(error.errno(), Some(13));
         assert!(error.to_string().contains("EACCES"), "{error}");
+    }
+
+    #[test]
+    fn question_marks() {
+        fn parse(bytes: &[u8]) -> Result<()> {
+            wirelane_wire::EthernetView::new(bytes)?;
+            Err(io::Error::from(io::ErrorKind::BrokenPipe))?
+        }
+        let error = parse(&[]).unwrap_err();
+        assert_eq!(error.to_string(), "packet: truncated: 14 bytes needed, 0 present");
+        assert_eq!(parse(&[0; 14]).unwrap_err().kind(), ErrorKind::BrokenPipe);
+        let error = Error::from(io::Error::from_raw_os_error(13));
+        assert_eq!((error.errno(), error.kind()), (Some(13), ErrorKind::Failed));
     }
 
     #[test]

@@ -75,6 +75,7 @@
 //! | [`inspect`] | the queues of an interface and the CPUs behind them |
 //! | [`halt`] | ending what waits for others, by hand or by signals |
 //! | [`privilege`] | giving privileges away once everything is open |
+//! | [`reachability`] | which packets that keep a host reachable a filter would take from it |
 //! | [`ssh`] | the connections by which the user came, which nothing should take away |
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
@@ -103,6 +104,8 @@ pub mod port;
 #[cfg(not(loom))]
 pub mod privilege;
 #[cfg(not(loom))]
+pub mod reachability;
+#[cfg(not(loom))]
 pub mod session;
 #[cfg(not(loom))]
 pub mod ssh;
@@ -115,3 +118,5 @@ pub use mask::{Class, QueueMask, QueueSet};
 pub use pool::{Pool, PoolConfig};
 pub use wirelane_os::{clock, halt};
 pub use wirelane_pcap as pcap;
+/// Packet headers: to read, change and build them.
+pub use wirelane_wire as wire;

@@ -348,7 +348,7 @@ fn load(tx: &mut Tx, stream: &Stream, numbers: &mut impl Iterator<Item = u64>, b
     let room = batch.room();
     tx.allocate(batch, room);
     let packets: Vec<_> = numbers.take(batch.len()).map(|k| stream.packet(k).bytes).collect();
-    batch.as_vec().truncate(packets.len());
+    batch.truncate(packets.len());
     for (frame, bytes) in batch.iter_mut().zip(packets) {
         assert!(frame.fill(&bytes));
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::find;
+use crate::peers::find;
 
 /// Receive buffer of every program, in MiB. Ours takes as much by itself: 16 MiB for each of two
 /// receive queues.

@@ -1,34 +1,14 @@
 //! Other programs that do the same: where they are, which version, and which package has them.
 
 pub mod capture;
-pub mod cost;
 pub(crate) mod process;
-pub mod replay;
 pub mod testpmd;
-mod turns;
-pub mod write;
 
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use serde::Serialize;
-
-/// How thoroughly to measure our command, as a process, beside other programs.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan<'a> {
-    /// Our own command.
-    pub own: &'a Path,
-    /// Rounds: samples of every figure.
-    pub samples: usize,
-    /// How long a program is under load, about.
-    pub window: Duration,
-    /// No round begins that would end later than this.
-    pub limit: Option<Duration>,
-    /// A folder on the disk to write to; without, that is left out.
-    pub disk: Option<&'a Path>,
-}
 
 /// A program that can stand beside ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use wirelane_os::clock;
 
-use super::find;
-use crate::sockets::Kind;
+use crate::peers::find;
+use crate::task::Task;
 
 /// The program.
 pub const PROGRAM: &str = "dpdk-testpmd";
+/// The program with devices that have packets from nowhere, in rows.
+pub const NOWHERE: &str = "dpdk-testpmd over net_null";
 /// The Debian package that has it.
 pub const PACKAGE: &str = "dpdk-dev";
 /// What its statistics begin with.
@@ -24,17 +26,17 @@ const DEVICES: usize = 2;
 /// in /run/dpdk, though it needs none (`--no-shconf`), and leaves it.
 pub(crate) const RUNTIME: (&str, &str) = ("RUNTIME_DIRECTORY", "/nonexistent");
 
-/// Does `kind` with packets of `size` bytes on queue 0 of `interface`, on this CPU; `None` if it is not installed.
+/// Does `task` with packets of `size` bytes on queue 0 of `interface`, on this CPU; `None` if it is not installed.
 /// It ends by ^C, and says then what it did.
-pub fn command(kind: Kind, interface: &str, size: usize, cpu: u32) -> Option<Command> {
+pub fn command(task: Task, interface: &str, size: usize, cpu: u32) -> Option<Command> {
     let mut command = environment(cpu)?;
     command.arg("--vdev");
     command.arg(format!("net_af_xdp0,iface={interface},start_queue=0,queue_count=1"));
     command.args(["--", "--nb-cores=1", "--total-num-mbufs=16384"]);
-    command.arg(match kind {
-        Kind::Rxdrop => "--forward-mode=rxonly",
-        Kind::Txpush => "--forward-mode=txonly",
-        Kind::L2fwd => "--forward-mode=macswap",
+    command.arg(match task {
+        Task::Rxdrop => "--forward-mode=rxonly",
+        Task::Txpush => "--forward-mode=txonly",
+        Task::L2fwd => "--forward-mode=macswap",
     });
     command.arg(format!("--txpkts={size}"));
     // Without a period it ends when it has no terminal.

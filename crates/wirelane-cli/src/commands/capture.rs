@@ -20,57 +20,59 @@ use crate::take::{Purpose, TakeArgs};
 
 /// Capture packets from all selected queues in parallel.
 ///
-/// Each queue has its own socket, ring and thread. With -w packets go to one time-ordered pcapng
-/// file with an interface description per queue, or to one file per queue with --split; without,
-/// they are only counted. The host gets every packet as well, unless PORT is xdp:, which takes packets away from it:
-/// then it says first which. ^C ends the capture with a summary, SIGUSR1 says how far it is. What the driver says of a
-/// packet, if it is asked
-/// (xdp:eth0?rx_hash=on&rx_timestamps=on), stands in a comment of the packet.
+/// Each queue has its own socket, ring and thread. Without -w, packets are only counted. With -w they go
+/// to one pcapng file in order of time, in which each queue is an interface; --split writes one file per
+/// queue. ^C ends the capture and prints a summary; SIGUSR1 prints the counters so far.
+///
+/// The host still receives every packet. The exception is an xdp: port, which takes packets away from the
+/// host and first prints which ones. xdp:eth0?rx_hash=on&rx_timestamps=on stores the hash and the time that
+/// the driver reports in a comment of each packet.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CaptureArgs {
-    /// What to capture from, such as eth0, packet:eth0@0-3 or sim:4?rate=1Mpps
+    /// The port to capture from, such as eth0, packet:eth0@0-3 or sim:4?rate=1Mpps
     #[arg(value_name = "PORT")]
     port: OsString,
     #[command(flatten)]
     masks: Masks,
-    /// Write packets to this file; - is standard output; .pcap, .gz and .zst do what they say
+    /// Write packets to FILE; - is standard output. The suffix chooses the format: .pcap, .pcapng, and
+    /// .gz or .zst to compress
     #[arg(short = 'w', long = "write", value_name = "FILE", help_heading = "Output")]
     write: Option<PathBuf>,
-    /// One file per queue: NAME.rx0.pcapng and so on; `wirelane merge` joins them
+    /// Write one file per queue (NAME.rx0.pcapng, …); `wirelane merge` joins them
     #[arg(long, requires = "write", help_heading = "Output")]
     split: bool,
-    /// Begin a new file before one grows beyond SIZE bytes (k, M, G: units of 1024)
+    /// Start a new file before the current one exceeds SIZE bytes (k, M, G: units of 1024)
     #[arg(short = 'C', long, value_name = "SIZE", value_parser = args::size, requires = "write", help_heading = "Output")]
     rotate_size: Option<u64>,
-    /// Begin a new file every TIME (10s, 2m, 1h)
+    /// Start a new file every TIME (10s, 2m, 1h)
     #[arg(short = 'G', long, value_name = "TIME", value_parser = args::duration, requires = "write", help_heading = "Output")]
     rotate_time: Option<Duration>,
-    /// Begin a new file after N packets
+    /// Start a new file after N packets
     #[arg(long, value_name = "N", value_parser = args::count, requires = "write", help_heading = "Output")]
     rotate_packets: Option<u64>,
-    /// Keep the newest N files of a rotation
+    /// When rotating, keep only the newest N files
     #[arg(short = 'W', long, value_name = "N", requires = "write", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Output")]
     rotate_files: Option<u32>,
-    /// Write counters into the file this often, beside the end
+    /// Write the counters into the file this often, and at the end
     #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "10s", help_heading = "Output")]
     statistics_every: Duration,
     /// Keep at most N bytes of each packet
     #[arg(short = 's', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=262_144), default_value_t = OpenOptions::MAX_SNAPLEN, help_heading = "Limits")]
     snaplen: u32,
-    /// Also take packets that are not addressed to this host, until the capture ends
+    /// Put the interface into promiscuous mode until the capture ends
     #[arg(long, help_heading = "Machine")]
     promiscuous: bool,
-    /// When the interface is removed, wait until there is one of its name again, and go on (packet: ports). One that
-    /// only goes down or is renamed never ends a capture
+    /// When the interface is removed, wait for a new one of that name and continue (packet: only). An
+    /// interface that goes down or is renamed never ends a capture
     #[arg(long, help_heading = "Machine")]
     wait: bool,
-    /// All queues on one thread
+    /// Receive from all queues on one thread
     #[arg(long, help_heading = "Machine")]
     single: bool,
-    /// Receive ring per queue, in bytes
+    /// Size of the receive ring of each queue, in bytes
     #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Machine")]
     ring: Option<u64>,
-    /// Most memory between the receiving threads and the writer, in bytes
+    /// Buffer at most SIZE bytes between the receiving threads and the writer
     #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "256M", help_heading = "Machine")]
     buffer: u64,
     #[command(flatten)]
@@ -116,7 +118,8 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let outcome = capture.join();
-    let summary = Summary::of_capture(&outcome, started.elapsed(), clock::process_cpu());
+    let path = args.write.as_deref();
+    let summary = Summary::of_capture(&outcome, path, started.elapsed(), clock::process_cpu());
     if !args.session.quiet {
         summary.print();
     }
@@ -163,8 +166,9 @@ fn config(args: &CaptureArgs, halt: &Halt) -> Result<CaptureConfig> {
         max_files: args.rotate_files,
     };
     if rotation.max_files.is_some() && !rotation.is_active() {
-        return Err(Error::usage("-W", "there is no rotation whose files could be counted")
-            .help("add -C, -G or --rotate-packets"));
+        return Err(
+            Error::usage("-W", "it needs a rotation").help("add -C, -G or --rotate-packets")
+        );
     }
     if rotation.is_active() && args.write.as_deref().is_some_and(|path| path.as_os_str() == "-") {
         return Err(Error::usage("-w -", "standard output cannot be rotated")

@@ -23,59 +23,61 @@ use crate::take::{Purpose, TakeArgs, Toll};
 
 /// Forward packets between two ports, or back through one with swapped MAC addresses.
 ///
-/// What an RX queue of one port receives leaves through the TX queue of the same position of the
-/// other one, both ways, on a thread per queue and way. A file can be the first port, to be sent, or
-/// the second one, to be written; then packets pass one way only. Interfaces are switched to
-/// promiscuous mode while packets pass between two of them. A bare name such as eth0 is packet:, and the host gets
-/// its packets as well; with --all it is xdp: where that can be had, which takes them away. It ends, with a summary,
-/// when all finite sources are exhausted, or by ^C; SIGUSR1 says how far it is.
+/// Packets from RX queue i of one port leave through TX queue i of the other, in both directions, with a
+/// thread per queue and direction. A file can be the first port (its packets are sent) or the second (it is
+/// written); then packets flow one way. Two interfaces are in promiscuous mode while packets flow between
+/// them. A bare name such as eth0 means packet:, and the host still receives its packets; with --all it
+/// means xdp: where the interface supports that, which takes them away from the host.
 ///
-/// Packets pass as they are, without --gso and --gro; checksums that their sender left to its hardware
-/// are completed, and what the kernel shows as one long packet (segmentation offload of a local sender,
-/// GRO) is cut into the packets that it stands for. Others that are longer than the MTU of the port that
-/// they leave by cannot be sent, and count as errors.
+/// Forwarding ends with a summary when every finite source is exhausted, or on ^C. SIGUSR1 prints the
+/// counters so far.
+///
+/// Without --gso and --gro, packets pass unchanged, with two exceptions. A checksum that the sender left to
+/// its hardware is completed. A frame in which the kernel has merged several packets (GRO, or a local
+/// sender's segmentation offload) is cut back into them. Any other packet longer than the MTU of its output
+/// port cannot be sent and counts as an error.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ForwardArgs {
-    /// The port, or the first one, such as eth0, packet:eth0@0-3, sim:4 or file:trace.pcapng
+    /// The first port, such as eth0, packet:eth0@0-3, sim:4 or file:trace.pcapng
     #[arg(value_name = "PORT")]
     first: OsString,
-    /// The other port; without it packets go back, with MAC addresses swapped
+    /// The second port; without it, packets return through the first one with their MAC addresses swapped
     #[arg(value_name = "PORT")]
     second: Option<OsString>,
-    /// RX queues to forward from: all, none, or a list such as 0,2-3; of a file, all packets or those
-    /// of a list of RX queues
+    /// RX queues to forward from: all, none, or a list such as 0,2-3
     #[arg(long, value_name = "QUEUES", value_parser = args::queues, default_value = "all")]
     rx_queues: QueueSet,
     /// Forward received packets that are tied to no queue
     #[arg(long, value_name = "on|off", value_parser = args::switch, default_value = "on", action = ArgAction::Set)]
     other: bool,
-    /// Only from the first port to the second
+    /// Forward from the first port to the second only
     #[arg(long)]
     one_way: bool,
-    /// Swap source and destination MAC address; packets to a group are filtered then
+    /// Swap source and destination MAC address; drops packets to multicast and broadcast addresses as filtered
     #[arg(long)]
     swap: bool,
-    /// Queueing discipline in front of every TX queue: noqueue[:N], fifo, bulk[:N] or
-    /// lockless[:nobypass], then ,limit=1000 (packets) ,limit=256k (bytes) ,bql=on ,tsq=128k as wanted
+    /// Put a queueing discipline in front of every TX queue: noqueue[:N], fifo, bulk[:N] or
+    /// lockless[:nobypass]. Append limits as needed: ,limit=1000 (packets) ,limit=256k (bytes) ,bql=on
+    /// ,tsq=128k
     #[arg(long, value_name = "SPEC", value_parser = discipline)]
     qdisc: Option<QdiscSpec>,
-    /// How a packet's TX queue is chosen: explicit (that of the RX queue's position), flow (by a hash
-    /// of addresses and ports) or cpu
+    /// How to choose a packet's TX queue: explicit (the number of its RX queue), flow (a hash of
+    /// addresses and ports) or cpu
     #[arg(long, value_name = "HOW", value_parser = choice, default_value = "explicit", requires = "qdisc")]
     tx_choice: Choice,
-    /// Cut frames that are longer than the MTU of the port they leave by, just before its TX ring: tcp,
-    /// udp or both (on). A TAP device then sends frames of up to 64 KB. For one port:
+    /// Segment frames longer than the output port's MTU, just before its TX ring: tcp, udp or both (on).
+    /// Lets the stack behind a TAP device send frames of up to 64 KB. For one port only:
     /// PORT?gso=PROTOCOLS&gso_max=BYTES
     #[arg(long, value_name = "PROTOCOLS", num_args = 0..=1, default_missing_value = "on",
           require_equals = true, value_parser = args::protocols)]
     gso: Option<Protocols>,
-    /// Merge packets of a flow that follow each other, as soon as they are received: tcp, udp or both
-    /// (on). A TAP device gets frames of up to 64 KB; for a port that takes none they are cut again. For one
-    /// port: PORT?gro=PROTOCOLS
+    /// Merge consecutive packets of a flow on receipt: tcp, udp or both (on). A TAP device gets frames of
+    /// up to 64 KB; ports that cannot send such frames get packets again. For one port only:
+    /// PORT?gro=PROTOCOLS
     #[arg(long, value_name = "PROTOCOLS", num_args = 0..=1, default_missing_value = "on",
           require_equals = true, value_parser = args::protocols)]
     gro: Option<Protocols>,
-    /// Receive ring per queue, in bytes
+    /// Size of the receive ring of each queue, in bytes
     #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Machine")]
     ring: Option<u64>,
     #[command(flatten)]

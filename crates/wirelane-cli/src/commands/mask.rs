@@ -11,17 +11,17 @@ use crate::control;
 use crate::control::request::{Expression, Request, Select, Selected};
 use crate::output;
 
-/// Read or change the queue masks and the filter of a running capture or forwarding.
+/// Show or change the queue masks and the filter of a running capture or forward.
 ///
-/// Without a change, print what is in force. QUEUES is all, none or a list such as 0,2-3, which
-/// replaces the mask; +LIST sets queues of it and -LIST clears them. No packet of a queue that
-/// stays selected is lost or seen twice, and each packet meets the old or the new filter.
+/// Without a change, print the current settings. QUEUES is all, none or a list such as 0,2-3 and replaces
+/// the mask; +LIST adds queues to it and -LIST removes them. A change loses and duplicates no packet of a
+/// queue that stays selected; each packet is judged by the old filter or by the new one.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct MaskArgs {
-    /// Process id of the command; `wirelane stats` lists those that run
+    /// Process id of the running command; `wirelane stats` lists them
     #[arg(value_name = "PID")]
     pid: u32,
-    /// Which port, by its position in the command: 0 or 1; not needed if there is only one
+    /// Which port, by its position on the command line: 0 or 1; not needed if there is only one
     #[arg(long, value_name = "N")]
     port: Option<usize>,
     /// Change the RX queues
@@ -30,19 +30,19 @@ pub(crate) struct MaskArgs {
     /// Change the TX queues
     #[arg(long, value_name = "QUEUES", allow_hyphen_values = true)]
     tx_queues: Option<String>,
-    /// Select packets that are tied to no queue, or not
+    /// Whether to select packets tied to no queue
     #[arg(long, value_name = "on|off", value_parser = args::switch)]
     other: Option<bool>,
-    /// Select by the masks
+    /// Apply the masks
     #[arg(long, conflicts_with = "disable")]
     enable: bool,
-    /// Let every packet pass, whatever the masks say
+    /// Ignore the masks: every packet passes
     #[arg(long)]
     disable: bool,
-    /// Replace the filter: an expression as for tcpdump, or what `tcpdump -ddd` prints
+    /// Replace the filter: a tcpdump expression, or the output of `tcpdump -ddd`
     #[arg(short = 'f', long, value_name = "EXPR", allow_hyphen_values = true)]
     filter: Option<String>,
-    /// Take all packets that the masks select
+    /// Remove the filter
     #[arg(long, conflicts_with = "filter")]
     no_filter: bool,
     /// Print one JSON object (schema wirelane.mask/1)

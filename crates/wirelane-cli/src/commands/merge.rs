@@ -12,30 +12,32 @@ use wirelane::halt::Halt;
 use wirelane::pcap::pcapng::MAX_PACKET;
 use wirelane::pcap::{MergeControl, MergeReport, MergedInput, merge_files_under};
 
-use crate::output;
+use crate::output::{self, plural};
 
 /// How often it is looked whether the merge has come to its end, and whether somebody asks.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Merge capture files into one pcapng file, by time.
+/// Merge capture files into one pcapng file, in order of time.
 ///
 /// Reads pcap and pcapng, plain or compressed with gzip or zstd, such as the files of
-/// `wirelane capture --split`. Packets of equal time keep the order in which the files are given.
-/// Every interface keeps its description, queue and counters; comments, name resolution and secrets
-/// for decryption are not kept. Of a damaged file everything before the damage is merged; then the
-/// exit status is 1. ^C ends the merge: then the output has what was merged until there, and the exit
-/// status is 1. SIGUSR1 says how far it is.
+/// `wirelane capture --split`. Packets with equal times keep the order in which the files are given.
+/// Every interface keeps its description, queue and counters. Comments, name resolution and decryption
+/// secrets are not copied.
+///
+/// If a file is damaged, everything before the damage is merged and the exit status is 1. ^C ends the
+/// merge: the output then holds what was merged so far, and the exit status is 1. SIGUSR1 prints the
+/// progress.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct MergeArgs {
     /// Files to merge; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     pub(crate) inputs: Vec<PathBuf>,
 
-    /// Write here; `-` is standard output, and .gz or .zst at the end compresses
+    /// Write to FILE; `-` is standard output, and the suffix .gz or .zst compresses
     #[arg(short = 'w', long = "write", value_name = "FILE")]
     pub(crate) output: PathBuf,
 
-    /// Write one JSON object (schema wirelane.merge/1)
+    /// Print one JSON object (schema wirelane.merge/1)
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -63,7 +65,7 @@ pub(crate) fn run(args: &MergeArgs) -> Result<(), Error> {
     let name = name(&args.output, "standard output");
     let stopped = (report.stopped && report.failure.is_none()).then(|| {
         let cause = format!("it has only the first {}", plural(report.written.packets, "packet"));
-        Error::failed(name, cause + ", as the merge was ended by a signal").help("merge again")
+        Error::failed(name, cause + ", because a signal ended the merge").help("merge again")
     });
     let damage = report.inputs.into_iter().filter_map(|input| input.damage);
     let mut errors = report.failure.into_iter().chain(damage).map(Error::from).chain(stopped);
@@ -99,7 +101,7 @@ fn summary(args: &MergeArgs, report: &MergeReport) -> String {
         let packets = plural(input.packets, "packet");
         text += &format!("{name}: {packets}, {}", plural(input.interfaces as u64, "interface"));
         if input.out_of_order > 0 {
-            text += &format!(", {} older than the packet before", input.out_of_order);
+            text += &format!(", {} out of order", input.out_of_order);
         }
         text += "\n";
         for note in notes(input) {
@@ -111,7 +113,7 @@ fn summary(args: &MergeArgs, report: &MergeReport) -> String {
     text += &format!("{name}: {packets}, {} bytes", report.written.bytes);
     if report.out_of_order > 0 {
         let count = report.out_of_order;
-        text += &format!(", {count} not in order of time, as in the files they come from");
+        text += &format!(", {count} out of order, as in the input");
     }
     text += "\n";
     text
@@ -122,17 +124,13 @@ fn notes(input: &MergedInput) -> Vec<String> {
     let mut notes = input.odd_times.notes();
     if input.cut > 0 {
         let packets = plural(input.cut, "packet");
-        notes.push(format!("{packets} longer than {MAX_PACKET} bytes: cut to that"));
+        notes.push(format!("{packets} longer than {MAX_PACKET} bytes cut to that length"));
     }
     notes
 }
 
 fn name(path: &Path, dash: &str) -> String {
     if path.as_os_str() == "-" { dash.into() } else { path.display().to_string() }
-}
-
-fn plural(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 #[derive(Serialize)]

@@ -12,26 +12,25 @@ use crate::control;
 use crate::control::request::{Offload, Offloading, Request};
 use crate::output;
 
-/// Read or change which frames a running forwarding cuts (GSO) and merges (GRO).
+/// Show GSO and GRO of a running forward, or turn them on or off, like ethtool -k and -K.
 ///
-/// As `ethtool -k` and `ethtool -K` do for a network card; source 003's switches. Without a change, print what is in
-/// force. PROTOCOLS is tcp, udp, tcp,udp, on or off. Each packet meets the old or the new setting; a frame that
-/// its sender has left to be cut is cut in any case.
+/// Without a change, print the current settings. PROTOCOLS is tcp, udp, tcp,udp, on or off. A change applies
+/// between two packets. A frame that its sender left to be segmented is segmented in any case.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct OffloadArgs {
-    /// Process id of the command; `wirelane stats` lists those that run
+    /// Process id of the running command; `wirelane stats` lists them
     #[arg(value_name = "PID")]
     pid: u32,
-    /// Which port, by its position in the command: 0 or 1; not needed if there is only one
+    /// Which port, by its position on the command line: 0 or 1; not needed if there is only one
     #[arg(long, value_name = "N")]
     port: Option<usize>,
-    /// Cut what leaves through the port and is longer than its MTU
+    /// Segment frames longer than the MTU that leave through this port
     #[arg(long, value_name = "PROTOCOLS", value_parser = args::protocols)]
     gso: Option<Protocols>,
-    /// Merge what comes in through the port
+    /// Merge packets received on this port
     #[arg(long, value_name = "PROTOCOLS", value_parser = args::protocols)]
     gro: Option<Protocols>,
-    /// The longest frame that goes through in one piece, in bytes
+    /// Longest frame to build or accept, in bytes
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(576..=65_535))]
     gso_max: Option<u32>,
     /// Print one JSON object (schema wirelane.offload/1)

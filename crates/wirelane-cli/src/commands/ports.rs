@@ -9,12 +9,12 @@ use wirelane::port::{Backend, Manual, SpecOption};
 
 use crate::output;
 
-/// Show what can be named as a port, and the options of each kind.
+/// List the kinds of ports and their options.
 ///
-/// A port is one interface opened through one backend. Options follow its name: xdp:eth0?mode=native&frames=32k.
+/// A port is an interface opened through a backend. Options follow its name: xdp:eth0?mode=native&frames=32k.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PortsArgs {
-    /// Show the options of this kind: sim, file, packet, xdp or tap
+    /// Show the options of this backend: sim, file, packet, xdp or tap
     #[arg(value_name = "BACKEND", value_parser = PossibleValuesParser::new(Backend::ALL.map(Backend::as_str)), hide_possible_values = true)]
     backend: Option<String>,
 }
@@ -42,7 +42,7 @@ fn overview() -> String {
     entry(
         &mut text,
         "IF",
-        "packet:IF; in `forward --all` xdp:IF where the interface can have that",
+        "packet:IF; with `forward --all`, xdp:IF where the interface supports it",
     );
     text.push_str("\nOptions of every port (`wirelane ports BACKEND` for the others):\n\n");
     SpecOption::common().iter().for_each(|one| option(&mut text, one));

@@ -12,15 +12,15 @@ use crate::output::table::Table;
 
 /// Show queue counts, ring sizes, CPU affinity, steering and RSS of an interface.
 ///
-/// Without an interface, list all interfaces of this network namespace. What the driver does not tell is "unknown". Nothing is
-/// changed and no privilege is needed.
+/// Without an interface, list all interfaces of this network namespace. A value that the driver does not
+/// report is "unknown". Changes nothing and needs no privilege.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct QueuesArgs {
-    /// The interface, e.g. eth0
+    /// The interface, such as eth0
     #[arg(value_name = "IF")]
     pub(crate) interface: Option<String>,
 
-    /// Write one JSON object (schema wirelane.queues/1)
+    /// Print one JSON object (schema wirelane.queues/1)
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -219,7 +219,7 @@ fn describe_rss(out: &mut String, rss: &Rss) {
 /// Buckets of the indirection table on one line.
 const PER_ROW: usize = 16;
 
-/// `0:0 1:1 2:?`: the CPUs of each queue, as source 000 prints them.
+/// `0:0 1:1 2:?`: the CPUs of each queue, as the tools of the multiqueue BPF paper (FreeBSD, 2011) print them.
 fn affinity<'a>(queues: impl Iterator<Item = (u32, &'a Service)>) -> String {
     let queues: Vec<_> = queues
         .map(|(index, service)| match &service.cpus {

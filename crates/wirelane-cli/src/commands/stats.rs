@@ -15,23 +15,23 @@ use crate::output::statistics::Statistics;
 use crate::output::table::Table;
 use crate::session::Signals;
 
-/// Show the counters of a running capture or forwarding.
+/// Show the counters of a running capture or forward.
 ///
-/// Per port and queue: what was received, filtered, dropped and why, sent, queued, cut into segments and why
-/// not, and where the frames are. The process is not disturbed: its counters are read where they are. Without
-/// PID it is the only one that runs, or a list of those that do.
+/// Prints, per port and queue, the packets received, filtered, dropped (with the reason), sent, queued,
+/// segmented and merged, and where the frames are. Reading does not slow the process down. Without PID, shows
+/// the only running command, or lists all of them.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StatsArgs {
-    /// Process id of the command
+    /// Process id of the running command
     #[arg(value_name = "PID")]
     pid: Option<u32>,
-    /// Show rates, every TIME (1s, 500ms), until ^C or the end of the process
+    /// Show rates every TIME (1s, 500ms) until ^C or until the process ends
     #[arg(short = 'i', long, value_name = "TIME", value_parser = args::duration)]
     interval: Option<Duration>,
-    /// End after N times
+    /// Stop after N intervals
     #[arg(short = 'c', long, value_name = "N", value_parser = args::count, requires = "interval")]
     count: Option<u64>,
-    /// Print one JSON object (schema wirelane.stats/1), with --interval one on each line
+    /// Print one JSON object (schema wirelane.stats/1); with --interval, one per line
     #[arg(long)]
     json: bool,
 }
@@ -52,7 +52,9 @@ pub(crate) fn run(args: &StatsArgs) -> Result<()> {
                 ([], []) => {
                     let cause =
                         "no `wirelane capture` or `wirelane forward` of this user is running";
-                    return Err(Error::failed("stats", cause).help("root sees those of all users"));
+                    return Err(
+                        Error::failed("stats", cause).help("root sees the commands of all users")
+                    );
                 }
                 ([session], []) => session.pid,
                 _ => return list(&sessions, args.json),
@@ -121,9 +123,8 @@ struct Row<'a> {
 /// The commands that run.
 fn list(sessions: &Sessions, json: bool) -> Result<()> {
     if sessions.are_more {
-        let cause =
-            "a user has more sockets in /run or /tmp than were tried, or descriptors ran out";
-        output::line(format_args!("note: not everybody who listens was asked: {cause}"));
+        let cause = "there are too many sockets in /run or /tmp, or file descriptors ran out";
+        output::line(format_args!("note: the list may be incomplete: {cause}"));
     }
     let Sessions { known, silent, .. } = sessions;
     if json {

@@ -10,15 +10,14 @@ use wirelane::pcap::{CaptureError, CaptureReader, OddTimes};
 use wirelane::{Error, Result};
 use wirelane_verify::{Auditor, Finding, Kind, Options, Packet, Rule, RuleCounts, Summary};
 
-use crate::output;
+use crate::output::{self, plural};
 
-/// Audit the packets of a capture file: lengths, checksums, fragments and segments of any stack.
+/// Check the packets of a capture file against the RFCs: lengths, checksums, fragments, segments.
 ///
-/// Every violation is one line: the packet's number, the rule, what it wants, what is there, and the
-/// RFC. What a snap length took away or the sending host left to its hardware is counted as not
-/// checked. Rules about super-frames (TCP frames longer than the MTU) are checked where the capture
-/// has both them and their segments, on interfaces of different names: capture both sides of what
-/// cuts them, and join the files with `wirelane merge`.
+/// Every violation is one line: packet number, rule, expected value, actual value, RFC. Bytes that a snap
+/// length removed, and checksums that the sender left to its hardware, are counted as not checked. To check
+/// how super-frames (TCP frames longer than the MTU) were segmented, capture both sides of the segmenter
+/// and join the files with `wirelane merge`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct VerifyArgs {
@@ -26,20 +25,20 @@ pub(crate) struct VerifyArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Packets longer than this are violations, counted in bytes from the IP header on
+    /// Report packets longer than BYTES, counted from the IP header on, as violations
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(68..=65_575))]
     mtu: Option<u32>,
 
-    /// The packets are from the wire: super-frames, checksums left to the hardware and missing
-    /// fragments are violations, too
+    /// The packets are from a wire: also report super-frames, incomplete checksums and missing fragments
+    /// as violations
     #[arg(long)]
     strict: bool,
 
-    /// Print every note, too: what is worth knowing, and right or undecidable
+    /// Also print notes: unusual but legal, or undecidable
     #[arg(long)]
     notes: bool,
 
-    /// Print at most so many violations and notes; all are counted
+    /// Print at most N violations and notes; all are counted
     #[arg(long, value_name = "N", default_value_t = 100)]
     max: usize,
 
@@ -168,7 +167,7 @@ fn page(args: &VerifyArgs, audit: &Audit) -> String {
     let summary = audit.auditor.summary();
     let mut page = String::new();
     if audit.omitted > 0 {
-        page += &format!("… and {} more (--max)\n", audit.omitted);
+        page += &format!("… and {} more (raise --max)\n", audit.omitted);
     }
     page += &format!("{}: {}", name(&args.file), plural(summary.packets, "packet"));
     page += &match summary.violations() {
@@ -190,12 +189,9 @@ fn page(args: &VerifyArgs, audit: &Audit) -> String {
     for (count, what) in [
         (
             summary.evicted_flows,
-            "flows forgotten for want of room: rules between packets may have been missed",
+            "flows evicted for lack of memory: rules across packets may have been missed",
         ),
-        (
-            summary.evicted_fragments,
-            "sets of fragments forgotten for want of room before they were whole",
-        ),
+        (summary.evicted_fragments, "incomplete sets of fragments evicted for lack of memory"),
     ] {
         if count > 0 {
             page += &format!("{count} {what}\n");
@@ -220,7 +216,7 @@ fn line(rule: Rule, counts: &RuleCounts) -> String {
     add(notes, if notes == 1 { "note" } else { "notes" });
     add(cut, "not checked: cut by the snap length");
     add(left, "not checked: left to the hardware");
-    add(undecided, "not checked: the capture does not say enough");
+    add(undecided, "not checked: the capture lacks the information");
     if let Some(first) = first {
         parts.push(format!("first: packet {first}"));
     }
@@ -231,23 +227,16 @@ fn line(rule: Rule, counts: &RuleCounts) -> String {
 fn others(summary: &Summary) -> [(u64, &'static str); 6] {
     [
         (summary.cut, "cut by the snap length"),
-        (summary.unknown_link, "not checked: a link type that is unknown here"),
+        (summary.unknown_link, "not checked: unknown link type"),
         (summary.not_ip, "not checked: not IP"),
-        (
-            summary.other_protocol,
-            "not checked beyond IP: another protocol than TCP, UDP and tunnels",
-        ),
-        (summary.too_deep, "not checked in whole: more tunnels than are looked into"),
-        (summary.trailers, "with more behind them than Ethernet's padding"),
+        (summary.other_protocol, "checked up to IP only: neither TCP, UDP nor a known tunnel"),
+        (summary.too_deep, "checked in part: too many nested tunnels"),
+        (summary.trailers, "followed by more than Ethernet padding"),
     ]
 }
 
 fn name(path: &Path) -> String {
     if path.as_os_str() == "-" { "standard input".into() } else { path.display().to_string() }
-}
-
-fn plural(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 fn print(out: &mut impl Write, bytes: &[u8]) -> Result<()> {

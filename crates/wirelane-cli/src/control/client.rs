@@ -29,14 +29,14 @@ pub(crate) fn ask<T: DeserializeOwned>(pid: u32, request: &Request) -> Result<T>
     let reply = exchange(&reach(pid)?, request).map_err(|error| match error.kind() {
         // It has not finished its answer.
         ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
-            Error::failed(&object, "it ended before it had answered")
+            Error::failed(&object, "it ended before it answered")
         }
-        ErrorKind::TimedOut => Error::failed(&object, "it does not answer").help("ask again"),
+        ErrorKind::TimedOut => Error::failed(&object, "it does not answer").help("try again"),
         _ => Error::io(&object, "ask", error),
     })?;
     let not_understood = |error: serde_json::Error| {
-        Error::failed(&object, format!("its answer is not understood: {error}"))
-            .help("ask with the version of wirelane that runs there")
+        Error::failed(&object, format!("cannot parse its answer: {error}"))
+            .help("use the same version of wirelane as the running command")
     };
     match serde_json::from_slice(&reply).map_err(not_understood)? {
         Reply::Done(value) => serde_json::from_value(value).map_err(not_understood),
@@ -54,7 +54,7 @@ fn reach(pid: u32) -> Result<UnixStream> {
     let object = format!("process {pid}");
     let process = Process::of(pid)
         .ok_or_else(|| Error::failed(&object, "there is no such process").help(WHICH))?;
-    let mut refusal = Error::failed(&object, "it listens to no requests").help(WHICH);
+    let mut refusal = Error::failed(&object, "it does not listen for requests").help(WHICH);
     let until = Instant::now() + PATIENCE;
     // Mostly one. Another process of its number, in another PID namespace, may have one, too.
     let own = place::sockets(|inner| inner == process.inner).filter(|socket| process.owns(socket));
@@ -66,21 +66,21 @@ fn reach(pid: u32) -> Result<UnixStream> {
             Ok((_, peer)) => {
                 let (pid, user) = (peer.pid, peer.uid);
                 let cause =
-                    format!("process {pid} of user {user} listens in its place, and was not asked");
+                    format!("process {pid} of user {user} listens in its place; it was not asked");
                 Error::failed(&object, cause)
             }
             Err(error) => match error.kind() {
                 // It has ended meanwhile.
                 ErrorKind::NotFound => continue,
                 ErrorKind::ConnectionRefused => {
-                    let cause = format!("nobody listens any more on {}", socket.path.display());
+                    let cause = format!("nothing listens on {} any more", socket.path.display());
                     Error::failed(&object, cause).help(WHICH)
                 }
                 ErrorKind::WouldBlock => {
-                    Error::failed(&object, "it does not answer").help("ask again")
+                    Error::failed(&object, "it does not answer").help("try again")
                 }
                 ErrorKind::PermissionDenied => Error::io(&object, "connect", error).help(format!(
-                    "it belongs to user {}: ask as that user, or as root",
+                    "it belongs to user {}; run this as that user or as root",
                     process.user
                 )),
                 _ => Error::io(&object, "connect", error).help(WHICH),

@@ -47,7 +47,7 @@ impl<'a> Lines<'a> {
             let end = new.iter().position(|byte| *byte == b'\n');
             line.extend_from_slice(new.get(..end.unwrap_or(n)).unwrap_or_default());
             if line.len() > longest {
-                let cause = format!("a line is longer than {longest} bytes");
+                let cause = format!("a line exceeds {longest} bytes");
                 return Err(io::Error::new(ErrorKind::InvalidData, cause));
             }
             if end.is_some() {
@@ -111,7 +111,7 @@ mod tests {
         (&a).write_all(&[b'x'; 101]).unwrap();
         let error = Lines::new(&b).read(100).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidData);
-        assert_eq!(error.to_string(), "a line is longer than 100 bytes");
+        assert_eq!(error.to_string(), "a line exceeds 100 bytes");
         (&a).write_all(b"y").unwrap();
         drop(a);
         assert_eq!(Lines::new(&b).read(100).unwrap_err().kind(), ErrorKind::UnexpectedEof);

@@ -120,7 +120,7 @@ pub(super) fn listen() -> Result<(UnixListener, PathBuf)> {
             Err(error) => cause = Some(Error::io(place, "bind", error)),
         }
     }
-    Err(cause.unwrap_or_else(|| Error::failed("control", "there is no place for a socket")))
+    Err(cause.unwrap_or_else(|| Error::failed("control", "no directory for its socket")))
 }
 
 fn listen_in(place: &Path) -> io::Result<(UnixListener, PathBuf)> {

@@ -139,7 +139,7 @@ impl Request {
     pub(super) fn parse(line: &[u8]) -> Result<Self> {
         serde_json::from_slice(line).map_err(|error| {
             Error::usage("request", error.to_string())
-                .help("ask with the version of wirelane that runs there")
+                .help("use the same version of wirelane as the running command")
         })
     }
 }

@@ -43,7 +43,7 @@ impl ControlServer {
     pub(crate) fn start(subject: Subject) -> Option<Self> {
         let server = Self::listen(subject);
         if let Err(error) = &server {
-            let what = "note: nothing can be asked or changed while this runs";
+            let what = "note: `wirelane stats`, `mask` and `offload` cannot reach this command";
             output::line(format_args!("{what}: {error}"));
         }
         server.ok()
@@ -112,9 +112,9 @@ impl Reception {
 
     fn admit(&mut self, stream: UnixStream) -> io::Result<()> {
         if self.guests.len() >= MOST {
-            let error = Error::failed("control", format!("{MOST} others are asking already"));
+            let error = Error::failed("control", format!("{MOST} clients are connected already"));
             // There is room for this in any socket that nothing was written to.
-            let _ = reply(&mut Lines::new(&stream), Err(error.help("ask again")));
+            let _ = reply(&mut Lines::new(&stream), Err(error.help("try again")));
             return Ok(());
         }
         let (ours, subject) = (stream.try_clone()?, Arc::clone(&self.subject));
@@ -133,7 +133,7 @@ impl Reception {
 fn converse(stream: &UnixStream, subject: &Subject) -> io::Result<()> {
     let mut lines = Lines::new(stream);
     if !is_welcome(stream) {
-        let error = Error::failed("control", "only the user of this process, and root, may ask");
+        let error = Error::failed("control", "only its own user and root may send requests");
         return reply(&mut lines, Err(error));
     }
     let outcome = match lines.read(REQUEST) {
@@ -142,7 +142,7 @@ fn converse(stream: &UnixStream, subject: &Subject) -> io::Result<()> {
             Err(Error::usage("request", error.to_string()))
         }
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-            Err(Error::usage("request", "it has no end").help("end the line"))
+            Err(Error::usage("request", "incomplete line").help("end it with a newline"))
         }
         Err(error) => return Err(error),
     };

@@ -152,8 +152,8 @@ impl Subject {
         let (position, port) = self.port(offload.port)?;
         let missing = || {
             let object = self.monitor.ports().get(position).map_or("port", |info| &info.spec);
-            Error::failed(format!("port '{object}'"), "nothing can be cut or merged at it")
-                .help("start `wirelane forward` with --gso or --gro; =off is enough to switch it on later")
+            Error::failed(format!("port '{object}'"), "it was opened without GSO and GRO")
+                .help("start `wirelane forward` with --gso=off --gro=off to turn them on later")
         };
         let switches = port.switches.as_ref().ok_or_else(missing)?;
         let protocols =
@@ -161,7 +161,7 @@ impl Subject {
         let (gso, gro) = (protocols(&offload.gso)?, protocols(&offload.gro)?);
         if let Some(bytes) = offload.gso_max.filter(|bytes| !Switches::BURSTS.contains(bytes)) {
             let (least, most) = (Switches::BURSTS.start(), Switches::BURSTS.end());
-            return Err(Error::usage(format!("gso_max {bytes}"), "no frame can be that long")
+            return Err(Error::usage(format!("gso_max {bytes}"), "out of range")
                 .help(format!("write a number from {least} to {most}")));
         }
         let before = switches.settings().gro();
@@ -183,11 +183,15 @@ impl Subject {
         let position = match position {
             Some(position) => position,
             None if self.ports.len() == 1 => 0,
-            None => return Err(Error::usage("port", "which of them?").help(self.choice())),
+            None => {
+                return Err(
+                    Error::usage("port", "the command has several ports").help(self.choice())
+                );
+            }
         };
         let port = self.ports.get(position).map(|port| (position, port));
         port.ok_or_else(|| {
-            Error::usage(format!("port {position}"), "there is none").help(self.choice())
+            Error::usage(format!("port {position}"), "no such port").help(self.choice())
         })
     }
 
@@ -201,7 +205,7 @@ impl Subject {
     fn explain(&self, error: Error) -> Error {
         // EPERM (1) or EACCES (13).
         if self.dropped_privileges && matches!(error.errno(), Some(1 | 13)) {
-            let help = "the command gave its privileges away when it had opened its ports; start it with \
+            let help = "the command dropped its privileges after opening its ports; start it with \
                         --keep-privileges to change this while it runs";
             return error.help(help);
         }

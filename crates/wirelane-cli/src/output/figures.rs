@@ -3,7 +3,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use wirelane_bench::report::{Param, Params, Report, Row};
+use wirelane_bench::report::Report;
+use wirelane_bench::row::{Param, Params, Row};
 
 use super::{scaled, wrap};
 
@@ -208,7 +209,7 @@ fn cell(row: &Row, spread: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wirelane_bench::report::{Skipped, Source};
+    use wirelane_bench::row::{Skipped, Source};
 
     #[test]
     fn rows_become_lines_and_metrics_columns() {

@@ -30,6 +30,11 @@ pub(crate) fn print(text: &str) -> Result<()> {
         .map_err(|error| Error::io("standard output", "write", error))
 }
 
+/// A number of things.
+pub(crate) fn plural(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// The words of `text` on lines of at most `width` columns, as far as they fit.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -64,6 +69,19 @@ pub(crate) fn scaled(value: f64) -> String {
     format!("{value:.0} ")
 }
 
+/// A number with its digits in groups of three: `1,234,567`.
+pub(crate) fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// Foreign text for a terminal, on one line.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
@@ -71,11 +89,24 @@ pub(crate) fn printable(text: &str) -> String {
 
 /// A counter, or `unknown`.
 pub(crate) fn counter(value: Option<u64>) -> String {
-    value.map_or_else(|| "unknown".into(), |value| value.to_string())
+    value.map_or_else(|| "unknown".into(), grouped)
 }
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn digits_in_groups() {
+        for (value, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (27_625, "27,625"),
+            (1 << 30, "1,073,741,824"),
+        ] {
+            assert_eq!(super::grouped(value), text);
+        }
+    }
+
     #[test]
     fn scaled_numbers() {
         assert_eq!(super::scaled(1_234_000.0), "1.23 M");

@@ -225,7 +225,8 @@ impl Statistics<'_> {
                 let part = |key: &str| offload.get(key).map_or("unknown".into(), text);
                 let _ = write!(head, ", gso {} gro {}", part("gso"), part("gro"));
                 let max = offload.get("gso_max").and_then(Value::as_u64);
-                let _ = write!(head, " gso_max {}", counter(max));
+                let max = max.map_or_else(|| "unknown".to_owned(), |bytes| bytes.to_string());
+                let _ = write!(head, " gso_max {max}");
             }
             head.push('\n');
         }
@@ -417,22 +418,22 @@ mod tests {
 process 7: wirelane forward 0.1.0, 2.000 s, CPU 0.50 s user, 0.25 s system
 port 0: tap:t0, tap, rx all tx none other on filter a?b
 port 1: sim:1, sim, gso tcp gro off gso_max 9000
-unknown received (6 merged into others), 1000 delivered, unknown dropped, 44 sent
+unknown received (6 merged into others), 1,000 delivered, unknown dropped, 44 sent
 
-received  received  merged  delivered   bytes  filtered   kernel  ring_full  tx_full
-t0 rx 1    unknown       6       1000  100000         0  unknown          0        3
+received  received  merged  delivered    bytes  filtered   kernel  ring_full  tx_full
+t0 rx 1    unknown       6      1,000  100,000         0  unknown          0        3
 
 sent        sent  bytes  errors
 sim:1 tx 0    44      9       0
 
 cut              frames  segments  bytes  smallest  largest  smallest_mss  largest_mss
-sim:1 tx 0 tcp4       1        44   1000        60     1514             6         1460
+sim:1 tx 0 tcp4       1        44  1,000        60    1,514             6        1,460
 
 not sent              refused
 sim:1 tx 0 above_mtu        2
 
 merged         packets  frames  bytes  smallest  largest  smallest_mss  largest_mss
-t0 other tcp4       44       1   1000        60     1514             6         1460
+t0 other tcp4       44       1  1,000        60    1,514             6        1,460
 
 not merged               packets
 t0 other not_tcp_or_udp        5

@@ -1,19 +1,20 @@
 //! The summary of a command: schema `wirelane.summary/1`, and a table for people.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
 use wirelane::clock::CpuTime;
-use wirelane::port::{FrameCounts, PortInfo};
+use wirelane::port::{Backend, FrameCounts, PortInfo};
 use wirelane::qdisc::QdiscStats;
 use wirelane::segment::{CoalesceStats, SegmentStats};
 use wirelane::session::capture::CaptureOutcome;
 use wirelane::session::forward::ForwardOutcome;
 use wirelane::session::monitor::Reading;
-use wirelane::stats::{QueueStats, TxStats};
+use wirelane::stats::{Dropped, QueueStats, TxStats};
 use wirelane::{Error, ErrorKind};
 
-use super::{counter, line, scaled};
+use super::{counter, grouped, line, printable, scaled};
 
 /// The JSON document.
 #[derive(Serialize)]
@@ -29,6 +30,9 @@ pub(crate) struct Summary {
     order: Option<Order>,
     cpu: Cpu,
     errors: Vec<String>,
+    /// Where packets were written.
+    #[serde(skip)]
+    path: Option<PathBuf>,
 }
 
 /// What was counted: in a summary at the end, and in the statistics of a running command.
@@ -151,44 +155,93 @@ impl Counts {
         }
     }
 
-    /// What came, in words.
-    fn received(&self, elapsed_s: f64) -> String {
-        let Totals { received, merged, delivered, dropped, .. } = &self.totals;
-        let merged = match merged {
-            0 => String::new(),
-            merged => format!(" ({merged} merged into others)"),
+    /// What came, what was sent, and what was lost, in words.
+    fn headline(&self, elapsed_s: f64) -> String {
+        let Totals { received, merged, filtered, delivered, sent, dropped, .. } = &self.totals;
+        let is_sending = !self.tx.is_empty();
+        let mut text = match is_sending {
+            true => {
+                let received = received.unwrap_or(*delivered);
+                format!("{} received, {} sent", grouped(received), grouped(*sent))
+            }
+            false => format!("{} captured", grouped(*delivered)),
         };
-        format!(
-            "{} received{merged}, {delivered} delivered, {} dropped in {elapsed_s:.3} s ({}packet/s)",
-            counter(*received),
-            counter(*dropped),
-            scaled(*delivered as f64 / elapsed_s.max(1e-9))
-        )
+        let errors: u64 = self.tx.iter().map(|tx| tx.errors).sum();
+        for (count, what) in [
+            (filtered.unwrap_or(0), "filtered out"),
+            (*merged, "merged into others"),
+            (errors, "not sent"),
+        ] {
+            if count > 0 {
+                text += &format!(", {} {what}", grouped(count));
+            }
+        }
+        text += &match dropped {
+            Some(0) if errors == 0 => ", nothing lost".to_owned(),
+            Some(0) => String::new(),
+            Some(dropped) => format!(", {} dropped ({})", grouped(*dropped), self.reasons()),
+            None => format!(
+                ", drops unknown{}",
+                match self.reasons() {
+                    reasons if reasons.is_empty() => reasons,
+                    reasons => format!(" ({reasons} at least)"),
+                }
+            ),
+        };
+        let rate = *delivered as f64 / elapsed_s.max(1e-9);
+        text + &format!(" in {elapsed_s:.3} s ({}packet/s)", scaled(rate))
     }
 
-    /// What was sent, in words, if anything was to be.
-    fn sent(&self) -> Option<String> {
-        let errors: u64 = self.tx.iter().map(|tx| tx.errors).sum();
-        let sent = self.totals.sent;
-        (!self.tx.is_empty()).then(|| format!("{sent} sent, {errors} could not be sent"))
+    /// The reasons for which packets were dropped, with the number of each if there are several.
+    fn reasons(&self) -> String {
+        let known: [(&str, fn(&Dropped) -> Option<u64>); 5] = [
+            ("kernel", |dropped| dropped.kernel),
+            ("ring_full", |dropped| dropped.ring_full),
+            ("writer", |dropped| dropped.writer),
+            ("tx_full", |dropped| dropped.tx_full),
+            ("fault", |dropped| dropped.fault),
+        ];
+        let sum = |of: fn(&Dropped) -> Option<u64>| -> u64 {
+            self.queues.iter().filter_map(|queue| of(&queue.dropped)).sum()
+        };
+        let counts = known.map(|(reason, of)| (reason, sum(of)));
+        let mut counts: Vec<_> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        match counts.as_slice() {
+            [(reason, _)] => (*reason).to_owned(),
+            counts => {
+                let parts =
+                    counts.iter().map(|(reason, count)| format!("{reason} {}", grouped(*count)));
+                parts.collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+
+    fn dropped_by_writer(&self) -> u64 {
+        self.queues.iter().filter_map(|queue| queue.dropped.writer).sum()
     }
 }
 
 /// What was counted so far, on a line of standard error.
 pub(crate) fn print_so_far(reading: Reading, elapsed: Duration) {
     let counts = Counts::of(reading);
-    let sent = counts.sent().map(|sent| format!("; {sent}")).unwrap_or_default();
-    let written = counts.totals.written;
-    let written = written.map(|packets| format!("; {packets} written")).unwrap_or_default();
-    line(format_args!("so far: {}{sent}{written}", counts.received(elapsed.as_secs_f64())));
+    let written = counts.totals.written.map(|packets| format!("; {} written", grouped(packets)));
+    let headline = counts.headline(elapsed.as_secs_f64());
+    line(format_args!("so far: {headline}{}", written.unwrap_or_default()));
 }
 
 impl Summary {
     /// What a capture came to.
-    pub(crate) fn of_capture(outcome: &CaptureOutcome, elapsed: Duration, cpu: CpuTime) -> Self {
+    pub(crate) fn of_capture(
+        outcome: &CaptureOutcome,
+        path: Option<&Path>,
+        elapsed: Duration,
+        cpu: CpuTime,
+    ) -> Self {
         let reading = Reading { queues: outcome.queues.clone(), ..Reading::default() };
         let mut summary = Self::new("capture", elapsed, cpu, reading, outcome.frames);
         summary.ports.push(outcome.port.clone());
+        summary.path = path.map(Path::to_owned);
         summary.errors = failures(&outcome.errors);
         if let Some(written) = outcome.written {
             let totals = &mut summary.counts.totals;
@@ -240,51 +293,81 @@ impl Summary {
             order: None,
             cpu: cpu.into(),
             errors: Vec::new(),
+            path: None,
         }
     }
 
-    /// The same for people, on standard error.
+    /// The same for people, on standard error: what happened on the first line, then the details.
     pub(crate) fn print(&self) {
+        let headline = self.counts.headline(self.elapsed_s);
+        line(format_args!("{headline}{}", self.written()));
         for port in &self.ports {
             port.notes.iter().for_each(|note| line(format_args!("note: {}: {note}", port.spec)));
+        }
+        if self.counts.dropped_by_writer() > 0 && self.errors.is_empty() {
+            line(format_args!(
+                "note: the writer dropped packets because the output was slower than they came; \
+                 use a faster disk, keep less of each packet (-s 96) or compress (.zst)"
+            ));
+        }
+        if let Some(order) = self.order.as_ref().filter(|order| order.violations > 0) {
+            line(format_args!(
+                "note: {} packets arrived more than {} ms late and are out of order in the file; \
+                 `wirelane merge` sorts them",
+                grouped(order.violations),
+                order.lateness_ms
+            ));
         }
         self.print_queues();
         self.print_tx();
         self.print_qdiscs();
         self.print_gso();
         self.print_gro();
-        let totals = &self.counts.totals;
-        line(format_args!("{}", self.counts.received(self.elapsed_s)));
-        if let Some(sent) = self.counts.sent() {
-            line(format_args!("{sent}"));
+        let Cpu { user_s, system_s } = self.cpu;
+        let delivered = self.counts.totals.delivered;
+        if delivered > 0 {
+            let ns = (user_s + system_s) * 1e9 / delivered as f64;
+            line(format_args!(
+                "CPU {user_s:.2} s user, {system_s:.2} s system: {ns:.0} ns per packet"
+            ));
         }
-        if let (Some(packets), Some(bytes), Some(files)) =
-            (totals.written, totals.written_bytes, totals.files)
+        if self.is_demonstration()
+            && let Some(path) = &self.path
         {
-            let plural = if files == 1 { "" } else { "s" };
+            let file = printable(&path.display().to_string());
             line(format_args!(
-                "{packets} written: {}B in {files} file{plural}",
-                scaled(bytes as f64)
+                "next: open {file} in Wireshark; `wirelane verify {file}` checks every packet"
             ));
         }
-        if let Some(order) = self.order.as_ref().filter(|order| order.violations > 0) {
-            line(format_args!(
-                "{} packets came after younger ones had been written (order is kept within {} ms); \
-                 `wirelane merge` puts them in order",
-                order.violations, order.lateness_ms
-            ));
+        let Frames { pool, leaked, .. } = self.frames;
+        if leaked > 0 {
+            line(format_args!("{leaked} of {pool} frames leaked: a defect of Wirelane"));
         }
-        let cpu = self.cpu.user_s + self.cpu.system_s;
-        if totals.delivered > 0 {
-            line(format_args!(
-                "CPU {:.2} s user, {:.2} s system: {:.0} ns per packet",
-                self.cpu.user_s,
-                self.cpu.system_s,
-                cpu * 1e9 / totals.delivered as f64
-            ));
-        }
-        let Frames { pool, free, leaked } = self.frames;
-        line(format_args!("frames: {free} of {pool} free, {leaked} leaked"));
+    }
+
+    /// Whether a newcomer may be trying the command: a whole capture of a simulated interface to a file.
+    fn is_demonstration(&self) -> bool {
+        self.ports.iter().all(|port| port.backend == Backend::Sim)
+            && self.path.as_ref().is_some_and(|path| path.as_os_str() != "-")
+            && self.counts.totals.files == Some(1)
+            && self.errors.is_empty()
+    }
+
+    /// Where packets were written, with the size and, if the writer was too slow, the speed.
+    fn written(&self) -> String {
+        let Totals { written_bytes, files, .. } = &self.counts.totals;
+        let (Some(bytes), Some(files)) = (*written_bytes, *files) else { return String::new() };
+        let name = match &self.path {
+            Some(path) if path.as_os_str() == "-" => "standard output".into(),
+            Some(path) => printable(&path.display().to_string()),
+            None => String::new(),
+        };
+        let files = if files == 1 { String::new() } else { format!(", {files} files") };
+        let speed = match self.counts.dropped_by_writer() {
+            0 => String::new(),
+            _ => format!(" at {}B/s", scaled(bytes as f64 / self.elapsed_s.max(1e-9))),
+        };
+        format!(" → {name}{files}, {}B{speed}", scaled(bytes as f64))
     }
 
     fn print_queues(&self) {
@@ -299,7 +382,7 @@ impl Summary {
                 [
                     self.name(queue.port, queue.class, queue.queue),
                     counter(queue.received),
-                    queue.packets.to_string(),
+                    grouped(queue.packets),
                     counter(queue.bytes),
                     counter(queue.dropped.kernel),
                     counter(queue.dropped.ring_full),
@@ -314,7 +397,7 @@ impl Summary {
         let used = self.counts.tx.iter().filter(|tx| tx.packets + tx.errors > 0);
         let rows = used.map(|tx| {
             let name = self.name(tx.port, "tx", Some(tx.queue));
-            [name, tx.packets.to_string(), tx.bytes.to_string(), tx.errors.to_string()]
+            [name, grouped(tx.packets), grouped(tx.bytes), grouped(tx.errors)]
         });
         table(header, rows.collect());
     }
@@ -323,7 +406,7 @@ impl Summary {
         for Segmented { port, queue, stats } in &self.counts.gso {
             for class in &stats.classes {
                 line(format_args!(
-                    "port {port} queue {queue}: {} of {} to {} {} of {} to {} bytes, {}B",
+                    "port {port} queue {queue}: {} of {} cut into {} {} of {} to {} bytes, {}B",
                     class.super_frames,
                     class.class,
                     class.segments,
@@ -340,7 +423,7 @@ impl Summary {
             if stats.trailers > 0 {
                 let frames = stats.trailers;
                 line(format_args!(
-                    "port {port} queue {queue}: {frames} went on without the trailer behind their packet"
+                    "port {port} queue {queue}: {frames} sent without the trailer behind the packet"
                 ));
             }
         }
@@ -351,7 +434,7 @@ impl Summary {
             let queue = self.name(*port, if queue.is_some() { "rx" } else { "other" }, *queue);
             for class in &stats.classes {
                 line(format_args!(
-                    "{queue}: {} packets of {} merged to {} of {} to {} bytes, {}B",
+                    "{queue}: {} packets of {} merged into {} frames of {} to {} bytes, {}B",
                     class.segments,
                     class.class,
                     class.super_frames,
@@ -379,7 +462,7 @@ impl Summary {
             let name = self.name(row.port, "tx", Some(row.queue));
             let (packets, bytes) = (dropped.limit_packets, dropped.limit_bytes);
             let counts = [*enqueued, *bypassed, packets, bytes, dropped.purged, *requeued];
-            let [a, b, c, d, e, f] = counts.map(|count| count.to_string());
+            let [a, b, c, d, e, f] = counts.map(grouped);
             [name, a, b, c, d, e, f]
         });
         table(header, rows.collect());

@@ -4,10 +4,13 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use wirelane_bench::noloss;
 use wirelane_bench::peers::capture::PROGRAMS;
-use wirelane_bench::peers::{self, cost, find, replay, write};
+use wirelane_bench::peers::find;
 use wirelane_bench::report::Report;
+use wirelane_bench::suites::capture::{cost, write};
+use wirelane_bench::suites::noloss;
+use wirelane_bench::suites::sockets::replay;
+use wirelane_bench::suites::turns::ProcessPlan;
 use wirelane_testkit::privileged;
 
 #[test]
@@ -18,7 +21,7 @@ fn privileged_captures_cost_cpu_time_and_have_ratios() {
     let own = Path::new(env!("CARGO_BIN_EXE_wirelane"));
     // Longer than a loaded machine keeps a thread waiting.
     let window = Duration::from_secs(1);
-    let plan = peers::Plan { own, samples: 1, window, limit: None, disk: None };
+    let plan = ProcessPlan { own, samples: 1, window, limit: None, disk: None };
     let mut report = Report::new("test".into());
     cost::cost(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
     report.finish();
@@ -51,9 +54,9 @@ fn privileged_captures_cost_cpu_time_and_have_ratios() {
     others_send_and_write(&plan);
 }
 
-fn others_send_and_write(plan: &peers::Plan<'_>) {
+fn others_send_and_write(plan: &ProcessPlan<'_>) {
     let disk = tempfile::tempdir().unwrap();
-    let plan = peers::Plan { disk: Some(disk.path()), ..*plan };
+    let plan = ProcessPlan { disk: Some(disk.path()), ..*plan };
     let mut report = Report::new("test".into());
     replay::replay(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
     write::write(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
@@ -88,8 +91,13 @@ fn privileged_the_rate_without_loss_is_searched_for_others_too() {
     }
     let window = Duration::from_millis(60);
     // Half of what the sender can send, or all of it: no more than the first steps.
-    let plan =
-        noloss::Plan { samples: 1, window, others: 1, resolution: 0.6, ..noloss::Plan::quick() };
+    let plan = noloss::NolossPlan {
+        samples: 1,
+        window,
+        others: 1,
+        resolution: 0.6,
+        ..noloss::NolossPlan::quick()
+    };
     let mut report = Report::new("test".into());
     noloss::noloss(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
     report.finish();

@@ -52,7 +52,7 @@ fn arguments_that_cannot_be() {
         (&["-s", "300000"], &["--snaplen", "262144"]),
         (&["-C", "10x"], &["--rotate-size", "10x", "; write"]),
         (&["-G", "0"], &["--rotate-time", "; write a time"]),
-        (&["-W", "3"], &["-W", "no rotation", "; add -C"]),
+        (&["-W", "3"], &["-W", "a rotation", "; add -C"]),
         (&["--duration", "1e9"], &["--duration", "; write a time"]),
         (&["--cpus", "none"], &["CPUs: ", "; write a list"]),
         (&["--cpus", "4000"], &["CPU 4000: ", "; "]),

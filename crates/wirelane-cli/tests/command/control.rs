@@ -64,8 +64,8 @@ fn requests_that_are_none_are_refused_and_nothing_breaks() {
     let long = [&b"{\"select\":{\"rx\":\""[..], &vec![b'0'; 1 << 20], b"\"}}\n"].concat();
     let line = |text: &[u8]| [text, b"\n"].concat();
     for (request, part) in [
-        (b"".to_vec(), "it has no end"),
-        (b"\"statistics\"".to_vec(), "it has no end"),
+        (b"".to_vec(), "incomplete line"),
+        (b"\"statistics\"".to_vec(), "incomplete line"),
         (b"\n".to_vec(), "EOF"),
         (b"{}\n".to_vec(), "expected value"),
         (b"{\"rx\":\"0\"}\n".to_vec(), "unknown variant `rx`"),
@@ -73,17 +73,17 @@ fn requests_that_are_none_are_refused_and_nothing_breaks() {
         (b"{\"select\":{\"port\":0,\"x\":1}}\n".to_vec(), "unknown field `x`"),
         (
             b"{\"select\":{\"port\":7}}\n".to_vec(),
-            "port 7: there is none; choose with --port: 0 is sim:2",
+            "port 7: no such port; choose with --port: 0 is sim:2",
         ),
         (b"{\"select\":{\"rx\":\"9\"}}\n".to_vec(), "queue 9"),
         (b"{\"select\":{\"rx\":\"-\"}}\n".to_vec(), "not a queue number"),
-        (b"{\"offload\":{\"gso\":\"on\"}}\n".to_vec(), "nothing can be cut or merged at it"),
+        (b"{\"offload\":{\"gso\":\"on\"}}\n".to_vec(), "it was opened without GSO and GRO"),
         (b"\xff\xfe\n".to_vec(), "expected value"),
         (line(&vec![b'['; 60_000]), "expected value"),
         (line(&[&b"{\"select\":{\"rx\":"[..], &vec![b'['; 60_000]].concat()), "invalid type"),
         (line(&vec![0; 60_000]), "expected value"),
-        (long, "a line is longer than 65536 bytes"),
-        (vec![b'x'; 1 << 20], "a line is longer than 65536 bytes"),
+        (long, "a line exceeds 65536 bytes"),
+        (vec![b'x'; 1 << 20], "a line exceeds 65536 bytes"),
         (b"{\"select\":{\"filter\":{\"text\":\"no such word\"}}}\n".to_vec(), "filter"),
     ] {
         let reply = say(pid, &request);
@@ -132,7 +132,7 @@ fn whoever_dawdles_keeps_nobody_waiting() {
             let mut reply = [0; 1024];
             if let Ok(n @ 1..) = stream.read(&mut reply) {
                 let reply = String::from_utf8_lossy(&reply[..n]).into_owned();
-                assert!(reply.contains("32 others are asking already"), "{reply}");
+                assert!(reply.contains("32 clients are connected already"), "{reply}");
                 refused.insert(number);
             }
         }
@@ -254,7 +254,7 @@ fn processes_that_cannot_be_asked() {
     };
     ask(4_194_304, 1, &["there is no such process", help]);
     let mut other = ChildGuard::spawn(Command::new("sleep").arg("60"));
-    ask(other.id(), 1, &["it listens to no requests", help]);
+    ask(other.id(), 1, &["it does not listen for requests", help]);
     // A socket whose process was killed, and whose number another one has got.
     let path = name_for(other.id());
     drop(UnixListener::bind(&path).unwrap());
@@ -265,13 +265,13 @@ fn processes_that_cannot_be_asked() {
         thread::sleep(Duration::from_millis(5));
     }
     // Unless what another test has started has cleared it away.
-    let cleared = if path.exists() { "nobody listens any more on" } else { "no requests" };
+    let cleared = if path.exists() { "nothing listens on" } else { "does not listen" };
     ask(other.id(), 1, &[cleared, help]);
     // One that somebody else listens on, under its name.
     let _ = fs::remove_file(&path);
     let false_friend = UnixListener::bind(&path).unwrap();
     let this = format!("process {} of user", std::process::id());
-    ask(other.id(), 1, &[&this, "listens in its place, and was not asked"]);
+    ask(other.id(), 1, &[&this, "listens in its place; it was not asked"]);
     drop(false_friend);
     fs::remove_file(path).unwrap();
     assert!(other.is_running());
@@ -285,10 +285,10 @@ fn answers_that_are_none() {
     let listener = UnixListener::bind(&path).unwrap();
     let pid = std::process::id().to_string();
     for (answer, part) in [
-        (&b""[..], "it ended before it had answered"),
-        (b"{\"done\":", "it ended before it had answered"),
-        (b"{}\n", "its answer is not understood"),
-        (b"{\"done\":3}\n", "its answer is not understood"),
+        (&b""[..], "it ended before it answered"),
+        (b"{\"done\":", "it ended before it answered"),
+        (b"{}\n", "cannot parse its answer"),
+        (b"{\"done\":3}\n", "cannot parse its answer"),
         (b"{\"refused\":{\"usage\":false,\"error\":\"x\\u001b: y\"}}\n", ": x\\u{1b}: y"),
     ] {
         let asked = thread::scope(|scope| {

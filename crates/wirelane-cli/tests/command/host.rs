@@ -215,7 +215,7 @@ fn privileged_xdp_leaves_management_to_the_host_until_told_otherwise() {
             let args = ["capture", &port, "--all", "--duration", "1ms"];
             output(talk.far.command(WIRELANE).args(args).args(flag)).stderr
         };
-        let all = format!("{port} takes all packets away from the host while this runs");
+        let all = format!("while this runs, {port} takes all packets away from the host");
         assert!(said.starts_with(&all), "{said}");
         assert!(said.contains("ICMP echo (ping)               taken\n"), "{said}");
         let ssh = "SSH to this host (port 22)     stays (--take-management takes it)\n";
@@ -252,14 +252,14 @@ fn privileged_the_connection_the_user_came_by_is_refused_until_told_otherwise() 
         output(&mut talk.command(&talk.connection(server), &args))
     };
     for (server, args, next) in [
-        (22, &["-f", "tcp port 22"][..], "--keep-management leaves it to the host"),
-        (22, &["-f", "tcp"], "--take-management takes it"),
+        (22, &["-f", "tcp port 22"][..], "leave it to the host with --keep-management"),
+        (22, &["-f", "tcp"], "or take it with --take-management"),
         (22, &["-f", &format!("host {}", talk.pair.a.address)], "--take-management"),
         (2222, &["-f", "tcp"], "take it with --take-management"),
         (2222, &["-f", "tcp", "--keep-management"], "take it with --take-management"),
         (2222, &["--all"], "exclude its port with -f, or take it with --take-management"),
     ] {
-        let cause = "the SSH connection that you came by";
+        let cause = "your own SSH connection";
         assert_refused(&run(server, args), 2, &[cause, &talk.pair.b.interface, next, ":40000 to "]);
     }
     for (server, args) in [
@@ -281,7 +281,7 @@ fn privileged_the_connection_the_user_came_by_is_refused_until_told_otherwise() 
     outside.args(["-c", &clean.replace("env -u SSH_CONNECTION", &enter)]);
     for shell in [&mut inside, &mut outside] {
         let ended = output(shell.env("SSH_CONNECTION", talk.connection(22)));
-        assert_refused(&ended, 2, &["SSH connection that you came by"]);
+        assert_refused(&ended, 2, &["your own SSH connection"]);
     }
     // Who came by another interface loses nothing.
     let args = [&["capture", &port, "-f", "tcp"][..], &end].concat();
@@ -310,7 +310,7 @@ fn privileged_a_later_filter_leaves_the_users_connection_alone() {
     let guarded = start(&[]);
     let changed = change(&guarded, "icmp");
     assert!(changed.status.success(), "{}", changed.stderr);
-    assert_refused(&change(&guarded, "tcp"), 2, &["SSH connection that you came by"]);
+    assert_refused(&change(&guarded, "tcp"), 2, &["your own SSH connection"]);
     assert!(guarded.mask(&[]).contains("icmp"));
     guarded.finish();
     let told = start(&["--take-management"]);

@@ -116,7 +116,7 @@ fn privileged_the_error_says_that_privileges_are_gone() {
     let refused = output(&mut wirelane(args));
     assert_eq!(refused.status.code(), Some(1));
     assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
-    for part in ["x.pcapng", "EACCES", "gave its privileges away", "--keep-privileges"] {
+    for part in ["x.pcapng", "EACCES", "had dropped its privileges", "--keep-privileges"] {
         assert!(refused.stderr.contains(part), "{}", refused.stderr);
     }
     assert!(!path.exists());

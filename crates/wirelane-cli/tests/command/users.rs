@@ -117,7 +117,7 @@ fn privileged_other_users_may_not_ask() {
     capture.wait_until(PATIENCE, |_| output(&mut wirelane(["mask", &pid])).status.success());
     for command in ["mask", "offload", "stats"] {
         let refused = output(as_user(other, &program).args([command, &pid]));
-        let help = format!("; it belongs to user {owner}: ask as that user, or as root");
+        let help = format!("; it belongs to user {owner}; run this as that user or as root");
         assert_refused(&refused, 1, &["EACCES", &help]);
     }
     assert_refused(&output(as_user(other, &program).arg("stats")), 1, &["of this user is running"]);
@@ -125,7 +125,7 @@ fn privileged_other_users_may_not_ask() {
     let socket = sockets_of(capture.id()).pop().unwrap();
     fs::set_permissions(&socket, fs::Permissions::from_mode(0o777)).unwrap();
     let refused = output(as_user(other, &program).args(["mask", &pid, "--rx-queues", "none"]));
-    assert_refused(&refused, 1, &["only the user of this process, and root, may ask"]);
+    assert_refused(&refused, 1, &["only its own user and root may send requests"]);
     assert_eq!(output(&mut wirelane(["mask", &pid])).stdout, "rx all tx all other on\n");
 
     // What another user puts beside it, in its name, is not asked; whether somebody listens there or not.

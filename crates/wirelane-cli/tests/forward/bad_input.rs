@@ -99,7 +99,7 @@ fn privileged_files_are_not_created_as_root() {
     let sink = format!("file:{}", path.display());
     let args = ["forward", "-q", "sim:1?count=10", &sink, "-Z", "65534:65534"];
     let ended = output(&mut wirelane(args));
-    assert_refused(&ended, 1, &["x.pcapng", "gave its privileges away", "--keep-privileges"]);
+    assert_refused(&ended, 1, &["x.pcapng", "had dropped its privileges", "--keep-privileges"]);
     chown(&directory, Some(65_534), Some(65_534)).unwrap();
     std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o700)).unwrap();
     assert!(output(&mut wirelane(args)).status.success());

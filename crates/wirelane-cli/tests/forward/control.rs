@@ -52,8 +52,8 @@ fn wait_for_growth(child: &ChildGuard, table: &str, port: u64, key: &str, more: 
 fn masks_and_filters_of_both_ports() {
     let child = start(&["sim:2?rate=20kpps", "sim:2?rate=20kpps&proto=mix"]);
     let which = "choose with --port: 0 is sim:2?rate=20kpps, 1 is sim:2?rate=20kpps&proto=mix";
-    refused(&child, "mask", &[], 2, &["which of them?", which]);
-    refused(&child, "mask", &["--port", "2"], 2, &["port 2: there is none", which]);
+    refused(&child, "mask", &[], 2, &["the command has several ports", which]);
+    refused(&child, "mask", &["--port", "2"], 2, &["port 2: no such port", which]);
     assert_eq!(ask(&child, "mask", &["--port", "0"]), "rx all tx none other on\n");
     assert_eq!(
         ask(&child, "mask", &["--port", "1", "--rx-queues", "-0"]),
@@ -136,7 +136,7 @@ fn a_port_that_only_sends_has_no_masks() {
             "offload",
             &args,
             1,
-            &["nothing can be cut or merged", "start `wirelane forward` with --gso"],
+            &["opened without GSO and GRO", "start `wirelane forward` with --gso"],
         );
     }
     child.interrupt();
@@ -160,7 +160,7 @@ fn switches_are_read_and_changed() {
         "gso_max": 9000 })
     );
     assert_eq!(stats(&child)["ports"][1]["offload"]["gso"], "tcp,udp");
-    refused(&child, "offload", &[], 2, &["which of them?"]);
+    refused(&child, "offload", &[], 2, &["the command has several ports"]);
     let without = ["--port", "1", "--gso", "off", "--gro", "tcp"];
     let parts = ["gro: the port was started without; start it with gro=off"];
     refused(&child, "offload", &without, 2, &parts);

@@ -114,7 +114,7 @@ fn privileged_an_ordinary_user_is_told_what_it_needs() {
     assert!(bed.is_gone());
     let ended = as_nobody(&["down"]);
     assert_eq!(
-        (ended.status.code(), ended.stderr.contains("is not there")),
+        (ended.status.code(), ended.stderr.contains("does not exist")),
         (Some(0), true),
         "{ended:?}"
     );

@@ -78,7 +78,7 @@ fn privileged_a_lab_of_which_a_part_is_missing_is_repaired_or_removed() {
             assert_refused(&ended, 125, &["lab up --name", "repairs it"]);
             if repair {
                 let ended = output(&mut bed.lab(&["up"]));
-                assert!(ended.stderr.ends_with("what was left of an earlier one was removed\n"));
+                assert!(ended.stderr.ends_with("remains of an earlier one were removed\n"));
                 exchange(
                     &bed,
                     "10.87.0.1".parse().unwrap(),

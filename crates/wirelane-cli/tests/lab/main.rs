@@ -45,11 +45,7 @@ fn privileged_a_lab_carries_packets_and_leaves_nothing() {
         exchange(&bed, from.parse().unwrap(), to.parse().unwrap(), &[7; 8000]);
     }
     let ended = output(&mut bed.lab(&["down"]));
-    assert!(
-        ended.stderr.ends_with(&format!("lab {} is removed\n", bed.name())),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.ends_with(&format!("lab {} removed\n", bed.name())), "{}", ended.stderr);
     assert!(bed.is_gone());
     assert_eq!(bed::host(), before);
 }
@@ -144,7 +140,7 @@ fn privileged_up_and_down_can_be_said_twice() {
     assert!(!sleeper.wait(PATIENCE).status.success());
     assert!(bed.is_gone());
     let ended = output(&mut bed.lab(&["down"]));
-    assert!(ended.stderr.ends_with(&format!("lab {} is not there\n", bed.name())));
+    assert!(ended.stderr.ends_with(&format!("lab {} does not exist\n", bed.name())));
     assert_eq!(ended.status.code(), Some(0));
 }
 
@@ -274,7 +270,7 @@ fn privileged_without_a_lab_status_says_so() {
     let bed = Bed::new();
     assert_eq!(bed.status()["state"], "absent");
     let ended = output(&mut bed.lab(&["status"]));
-    assert_eq!(ended.stdout, format!("lab {}: not there\n", bed.name()));
+    assert_eq!(ended.stdout, format!("lab {}: absent\n", bed.name()));
     let ended = output(&mut bed.exec("a", ["true"]));
     shared::assert_refused(&ended, 125, &["it is not up", "lab up --name"]);
 }

@@ -75,7 +75,7 @@ fn a_violation_is_a_line_with_its_packet_and_rfc() {
     assert_eq!(document["findings"][0]["rule"], "tcp-checksum");
     assert_eq!(rule(&document, "ipv4-checksum", "first"), 9);
     let ended = verify(&path, &["--max", "1"]);
-    assert!(ended.stdout.contains("… and 1 more (--max)"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("… and 1 more (raise --max)"), "{}", ended.stdout);
 }
 
 #[test]

@@ -24,11 +24,10 @@ use self::assembler::{
 };
 use super::code::{Code, Label};
 use super::emit::{self, Machine, Verdict, in_packet};
-use super::flow::{self, Action, Beside, Field, Register, Subject};
-use super::layout::Layout;
-use crate::Context;
+use super::graph::{Action, Beside, Field, Register, Subject, full};
+use super::layout::{Context, Layout};
 use crate::op::{Alu, Cond, Operand, Width};
-use crate::translate::MIN_ETHERTYPE;
+use crate::packet::MIN_ETHERTYPE;
 
 const RECORDS: Gpr = Gpr(0);
 const VERDICTS: Gpr = Gpr(1);
@@ -146,7 +145,7 @@ impl Machine for Aarch64 {
             }
             (Subject::AtX(width, offset), Operand::K(k)) => {
                 let place = self.check_at_x(width, offset, reject);
-                self.compare_packet(place, width, flow::full(width), cond, k);
+                self.compare_packet(place, width, full(width), cond, k);
             }
             (_, Operand::K(k)) => self.compare_register(A, cond, k),
             (_, Operand::X) => match cond {
@@ -298,7 +297,7 @@ impl Aarch64 {
     /// Compares bytes of the packet under a mask. For equality and common bits the constant is put
     /// into the order of the packet, which costs nothing here.
     fn compare_packet(&mut self, place: Memory, width: Width, mask: u32, cond: Cond, k: u32) {
-        let is_full = mask == flow::full(width);
+        let is_full = mask == full(width);
         let (mask, k) = match cond {
             Cond::Equal | Cond::Set => {
                 self.code.load(OTHER, width, place);
@@ -344,7 +343,7 @@ impl Aarch64 {
     /// X7 becomes the bytes of the field as they are, under its mask.
     fn load_masked(&mut self, Field { offset, width, mask }: Field) {
         self.code.load(OTHER, width, Memory::at(PACKET, offset));
-        if mask != flow::full(width) {
+        if mask != full(width) {
             let mask = in_packet(width, mask);
             self.code.logical_immediate(Logical::And, OTHER, OTHER, mask);
         }

@@ -1,14 +1,15 @@
 //! From the graph of a program to machine code, as far as it is the same for every processor.
 //!
 //! The code has two entries. One runs over an array of records, the loop included, and writes a
-//! verdict for each; the other takes the [`Context`](crate::Context) of a single packet.
+//! verdict for each; the other takes the [`Context`](super::layout::Context) of a single packet.
 //! Both keep to the C calling convention.
 //!
 //! The body exists twice: for packets that reach as far as the loads at fixed places do, which then
 //! need no checks, and for shorter ones. No other load touches a packet without a check of its own.
 
 use super::code::{Code, Label};
-use super::flow::{self, Action, Beside, Field, Graph, Node, Register, Set, Subject};
+use super::flow::{self, Graph};
+use super::graph::{self, Action, Beside, Field, Node, Register, Set, Subject};
 use super::layout::Layout;
 use crate::op::{Cond, Op, Operand, Width};
 
@@ -164,7 +165,7 @@ impl<M: Machine> Emitter<M> {
 
     /// The body for packets of the length that the graph is made for.
     fn graph(&mut self, graph: &Graph) {
-        for (bit, register) in [(flow::A, Register::A), (flow::X, Register::X)] {
+        for (bit, register) in [(graph::A, Register::A), (graph::X, Register::X)] {
             if graph.cleared & bit != 0 {
                 self.machine.clear(register);
             }

@@ -1,4 +1,6 @@
-//! Where machine code finds a packet in a record of its caller.
+//! Where machine code finds a packet.
+
+use crate::packet::{Metadata, Packet, VISIBLE};
 
 /// Offsets in the records that describe packets, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,4 +11,32 @@ pub struct Layout {
     pub length: u16,
     /// How many bytes the packet had on the wire: a `u32`.
     pub original_length: u16,
+}
+
+/// A single packet as machine code finds it. `len` bytes at `data` must be readable while it runs.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(super) struct Context {
+    /// First byte of the packet.
+    pub(super) data: *const u8,
+    /// Bytes present, 2³¹ − 1 at most.
+    pub(super) len: u32,
+    /// Bytes on the wire.
+    pub(super) wire_len: u32,
+    /// [`Metadata::queue`].
+    pub(super) queue: u32,
+    /// [`Metadata::packet_type`].
+    pub(super) packet_type: u32,
+    /// [`Metadata::interface_index`].
+    pub(super) interface_index: u32,
+}
+
+impl Context {
+    /// Describes `packet`. Nothing but the types says how long the bytes stay.
+    pub(super) fn new(packet: &Packet<'_>) -> Self {
+        let Metadata { queue, packet_type, interface_index } = packet.metadata;
+        let len = packet.data.len().min(VISIBLE as usize) as u32;
+        let (data, wire_len) = (packet.data.as_ptr(), packet.wire_len);
+        Self { data, len, wire_len, queue, packet_type, interface_index }
+    }
 }

@@ -1,6 +1,6 @@
 //! The third pass over the graph of a program: `host a or host b or …` in one test.
 
-use super::flow::{Node, Set, Subject};
+use super::graph::{Node, Set, Subject};
 use crate::op::{Cond, Operand};
 
 /// Edges skip nodes that do nothing, chains become sets, and what nothing leads to
@@ -97,17 +97,4 @@ fn chain(nodes: &[Node], place: usize, ways: &[u32]) -> Option<Node> {
     }
     let values: usize = sets.iter().map(|set| set.values.len()).sum();
     (values >= FEWEST).then_some(Node::Member { sets, then: target, otherwise: last })
-}
-
-impl Node {
-    fn successors(&self) -> impl Iterator<Item = usize> + use<> {
-        let (one, two) = match self {
-            Self::Unreachable | Self::Return(_) | Self::ReturnA => (None, None),
-            Self::Step { next, .. } => (Some(*next), None),
-            Self::Test { then, otherwise, .. } | Self::Member { then, otherwise, .. } => {
-                (Some(*then), Some(*otherwise))
-            }
-        };
-        one.into_iter().chain(two)
-    }
 }

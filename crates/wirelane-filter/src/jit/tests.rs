@@ -1,9 +1,12 @@
 //! Machine code against the interpreter: every instruction alone, chains, and random programs.
 
 #![allow(clippy::unwrap_used)]
-use super::*;
+#![allow(unsafe_code, reason = "records are described by pointers")]
+
+use super::graph::Node;
+use super::{Jit, Layout, aarch64, emit, flow, x86_64};
 use crate::op::{Alu, Ancillary, Cond, Op, Operand, Width};
-use crate::{Interpreter, Metadata};
+use crate::{ErrorKind, Interpreter, Metadata, Packet, Program};
 
 const WIDTHS: [Width; 3] = [Width::Byte, Width::Half, Width::Word];
 const ALUS: [Alu; 10] = [
@@ -27,14 +30,14 @@ fn program(ops: &[Op]) -> Program {
 }
 
 /// The kinds of nodes that are left for packets long enough.
-fn nodes(ops: &[Op]) -> Vec<flow::Node> {
+fn nodes(ops: &[Op]) -> Vec<Node> {
     let graph = flow::Graph::new(program(ops).ops(), flow::reach(ops, 60)).unwrap();
-    graph.nodes.into_iter().filter(|node| *node != flow::Node::Unreachable).collect()
+    graph.nodes.into_iter().filter(|node| *node != Node::Unreachable).collect()
 }
 
 #[test]
 fn what_is_known_is_not_done_again() {
-    use flow::{Node, Subject};
+    use super::graph::Subject;
     // `host a or host b or …`: one test of membership, no load, no check.
     let ops = chain(&[(Width::Word, 26), (Width::Word, 30)], &[1, 2, 3], None);
     let [Node::Step { require: None, action: None, .. }, Node::Member { sets, .. }, ..] =
@@ -466,5 +469,5 @@ fn code_is_never_writable() {
 #[test]
 fn what_only_the_kernel_knows_is_refused() {
     let program = program(&[Op::LoadAncillary(Ancillary::Random), Op::ReturnA]);
-    assert_eq!(Jit::new(&program).unwrap_err().kind(), crate::ErrorKind::Invalid);
+    assert_eq!(Jit::new(&program).unwrap_err().kind(), ErrorKind::Invalid);
 }

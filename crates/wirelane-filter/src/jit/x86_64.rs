@@ -17,11 +17,10 @@ use std::mem::offset_of;
 use self::assembler::{Assembler, Binary, Condition, Gpr, Memory, Shift, Unary, Xmm};
 use super::code::{Code, Label};
 use super::emit::{self, Machine, Verdict, in_packet};
-use super::flow::{self, Action, Beside, Field, Register, Subject};
-use super::layout::Layout;
-use crate::Context;
+use super::graph::{Action, Beside, Field, Register, Subject, full};
+use super::layout::{Context, Layout};
 use crate::op::{Alu, Cond, Operand, Width};
-use crate::translate::MIN_ETHERTYPE;
+use crate::packet::MIN_ETHERTYPE;
 
 /// A processor of the kind.
 #[derive(Default)]
@@ -128,7 +127,7 @@ impl Machine for X86_64 {
             }
             (Subject::AtX(width, offset), Operand::K(k)) => {
                 let place = self.check_at_x(width, offset, reject);
-                self.compare_packet(place, width, flow::full(width), cond, k)
+                self.compare_packet(place, width, full(width), cond, k)
             }
             (_, Operand::K(k)) => {
                 self.compare_register(Gpr::Rax, cond, k);
@@ -281,7 +280,7 @@ impl X86_64 {
         k: u32,
     ) -> Condition {
         use Gpr::R10;
-        let is_full = mask == flow::full(width);
+        let is_full = mask == full(width);
         let (raw, raw_mask) = (in_packet(width, k & mask), in_packet(width, mask));
         let code = &mut self.code;
         match (cond, width) {
@@ -319,7 +318,7 @@ impl X86_64 {
     /// R10 becomes the bytes of the field as they are, under its mask.
     fn load_masked(&mut self, Field { offset, width, mask }: Field) {
         self.load_raw(Gpr::R10, width, Memory::at(Gpr::R8, offset));
-        if mask != flow::full(width) {
+        if mask != full(width) {
             self.code.binary_immediate(Binary::And, Gpr::R10, in_packet(width, mask));
         }
     }

@@ -58,6 +58,14 @@ impl Engine {
         }
     }
 
+    /// The machine code, if it is not the interpreter.
+    pub fn machine_code(&self) -> Option<&Jit> {
+        match &self.kind {
+            Kind::Jit(jit) => Some(jit),
+            Kind::Interpreter(..) => None,
+        }
+    }
+
     /// How many bytes of `packet` the program accepts; 0 rejects it.
     #[inline]
     pub fn run(&self, packet: &Packet<'_>) -> u32 {

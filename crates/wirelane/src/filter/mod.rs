@@ -2,13 +2,10 @@
 //!
 //! What needs no frames is a crate of its own, `wirelane-filter`; its items are here as well.
 
-mod compare;
 mod engine;
-pub mod explain;
 
-pub use self::compare::{Comparison, Count, compare};
 pub use self::engine::Engine;
 pub use wirelane_filter::{
-    Context, Ending, ExpressionError, Filter, Instruction, Interpreter, MAX_INSTRUCTIONS, Metadata,
-    Packet, Program, Target, compile, jit, op, translate,
+    Buffers, Comparison, Count, Ending, ExpressionError, Filter, Instruction, Interpreter,
+    MAX_INSTRUCTIONS, Metadata, Packet, Program, compile, jit, op, translate,
 };

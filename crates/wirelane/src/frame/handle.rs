@@ -5,7 +5,7 @@ use std::fmt;
 use std::ptr::NonNull;
 
 use super::marks::Marks;
-use super::meta::{Meta, Owner, release_run};
+use super::meta::{Meta, release_run};
 use crate::mask::Class;
 
 /// One received or to-be-sent packet. See the [module documentation](self).
@@ -48,12 +48,6 @@ impl Frame {
         std::mem::ManuallyDrop::new(self).0
     }
 
-    /// The owner that would take this frame back: tells a port its own frames from foreign ones.
-    #[inline(always)]
-    pub(crate) fn owner(&self) -> NonNull<Owner> {
-        self.meta().owner
-    }
-
     /// The bytes of the packet, from the Ethernet header on, without the frame check sequence.
     #[inline(always)]
     pub fn data(&self) -> &[u8] {
@@ -63,6 +57,11 @@ impl Frame {
     }
 
     /// The bytes of the packet, writable.
+    ///
+    /// A checksum may be *partial*: then its field holds the sum of the pseudo-header, and a device or a
+    /// segmenter completes it ([`Frame::offload`]). To change addresses or ports use the setters, such as
+    /// [`Frame::set_ipv4_source`], or [`Frame::packet_mut`]: they keep both kinds right. After changes to a
+    /// packet with a partial checksum by other means, that sum must still be the one of the pseudo-header.
     #[inline(always)]
     pub fn data_mut(&mut self) -> &mut [u8] {
         let meta = self.meta_mut();

@@ -26,6 +26,7 @@ mod meta;
 mod offload;
 mod partial;
 mod protocols;
+mod rewrite;
 mod sink;
 mod unfinished;
 

@@ -65,7 +65,7 @@ pub fn run(inputs: &mut [Rx], consumer: &mut impl Consumer) -> Result<()> {
             if admitted == 0 {
                 return failure.map_or(Ok(()), Err);
             }
-            batch.limit(admitted);
+            batch.set_limit(admitted);
             if rx.receive(&mut batch) > 0 {
                 idle = false;
                 consumer.consume(input, &mut batch);

@@ -521,7 +521,7 @@ pub(crate) fn send(tx: &mut Tx, frames: impl Iterator<Item = Vec<u8>>) {
                 assert!(frame.fill(&bytes), "{} bytes in {frame:?}", bytes.len());
                 filled += 1;
             }
-            batch.as_vec().truncate(filled);
+            batch.truncate(filled);
         }
         if tx.transmit(&mut batch) > 0 {
             deadline = Instant::now() + PATIENCE;

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use wirelane_bench::peers::testpmd::PACKAGE;
-use wirelane_bench::sockets::Kind;
+use wirelane_bench::task::Task;
 use wirelane_lab::live::{LiveSender, Pace, Sent};
 use wirelane_os::{bpf, clock, iface};
 use wirelane_testkit::netns::Namespace;
@@ -69,13 +69,13 @@ struct Sample {
 
 /// A task under a condition.
 struct Condition {
-    task: Kind,
+    task: Task,
     /// Of the sender; as fast as it can if `None`.
     per_second: Option<u64>,
 }
 
 fn rxdrop(context: &Context, report: &mut Report) -> Result<()> {
-    let condition = Condition { task: Kind::Rxdrop, per_second: None };
+    let condition = Condition { task: Task::Rxdrop, per_second: None };
     let Some(samples) = compare(context, report, "rxdrop", &condition)? else { return Ok(()) };
     let rate = |sample: &Sample| sample.rate;
     let params = condition.params();
@@ -89,7 +89,7 @@ const RATES: [u64; 5] = [500_000, 1_000_000, 1_500_000, 2_000_000, 3_000_000];
 
 fn noloss(context: &Context, report: &mut Report) -> Result<()> {
     for rate in RATES {
-        let condition = Condition { task: Kind::Rxdrop, per_second: Some(rate) };
+        let condition = Condition { task: Task::Rxdrop, per_second: Some(rate) };
         let Some(samples) = compare(context, report, "noloss", &condition)? else { return Ok(()) };
         lost_beside(report, "noloss", &condition.params(), &samples);
     }
@@ -110,7 +110,7 @@ fn lost_beside(report: &mut Report, case: &'static str, params: &Value, [ours, t
 }
 
 fn idle(context: &Context, report: &mut Report) -> Result<()> {
-    let condition = Condition { task: Kind::Rxdrop, per_second: Some(500_000) };
+    let condition = Condition { task: Task::Rxdrop, per_second: Some(500_000) };
     let Some(samples) = compare(context, report, "idle", &condition)? else { return Ok(()) };
     let params = condition.params();
     let cpu = |sample: &Sample| sample.cpu;
@@ -119,7 +119,7 @@ fn idle(context: &Context, report: &mut Report) -> Result<()> {
 }
 
 fn txpush(context: &Context, report: &mut Report) -> Result<()> {
-    let condition = Condition { task: Kind::Txpush, per_second: None };
+    let condition = Condition { task: Task::Txpush, per_second: None };
     let Some(samples) = compare(context, report, "txpush", &condition)? else { return Ok(()) };
     let params = condition.params();
     let rate = |sample: &Sample| sample.rate;
@@ -138,7 +138,7 @@ fn txpush(context: &Context, report: &mut Report) -> Result<()> {
 }
 
 fn l2fwd(context: &Context, report: &mut Report) -> Result<()> {
-    let condition = Condition { task: Kind::L2fwd, per_second: None };
+    let condition = Condition { task: Task::L2fwd, per_second: None };
     let Some(samples) = compare(context, report, "l2fwd", &condition)? else { return Ok(()) };
     let rate = |sample: &Sample| sample.rate;
     let params = condition.params();
@@ -193,7 +193,7 @@ fn compare(
         };
         add("packets_per_s", "1/s", figures(|sample| sample.rate));
         add("cpu_ns_per_packet", "ns", figures(|sample| sample.cpu));
-        if condition.task != Kind::Txpush {
+        if condition.task != Task::Txpush {
             add("offered_per_s", "1/s", figures(|sample| sample.offered));
             add("lost_share", "", figures(|sample| sample.lost));
             add("sender_cpu_ns_per_packet", "ns", figures(|sample| sample.sender));
@@ -260,7 +260,7 @@ impl Condition {
         let mut child = on_cpus(&[cpu], || bed.far.inside(|| ChildGuard::spawn(&mut command)))?;
         let is_ready = |child: &ChildGuard| -> Result<bool> {
             // Who only sends needs no program.
-            let is_attached = self.task == Kind::Txpush || bed.is_attached()?;
+            let is_attached = self.task == Task::Txpush || bed.is_attached()?;
             Ok(is_attached && program.ready.is_none_or(|ready| ready(child)))
         };
         let deadline = Instant::now() + LIMIT;
@@ -280,14 +280,14 @@ impl Condition {
         let began = Instant::now();
         let mut sample = Sample::default();
         let mut sent = None;
-        if self.task == Kind::Txpush {
+        if self.task == Task::Txpush {
             pause(context, load)?;
         } else {
             sent = Some(bed.send(context, sender, self.per_second, load)?);
         }
         let elapsed = began.elapsed().as_secs_f64();
         let arrived = bed.received_near()? - counted;
-        if self.task == Kind::Rxdrop {
+        if self.task == Task::Rxdrop {
             pause(context, DRAIN)?;
         }
         let used = clock::threads_cpu(child.id()).saturating_sub(used);
@@ -296,8 +296,8 @@ impl Condition {
         }
         let output = child.wait(LIMIT);
         let packets = match self.task {
-            Kind::Rxdrop => (program.received)(&output)?,
-            Kind::Txpush | Kind::L2fwd => arrived,
+            Task::Rxdrop => (program.received)(&output)?,
+            Task::Txpush | Task::L2fwd => arrived,
         };
         sample.rate = packets as f64 / elapsed;
         sample.cpu = used.as_nanos() as f64 / packets.max(1) as f64;

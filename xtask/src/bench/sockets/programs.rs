@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use wirelane_bench::peers::testpmd;
-use wirelane_bench::sockets::Kind;
+use wirelane_bench::task::Task;
 use wirelane_testkit::process::{ChildGuard, Output};
 
 use super::super::{Context, Result};
@@ -12,7 +12,7 @@ use super::super::{Context, Result};
 /// A program that does all kinds of work.
 pub(super) struct Program {
     pub(super) name: &'static str,
-    command: fn(&Context, Kind, &Place<'_>) -> Option<Command>,
+    command: fn(&Context, Task, &Place<'_>) -> Option<Command>,
     /// What it says it received.
     pub(super) received: fn(&Output) -> Result<u64>,
     /// Whether it has begun; `None` if that cannot be seen.
@@ -59,7 +59,7 @@ pub(super) const PROGRAMS: [Program; 2] = [
 ];
 
 /// `wirelane bench sockets` with one sample.
-pub(super) fn bench(context: &Context, kind: Kind, port: &str, place: &Place<'_>) -> Command {
+pub(super) fn bench(context: &Context, kind: Task, port: &str, place: &Place<'_>) -> Command {
     let mut command = Command::new(&context.wirelane);
     command.args(["bench", "sockets", "--port", port, "--case", kind.as_str(), "--all", "--json"]);
     command.args(["--samples", "1", "--size", &place.size.to_string()]);
@@ -83,7 +83,7 @@ impl Program {
     pub(super) fn command(
         &self,
         context: &Context,
-        kind: Kind,
+        kind: Task,
         place: &Place<'_>,
     ) -> Option<Command> {
         (self.command)(context, kind, place)

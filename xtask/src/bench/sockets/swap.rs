@@ -3,7 +3,7 @@
 
 use serde_json::json;
 use wirelane_bench::peers::testpmd::{self, PACKAGE};
-use wirelane_bench::sockets::Kind;
+use wirelane_bench::task::Task;
 use wirelane_testkit::process::ChildGuard;
 
 use super::programs::{Place, bench};
@@ -56,7 +56,7 @@ pub(super) fn run(context: &Context, report: &mut Report) -> Result<()> {
 /// Packets per second through `sim:`.
 fn wirelane(context: &Context, place: &Place<'_>) -> Result<f64> {
     context.proceed()?;
-    let output = run_to_end(bench(context, Kind::L2fwd, "sim:1", place), &[place.cpu])?;
+    let output = run_to_end(bench(context, Task::L2fwd, "sim:1", place), &[place.cpu])?;
     let report: serde_json::Value = serde_json::from_str(&output.stdout)
         .map_err(|error| format!("wirelane gave no report: {error}"))?;
     let rows = report["rows"].as_array().into_iter().flatten();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use wirelane::{Error, Result};
-use wirelane_bench::compare::{Change, Comparison, Recorded, Verdict, compare, parse};
+use wirelane_bench::changes::{Change, Comparison, Recorded, Verdict, compare, parse};
 
 use crate::output;
 

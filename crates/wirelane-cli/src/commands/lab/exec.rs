@@ -14,14 +14,14 @@ use crate::output;
 
 /// Run a command in one end of a lab.
 ///
-/// The command takes the place of this program: it gets its signals, and its exit status is that of the
-/// command; 126 if the command cannot be run, 127 if there is no such command, 125 if it is the lab that
-/// is missing. /sys shows the interfaces of the lab.
+/// The command replaces this process: it receives its signals, and its exit status is the command's. The
+/// status is 126 if the command cannot be run, 127 if it does not exist, and 125 if the lab does not exist.
+/// /sys shows the interfaces of the lab.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ExecArgs {
     #[command(flatten)]
     lab: Name,
-    /// The end: a or b
+    /// Which end of the lab: a or b
     #[arg(value_name = "a|b", value_parser = side)]
     side: Side,
     /// The command and its arguments, after --

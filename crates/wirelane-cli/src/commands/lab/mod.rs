@@ -15,10 +15,10 @@ use wirelane_lab::{Change, IPV6_NETWORK, LabConfig, NamedLab, Network, Offloads,
 use crate::args;
 use crate::output;
 
-/// Make, use and remove a lab: two network namespaces joined by a multi-queue veth pair.
+/// Create, use and remove a lab: two network namespaces joined by a multi-queue veth pair.
 ///
-/// Nothing outside the lab is touched. The namespaces are called NAME-a and NAME-b, for `ip netns`
-/// too; their interfaces wl-a and wl-b.
+/// The namespaces are NAME-a and NAME-b (`ip netns` lists them, too), their interfaces wl-a and wl-b.
+/// Nothing outside the lab is touched.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Action {
     Up(UpArgs),
@@ -27,30 +27,30 @@ pub(crate) enum Action {
     Status(status::StatusArgs),
 }
 
-/// Make a lab; one that is there in this shape stays as it is.
+/// Create a lab. A lab that exists in this shape is left as it is.
 ///
-/// What a process that was killed left of a lab is removed first.
+/// Remains of a lab whose process was killed are removed first.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct UpArgs {
     #[command(flatten)]
     lab: Name,
-    /// Receive queues, and as many transmit queues, of each interface
+    /// Number of RX queues and of TX queues of each interface
     #[arg(long, value_name = "N", default_value_t = 4)]
     queues: u16,
-    /// Largest payload of a frame, in bytes
+    /// MTU of the interfaces, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1500)]
     mtu: u32,
-    /// Network of the IPv4 addresses: a has the first, b the second
+    /// IPv4 network: a gets its first address, b the second
     #[arg(long, value_name = "NETWORK", value_parser = network, default_value = "10.87.0.0/24")]
     ipv4: Network,
-    /// The same of IPv6; off for a wire with nothing on it but what is sent
+    /// IPv6 network, likewise; off keeps the kernel from sending anything by itself
     #[arg(long, value_name = "NETWORK|off", value_parser = optional_network, default_value_t = Optional(Some(IPV6_NETWORK)))]
     ipv6: Optional<Network>,
-    /// What the veth interfaces offload, and nothing else: a list of tx, tso, uso, gso and gro, or off;
-    /// or kernel, for what the kernel gives them [default: kernel, and off with --tap]
+    /// Offloads of the veth interfaces: a list of tx, tso, uso, gso and gro, or off, or kernel (the
+    /// kernel's defaults) [default: kernel; off with --tap]
     #[arg(long, value_name = "LIST", value_parser = offloads)]
     offloads: Option<Optional<Offloads>>,
-    /// Put the stack of an end behind a TAP device, tap-a or tap-b, for `wirelane forward tap:…`
+    /// Put the network stack of a, b or both behind a TAP device (tap-a, tap-b) for `wirelane forward tap:…`
     #[arg(long, value_name = "a|b|both", value_parser = taps, default_value = "neither", hide_default_value = true)]
     tap: Taps,
     /// Print one JSON object (schema wirelane.lab/1)
@@ -58,15 +58,15 @@ pub(crate) struct UpArgs {
     json: bool,
 }
 
-/// Remove a lab, or what is left of one; if there is none, nothing happens.
+/// Remove a lab, or the remains of one. Does nothing if there is none.
 ///
-/// Processes inside are asked to end, and ended after the grace period. Files and cgroups that a benchmark
-/// left when it was killed are removed, too.
+/// Processes inside receive SIGTERM, and SIGKILL after the grace period. Files and cgroups that a killed
+/// benchmark left behind are removed, too.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DownArgs {
     #[command(flatten)]
     lab: Name,
-    /// How long the processes inside have to end by themselves
+    /// How long the processes inside may take to end
     #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "2s")]
     grace: Duration,
     /// Print one JSON object (schema wirelane.lab/1)
@@ -129,8 +129,7 @@ fn up(args: &UpArgs) -> Result<()> {
         "{}",
         match change {
             Change::Made => format!("lab {name} is up"),
-            Change::Repaired =>
-                format!("lab {name} is up; what was left of an earlier one was removed"),
+            Change::Repaired => format!("lab {name} is up; remains of an earlier one were removed"),
             Change::None => format!("lab {name} is up already"),
         }
     ));
@@ -173,20 +172,17 @@ fn down(args: &DownArgs) -> Result<()> {
     }
     for process in &done.remaining {
         output::line(format_args!(
-            "left alone: {}; the kernel keeps an empty namespace until it ends",
+            "still running: {}; the kernel keeps an empty namespace until it ends",
             status::process(process)
         ));
     }
     for path in &swept.removed {
-        output::line(format_args!("removed {}, of a benchmark that was killed", path.display()));
+        output::line(format_args!("removed {}, left by a killed benchmark", path.display()));
     }
     for path in &swept.left {
-        output::line(format_args!(
-            "left: {}, of a benchmark that was killed: it cannot be removed",
-            path.display()
-        ));
+        output::line(format_args!("cannot remove {}, left by a killed benchmark", path.display()));
     }
-    let state = if done.removed.is_empty() { "is not there" } else { "is removed" };
+    let state = if done.removed.is_empty() { "does not exist" } else { "removed" };
     output::line(format_args!("lab {} {state}", lab.name()));
     Ok(())
 }

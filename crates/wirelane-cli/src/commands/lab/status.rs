@@ -13,10 +13,10 @@ use crate::output;
 /// The name of the JSON object's shape.
 pub(super) const SCHEMA: &str = "wirelane.lab/1";
 
-/// Show what there is of labs: namespaces, interfaces, and the processes inside.
+/// Show labs: their namespaces, interfaces, and the processes inside.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StatusArgs {
-    /// Name of the lab [default: all there are]
+    /// Name of the lab [default: all labs]
     #[arg(long = "name", value_name = "NAME", value_parser = named)]
     lab: Option<NamedLab>,
     /// Print one JSON object (schema wirelane.lab/1)
@@ -38,7 +38,7 @@ pub(super) fn run(args: &StatusArgs) -> Result<()> {
         return json(&labs);
     }
     if labs.is_empty() {
-        output::line(format_args!("there is no lab; `wirelane lab up` makes one"));
+        output::line(format_args!("there is no lab; `wirelane lab up` creates one"));
     }
     print(&labs)
 }
@@ -64,7 +64,7 @@ pub(super) fn print(labs: &[LabStatus]) -> Result<()> {
 pub(super) fn process(process: &Process) -> String {
     let user = process.user.clone().or_else(|| process.uid.map(|uid| uid.to_string()));
     let command = match process.command.is_empty() {
-        true => "a thread of the kernel".to_owned(),
+        true => "a kernel thread".to_owned(),
         // What others chose for their arguments must not reach the terminal as it is.
         false => process.command.join(" ").escape_debug().to_string(),
     };
@@ -72,7 +72,7 @@ pub(super) fn process(process: &Process) -> String {
     format!(
         "process {} of {}: {command}{threads}",
         process.pid,
-        user.unwrap_or_else(|| "somebody".into())
+        user.unwrap_or_else(|| "unknown".into())
     )
 }
 
@@ -81,9 +81,9 @@ fn lab(lab: &LabStatus) -> String {
     let shape = shape.map(|shape| format!(", {shape}")).unwrap_or_default();
     let state = match lab.state {
         State::Up => "up",
-        State::Partial => "a part of it is missing",
-        State::Absent => "not there",
-        State::Foreign => "somebody else has its name",
+        State::Partial => "incomplete",
+        State::Absent => "absent",
+        State::Foreign => "the name belongs to something else",
     };
     let mut out = format!("lab {}: {state}{shape}\n", lab.name);
     if lab.state != State::Absent {
@@ -95,7 +95,7 @@ fn lab(lab: &LabStatus) -> String {
 fn describe(out: &mut String, site: &SiteStatus) {
     let state = match (site.state, site.cause) {
         (_, Some(cause)) => format!(": {cause}"),
-        (State::Absent, _) => ": not there".into(),
+        (State::Absent, _) => ": absent".into(),
         (State::Partial, _) => ": a name without a namespace".into(),
         _ => String::new(),
     };
@@ -112,7 +112,7 @@ fn describe(out: &mut String, site: &SiteStatus) {
 fn in_words(interface: &InterfaceStatus) -> String {
     let link = match (interface.up, interface.running) {
         (true, true) => "up",
-        (true, false) => "up, nobody at its other end",
+        (true, false) => "up, no carrier",
         _ => "down",
     };
     let count = |count: Option<u32>| count.map(|count| count.to_string());

@@ -25,7 +25,7 @@ use super::hints::Hints;
 use super::management;
 use super::tags::Tags;
 use crate::error::{Error, Result};
-use crate::filter::{self, Ending, translate};
+use crate::filter::{self, Buffers, Ending, translate};
 
 /// Which packets of the selected queues the sockets get; the others go on to the host.
 #[derive(Clone, Debug, Default)]
@@ -224,8 +224,8 @@ fn assemble(
         management::keep(&mut asm, host);
     }
     if let Some(filter) = &verdicts.filter {
-        let target = filter::Target::Xdp { fragments: recipe.multi_buffer };
-        asm.extend(translate(filter, target, Ending::FallThrough)?);
+        let buffers = if recipe.multi_buffer { Buffers::Several } else { Buffers::One };
+        asm.extend(translate(filter, buffers, Ending::FallThrough)?);
         asm.jump_if(Cond::Eq, Reg::R0, 0, host);
     }
     if hints.any() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::ForwardConfig;
+use super::config::ForwardConfig;
 use crate::error::Result;
 use crate::frame::Sink;
 use crate::mask::Class;

@@ -5,8 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::frame::Batch;
 use crate::mask::{QueueMask, QueueSet};
-use crate::port::sim;
-use crate::port::{OpenOptions, Protocols, Transmit};
+use crate::port::{OpenOptions, Protocols, Switches, Transmit, sim};
 
 /// The end of a TX ring that takes only some frames until it is flushed.
 struct NarrowTx {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::Signals;
-use super::outlet::{Outlet, Progress, RETRY, Seed};
+use super::signals::Signals;
+use super::tx_path::{Progress, RETRY, TxPath, TxPathBuilder};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
 use crate::pipeline::budget::Allowance;
@@ -18,7 +18,7 @@ const ADDRESSES: usize = 12;
 
 /// Forwards from some receiving ends to one transmitting end.
 pub(super) struct Worker {
-    outlet: Outlet,
+    tx_path: TxPath,
     /// Of the receiving ends, by position.
     counters: Vec<Arc<RxCounters>>,
     /// What they had merged when they were last asked.
@@ -38,8 +38,8 @@ pub(super) struct Worker {
     cut: u64,
 }
 
-/// What a worker has to do.
-pub(super) struct Plan {
+/// From where to where a worker forwards, and how.
+pub(super) struct Direction {
     pub(super) source: PortInfo,
     pub(super) sink: PortInfo,
     /// The source does not end by itself.
@@ -51,7 +51,7 @@ pub(super) struct Plan {
 /// What a worker leaves: the ends, whose memory must outlive all frames, and what went wrong.
 pub(super) struct Ended {
     _inputs: Vec<Rx>,
-    _outlet: Outlet,
+    _tx_path: TxPath,
     pub(super) cut: u64,
     pub(super) errors: Vec<Error>,
 }
@@ -60,22 +60,22 @@ impl Worker {
     /// A worker of the calling thread.
     pub(super) fn new(
         inputs: &[Rx],
-        seed: Seed,
-        plan: Plan,
+        tx_path: TxPathBuilder,
+        direction: Direction,
         allowance: Allowance,
         signals: Arc<Signals>,
     ) -> Self {
         Self {
-            outlet: seed.grow(),
+            tx_path: tx_path.build(),
             counters: inputs.iter().map(|rx| Arc::clone(rx.counters())).collect(),
             merged: vec![0; inputs.len()],
-            lossless: plan.source.lossless,
-            is_file: plan.sink.backend == Backend::File,
-            swap: plan.swap,
-            endless: plan.endless,
+            lossless: direction.source.lossless,
+            is_file: direction.sink.backend == Backend::File,
+            swap: direction.swap,
+            endless: direction.endless,
             allowance,
             signals,
-            sink: plan.sink.spec,
+            sink: direction.sink.spec,
             failure: None,
             cut: 0,
         }
@@ -86,9 +86,9 @@ impl Worker {
         let received = pipeline::run(&mut inputs, &mut self);
         self.allowance.give_back();
         let drained = match &self.failure {
-            None => self.outlet.drain(&self.sink, || self.signals.is_late()),
+            None => self.tx_path.drain(&self.sink, || self.signals.is_late()),
             Some(_) => {
-                self.outlet.abandon();
+                self.tx_path.abandon();
                 Ok(())
             }
         };
@@ -99,7 +99,7 @@ impl Worker {
         if last || !errors.is_empty() {
             self.signals.done.store(true, Ordering::Release);
         }
-        Ended { _inputs: inputs, _outlet: self.outlet, cut: self.cut, errors }
+        Ended { _inputs: inputs, _tx_path: self.tx_path, cut: self.cut, errors }
     }
 
     /// Packets that became part of others since the last call.
@@ -135,17 +135,17 @@ impl Worker {
 
     /// Sends the frames; those for which there is no room stay, unless their source can wait.
     fn send(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
-        let mut dropped = self.outlet.send(batch);
+        let mut dropped = self.tx_path.send(batch);
         if !batch.is_empty() {
             // Sending what is there, and taking back what is sent, makes room.
-            self.outlet.flush()?;
-            dropped += self.outlet.send(batch);
+            self.tx_path.flush()?;
+            dropped += self.tx_path.send(batch);
         }
         if self.lossless {
             let mut progress = Progress::new(batch.len());
-            while !batch.is_empty() || self.outlet.is_crowded()? {
-                self.outlet.wait()?;
-                dropped += self.outlet.send(batch);
+            while !batch.is_empty() || self.tx_path.is_crowded()? {
+                self.tx_path.wait()?;
+                dropped += self.tx_path.send(batch);
                 let stopping = self.signals.stopping.load(Ordering::Acquire);
                 if progress.is_stuck(batch.len()) && stopping || self.signals.is_late() {
                     break;
@@ -180,7 +180,7 @@ impl Consumer for Worker {
     }
 
     fn patience(&self) -> Duration {
-        if self.outlet.pending() > 0 { RETRY } else { Duration::MAX }
+        if self.tx_path.pending() > 0 { RETRY } else { Duration::MAX }
     }
 
     fn round(&mut self, _inputs: &[Rx], idle: bool) {
@@ -188,8 +188,8 @@ impl Consumer for Worker {
             // Others may have traffic for what we do not use.
             self.allowance.give_back();
         }
-        let flush = self.outlet.pending() > 0 && (idle || !self.is_file);
-        if flush && let Err(error) = self.outlet.flush() {
+        let flush = self.tx_path.pending() > 0 && (idle || !self.is_file);
+        if flush && let Err(error) = self.tx_path.flush() {
             self.failure.get_or_insert(error);
         }
     }

@@ -63,10 +63,10 @@ pub(crate) fn batches_are_filled_as_far_as_they_go(bed: &mut dyn Bed) -> Verifie
                 let rx = &mut session.rx[place];
                 assert_eq!(rx.receive(&mut Batch::new(0)), 0, "there is no room");
                 // Half of the room, then the other half, on top of what is there.
-                batch.limit(capacity.div_ceil(2));
+                batch.set_limit(capacity.div_ceil(2));
                 let first = rx.receive(&mut batch);
                 assert!(first == batch.len() && first <= capacity.div_ceil(2));
-                batch.limit(capacity);
+                batch.set_limit(capacity);
                 let second = rx.receive(&mut batch);
                 assert!(first + second == batch.len() && batch.len() <= capacity);
                 for frame in batch.iter() {

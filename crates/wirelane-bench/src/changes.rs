@@ -1,0 +1,528 @@
+//! Two runs of a benchmark side by side: what has become better or worse, and what is noise.
+//!
+//! A figure has a handful of samples in each run. Every pair of an old and a new sample gives a
+//! ratio; their median is the estimate of the change, and the ratios between the ranks that the
+//! Mann–Whitney test gives are its interval (Hodges and Lehmann, 1963), at 99 % because a report
+//! has hundreds of figures. With five samples that is the range of all ratios, so a single slow
+//! moment cannot make a regression: every new sample has to be worse than every old one, by more
+//! than the threshold. Fewer samples are in order by chance too often; then the interval is at
+//! least Student's, of the logarithms, and a single sample proves nothing.
+//!
+//! Two runs at different times differ by what else the machine did meanwhile. Work that never
+//! changes tells how much ([`crate::statistics::control`]): a change counts only as far as it goes beyond what
+//! the control may have moved. The figures of peers, programs that did not change, are a second
+//! witness; their median change is reported beside ours. Several reports of each side, made in
+//! turns, are pooled.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::row::Better;
+use wirelane::error::{Error, Result};
+
+/// A report that was written earlier, as far as it can be compared.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Recorded {
+    schema: String,
+    rows: Vec<RecordedRow>,
+    #[serde(default)]
+    control: Vec<RecordedControl>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct RecordedControl {
+    suite: String,
+    values: Vec<f64>,
+    #[serde(default)]
+    cpu: Vec<f64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct RecordedRow {
+    suite: String,
+    case: String,
+    peer: Option<String>,
+    params: BTreeMap<String, Value>,
+    metric: String,
+    values: Vec<f64>,
+}
+
+/// Reads a report of schema `wirelane.bench/1`; `name` is its name in errors.
+///
+/// # Errors
+/// It is not JSON, of another schema, or from a version that did not write single values.
+pub fn parse(name: &str, text: &str) -> Result<Recorded> {
+    let failed = |cause: String| Error::failed(format!("report '{name}'"), cause);
+    let report: Recorded = serde_json::from_str(text).map_err(|error| {
+        failed(error.to_string()).help("give it what `wirelane bench … --json` has printed")
+    })?;
+    match report.schema.as_str() {
+        "wirelane.bench/1" => Ok(report),
+        other => Err(failed(format!("its schema is '{other}', not 'wirelane.bench/1'"))),
+    }
+}
+
+/// What has become of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Worse, beyond the threshold, with its whole interval.
+    Regression,
+    /// Better, beyond the threshold, with its whole interval.
+    Improvement,
+    /// The interval lies within the threshold.
+    Same,
+    /// The samples scatter too much to tell.
+    Unclear,
+}
+
+/// One figure in both runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Change {
+    /// The suite, case, peer, conditions and metric.
+    pub figure: String,
+    /// Whether it belongs to another program.
+    pub is_peer: bool,
+    /// Median of the old samples.
+    pub old: f64,
+    /// Median of the new samples.
+    pub new: f64,
+    /// How much worse it is: 1.1 is ten percent more time, or that much less throughput.
+    pub worse: f64,
+    /// The interval of that.
+    pub interval: [f64; 2],
+    /// How much slower the machine itself may have been meanwhile: the interval of the control of the
+    /// suite; `None` if a run has none, or the figure does not depend on it.
+    pub machine: Option<[f64; 2]>,
+    /// What follows.
+    pub verdict: Verdict,
+}
+
+/// All figures of two runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// `wirelane.compare/1`
+    pub schema: &'static str,
+    /// The change from which on it counts, as a fraction.
+    pub threshold: f64,
+    /// Median change of the figures of peers, as [`Change::worse`].
+    pub peers: Option<f64>,
+    /// Figures in both runs, ours first, the worst first.
+    pub changes: Vec<Change>,
+    /// Figures that only the old run has.
+    pub only_old: Vec<String>,
+    /// Figures that only the new run has.
+    pub only_new: Vec<String>,
+    /// Figures that cannot be compared: neither more nor less of them is better, or they are
+    /// differences around zero.
+    pub not_compared: usize,
+}
+
+impl Comparison {
+    /// Figures of ours that became worse.
+    pub fn regressions(&self) -> impl Iterator<Item = &Change> {
+        self.changes.iter().filter(|own| !own.is_peer && own.verdict == Verdict::Regression)
+    }
+}
+
+/// Compares runs; the samples of several reports of a side are pooled.
+pub fn compare(old: &[Recorded], new: &[Recorded], threshold: f64) -> Comparison {
+    let controls = Controls { old, new };
+    let (old, new) = (pool(old), pool(new));
+    let mut comparison = Comparison {
+        schema: "wirelane.compare/1",
+        threshold,
+        peers: None,
+        changes: Vec::new(),
+        only_old: old.keys().filter(|key| !new.contains_key(*key)).cloned().collect(),
+        only_new: new.keys().filter(|key| !old.contains_key(*key)).cloned().collect(),
+        not_compared: 0,
+    };
+    for (figure, before) in &old {
+        let Some(after) = new.get(figure) else { continue };
+        let machine = controls.machine(&before.suite, &before.metric);
+        match change(figure, before, after, threshold, machine) {
+            Some(change) => comparison.changes.push(change),
+            None => comparison.not_compared += 1,
+        }
+    }
+    let peers = comparison.changes.iter().filter(|change| change.is_peer);
+    comparison.peers = median(peers.map(|change| change.worse).collect());
+    comparison
+        .changes
+        .sort_by(|a, b| a.is_peer.cmp(&b.is_peer).then_with(|| b.worse.total_cmp(&a.worse)));
+    comparison
+}
+
+/// The controls of both sides.
+struct Controls<'a> {
+    old: &'a [Recorded],
+    new: &'a [Recorded],
+}
+
+impl Controls<'_> {
+    /// How many times slower the machine may have been while this figure was measured: an interval. `None` if one
+    /// side does not tell. CPU time is compared with CPU time: waiting for a CPU is not in it.
+    fn machine(&self, suite: &str, metric: &str) -> Option<[f64; 2]> {
+        let is_cpu_time = metric.starts_with("cpu_ns") || metric == "cost_not_sleeping";
+        let of = |control: &RecordedControl| {
+            if is_cpu_time { control.cpu.clone() } else { control.values.clone() }
+        };
+        let values = |reports: &[Recorded]| -> Vec<f64> {
+            let controls = reports.iter().flat_map(|report| &report.control);
+            controls.filter(|control| control.suite == suite).flat_map(of).collect()
+        };
+        let ratios = Ratios::new(&values(self.old), &values(self.new), |old, new| new / old);
+        ratios.map(|ratios| ratios.interval)
+    }
+}
+
+struct Figure {
+    suite: String,
+    is_peer: bool,
+    metric: String,
+    values: Vec<f64>,
+}
+
+fn pool(reports: &[Recorded]) -> BTreeMap<String, Figure> {
+    let mut figures: BTreeMap<String, Figure> = BTreeMap::new();
+    for row in reports.iter().flat_map(|report| &report.rows) {
+        let figure = figures.entry(name(row)).or_insert_with(|| Figure {
+            suite: row.suite.clone(),
+            is_peer: row.peer.is_some(),
+            metric: row.metric.clone(),
+            values: Vec::new(),
+        });
+        figure.values.extend(row.values.iter().filter(|value| value.is_finite()));
+    }
+    figures.retain(|_, figure| !figure.values.is_empty());
+    figures
+}
+
+fn name(row: &RecordedRow) -> String {
+    let mut name = format!("{} {}", row.suite, row.case);
+    if let Some(peer) = &row.peer {
+        let _ = write!(name, " ({peer})");
+    }
+    for (key, value) in &row.params {
+        let _ = match value {
+            Value::String(text) => write!(name, " {key}={text}"),
+            other => write!(name, " {key}={other}"),
+        };
+    }
+    let _ = write!(name, ": {}", row.metric);
+    name
+}
+
+/// `None` if there is no better or worse.
+fn change(
+    name: &str,
+    old: &Figure,
+    new: &Figure,
+    threshold: f64,
+    machine: Option<[f64; 2]>,
+) -> Option<Change> {
+    let scale = Scale::of(&old.metric)?;
+    // Ratios mean nothing around zero; exact counts (locks) may be zero on both sides.
+    if old.values.iter().chain(&new.values).any(|value| *value < 0.0) {
+        return None;
+    }
+    let ratios = Ratios::new(&old.values, &new.values, |old, new| scale.worse(old, new))?;
+    let machine = machine.filter(|_| scale != Scale::Count);
+    let [relaxed, strained] = machine.unwrap_or([1.0, 1.0]);
+    let [low, high] = ratios.interval;
+    let verdict = if low > (1.0 + threshold) * strained.max(1.0) {
+        Verdict::Regression
+    } else if high < relaxed.min(1.0) / (1.0 + threshold) {
+        Verdict::Improvement
+    } else if low >= 1.0 / (1.0 + threshold) && high <= 1.0 + threshold {
+        Verdict::Same
+    } else {
+        Verdict::Unclear
+    };
+    Some(Change {
+        figure: name.to_owned(),
+        is_peer: old.is_peer,
+        old: median(old.values.clone())?,
+        new: median(new.values.clone())?,
+        worse: ratios.median,
+        interval: ratios.interval,
+        machine,
+        verdict,
+    })
+}
+
+/// How values of a metric compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scale {
+    /// A time: less is better.
+    Cost,
+    /// More is better.
+    Rate,
+    /// A share that was lost: what counts is what was not, or else a few packets among millions
+    /// would be a change without bounds.
+    Loss,
+    /// A count that does not depend on how fast the machine is.
+    Count,
+    /// A count of accidents that is next to nothing: one more per packet is twice as bad.
+    Accidents,
+}
+
+impl Scale {
+    /// `None` where nothing is better or worse, or where the kernel merely estimates: it knows the CPU time
+    /// of a thread, but splits it between the user and itself by what it sees at its ticks.
+    fn of(metric: &str) -> Option<Self> {
+        let is_estimate = [
+            "user_ns_per_packet",
+            "system_ns_per_packet",
+            "cost_processing",
+            "cost_in_system_calls",
+        ]
+        .contains(&metric);
+        let better = Better::of(metric).filter(|_| !is_estimate)?;
+        Some(match better {
+            _ if metric.starts_with("lost_") && metric.contains("share") => Self::Loss,
+            _ if metric.starts_with("locks_") => Self::Count,
+            _ if metric.starts_with("cas_retries_") => Self::Accidents,
+            Better::Lower => Self::Cost,
+            Better::Higher => Self::Rate,
+        })
+    }
+
+    /// How many times worse `new` is.
+    fn worse(self, old: f64, new: f64) -> f64 {
+        match self {
+            _ if old == new => 1.0,
+            Self::Cost | Self::Count => new / old,
+            Self::Rate => old / new,
+            Self::Loss => (1.0 - old).max(0.0) / (1.0 - new).max(0.0),
+            Self::Accidents => (1.0 + new) / (1.0 + old),
+        }
+    }
+}
+
+/// All ratios of a new sample and an old one.
+struct Ratios {
+    median: f64,
+    interval: [f64; 2],
+}
+
+impl Ratios {
+    /// `None` without samples.
+    fn new(old: &[f64], new: &[f64], worse: impl Fn(f64, f64) -> f64) -> Option<Self> {
+        let pairs = old.iter().flat_map(|o| new.iter().map(|n| worse(*o, *n)));
+        let mut ratios: Vec<f64> = pairs.collect();
+        ratios.sort_by(f64::total_cmp);
+        let cut = outside(old.len(), new.len());
+        let mut low = *ratios.get(cut)?;
+        let mut high = *ratios.get(ratios.len().checked_sub(cut + 1)?)?;
+        let median = median(ratios)?;
+        if let Some(margin) = student(old, new) {
+            low = low.min(median / margin);
+            high = high.max(median * margin);
+        }
+        Some(Self { median, interval: [low, high] })
+    }
+}
+
+/// How many of the sorted ratios of so many samples lie outside the interval, on each side: the
+/// normal approximation of the Mann–Whitney statistic at 99 %.
+fn outside(old: usize, new: usize) -> usize {
+    const Z: f64 = 2.576;
+    let (m, n) = (old as f64, new as f64);
+    let rank = m * n / 2.0 - Z * (m * n * (m + n + 1.0) / 12.0).sqrt();
+    // A float turns into an integer by saturation: negative ranks are 0.
+    rank.floor() as usize
+}
+
+/// The factor by which a ratio may be off, at 99 %, where there are too few samples for ranks: fewer than
+/// 252 ways to divide them in two. `None` where ranks are enough.
+fn student(old: &[f64], new: &[f64]) -> Option<f64> {
+    /// Student's t for 1, 2, … degrees of freedom.
+    const T: [f64; 8] = [63.66, 9.92, 5.84, 4.60, 4.03, 3.71, 3.50, 3.36];
+    if old.len().min(new.len()) >= 5 {
+        return None;
+    }
+    // What is always the same, as counts are, has no error; what is zero has no logarithm.
+    let same = |values: &[f64]| values.iter().all(|value| Some(value) == values.first());
+    if same(old) && same(new) && old.len().min(new.len()) > 1 {
+        return None;
+    }
+    let Some(degrees) = (old.len() + new.len()).checked_sub(3) else {
+        return Some(f64::INFINITY);
+    };
+    let squares = |values: &[f64]| {
+        let logs: Vec<f64> = values.iter().map(|value| value.max(f64::MIN_POSITIVE).ln()).collect();
+        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+        logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>()
+    };
+    let variance = (squares(old) + squares(new)) / (degrees + 1) as f64;
+    let error = (variance * (1.0 / old.len() as f64 + 1.0 / new.len() as f64)).sqrt();
+    let t = T.get(degrees).copied().unwrap_or(3.3);
+    Some((t * error).exp())
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let upper = *values.get(values.len() / 2)?;
+    let lower = *values.get((values.len() - 1) / 2)?;
+    // Infinite ratios have no mean.
+    Some(if lower == upper { upper } else { (lower + upper) / 2.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn report(rows: &[(&str, Option<&str>, &str, &[f64])]) -> Recorded {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|(case, peer, metric, values)| {
+                json!({
+                    "suite": "qdisc", "case": case, "peer": peer, "params": { "size": 64 },
+                    "metric": metric, "unit": "ns", "values": values,
+                })
+            })
+            .collect();
+        let text = json!({ "schema": "wirelane.bench/1", "rows": rows }).to_string();
+        parse("test", &text).unwrap()
+    }
+
+    fn verdict(metric: &str, old: &[f64], new: &[f64]) -> Verdict {
+        let one = |values| [report(&[("fifo", None, metric, values)])];
+        compare(&one(old), &one(new), 0.1).changes[0].verdict
+    }
+
+    fn with_control(values: &[f64], control: &[f64]) -> [Recorded; 1] {
+        let mut report = report(&[("fifo", None, "ns_per_packet", values)]);
+        let (values, cpu) = (control.to_vec(), vec![5.0; 5]);
+        report.control = vec![RecordedControl { suite: "qdisc".into(), values, cpu }];
+        [report]
+    }
+
+    #[test]
+    fn what_the_machine_did_is_no_regression() {
+        let (fast, slow) = ([10.0, 10.1, 9.9, 10.0, 10.2], [15.0, 15.1, 14.9, 15.0, 15.2]);
+        let (steady, slower) = ([5.0, 5.1, 4.9, 5.0, 5.0], [5.0, 5.1, 6.9, 5.0, 7.0]);
+        let verdict =
+            |old: [Recorded; 1], new: [Recorded; 1]| compare(&old, &new, 0.1).changes[0].verdict;
+        let quiet = || with_control(&fast, &steady);
+        assert_eq!(verdict(quiet(), with_control(&slow, &steady)), Verdict::Regression);
+        assert_eq!(verdict(quiet(), with_control(&slow, &slower)), Verdict::Unclear);
+        assert_eq!(verdict(with_control(&slow, &slower), quiet()), Verdict::Unclear);
+        // Three times slower is more than that.
+        let slowest = slow.map(|value| 2.0 * value);
+        assert_eq!(verdict(quiet(), with_control(&slowest, &slower)), Verdict::Regression);
+        // CPU time is seen by the CPU time of the control, which did not move.
+        let [mut old] = quiet();
+        let [mut new] = with_control(&slow, &slower);
+        for report in [&mut old, &mut new] {
+            report.rows[0].metric = "cpu_ns_per_packet".into();
+        }
+        assert_eq!(verdict([old], [new]), Verdict::Regression);
+        // Counts do not depend on it.
+        let [mut old] = with_control(&[6.0; 5], &steady);
+        let [mut new] = with_control(&[8.0; 5], &slower);
+        for report in [&mut old, &mut new] {
+            report.rows[0].metric = "locks_per_packet".into();
+        }
+        assert_eq!(verdict([old], [new]), Verdict::Regression);
+    }
+
+    #[test]
+    fn few_samples_prove_little() {
+        // In order, and apart by more than the threshold: by chance one time in twenty.
+        assert_eq!(
+            verdict("ns_per_packet", &[10.0, 11.0, 12.0], &[14.0, 15.0, 16.0]),
+            Verdict::Unclear
+        );
+        assert_eq!(
+            verdict("ns_per_packet", &[10.0, 10.1, 10.2], &[14.0, 14.1, 14.2]),
+            Verdict::Regression
+        );
+        assert_eq!(verdict("ns_per_packet", &[10.0], &[1000.0]), Verdict::Unclear);
+        assert_eq!(verdict("ns_per_packet", &[10.0], &[10.0]), Verdict::Unclear);
+        assert_eq!(verdict("ns_per_packet", &[10.0], &[30.0, 30.1, 30.2]), Verdict::Regression);
+    }
+
+    #[test]
+    fn losses_are_compared_by_what_is_left() {
+        assert_eq!(verdict("lost_share", &[0.0; 5], &[0.001; 5]), Verdict::Same);
+        assert_eq!(verdict("lost_share", &[0.0; 5], &[0.5; 5]), Verdict::Regression);
+        assert_eq!(verdict("lost_share", &[0.0; 5], &[1.0; 5]), Verdict::Regression);
+        assert_eq!(verdict("cas_retries_per_packet", &[0.0; 5], &[0.01; 5]), Verdict::Same);
+    }
+
+    #[test]
+    fn a_shift_of_all_samples_is_a_regression() {
+        let (fast, slow) = ([9.9, 10.0, 10.1, 10.0, 10.2], [14.0, 15.0, 13.0, 14.5, 99.0]);
+        assert_eq!(verdict("ns_per_packet", &fast, &slow), Verdict::Regression);
+        assert_eq!(verdict("ns_per_packet", &slow, &fast), Verdict::Improvement);
+        assert_eq!(verdict("packets_per_s", &fast, &slow), Verdict::Improvement);
+        assert_eq!(verdict("packets_per_s", &slow, &fast), Verdict::Regression);
+    }
+
+    #[test]
+    fn noise_is_no_regression() {
+        let quiet = [10.0, 10.1, 10.2, 9.9, 10.0];
+        assert_eq!(verdict("ns_per_packet", &quiet, &[10.1, 10.3, 10.2, 10.0, 9.8]), Verdict::Same);
+        // One sample as before is enough to doubt the others.
+        assert_eq!(
+            verdict("ns_per_packet", &quiet, &[20.0, 30.0, 25.0, 40.0, 10.0]),
+            Verdict::Unclear
+        );
+        // Worse, but by less than the threshold.
+        assert_eq!(verdict("ns_per_packet", &quiet, &[10.6; 5]), Verdict::Same);
+    }
+
+    #[test]
+    fn more_samples_forgive_outliers() {
+        let old = [10.0, 10.1, 10.2, 9.9, 10.0].repeat(4);
+        let mut new: Vec<f64> = old.iter().map(|value| value * 1.5).collect();
+        new[3] = 9.0;
+        assert_eq!(verdict("ns_per_packet", &old, &new), Verdict::Regression);
+        assert_eq!((outside(5, 5), outside(1, 1)), (0, 0));
+        assert!(outside(20, 20) > 90 && outside(20, 20) < 200);
+    }
+
+    #[test]
+    fn counts_may_be_zero() {
+        assert_eq!(verdict("locks_per_packet", &[0.0; 5], &[0.0; 5]), Verdict::Same);
+        assert_eq!(verdict("locks_per_packet", &[0.0; 5], &[1.0; 5]), Verdict::Regression);
+        assert_eq!(verdict("locks_per_packet", &[1.0; 5], &[0.0; 5]), Verdict::Improvement);
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_counted() {
+        let old = [report(&[
+            ("fifo", None, "system_ns_per_packet", &[1.0, 2.0]),
+            ("fifo", None, "ns_over_noqueue", &[-1.0, 2.0]),
+            ("fifo", None, "bypassed_share", &[0.5]),
+            ("bulk", None, "ns_per_packet", &[5.0]),
+            ("mpmc", Some("rte_ring"), "cycles_per_element", &[5.0, 5.0]),
+        ])];
+        let new = [report(&[
+            ("fifo", None, "system_ns_per_packet", &[1.0, 2.0]),
+            ("fifo", None, "ns_over_noqueue", &[-1.0, 2.0]),
+            ("fifo", None, "bypassed_share", &[0.5]),
+            ("lockless", None, "ns_per_packet", &[5.0]),
+            ("mpmc", Some("rte_ring"), "cycles_per_element", &[10.0, 10.0]),
+        ])];
+        let comparison = compare(&old, &new, 0.1);
+        assert_eq!(comparison.not_compared, 3);
+        assert_eq!(comparison.only_old, ["qdisc bulk size=64: ns_per_packet"]);
+        assert_eq!(comparison.only_new, ["qdisc lockless size=64: ns_per_packet"]);
+        assert_eq!((comparison.peers, comparison.regressions().count()), (Some(2.0), 0));
+    }
+
+    #[test]
+    fn what_is_no_report_is_refused() {
+        for text in ["", "{}", "[]", r#"{"schema":"other/1","rows":[]}"#] {
+            assert!(parse("x.json", text).unwrap_err().to_string().contains("x.json"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Figures of ours beside those of other programs under the same conditions, as ratios.
+//!
+//! A ratio is taken within a round before the median: then a slow moment of the machine hits both. What such a ratio
+//! ought to be is in [`crate::targets`].
+
+use serde::Serialize;
+
+use crate::row::{Better, Params, Row};
+
+/// One figure of ours divided by that of another program.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ratio {
+    /// Of both figures.
+    pub suite: &'static str,
+    /// Of both figures.
+    pub case: &'static str,
+    /// Of both figures.
+    pub params: Params,
+    /// Of both figures.
+    pub metric: &'static str,
+    /// Of both figures.
+    pub unit: &'static str,
+    /// The other program.
+    pub peer: &'static str,
+    /// Our median.
+    pub ours: f64,
+    /// Theirs.
+    pub theirs: f64,
+    /// Ours divided by theirs, for each round.
+    pub ratios: Vec<f64>,
+    /// The median of these.
+    pub median: f64,
+    /// Which way it is better for us.
+    pub better: Better,
+    /// Shares of the packets that were lost meanwhile, ours and theirs, if that was counted.
+    pub lost: Option<[f64; 2]>,
+}
+
+/// All that `rows` allow: a row of another program, and one of ours that is like it in everything else.
+pub fn ratios(rows: &[Row]) -> Vec<Ratio> {
+    let of = |row: &Row| -> Option<Ratio> {
+        let peer = row.peer?;
+        let better = Better::of(row.metric)?;
+        // The time of a packet is the rate, once more; losses stand beside the other figures.
+        if row.metric.starts_with("lost_")
+            || row.suite == "sockets" && row.metric == "ns_per_packet"
+        {
+            return None;
+        }
+        let ours = twin(rows, row, row.metric, None)?;
+        let bound = |peer| twin(rows, row, SENDER_BOUND, peer).map_or(&[][..], |row| &row.samples);
+        let ratios = unless_sent(&ours.samples, &row.samples, [bound(None), bound(Some(peer))]);
+        let median = |row: &Row| row.summary().map(|[_, median, _]| median);
+        let all = Row { samples: ratios.clone(), ..row.clone() };
+        let middle = median(&all).filter(|ratio| ratio.is_finite())?;
+        let lost = |peer| median(twin(rows, row, "lost_share", peer)?);
+        Some(Ratio {
+            suite: row.suite,
+            case: row.case,
+            params: row.params.clone(),
+            metric: row.metric,
+            unit: row.unit,
+            peer,
+            ours: median(ours)?,
+            theirs: median(row)?,
+            ratios,
+            median: middle,
+            better,
+            lost: lost(None).zip(lost(Some(peer))).map(|(ours, theirs)| [ours, theirs]),
+        })
+    };
+    rows.iter().filter_map(of).collect()
+}
+
+/// The metric that tells of rounds in which a receiver lost nothing of all that could be sent.
+pub(super) const SENDER_BOUND: &str = "sender_bound_share";
+
+/// Ours divided by theirs, for each round but those in which either figure is the sender's: they would compare the
+/// sender with itself. `bound` tells that of both, where it is known.
+pub(super) fn unless_sent(ours: &[f64], theirs: &[f64], bound: [&[f64]; 2]) -> Vec<f64> {
+    let is_bound = |round: usize| bound.iter().all(|of| of.get(round).is_some_and(|of| *of > 0.0));
+    let rounds = ours.iter().zip(theirs).enumerate().filter(|(round, _)| !is_bound(*round));
+    rounds.map(|(_, (ours, theirs))| ours / theirs).collect()
+}
+
+/// The row of this program and metric under the conditions of another one.
+fn twin<'a>(rows: &'a [Row], row: &Row, metric: &str, peer: Option<&str>) -> Option<&'a Row> {
+    rows.iter().find(|other| {
+        (other.suite, other.case, &other.params) == (row.suite, row.case, &row.params)
+            && other.metric == metric
+            && other.peer == peer
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::Param;
+
+    fn row(peer: Option<&'static str>, size: u64, metric: &'static str, samples: &[f64]) -> Row {
+        Row {
+            suite: "sockets",
+            case: "rxdrop",
+            peer,
+            params: Params(vec![("size", Param::Number(size))]),
+            metric,
+            unit: "1/s",
+            samples: samples.to_vec(),
+            source: None,
+        }
+    }
+
+    #[test]
+    fn ratios_are_those_of_a_round() {
+        let peer = Some("dpdk-testpmd");
+        let rows = [
+            row(None, 64, "packets_per_s", &[10.0, 30.0, 20.0]),
+            row(None, 64, "lost_share", &[0.25; 3]),
+            row(None, 1500, "packets_per_s", &[1.0; 3]),
+            row(peer, 64, "packets_per_s", &[10.0, 20.0, 10.0]),
+            row(peer, 64, "lost_share", &[0.5; 3]),
+            row(peer, 9000, "packets_per_s", &[1.0; 3]),
+            row(peer, 64, "packets_per_batch", &[1.0; 3]),
+        ];
+        let ratios = ratios(&rows);
+        let [ratio] = ratios.as_slice() else { panic!("{ratios:?}") };
+        assert_eq!((ratio.ours, ratio.theirs, ratio.median), (20.0, 10.0, 1.5));
+        assert_eq!(ratio.ratios, [1.0, 1.5, 2.0]);
+        assert_eq!(ratio.lost, Some([0.25, 0.5]));
+    }
+
+    #[test]
+    fn a_sender_is_not_compared_with_itself() {
+        let peer = Some("tcpdump");
+        let rows = |ours: &[f64], theirs: &[f64]| {
+            [
+                row(None, 64, "packets_per_s", &[4.0, 3.0, 2.0]),
+                row(None, 64, SENDER_BOUND, ours),
+                row(peer, 64, "packets_per_s", &[1.0; 3]),
+                row(peer, 64, SENDER_BOUND, theirs),
+            ]
+        };
+        // One of them was at its limit in the last two rounds.
+        let one = ratios(&rows(&[1.0, 1.0, 0.0], &[1.0, 0.0, 0.0]));
+        assert_eq!(one[0].ratios, [3.0, 2.0]);
+        assert!(ratios(&rows(&[1.0; 3], &[1.0; 3])).is_empty());
+    }
+
+    #[test]
+    fn what_is_not_both_there_has_no_ratio() {
+        let peer = Some("dpdk-testpmd");
+        assert!(ratios(&[row(peer, 64, "packets_per_s", &[1.0])]).is_empty());
+        let rows = [row(None, 64, "packets_per_s", &[]), row(peer, 64, "packets_per_s", &[1.0])];
+        assert!(ratios(&rows).is_empty());
+        let rows = [
+            row(None, 64, "cpu_ns_per_packet", &[1.0]),
+            row(peer, 64, "cpu_ns_per_packet", &[0.0]),
+        ];
+        assert!(ratios(&rows).is_empty());
+    }
+}

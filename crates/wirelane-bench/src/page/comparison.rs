@@ -1,0 +1,146 @@
+//! Targets, and our figures beside those of other programs.
+
+use crate::comparison::Ratio;
+use crate::report::Report;
+use crate::row::Better;
+use crate::targets::{Limit, Target};
+use maud::{Markup, html};
+
+use super::plot::{number, range};
+
+/// A table of all targets.
+pub(super) fn targets(report: &Report) -> Markup {
+    let count = |met| report.targets.iter().filter(|target| target.met == met).count();
+    let (met, missed, unknown) = (count(Some(true)), count(Some(false)), count(None));
+    html! {
+        h2 id="targets" { "Targets" }
+        p {
+            "What Wirelane is built to reach, and whether it did in this run: " (met) " met, " (missed) " missed, "
+            (unknown) " not measured. Ratios and differences are those of a round: the median, and below it the lowest \
+             and highest."
+        }
+        div class="scroll" {
+            table class="targets" {
+                thead { tr { th { "target" } th { "limit" } th { "this machine" } th { "verdict" } } }
+                tbody { @for target in &report.targets { (target_line(target)) } }
+            }
+        }
+    }
+}
+
+fn target_line(target: &Target) -> Markup {
+    let unit = match target.unit {
+        "" | "×" => target.unit.to_owned(),
+        unit => format!(" {unit}"),
+    };
+    let least = target.values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = target.values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    html! {
+        tr {
+            td { (target.what) span class="range" { (target.suite) } }
+            td {
+                @match target.limit {
+                    Limit::AtMost(limit) => { "≤ " (number(limit)) (unit) },
+                    Limit::AtLeast(limit) => { "≥ " (number(limit)) (unit) },
+                }
+            }
+            td {
+                @if let Some(median) = target.median {
+                    span class="here" { (number(median)) (unit) }
+                    span class="range" { (range(target.values.len(), least, most)) }
+                }
+            }
+            td {
+                @match target.met {
+                    Some(true) => span class="met" { "met" },
+                    Some(false) => span class="missed" { "missed" },
+                    None => span class="reason" {
+                        "not measured: " (target.reason.as_deref().unwrap_or("unknown"))
+                    },
+                }
+            }
+        }
+    }
+}
+
+/// A table of all ratios, and what is missing for more.
+pub(super) fn section(report: &Report) -> Markup {
+    let missing: Vec<_> =
+        report.environment.programs.iter().filter(|program| !program.installed).collect();
+    html! {
+        h2 id="beside" { "Beside other programs" }
+        p {
+            "Measured in turns with ours, on the same interfaces and CPUs, under the same load, with losses counted alike. \
+             A ratio is that of our figure to theirs within a round: the median, and below it the lowest and highest."
+        }
+        @if report.ratios.is_empty() {
+            p class="reason" { "No other program was measured under the conditions of a figure of ours." }
+        } @else {
+            div class="scroll" {
+                table {
+                    thead {
+                        tr {
+                            th { "figure" } th { "Wirelane" } th { "other" } th { "ratio" }
+                        }
+                    }
+                    tbody { @for ratio in &report.ratios { (line(ratio)) } }
+                }
+            }
+        }
+        @if !missing.is_empty() {
+            p { "Missing, with the Debian package of each:" }
+            ul {
+                @for program in missing {
+                    li { (program.name) " (" (program.package) ")" }
+                }
+            }
+        }
+    }
+}
+
+fn line(ratio: &Ratio) -> Markup {
+    let conditions: Vec<_> =
+        ratio.params.0.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    let unit = if ratio.unit == "1" { String::new() } else { format!(" ({})", ratio.unit) };
+    let least = ratio.ratios.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = ratio.ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let verdict = match ratio.better {
+        _ if (0.95..=1.05).contains(&ratio.median) => "as good",
+        Better::Higher if ratio.median > 1.0 => "better",
+        Better::Lower if ratio.median < 1.0 => "better",
+        Better::Higher | Better::Lower => "worse",
+    };
+    let lost = |place: usize| ratio.lost.and_then(|lost| lost.get(place).copied());
+    html! {
+        tr {
+            td {
+                (ratio.suite) " " (ratio.case) ": " (ratio.metric.replace('_', " ")) (unit)
+                span class="range" { (conditions.join(", ")) }
+            }
+            td { span class="here" { (number(ratio.ours)) } (losses(ratio, lost(0))) }
+            td {
+                (number(ratio.theirs))
+                span class="source" { (ratio.peer) }
+                (losses(ratio, lost(1)))
+            }
+            td {
+                span class="here" { (number(ratio.median)) }
+                span class="range" { (range(ratio.ratios.len(), least, most)) }
+                span class="source" { (verdict) }
+            }
+        }
+    }
+}
+
+/// What was lost meanwhile. A rate at which nothing was lost is that of whoever sent.
+fn losses(ratio: &Ratio, share: Option<f64>) -> Markup {
+    let is_bound = ratio.metric == "packets_per_s" && share == Some(0.0);
+    html! {
+        @if let Some(share) = share {
+            span class="range" {
+                (format!("{:.2} % lost", 100.0 * share))
+                @if is_bound { ": the sender was the limit" }
+            }
+        }
+    }
+}

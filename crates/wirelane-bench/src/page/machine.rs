@@ -1,0 +1,152 @@
+//! The head of the page: what the figures depend on.
+
+use std::collections::BTreeMap;
+
+use crate::environment::Environment;
+use crate::machine::Machine;
+use crate::report::Report;
+use crate::statistics::control::Control;
+use crate::statistics::quiet::Quiet;
+use maud::{Markup, html};
+
+use super::plot::number;
+
+/// Machine, versions, command.
+pub(super) fn section(report: &Report) -> Markup {
+    let Machine { cpu, cores, kernel, cycles_per_ns, .. } = &report.machine;
+    let environment = &report.environment;
+    let entry = |name: &str, value: Option<String>| {
+        html! { dt { (name) } dd { (value.as_deref().unwrap_or("unknown")) } }
+    };
+    let load = |load: Option<f64>| load.map_or("unknown".into(), |load| format!("{load:.2}"));
+    let (before, after) = (load(environment.load_at_start), load(environment.load_at_end));
+    let took =
+        environment.elapsed_s.map(|seconds| format!("{}, {seconds:.0} s", environment.started()));
+    let version = match &environment.revision {
+        Some(revision) => format!("{}, commit {revision}", report.version),
+        None => format!("{}, commit unknown", report.version),
+    };
+    html! {
+        dl {
+            (entry("Machine", cpu.clone()))
+            (entry("CPUs", Some(cores.to_string())))
+            (entry("Kernel", kernel.clone()))
+            (entry("Governor", environment.governor.clone()))
+            (entry("Cycles per ns", cycles_per_ns.map(|cycles| format!("{cycles:.3}"))))
+            (entry("Started", Some(took.unwrap_or_else(|| environment.started()))))
+            (entry("Load average", Some(format!("{before} before, {after} after"))))
+            (entry("Wirelane", Some(version)))
+            (entry("Seed", Some(environment.seed.to_string())))
+            dt { "Command" } dd { code { (report.command) } }
+        }
+        details {
+            summary { "Other programs, suites, control, mitigations" }
+            (programs(environment))
+            (suites(environment))
+            (control(&report.control))
+            (mitigations(environment.mitigations.as_ref()))
+        }
+    }
+}
+
+/// Which other programs there are, and how they were started.
+fn programs(environment: &Environment) -> Markup {
+    html! {
+        h3 { "Other programs" }
+        div class="scroll" {
+            table class="text" {
+                thead { tr { th { "program" } th { "version" } th { "Debian package" } } }
+                tbody {
+                    @for program in &environment.programs {
+                        tr {
+                            td { (program.name) }
+                            td {
+                                @match (&program.version, program.installed) {
+                                    (Some(version), _) => (version),
+                                    (None, true) => "unknown",
+                                    (None, false) => span class="reason" { "missing" },
+                                }
+                            }
+                            td { (program.package) }
+                        }
+                    }
+                }
+            }
+        }
+        @if !environment.commands.is_empty() {
+            p { "They were started as:" }
+            ul { @for command in &environment.commands { li { code { (command) } } } }
+        }
+    }
+}
+
+/// How long each suite took.
+fn suites(environment: &Environment) -> Markup {
+    html! {
+        @if !environment.suites.is_empty() {
+            h3 { "Suites" }
+            dl {
+                @for took in &environment.suites {
+                    dt { (took.suite) } dd { (format!("{:.0} s", took.elapsed_s)) }
+                }
+            }
+        }
+        @for pinned in &environment.pinned {
+            p { (pinned.suite) " measures on CPU " (pinned.on.cpu) ", " (why(pinned.on)) "." }
+        }
+    }
+}
+
+/// Why a CPU was taken.
+fn why(on: Quiet) -> String {
+    match on.interrupts {
+        Some(count) => {
+            format!("which served the fewest interrupts of devices: {count} since the start")
+        }
+        None => "the last one, as the kernel does not tell who serves interrupts".to_owned(),
+    }
+}
+
+/// How steady the machine was.
+fn control(controls: &[Control]) -> Markup {
+    html! {
+        @if !controls.is_empty() {
+            h3 { "Control" }
+            p {
+                "Time of a step of work that never changes, on the slowest CPU, while each suite ran: the mean of \
+                 each round. Where it scatters, so do the figures, and "
+                code { "wirelane bench compare" } " believes changes only beyond it."
+            }
+            div class="scroll" {
+                table {
+                    thead { tr { th { "suite" } th { "rounds, ns per step" } } }
+                    tbody {
+                        @for control in controls {
+                            tr {
+                                td { (control.suite) }
+                                td {
+                                    @for value in &control.values { (number(*value)) " " }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What the kernel does about flaws of this CPU.
+fn mitigations(mitigations: Option<&BTreeMap<String, String>>) -> Markup {
+    html! {
+        h3 { "Mitigations" }
+        @match mitigations {
+            None => p { "unknown" },
+            Some(all) => {
+                @let affecting: Vec<_> = all.iter().filter(|(_, state)| *state != "Not affected").collect();
+                @if affecting.is_empty() { p { "The kernel knows no flaw of this CPU." } }
+                dl { @for (name, state) in affecting { dt { (name) } dd { (state) } } }
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! A benchmark report as one HTML page that needs nothing else: no script, no font, no network.
+//!
+//! First each table of the sources beside this machine's figures, then every figure, by suite and
+//! metric, as bars. A cell that was not measured is blank and says why.
+
+mod comparison;
+mod machine;
+mod plot;
+mod sources;
+
+use crate::report::Report;
+use crate::row::{Row, Skipped};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use self::plot::{number, range};
+use self::sources::{Cell, Figure, Table};
+
+/// The page.
+pub fn render(report: &Report) -> String {
+    let suites = in_order(report.rows.iter().map(|row| row.suite));
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Wirelane benchmarks" }
+                // An icon of its own, or browsers ask the server for one.
+                link rel="icon" href="data:,";
+                style { (PreEscaped(include_str!("style.css"))) }
+            }
+            body {
+                h1 { "Wirelane benchmarks" }
+                (machine::section(report))
+                nav {
+                    a href="#sources" { "The sources' tables" }
+                    a href="#targets" { "targets" }
+                    a href="#beside" { "other programs" }
+                    @for suite in &suites { a href=(format!("#{suite}")) { (suite) } }
+                    @if !report.skipped.is_empty() { a href="#skipped" { "not measured" } }
+                }
+                h2 id="sources" { "The sources' tables, and this machine" }
+                p {
+                    "Bold is this machine: the median, and below it the lowest and highest sample. Then what the source \
+                     published, on its own hardware. Compare ratios within a table rather than figures across machines."
+                }
+                @for table in sources::tables() { (source_table(&table, report)) }
+                (comparison::targets(report))
+                (comparison::section(report))
+                @for suite in &suites { (suite_section(suite, report)) }
+                (skipped(&report.skipped))
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn source_table(table: &Table, report: &Report) -> Markup {
+    html! {
+        h3 { (table.title) }
+        p class="setting" { "Source " (table.document) ". " (table.setting) }
+        div class="scroll" {
+            table {
+                thead {
+                    tr { th { (table.unit) } @for column in table.columns { th { (column) } } }
+                }
+                tbody {
+                    @for line in &table.lines {
+                        tr {
+                            td { (line.label) }
+                            @for cell in &line.cells { td { (source_cell(cell, report)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn source_cell(cell: &Cell, report: &Report) -> Markup {
+    html! {
+        @if let Some(figure) = &cell.ours {
+            @match find(figure, report).and_then(|row| Some((row.samples.len(), row.summary()?))) {
+                Some((samples, summary)) => {
+                    @let [min, median, max] = summary.map(|value| value * figure.scale + figure.offset);
+                    span class="here" { (number(median)) }
+                    span class="range" { (range(samples, min, max)) }
+                }
+                None => span class="reason" { (reason(figure, report)) }
+            }
+        } @else if let Some(reason) = cell.without {
+            span class="reason" { "not measured: " (reason) }
+        }
+        @if let Some(published) = cell.published {
+            span class="source" { "source " (number(published)) }
+        }
+    }
+}
+
+/// The row that `figure` names, of our own program.
+fn find<'a>(figure: &Figure, report: &'a Report) -> Option<&'a Row> {
+    report.rows.iter().find(|row| {
+        let same = (row.suite, row.case, row.metric) == (figure.suite, figure.case, figure.metric);
+        same && row.peer.is_none() && figure.params.iter().all(|param| row.params.has(*param))
+    })
+}
+
+/// Why a figure is not there: what is said of its mode, its case, its port or where it is written to, or of the whole
+/// suite. The reason of another figure is none.
+fn reason(figure: &Figure, report: &Report) -> String {
+    let of_suite = || report.skipped.iter().filter(|skipped| skipped.suite == figure.suite);
+    let value = |name| figure.params.iter().find(|param| param.0 == name).map(|param| param.1);
+    // A copy mode is that of the port in native mode.
+    let mode = value("mode").map(|mode| if mode == "copy" { "native" } else { mode });
+    let is_mode = |skipped: &&Skipped| {
+        mode.is_some_and(|mode| skipped.case.split('-').any(|part| part == mode))
+    };
+    let names = [Some(figure.case), value("target"), value("port"), Some("all")];
+    let of = |name: &str| of_suite().find(|skipped| skipped.case == name);
+    let measured = report.rows.iter().any(|row| row.suite == figure.suite);
+    match of_suite().find(is_mode).or_else(|| names.into_iter().flatten().find_map(of)) {
+        Some(skipped) => format!("not measured: {}", skipped.reason),
+        None if measured || of_suite().next().is_some() => {
+            let quick = report.command.split(' ').any(|word| word == "--quick");
+            let why = if quick { ", which is a quick one" } else { "" };
+            format!("not measured in this run{why}")
+        }
+        None => format!("not measured: the suite {} was not run", figure.suite),
+    }
+}
+
+fn suite_section(suite: &str, report: &Report) -> Markup {
+    let rows: Vec<_> = report.rows.iter().filter(|row| row.suite == suite).collect();
+    let metrics = in_order(rows.iter().map(|row| row.metric));
+    html! {
+        h2 id=(suite) { (suite) }
+        p class="soft" {
+            span class="key" { "Wirelane" } " " span class="key peer" { "another program" }
+            ". Bars are medians, lines the range of all samples."
+        }
+        @for metric in metrics {
+            @let of_metric: Vec<_> = rows.iter().filter(|row| row.metric == metric).collect();
+            @let unit = of_metric.first().map_or("", |row| row.unit);
+            details open[metric == "ns_per_packet" || metric == "packets_per_s" || metric == "bits_per_s"] {
+                summary { (metric.replace('_', " ")) @if unit != "1" { " (" (unit) ")" } }
+                (plot::bars(&of_metric.iter().map(|row| (label(row), **row)).collect::<Vec<_>>()))
+            }
+        }
+    }
+}
+
+fn label(row: &Row) -> String {
+    let mut label = row.case.to_owned();
+    if let Some(peer) = row.peer {
+        label = format!("{peer}: {label}");
+    }
+    for (name, value) in &row.params.0 {
+        label.push_str(&format!(", {name} {value}"));
+    }
+    label
+}
+
+fn skipped(skipped: &[Skipped]) -> Markup {
+    html! {
+        @if !skipped.is_empty() {
+            h2 id="skipped" { "Not measured" }
+            ul {
+                @for skipped in skipped {
+                    li { (skipped.suite) " " (skipped.case) ": " (skipped.reason) }
+                }
+            }
+        }
+    }
+}
+
+/// Each name once, as they come.
+fn in_order<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    for name in names {
+        if !seen.contains(&name) {
+            seen.push(name);
+        }
+    }
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::{Param, Params};
+
+    fn report() -> Report {
+        let row = |case, params, metric, samples: &[f64]| Row {
+            suite: "sockets",
+            case,
+            peer: None,
+            params: Params(params),
+            metric,
+            unit: "1/s",
+            samples: samples.to_vec(),
+            source: None,
+        };
+        let params = |mode| {
+            vec![
+                ("port", Param::Text("xdp")),
+                ("mode", Param::Text(mode)),
+                ("size", Param::Number(64)),
+                ("queues", Param::Number(1)),
+            ]
+        };
+        let mut report = Report::new("wirelane bench all --report <x>".into());
+        report.rows.push(row("rxdrop", params("native"), "packets_per_s", &[1.4e6, 1.5e6, 1.6e6]));
+        report.rows.push(row("l2fwd", params("generic"), "packets_per_s", &[]));
+        let reason = "veth has no zero copy & never had".to_owned();
+        report.skipped.push(Skipped { suite: "sockets", case: "xdp-zerocopy", reason });
+        report
+    }
+
+    #[test]
+    fn figures_stand_beside_the_sources() {
+        let page = render(&report());
+        assert!(page.contains("<span class=\"here\">1.50</span>"), "{page}");
+        assert!(page.contains("source 9.60") && page.contains("source 5303"), "{page}");
+        // Text is escaped.
+        assert!(page.contains("--report &lt;x&gt;"), "{page}");
+    }
+
+    #[test]
+    fn what_was_not_measured_says_why() {
+        let report = report();
+        let cells =
+            sources::tables().into_iter().flat_map(|table| table.lines).flat_map(|l| l.cells);
+        let (mut found, mut reasons) = (0, Vec::new());
+        for figure in cells.filter_map(|cell| cell.ours) {
+            match find(&figure, &report).and_then(Row::summary) {
+                Some(_) => found += 1,
+                None => reasons.push((figure.suite, reason(&figure, &report))),
+            }
+        }
+        assert_eq!(found, 1);
+        let zero_copy = "not measured: veth has no zero copy & never had";
+        assert!(reasons.contains(&("sockets", zero_copy.into())));
+        assert!(reasons.contains(&("gso", "not measured: the suite gso was not run".into())));
+        assert!(reasons.iter().all(|(_, reason)| reason.starts_with("not measured")));
+    }
+
+    #[test]
+    fn the_page_needs_nothing_else() {
+        let page = render(&report());
+        for outside in ["http:", "https:", "src=", "<script", "@import", "url("] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+    }
+
+    #[test]
+    fn every_line_of_a_source_has_a_cell_per_column() {
+        for table in sources::tables() {
+            assert!(!table.lines.is_empty() && !table.setting.contains("  "), "{}", table.title);
+            for line in &table.lines {
+                assert_eq!(
+                    line.cells.len(),
+                    table.columns.len(),
+                    "{}: {}",
+                    table.title,
+                    line.label
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Bars with the range of their samples, as SVG that takes its colours from the page.
+
+use crate::row::Row;
+use maud::{Markup, html};
+
+/// A bar for each row; all rows have one metric. Places are shares of the width there is, so that letters are
+/// as large on a phone as elsewhere.
+pub(super) fn bars(rows: &[(String, &Row)]) -> Markup {
+    const LINE: usize = 34;
+    /// The longest bar leaves room for its figure.
+    const LONGEST: f64 = 82.0;
+    let summaries = rows.iter().filter_map(|(label, row)| Some((label, *row, row.summary()?)));
+    let summaries: Vec<_> = summaries.collect();
+    let most = summaries.iter().map(|(_, _, [.., max])| *max).fold(0.0, f64::max);
+    let share = |value: f64| if most > 0.0 { LONGEST * value.max(0.0) / most } else { 0.0 };
+    html! {
+        svg width="100%" height=(LINE * summaries.len()) role="img" {
+            @for (position, (label, row, [min, median, max])) in summaries.iter().enumerate() {
+                @let y = LINE * position;
+                @let (low, high, end) = (share(*min), share(*max), share(*median));
+                text x="0" y=(y + 12) class="label" { (label) }
+                rect x="0" y=(y + 17) width=(percent(end)) height="11"
+                     class=(if row.peer.is_some() { "bar peer" } else { "bar" }) {
+                    title { (label) ": " (number(*median)) " (" (number(*min)) " to " (number(*max)) ")" }
+                }
+                line x1=(percent(low)) x2=(percent(high)) y1=(y as f64 + 22.5) y2=(y as f64 + 22.5) class="range" {}
+                text x=(percent(high.max(end))) dx="6" y=(y + 27) class="value" { (number(*median)) }
+            }
+        }
+    }
+}
+
+fn percent(value: f64) -> String {
+    format!("{value:.2}%")
+}
+
+/// The range of samples, for people.
+pub(super) fn range(samples: usize, min: f64, max: f64) -> String {
+    match samples {
+        1 => "1 sample".to_owned(),
+        _ => format!("{}–{}", number(min), number(max)),
+    }
+}
+
+/// Three significant digits, with a prefix where it helps.
+pub(super) fn number(value: f64) -> String {
+    let size = value.abs();
+    let (value, prefix) = match size {
+        1e9.. => (value / 1e9, " G"),
+        1e6.. => (value / 1e6, " M"),
+        1e4.. => (value / 1e3, " k"),
+        _ => (value, ""),
+    };
+    let size = value.abs();
+    let digits = match size {
+        100.0.. => 0,
+        10.0.. => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$}{prefix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn numbers_have_three_digits() {
+        for (value, text) in [
+            (0.0, "0.00"),
+            (7.123, "7.12"),
+            (67.25, "67.2"),
+            (5303.09, "5303"),
+            (14_880_000.0, "14.9 M"),
+            (-60.5, "-60.5"),
+            (2.56e10, "25.6 G"),
+        ] {
+            assert_eq!(number(value), text);
+        }
+    }
+}

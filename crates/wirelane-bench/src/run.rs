@@ -1,0 +1,158 @@
+//! Running suites: one alone, or all of them for a report.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wirelane::error::Result;
+
+use crate::estimate::Estimate;
+use crate::report::Report;
+use crate::statistics::control::Controller;
+use crate::suite::{Effort, Ready};
+use crate::suites::SUITES;
+
+/// What `--quick` may take, with some seconds to spare for the rounds that take longer than those before.
+const QUICK: Duration = Duration::from_secs(100);
+/// When `--quick` ends, with what was measured until then: on a slow machine the first round of every suite may take
+/// longer than that. What is being measured comes to its end, which takes seconds.
+const LATEST: Duration = Duration::from_secs(110);
+/// How many times its part of that a suite may take, before it is ended so that the others have theirs.
+const PATIENCE: f64 = 1.4;
+
+/// Who asked for a run, and who is told what it does.
+pub struct Run<'a> {
+    /// The command line.
+    pub command: String,
+    /// The revision of the source that the program was built from.
+    pub revision: Option<String>,
+    /// Ends the run early, with what was measured until then.
+    pub stop: &'a AtomicBool,
+    /// Is told what is measured next, in words.
+    pub tell: &'a mut dyn FnMut(&str),
+}
+
+impl Run<'_> {
+    /// Runs one suite.
+    ///
+    /// # Errors
+    /// What was asked for cannot be measured.
+    pub fn alone(self, suite: &Ready) -> Result<Report> {
+        let rounds = suite.samples;
+        self.collect(|report, stop, tell| {
+            let mut progress = |round: u32, what: &str| {
+                tell(suite.name, round, &format!("round {round} of {rounds}: {what}"));
+            };
+            (suite.run)(suite.limit, report, stop, &mut progress)
+        })
+    }
+
+    /// Runs those of these names, or all if there are none, one after the other; `folder` is where large files may be.
+    ///
+    /// # Errors
+    /// None: what cannot be measured is skipped with its reason.
+    pub fn all(self, names: &[String], effort: &Effort, folder: &Path) -> Result<Report> {
+        let is_wanted = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
+        let suites = SUITES.iter().filter(|suite| is_wanted(suite.name));
+        let suites: Vec<_> =
+            suites.map(|suite| (suite.for_report)(effort.clone(), folder)).collect();
+        let quick = effort.quick;
+        self.collect(|report, stop, tell| {
+            one_after_the_other(&suites, quick, report, stop, tell);
+            Ok(())
+        })
+    }
+
+    /// A report that `fill` adds to. Between its steps, when nothing else of ours runs, the machine is looked at.
+    fn collect(
+        self,
+        fill: impl FnOnce(&mut Report, &AtomicBool, Tell<'_>) -> Result<()>,
+    ) -> Result<Report> {
+        let mut report = Report::new(self.command);
+        report.environment.revision = self.revision;
+        let mut controller = Controller::default();
+        let mut tell = |suite: &'static str, round: u32, text: &str| {
+            (self.tell)(text);
+            controller.read(suite, round);
+        };
+        let outcome = fill(&mut report, self.stop, &mut tell);
+        report.control = controller.finish();
+        report.finish();
+        outcome.map(|()| report)
+    }
+}
+
+/// Told the suite, the round, and what is measured next, for people.
+type Tell<'a> = &'a mut dyn FnMut(&'static str, u32, &str);
+
+/// Runs the suites until `stop` is set.
+fn one_after_the_other(
+    suites: &[Ready],
+    quick: bool,
+    report: &mut Report,
+    stop: &AtomicBool,
+    tell: Tell<'_>,
+) {
+    const OVER: &str = "the time that --quick has was over before its turn came";
+    const ENDED: &str = "the run was ended before its turn came";
+    let end = quick.then(|| Instant::now() + LATEST);
+    let usual: Vec<_> = suites.iter().map(|suite| suite.usual).collect();
+    let mut estimate = Estimate::new(&usual, quick.then_some(QUICK));
+    for (position, suite) in suites.iter().enumerate() {
+        let name = suite.name;
+        let ended = stop.load(Ordering::Relaxed);
+        if ended || end.is_some_and(|end| Instant::now() > end) {
+            report.skip(name, "all", if ended { ENDED } else { OVER }.to_owned());
+            continue;
+        }
+        let begin = Instant::now();
+        estimate.begin(position, begin);
+        let limit = estimate.limit();
+        let mut progress = |round: u32, what: &str| {
+            let left = estimate.left(Instant::now());
+            let text = format!(
+                "about {} left; suite {} of {}, {name}, round {round}: {what}",
+                minutes(left),
+                position + 1,
+                usual.len(),
+            );
+            tell(name, round, &text);
+        };
+        let patience = limit.map(|limit| begin + limit.mul_f64(PATIENCE));
+        let cut = AtomicBool::new(false);
+        let outcome = thread::scope(|scope| {
+            let (working, done) = mpsc::channel();
+            scope.spawn(|| watch(done, stop, patience.min(end), &cut));
+            let outcome = (suite.run)(limit, report, &cut, &mut progress);
+            drop(working);
+            outcome
+        });
+        if let Err(error) = outcome {
+            // The others are worth having without it.
+            report.skip(name, "all", error.to_string());
+        } else if cut.load(Ordering::Relaxed) {
+            let ended = stop.load(Ordering::Relaxed);
+            report.skip(name, "all", if ended { ENDED } else { OVER }.to_owned());
+        }
+        report.environment.add_suite(name, begin.elapsed());
+    }
+}
+
+/// Sets `cut` when `stop` is, or at `end`, unless the work is done before.
+fn watch(done: Receiver<()>, stop: &AtomicBool, end: Option<Instant>, cut: &AtomicBool) {
+    const POLL: Duration = Duration::from_millis(10);
+    while done.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout) {
+        if stop.load(Ordering::Relaxed) || end.is_some_and(|end| Instant::now() >= end) {
+            cut.store(true, Ordering::Relaxed);
+            return;
+        }
+    }
+}
+
+/// Whole minutes and seconds.
+fn minutes(time: Duration) -> String {
+    let seconds = time.as_secs();
+    format!("{}:{:02}", seconds / 60, seconds % 60)
+}

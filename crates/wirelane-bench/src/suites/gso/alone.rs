@@ -1,0 +1,103 @@
+//! The segmenter alone: no stack, no queue and no port, a frame of almost 64 KB in warm memory.
+
+use super::case::SUITE;
+use crate::report::Report;
+use crate::row::{Param, Params, Row, summary};
+use crate::suites::gso::segment::{self, Form};
+use wirelane::frame::Offload;
+use wirelane::segment::Class;
+
+/// Frames that are cut for one figure: about half a millisecond.
+const FRAMES: usize = 400;
+/// Figures of each kind, taken in turns, of which the median is the sample. One more comes before them, to warm up.
+const TURNS: usize = 5;
+
+/// The classes of frames, by the name of the row's `protocol`, and their payload per segment.
+const CLASSES: [(Class, &str, u16); 6] = [
+    (Class::Tcp4, "tcp4", 1460),
+    (Class::Tcp6, "tcp6", 1440),
+    (Class::Udp4, "udp4", 1472),
+    (Class::Udp6, "udp6", 1452),
+    (Class::Frag4, "frag4", 1480),
+    (Class::Frag6, "frag6", 1448),
+];
+
+/// What a segment costs.
+pub(super) struct Figure {
+    protocol: &'static str,
+    form: &'static str,
+    nanoseconds: f64,
+}
+
+/// A kind of frame in one form.
+struct Kind {
+    protocol: &'static str,
+    form: (Form, &'static str),
+    frame: Vec<u8>,
+    offload: Offload,
+    figures: Vec<f64>,
+}
+
+/// A sample of every kind, with all checksums complete. The calling thread ought to have a CPU to itself.
+pub(super) fn measure() -> Vec<Figure> {
+    let mut kinds = Vec::new();
+    for (class, protocol, size) in CLASSES {
+        for form in [(Form::Copy, "copy"), (Form::Slices, "slices")] {
+            let payload = (44 * usize::from(size)).min(65_000);
+            let Ok((frame, offload)) = segment::super_frame(class, payload, size) else { continue };
+            kinds.push(Kind { protocol, form, frame, offload, figures: Vec::new() });
+        }
+    }
+    for turn in 0..=TURNS {
+        for kind in &mut kinds {
+            let figure = segment::segment(&kind.frame, &kind.offload, kind.form.0, FRAMES);
+            kind.figures.extend(figure.filter(|_| turn > 0));
+        }
+    }
+    let figures = kinds.into_iter().filter_map(|kind| {
+        let [_, nanoseconds, _] = summary(&kind.figures)?;
+        Some(Figure { protocol: kind.protocol, form: kind.form.1, nanoseconds })
+    });
+    figures.collect()
+}
+
+/// Adds a sample to every row, and the rows at first.
+pub(super) fn rows(figures: Vec<Figure>, report: &mut Report) {
+    for Figure { protocol, form, nanoseconds } in figures {
+        let params = Params(vec![
+            ("protocol", Param::Text(protocol)),
+            ("form", Param::Text(form)),
+            ("segments", Param::Number(44)),
+        ]);
+        let is_row =
+            |row: &&mut Row| (row.suite, row.case) == (SUITE, "segment") && row.params == params;
+        if let Some(row) = report.rows.iter_mut().find(is_row) {
+            row.samples.push(nanoseconds);
+            continue;
+        }
+        report.rows.push(Row {
+            suite: SUITE,
+            case: "segment",
+            peer: None,
+            params,
+            metric: "ns_per_segment",
+            unit: "ns",
+            samples: vec![nanoseconds],
+            source: None,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_of_every_class_in_both_forms() {
+        let mut report = Report::new("test".into());
+        rows(measure(), &mut report);
+        rows(measure(), &mut report);
+        assert_eq!(report.rows.len(), 12);
+        assert!(report.rows.iter().all(|row| row.samples.len() == 2 && row.samples[0] > 0.0));
+    }
+}

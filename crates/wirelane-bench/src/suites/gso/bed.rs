@@ -1,0 +1,300 @@
+//! One trial: two namespaces, a path between them, and a transfer over it.
+//!
+//! ```text
+//!   near namespace                                              far namespace
+//!   sender ─ stack ─ wl-tap ─ forward ─ wl-a ═══ veth ═══ wl-b ─ stack ─ receiver     wirelane, none, stack
+//!   sender ─ stack ───────────────────── wl-a ═══ veth ═══ wl-b ─ stack ─ receiver    kernel
+//! ```
+//!
+//! | offload | who cuts TCP | who fragments UDP |
+//! |---|---|---|
+//! | `kernel` | nobody: the veth takes frames of up to 64 KB as hardware with TSO does, and Wirelane has no part in it | the kernel's stack |
+//! | `wirelane` | `forward --gso`, behind the TAP device, which takes frames of up to 64 KB | `forward --gso`; the TAP device's MTU is above a datagram |
+//! | `device` | nobody: `packet:IF` leaves frames to the device (`vnet=auto`), and the veth takes them as above | |
+//! | `partial` | the kernel's software, behind the port, where the veth takes no long frames (`vnet=on`) | |
+//! | `none` | the kernel's own GSO, just before the TAP device | the kernel's stack |
+//! | `stack` | TCP itself, which makes every segment on its own, as FreeBSD without TSO and GSO: source 003's "none" | |
+//!
+//! The cases named `gro-` go the other way. The far end sends packets of the wire's size; who merges them is the
+//! kernel at `wl-a`, without a TAP device, or Wirelane (`forward --gro`), or nobody.
+//!
+//! Everything runs on one CPU, and under the quota. What arrives at the far end is received by a thread of
+//! the kernel there (threaded NAPI) instead of by whoever sends, packet by packet: so GRO finds packets to merge,
+//! as in source 003's "LRO-enabled receiver", "otherwise TSO/GSO are ineffective".
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use wirelane_os::ethtool::Ethtool;
+use wirelane_os::{OsError, affinity, iface, link, netdev};
+
+use super::case::{Case, Offloading, Protocol, WHOLE};
+use super::sample::Sample;
+use crate::suites::gso::account::Account;
+use crate::suites::gso::iperf;
+use crate::suites::gso::quota::Quota;
+use crate::suites::gso::traffic::{DATAGRAM, Ends, Transfer};
+use wirelane::error::{Error, Result};
+use wirelane::frame::SinkGso;
+use wirelane::mask::{QueueMask, QueueSet};
+use wirelane::placement::Placement;
+use wirelane::port::{self, Forwarding, OpenOptions, Protocols, Spec, Switches, Take};
+use wirelane::session::forward::{Forward, ForwardConfig};
+use wirelane_lab::{Lab, LabConfig, Site};
+
+/// What to measure, and how long.
+pub(super) struct Trial<'a> {
+    pub(super) case: Case,
+    /// The kind of port at the veth, `packet` or `xdp`.
+    pub(super) port: &'static str,
+    pub(super) cpu: u32,
+    pub(super) window: Duration,
+    /// Who sends and receives instead of us: iperf3, there.
+    pub(super) iperf: Option<&'a Path>,
+    pub(super) stop: &'a AtomicBool,
+}
+
+/// MTU of a TAP device that takes datagrams whole.
+const TAP_MTU: usize = DATAGRAM + 500;
+const TAP: &str = "wl-tap";
+
+/// Both ends of the path through the TAP device.
+struct Addresses {
+    near: IpAddr,
+    far: IpAddr,
+    prefix: u8,
+}
+
+impl Addresses {
+    fn of(v6: bool) -> Self {
+        if v6 {
+            let host = |host| Ipv6Addr::new(0xfd57, 0x4c00, 0, 0, 0, 0, 0, host).into();
+            Self { near: host(1), far: host(2), prefix: 64 }
+        } else {
+            let host = |host| Ipv4Addr::new(10, 88, 0, host).into();
+            Self { near: host(1), far: host(2), prefix: 24 }
+        }
+    }
+}
+
+impl Trial<'_> {
+    /// Measures once, with all threads on one CPU and under the quota. `None` if it was stopped.
+    ///
+    /// # Errors
+    /// The namespaces, the ports, the quota or the connection cannot be had, or something fails meanwhile.
+    pub(super) fn run(&self) -> Result<Option<Sample>> {
+        // What a thread of a quota starts is in the quota. The caller's own thread stays out of it.
+        let quota = (self.case.cpu < WHOLE).then(|| Quota::new(self.case.cpu)).transpose()?;
+        std::thread::scope(|scope| {
+            let host = || {
+                if let Some(quota) = &quota {
+                    quota.join()?;
+                }
+                affinity::pin(self.cpu)
+                    .map_err(|error| Error::os(format!("CPU {}", self.cpu), error))?;
+                self.measure(quota.as_ref())
+            };
+            let panicked = |_| Err(Error::failed("a trial", "panicked: a defect"));
+            scope.spawn(host).join().unwrap_or_else(panicked)
+        })
+    }
+
+    fn measure(&self, quota: Option<&Quota>) -> Result<Option<Sample>> {
+        let lab = Lab::new(LabConfig::default())?;
+        let addresses = Addresses::of(self.case.v6);
+        let receiving = self.prepare(&lab, &addresses)?;
+        for thread in &receiving {
+            affinity::pin_thread(*thread, self.cpu).map_err(failed)?;
+            // Where it cannot be limited, it is counted at least.
+            let _ = quota.map(|quota| quota.add(*thread));
+        }
+        let forward = match self.case.offloading {
+            Offloading::Kernel => {
+                join(&lab.near, lab.near.interface(), addresses.near, &addresses, lab.far.mac)?;
+                join(&lab.far, lab.far.interface(), addresses.far, &addresses, lab.near.mac)?;
+                None
+            }
+            _ => Some(self.forward(&lab, &addresses)?),
+        };
+        let ends = match self.case.inbound {
+            false => {
+                Ends { from: &lab.near, to: &lab.far, address: SocketAddr::new(addresses.far, 0) }
+            }
+            true => {
+                Ends { from: &lab.far, to: &lab.near, address: SocketAddr::new(addresses.near, 0) }
+            }
+        };
+        let sample = match self.iperf {
+            Some(path) => Some(iperf::transfer(path, &ends, self.cpu, self.stop)?),
+            None => {
+                let transfer = Transfer::start(self.case.protocol, &ends)?;
+                let sample = self.count(&transfer, forward.as_ref(), &receiving)?;
+                transfer.finish()?;
+                sample
+            }
+        };
+        let Some(forward) = forward else { return Ok(sample) };
+        let outcome = forward.join();
+        match outcome.errors.into_iter().next() {
+            Some(error) => Err(error),
+            None if outcome.frames.held() > 0 => {
+                let cause = format!("{} frames were not given back", outcome.frames.held());
+                Err(Error::failed("forward", cause))
+            }
+            None => Ok(sample),
+        }
+    }
+
+    /// Sets both namespaces up for what is compared. Returns the kernel's threads that receive.
+    fn prepare(&self, lab: &Lab, addresses: &Addresses) -> Result<Vec<u32>> {
+        for site in [&lab.near, &lab.far] {
+            site.inside(|| self.tune(site.interface(), addresses))?;
+        }
+        // What comes from a wire has the wire's size, and all its checksums.
+        let is_whole = self.case.offloading == Offloading::Kernel && !self.case.inbound;
+        let mut receiving = Vec::new();
+        for site in [&lab.near, &lab.far] {
+            let name = site.interface();
+            let is_far = std::ptr::eq(site, &lab.far);
+            let takes_long = is_whole || self.case.offloading == Offloading::Device && !is_far;
+            site.inside(|| set(name, |ethtool| ethtool.set_tx_offload(takes_long)))??;
+            let is_end = is_far || self.case.offloading == Offloading::Kernel;
+            if is_end {
+                receiving.extend(site.inside(|| merge_in_a_thread(name))??);
+            }
+        }
+        Ok(receiving)
+    }
+
+    /// Kernel settings of a namespace. What a kernel does not have needs no setting.
+    fn tune(&self, interface: &str, addresses: &Addresses) {
+        // Fragments must be allowed for somebody to make them.
+        let _ = fs::write("/proc/sys/net/ipv4/ip_no_pmtu_disc", "1");
+        if addresses.near.is_ipv6() {
+            for name in ["default", interface] {
+                let _ =
+                    fs::write(format!("/proc/sys/net/ipv6/conf/{name}/router_solicitations"), "0");
+                let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "0");
+            }
+        }
+    }
+
+    /// Opens the TAP device and the near end of the cable, and forwards between them.
+    fn forward(&self, lab: &Lab, addresses: &Addresses) -> Result<Forward> {
+        let is_handed_on = self.case.offloading.is_handed_on();
+        let is_ours = self.case.offloading == Offloading::Wirelane || is_handed_on;
+        let (cuts, merges) = (is_ours && !self.case.inbound, is_ours && self.case.inbound);
+        let whole_datagrams = cuts && self.case.protocol == Protocol::Udp;
+        let mtu = if whole_datagrams { TAP_MTU } else { 1500 };
+        let query = match self.case.offloading {
+            Offloading::Partial => "?vnet=on",
+            Offloading::Device => "?vnet=auto",
+            _ if self.port == "packet" => "?vnet=off",
+            _ => "",
+        };
+        let specs = [
+            format!("tap:{TAP}?mtu={mtu}"),
+            format!("{}:{}{query}", self.port, lab.near.interface()),
+        ];
+        let placement = Placement::of(&[self.cpu])?;
+        let options = OpenOptions::default()
+            .mask(QueueMask { enabled: true, rx: QueueSet::All, tx: QueueSet::NONE, other: true })
+            .transmit(true)
+            .outgoing(false)
+            .promiscuous(true)
+            .latency(Duration::from_millis(1))
+            .placement(placement.clone())
+            .take(Take::All)
+            .take_management(true)
+            .forwarding(Forwarding::default().cuts(cuts).offload(if cuts {
+                SinkGso { tcp4: true, tcp6: true, udp: true, udp_fragment: false }
+            } else {
+                SinkGso::default()
+            }));
+        let open = || {
+            specs
+                .iter()
+                .map(|spec| port::open(&spec.parse::<Spec>()?, &options))
+                .collect::<Result<_>>()
+        };
+        let ports = lab.near.inside(open)??;
+        let on = |is_on: bool| is_on.then_some(Protocols::ALL);
+        let switches = || Arc::new(Switches::new(on(cuts).unwrap_or_default(), on(merges)));
+        let switches = is_ours.then(switches);
+        let config =
+            ForwardConfig { placement, switches: vec![switches; 2], ..ForwardConfig::default() };
+        let forward = Forward::start(ports, &config)?;
+        let tap = lab.near.inside(|| iface::mac(TAP))?.map_err(failed)?;
+        if self.case.offloading == Offloading::Stack {
+            lab.near.inside(|| link::set_gso_max_segments(TAP, 1))?.map_err(failed)?;
+        }
+        join(&lab.near, TAP, addresses.near, addresses, lab.far.mac)?;
+        join(&lab.far, lab.far.interface(), addresses.far, addresses, tap)?;
+        Ok(forward)
+    }
+
+    /// Counts for the window, after a time to warm up. `None` if it was stopped.
+    fn count(
+        &self,
+        transfer: &Transfer,
+        forward: Option<&Forward>,
+        receiving: &[u32],
+    ) -> Result<Option<Sample>> {
+        let until = |end: Instant| {
+            loop {
+                let left = end.saturating_duration_since(Instant::now());
+                let is_over = transfer.has_ended()
+                    || forward.is_some_and(|forward| forward.wait(Duration::ZERO));
+                if left.is_zero() || is_over || self.stop.load(Ordering::Relaxed) {
+                    return left.is_zero();
+                }
+                std::thread::sleep(left.min(Duration::from_millis(50)));
+            }
+        };
+        let warm = until(Instant::now() + self.window / 2);
+        let (begin, bytes, lost) = (Instant::now(), transfer.received(), transfer.lost());
+        let before = Account::read(self.cpu, receiving);
+        let counted = warm && until(begin + self.window);
+        let (elapsed, after) = (begin.elapsed(), Account::read(self.cpu, receiving));
+        Ok(counted.then(|| Sample {
+            bytes: transfer.received() - bytes,
+            elapsed,
+            account: after.zip(before).map(|(after, before)| after.since(before)),
+            lost: transfer.lost() - lost,
+        }))
+    }
+}
+
+/// Lets the kernel merge what an interface receives, in threads of their own, which are returned.
+fn merge_in_a_thread(name: &str) -> Result<Vec<u32>> {
+    set(name, |ethtool| ethtool.set_gro(true))?;
+    let index = iface::index(name).map_err(failed)?;
+    let napis = || netdev::napis(index).map(Option::unwrap_or_default).map_err(failed);
+    for napi in napis()? {
+        // Before Linux 6.17 whoever sends receives, too, and little is merged.
+        let _ = netdev::set_napi_threaded(napi.id);
+    }
+    Ok(napis()?.iter().filter_map(|napi| napi.thread).collect())
+}
+
+/// Gives an interface an address of the path, and tells it where the other end is.
+fn join(site: &Site, name: &str, own: IpAddr, addresses: &Addresses, peer: [u8; 6]) -> Result<()> {
+    let other = if own == addresses.near { addresses.far } else { addresses.near };
+    let act = || {
+        link::add_address(name, own, addresses.prefix)?;
+        link::add_neighbour(name, other, peer)
+    };
+    site.inside(act)?.map_err(failed)
+}
+
+fn set(name: &str, change: impl FnOnce(&Ethtool) -> Result<(), OsError>) -> Result<()> {
+    Ethtool::open(name).and_then(|ethtool| change(&ethtool)).map_err(failed)
+}
+
+fn failed(error: OsError) -> Error {
+    Error::os("bed of the segmentation benchmark", error)
+}

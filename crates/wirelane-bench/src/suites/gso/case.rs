@@ -1,0 +1,171 @@
+//! What is compared, and under which conditions.
+
+use std::time::Duration;
+
+use crate::suite::Effort;
+
+pub(super) const SUITE: &str = "gso";
+/// Percent of a CPU that need no quota.
+pub(super) const WHOLE: u64 = 100;
+
+/// What to measure, and how thoroughly.
+#[derive(Clone, Debug)]
+pub struct GsoPlan {
+    /// Rounds: samples of every figure.
+    pub samples: usize,
+    /// How long one sample counts.
+    pub window: Duration,
+    /// No round begins that would end later than this.
+    pub limit: Option<Duration>,
+    /// Shares of a CPU, in percent.
+    pub shares: Vec<u64>,
+    /// Only these of [`GsoPlan::CASES`], unless there are none.
+    pub cases: Vec<String>,
+    /// Only these of [`GsoPlan::OFFLOADS`], unless there are none.
+    pub offloads: Vec<String>,
+    /// The kind of port at the wire: `packet` or `xdp`.
+    pub port: &'static str,
+    /// Repeat TCP with iperf3, if it is installed.
+    pub iperf: bool,
+}
+
+impl GsoPlan {
+    /// A share for each clock frequency of source 003: 2.93, 2.53, 2.00, 1.46, 1.05 and 0.45 GHz.
+    pub const SHARES: [u64; 6] = [100, 86, 68, 50, 36, 15];
+
+    /// The source's four tables, and merging what comes in.
+    pub const CASES: [&'static str; 6] = ["tcp4", "tcp6", "udp4", "udp6", "gro-tcp4", "gro-tcp6"];
+    /// Who makes packets of the wire's size: the device without Wirelane; the device behind Wirelane; the
+    /// kernel's software behind Wirelane; Wirelane; the kernel's software before Wirelane; or TCP itself.
+    pub const OFFLOADS: [&'static str; 6] =
+        ["kernel", "device", "partial", "wirelane", "none", "stack"];
+
+    /// A few minutes.
+    pub fn full() -> Self {
+        Self {
+            samples: 3,
+            window: Duration::from_millis(500),
+            limit: None,
+            shares: Self::SHARES.to_vec(),
+            cases: Vec::new(),
+            offloads: Vec::new(),
+            port: "packet",
+            iperf: true,
+        }
+    }
+
+    /// About a minute: half of the shares.
+    pub fn quick() -> Self {
+        let shares = vec![100, 50, 15];
+        Self { window: Duration::from_millis(100), shares, iperf: false, ..Self::full() }
+    }
+
+    /// As `effort` asks for, within a time.
+    pub(crate) fn of(effort: &Effort, limit: Option<Duration>) -> Self {
+        let plan = if effort.quick { Self::quick() } else { Self::full() };
+        Self { samples: effort.samples(plan.samples), limit, ..plan }
+    }
+}
+
+/// What carries the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Tcp,
+    Udp,
+}
+
+/// Who makes packets of the wire's size; `bed` has the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Offloading {
+    Kernel,
+    Device,
+    Partial,
+    Wirelane,
+    None,
+    Stack,
+}
+
+/// One line of a table of the source, in one column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Case {
+    pub(super) protocol: Protocol,
+    pub(super) v6: bool,
+    /// From the far end: what is compared is merging.
+    pub(super) inbound: bool,
+    pub(super) offloading: Offloading,
+    /// Percent of one CPU.
+    pub(super) cpu: u64,
+}
+
+impl Case {
+    pub(super) fn name(&self) -> &'static str {
+        match (self.protocol, self.v6, self.inbound) {
+            (Protocol::Tcp, false, false) => "tcp4",
+            (Protocol::Tcp, true, false) => "tcp6",
+            (Protocol::Tcp, false, true) => "gro-tcp4",
+            (Protocol::Tcp, true, true) => "gro-tcp6",
+            (Protocol::Udp, false, _) => "udp4",
+            (Protocol::Udp, true, _) => "udp6",
+        }
+    }
+}
+
+impl Offloading {
+    pub(super) const ALL: [Self; 6] =
+        [Self::Kernel, Self::Device, Self::Partial, Self::Wirelane, Self::None, Self::Stack];
+
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Device => "device",
+            Self::Partial => "partial",
+            Self::Wirelane => "wirelane",
+            Self::None => "none",
+            Self::Stack => "stack",
+        }
+    }
+}
+
+impl Offloading {
+    /// Whether Wirelane passes long frames on behind the port.
+    pub(super) const fn is_handed_on(self) -> bool {
+        matches!(self, Self::Device | Self::Partial)
+    }
+}
+
+/// Whether iperf3 repeats a case.
+pub(super) fn is_repeated(case: &Case) -> bool {
+    let is_compared = matches!(case.offloading, Offloading::Wirelane | Offloading::None);
+    is_compared && case.protocol == Protocol::Tcp && !case.inbound && case.cpu == WHOLE
+}
+
+/// What is compared next to each other.
+pub(super) fn cases(plan: &GsoPlan) -> Vec<Case> {
+    let (tcp, udp) = (Protocol::Tcp, Protocol::Udp);
+    let mut cases = Vec::new();
+    for cpu in &plan.shares {
+        for (protocol, inbound) in [(tcp, false), (udp, false), (tcp, true)] {
+            for v6 in [false, true] {
+                for offloading in Offloading::ALL {
+                    cases.push(Case { protocol, v6, inbound, offloading, cpu: *cpu });
+                }
+            }
+        }
+    }
+    let is_wanted = |list: &[String], name| list.is_empty() || list.iter().any(|one| one == name);
+    let most = plan.shares.iter().max().copied();
+    cases.retain(|case| {
+        // UDP is fragmented by the stack in any case and not by ports, and nobody but us merges before the TAP
+        // device. Only `packet:` hands frames on.
+        let is_handed_on = case.offloading.is_handed_on();
+        let is_extra = is_handed_on || case.offloading == Offloading::Stack;
+        // What the source has not is measured with most of a CPU only, unless it was asked for.
+        let is_asked_for = !plan.cases.is_empty() || !plan.offloads.is_empty();
+        (case.protocol == tcp && !case.inbound || !is_extra)
+            && (plan.port == "packet" || !is_handed_on)
+            && (Some(case.cpu) == most || is_asked_for || !(is_extra || case.inbound))
+            && is_wanted(&plan.cases, case.name())
+            && is_wanted(&plan.offloads, case.offloading.as_str())
+    });
+    cases
+}

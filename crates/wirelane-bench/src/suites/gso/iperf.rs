@@ -1,0 +1,70 @@
+//! The same transfer by iperf3, as a check of our own: what it says it received, over the same path and on the same
+//! CPU.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::sample::Sample;
+use crate::peers::process::Running;
+use crate::suites::gso::traffic::Ends;
+use wirelane::error::{Error, Result};
+
+pub(super) const PROGRAM: &str = "iperf3";
+const PORT: &str = "5201";
+/// It counts whole seconds, of which it leaves out the first.
+const SECONDS: &str = "1";
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Lets the program at `path` send over TCP, all of it on `cpu`.
+///
+/// # Errors
+/// It cannot be started, fails, or does not say what it received.
+pub(super) fn transfer(
+    path: &Path,
+    ends: &Ends<'_>,
+    cpu: u32,
+    stop: &AtomicBool,
+) -> Result<Sample> {
+    let address = ends.address.ip().to_string();
+    let mut server = Command::new(path);
+    server.args(["--server", "--one-off", "--forceflush", "--port", PORT]);
+    let mut server = Running::start(&mut server, &[cpu], Some(ends.to))?;
+    server.wait_for("Server listening", PATIENCE, stop)?;
+    let mut client = Command::new(path);
+    client.args(["--client", &address, "--port", PORT, "--json"]);
+    client.args(["--time", SECONDS, "--omit", SECONDS]);
+    let output = Running::start(&mut client, &[cpu], Some(ends.from))?.wait(PATIENCE)?;
+    received(&output.stdout).ok_or_else(|| {
+        Error::failed(PROGRAM, "it does not say what was received")
+            .help("is its version below 3.1?")
+    })
+}
+
+/// What was received, of the report of a client.
+fn received(report: &str) -> Option<Sample> {
+    let report: serde_json::Value = serde_json::from_str(report).ok()?;
+    let sum = &report["end"]["sum_received"];
+    let elapsed = Duration::try_from_secs_f64(sum["seconds"].as_f64()?).ok()?;
+    let bytes = sum["bytes"].as_u64()?;
+    (!elapsed.is_zero()).then_some(Sample { bytes, elapsed, account: None, lost: 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_receivers_figure_counts() {
+        let report = r#"{"end": {"sum_sent": {"seconds": 2.0, "bytes": 500},
+                          "sum_received": {"seconds": 1.5, "bytes": 300}}}"#;
+        let sample = received(report).unwrap();
+        assert_eq!((sample.bytes, sample.elapsed), (300, Duration::from_millis(1500)));
+        for report in ["", "{}", r#"{"error": "x", "end": {}}"#] {
+            assert!(received(report).is_none(), "{report}");
+        }
+        let nothing = r#"{"end": {"sum_received": {"seconds": 0, "bytes": 0}}}"#;
+        assert!(received(nothing).is_none());
+    }
+}

@@ -1,0 +1,194 @@
+//! The suite `gso`: source 003's tables, TCP and UDP over IPv4 and IPv6 with the kernel's segmentation
+//! offload, with Wirelane's, and with none.
+//!
+//! A transfer goes from one network namespace to another through a TAP device, `forward` and a veth pair
+//! (`bed` has the path of each case), with everything on one CPU, of which a CPU quota (`quota`) leaves
+//! the share that stands for one of the source's clock frequencies. So the figures compare at equal CPU by
+//! construction: sender, forwarder, receiver and all softirqs of one case have what those of another have.
+//! Beside the rate stands what the whole path spends per gigabyte (`account` says how it is
+//! counted), which does not depend on what else runs on the machine as the rate does.
+//!
+//! In the same rounds the segmenter is measured alone (`alone`), on the same CPU, without a quota.
+//!
+//! Every round measures every case once; a speed-up is that of one round. With the whole of a CPU iperf3 repeats TCP
+//! with `wirelane` and with `none`, so that the speed-up does not hang on our own sender and receiver.
+
+mod account;
+mod alone;
+mod bed;
+mod case;
+mod iperf;
+mod quota;
+mod rows;
+mod sample;
+pub mod segment;
+mod traffic;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use self::bed::Trial;
+pub use self::case::GsoPlan;
+use self::case::{SUITE, WHOLE, cases, is_repeated};
+use self::quota::Quota;
+use self::sample::Series;
+use crate::arguments;
+use crate::peers;
+use crate::report::Report;
+use crate::statistics::quiet::Quiet;
+use crate::statistics::rounds::Rounds;
+use crate::suite::{Effort, Progress, Suite};
+use clap::Args;
+use std::path::Path;
+use std::time::Duration;
+use wirelane::error::Result;
+
+/// Measure segmentation by the kernel's offload, by Wirelane and by none, as "GSO for FreeBSD" (2014) did.
+///
+/// TCP, and UDP in datagrams of 9 KB, go over IPv4 and IPv6 from one network namespace to another, both
+/// made for it and gone with it, through a TAP device, a forwarder and a pair of interfaces: all on one CPU,
+/// of which a cgroup leaves 100, 86, 68, 50, 36 and 15 percent (with --quick 100, 50 and 15) in place of the
+/// source's clock frequencies.
+/// Offload "kernel" has no TAP device and no Wirelane; with "wirelane" it cuts long frames, with "device" it
+/// leaves them to a device that takes them, with "partial" to the kernel just before the device; "none" is the
+/// kernel's own software just before the TAP device; "stack" lets TCP make every segment itself, which is what
+/// the source compares with. Cases gro- go the other way, where the packets of a wire are merged or not. Beside
+/// the rate stand the CPU time per gigabyte, the speed-up of "wirelane" over "none" and "stack", and the
+/// segmenter alone. It needs root.
+#[derive(Args, Clone, Debug)]
+pub struct GsoSuite {
+    /// Measure this case only; may be given several times
+    #[arg(long = "case", value_name = "CASE", value_parser = GsoPlan::CASES)]
+    cases: Vec<String>,
+    /// Measure this offload only; may be given several times
+    #[arg(long = "offload", value_name = "OFFLOAD", value_parser = GsoPlan::OFFLOADS)]
+    offloads: Vec<String>,
+    /// The kind of port at the wire
+    #[arg(long, value_name = "PORT", default_value = "packet", value_parser = ["packet", "xdp"])]
+    port: String,
+    /// Leave this share of a CPU, in percent, instead of those; may be given several times
+    #[arg(long = "cpu", value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(5..=100))]
+    shares: Vec<u64>,
+    /// How long a sample counts: 500ms by default, 100ms with --quick
+    #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
+    seconds: Option<Duration>,
+    #[command(flatten)]
+    effort: Effort,
+}
+
+impl Suite for GsoSuite {
+    const NAME: &'static str = SUITE;
+    const USUAL: [u64; 2] = [30, 200];
+    const QUICK: Duration = Duration::from_secs(40);
+
+    fn for_report(effort: Effort, _: &Path) -> Self {
+        // In a short time the source's tables, and no more.
+        let only = |names: &[&str]| match effort.quick {
+            true => names.iter().map(|name| (*name).to_owned()).collect(),
+            false => Vec::new(),
+        };
+        Self {
+            cases: only(&["tcp4", "tcp6", "udp4", "udp6"]),
+            offloads: only(&["kernel", "wirelane", "none"]),
+            port: "packet".to_owned(),
+            shares: Vec::new(),
+            seconds: None,
+            effort,
+        }
+    }
+
+    fn effort(&self) -> &Effort {
+        &self.effort
+    }
+
+    fn samples(&self) -> usize {
+        GsoPlan::of(&self.effort, None).samples
+    }
+
+    fn run(
+        &self,
+        limit: Option<Duration>,
+        report: &mut Report,
+        stop: &AtomicBool,
+        progress: Progress<'_>,
+    ) -> Result<()> {
+        let mut plan = GsoPlan::of(&self.effort, limit);
+        plan.window = self.seconds.unwrap_or(plan.window);
+        if !self.shares.is_empty() {
+            plan.shares.clone_from(&self.shares);
+        }
+        plan.cases.clone_from(&self.cases);
+        plan.offloads.clone_from(&self.offloads);
+        plan.port = if self.port == "xdp" { "xdp" } else { "packet" };
+        gso(&plan, report, stop, progress)
+    }
+}
+
+/// Measures what `plan` says, and adds the rows to `report`.
+///
+/// `progress` is told the round and what is measured next; `stop` ends the run early, with what
+/// was measured until then.
+///
+/// # Errors
+/// None that a reason in the report could not say: what cannot be measured is skipped.
+pub fn gso(
+    plan: &GsoPlan,
+    report: &mut Report,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(u32, &str),
+) -> Result<()> {
+    let mut series: Vec<Series> = cases(plan)
+        .into_iter()
+        .map(|case| Series { case, samples: Vec::new(), theirs: Vec::new() })
+        .collect();
+    if let Err(error) = Quota::new(50) {
+        report.skip(SUITE, "quota", error.to_string());
+        series.retain(|one| one.case.cpu == WHOLE);
+    }
+    let iperf = plan.iperf.then(|| peers::find(iperf::PROGRAM)).flatten();
+    if plan.iperf && iperf.is_none() && series.iter().any(|one| is_repeated(&one.case)) {
+        report.skip(SUITE, iperf::PROGRAM, "not installed (Debian package iperf3)".to_owned());
+    }
+    let quiet = Quiet::choose().unwrap_or(Quiet { cpu: 0, interrupts: None });
+    report.environment.add_pinned(SUITE, quiet);
+    let cpu = quiet.cpu;
+    let mut refused = Vec::new();
+    'rounds: for round in Rounds::new(plan.samples, plan.limit) {
+        progress(round, "the segmenter alone");
+        match quiet.run(alone::measure) {
+            Ok(figures) => alone::rows(figures, report),
+            Err(error) => report.skip(SUITE, "segment", error.to_string()),
+        }
+        for one in &mut series {
+            if stop.load(Ordering::Relaxed) {
+                break 'rounds;
+            }
+            let case = one.case;
+            if refused.iter().any(|(other, _)| *other == case) {
+                continue;
+            }
+            let (name, offloading) = (case.name(), case.offloading.as_str());
+            progress(round, &format!("{name}, offload {offloading}, {} % of a CPU", case.cpu));
+            let (port, window) = (plan.port, plan.window);
+            let trial = Trial { case, port, cpu, window, iperf: None, stop };
+            match trial.run() {
+                Ok(Some(sample)) => one.samples.push(sample),
+                Ok(None) => break 'rounds,
+                Err(error) => {
+                    refused.push((case, error));
+                    continue;
+                }
+            }
+            let Some(path) = iperf.as_deref().filter(|_| is_repeated(&case)) else { continue };
+            progress(round, &format!("{name}, offload {offloading}, by iperf3"));
+            match (Trial { iperf: Some(path), ..trial }).run() {
+                Ok(sample) => one.theirs.extend(sample),
+                Err(error) => refused.push((case, error)),
+            }
+        }
+    }
+    rows::rows(&series, plan.port, report);
+    for (case, error) in refused {
+        report.skip(SUITE, case.name(), error.to_string());
+    }
+    Ok(())
+}

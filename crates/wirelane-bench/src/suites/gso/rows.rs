@@ -1,0 +1,272 @@
+//! From samples to rows.
+
+use super::case::{Case, GsoPlan, Offloading, Protocol, SUITE};
+use super::sample::{Sample, Series};
+use crate::report::Report;
+use crate::row::{Param, Params, Row, Source};
+use crate::suites::gso::account::Account;
+use crate::suites::gso::iperf::PROGRAM;
+
+/// The rows of all cases.
+pub(super) fn rows(series: &[Series], port: &'static str, report: &mut Report) {
+    for one in series.iter().filter(|one| !one.samples.is_empty()) {
+        let of = |offloading| {
+            let case = Case { offloading, ..one.case };
+            series.iter().find(|other| other.case == case).map(|other| other.samples.as_slice())
+        };
+        let offloading = one.case.offloading;
+        let is_ours = offloading == Offloading::Wirelane || offloading.is_handed_on();
+        let none = of(Offloading::None).filter(|_| is_ours);
+        let stack = of(Offloading::Stack).filter(|_| is_ours);
+        report.rows.extend(case_rows(one, port, none, stack));
+        let is_none =
+            |other: &&Series| other.case == Case { offloading: Offloading::None, ..one.case };
+        let none = series.iter().find(is_none).filter(|_| is_ours);
+        report.rows.extend(iperf_rows(one, port, none.map(|none| none.theirs.as_slice())));
+    }
+}
+
+/// What iperf3 saw: its rate, and the speed-up that follows.
+fn iperf_rows(one: &Series, port: &'static str, none: Option<&[Sample]>) -> Vec<Row> {
+    let pairs = one.theirs.iter().zip(none.unwrap_or_default());
+    let faster = pairs.filter(|(_, none)| none.bytes > 0).map(|(own, none)| rate(own) / rate(none));
+    let rates = one.theirs.iter().map(rate).collect();
+    let rows = [("bits_per_s", "bit/s", rates), ("speedup", "1", faster.collect())];
+    let row = |(metric, unit, samples): (_, _, Vec<f64>)| Row {
+        suite: SUITE,
+        case: one.case.name(),
+        peer: Some(PROGRAM),
+        params: params(&one.case, port),
+        metric,
+        unit,
+        samples,
+        source: None,
+    };
+    rows.into_iter().map(row).filter(|row| !row.samples.is_empty()).collect()
+}
+
+/// The conditions of a case.
+fn params(case: &Case, port: &'static str) -> Params {
+    Params(vec![
+        ("offload", Param::Text(case.offloading.as_str())),
+        ("cpu", Param::Number(case.cpu)),
+        ("port", Param::Text(port)),
+    ])
+}
+
+/// Bits of payload per second.
+fn rate(sample: &Sample) -> f64 {
+    sample.bytes as f64 * 8.0 / sample.elapsed.as_secs_f64()
+}
+
+/// Reads a part of an account, in nanoseconds.
+type Part = fn(&Account) -> u64;
+
+/// Seconds of CPU time per gigabyte (10⁹ bytes) of payload.
+fn cost(sample: &Sample, of: Part) -> Option<f64> {
+    (sample.bytes > 0).then_some(())?;
+    Some(of(sample.account.as_ref()?) as f64 / sample.bytes as f64)
+}
+
+fn case_rows(
+    one: &Series,
+    port: &'static str,
+    none: Option<&[Sample]>,
+    stack: Option<&[Sample]>,
+) -> Vec<Row> {
+    let Series { case, samples, .. } = one;
+    let params = params(case, port);
+    let row = |metric, unit, samples: Vec<f64>, source| Row {
+        suite: SUITE,
+        case: case.name(),
+        peer: None,
+        params: params.clone(),
+        metric,
+        unit,
+        samples,
+        source,
+    };
+    let published = published(case);
+    let source = |value, unit| Source { document: "003", value, unit };
+    let rates = samples.iter().map(rate).collect();
+    let of_source = published.map(|mbits| source(mbits * 1e6, "bit/s"));
+    let mut rows = vec![row("bits_per_s", "bit/s", rates, of_source)];
+    let parts: [(_, Part); 5] = [
+        ("cpu_s_per_gb", |account| account.total()),
+        ("cpu_s_per_gb_sender", |account| account.sender),
+        ("cpu_s_per_gb_forwarder", |account| account.forwarder),
+        ("cpu_s_per_gb_receiver", |account| account.receiver),
+        ("cpu_s_per_gb_softirqd", |account| account.softirqd),
+    ];
+    for (metric, of) in parts {
+        let costs = samples.iter().filter_map(|sample| cost(sample, of)).collect();
+        rows.push(row(metric, "s", costs, None));
+    }
+    if case.protocol == Protocol::Udp {
+        let lost = |sample: &Sample| {
+            let sent = sample.bytes / super::traffic::DATAGRAM as u64 + sample.lost;
+            sample.lost as f64 / sent.max(1) as f64
+        };
+        rows.push(row("lost_share", "1", samples.iter().map(lost).collect(), None));
+    }
+    // How many times as fast, and as much for the same CPU time, in the same round.
+    let over = |others: Option<&[Sample]>, of: &dyn Fn(&Sample, &Sample) -> Option<f64>| {
+        samples
+            .iter()
+            .zip(others.unwrap_or_default())
+            .filter_map(|(own, other)| of(own, other))
+            .collect()
+    };
+    // Nothing in a round is no measure of something.
+    let faster = |own: &Sample, other: &Sample| (other.bytes > 0).then(|| rate(own) / rate(other));
+    let cheaper = |own: &Sample, other: &Sample| {
+        let total: Part = |account| account.total();
+        Some(cost(other, total)? / cost(own, total)?)
+    };
+    let of_source = speedup_of_source(case).map(|value| source(value, "1"));
+    rows.extend([
+        row("speedup", "1", over(none, &faster), of_source),
+        row("speedup_per_cpu", "1", over(none, &cheaper), None),
+        row("speedup_over_stack", "1", over(stack, &faster), None),
+        row("speedup_per_cpu_over_stack", "1", over(stack, &cheaper), None),
+    ]);
+    rows.retain(|row| !row.samples.is_empty() && row.samples.iter().all(|value| value.is_finite()));
+    rows
+}
+
+/// Mbit/s of source 003: TSO, GSO and none at each of its clock frequencies.
+const TABLES: [[[f64; 3]; 6]; 4] = [
+    [
+        [9347.0, 9298.0, 8308.0],
+        [9266.0, 9401.0, 6771.0],
+        [9408.0, 9294.0, 5499.0],
+        [9408.0, 8087.0, 4075.0],
+        [9408.0, 5673.0, 2884.0],
+        [6760.0, 2206.0, 1244.0],
+    ],
+    [
+        [7530.0, 6939.0, 4966.0],
+        [5133.0, 7145.0, 4008.0],
+        [5965.0, 6331.0, 3152.0],
+        [5565.0, 5180.0, 2348.0],
+        [8501.0, 3607.0, 1732.0],
+        [3665.0, 1505.0, 651.0],
+    ],
+    // UDP has no TSO.
+    [
+        [f64::NAN, 9440.0, 8084.0],
+        [f64::NAN, 7772.0, 6649.0],
+        [f64::NAN, 6336.0, 5338.0],
+        [f64::NAN, 4748.0, 4014.0],
+        [f64::NAN, 3359.0, 2831.0],
+        [f64::NAN, 1312.0, 1120.0],
+    ],
+    [
+        [f64::NAN, 7281.0, 6197.0],
+        [f64::NAN, 5953.0, 5020.0],
+        [f64::NAN, 4804.0, 4048.0],
+        [f64::NAN, 3582.0, 3004.0],
+        [f64::NAN, 2512.0, 2092.0],
+        [f64::NAN, 998.0, 826.0],
+    ],
+];
+
+/// The line of the source's table that a case stands for.
+fn line(case: &Case) -> Option<[f64; 3]> {
+    let table = match case.name() {
+        "tcp4" => 0,
+        "tcp6" => 1,
+        "udp4" => 2,
+        "udp6" => 3,
+        _ => return None,
+    };
+    let line = GsoPlan::SHARES.iter().position(|share| *share == case.cpu)?;
+    TABLES.get(table)?.get(line).copied()
+}
+
+/// In Mbit/s.
+fn published(case: &Case) -> Option<f64> {
+    let [tso, gso, none] = line(case)?;
+    let figure = match case.offloading {
+        Offloading::Kernel => tso,
+        Offloading::Wirelane => gso,
+        Offloading::None => none,
+        Offloading::Stack | Offloading::Device | Offloading::Partial => f64::NAN,
+    };
+    (!figure.is_nan()).then_some(figure)
+}
+
+/// GSO over none.
+fn speedup_of_source(case: &Case) -> Option<f64> {
+    let [_, gso, none] = line(case)?;
+    Some((gso / none * 1000.0).round() / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::case::cases;
+    use super::*;
+    use std::time::Duration;
+
+    fn sample(bytes: u64, forwarder: u64) -> Sample {
+        let account = Account { sender: 1000, forwarder, receiver: 500, softirqd: 0 };
+        Sample { bytes, elapsed: Duration::from_secs(1), account: Some(account), lost: 0 }
+    }
+
+    #[test]
+    fn speedups_are_of_one_round() {
+        let case = |offloading| Case {
+            protocol: Protocol::Tcp,
+            v6: false,
+            inbound: false,
+            offloading,
+            cpu: 50,
+        };
+        let series = [
+            (Offloading::Wirelane, vec![sample(4000, 2500), sample(1000, 2500)]),
+            (Offloading::None, vec![sample(1000, 500), sample(500, 500)]),
+        ];
+        let series = series.map(|(offloading, samples)| {
+            let theirs =
+                samples.iter().map(|one| Sample { bytes: one.bytes * 2, ..*one }).collect();
+            Series { case: case(offloading), samples, theirs }
+        });
+        let mut report = Report::new("test".into());
+        rows(&series, "packet", &mut report);
+        let of = |peer, metric: &str| {
+            let is_it = |row: &&Row| row.peer == peer && row.metric == metric;
+            report.rows.iter().find(is_it).unwrap()
+        };
+        let row = |metric: &str| of(None, metric);
+        assert_eq!(of(Some(PROGRAM), "bits_per_s").samples, [64_000.0, 16_000.0]);
+        assert_eq!(of(Some(PROGRAM), "speedup").samples, [4.0, 2.0]);
+        assert_eq!(row("speedup").samples, [4.0, 2.0]);
+        assert_eq!(row("speedup").source.unwrap().value, 1.985);
+        assert_eq!(row("speedup_per_cpu").samples, [2.0, 1.0]);
+        assert_eq!(row("bits_per_s").samples, [32_000.0, 8_000.0]);
+        assert_eq!(row("bits_per_s").source.unwrap().value, 8087e6);
+        assert_eq!(row("cpu_s_per_gb").samples, [1.0, 4.0]);
+        assert_eq!(report.rows.iter().filter(|row| row.metric == "speedup").count(), 2);
+    }
+
+    #[test]
+    fn every_figure_of_the_source_has_a_case() {
+        let figures = cases(&GsoPlan::full()).iter().filter_map(published).count();
+        // Four tables of six lines: GSO and none, and TSO for TCP.
+        assert_eq!(figures, 4 * 6 * 2 + 2 * 6);
+    }
+
+    #[test]
+    fn nothing_received_is_no_cost() {
+        let case = cases(&GsoPlan::quick())[0];
+        let mut report = Report::new("test".into());
+        rows(
+            &[Series { case, samples: vec![sample(0, 0)], theirs: vec![] }],
+            "packet",
+            &mut report,
+        );
+        assert_eq!(report.rows.len(), 1, "{:?}", report.rows);
+        rows(&[Series { case, samples: vec![], theirs: vec![] }], "packet", &mut report);
+        assert_eq!(report.rows.len(), 1);
+    }
+}

@@ -1,0 +1,26 @@
+//! What was measured of a case.
+
+use std::time::Duration;
+
+use super::account::Account;
+use super::case::Case;
+
+/// What one trial brought.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    /// Payload received while it was counted, in bytes.
+    pub(super) bytes: u64,
+    pub(super) elapsed: Duration,
+    /// CPU time meanwhile; `None` where the kernel does not tell.
+    pub(super) account: Option<Account>,
+    /// Datagrams lost meanwhile.
+    pub(super) lost: u64,
+}
+
+/// All samples of one case, one per round.
+pub(super) struct Series {
+    pub(super) case: Case,
+    pub(super) samples: Vec<Sample>,
+    /// Of iperf3.
+    pub(super) theirs: Vec<Sample>,
+}

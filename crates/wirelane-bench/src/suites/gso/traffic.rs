@@ -1,0 +1,261 @@
+//! A sender and a receiver with plain sockets, until they are told to stop; bytes count at the receiver.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::net::sockopt;
+
+use super::case::Protocol;
+use crate::suites::gso::account::{RECEIVER, SENDER};
+use wirelane::error::{Error, Result};
+use wirelane::threads;
+use wirelane_lab::Site;
+
+/// Bytes per call of a TCP sender, and room of a receiver.
+const CHUNK: usize = 128 << 10;
+/// Payload of a datagram: source 003's "9K".
+pub(super) const DATAGRAM: usize = 9000;
+/// Datagrams on their way at most. UDP has no flow control, and a sender that outruns the path would
+/// measure how fast packets are thrown away. In seven fragments each, 32 are less than any queue on the way
+/// holds: that of the veth pair has room for 256 packets.
+const WINDOW: u64 = 32;
+/// How long a call waits before it looks whether it is to stop.
+const SLICE: Duration = Duration::from_millis(50);
+/// A datagram that has not come by then is lost.
+const LOST: Duration = Duration::from_millis(100);
+/// A connection stands by then, or never.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Room for datagrams that the receiver has not asked for.
+const RECEIVE_BUFFER: usize = 8 << 20;
+
+/// A transfer that is going on. Dropping it ends it.
+pub(super) struct Transfer {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<Result<()>>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    /// Bytes of payload received.
+    received: AtomicU64,
+    /// Datagrams sent, received, and given up.
+    window: Mutex<Window>,
+    room: Condvar,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    sent: u64,
+    received: u64,
+    lost: u64,
+}
+
+impl Window {
+    /// A datagram that was given up may come nevertheless.
+    fn on_their_way(&self) -> u64 {
+        self.sent.saturating_sub(self.lost + self.received)
+    }
+}
+
+/// Where a transfer begins and where it ends.
+pub(super) struct Ends<'a> {
+    pub(super) from: &'a Site,
+    pub(super) to: &'a Site,
+    /// Where the receiver listens, port 0.
+    pub(super) address: SocketAddr,
+}
+
+impl Transfer {
+    /// Starts both threads, as children of the calling one.
+    ///
+    /// # Errors
+    /// The address cannot be used, or nothing answers there.
+    pub(super) fn start(protocol: Protocol, ends: &Ends<'_>) -> Result<Self> {
+        let shared = Arc::<Shared>::default();
+        let threads = match protocol {
+            Protocol::Tcp => tcp(&shared, ends),
+            Protocol::Udp => udp(&shared, ends),
+        }?;
+        Ok(Self { shared, threads })
+    }
+
+    /// Bytes received until now.
+    pub(super) fn received(&self) -> u64 {
+        self.shared.received.load(Ordering::Relaxed)
+    }
+
+    /// Datagrams lost until now; 0 for TCP, which sends again.
+    pub(super) fn lost(&self) -> u64 {
+        self.shared.window.lock().unwrap_or_else(PoisonError::into_inner).lost
+    }
+
+    /// Whether a thread has ended, which only an error makes it.
+    pub(super) fn has_ended(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// What ended one of the threads before.
+    pub(super) fn finish(mut self) -> Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.shared.stop.store(true, Ordering::Release);
+        self.shared.room.notify_all();
+        let mut outcome = Ok(());
+        for thread in self.threads.drain(..) {
+            let ended = thread.join().unwrap_or_else(|_| {
+                Err(Error::failed("a thread of a transfer", "panicked: a defect"))
+            });
+            outcome = outcome.and(ended);
+        }
+        outcome
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+impl Shared {
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    fn window(&self) -> std::sync::MutexGuard<'_, Window> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn tcp(shared: &Arc<Shared>, ends: &Ends<'_>) -> Result<Vec<JoinHandle<Result<()>>>> {
+    let failed = |call| move |error| Error::io("TCP transfer", call, error);
+    let listener = ends.to.inside(|| TcpListener::bind(ends.address))?.map_err(failed("bind"))?;
+    let address = listener.local_addr().map_err(failed("getsockname"))?;
+    // The connection stands before it is accepted.
+    let connect = || TcpStream::connect_timeout(&address, PATIENCE);
+    let mut sender = ends.from.inside(connect)?.map_err(failed("connect"))?;
+    let (mut receiver, _) = listener.accept().map_err(failed("accept"))?;
+    sender.set_write_timeout(Some(SLICE)).map_err(failed("setsockopt"))?;
+    receiver.set_read_timeout(Some(SLICE)).map_err(failed("setsockopt"))?;
+    let (at_sender, at_receiver) = (Arc::clone(shared), Arc::clone(shared));
+    let receive = move || {
+        let mut buffer = vec![0; CHUNK];
+        while !at_receiver.is_over() {
+            match receiver.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(length) => {
+                    at_receiver.received.fetch_add(length as u64, Ordering::Relaxed);
+                }
+                Err(error) if is_pause(&error) => {}
+                Err(error) => return Err(Error::io("TCP transfer", "read", error)),
+            }
+        }
+        Ok(())
+    };
+    let send = move || {
+        let content = content(CHUNK);
+        while !at_sender.is_over() {
+            match sender.write(&content) {
+                Ok(_) => {}
+                Err(error) if is_pause(&error) => {}
+                // The receiver goes first, when both are to end.
+                Err(_) if at_sender.is_over() => break,
+                Err(error) => return Err(Error::io("TCP transfer", "write", error)),
+            }
+        }
+        Ok(())
+    };
+    Ok(vec![threads::spawn(RECEIVER, receive)?, threads::spawn(SENDER, send)?])
+}
+
+fn udp(shared: &Arc<Shared>, ends: &Ends<'_>) -> Result<Vec<JoinHandle<Result<()>>>> {
+    let failed = |call| move |error| Error::io("UDP transfer", call, error);
+    let receiver = ends.to.inside(|| UdpSocket::bind(ends.address))?.map_err(failed("bind"))?;
+    let address = receiver.local_addr().map_err(failed("getsockname"))?;
+    sockopt::set_socket_recv_buffer_size_force(&receiver, RECEIVE_BUFFER)
+        .map_err(|errno| failed("setsockopt")(errno.into()))?;
+    receiver.set_read_timeout(Some(SLICE)).map_err(failed("setsockopt"))?;
+    let any = SocketAddr::new(unspecified(address), 0);
+    let sender = ends.from.inside(|| UdpSocket::bind(any))?.map_err(failed("bind"))?;
+    sender.connect(address).map_err(failed("connect"))?;
+    let (at_sender, at_receiver) = (Arc::clone(shared), Arc::clone(shared));
+    let receive = move || {
+        let mut buffer = vec![0; DATAGRAM + 1];
+        while !at_receiver.is_over() {
+            match receiver.recv(&mut buffer) {
+                Ok(length) => {
+                    at_receiver.received.fetch_add(length as u64, Ordering::Relaxed);
+                    let mut window = at_receiver.window();
+                    window.received += 1;
+                    // Half a window at a time, so that the sender is not woken for each.
+                    if window.on_their_way() <= WINDOW / 2 {
+                        at_receiver.room.notify_one();
+                    }
+                }
+                Err(error) if is_pause(&error) => {}
+                Err(error) => return Err(Error::io("UDP transfer", "recv", error)),
+            }
+        }
+        Ok(())
+    };
+    let send = move || {
+        let content = content(DATAGRAM);
+        while !at_sender.is_over() {
+            wait_for_room(&at_sender);
+            match sender.send(&content) {
+                Ok(_) => at_sender.window().sent += 1,
+                // What is on its way fills the socket's buffer, or the device's queue.
+                Err(error) if is_pause(&error) || is_full(&error) => std::thread::yield_now(),
+                // The receiver may have ended first, and its kernel says so.
+                Err(_) if at_sender.is_over() => break,
+                Err(error) => return Err(Error::io("UDP transfer", "send", error)),
+            }
+        }
+        Ok(())
+    };
+    Ok(vec![threads::spawn(RECEIVER, receive)?, threads::spawn(SENDER, send)?])
+}
+
+/// Sleeps until fewer than [`WINDOW`] datagrams are on their way; what has not come for long is lost.
+fn wait_for_room(shared: &Shared) {
+    let window = shared.window();
+    if window.on_their_way() < WINDOW {
+        return;
+    }
+    let is_full = |window: &mut Window| !shared.is_over() && window.on_their_way() > WINDOW / 2;
+    let waited = shared.room.wait_timeout_while(window, LOST, is_full);
+    let (mut window, result) = waited.unwrap_or_else(PoisonError::into_inner);
+    if result.timed_out() {
+        window.lost += window.on_their_way();
+    }
+}
+
+/// Bytes of no pattern that a memory or a device would shorten.
+fn content(length: usize) -> Vec<u8> {
+    (0..length as u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[0]).collect()
+}
+
+fn unspecified(address: SocketAddr) -> std::net::IpAddr {
+    match address {
+        SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+fn is_pause(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error())
+}

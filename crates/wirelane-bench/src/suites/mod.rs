@@ -1,0 +1,61 @@
+//! The suites, and the list of them.
+
+pub mod capture;
+pub mod filter;
+pub mod gso;
+mod loop_plan;
+pub mod noloss;
+pub mod qdisc;
+pub mod scaling;
+pub mod sockets;
+pub mod turns;
+
+use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
+
+use crate::suite::{Listed, Ready};
+
+/// All of them, in the order of a report. The longest round comes last: it may be the only one of its suite.
+pub const SUITES: [Listed; 7] = [
+    Listed::of::<capture::CaptureSuite>(),
+    Listed::of::<sockets::SocketsSuite>(),
+    Listed::of::<noloss::NolossSuite>(),
+    Listed::of::<scaling::ScalingSuite>(),
+    Listed::of::<qdisc::QdiscSuite>(),
+    Listed::of::<filter::FilterSuite>(),
+    Listed::of::<gso::GsoSuite>(),
+];
+
+/// One of them, named on the command line.
+pub struct Named(pub Ready);
+
+impl FromArgMatches for Named {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let found = matches.subcommand().and_then(|(name, matches)| {
+            SUITES.iter().find(|suite| suite.name == name).map(|suite| (suite.parse)(matches))
+        });
+        let missing = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
+        found.ok_or_else(missing)?.map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Subcommand for Named {
+    fn augment_subcommands(command: Command) -> Command {
+        let add = |command: Command, suite: &Listed| {
+            command.subcommand((suite.arguments)(Command::new(suite.name)))
+        };
+        SUITES.iter().fold(command, add)
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        Self::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        SUITES.iter().any(|suite| suite.name == name)
+    }
+}

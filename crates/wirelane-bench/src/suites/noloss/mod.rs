@@ -1,0 +1,360 @@
+//! The suite `noloss`: the highest rate that a receiver takes without losing a packet, and how old packets
+//! are when it has them (RFC 2544, sections 26.1 and 26.2).
+//!
+//! ```text
+//!   the kernel makes a frame, writes the time into it ─▶ wl-a ═══ wl-b ─▶ ring ─▶ receiver: now - then
+//!   a simulated interface has a packet due            ─────────────────────▶ receiver: now - due
+//! ```
+//!
+//! Other programs receive from the same cable, on the same CPU, and are searched in the same way; whether they lost
+//! anything is told by what they say they received and dropped when they end.
+//!
+//! A rate passes if nothing is lost in three trials, one after the other. The search halves the range between what
+//! has passed and what has not, from all that the sender can send downwards; a receiver that loses nothing of that
+//! is marked: the figure is the sender's then. Latencies are measured afterwards, at the rate that was found and
+//! at half of it, so that looking at the clock costs the search nothing. Every round searches for every receiver.
+
+mod others;
+mod path;
+mod plan;
+mod receiver;
+mod search;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use wirelane_os::affinity;
+
+use self::others::{OTHERS, Other, Program};
+use self::path::{Cable, Load, Path, Simulated};
+pub use self::plan::NolossPlan;
+use self::plan::{LOADS, Nature};
+use self::search::{Found, Search};
+use crate::arguments;
+use crate::report::Report;
+use crate::row::{Param, Params, Row};
+use crate::statistics::rounds::Rounds;
+use crate::suite::{Effort, Progress, Suite};
+use clap::Args;
+use wirelane::error::{Error, Result};
+use wirelane::placement::Placement;
+use wirelane_lab::{Lab, LabConfig};
+
+const SUITE: &str = "noloss";
+/// Trials until something comes of which a latency can be told, at most.
+const PATIENCE: usize = 10;
+/// How long a search may take: then what has passed until then is the figure. One of another program is usually
+/// over in half a minute, as every step starts and ends the program.
+const LONGEST_SEARCH: Duration = Duration::from_secs(60);
+/// Search for the highest rate that each receiver takes without losing a packet, and measure latencies there.
+///
+/// A rate passes if nothing is lost in three trials (RFC 2544, section 26.1); the search halves the range, from
+/// all that the sender can send downwards. Latencies are from the moment that a packet is made to that
+/// in which the receiver has it, at the rate that was found and at half of it. The simulated
+/// interface needs no privilege; as root, real ones are searched too, in network namespaces of their own, and, without
+/// --quick, dpdk-testpmd, tcpdump, dumpcap and netsniff-ng where they are installed: without latencies.
+#[derive(Args, Clone, Debug)]
+pub struct NolossSuite {
+    /// Bytes of a packet without frame check sequence, 64 to 3000; may be given several times
+    #[arg(long = "size", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=3000))]
+    sizes: Vec<u32>,
+    /// How long a trial sends: 500ms by default, 30ms with --quick
+    #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
+    seconds: Option<Duration>,
+    #[command(flatten)]
+    effort: Effort,
+}
+
+impl Suite for NolossSuite {
+    const NAME: &'static str = SUITE;
+    const USUAL: [u64; 2] = [15, 800];
+
+    fn for_report(effort: Effort, _: &std::path::Path) -> Self {
+        Self { sizes: Vec::new(), seconds: None, effort }
+    }
+
+    fn effort(&self) -> &Effort {
+        &self.effort
+    }
+
+    fn samples(&self) -> usize {
+        NolossPlan::of(&self.effort, None).samples
+    }
+
+    fn run(
+        &self,
+        limit: Option<Duration>,
+        report: &mut Report,
+        stop: &AtomicBool,
+        progress: Progress<'_>,
+    ) -> Result<()> {
+        let mut plan = NolossPlan::of(&self.effort, limit);
+        plan.window = self.seconds.unwrap_or(plan.window);
+        if !self.sizes.is_empty() {
+            plan.sizes = self.sizes.iter().map(|size| *size as usize).collect();
+        }
+        noloss(&plan, report, stop, progress)
+    }
+}
+
+/// What is searched for: where, in which mode, and the port to open.
+const RECEIVERS: [(&str, &str); 4] = [
+    ("sim", "sim:1"),
+    ("xdp-native", "xdp:wl-b?mode=native"),
+    ("xdp-generic", "xdp:wl-b?mode=generic"),
+    ("packet", "packet:wl-b"),
+];
+
+/// Measures what `plan` says, and adds the rows to `report`.
+///
+/// `progress` is told the round and what is measured next; `stop` ends the run early, with what
+/// was measured until then.
+///
+/// # Errors
+/// None that a row of its own could not say: what cannot be measured is skipped with its reason.
+pub fn noloss(
+    plan: &NolossPlan,
+    report: &mut Report,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(u32, &str),
+) -> Result<()> {
+    let bed = Bed::new(plan, report)?;
+    let mut series = bed.series(plan, report);
+    'rounds: for round in Rounds::new(plan.samples, plan.limit) {
+        let takes_part = |one: &&mut Series| {
+            one.refused.is_none() && (one.other.is_none() || round as usize <= plan.others)
+        };
+        for one in series.iter_mut().filter(takes_part) {
+            progress(round, &format!("{}, {} bytes", one.label, one.size));
+            match bed.measure(one, plan, stop, report) {
+                Ok(Some((nature, sample))) => {
+                    one.nature = Some(nature);
+                    one.samples.push(sample);
+                }
+                Ok(None) => break 'rounds,
+                Err(error) => one.refused = Some(error),
+            }
+        }
+    }
+    for one in &series {
+        report.rows.extend(one.rows());
+        if let Some(error) = &one.refused {
+            report.skip(SUITE, one.label, error.to_string());
+        }
+    }
+    Ok(())
+}
+
+/// All samples of one receiver.
+struct Series {
+    label: &'static str,
+    port: &'static str,
+    /// Another program in place of that port.
+    other: Option<Other>,
+    size: usize,
+    nature: Option<Nature>,
+    samples: Vec<Sample>,
+    refused: Option<Error>,
+}
+
+/// What one search brought.
+struct Sample {
+    found: Found,
+    /// One for each of [`LOADS`]; empty where no rate passed, or nothing came.
+    ages: Vec<Histogram<u64>>,
+}
+
+impl Series {
+    fn is_simulated(&self) -> bool {
+        self.label == "sim"
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let Some((backend, mode, queues)) = &self.nature else { return Vec::new() };
+        let params = |load: Option<u64>| {
+            let mut params = vec![
+                ("port", Param::Text(backend)),
+                ("mode", Param::Name(mode.clone())),
+                ("size", Param::Number(self.size as u64)),
+                ("queues", Param::Number(*queues)),
+            ];
+            params.extend(load.map(|load| ("load_percent", Param::Number(load))));
+            Params(params)
+        };
+        let row = |load, metric, unit, samples: Vec<f64>| Row {
+            suite: SUITE,
+            case: "rx",
+            peer: self.other.map(|other| other.name),
+            params: params(load),
+            metric,
+            unit,
+            samples,
+            source: None,
+        };
+        let each = |of: &dyn Fn(&Sample) -> f64| self.samples.iter().map(of).collect::<Vec<_>>();
+        let bound = |sample: &Sample| f64::from(u8::from(sample.found.sender_bound));
+        let mut rows = vec![
+            row(None, "packets_per_s", "1/s", each(&|sample| sample.found.rate)),
+            row(None, "sender_bound_share", "1", each(&bound)),
+        ];
+        for (position, load) in LOADS.into_iter().enumerate() {
+            let ages = || {
+                let ages = self.samples.iter().filter_map(|sample| sample.ages.get(position));
+                ages.filter(|ages| !ages.is_empty())
+            };
+            let of = |metric, value: &dyn Fn(&Histogram<u64>) -> u64| {
+                row(Some(load), metric, "ns", ages().map(|ages| value(ages) as f64).collect())
+            };
+            rows.extend([
+                of("latency_min_ns", &|ages| ages.min()),
+                of("latency_p50_ns", &|ages| ages.value_at_quantile(0.5)),
+                of("latency_p90_ns", &|ages| ages.value_at_quantile(0.9)),
+                of("latency_p99_ns", &|ages| ages.value_at_quantile(0.99)),
+                of("latency_p999_ns", &|ages| ages.value_at_quantile(0.999)),
+                of("latency_max_ns", &|ages| ages.max()),
+            ]);
+        }
+        rows.retain(|row| !row.samples.is_empty());
+        rows
+    }
+}
+
+/// Where packets pass.
+struct Bed {
+    lab: Option<Lab>,
+    sender: Option<u32>,
+    /// The CPU of the first queue, and of another program.
+    receiver: u32,
+    placement: Placement,
+}
+
+impl Bed {
+    fn new(plan: &NolossPlan, report: &mut Report) -> Result<Self> {
+        let allowed = affinity::allowed_cpus().unwrap_or_default();
+        let (sender, placement) = match allowed.as_slice() {
+            [first, rest @ ..] if !rest.is_empty() => (Some(*first), Placement::of(rest)?),
+            _ => (None, Placement::default()),
+        };
+        let receiver = allowed.get(1).or(allowed.first()).copied().unwrap_or(0);
+        let lab = || {
+            const ETHERNET_HEADER: usize = 14;
+            let longest = plan.sizes.iter().max().copied().unwrap_or(0);
+            let needed = longest.saturating_sub(ETHERNET_HEADER) as u32;
+            let mtu = needed.max(LabConfig::default().mtu);
+            let lab = Lab::new(LabConfig { mtu, ..LabConfig::default() })?;
+            // What the sender redirects arrives in generic mode and at packet sockets, too.
+            lab.far.set_gro(true)?;
+            Ok::<_, Error>(lab)
+        };
+        let lab = match lab() {
+            Ok(lab) => Some(lab),
+            Err(error) => {
+                let in_lab = RECEIVERS.iter().map(|(label, _)| *label).filter(|of| *of != "sim");
+                let in_lab = in_lab.chain(OTHERS.map(|other| other.name));
+                in_lab.for_each(|case| report.skip(SUITE, case, error.to_string()));
+                None
+            }
+        };
+        Ok(Self { lab, sender, receiver, placement })
+    }
+
+    fn series(&self, plan: &NolossPlan, report: &mut Report) -> Vec<Series> {
+        let mut all = RECEIVERS.map(|(label, port)| (label, port, None)).to_vec();
+        // Without a lab they have been left out before.
+        for other in OTHERS.into_iter().filter(|_| self.lab.is_some()) {
+            match other.reason_to_leave_out(plan) {
+                Some(reason) => report.skip(SUITE, other.name, reason),
+                None => all.push((other.name, "", Some(other))),
+            }
+        }
+        let mut series = Vec::new();
+        for (label, port, other) in all {
+            for size in plan.sizes.iter().copied() {
+                let (nature, samples, refused) = (None, Vec::new(), None);
+                series.push(Series { label, port, other, size, nature, samples, refused });
+            }
+        }
+        series.retain(|one| one.is_simulated() || self.lab.is_some());
+        series
+    }
+
+    /// Searches once. `None` if it was stopped.
+    fn measure(
+        &self,
+        one: &Series,
+        plan: &NolossPlan,
+        stop: &AtomicBool,
+        report: &mut Report,
+    ) -> Result<Option<(Nature, Sample)>> {
+        let load = |near| Load::new(near, one.size, self.sender);
+        let mut path: Box<dyn Path> = match (&self.lab, one.other) {
+            (Some(lab), Some(other)) => {
+                let (size, load, far, cpu) = (one.size, load(&lab.near)?, &lab.far, self.receiver);
+                let program = Program { other, size, load, far, cpu, stop };
+                report.environment.add_command(program.line()?);
+                Box::new(program)
+            }
+            (Some(lab), None) if !one.is_simulated() => {
+                let (load, spec) = (load(&lab.near)?, one.port.parse()?);
+                Box::new(Cable::new(load, &lab.far, &spec, &self.placement)?)
+            }
+            _ => Box::new(Simulated::new(one.size, &self.placement)),
+        };
+        let end = Instant::now() + LONGEST_SEARCH;
+        let Some(bound) = path.bound(plan.window)? else { return Ok(None) };
+        let mut search = Search::new(bound, plan.resolution);
+        while let Some(rate) = search.next().filter(|_| Instant::now() < end) {
+            let Some(verdict) = path.trials(rate, plan.window, stop)? else { return Ok(None) };
+            search.tell(rate, verdict);
+        }
+        let found = search.found();
+        if found.rate > 0.0 {
+            for (position, load) in (0..).zip(LOADS) {
+                let rate = found.rate * load as f64 / 100.0;
+                // Where nothing came in time, there is no latency to tell.
+                for _ in 0..PATIENCE {
+                    if path.look(rate, plan.window, position)? || stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            }
+        }
+        let (nature, ages) = path.finish()?;
+        Ok(Some((nature, Sample { found, ages })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_receiver_has_a_rate_and_latencies() {
+        let plan =
+            NolossPlan { samples: 1, window: Duration::from_millis(20), ..NolossPlan::quick() };
+        let mut report = Report::new("test".into());
+        noloss(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+        // A quick run has no other programs.
+        let skipped = report.skipped.len() - OTHERS.len();
+        assert!(skipped == 0 || skipped == 3, "{:?}", report.skipped);
+        let of = |metric: &'static str| report.rows.iter().filter(move |row| row.metric == metric);
+        assert_eq!(of("packets_per_s").count(), RECEIVERS.len() - skipped);
+        // On a machine that has no time nothing may pass.
+        let passed = of("packets_per_s").filter(|row| row.samples[0] > 0.0).count();
+        // Nor may anything come at a low rate and in a short time.
+        let latencies = of("latency_p99_ns").count();
+        assert!((passed.min(1)..=LOADS.len() * passed).contains(&latencies), "{:?}", report.rows);
+        for row in of("latency_p50_ns") {
+            let max = of("latency_max_ns").find(|max| max.params == row.params).unwrap();
+            assert!(row.samples[0] > 0.0 && row.samples[0] <= max.samples[0], "{row:?} {max:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_is_stopped_at_once() {
+        let mut report = Report::new("test".into());
+        noloss(&NolossPlan::full(), &mut report, &AtomicBool::new(true), &mut |_, _| {}).unwrap();
+        assert!(report.rows.is_empty());
+    }
+}

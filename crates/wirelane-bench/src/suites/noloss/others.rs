@@ -1,0 +1,151 @@
+//! Other programs as receivers: every step of a search starts one, and ends it to hear what it received.
+
+use std::path::Path as FilePath;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use super::plan::{Nature, NolossPlan, TRIALS};
+use crate::peers::capture::{self, Counts, PROGRAMS};
+use crate::peers::process::{Output, Running, line};
+use crate::peers::{find, missing, testpmd};
+use crate::suites::noloss::path::{Load, Path, Trial};
+use crate::suites::noloss::search::Verdict;
+use crate::task::Task;
+use wirelane::error::{Error, Result};
+use wirelane_lab::Site;
+
+/// How long a program may take to get ready, and to end.
+const LIMIT: Duration = Duration::from_secs(20);
+/// From the moment that a program says it is ready until it is.
+const SETTLE: Duration = Duration::from_millis(300);
+/// Longer than its ring keeps a packet.
+const DRAIN_XDP: Duration = Duration::from_millis(100);
+
+/// A program that receives.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Other {
+    pub(super) name: &'static str,
+    /// The kind of our port that receives as it does, and the mode of that.
+    backend: &'static str,
+    mode: &'static str,
+}
+
+/// All of them.
+pub(super) const OTHERS: [Other; 4] = [
+    Other { name: testpmd::PROGRAM, backend: "xdp", mode: "native" },
+    Other { name: "tcpdump", backend: "packet", mode: "tpacket-v3" },
+    Other { name: "dumpcap", backend: "packet", mode: "tpacket-v3" },
+    Other { name: "netsniff-ng", backend: "packet", mode: "tpacket-v3" },
+];
+
+impl Other {
+    /// Why it takes no part.
+    pub(super) fn reason_to_leave_out(&self, plan: &NolossPlan) -> Option<String> {
+        let too_short = || "a quick run has no time for other programs".to_owned();
+        let is_missing = find(self.name).is_none();
+        is_missing.then(|| missing(self.name)).or_else(|| (plan.others == 0).then(too_short))
+    }
+
+    /// Receives packets of `size` bytes from `interface` and drops them, on this CPU.
+    fn command(&self, interface: &str, size: usize, cpu: u32) -> Result<Command> {
+        let command = if self.name == testpmd::PROGRAM {
+            testpmd::command(Task::Rxdrop, interface, size, cpu)
+        } else {
+            // Where ours is does not matter to them.
+            self.program().and_then(|program| program.command(FilePath::new(""), interface, None))
+        };
+        command.ok_or_else(|| Error::failed(self.name, "is missing"))
+    }
+
+    /// Whether it receives, as far as can be seen.
+    fn is_ready(&self, running: &Running) -> bool {
+        let said = |mark| running.stdout().contains(mark) || running.stderr().contains(mark);
+        self.program().map_or_else(|| testpmd::is_forwarding(running.id()), |own| said(own.ready))
+    }
+
+    /// How long it keeps packets to itself.
+    fn drain(&self) -> Duration {
+        self.program().map_or(DRAIN_XDP, |program| program.drain)
+    }
+
+    /// What is known of it if it captures.
+    fn program(&self) -> Option<&'static capture::Program> {
+        PROGRAMS.iter().find(|program| program.name == self.name)
+    }
+
+    /// What it received and dropped, as it says.
+    fn counts(&self, output: &Output) -> Option<Counts> {
+        let Some(program) = self.program() else {
+            let count = |name| testpmd::accumulated(&output.stdout, name);
+            let (captured, dropped) = (count("RX-packets:")?, count("RX-dropped:")?);
+            return Some(Counts { captured, dropped });
+        };
+        program.counts(&output.stdout, &output.stderr)
+    }
+}
+
+/// A program at the other end of the cable.
+pub(super) struct Program<'a> {
+    pub(super) other: Other,
+    pub(super) size: usize,
+    pub(super) load: Load<'a>,
+    pub(super) far: &'a Site,
+    /// It receives there, as our port does.
+    pub(super) cpu: u32,
+    pub(super) stop: &'a AtomicBool,
+}
+
+impl Program<'_> {
+    /// How it is started, for people.
+    pub(super) fn line(&self) -> Result<String> {
+        Ok(line(&self.command()?))
+    }
+
+    fn command(&self) -> Result<Command> {
+        self.other.command(self.far.interface(), self.size, self.cpu)
+    }
+
+    /// Starts it, sends so often, and ends it. `None` if the run was stopped.
+    fn run(&self, rate: Option<f64>, window: Duration, trials: usize) -> Result<Option<Trial>> {
+        let is_stopped = || self.stop.load(Ordering::Relaxed);
+        let mut running = Running::start(&mut self.command()?, &[self.cpu], Some(self.far))?;
+        match running.wait_until(|running| self.other.is_ready(running), LIMIT, self.stop) {
+            Err(_) if is_stopped() => return Ok(None),
+            ready => ready?,
+        }
+        thread::sleep(SETTLE);
+        let (mut sent, mut elapsed) = (0, Duration::ZERO);
+        for _ in 0..trials {
+            if is_stopped() {
+                return Ok(None);
+            }
+            let of_trial = self.load.send(rate, window)?;
+            (sent, elapsed) = (sent + of_trial.frames, elapsed + of_trial.elapsed);
+            thread::sleep(self.other.drain());
+        }
+        let output = running.interrupt(LIMIT)?;
+        let unclear = || Error::failed(self.other.name, "does not tell how many packets it had");
+        let counts = self.other.counts(&output).ok_or_else(unclear)?;
+        let received = counts.captured.min(sent.saturating_sub(counts.dropped));
+        Ok(Some(Trial { sent, received, elapsed }))
+    }
+}
+
+impl Path for Program<'_> {
+    fn bound(&mut self, window: Duration) -> Result<Option<f64>> {
+        Ok(self.run(None, window, 1)?.map(|trial| trial.rate()))
+    }
+
+    /// What was lost is known at the end of the program only: all trials are made.
+    fn trials(&mut self, rate: f64, window: Duration, _: &AtomicBool) -> Result<Option<Verdict>> {
+        Ok(self.run(Some(rate), window, TRIALS)?.map(|trial| trial.verdict()))
+    }
+
+    fn finish(self: Box<Self>) -> Result<(Nature, Vec<Histogram<u64>>)> {
+        Ok(((self.other.backend, self.other.mode.to_owned(), 1), Vec::new()))
+    }
+}

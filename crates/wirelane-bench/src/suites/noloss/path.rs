@@ -1,0 +1,253 @@
+//! The ways of packets: a sender, and a receiver of ours.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use super::plan::{FLOWS, LOADS, Nature, TRIALS};
+use crate::suites::noloss::receiver::{Receiver, Stamp};
+use crate::suites::noloss::search::Verdict;
+use wirelane::error::{Error, Result};
+use wirelane::placement::Placement;
+use wirelane::port::Spec;
+use wirelane::port::sim::Stream;
+use wirelane_lab::Site;
+use wirelane_lab::live::{LiveSender, Pace, Sent};
+
+/// What one trial brought.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trial {
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    pub(super) elapsed: Duration,
+}
+
+impl Trial {
+    /// What was sent, in packets per second.
+    pub(super) fn rate(&self) -> f64 {
+        self.sent as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
+    pub(super) fn verdict(&self) -> Verdict {
+        let rate = self.rate();
+        // A trial that sent nothing shows nothing.
+        if self.sent > 0 && self.received >= self.sent {
+            Verdict::Passed { rate }
+        } else {
+            Verdict::Failed
+        }
+    }
+}
+
+/// A sender and a receiver.
+pub(super) trait Path {
+    /// What the sender can send, in packets per second. `None` if it was stopped.
+    fn bound(&mut self, window: Duration) -> Result<Option<f64>>;
+
+    /// What [`TRIALS`] at `rate` show, one after the other. `None` if it was stopped.
+    fn trials(&mut self, rate: f64, window: Duration, stop: &AtomicBool)
+    -> Result<Option<Verdict>>;
+
+    /// Receives at `rate`, and puts ages into this histogram; nothing where there are none. False if nothing came.
+    fn look(&mut self, _rate: f64, _window: Duration, _ages: u8) -> Result<bool> {
+        Ok(true)
+    }
+
+    /// What it was, and the ages.
+    fn finish(self: Box<Self>) -> Result<(Nature, Vec<Histogram<u64>>)>;
+}
+
+/// Trials of a receiver of ours: the first one that loses a packet is the last.
+fn try_often(
+    stop: &AtomicBool,
+    mut trial: impl FnMut() -> Result<Trial>,
+) -> Result<Option<Verdict>> {
+    let mut verdict = Verdict::Failed;
+    for _ in 0..TRIALS {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        verdict = trial()?.verdict();
+        if verdict == Verdict::Failed {
+            break;
+        }
+    }
+    Ok(Some(verdict))
+}
+
+/// A sender in the kernel, at one end of the cable.
+pub(super) struct Load<'a> {
+    near: &'a Site,
+    frames: Vec<Vec<u8>>,
+    cpu: Option<u32>,
+}
+
+impl<'a> Load<'a> {
+    /// Of packets of `size` bytes, from this CPU.
+    pub(super) fn new(near: &'a Site, size: usize, cpu: Option<u32>) -> Result<Self> {
+        let stream = Stream::new(&format!("sim:1?flows={FLOWS}&size={size}").parse()?)?;
+        let frames = (0..FLOWS).map(|k| stream.packet(k).bytes).collect();
+        Ok(Self { near, frames, cpu })
+    }
+
+    /// Sends at `rate`, or with `None` all it can, for this time.
+    pub(super) fn send(&self, rate: Option<f64>, window: Duration) -> Result<Sent> {
+        let rate = rate.map(|rate| rate.max(1.0) as u64);
+        let count = rate.map(|rate| (rate as f64 * window.as_secs_f64()).ceil() as u64);
+        let pace = Pace { count, rate, cpu: self.cpu };
+        let start = || {
+            LiveSender::stamping(self.near.interface(), &self.frames)
+                .and_then(|sender| sender.start(pace))
+        };
+        let sending = self.near.inside(start)??;
+        // A sender that does not keep up is not waited for.
+        let end = Instant::now() + window + window / 2;
+        if rate.is_none() {
+            thread::sleep(window);
+        } else {
+            while !sending.is_finished() && Instant::now() < end {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        sending.stop()
+    }
+}
+
+/// A port of ours at the other end.
+pub(super) struct Cable<'a> {
+    load: Load<'a>,
+    receiver: Receiver,
+}
+
+impl<'a> Cable<'a> {
+    pub(super) fn new(
+        load: Load<'a>,
+        far: &Site,
+        spec: &Spec,
+        placement: &Placement,
+    ) -> Result<Self> {
+        let receiver = Receiver::start(spec, Some(far), placement, Stamp::InPacket, LOADS.len())?;
+        Ok(Self { load, receiver })
+    }
+
+    /// Sends at `rate`, or with `None` all it can; ages go into a histogram, if there is one.
+    fn trial(&mut self, rate: Option<f64>, window: Duration, ages: Option<u8>) -> Result<Trial> {
+        let before = self.receiver.received();
+        self.receiver.record(ages);
+        let sent = self.load.send(rate, window)?;
+        self.receiver.drain(before + sent.frames);
+        let received = self.receiver.received() - before;
+        self.receiver.record(None);
+        if !self.receiver.is_alive() {
+            return Ok(Trial { sent: sent.frames, received: 0, elapsed: window });
+        }
+        Ok(Trial { sent: sent.frames, received, elapsed: sent.elapsed })
+    }
+}
+
+impl Path for Cable<'_> {
+    fn bound(&mut self, window: Duration) -> Result<Option<f64>> {
+        Ok(Some(self.trial(None, window, None)?.rate()))
+    }
+
+    fn trials(
+        &mut self,
+        rate: f64,
+        window: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Option<Verdict>> {
+        try_often(stop, || self.trial(Some(rate), window, None))
+    }
+
+    fn look(&mut self, rate: f64, window: Duration, ages: u8) -> Result<bool> {
+        self.trial(Some(rate), window, Some(ages)).map(|trial| trial.received > 0)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(Nature, Vec<Histogram<u64>>)> {
+        let nature = self.receiver.nature();
+        Ok((nature, self.receiver.finish()?))
+    }
+}
+
+/// An interface that makes its own packets: another one for every rate.
+pub(super) struct Simulated<'a> {
+    size: usize,
+    placement: &'a Placement,
+    nature: Option<Nature>,
+    ages: Vec<Histogram<u64>>,
+}
+
+impl<'a> Simulated<'a> {
+    pub(super) fn new(size: usize, placement: &'a Placement) -> Self {
+        Self { size, placement, nature: None, ages: Vec::new() }
+    }
+
+    /// A trial at `rate`; ages go into a histogram, if there is one.
+    fn trial(&mut self, rate: f64, window: Duration, ages: Option<u8>) -> Result<Trial> {
+        let rate = rate.max(1.0) as u64;
+        let text = format!("sim:1?flows={FLOWS}&size={}&rate={rate}", self.size);
+        let spec: Spec = text.parse()?;
+        let receiver = Receiver::start(&spec, None, self.placement, Stamp::OfPort, LOADS.len())?;
+        receiver.record(ages);
+        let begin = Instant::now();
+        thread::sleep(window);
+        let (received, elapsed) = (receiver.received(), begin.elapsed());
+        let lost = receiver.ring_full();
+        self.nature = Some(receiver.nature());
+        for (position, ages) in receiver.finish()?.into_iter().enumerate() {
+            match self.ages.get_mut(position) {
+                // All have the same bounds.
+                Some(sum) => sum.add(ages).unwrap_or_default(),
+                None => self.ages.push(ages),
+            }
+        }
+        // The interface counts a loss when it is asked for packets. A receiver that does not come to ask has
+        // lost them as well; what may still lie in the ring when the time is over has not been.
+        let due = (rate as f64 * elapsed.as_secs_f64() * 0.9) as u64;
+        let sent = (received + lost).max(due);
+        // It sends at the rate that it was asked for, whoever looks how late.
+        let elapsed = Duration::from_secs_f64(sent as f64 / rate as f64);
+        Ok(Trial { sent, received, elapsed })
+    }
+}
+
+impl Path for Simulated<'_> {
+    fn bound(&mut self, _window: Duration) -> Result<Option<f64>> {
+        // Any rate can be asked for. No processor receives one in five nanoseconds.
+        Ok(Some(200e6))
+    }
+
+    fn trials(
+        &mut self,
+        rate: f64,
+        window: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Option<Verdict>> {
+        try_often(stop, || self.trial(rate, window, None))
+    }
+
+    fn look(&mut self, rate: f64, window: Duration, ages: u8) -> Result<bool> {
+        self.trial(rate, window, Some(ages)).map(|trial| trial.received > 0)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(Nature, Vec<Histogram<u64>>)> {
+        let nature = self.nature.ok_or_else(|| Error::failed("sim:1", "was not measured"))?;
+        Ok((nature, self.ages))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trial_passes_with_all_or_not_at_all() {
+        let trial =
+            |sent, received| Trial { sent, received, elapsed: Duration::from_secs(2) }.verdict();
+        assert_eq!(trial(10, 10), Verdict::Passed { rate: 5.0 });
+        assert_eq!(trial(10, 9), Verdict::Failed);
+        assert_eq!(trial(0, 0), Verdict::Failed);
+    }
+}

@@ -1,0 +1,423 @@
+//! The suites of `wirelane bench`: which cases are measured, how often, and the rows that follow.
+//!
+//! Every round measures every case once, ours and the peers' in turn, so that a slow minute of the
+//! machine hits all of them; a difference between two cases is that of the same round.
+
+mod bench;
+pub mod ring;
+pub mod rte_ring;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use self::bench::{Bench, Case, MAX_PRODUCERS, Sample, uncontended_lock, uncontended_mutex};
+use self::ring::{bulk_two_cores, pair_one_core};
+use self::rte_ring::Figure;
+use crate::machine::Machine;
+use crate::report::Report;
+use crate::row::{Param, Params, Row, Source};
+use crate::statistics::rounds::Rounds;
+use crate::suite::{Effort, Progress, Suite};
+use crate::suites::loop_plan::LoopPlan;
+use clap::Args;
+use std::path::Path;
+use wirelane::error::{Error, Result};
+use wirelane::qdisc::Kind;
+use wirelane::ring::{Multi, Single};
+
+/// Measure queueing disciplines with 1 to 8 producers, rings between two cores, and a lock.
+///
+/// Producers send frames of 64 and 1500 bytes in batches through noqueue, fifo, bulk and lockless
+/// to a simulated interface that counts and frees them. Locks and spoiled compare-and-swaps per
+/// packet are counted by the disciplines. Beside the figures stand those of "Qdisc layer: fast
+/// enough for 10G wirespeed?" (2014), and of DPDK's rte_ring where dpdk-test is installed
+/// (Debian: dpdk-dev). All CPUs are in use meanwhile: leave the machine alone.
+#[derive(Args, Clone, Debug)]
+pub struct QdiscSuite {
+    #[command(flatten)]
+    effort: Effort,
+}
+
+impl Suite for QdiscSuite {
+    const NAME: &'static str = SUITE;
+    const USUAL: [u64; 2] = [25, 150];
+
+    fn for_report(effort: Effort, _: &Path) -> Self {
+        Self { effort }
+    }
+
+    fn effort(&self) -> &Effort {
+        &self.effort
+    }
+
+    fn samples(&self) -> usize {
+        LoopPlan::of(&self.effort, None).samples
+    }
+
+    fn run(
+        &self,
+        limit: Option<Duration>,
+        report: &mut Report,
+        stop: &AtomicBool,
+        progress: Progress<'_>,
+    ) -> Result<()> {
+        qdisc(&LoopPlan::of(&self.effort, limit), report, stop, progress)
+    }
+}
+
+/// Nanoseconds that source 004 gives each packet: 10 Gbit/s of minimum frames.
+pub const BUDGET: f64 = 67.2;
+
+const SUITE: &str = "qdisc";
+const DISCIPLINES: [Kind; 6] = [
+    Kind::Noqueue { round: None },
+    Kind::Fifo,
+    Kind::Bulk { round: 8 },
+    Kind::Bulk { round: 32 },
+    Kind::Lockless { bypass: true },
+    Kind::Lockless { bypass: false },
+];
+/// Packets that an application sends in one call.
+const BATCH: usize = 32;
+const PAIRS: usize = 1 << 19;
+/// Batches through a ring, as many as in DPDK's test.
+const BATCHES: usize = 1 << 15;
+/// How long DPDK's test may take; a few seconds are usual.
+const PEER_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Measures the queueing disciplines, the rings, and a lock, and adds the rows to `report`.
+///
+/// `progress` is told the round and what is measured next; `stop` ends the run early, with what
+/// was measured until then.
+///
+/// # Errors
+/// The memory for the frames or the simulated port is not to be had; a discipline lost packets.
+pub fn qdisc(
+    plan: &LoopPlan,
+    report: &mut Report,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(u32, &str),
+) -> Result<()> {
+    let mut bench = Bench::new()?;
+    let cases = cases();
+    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); cases.len()];
+    let mut rings = Rings::new(&report.machine);
+    let mut locks = [Vec::new(), Vec::new()];
+    let cores = report.machine.cores as usize;
+    let mut longest_peer = Duration::ZERO;
+    let mut rounds = Rounds::new(plan.samples, plan.limit);
+    while let Some(round) = rounds.next() {
+        progress(round, "one lock");
+        let [spin, mutex] = &mut locks;
+        spin.push(uncontended_lock(PAIRS));
+        mutex.push(uncontended_mutex(PAIRS));
+        for (case, samples) in cases.iter().zip(&mut samples) {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let plural = if case.producers == 1 { "" } else { "s" };
+            progress(round, &format!("{}, {} producer{plural}", case.discipline, case.producers));
+            let window = plan.window * if case.producers > cores { 2 } else { 1 };
+            let sample = bench.measure(case, window)?;
+            if sample.dropped > 0 {
+                let cause = format!("{} dropped {} packets", case.discipline, sample.dropped);
+                return Err(Error::failed("benchmark", cause));
+            }
+            samples.push(sample);
+        }
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        progress(round, "rings");
+        rings.measure();
+        // Once in any case: a ratio of one round is better than none.
+        if plan.peers && (round == 1 || rounds.has_time_for(longest_peer)) {
+            progress(round, "rte_ring");
+            let started = Instant::now();
+            rings.measure_peer(stop);
+            longest_peer = longest_peer.max(started.elapsed());
+            rounds.leave_out(started.elapsed());
+        }
+    }
+    if !plan.peers {
+        rings.missing = Some("not asked for".into());
+    }
+    let [spin, mutex] = locks;
+    report.rows.extend(lock_rows(None, spin));
+    report.rows.extend(lock_rows(Some("std::sync::Mutex"), mutex));
+    report.rows.extend(discipline_rows(&cases, &samples));
+    rings.finish(report);
+    Ok(())
+}
+
+/// All disciplines next to each other, under each condition.
+fn cases() -> Vec<Case> {
+    let of = |producers, size, batch, build| {
+        DISCIPLINES.map(|discipline| Case { discipline, producers, size, batch, build })
+    };
+    // One packet per call is source 004's case.
+    let mut cases = of(1, 64, 1, false).to_vec();
+    for producers in [1, 2, 4, MAX_PRODUCERS] {
+        for size in [64, 1500] {
+            cases.extend(of(producers, size, BATCH, false));
+        }
+    }
+    // From an application that writes its packets to the sink.
+    cases.extend(of(2, 64, BATCH, true));
+    cases
+}
+
+fn name(discipline: Kind) -> &'static str {
+    match discipline {
+        Kind::Noqueue { .. } => "noqueue",
+        Kind::Fifo => "fifo",
+        Kind::Bulk { .. } => "bulk",
+        Kind::Lockless { .. } => "lockless",
+    }
+}
+
+fn params(case: &Case) -> Params {
+    let number = |value: usize| Param::Number(value as u64);
+    let mut params = Vec::new();
+    match case.discipline {
+        Kind::Bulk { round } => params.push(("round", Param::Number(round.into()))),
+        Kind::Lockless { bypass } => params.push(("bypass", Param::Flag(bypass))),
+        Kind::Noqueue { .. } | Kind::Fifo => {}
+    }
+    params.push(("producers", number(case.producers)));
+    params.push(("size", number(case.size)));
+    params.push(("batch", number(case.batch)));
+    params.push(("build", Param::Flag(case.build)));
+    Params(params)
+}
+
+/// A figure of source 004, which has them for one CPU and minimum frames.
+fn source(case: &Case, value: f64) -> Option<Source> {
+    let is_comparable = case.producers == 1 && case.size == 64;
+    is_comparable.then_some(Source { document: "004", value, unit: "ns" })
+}
+
+fn discipline_rows(cases: &[Case], samples: &[Vec<Sample>]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (case, own) in cases.iter().zip(samples) {
+        let row = |metric, unit, samples: Vec<f64>, source| Row {
+            suite: SUITE,
+            case: name(case.discipline),
+            peer: None,
+            params: params(case),
+            metric,
+            unit,
+            samples,
+            source,
+        };
+        let each = |figure: fn(&Sample) -> f64| own.iter().map(figure).collect::<Vec<_>>();
+        // Nanoseconds more than the same under another discipline in the same round.
+        let over = |discipline| {
+            let other = Case { discipline, ..*case };
+            let other = cases.iter().position(|case| *case == other).and_then(|i| samples.get(i));
+            let pairs = own.iter().zip(other.into_iter().flatten());
+            pairs.map(|(own, other)| own.ns_per_packet - other.ns_per_packet).collect::<Vec<_>>()
+        };
+        rows.push(row("ns_per_packet", "ns", each(|sample| sample.ns_per_packet), None));
+        rows.push(row("packets_per_s", "1/s", each(|sample| 1e9 / sample.ns_per_packet), None));
+        let share = each(|sample| sample.ns_per_packet / BUDGET);
+        rows.push(row("budget_share", "1", share, None));
+        rows.push(row("cpu_ns_per_packet", "ns", each(|sample| sample.cpu_ns_per_packet), None));
+        let noqueue = Kind::Noqueue { round: None };
+        match case.discipline {
+            Kind::Noqueue { .. } => {}
+            Kind::Fifo => {
+                rows.push(row("ns_over_noqueue", "ns", over(noqueue), source(case, 60.5)));
+            }
+            Kind::Bulk { .. } => rows.push(row("ns_over_noqueue", "ns", over(noqueue), None)),
+            Kind::Lockless { bypass } => {
+                // 579.22 - 577.70, and that with what the way through the ring adds.
+                let published = if bypass { 1.52 } else { 9.42 };
+                rows.push(row("ns_over_noqueue", "ns", over(noqueue), source(case, published)));
+                let saved = over(Kind::Fifo).into_iter().map(|ns| -ns).collect();
+                let published = if bypass { 58.98 } else { 51.08 };
+                rows.push(row("ns_under_fifo", "ns", saved, source(case, published)));
+            }
+        }
+        if case.discipline == (Kind::Lockless { bypass: false }) {
+            let bypass = Kind::Lockless { bypass: true };
+            rows.push(row("ns_over_bypass", "ns", over(bypass), source(case, 7.9)));
+        }
+        rows.push(row("locks_per_packet", "1", each(|sample| sample.locks_per_packet), None));
+        let retries = each(|sample| sample.cas_retries_per_packet);
+        rows.push(row("cas_retries_per_packet", "1", retries, None));
+        rows.push(row("bypassed_share", "1", each(|sample| sample.bypassed), None));
+    }
+    rows.retain(|row| !row.samples.is_empty());
+    rows
+}
+
+/// A pair of operations, and one of them: source 004 counts operations, of 8 ns.
+fn lock_rows(peer: Option<&'static str>, pairs: Vec<f64>) -> [Row; 2] {
+    let operations = pairs.iter().map(|pair| pair / 2.0).collect();
+    let row = |metric, samples, source| Row {
+        suite: SUITE,
+        case: "lock",
+        peer,
+        params: Params::default(),
+        metric,
+        unit: "ns",
+        samples,
+        source,
+    };
+    let published = |value| Some(Source { document: "004", value, unit: "ns" });
+    [
+        row("ns_per_pair", pairs, published(16.0)),
+        row("ns_per_operation", operations, published(8.0)),
+    ]
+}
+
+/// What is measured of a ring, and how.
+type RingCase = (Figure, fn() -> f64);
+
+const RINGS: [RingCase; 6] = [
+    (Figure::Pair { multi: false }, || pair_one_core::<Single, Single>(PAIRS)),
+    (Figure::Pair { multi: true }, || pair_one_core::<Multi, Multi>(PAIRS)),
+    (Figure::TwoCores { multi: false, bulk: 8 }, || {
+        bulk_two_cores::<Single, Single>(BATCHES * 8, 8)
+    }),
+    (Figure::TwoCores { multi: true, bulk: 8 }, || bulk_two_cores::<Multi, Multi>(BATCHES * 8, 8)),
+    (Figure::TwoCores { multi: false, bulk: 32 }, || {
+        bulk_two_cores::<Single, Single>(BATCHES * 32, 32)
+    }),
+    (Figure::TwoCores { multi: true, bulk: 32 }, || {
+        bulk_two_cores::<Multi, Multi>(BATCHES * 32, 32)
+    }),
+];
+
+/// Our ring and DPDK's, in cycles.
+struct Rings {
+    cycles: Option<f64>,
+    ours: Vec<(Figure, f64)>,
+    peers: Vec<(Figure, f64)>,
+    /// Why there is nothing more of the peer.
+    missing: Option<String>,
+    /// A producer and a consumer can run at the same time.
+    two_cores: bool,
+}
+
+impl Rings {
+    fn new(machine: &Machine) -> Self {
+        let cycles = machine.cycles_per_ns;
+        let two_cores = machine.cores >= 2;
+        let missing = match (cycles, two_cores) {
+            (None, _) => Some("there is no cycle counter to compare by".into()),
+            (_, false) => Some("it needs two CPUs".into()),
+            _ => None,
+        };
+        Self { cycles, ours: Vec::new(), peers: Vec::new(), missing, two_cores }
+    }
+
+    fn measure(&mut self) {
+        for (figure, measure) in RINGS {
+            if self.two_cores || matches!(figure, Figure::Pair { .. }) {
+                self.ours.push((figure, measure() * self.cycles.unwrap_or(1.0)));
+            }
+        }
+    }
+
+    /// Once it has failed it is not tried again.
+    fn measure_peer(&mut self, stop: &AtomicBool) {
+        if self.missing.is_none() {
+            match rte_ring::measure(PEER_TIMEOUT, stop) {
+                Ok(figures) => self.peers.extend(figures),
+                Err(reason) => self.missing = Some(reason),
+            }
+        }
+    }
+
+    fn finish(self, report: &mut Report) {
+        let unit = if self.cycles.is_some() { "cycles" } else { "ns" };
+        let of = |from: &[(Figure, f64)], figure| {
+            from.iter().filter(|(of, _)| *of == figure).map(|(_, value)| *value).collect::<Vec<_>>()
+        };
+        for (figure, _) in RINGS {
+            for (peer, from) in [(None, &self.ours), (Some("rte_ring"), &self.peers)] {
+                let samples = of(from, figure);
+                if !samples.is_empty() {
+                    report.rows.push(ring_row(figure, peer, unit, samples));
+                }
+            }
+        }
+        if !self.two_cores {
+            let reason = "two cores: the machine has one".into();
+            report.skip(SUITE, "mpmc", reason);
+        }
+        let too_late = || "the run ended before its turn came".to_owned();
+        let reason = self.missing.or_else(|| self.peers.is_empty().then(too_late));
+        if let Some(reason) = reason {
+            report.skip(SUITE, "rte_ring", reason);
+        }
+    }
+}
+
+fn ring_row(
+    figure: Figure,
+    peer: Option<&'static str>,
+    unit: &'static str,
+    samples: Vec<f64>,
+) -> Row {
+    let (multi, cores, bulk, metric) = match (figure, unit) {
+        (Figure::Pair { multi }, "cycles") => (multi, 1, 1, "cycles_per_pair"),
+        (Figure::Pair { multi }, _) => (multi, 1, 1, "ns_per_pair"),
+        (Figure::TwoCores { multi, bulk }, "cycles") => (multi, 2, bulk, "cycles_per_element"),
+        (Figure::TwoCores { multi, bulk }, _) => (multi, 2, bulk, "ns_per_element"),
+    };
+    let case = if multi { "mpmc" } else { "spsc" };
+    let params =
+        Params(vec![("cores", Param::Number(cores)), ("bulk", Param::Number(bulk as u64))]);
+    Row { suite: SUITE, case, peer, params, metric, unit, samples, source: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    const BRIEF: LoopPlan =
+        LoopPlan { samples: 2, window: Duration::from_millis(1), limit: None, peers: false };
+
+    fn measured(plan: &LoopPlan, stop: bool) -> Report {
+        let mut report = Report::new("test".into());
+        qdisc(plan, &mut report, &AtomicBool::new(stop), &mut |_, _| {}).unwrap();
+        report
+    }
+
+    #[test]
+    fn every_figure_has_one_row_and_every_sample() {
+        let report = measured(&BRIEF, false);
+        let mut seen = HashSet::new();
+        for row in &report.rows {
+            assert!(seen.insert(format!("{:?}", (row.case, row.peer, &row.params, row.metric))));
+            assert_eq!(row.samples.len(), 2, "{row:?}");
+            assert!(row.samples.iter().all(|sample| sample.is_finite()), "{row:?}");
+        }
+        let has = |case: &str, metric: &str| {
+            report.rows.iter().filter(|row| (row.case, row.metric) == (case, metric)).count()
+        };
+        // Four numbers of producers and two sizes; one packet per call; built packets.
+        assert_eq!((has("noqueue", "ns_per_packet"), has("fifo", "ns_over_noqueue")), (10, 10));
+        assert_eq!((has("bulk", "locks_per_packet"), has("lockless", "packets_per_s")), (20, 20));
+        assert_eq!((has("lockless", "ns_over_bypass"), has("lock", "ns_per_pair")), (10, 2));
+        let published = |metric: &str| {
+            let rows = report.rows.iter().filter(|row| row.metric == metric);
+            rows.filter_map(|row| Some(row.source?.value)).collect::<Vec<_>>()
+        };
+        assert_eq!(published("ns_over_bypass"), [7.9; 2]);
+        assert_eq!(published("ns_under_fifo"), [58.98, 51.08].repeat(2));
+        assert_eq!(report.skipped.last().unwrap().case, "rte_ring");
+    }
+
+    #[test]
+    fn a_run_ends_in_time_or_when_told_to() {
+        let hurried = measured(&LoopPlan { limit: Some(Duration::ZERO), ..BRIEF }, false);
+        assert!(hurried.rows.iter().all(|row| row.samples.len() <= 1));
+        let stopped = measured(&BRIEF, true);
+        assert!(stopped.rows.iter().all(|row| row.case == "lock"));
+    }
+}

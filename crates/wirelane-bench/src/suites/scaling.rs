@@ -1,0 +1,231 @@
+//! The suite `scaling`: what more queues, each with a thread, bring (source 002).
+//!
+//! One to as many queues as there are CPUs receive and drop on the simulated interface, which costs so
+//! little that what threads do to each other is what shows. On a machine that is busy with other things the
+//! rate also shows what those took; `cpu_efficiency` does not, as it compares the CPU time of a packet: what is
+//! below 1 there, the threads or the caches that they share cost. A law is fitted to each round
+//! ([`Scalability`]); what it says about more CPUs than the machine has is in rows of a case of its own,
+//! `rx-projected`, and never among the measured ones.
+
+use std::sync::atomic::AtomicBool;
+
+use wirelane_os::affinity;
+
+use crate::report::Report;
+use crate::row::{Param, Params, Row, Source};
+use crate::statistics::scalability::Scalability;
+use crate::suite::{Effort, Progress, Suite};
+use crate::suites::sockets::{self, SocketsPlan};
+use crate::task::Task;
+use clap::Args;
+use std::path::Path;
+use std::time::Duration;
+use wirelane::error::Result;
+
+const SUITE: &str = "scaling";
+const SIZE: u64 = 64;
+/// Queues of a simulated interface.
+const MOST: u32 = 64;
+
+/// Measure one queue to as many as there are CPUs, each with a thread, on the simulated interface.
+///
+/// What the Universal Scalability Law makes of it for more CPUs than the machine has stands apart, as
+/// rx-projected: a projection, no measurement.
+#[derive(Args, Clone, Debug)]
+pub struct ScalingSuite {
+    #[command(flatten)]
+    effort: Effort,
+}
+
+impl Suite for ScalingSuite {
+    const NAME: &'static str = SUITE;
+    const USUAL: [u64; 2] = [1, 15];
+
+    fn for_report(effort: Effort, _: &Path) -> Self {
+        Self { effort }
+    }
+
+    fn effort(&self) -> &Effort {
+        &self.effort
+    }
+
+    fn samples(&self) -> usize {
+        SocketsPlan::of(&self.effort, None).samples
+    }
+
+    fn run(
+        &self,
+        limit: Option<Duration>,
+        report: &mut Report,
+        stop: &AtomicBool,
+        progress: Progress<'_>,
+    ) -> Result<()> {
+        scaling(&SocketsPlan::of(&self.effort, limit), report, stop, progress)
+    }
+}
+
+/// Measures, and adds the rows to `report`; `plan` says how often and how long, and whom to stop for
+/// is as in [`sockets::sockets`].
+///
+/// # Errors
+/// As there.
+pub fn scaling(
+    plan: &SocketsPlan,
+    report: &mut Report,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(u32, &str),
+) -> Result<()> {
+    let cores = affinity::allowed_cpus().map_or(1, |cpus| cpus.len() as u32).min(MOST);
+    let counts: Vec<u32> = counts(cores);
+    let ports = counts.iter().map(|queues| format!("sim:{queues}?flows=1024").parse());
+    let plan = SocketsPlan {
+        ports: ports.collect::<Result<_>>()?,
+        tasks: vec![Task::Rxdrop],
+        sizes: vec![SIZE as usize],
+        xdp_drop: false,
+        ..plan.clone()
+    };
+    let mut measured = Report { rows: Vec::new(), skipped: Vec::new(), ..report.clone() };
+    sockets::sockets(&plan, &mut measured, stop, progress)?;
+    let samples = |metric, queues: u32| {
+        let queues = ("queues", Param::Number(queues.into()));
+        let mut rows = measured.rows.iter();
+        let row = rows.find(|row| row.metric == metric && row.params.0.contains(&queues));
+        row.map_or_else(Vec::new, |row| row.samples.clone())
+    };
+    let figures = |n: &u32| Figures {
+        queues: *n,
+        rates: samples("packets_per_s", *n),
+        cpu: samples("cpu_ns_per_packet", *n),
+    };
+    rows(&counts.iter().map(figures).collect::<Vec<_>>(), cores, report);
+    Ok(())
+}
+
+/// What was measured with so many queues, by round.
+struct Figures {
+    queues: u32,
+    /// Packets per second.
+    rates: Vec<f64>,
+    /// Nanoseconds of CPU time per packet.
+    cpu: Vec<f64>,
+}
+
+/// All numbers of queues up to eight, then powers of two and all.
+fn counts(cores: u32) -> Vec<u32> {
+    (1..=cores).filter(|n| *n <= 8 || n.is_power_of_two() || *n == cores).collect()
+}
+
+fn rows(figures: &[Figures], cores: u32, report: &mut Report) {
+    let Some(single) = figures.first().filter(|figures| !figures.rates.is_empty()) else {
+        return;
+    };
+    let row = |case, queues: u32, metric, unit, samples| Row {
+        suite: SUITE,
+        case,
+        peer: None,
+        params: Params(vec![
+            ("port", Param::Text("sim")),
+            ("size", Param::Number(SIZE)),
+            ("queues", Param::Number(queues.into())),
+            (
+                "cpus",
+                Param::Text(if queues == 1 {
+                    "one"
+                } else if queues == cores {
+                    "all"
+                } else {
+                    "some"
+                }),
+            ),
+        ]),
+        metric,
+        unit,
+        samples,
+        source: None,
+    };
+    // One law per round, of what was measured in that round.
+    let laws: Vec<Option<Scalability>> = (0..single.rates.len())
+        .map(|round| {
+            let point = |of: &Figures| Some((of.queues, *of.rates.get(round)?));
+            Scalability::fit(&figures.iter().filter_map(point).collect::<Vec<_>>())
+        })
+        .collect();
+    for Figures { queues, rates, cpu } in figures {
+        let source = match *queues {
+            1 => Some(0.73e6),
+            n if n == cores => Some(4.20e6),
+            _ => None,
+        };
+        let source = source.map(|value| Source { document: "002", value, unit: "1/s" });
+        report
+            .rows
+            .push(Row { source, ..row("rx", *queues, "packets_per_s", "1/s", rates.clone()) });
+        let alone = |(rate, single): (&f64, &f64)| rate / (f64::from(*queues) * single);
+        let efficiency = rates.iter().zip(&single.rates).map(alone).collect();
+        report.rows.push(row("rx", *queues, "efficiency", "1", efficiency));
+        let efficiency = cpu.iter().zip(&single.cpu).map(|(cpu, single)| single / cpu);
+        report.rows.push(row("rx", *queues, "cpu_efficiency", "1", efficiency.collect()));
+        let lost = laws.iter().flatten().map(|law| law.lost_share(*queues)).collect::<Vec<_>>();
+        if !lost.is_empty() {
+            report.rows.push(row("rx", *queues, "lost_share", "1", lost));
+        }
+    }
+    let laws: Vec<Scalability> = laws.into_iter().flatten().collect();
+    if laws.is_empty() {
+        let reason = "a projection takes two CPUs at least to measure on".to_owned();
+        report.skip(SUITE, "rx-projected", reason);
+        return;
+    }
+    for queues in [2, 4, 8, 16].map(|factor| factor * cores).into_iter().filter(|n| *n <= 4 * MOST)
+    {
+        let samples = laws.iter().map(|law| law.rate_of(queues)).collect();
+        report.rows.push(row("rx-projected", queues, "packets_per_s", "1/s", samples));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(queues: u32, rates: &[f64], cpu: &[f64]) -> Figures {
+        Figures { queues, rates: rates.to_vec(), cpu: cpu.to_vec() }
+    }
+
+    #[test]
+    fn projections_are_a_case_of_their_own() {
+        let mut report = Report::new("test".into());
+        let one = figures(1, &[10.0, 11.0], &[5.0, 5.0]);
+        rows(&[one, figures(2, &[19.0, 20.0], &[8.0, 5.0])], 2, &mut report);
+        let of = |case, metric| {
+            let rows =
+                report.rows.iter().filter(move |row| (row.case, row.metric) == (case, metric));
+            rows.collect::<Vec<_>>()
+        };
+        assert_eq!(of("rx", "packets_per_s").len(), 2);
+        assert_eq!(of("rx", "efficiency")[1].samples, [0.95, 20.0 / 22.0]);
+        assert_eq!(of("rx", "cpu_efficiency")[1].samples, [0.625, 1.0]);
+        let projected = of("rx-projected", "packets_per_s");
+        assert_eq!(projected.len(), 4);
+        // No more than linear, no less than what was measured.
+        let [least, ..] = projected[0].summary().unwrap();
+        assert!(least > 20.0 && least < 44.0, "{projected:?}");
+        assert!(report.rows.iter().all(|row| row.params.0.contains(&("port", Param::Text("sim")))));
+    }
+
+    #[test]
+    fn one_cpu_projects_nothing() {
+        let mut report = Report::new("test".into());
+        rows(&[figures(1, &[10.0], &[5.0])], 1, &mut report);
+        assert_eq!((report.rows.len(), report.skipped.len()), (3, 1));
+        rows(&[figures(1, &[], &[])], 1, &mut report);
+        assert_eq!(report.rows.len(), 3);
+    }
+
+    #[test]
+    fn as_many_queues_as_cpus() {
+        assert_eq!(counts(2), [1, 2]);
+        assert_eq!(counts(12), [1, 2, 3, 4, 5, 6, 7, 8, 12]);
+        assert_eq!(counts(64).len(), 11);
+    }
+}

@@ -1,0 +1,222 @@
+//! The loops that are measured: rxdrop, txpush and l2fwd of source 001, over any port.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use wirelane_os::clock::{self, CpuTime};
+use wirelane_wire::ethernet;
+
+use crate::task::Task;
+use wirelane::error::Result;
+use wirelane::frame::Batch;
+use wirelane::pipeline;
+use wirelane::port::{Rx, Tx};
+
+/// A thread that has nothing to do looks this often whether the phase has changed.
+const PATIENCE: Duration = Duration::from_millis(10);
+/// How long a full transmitting end is waited for at a time.
+const ROOM: Duration = Duration::from_millis(1);
+/// How long to wait at the end for what was taken.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// What all threads do now.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Work, and do not count.
+    Warm = 0,
+    /// Work and count.
+    Count = 1,
+    /// Work on: what is on its way belongs to the balance.
+    Drain = 2,
+    /// End.
+    End = 3,
+}
+
+/// The phase, for all threads.
+#[derive(Debug)]
+pub(super) struct Baton(AtomicU8);
+
+impl Baton {
+    pub(super) fn new() -> Self {
+        Self(AtomicU8::new(Phase::Warm as u8))
+    }
+
+    pub(super) fn set(&self, phase: Phase) {
+        self.0.store(phase as u8, Ordering::Release);
+    }
+
+    #[inline]
+    fn phase(&self) -> u8 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What one thread did while it counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    /// From its own first look at the clock to the last.
+    pub(super) elapsed_ns: u64,
+    pub(super) received: u64,
+    pub(super) sent: u64,
+    pub(super) cpu: CpuTime,
+    pub(super) system_calls: u64,
+    /// Calls that moved 1, 2 to 3, 4 to 7, … frames.
+    pub(super) batches: [u64; SIZES],
+}
+
+/// Powers of two up to [`Batch::DEFAULT`].
+pub(super) const SIZES: usize = Batch::DEFAULT.ilog2() as usize + 1;
+
+/// One queue of the port, as a thread has it.
+pub(super) struct Station {
+    pub(super) rx: Option<Rx>,
+    pub(super) tx: Option<Tx>,
+    /// What is sent, in turn.
+    pub(super) frames: Arc<Vec<Vec<u8>>>,
+}
+
+impl Station {
+    /// Works until the baton says so; returns what happened while it said [`Phase::Count`].
+    ///
+    /// # Errors
+    /// The port failed.
+    pub(super) fn run(&mut self, kind: Task, baton: &Baton) -> Result<Tally> {
+        let mut batch = Batch::default();
+        let mut batches = [0; SIZES];
+        let (mut before, mut tally) = (None, Tally::default());
+        let (mut phase, mut turn) = (Phase::Warm as u8, 0);
+        loop {
+            let now = baton.phase();
+            if now != phase {
+                phase = now;
+                let reading = self.reading(batches);
+                if now == Phase::Count as u8 {
+                    before = Some(reading);
+                } else if let Some(before) = before.take() {
+                    tally = reading.since(&before);
+                }
+                let is_sender = self.rx.is_none();
+                if now == Phase::End as u8 || is_sender && now == Phase::Drain as u8 {
+                    break;
+                }
+            }
+            let moved = match kind {
+                Task::Rxdrop => self.drop_some(&mut batch)?,
+                Task::Txpush => self.push_some(&mut batch, &mut turn)?,
+                Task::L2fwd => self.forward_some(&mut batch)?,
+            };
+            if let Some(count) = moved.checked_ilog2().and_then(|i| batches.get_mut(i as usize)) {
+                *count += 1;
+            }
+        }
+        batch.clear();
+        if let Some(tx) = &mut self.tx {
+            tx.drain(FAREWELL)?;
+        }
+        Ok(tally)
+    }
+
+    /// Receives and gives back; sleeps if there is nothing.
+    #[inline]
+    fn drop_some(&mut self, batch: &mut Batch) -> Result<usize> {
+        let Some(rx) = &mut self.rx else { return Ok(0) };
+        let n = receive(rx, batch);
+        if n == 0 {
+            pipeline::wait_any(std::slice::from_mut(rx), PATIENCE)?;
+        }
+        batch.clear();
+        Ok(n)
+    }
+
+    /// Fills frames of the port's own memory and sends them; waits if there is no room.
+    #[inline]
+    fn push_some(&mut self, batch: &mut Batch, turn: &mut usize) -> Result<usize> {
+        let Some(tx) = &mut self.tx else { return Ok(0) };
+        let kept = batch.len();
+        let room = batch.room();
+        tx.allocate(batch, room);
+        for frame in batch.iter_mut().skip(kept) {
+            *turn = if *turn + 1 < self.frames.len() { *turn + 1 } else { 0 };
+            // A port whose frames are too short counts them as errors when they are sent.
+            let _ = self.frames.get(*turn).is_some_and(|bytes| frame.fill(bytes));
+        }
+        let n = tx.transmit(batch);
+        tx.flush()?;
+        if n == 0 {
+            tx.wait(ROOM)?;
+        }
+        Ok(n)
+    }
+
+    /// Receives, swaps the addresses, and sends back through the same queue. What finds no room even
+    /// after what was sent has been taken back is dropped, and counted.
+    #[inline]
+    fn forward_some(&mut self, batch: &mut Batch) -> Result<usize> {
+        let (Some(rx), Some(tx)) = (&mut self.rx, &mut self.tx) else { return Ok(0) };
+        let n = receive(rx, batch);
+        if n == 0 {
+            if tx.pending() > 0 {
+                tx.flush()?;
+            }
+            let patience = if tx.pending() > 0 { ROOM } else { PATIENCE };
+            pipeline::wait_any(std::slice::from_mut(rx), patience)?;
+            return Ok(0);
+        }
+        for frame in batch.iter_mut() {
+            // What is too short for two addresses goes back as it came.
+            let _ = ethernet::swap_addresses(frame.data_mut());
+        }
+        tx.transmit(batch);
+        tx.flush()?;
+        if !batch.is_empty() {
+            tx.transmit(batch);
+            rx.counters().tx_full.add(batch.len() as u64);
+            batch.clear();
+        }
+        Ok(n)
+    }
+
+    fn reading(&self, batches: [u64; SIZES]) -> Tally {
+        let (rx, tx) = (self.rx.as_ref().map(Rx::counters), self.tx.as_ref().map(Tx::counters));
+        let calls = rx.map_or(0, |rx| rx.system_calls.value());
+        Tally {
+            elapsed_ns: clock::monotonic_ns(),
+            received: rx.map_or(0, |rx| rx.packets.value()),
+            sent: tx.map_or(0, |tx| tx.packets.value()),
+            cpu: clock::thread_cpu(),
+            system_calls: calls + tx.map_or(0, |tx| tx.system_calls.value()),
+            batches,
+        }
+    }
+}
+
+/// Receives; with the feature `slowed`, with a lock for every packet.
+#[inline]
+fn receive(rx: &mut Rx, batch: &mut Batch) -> usize {
+    let received = rx.receive(batch);
+    #[cfg(feature = "slowed")]
+    for _ in 0..received {
+        static PACKETS: std::sync::Mutex<usize> = std::sync::Mutex::new(0);
+        *PACKETS.lock().unwrap_or_else(std::sync::PoisonError::into_inner) += 1;
+    }
+    received
+}
+
+impl Tally {
+    fn since(&self, before: &Self) -> Self {
+        let mut batches = self.batches;
+        for (now, before) in batches.iter_mut().zip(before.batches) {
+            *now -= before;
+        }
+        Self {
+            elapsed_ns: self.elapsed_ns - before.elapsed_ns,
+            received: self.received - before.received,
+            sent: self.sent - before.sent,
+            cpu: self.cpu.since(before.cpu),
+            system_calls: self.system_calls - before.system_calls,
+            batches,
+        }
+    }
+}

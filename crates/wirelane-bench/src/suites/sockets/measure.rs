@@ -1,0 +1,148 @@
+//! One measurement: open a port, put it under load, count for a while, and draw the balance.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wirelane::error::{Error, Result};
+use wirelane::port::Spec;
+use wirelane_lab::Site;
+use wirelane_lab::live::{Sending, Sent};
+use wirelane_os::bpf::XdpMode;
+
+use super::baseline::Baseline;
+use super::loops::{Phase, SIZES, Tally};
+use super::peer;
+use super::sample::{Lost, Nature, Sample, Threads};
+use super::subject::{Over, Subject};
+use super::trial::{Outcome, Party, Trial, frames, sending_rate};
+use crate::task::Task;
+
+/// Longer than any ring keeps a packet back (50 ms, see `packet:`).
+const QUIET: Duration = Duration::from_millis(120);
+/// The balance is drawn after this time at the latest.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+impl Trial<'_> {
+    /// Measures once. `None` if it was stopped.
+    ///
+    /// # Errors
+    /// A port cannot be opened, or failed.
+    pub(super) fn run(&self, commands: &mut Vec<String>) -> Result<Option<(Nature, Sample)>> {
+        match (self.subject, self.site) {
+            (Subject::Port(spec, kind), _) => self.run_port(spec, *kind),
+            (Subject::XdpDrop(mode), Some(site)) => self.run_drop(*mode, site),
+            (Subject::Peer(kind, Over::Xdp), _) => peer::over_xdp(self, *kind, commands),
+            (Subject::Peer(_, Over::Nothing), _) => peer::over_nothing(self, commands),
+            (Subject::XdpDrop(_), None) => {
+                Err(Error::failed("XDP program that drops", "is for a lab only"))
+            }
+        }
+    }
+
+    fn run_port(&self, spec: &Spec, kind: Task) -> Result<Option<(Nature, Sample)>> {
+        let frames = Arc::new(frames(self.size)?);
+        let subject = Party::start(spec, kind, self, &frames)?;
+        let load = match &self.load {
+            Some(load) if kind != Task::Txpush => Some(load.start(&frames)?),
+            _ => None,
+        };
+        let mut go_on = self.sleep(self.warm_up(), Some(&subject));
+        subject.baton.set(Phase::Count);
+        go_on = go_on && self.sleep(self.window, Some(&subject));
+        subject.baton.set(Phase::Drain);
+        let offered = load.map(Sending::stop).transpose()?;
+        if offered.is_some() {
+            let received = || Ok(subject.rx.iter().map(|rx| rx.packets.value()).sum());
+            drain(received)?;
+        }
+        let info = subject.port.info();
+        let nature = Nature {
+            backend: info.backend.as_str(),
+            mode: info.mode.to_string(),
+            queues: info.queues.len() as u64,
+        };
+        let outcome = subject.finish()?;
+        Ok(go_on.then(|| (nature, sample(kind, &outcome, offered.as_ref()))))
+    }
+
+    fn run_drop(&self, mode: XdpMode, site: &Site) -> Result<Option<(Nature, Sample)>> {
+        let baseline = site.inside(|| Baseline::attach(site.interface(), mode))??;
+        let frames = frames(self.size)?;
+        let load = self.load.as_ref().map(|load| load.start(&frames)).transpose()?;
+        let mut go_on = self.sleep(self.warm_up(), None);
+        let (before, begin) = (baseline.packets()?, Instant::now());
+        go_on = go_on && self.sleep(self.window, None);
+        let (packets, elapsed) = (baseline.packets()? - before, begin.elapsed());
+        let offered = load.map(Sending::stop).transpose()?;
+        drain(|| baseline.packets())?;
+        let total = baseline.packets()?;
+        let came = offered.as_ref().map_or(total, |offered| offered.frames.max(total));
+        let lost = (came - total) as f64 / came.max(1) as f64;
+        let nature = Nature {
+            backend: "xdp",
+            mode: if mode == XdpMode::Native { "native" } else { "generic" }.to_owned(),
+            queues: 1,
+        };
+        let sample = Sample {
+            packets_per_s: packets as f64 / elapsed.as_secs_f64(),
+            packets,
+            offered_per_s: offered.as_ref().map(sending_rate),
+            lost: Some(Lost { interface: lost, ..Lost::default() }),
+            ..Sample::default()
+        };
+        Ok(go_on.then_some((nature, sample)))
+    }
+}
+
+/// Packets per second of all threads together.
+fn rate(outcome: &Outcome, of: impl Fn(&Tally) -> u64) -> f64 {
+    let of = |tally| of(tally) as f64 * 1e9 / tally.elapsed_ns.max(1) as f64;
+    outcome.tallies.iter().map(of).sum()
+}
+
+fn sample(kind: Task, outcome: &Outcome, offered: Option<&Sent>) -> Sample {
+    let packets = |tally: &Tally| match kind {
+        Task::Rxdrop => tally.received,
+        Task::Txpush | Task::L2fwd => tally.sent,
+    };
+    let sum = |of: &dyn Fn(&Tally) -> u64| outcome.tallies.iter().map(of).sum::<u64>();
+    let total = sum(&packets).max(1) as f64;
+    let calls = sum(&|tally| tally.system_calls);
+    let mut batches = [0.0; SIZES];
+    let count = sum(&|tally| tally.batches.iter().sum()).max(1) as f64;
+    for (i, share) in batches.iter_mut().enumerate() {
+        *share = sum(&|tally| tally.batches.get(i).copied().unwrap_or(0)) as f64 / count;
+    }
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let user_ns = sum(&|tally| nanoseconds(tally.cpu.user)) as f64 / total;
+    let system_ns = sum(&|tally| nanoseconds(tally.cpu.system)) as f64 / total;
+    let threads = Threads {
+        user_ns,
+        system_ns,
+        packets_per_call: (calls > 0).then(|| total / calls as f64),
+        batches,
+        batch: total / count,
+    };
+    Sample {
+        packets_per_s: rate(outcome, packets),
+        packets: sum(&packets),
+        threads: Some(threads),
+        cpu_ns: None,
+        offered_per_s: offered.map(sending_rate),
+        lost: (kind != Task::Txpush).then(|| outcome.lost(offered)),
+    }
+}
+
+/// Waits until nothing comes any more.
+fn drain(received: impl Fn() -> Result<u64>) -> Result<()> {
+    let (begin, mut before, mut since) = (Instant::now(), received()?, Instant::now());
+    while since.elapsed() < QUIET && begin.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(10));
+        let now = received()?;
+        if now != before {
+            (before, since) = (now, Instant::now());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! The same with another program in the place of our port: `dpdk-testpmd` over AF_XDP, under the same load, on the
+//! same interface and CPU, and with the same balance: what was sent to it, less what it received. And over `net_null`,
+//! whose packets come from nowhere and go nowhere, as those of a simulated interface do.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::sample::{Lost, Nature, Sample};
+use super::subject::PEER;
+use super::trial::{Trial, frames, sending_rate};
+use crate::peers::process::{Running, line};
+use crate::peers::testpmd;
+use crate::task::Task;
+use wirelane::error::{Error, Result};
+use wirelane_lab::Site;
+use wirelane_lab::live::Sending;
+
+/// How long it may take to get ready, and to end.
+const LIMIT: Duration = Duration::from_secs(20);
+/// From the moment that it has begun until its rate is steady.
+const SETTLE: Duration = Duration::from_millis(200);
+/// Longer than it keeps a packet.
+const DRAIN: Duration = Duration::from_millis(120);
+
+/// Measures once over AF_XDP. `None` if it was stopped.
+///
+/// # Errors
+/// The program is missing, or fails.
+pub(super) fn over_xdp(
+    trial: &Trial<'_>,
+    kind: Task,
+    commands: &mut Vec<String>,
+) -> Result<Option<(Nature, Sample)>> {
+    let (Some(site), Some(load)) = (trial.site, &trial.load) else {
+        return Err(Error::failed(PEER, "is for a lab only"));
+    };
+    let cpu = trial.placement.cpu(0).unwrap_or(0);
+    let mut command = installed(testpmd::command(kind, site.interface(), trial.size, cpu))?;
+    commands.push(line(&command));
+    let mut running = Running::start(&mut command, &[cpu], Some(site))?;
+    running.wait_until(|running| testpmd::is_forwarding(running.id()), LIMIT, trial.stop)?;
+    let mut go_on = trial.sleep(SETTLE, None);
+    let frames = frames(trial.size)?;
+    let is_sent_to = kind != Task::Txpush;
+    let (used, begin) = (running.cpu(), Instant::now());
+    let sending = if is_sent_to { Some(load.start(&frames)?) } else { None };
+    go_on = go_on && trial.sleep(trial.warm_up(), None);
+    let (counted, counting) = (received(load.site)?, Instant::now());
+    go_on = go_on && trial.sleep(trial.window, None);
+    let counted = received(load.site)? - counted;
+    let rate_at_the_end = counted as f64 / counting.elapsed().as_secs_f64();
+    let sent = sending.map(Sending::stop).transpose()?;
+    let (used, elapsed) = (running.cpu().saturating_sub(used), begin.elapsed().as_secs_f64());
+    go_on = go_on && trial.sleep(DRAIN, None);
+    let output = running.interrupt(LIMIT)?;
+    let received = testpmd::accumulated(&output.stdout, "RX-packets:")
+        .ok_or_else(|| Error::failed(PEER, "does not say what it received"))?;
+    // It counts from its start to its end, so what it received is told of the whole time under load. What it sent
+    // is seen at the other end at any time.
+    let packets_per_s = match (kind, &sent) {
+        (Task::Rxdrop, Some(sent)) => received as f64 / sent.elapsed.as_secs_f64(),
+        _ => rate_at_the_end,
+    };
+    let lost = sent.as_ref().map(|sent| {
+        let arrived = received as f64 / sent.frames.max(1) as f64;
+        Lost { interface: (1.0 - arrived).max(0.0), ..Lost::default() }
+    });
+    let sample = Sample {
+        packets_per_s,
+        packets: if kind == Task::Rxdrop { received } else { counted },
+        // Of what it did in that time.
+        cpu_ns: Some(used.as_nanos() as f64 / (packets_per_s * elapsed).max(1.0)),
+        offered_per_s: sent.as_ref().map(sending_rate),
+        lost,
+        ..Sample::default()
+    };
+    // As our own port calls it: no program has a part in sending.
+    let mode = if is_sent_to { "native" } else { "copy" };
+    let nature = Nature { backend: "xdp", mode: mode.to_owned(), queues: 1 };
+    Ok(go_on.then_some((nature, sample)))
+}
+
+/// Measures once how many packets it forwards between devices that cost nothing. `None` if it was stopped.
+///
+/// # Errors
+/// The program is missing, or fails.
+pub(super) fn over_nothing(
+    trial: &Trial<'_>,
+    commands: &mut Vec<String>,
+) -> Result<Option<(Nature, Sample)>> {
+    let cpu = trial.placement.cpu(0).unwrap_or(0);
+    let mut command = installed(testpmd::swap_nothing(trial.size, cpu))?;
+    commands.push(line(&command));
+    let mut running = Running::start(&mut command, &[cpu], None)?;
+    running.wait_until(|running| testpmd::is_forwarding(running.id()), LIMIT, trial.stop)?;
+    let (used, begin) = (running.cpu(), Instant::now());
+    let rate = |running: &Running| testpmd::sending_rate(&running.stdout());
+    running.wait_until(|running| rate(running).is_some(), LIMIT, trial.stop)?;
+    let (used, elapsed) = (running.cpu().saturating_sub(used), begin.elapsed().as_secs_f64());
+    let packets_per_s = rate(&running).unwrap_or(0.0);
+    running.interrupt(LIMIT)?;
+    let sent = packets_per_s * elapsed;
+    let sample = Sample {
+        packets_per_s,
+        packets: sent as u64,
+        cpu_ns: Some(used.as_nanos() as f64 / sent.max(1.0)),
+        ..Sample::default()
+    };
+    // As our own port without an interface calls it.
+    let nature = Nature { backend: "sim", mode: "sim".to_owned(), queues: 1 };
+    Ok(Some((nature, sample)))
+}
+
+fn installed(command: Option<Command>) -> Result<Command> {
+    command.ok_or_else(|| {
+        let cause = format!("is not installed (Debian package {})", testpmd::PACKAGE);
+        Error::failed(PEER, cause)
+    })
+}
+
+/// Packets that the interface of a site has received.
+fn received(site: &Site) -> Result<u64> {
+    let text = site.inside(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
+    let text = text.map_err(|error| Error::io("/proc/net/dev", "read", error))?;
+    // name: bytes packets …
+    let of = |line: &str| {
+        let counts = line.trim().strip_prefix(site.interface())?.strip_prefix(':')?;
+        counts.split_whitespace().nth(1)?.parse().ok()
+    };
+    let found = text.lines().find_map(of);
+    found.ok_or_else(|| Error::failed(site.interface(), "/proc/net/dev does not count its packets"))
+}

@@ -1,0 +1,120 @@
+//! From samples to rows.
+
+use super::sample::{Lost, Sample, Threads};
+use super::subject::{SUITE, Series};
+use crate::row::{Param, Params, Row, Source};
+
+/// Names of the parts of the histogram: `batch_16_share` is the share of calls that moved 16 to 31
+/// packets.
+const BATCHES: [&str; super::loops::SIZES] = [
+    "batch_1_share",
+    "batch_2_share",
+    "batch_4_share",
+    "batch_8_share",
+    "batch_16_share",
+    "batch_32_share",
+    "batch_64_share",
+];
+
+/// The rows of one case; none without samples.
+pub(super) fn rows(series: &Series) -> Vec<Row> {
+    let Some(nature) = series.nature.as_ref().filter(|_| !series.samples.is_empty()) else {
+        return Vec::new();
+    };
+    let mut params = vec![
+        ("port", Param::Text(nature.backend)),
+        ("mode", Param::Name(nature.mode.clone())),
+        ("size", Param::Number(series.size as u64)),
+        ("queues", Param::Number(nature.queues)),
+    ];
+    params.extend(series.paced.map(|rate| ("offered", Param::Number(rate))));
+    let params = Params(params);
+    let case = series.case();
+    let is_ours = !series.is_peer();
+    let row = |metric, unit, samples: Vec<f64>, source| Row {
+        suite: SUITE,
+        case,
+        peer: (!is_ours).then_some(series.label),
+        params: params.clone(),
+        metric,
+        unit,
+        samples,
+        source,
+    };
+    let each = |of: &dyn Fn(&Sample) -> f64| series.samples.iter().map(of).collect::<Vec<_>>();
+    let some = |of: &dyn Fn(&Sample) -> Option<f64>| {
+        series.samples.iter().filter_map(of).collect::<Vec<_>>()
+    };
+    let threads = |metric, unit, of: fn(&Threads) -> Option<f64>| {
+        row(metric, unit, some(&|sample| sample.threads.as_ref().and_then(of)), None)
+    };
+    let published = (is_ours && nature.backend == "xdp" && nature.queues == 1)
+        .then(|| published(case, &nature.mode, series.size))
+        .flatten();
+    let source = |value, unit| Source { document: "001", value, unit };
+    let mpps = published.map(|mpps| source((mpps * 1e6).round(), "1/s"));
+    let ns = published.map(|mpps| source(1e3 / mpps, "ns"));
+    let mut rows = vec![
+        row("packets_per_s", "1/s", each(&|sample| sample.packets_per_s), mpps),
+        row("ns_per_packet", "ns", each(&|sample| 1e9 / sample.packets_per_s), ns),
+        row("cpu_ns_per_packet", "ns", some(&|sample| sample.cpu_ns()), None),
+        threads("user_ns_per_packet", "ns", |threads| Some(threads.user_ns)),
+        threads("system_ns_per_packet", "ns", |threads| Some(threads.system_ns)),
+        row("packets", "1", each(&|sample| sample.packets as f64), None),
+        threads("packets_per_system_call", "1", |threads| threads.packets_per_call),
+        threads("packets_per_batch", "1", |threads| Some(threads.batch)),
+        row("offered_per_s", "1/s", some(&|sample| sample.offered_per_s), None),
+        row("lost_share", "1", some(&|sample| Some(sample.lost?.total())), None),
+    ];
+    let reason = |metric, of: fn(&Lost) -> f64| {
+        row(metric, "1", some(&|sample| sample.lost.as_ref().map(of)), None)
+    };
+    let reasons = [
+        reason("lost_interface_share", |lost| lost.interface),
+        reason("lost_kernel_share", |lost| lost.kernel),
+        reason("lost_ring_full_share", |lost| lost.ring_full),
+        reason("lost_tx_full_share", |lost| lost.tx_full),
+    ];
+    // Reasons for which nothing was lost are left out.
+    let happened = |row: &Row| row.samples.iter().any(|value| *value > 0.0);
+    rows.extend(reasons.into_iter().filter(happened));
+    let batches = BATCHES.iter().enumerate();
+    rows.extend(batches.map(|(i, metric)| {
+        let share = |sample: &Sample| sample.threads.as_ref()?.batches.get(i).copied();
+        row(metric, "1", some(&share), None)
+    }));
+    // A rate of nothing per second has no time per packet.
+    rows.retain(|row| !row.samples.is_empty() && row.samples.iter().all(|value| value.is_finite()));
+    rows
+}
+
+/// Source 001, in millions of packets per second: i40e 40 Gbit/s, one queue.
+fn published(case: &str, mode: &str, size: usize) -> Option<f64> {
+    let mode = ["zerocopy", "native", "generic"].iter().position(|name| mode.contains(name))?;
+    let figures = match (case, size) {
+        ("rxdrop", 64) => [Some(21.5), Some(9.6), Some(2.9)],
+        ("txpush", 64) => [Some(21.6), None, Some(2.6)],
+        ("l2fwd", 64) => [Some(15.0), Some(2.5), Some(1.9)],
+        ("xdp-drop", 64) => [None, Some(32.3), None],
+        ("rxdrop", 1500) => [Some(3.3), Some(3.3), Some(2.1)],
+        ("l2fwd", 1500) => [Some(3.1), Some(1.8), Some(1.4)],
+        ("xdp-drop", 1500) => [None, Some(3.3), None],
+        _ => return None,
+    };
+    figures.get(mode).copied().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_the_source_belong_to_their_mode() {
+        assert_eq!(published("rxdrop", "zerocopy", 64), Some(21.5));
+        assert_eq!(published("txpush", "native", 64), None);
+        assert_eq!(published("l2fwd", "generic", 1500), Some(1.4));
+        assert_eq!(published("xdp-drop", "native", 64), Some(32.3));
+        assert_eq!(published("l2fwd", "tpacket-v3", 64), None);
+        assert_eq!(published("l2fwd", "native", 65), None);
+    }
+}

@@ -1,0 +1,71 @@
+//! What one measurement brought.
+
+use super::loops::SIZES;
+
+/// What one measurement brought.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sample {
+    /// Packets per second: received by rxdrop, sent by txpush and l2fwd.
+    pub(super) packets_per_s: f64,
+    /// These packets, while it was counted.
+    pub(super) packets: u64,
+    /// What the threads of the port did for it; `None` if there is no port.
+    pub(super) threads: Option<Threads>,
+    /// CPU time per packet of another program, in nanoseconds.
+    pub(super) cpu_ns: Option<f64>,
+    /// Packets that the load sent per second, if there is one.
+    pub(super) offered_per_s: Option<f64>,
+    /// Shares of what came to the interface that were lost.
+    pub(super) lost: Option<Lost>,
+}
+
+impl Sample {
+    /// CPU time per packet of whoever received or sent, in nanoseconds.
+    pub(super) fn cpu_ns(&self) -> Option<f64> {
+        let own = self.threads.as_ref().map(|threads| threads.user_ns + threads.system_ns);
+        own.or(self.cpu_ns)
+    }
+}
+
+/// What the threads of a port did for its packets.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Threads {
+    /// CPU time per packet in user space, in nanoseconds.
+    pub(super) user_ns: f64,
+    /// CPU time per packet in the kernel.
+    pub(super) system_ns: f64,
+    /// Packets per system call; `None` if there was none.
+    pub(super) packets_per_call: Option<f64>,
+    /// Shares of the batches that had 1, 2 to 3, 4 to 7, … packets.
+    pub(super) batches: [f64; SIZES],
+    /// Packets per batch.
+    pub(super) batch: f64,
+}
+
+/// Packets lost, as shares of those that came to the interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Lost {
+    /// By the interface or its driver, before the port had them.
+    pub(super) interface: f64,
+    /// As the kernel counts for the port.
+    pub(super) kernel: f64,
+    /// For want of frames.
+    pub(super) ring_full: f64,
+    /// Received and not sent for want of room.
+    pub(super) tx_full: f64,
+}
+
+impl Lost {
+    /// All together.
+    pub(super) fn total(&self) -> f64 {
+        self.interface + self.kernel + self.ring_full + self.tx_full
+    }
+}
+
+/// What it turned out to be.
+#[derive(Clone, Debug)]
+pub(super) struct Nature {
+    pub(super) backend: &'static str,
+    pub(super) mode: String,
+    pub(super) queues: u64,
+}

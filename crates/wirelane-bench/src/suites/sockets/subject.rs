@@ -1,0 +1,66 @@
+//! What is measured, and all that came of it.
+
+use wirelane::error::Error;
+use wirelane::port::Spec;
+use wirelane_os::bpf::XdpMode;
+
+use super::sample::{Nature, Sample};
+use crate::peers::testpmd;
+use crate::task::{PACED, Task};
+
+pub(super) const SUITE: &str = "sockets";
+pub(super) const XDP_DROP: &str = "xdp-drop";
+pub(super) const PEER: &str = testpmd::PROGRAM;
+
+/// What is measured: a port, or the kernel without one.
+#[derive(Clone, Debug)]
+pub(super) enum Subject {
+    /// What is done with the packets of a port.
+    Port(Spec, Task),
+    /// An XDP program that drops what arrives at the far end of the lab.
+    XdpDrop(XdpMode),
+    /// Another program.
+    Peer(Task, Over),
+}
+
+/// What it receives from and sends to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    /// The interface at the far end of the lab.
+    Xdp,
+    /// Two devices that make packets out of nothing; from each it forwards to the other.
+    Nothing,
+}
+
+/// All samples of one case.
+pub(super) struct Series {
+    pub(super) subject: Subject,
+    /// The port for people, where it is skipped.
+    pub(super) label: &'static str,
+    pub(super) size: usize,
+    pub(super) in_lab: bool,
+    /// Packets per second that are sent to it, if that belongs to the case.
+    pub(super) paced: Option<u64>,
+    pub(super) nature: Option<Nature>,
+    pub(super) samples: Vec<Sample>,
+    pub(super) refused: Option<Error>,
+}
+
+impl Series {
+    pub(super) fn new(subject: Subject, label: &'static str, size: usize, in_lab: bool) -> Self {
+        let (paced, nature, samples, refused) = (None, None, Vec::new(), None);
+        Self { subject, label, size, in_lab, paced, nature, samples, refused }
+    }
+
+    pub(super) fn case(&self) -> &'static str {
+        match &self.subject {
+            _ if self.paced.is_some() => PACED,
+            Subject::Port(_, kind) | Subject::Peer(kind, _) => kind.as_str(),
+            Subject::XdpDrop(_) => XDP_DROP,
+        }
+    }
+
+    pub(super) fn is_peer(&self) -> bool {
+        matches!(self.subject, Subject::Peer(..))
+    }
+}

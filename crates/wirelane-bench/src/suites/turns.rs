@@ -1,0 +1,117 @@
+//! Programs that take turns, as all measurements beside others do.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::report::Report;
+use crate::statistics::rounds::Rounds;
+use wirelane::error::{Error, Result};
+
+/// How thoroughly to measure our command, as a process, beside other programs.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessPlan<'a> {
+    /// Our own command.
+    pub own: &'a Path,
+    /// Rounds: samples of every figure.
+    pub samples: usize,
+    /// How long a program is under load, about.
+    pub window: Duration,
+    /// No round begins that would end later than this.
+    pub limit: Option<Duration>,
+    /// A folder on the disk to write to; without, that is left out.
+    pub disk: Option<&'a Path>,
+}
+
+/// Our own command.
+///
+/// # Errors
+/// The system does not say where it is.
+pub(crate) fn own() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|error| Error::io("wirelane", "find", error))
+}
+
+/// One that is measured once in every round: a program, or several together, under one condition.
+pub(crate) trait Turn {
+    /// The case that is missing if it cannot be measured.
+    fn case(&self) -> &'static str;
+
+    /// What is measured, for people.
+    fn title(&self) -> String;
+
+    /// Measures once, and keeps what came of it. `stop` may end it early, without a sample.
+    fn measure(&mut self, round: u32, stop: &AtomicBool, report: &mut Report) -> Result<()>;
+}
+
+/// Measures all of them in rounds, as `plan` says; what fails is skipped with its reason, and tried again in the
+/// next round. Another one begins each round, so that none is always the first; the first round, which may be the only
+/// one, has them in order.
+pub(crate) fn take<T: Turn>(
+    suite: &'static str,
+    plan: &ProcessPlan<'_>,
+    turns: &mut [T],
+    report: &mut Report,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(u32, &str),
+) {
+    for round in Rounds::new(plan.samples, plan.limit) {
+        let first = (round as usize - 1) % turns.len().max(1);
+        let (before, from) = turns.split_at_mut(first);
+        for turn in from.iter_mut().chain(before) {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            progress(round, &turn.title());
+            if let Err(error) = turn.measure(round, stop, report) {
+                report.skip(suite, turn.case(), error.to_string());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Named(&'static str, Vec<u32>);
+
+    impl Turn for Named {
+        fn case(&self) -> &'static str {
+            self.0
+        }
+
+        fn title(&self) -> String {
+            self.0.to_owned()
+        }
+
+        fn measure(&mut self, round: u32, _: &AtomicBool, _: &mut Report) -> Result<()> {
+            self.1.push(round);
+            if self.0 == "b" { Err(Error::failed("b", "cannot")) } else { Ok(()) }
+        }
+    }
+
+    #[test]
+    fn each_round_has_everyone_and_another_one_first() {
+        let plan = ProcessPlan {
+            own: Path::new("none"),
+            samples: 3,
+            window: Duration::ZERO,
+            limit: None,
+            disk: None,
+        };
+        let mut turns = ["a", "b", "c"].map(|name| Named(name, Vec::new()));
+        let (mut report, mut order) = (Report::new("test".into()), String::new());
+        let mut run = |stop, turns: &mut [Named]| {
+            let stop = AtomicBool::new(stop);
+            take("s", &plan, turns, &mut report, &stop, &mut |_, title| order.push_str(title));
+        };
+        run(false, &mut turns);
+        run(true, &mut turns);
+        run(false, &mut []);
+        assert_eq!(order, "abcbcacab");
+        assert!(turns.iter().all(|turn| turn.1 == [1, 2, 3]));
+        // Once, however often it failed.
+        assert_eq!(report.skipped.len(), 1);
+        assert_eq!(report.skipped[0].case, "b");
+    }
+}

@@ -1,0 +1,489 @@
+//! What is targetd of our figures, and whether a run has kept it.
+//!
+//! A target is about a ratio of two figures, or a difference, or a figure itself. As everywhere it is taken within
+//! a round before the median: then a slow moment of the machine hits both sides.
+
+use serde::Serialize;
+
+use crate::comparison::{SENDER_BOUND, unless_sent};
+use crate::peers::testpmd::{self, NOWHERE};
+use crate::row::{Row, Skipped};
+use crate::task::PACED;
+
+/// What a figure ought to be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// No more than this.
+    AtMost(f64),
+    /// No less than this.
+    AtLeast(f64),
+}
+
+impl Limit {
+    fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::AtMost(limit) => value <= limit,
+            Self::AtLeast(limit) => value >= limit,
+        }
+    }
+}
+
+/// A target, and what became of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Target {
+    /// The suite that measures it.
+    pub suite: &'static str,
+    /// What is targetd, in words.
+    pub what: String,
+    /// `×` of a ratio.
+    pub unit: &'static str,
+    /// What the median ought to be.
+    pub limit: Limit,
+    /// One value per round.
+    pub values: Vec<f64>,
+    /// Their median; `None` if it was not measured.
+    pub median: Option<f64>,
+    /// Whether it is as it ought to be; `None` if it was not measured.
+    pub met: Option<bool>,
+    /// Why it was not measured.
+    pub reason: Option<String>,
+}
+
+/// All targets, as these rows have kept them.
+pub fn targets(rows: &[Row], skipped: &[Skipped]) -> Vec<Target> {
+    let mut book = Book { rows, skipped, targets: Vec::new() };
+    book.capture();
+    book.sockets();
+    book.noloss();
+    book.scaling();
+    book.qdisc();
+    book.filter();
+    book.gso();
+    book.targets
+}
+
+/// Conditions of a row: parameters and their values as text.
+type Conditions<'a> = &'a [(&'a str, &'a str)];
+
+struct Book<'a> {
+    rows: &'a [Row],
+    skipped: &'a [Skipped],
+    targets: Vec<Target>,
+}
+
+impl Book<'_> {
+    fn capture(&mut self) {
+        const PEERS: [&str; 3] = ["tcpdump", "dumpcap", "netsniff-ng"];
+        /// Packets among which the start and the end of a process are not most of it.
+        const ENOUGH: f64 = 500_000.0;
+        for (target, words) in [("none", "reading"), ("memory", "writing to memory")] {
+            for (metric, part, is_whole) in [
+                ("cpu_ns_per_packet_under_load", "under load", false),
+                ("cpu_ns_per_packet", "start and end of the process included", true),
+            ] {
+                let at = [("target", target)];
+                let of = |peer, metric| self.samples("capture", "cpu", peer, &at, metric);
+                let best = lowest(&PEERS.map(|peer| of(Some(peer), metric)));
+                let packets = of(None, "packets_received").iter().copied().reduce(f64::min);
+                let is_short = packets.is_some_and(|packets| packets < ENOUGH) && is_whole;
+                let values = if is_short { Vec::new() } else { ratios(of(None, metric), &best) };
+                let what = format!(
+                    "CPU time of a captured packet, {words}, {part}; beside the best of {}",
+                    PEERS.join(", ")
+                );
+                let needs = ["cpu", "tcpdump", "dumpcap", "netsniff-ng"];
+                self.add("capture", what, "×", Limit::AtMost(0.7), values, &needs);
+                if let (true, Some(last)) = (is_short, self.targets.last_mut()) {
+                    last.reason = Some("too few packets: nearly all of it is the start".to_owned());
+                }
+            }
+        }
+        for (target, words) in [("none", "reading"), ("memory", "writing to memory")] {
+            for size in ["64", "1500"] {
+                let conditions = [("port", "sim"), ("target", target), ("size", size)];
+                let of = |case| self.samples("capture", case, None, &conditions, "packets_per_s");
+                let values = ratios(of("multi"), of("single"));
+                let what =
+                    format!("Two queues on two threads beside one thread, {words}, {size} bytes");
+                self.add("capture", what, "×", Limit::AtLeast(1.9), values, &["sim", target]);
+            }
+        }
+        let conditions = [("target", "memory"), ("size", "1500")];
+        let of = |peer| self.samples("capture", "write", peer, &conditions, "bits_per_s");
+        let values = ratios(of(None), of(Some("dd")));
+        let what = "Writing packets of 1500 bytes to a file in memory beside dd".to_owned();
+        self.add("capture", what, "×", Limit::AtLeast(0.8), values, &["write", "dd"]);
+    }
+
+    fn sockets(&mut self) {
+        const PEER: &str = testpmd::PROGRAM;
+        let at = |port| [("port", port), ("size", "64"), ("queues", "1")];
+        let of = |case, peer, port, metric| self.samples("sockets", case, peer, &at(port), metric);
+        // Of the modes of AF_XDP the peer has one.
+        let native = |case, metric| {
+            let mut conditions = at("xdp").to_vec();
+            conditions.push(("mode", if case == "txpush" { "copy" } else { "native" }));
+            self.samples("sockets", case, None, &conditions, metric)
+        };
+        let rate = "packets_per_s";
+        let beside = |case| ratios(native(case, rate), of(case, Some(PEER), "xdp", rate));
+        let cpu = "cpu_ns_per_packet";
+        let paced = ratios(native(PACED, cpu), of(PACED, Some(PEER), "xdp", cpu));
+        let live = ratios(native("xdp-drop", rate), of("txpush", Some(PEER), "xdp", rate));
+        let sim = ratios(of("l2fwd", None, "sim", rate), of("l2fwd", Some(NOWHERE), "sim", rate));
+        let one = Limit::AtLeast(1.0);
+        for (what, limit, values, needs) in [
+            ("Receiving over AF_XDP beside testpmd rxonly", one, beside("rxdrop"), "xdp-native"),
+            (
+                "CPU time of a packet received at 0.5 Mpps over AF_XDP beside testpmd rxonly",
+                Limit::AtMost(0.6),
+                paced,
+                "xdp-native",
+            ),
+            ("Sending over AF_XDP beside testpmd txonly", one, beside("txpush"), "xdp-native"),
+            (
+                "Sending from inside the kernel beside testpmd txonly",
+                Limit::AtLeast(1.5),
+                live,
+                "xdp-drop",
+            ),
+            ("Forwarding over AF_XDP beside testpmd macswap", one, beside("l2fwd"), "xdp-native"),
+            (
+                "Forwarding without an interface beside testpmd macswap over net_null",
+                Limit::AtLeast(1.5),
+                sim,
+                NOWHERE,
+            ),
+        ] {
+            self.add("sockets", what.to_owned(), "×", limit, values, &[PEER, needs]);
+        }
+    }
+
+    fn noloss(&mut self) {
+        let conditions = [("port", "xdp"), ("mode", "native"), ("size", "64")];
+        let of = |peer, metric| self.samples("noloss", "rx", peer, &conditions, metric);
+        let peer = Some(testpmd::PROGRAM);
+        let bound = [None, peer].map(|peer| of(peer, SENDER_BOUND));
+        let (ours, theirs) = (of(None, "packets_per_s"), of(peer, "packets_per_s"));
+        let values = unless_sent(ours, theirs, bound);
+        let is_of_sender = values.is_empty() && !ours.is_empty() && !theirs.is_empty();
+        let what = "Highest rate without loss over AF_XDP beside testpmd rxonly".to_owned();
+        let needs = [testpmd::PROGRAM, "xdp-native"];
+        self.add("noloss", what, "×", Limit::AtLeast(1.0), values, &needs);
+        if let (true, Some(last)) = (is_of_sender, self.targets.last_mut()) {
+            let reason = "neither lost anything of all that could be sent: the sender is the limit";
+            last.reason = Some(reason.to_owned());
+        }
+    }
+
+    fn scaling(&mut self) {
+        let of = |n| self.samples("scaling", "rx", None, &[("queues", n)], "packets_per_s");
+        let values = ratios(of("2"), of("1"));
+        let what = "Two queues, each with a thread, beside one".to_owned();
+        self.add("scaling", what, "×", Limit::AtLeast(1.9), values, &["rx-projected"]);
+    }
+
+    fn qdisc(&mut self) {
+        const RING: &str = "rte_ring";
+        let at = |producers, build| {
+            [("producers", producers), ("size", "64"), ("batch", "32"), ("build", build)]
+        };
+        let of = |case, more: &[(&'static str, &'static str)], producers, build, metric| {
+            let mut conditions = at(producers, build).to_vec();
+            conditions.extend(more);
+            self.samples("qdisc", case, None, &conditions, metric)
+        };
+        let locks = |case, more: &[_]| of(case, more, "1", "no", "locks_per_packet").to_vec();
+        let over =
+            |bypass| of("lockless", &[("bypass", bypass)], "1", "no", "ns_over_noqueue").to_vec();
+        let two = |case, more: &[_]| of(case, more, "2", "no", "ns_per_packet");
+        let bulk = &[("round", "32")][..];
+        let lockless = &[("bypass", "yes")][..];
+        let crowd = |bypass| {
+            let rate =
+                |producers| of("lockless", &[("bypass", bypass)], producers, "no", "packets_per_s");
+            ratios(rate("8"), rate("2"))
+        };
+        let built = of("lockless", lockless, "2", "yes", "ns_per_packet").to_vec();
+        let ring = |case, cores, bulk, metric| {
+            let conditions = [("cores", cores), ("bulk", bulk)];
+            let of = |peer| self.samples("qdisc", case, peer, &conditions, metric);
+            ratios(of(None), of(Some(RING)))
+        };
+        let (pair, element) = ("cycles_per_pair", "cycles_per_element");
+        let (one, none) = (Limit::AtMost(1.0), Limit::AtMost(0.0));
+        let rings = [
+            ("Ring, many to many, 32 at a time, two cores", ring("mpmc", "2", "32", element)),
+            ("Ring, many to many, in and out on one core", ring("mpmc", "1", "1", pair)),
+            ("Ring, one to one, 32 at a time, two cores", ring("spsc", "2", "32", element)),
+        ];
+        for (what, unit, limit, values) in [
+            ("Lock operations per packet, fifo", "", Limit::AtMost(6.0), locks("fifo", &[])),
+            (
+                "Lock operations per packet, bulk of 32: 2 + 4/32",
+                "",
+                Limit::AtMost(2.125),
+                locks("bulk", bulk),
+            ),
+            ("Lock operations per packet, lockless", "", none, locks("lockless", lockless)),
+            (
+                "Lockless, past an empty queue, over no queueing layer",
+                "ns",
+                Limit::AtMost(2.0),
+                over("yes"),
+            ),
+            (
+                "Lockless, forced through the ring, over no queueing layer",
+                "ns",
+                Limit::AtMost(8.0),
+                over("no"),
+            ),
+            (
+                "Time of a packet, two producers: bulk of 32 beside fifo",
+                "×",
+                one,
+                ratios(two("bulk", bulk), two("fifo", &[])),
+            ),
+            (
+                "Time of a packet, two producers: lockless beside bulk of 32",
+                "×",
+                one,
+                ratios(two("lockless", lockless), two("bulk", bulk)),
+            ),
+            ("Eight producers beside two, lockless", "×", Limit::AtLeast(0.7), crowd("yes")),
+            (
+                "Eight producers beside two, lockless, forced through the ring",
+                "×",
+                Limit::AtLeast(0.7),
+                crowd("no"),
+            ),
+            (
+                "Two applications that write their packets, lockless, whole way to the sink",
+                "ns",
+                Limit::AtMost(15.0),
+                built,
+            ),
+        ] {
+            self.add("qdisc", what.to_owned(), unit, limit, values, &[]);
+        }
+        for (what, values) in rings {
+            let what = format!("{what}: cycles beside DPDK's {RING}");
+            self.add("qdisc", what, "×", one, values, &[RING, "mpmc"]);
+        }
+        let what = "Ring, many to many, 32 at a time, beside crossbeam's ArrayQueue";
+        self.elsewhere(
+            "qdisc",
+            what,
+            Limit::AtLeast(5.0),
+            "cargo bench -p wirelane-bench --bench ring",
+        );
+    }
+
+    fn filter(&mut self) {
+        for expression in ["tcp port 443 and host 10.0.0.1", "50 hosts"] {
+            let of = |matching| {
+                let conditions = [("expression", expression), ("matching", matching)];
+                self.samples("filter", "jit", None, &conditions, "speedup")
+            };
+            // Whatever share of the packets matches.
+            let values = lowest(&["all", "quarter", "none"].map(of));
+            let what =
+                format!("Filter '{expression}' as machine code beside libpcap's interpreter");
+            self.add("filter", what, "×", Limit::AtLeast(5.0), values, &["jit", "libpcap"]);
+        }
+    }
+
+    fn gso(&mut self) {
+        for (form, words, limit) in
+            [("copy", "copied", 40.0), ("slices", "as header and slices", 12.0)]
+        {
+            let conditions = [("protocol", "tcp4"), ("form", form)];
+            let values = self.samples("gso", "segment", None, &conditions, "ns_per_segment");
+            let what = format!("A segment of 1460 bytes, {words}");
+            self.add("gso", what, "ns", Limit::AtMost(limit), values.to_vec(), &[]);
+        }
+        for (what, limit) in [
+            ("Cutting a frame beside the crate tun-rs", Limit::AtLeast(1.8)),
+            ("Checksum of 1500 bytes, GB/s", Limit::AtLeast(50.0)),
+        ] {
+            self.elsewhere("gso", what, limit, "cargo bench -p wirelane-bench --bench segment");
+        }
+        for (case, what, limit) in [
+            ("tcp4", "TCP over IPv4, cut late, beside none", 2.0),
+            ("tcp6", "TCP over IPv6, cut late, beside none", 2.0),
+            ("gro-tcp4", "TCP over IPv4, merged on the way in, beside none", 1.5),
+            ("gro-tcp6", "TCP over IPv6, merged on the way in, beside none", 1.5),
+            ("udp4", "UDP over IPv4, fragmented late, beside none", 1.2),
+            ("udp6", "UDP over IPv6, fragmented late, beside none", 1.2),
+        ] {
+            let conditions = [("offload", "wirelane"), ("cpu", "100")];
+            let values = self.samples("gso", case, None, &conditions, "speedup").to_vec();
+            let what = format!("{what}: Gbit/s of one CPU");
+            self.add("gso", what, "×", Limit::AtLeast(limit), values, &[case]);
+        }
+    }
+
+    /// Samples of one figure; none if it was not measured.
+    fn samples(
+        &self,
+        suite: &str,
+        case: &str,
+        peer: Option<&str>,
+        conditions: Conditions<'_>,
+        metric: &str,
+    ) -> &[f64] {
+        let row = self.rows.iter().find(|row| {
+            (row.suite, row.case, row.peer, row.metric) == (suite, case, peer, metric)
+                && conditions.iter().all(|condition| row.params.has(*condition))
+        });
+        row.map_or(&[], |row| row.samples.as_slice())
+    }
+
+    /// `needs` are names of what must have been measured for it.
+    fn add(
+        &mut self,
+        suite: &'static str,
+        what: String,
+        unit: &'static str,
+        limit: Limit,
+        values: Vec<f64>,
+        needs: &[&str],
+    ) {
+        let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+        let median = crate::row::summary(&values).map(|[_, median, _]| median);
+        let met = median.map(|median| limit.is_met(median));
+        let reason = median.is_none().then(|| self.reason(suite, needs));
+        self.targets.push(Target { suite, what, unit, limit, values, median, met, reason });
+    }
+
+    /// What another command measures.
+    fn elsewhere(&mut self, suite: &'static str, what: &str, limit: Limit, command: &str) {
+        self.add(suite, what.to_owned(), "", limit, Vec::new(), &[]);
+        if let Some(last) = self.targets.last_mut() {
+            last.reason = Some(format!("it is a library, no program: {command}"));
+        }
+    }
+
+    fn reason(&self, suite: &str, needs: &[&str]) -> String {
+        let of_suite = || self.skipped.iter().filter(|skipped| skipped.suite == suite);
+        let named = of_suite().find(|skipped| needs.contains(&skipped.case));
+        match named.or_else(|| of_suite().find(|skipped| skipped.case == "all")) {
+            Some(skipped) => skipped.reason.clone(),
+            None if self.rows.iter().any(|row| row.suite == suite) => {
+                "this run has no such figure; a quick one leaves some out".to_owned()
+            }
+            None => format!("the suite {suite} was not run"),
+        }
+    }
+}
+
+/// Ours divided by theirs, for each round.
+fn ratios(ours: &[f64], theirs: &[f64]) -> Vec<f64> {
+    ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect()
+}
+
+/// The lowest of each round, of those that were measured at all.
+fn lowest(figures: &[&[f64]]) -> Vec<f64> {
+    let figures = || figures.iter().filter(|samples| !samples.is_empty());
+    let rounds = figures().map(|samples| samples.len()).min().unwrap_or(0);
+    let of = |round: usize| figures().filter_map(move |samples| samples.get(round)).copied();
+    (0..rounds).filter_map(|round| of(round).reduce(f64::min)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::{Param, Params};
+
+    fn row(case: &'static str, peer: Option<&'static str>, samples: &[f64]) -> Row {
+        let text = Param::Text;
+        let params = vec![
+            ("port", text("xdp")),
+            ("mode", text(if case == "txpush" { "copy" } else { "native" })),
+            ("size", Param::Number(64)),
+            ("queues", Param::Number(1)),
+        ];
+        Row {
+            suite: "sockets",
+            case,
+            peer,
+            params: Params(params),
+            metric: "packets_per_s",
+            unit: "1/s",
+            samples: samples.to_vec(),
+            source: None,
+        }
+    }
+
+    fn find<'a>(targets: &'a [Target], what: &str) -> &'a Target {
+        targets.iter().find(|target| target.what.contains(what)).unwrap()
+    }
+
+    #[test]
+    fn targets_are_met_missed_or_not_measured() {
+        let peer = Some(testpmd::PROGRAM);
+        let rows = [
+            row("rxdrop", None, &[10.0, 30.0, 20.0]),
+            row("rxdrop", peer, &[10.0, 20.0, 10.0]),
+            row("txpush", None, &[9.0]),
+            row("txpush", peer, &[10.0]),
+            row("xdp-drop", None, &[16.0]),
+        ];
+        let reason = "dpdk-testpmd is not installed".to_owned();
+        let skipped = [Skipped { suite: "sockets", case: NOWHERE, reason }];
+        let targets = targets(&rows, &skipped);
+        let kept = find(&targets, "Receiving over");
+        assert_eq!((kept.median, kept.met, kept.values.len()), (Some(1.5), Some(true), 3));
+        assert_eq!(find(&targets, "Sending over").met, Some(false));
+        assert_eq!(find(&targets, "inside the kernel").median, Some(1.6));
+        let missing = find(&targets, "net_null");
+        assert_eq!((missing.met, missing.median), (None, None));
+        assert_eq!(missing.reason.as_deref(), Some("dpdk-testpmd is not installed"));
+        let reason = |what| find(&targets, what).reason.clone().unwrap();
+        assert_eq!(reason("0.5 Mpps"), "this run has no such figure; a quick one leaves some out");
+        assert_eq!(reason("libpcap's"), "the suite filter was not run");
+        assert!(reason("crossbeam").contains("cargo bench"));
+        let value = serde_json::to_value(kept).unwrap();
+        assert_eq!(value["limit"], serde_json::json!({ "at_least": 1.0 }));
+    }
+
+    #[test]
+    fn a_target_is_judged_or_says_why_not() {
+        for target in targets(&[], &[]) {
+            assert!(target.met.is_none() && target.values.is_empty(), "{target:?}");
+            assert!(target.reason.is_some_and(|reason| !reason.is_empty()));
+        }
+    }
+
+    #[test]
+    fn a_rate_of_the_sender_keeps_no_target() {
+        let peer = Some(testpmd::PROGRAM);
+        let of = |peer, metric, sample| Row {
+            suite: "noloss",
+            case: "rx",
+            metric,
+            ..row("rx", peer, &[sample])
+        };
+        let judged = |ours, theirs| {
+            let rows = [
+                of(None, "packets_per_s", 3.0),
+                of(None, SENDER_BOUND, ours),
+                of(peer, "packets_per_s", 2.0),
+                of(peer, SENDER_BOUND, theirs),
+            ];
+            find(&targets(&rows, &[]), "without loss").clone()
+        };
+        assert_eq!(judged(1.0, 0.0).met, Some(true));
+        let unknown = judged(1.0, 1.0);
+        assert_eq!((unknown.met, unknown.median), (None, None));
+        assert!(unknown.reason.unwrap().contains("the sender is the limit"));
+    }
+
+    #[test]
+    fn the_best_of_several_is_that_of_a_round() {
+        let (a, b, none) = ([3.0, 1.0], [2.0, 5.0, 7.0], []);
+        assert_eq!(lowest(&[&a[..], &b[..], &none[..]]), [2.0, 1.0]);
+        assert_eq!(lowest(&[&none[..]]), [0.0; 0]);
+    }
+}

@@ -1,0 +1,29 @@
+//! What a receiver or sender does with packets.
+
+/// What is done with packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Receive and give back.
+    Rxdrop,
+    /// Fill frames and send.
+    Txpush,
+    /// Receive, exchange the addresses, and send back through the same queue.
+    L2fwd,
+}
+
+impl Task {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Rxdrop, Self::Txpush, Self::L2fwd];
+
+    /// Its name in source 001 and in the rows.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Rxdrop => "rxdrop",
+            Self::Txpush => "txpush",
+            Self::L2fwd => "l2fwd",
+        }
+    }
+}
+
+/// The case of [`Task::Rxdrop`] in which packets come at a rate that leaves a receiver time to sleep.
+pub(crate) const PACED: &str = "rxdrop-paced";

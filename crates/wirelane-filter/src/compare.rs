@@ -1,0 +1,188 @@
+//! One program in every engine: do they agree?
+
+use wirelane_os::bpf;
+use wirelane_os::packet::SockFilter;
+use wirelane_os::pcap;
+
+use crate::error::{Error, Result};
+use crate::interpreter::Interpreter;
+use crate::jit::Jit;
+use crate::op::Op;
+use crate::packet::{Metadata, Packet};
+use crate::program::Program;
+use crate::translate::{Buffers, Ending, translate};
+
+/// One program in every engine, over the packets that it is given.
+///
+/// The kernel runs its translation, as XDP programs do; it needs privileges, and is left out without
+/// them. It sees no packet that is too short or too long for a test run, and, where the program asks
+/// for the length of a packet, none that was cut.
+pub struct Comparison<'a> {
+    asks_length: bool,
+    interpreter: (Interpreter, Count),
+    jit: (Option<Jit>, Count),
+    libpcap: (Option<pcap::Interpreter<'a>>, Count),
+    kernel: (Option<bpf::Program>, Count),
+}
+
+/// What one engine did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Count {
+    /// `interpreter`, `jit`, `libpcap` or `kernel`.
+    pub engine: &'static str,
+    /// Packets that it was given.
+    pub packets: u64,
+    /// Packets that it accepted.
+    pub matching: u64,
+    /// Why it was given none.
+    pub missing: Option<String>,
+}
+
+/// What the kernel says of packets in a test run (`lo`), and so all engines do.
+const METADATA: Metadata = Metadata { queue: 0, packet_type: 0, interface_index: 1 };
+
+/// Lengths of packets that a test run takes: an Ethernet header, and what fits into a page with its
+/// bookkeeping.
+const KERNEL_LENGTHS: std::ops::Range<usize> = 14..3000;
+
+impl<'a> Comparison<'a> {
+    /// Prepares every engine that can run `program` here.
+    ///
+    /// # Errors
+    /// The program asks for something that only the kernel's socket filter knows.
+    pub fn new(program: &'a Program) -> Result<Self> {
+        let asks_length =
+            program.ops().iter().any(|op| matches!(op, Op::LoadLength | Op::LoadXLength));
+        let own = Count { engine: "interpreter", ..Count::default() };
+        Ok(Self {
+            asks_length,
+            interpreter: (Interpreter::new(program)?, own),
+            jit: present("jit", Jit::new(program).map_err(|error| error.to_string())),
+            libpcap: present("libpcap", libpcap(program)),
+            kernel: present("kernel", kernel(program)),
+        })
+    }
+
+    /// Runs all engines on a packet of the program's link type that had `wire_len` bytes on the wire.
+    /// Returns whether they agree.
+    ///
+    /// # Errors
+    /// The kernel's test run failed.
+    pub fn run(&mut self, data: &[u8], wire_len: u32) -> Result<bool> {
+        let packet = Packet { data, wire_len, metadata: METADATA };
+        let verdict = self.interpreter.0.run(&packet);
+        self.interpreter.1.add(verdict);
+        let mut all = true;
+        let mut answer = |count: &mut Count, own: u32| {
+            count.add(own);
+            all &= own == verdict;
+        };
+        if let (Some(jit), count) = &mut self.jit {
+            answer(count, jit.run(&packet));
+        }
+        if let (Some(libpcap), count) = &mut self.libpcap {
+            answer(count, libpcap.run(data, wire_len));
+        }
+        let is_whole = wire_len as usize == data.len() || !self.asks_length;
+        if let (Some(kernel), count) = &mut self.kernel
+            && is_whole
+            && KERNEL_LENGTHS.contains(&data.len())
+        {
+            let outcome = kernel.test_run(data, None, 1);
+            let outcome = outcome.map_err(|error| Error::os("filter in the kernel", error))?;
+            answer(count, outcome.result);
+        }
+        Ok(all)
+    }
+
+    /// What each engine did; the interpreter is the first.
+    pub fn counts(&self) -> [&Count; 4] {
+        [&self.interpreter.1, &self.jit.1, &self.libpcap.1, &self.kernel.1]
+    }
+}
+
+impl Count {
+    fn add(&mut self, verdict: u32) {
+        self.packets += 1;
+        self.matching += u64::from(verdict != 0);
+    }
+}
+
+fn present<E>(engine: &'static str, found: Result<E, String>) -> (Option<E>, Count) {
+    let (found, missing) = match found {
+        Ok(found) => (Some(found), None),
+        Err(missing) => (None, Some(missing)),
+    };
+    (found, Count { engine, missing, ..Count::default() })
+}
+
+fn libpcap(program: &Program) -> Result<pcap::Interpreter<'_>, String> {
+    if let Some(field) = program.ancillary().first() {
+        return Err(format!("it does not know {}, which is not in the packet", field.name()));
+    }
+    let library = pcap::library().map_err(|reason| format!("{reason}; {}", pcap::INSTALL))?;
+    let instructions: &[SockFilter] = program.instructions();
+    library.interpreter(instructions).ok_or_else(|| "it refuses the program".to_owned())
+}
+
+fn kernel(program: &Program) -> Result<bpf::Program, String> {
+    const ETHERNET: u16 = 1;
+    if program.link_type() != ETHERNET {
+        return Err("XDP programs see Ethernet only".to_owned());
+    }
+    let missing = bpf::missing_capabilities();
+    if !missing.is_empty() {
+        let names = missing.iter().map(ToString::to_string).collect::<Vec<_>>();
+        return Err(format!("it takes {}", names.join(" and ")));
+    }
+    let insns =
+        translate(program, Buffers::One, Ending::Exit).map_err(|error| error.to_string())?;
+    let load = bpf::Load::new(bpf::ProgramType::Xdp, "wirelane_filter", &insns);
+    bpf::Program::load(&load).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::{Ancillary, Cond, Operand, Width};
+
+    fn program(load: Op) -> Program {
+        let cond = Op::Branch { cond: Cond::Set, operand: Operand::K(1), jt: 0, jf: 1 };
+        let ops = [load, cond, Op::Return(9), Op::Return(0)];
+        Program::new(1, ops.iter().map(|op| op.encode()).collect()).unwrap()
+    }
+
+    /// A hundred packets, half of them cut; all engines agree.
+    fn counts(program: &Program) -> Vec<Count> {
+        let mut comparison = Comparison::new(program).unwrap();
+        for len in 0..100_u32 {
+            let data: Vec<_> = (0..len).map(|at| (at * 7 + len) as u8).collect();
+            assert!(comparison.run(&data, len + len % 2).unwrap(), "{len} bytes");
+        }
+        comparison.counts().map(Clone::clone).into()
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri loads no library")]
+    fn engines_agree_and_count_the_same() {
+        for load in [Op::LoadAbsolute(Width::Byte, 20), Op::LoadLength] {
+            let engines = counts(&program(load));
+            let own = &engines[0];
+            assert_eq!((own.engine, own.packets), ("interpreter", 100));
+            for other in engines[1..].iter().filter(|other| other.missing.is_none()) {
+                let same = (other.packets, other.matching) == (own.packets, own.matching);
+                assert!(same || other.engine == "kernel" && other.packets > 40, "{other:?}");
+            }
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri loads no library")]
+    fn what_an_engine_cannot_run_it_does_not_count() {
+        let engines = counts(&program(Op::LoadAncillary(Ancillary::Queue)));
+        let libpcap = engines.iter().find(|count| count.engine == "libpcap").unwrap();
+        assert_eq!(libpcap.packets, 0);
+        assert!(libpcap.missing.as_ref().unwrap().contains("queue"), "{libpcap:?}");
+    }
+}

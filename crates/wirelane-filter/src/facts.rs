@@ -1,0 +1,88 @@
+//! What is known at each instruction of a program, whichever way led to it.
+//!
+//! Classic jumps lead forward only, so one walk from front to back knows what holds at every
+//! instruction on all ways to it: whether it can be reached (the verifier refuses code that cannot),
+//! how many bytes of the packet have been found present (no need to look again), and what X is at
+//! most (the verifier wants a bound before X is added to a packet pointer).
+
+use crate::op::{Ancillary, Op, Width};
+
+/// What holds before an instruction, whichever way led to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fact {
+    /// This many bytes are present at least.
+    pub(crate) present: u32,
+    /// X is this at most, and the verifier knows it.
+    pub(crate) x_most: u32,
+}
+
+/// By instruction.
+pub(crate) struct Facts(Vec<Option<Fact>>);
+
+impl Facts {
+    /// For a walk over `ops`, none of which sees more than `limit` bytes of a packet.
+    pub(crate) fn gather(ops: &[Op], limit: u32) -> Self {
+        let mut facts = Self(vec![None; ops.len()]);
+        facts.meet(0, Fact { present: 0, x_most: 0 });
+        for (at, op) in ops.iter().enumerate() {
+            let Some(mut fact) = facts.get(at) else { continue };
+            let next = at + 1;
+            match *op {
+                Op::Return(_) | Op::ReturnA => continue,
+                Op::Jump(skip) => {
+                    facts.meet(next + skip as usize, fact);
+                    continue;
+                }
+                Op::Branch { jt, jf, .. } => {
+                    facts.meet(next + usize::from(jt), fact);
+                    facts.meet(next + usize::from(jf), fact);
+                    continue;
+                }
+                Op::LoadAbsolute(width, k) => match end(k, width, limit) {
+                    Some(end) => fact.present = fact.present.max(end),
+                    None => continue,
+                },
+                Op::LoadXHeader(k) => match end(k, Width::Byte, limit) {
+                    Some(end) => {
+                        fact.present = fact.present.max(end);
+                        fact.x_most = 4 * 0xf;
+                    }
+                    None => continue,
+                },
+                Op::LoadIndirect(width, k) if end(k, width, limit).is_none() => continue,
+                Op::LoadAncillary(Ancillary::Protocol) => fact.present = fact.present.max(16),
+                Op::LoadXImmediate(k) => fact.x_most = k,
+                Op::LoadXMemory(_) | Op::LoadXLength | Op::Tax => fact.x_most = u32::MAX,
+                _ => {}
+            }
+            facts.meet(next, fact);
+        }
+        facts
+    }
+
+    /// Another way to instruction `at`.
+    fn meet(&mut self, at: usize, other: Fact) {
+        if let Some(slot) = self.0.get_mut(at) {
+            let known = slot.unwrap_or(other);
+            *slot = Some(Fact {
+                present: known.present.min(other.present),
+                x_most: known.x_most.max(other.x_most),
+            });
+        }
+    }
+
+    /// What X is at most before instruction `at`.
+    pub(crate) fn x_most(&self, at: usize) -> u32 {
+        self.get(at).map_or(u32::MAX, |fact| fact.x_most)
+    }
+
+    /// `None` if no way leads to it.
+    pub(crate) fn get(&self, at: usize) -> Option<Fact> {
+        self.0.get(at).copied().flatten()
+    }
+}
+
+/// Where a load ends; `None` if that is past the last byte that can be seen, so that it rejects.
+pub(crate) fn end(k: u32, width: Width, limit: u32) -> Option<u32> {
+    k.checked_add(width.bytes()).filter(|end| *end <= limit)
+}

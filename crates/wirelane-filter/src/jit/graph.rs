@@ -1,0 +1,169 @@
+//! What the nodes of a program's graph do, and how they are connected.
+
+use crate::op::{Alu, Cond, Operand, Width};
+
+/// Bytes of the packet at a fixed place, as a number in network order under a mask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Field {
+    pub(super) offset: i32,
+    pub(super) width: Width,
+    pub(super) mask: u32,
+}
+
+/// A register of the classic machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Register {
+    A,
+    X,
+}
+
+/// What is known of a packet beside its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beside {
+    Length,
+    Queue,
+    PacketType,
+    InterfaceIndex,
+}
+
+/// What is done at a node. Loads at fixed places have been checked before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// A or X becomes bytes of the packet.
+    Load(Register, Field),
+    /// A becomes bytes of the packet from X plus an offset on; the packet is rejected if they are
+    /// not all there.
+    LoadAtX(Width, i32),
+    /// X becomes 4 times the lower half of the byte at the offset.
+    HeaderLength(i32),
+    Constant(Register, u32),
+    Beside(Register, Beside),
+    /// A becomes the protocol of an Ethernet frame, as `eth_type_trans` of the kernel finds it.
+    Protocol,
+    LoadCell(Register, u8),
+    StoreCell(Register, u8),
+    /// The packet is rejected if it is a division by X, and X is 0.
+    Alu(Alu, Operand),
+    Negate,
+    /// X becomes A.
+    ToX,
+    /// A becomes X.
+    ToA,
+}
+
+/// What a comparison looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    A,
+    Field(Field),
+    /// Bytes of the packet from X plus an offset on, as [`Action::LoadAtX`].
+    AtX(Width, i32),
+}
+
+/// The values that a field is compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Set {
+    pub(super) field: Field,
+    pub(super) values: Vec<u32>,
+}
+
+/// A node of the graph. Its place is that of the instruction it comes from; `next`, `then` and
+/// `otherwise` are places after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Node {
+    /// Nothing leads here.
+    Unreachable,
+    /// Rejects a packet shorter than `require` bytes, then does `op`.
+    Step {
+        require: Option<i32>,
+        action: Option<Action>,
+        next: usize,
+    },
+    Test {
+        subject: Subject,
+        cond: Cond,
+        operand: Operand,
+        then: usize,
+        otherwise: usize,
+    },
+    /// Whether one of the fields has one of its values.
+    Member {
+        sets: Vec<Set>,
+        then: usize,
+        otherwise: usize,
+    },
+    Return(u32),
+    ReturnA,
+}
+
+/// A, among the bits of what is live.
+pub(super) const A: u32 = 1 << 16;
+/// X, among the bits of what is live.
+pub(super) const X: u32 = 1 << 17;
+
+impl Node {
+    pub(super) fn successors(&self) -> impl Iterator<Item = usize> + use<> {
+        let (one, two) = match self {
+            Self::Unreachable | Self::Return(_) | Self::ReturnA => (None, None),
+            Self::Step { next, .. } => (Some(*next), None),
+            Self::Test { then, otherwise, .. } | Self::Member { then, otherwise, .. } => {
+                (Some(*then), Some(*otherwise))
+            }
+        };
+        one.into_iter().chain(two)
+    }
+}
+
+impl Action {
+    /// What it reads and what it writes.
+    pub(super) fn effect(self) -> (u32, u32) {
+        let bit = |register| match register {
+            Register::A => A,
+            Register::X => X,
+        };
+        match self {
+            Self::Load(register, _) | Self::Constant(register, _) | Self::Beside(register, _) => {
+                (0, bit(register))
+            }
+            Self::LoadAtX(..) => (X, A),
+            Self::Protocol => (0, A),
+            Self::HeaderLength(_) => (0, X),
+            Self::LoadCell(register, cell) => (1 << cell, bit(register)),
+            Self::StoreCell(register, cell) => (bit(register), 1 << cell),
+            Self::Alu(_, Operand::X) => (A | X, A),
+            Self::Alu(_, Operand::K(_)) | Self::Negate => (A, A),
+            Self::ToX => (A, X),
+            Self::ToA => (X, A),
+        }
+    }
+
+    pub(super) fn may_reject(self) -> bool {
+        matches!(self, Self::LoadAtX(..) | Self::Alu(Alu::Div | Alu::Mod, Operand::X))
+    }
+}
+
+/// The outcome if it is the same for every value under `mask`.
+pub(super) fn decided(cond: Cond, mask: u32, right: u32) -> Option<bool> {
+    match cond {
+        Cond::Equal if right & !mask != 0 => Some(false),
+        Cond::Set if right & mask == 0 => Some(false),
+        Cond::Greater if right >= mask => Some(false),
+        Cond::GreaterEqual if right > mask => Some(false),
+        Cond::GreaterEqual if right == 0 => Some(true),
+        _ => None,
+    }
+}
+
+/// Every bit that a load of this width can set.
+pub(super) const fn full(width: Width) -> u32 {
+    match width {
+        Width::Byte => 0xff,
+        Width::Half => 0xffff,
+        Width::Word => u32::MAX,
+    }
+}
+
+/// The end of a load; `None` beyond the length of any packet.
+pub(super) fn end(offset: u32, width: Width) -> Option<i32> {
+    i32::try_from(offset).ok()?.checked_add(width.bytes() as i32)
+}

@@ -1,0 +1,154 @@
+//! A classic BPF program as a value: checked, tied to a link type, read from and written as
+//! `tcpdump -ddd` and `tcpdump -d` print it.
+
+use std::fmt;
+
+use wirelane_os::packet::SockFilter;
+
+use crate::check;
+use crate::disassembly::Disassembly;
+use crate::error::{Error, Result};
+use crate::op::{Ancillary, Op};
+
+/// A program that the kernel would take, for packets of one link type.
+///
+/// Whatever exists as a value has passed the kernel's own rules, so no engine has to look again:
+/// jumps lead forward and inside, every way ends in a return, and scratch memory is written before
+/// it is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    link_type: u16,
+    instructions: Vec<SockFilter>,
+    ops: Vec<Op>,
+}
+
+impl Program {
+    /// Checks `instructions` for packets of `link_type` (the registry of capture files: 1 is
+    /// Ethernet).
+    ///
+    /// # Errors
+    /// A usage error: which instruction breaks which rule of the kernel.
+    pub fn new(link_type: u16, instructions: Vec<SockFilter>) -> Result<Self> {
+        let ops = check::decode(&instructions)?;
+        Ok(Self { link_type, instructions, ops })
+    }
+
+    /// Reads a program as `tcpdump -ddd` writes it: the number of instructions, then four decimal
+    /// numbers for each, `code jt jf k`. They stand on lines, or in one line with commas between
+    /// instructions as iptables and tc take it.
+    ///
+    /// # Errors
+    /// A usage error: what is no number or too large, or which instruction breaks which rule.
+    pub fn parse(link_type: u16, text: &str) -> Result<Self> {
+        let bad = |cause: String| {
+            Error::invalid("filter program", cause)
+                .help("write what `tcpdump -ddd EXPRESSION` prints, or an expression")
+        };
+        let mut parts = text.trim().split([',', '\n']).map(str::trim).filter(|p| !p.is_empty());
+        let count = parts.next().unwrap_or_default();
+        let count: usize = count
+            .parse()
+            .map_err(|_| bad(format!("it begins with {count:?}, not a number of instructions")))?;
+        let mut instructions = Vec::new();
+        for (at, part) in parts.enumerate() {
+            let mut numbers = part.split_ascii_whitespace();
+            let mut next = |name: &str, limit: u32| -> Result<u32> {
+                let text = numbers.next().unwrap_or_default();
+                match text.parse::<u32>() {
+                    Ok(number) if number <= limit => Ok(number),
+                    _ => {
+                        Err(bad(format!("instruction {at}: {name} is {text:?}, not 0 to {limit}")))
+                    }
+                }
+            };
+            instructions.push(SockFilter {
+                code: next("code", u16::MAX.into())? as u16,
+                jt: next("jt", u8::MAX.into())? as u8,
+                jf: next("jf", u8::MAX.into())? as u8,
+                k: next("k", u32::MAX)?,
+            });
+            if let Some(more) = numbers.next() {
+                return Err(bad(format!("instruction {at}: {more:?} is a fifth number")));
+            }
+        }
+        if count != instructions.len() {
+            let found = instructions.len();
+            return Err(bad(format!("it says {count} instructions and has {found}")));
+        }
+        Self::new(link_type, instructions)
+    }
+
+    /// Link type of the packets it is for, in the registry of capture files.
+    pub fn link_type(&self) -> u16 {
+        self.link_type
+    }
+
+    /// The instructions, 1 to 4096.
+    pub fn instructions(&self) -> &[SockFilter] {
+        &self.instructions
+    }
+
+    /// The same, decoded.
+    pub fn ops(&self) -> &[Op] {
+        &self.ops
+    }
+
+    /// What it asks beside the bytes of the packet, in order of the first use.
+    pub fn ancillary(&self) -> Vec<Ancillary> {
+        let mut fields = Vec::new();
+        for op in &self.ops {
+            if let Op::LoadAncillary(field) = op
+                && !fields.contains(field)
+            {
+                fields.push(*field);
+            }
+        }
+        fields
+    }
+
+    /// Whether every engine can run it.
+    ///
+    /// # Errors
+    /// A usage error: it asks something of the kernel's socket buffer, or of bytes by the kernel's
+    /// notion of where headers begin, that only the kernel's own socket filter knows.
+    pub fn require_portable(&self) -> Result<()> {
+        for (at, op) in self.ops.iter().enumerate() {
+            let cause = match *op {
+                Op::LoadAncillary(field) if !field.is_portable() => {
+                    format!("only the kernel's socket filter knows {}", field.name())
+                }
+                _ => continue,
+            };
+            return Err(Error::invalid(format!("filter instruction {at}"), cause)
+                .help("it can run on packet: alone"));
+        }
+        Ok(())
+    }
+
+    /// The program as `tcpdump -ddd` prints it.
+    pub fn decimal(&self) -> impl fmt::Display + '_ {
+        Decimal(self)
+    }
+}
+
+/// As `tcpdump -d` prints it: a line for each instruction.
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, insn) in self.instructions.iter().enumerate() {
+            writeln!(f, "{}", Disassembly { at, insn: *insn })?;
+        }
+        Ok(())
+    }
+}
+
+struct Decimal<'a>(&'a Program);
+
+impl fmt::Display for Decimal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.0.instructions.len())?;
+        for SockFilter { code, jt, jf, k } in &self.0.instructions {
+            writeln!(f, "{code} {jt} {jf} {k}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! Instructions of eBPF that grow, and jumps whose distance is not known yet.
+
+use wirelane_os::bpf::insn::{Insn, Reg};
+
+use super::target::Ending;
+use crate::error::{Error, Result};
+
+/// Where a jump leads.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Label {
+    /// A classic instruction.
+    Op(usize),
+    /// The common way out that rejects.
+    Reject,
+    /// Behind the last instruction.
+    End,
+}
+
+pub(super) struct Code {
+    insns: Vec<Insn>,
+    /// By classic instruction, where its translation begins.
+    starts: Vec<usize>,
+    /// Jumps whose distance is not known yet.
+    jumps: Vec<(usize, Label)>,
+}
+
+impl Code {
+    /// For a program of so many classic instructions.
+    pub(super) fn new(ops: usize) -> Self {
+        let insns = Vec::with_capacity(4 * ops + 16);
+        Self { insns, starts: Vec::with_capacity(ops), jumps: Vec::new() }
+    }
+
+    /// The next classic instruction begins here.
+    pub(super) fn start(&mut self) {
+        self.starts.push(self.insns.len());
+    }
+
+    pub(super) fn emit(&mut self, insns: impl IntoIterator<Item = Insn>) {
+        self.insns.extend(insns);
+    }
+
+    /// A jump whose distance [`Code::finish`] fills in.
+    pub(super) fn jump(&mut self, insn: Insn, label: Label) {
+        self.jumps.push((self.insns.len(), label));
+        self.insns.push(insn);
+    }
+
+    /// Appends the way out that rejects, and fills in the distances.
+    ///
+    /// # Errors
+    /// A jump that is longer than eBPF allows.
+    pub(super) fn finish(mut self, ending: Ending) -> Result<Vec<Insn>> {
+        let reject = self.insns.len();
+        if self.jumps.iter().any(|(_, label)| matches!(label, Label::Reject)) {
+            self.emit([Insn::mov(Reg::R0, 0)]);
+            if ending == Ending::Exit {
+                self.emit([Insn::exit()]);
+            }
+        }
+        let end = self.insns.len();
+        for (from, label) in self.jumps {
+            let to = match label {
+                Label::Op(at) => self.starts.get(at).copied().unwrap_or(end),
+                Label::Reject => reject,
+                Label::End => end,
+            };
+            let distance = to - from - 1;
+            let Ok(offset) = i16::try_from(distance) else {
+                let cause = format!(
+                    "a jump over {distance} instructions of eBPF, and the limit is {}",
+                    i16::MAX
+                );
+                return Err(Error::invalid("filter", cause).help("write a shorter expression"));
+            };
+            if let Some(insn) = self.insns.get_mut(from) {
+                insn.off = offset;
+            }
+        }
+        Ok(self.insns)
+    }
+}

@@ -1,0 +1,215 @@
+//! ARP (RFC 826) for IPv4 over Ethernet.
+
+use core::net::Ipv4Addr;
+
+use crate::{
+    EtherType, MacAddr, WireError,
+    field::{array, be16, put, split, split_mut},
+};
+
+/// Length of a message in bytes.
+pub const LEN: usize = 28;
+
+/// Hardware type of Ethernet (the IANA "ARP Parameters" registry).
+const ETHERNET: u16 = 1;
+
+/// A checked view of an ARP message.
+#[derive(Clone, Copy, Debug)]
+pub struct ArpView<'a> {
+    message: &'a [u8; LEN],
+}
+
+impl<'a> ArpView<'a> {
+    /// Takes the payload of an Ethernet frame. Bytes after the message are Ethernet padding.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] for fewer than [`LEN`] bytes; [`WireError::Malformed`] for anything
+    /// but IPv4 over Ethernet.
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
+        let (message, _) = split::<LEN>(bytes)?;
+        let kinds = (be16::<0, LEN>(message), EtherType(be16::<2, LEN>(message)));
+        if kinds != (ETHERNET, EtherType::IPV4) || message[4..6] != [6, 4] {
+            return Err(WireError::Malformed("ARP: not IPv4 over Ethernet"));
+        }
+        Ok(Self { message })
+    }
+
+    /// What the message is for.
+    #[inline]
+    pub fn operation(&self) -> ArpOperation {
+        ArpOperation(be16::<6, LEN>(self.message))
+    }
+
+    /// The hardware address of the sender.
+    #[inline]
+    pub fn sender_mac(&self) -> MacAddr {
+        MacAddr(array::<8, 6, LEN>(self.message))
+    }
+
+    /// The IP address of the sender; 0.0.0.0 in a probe (RFC 5227).
+    #[inline]
+    pub fn sender(&self) -> Ipv4Addr {
+        array::<14, 4, LEN>(self.message).into()
+    }
+
+    /// The hardware address of the target; without meaning in a request.
+    #[inline]
+    pub fn target_mac(&self) -> MacAddr {
+        MacAddr(array::<18, 6, LEN>(self.message))
+    }
+
+    /// The IP address of the target: in a request, the one that is asked for.
+    #[inline]
+    pub fn target(&self) -> Ipv4Addr {
+        array::<24, 4, LEN>(self.message).into()
+    }
+}
+
+/// The value of an ARP message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Arp {
+    /// What the message is for.
+    pub operation: ArpOperation,
+    /// The hardware address of the sender.
+    pub sender_mac: MacAddr,
+    /// The IP address of the sender.
+    pub sender: Ipv4Addr,
+    /// The hardware address of the target.
+    pub target_mac: MacAddr,
+    /// The IP address of the target.
+    pub target: Ipv4Addr,
+}
+
+impl Arp {
+    /// Asks for the hardware address of `target`. Sent to [`MacAddr::BROADCAST`].
+    pub const fn request(sender_mac: MacAddr, sender: Ipv4Addr, target: Ipv4Addr) -> Self {
+        let operation = ArpOperation::REQUEST;
+        Self { operation, sender_mac, sender, target_mac: MacAddr::ZERO, target }
+    }
+
+    /// Answers this request: the address that was asked for is at `mac`. Sent to the request's sender.
+    #[must_use]
+    pub const fn reply(&self, mac: MacAddr) -> Self {
+        Self {
+            operation: ArpOperation::REPLY,
+            sender_mac: mac,
+            sender: self.target,
+            target_mac: self.sender_mac,
+            target: self.sender,
+        }
+    }
+
+    /// Reads the fields of a view.
+    #[inline]
+    pub fn parse(view: &ArpView<'_>) -> Self {
+        Self {
+            operation: view.operation(),
+            sender_mac: view.sender_mac(),
+            sender: view.sender(),
+            target_mac: view.target_mac(),
+            target: view.target(),
+        }
+    }
+
+    /// Bytes that [`emit`](Self::emit) writes.
+    #[inline]
+    pub const fn header_len(&self) -> usize {
+        LEN
+    }
+
+    /// Writes the message to the front of `buffer` and returns its length.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] when `buffer` is shorter than [`LEN`].
+    #[inline]
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, WireError> {
+        let (message, _) = split_mut::<LEN>(buffer)?;
+        put::<0, 2, LEN>(message, ETHERNET.to_be_bytes());
+        put::<2, 2, LEN>(message, EtherType::IPV4.0.to_be_bytes());
+        put::<4, 2, LEN>(message, [6, 4]);
+        put::<6, 2, LEN>(message, self.operation.0.to_be_bytes());
+        put::<8, 6, LEN>(message, self.sender_mac.0);
+        put::<14, 4, LEN>(message, self.sender.octets());
+        put::<18, 6, LEN>(message, self.target_mac.0);
+        put::<24, 4, LEN>(message, self.target.octets());
+        Ok(LEN)
+    }
+}
+
+/// What an ARP message is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ArpOperation(pub u16);
+
+impl ArpOperation {
+    /// Who has the target address?
+    pub const REQUEST: Self = Self(1);
+    /// The sender has its address.
+    pub const REPLY: Self = Self(2);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES: [u8; 30] = [
+        0, 1, 0x08, 0x00, 6, 4, 0, 1, 0x02, 0, 0, 0, 0, 1, 192, 0, 2, 1, 0, 0, 0, 0, 0, 0, 192, 0,
+        2, 2, 0, 0,
+    ];
+    const VALUE: Arp = Arp::request(
+        MacAddr([2, 0, 0, 0, 0, 1]),
+        Ipv4Addr::new(192, 0, 2, 1),
+        Ipv4Addr::new(192, 0, 2, 2),
+    );
+
+    #[test]
+    fn deconstruct() {
+        let view = ArpView::new(&BYTES).unwrap();
+        assert_eq!(view.operation(), ArpOperation::REQUEST);
+        assert_eq!((view.sender_mac(), view.sender()), (VALUE.sender_mac, VALUE.sender));
+        assert_eq!((view.target_mac(), view.target()), (MacAddr::ZERO, VALUE.target));
+    }
+
+    #[test]
+    fn construct() {
+        let mut message = [0xa5; 30];
+        assert_eq!(VALUE.emit(&mut message), Ok(VALUE.header_len()));
+        message[LEN..].fill(0);
+        assert_eq!(message, BYTES);
+    }
+
+    #[test]
+    fn parse() {
+        assert_eq!(Arp::parse(&ArpView::new(&BYTES).unwrap()), VALUE);
+    }
+
+    #[test]
+    fn emit() {
+        let mut message = [0; LEN];
+        assert_eq!(VALUE.emit(&mut message), Ok(LEN));
+        assert_eq!(message, BYTES[..LEN]);
+    }
+
+    #[test]
+    fn impossible_len() {
+        for have in 0..LEN {
+            let error = WireError::Truncated { needed: LEN, have };
+            assert_eq!(ArpView::new(&BYTES[..have]).unwrap_err(), error);
+            assert_eq!(VALUE.emit(&mut [0; LEN][..have]), Err(error));
+        }
+        for at in 0..6 {
+            let mut message = BYTES;
+            message[at] ^= 0x10;
+            assert!(matches!(ArpView::new(&message), Err(WireError::Malformed(_))), "{at}");
+        }
+    }
+
+    #[test]
+    fn replies() {
+        let mac = MacAddr([2, 0, 0, 0, 0, 2]);
+        let reply = VALUE.reply(mac);
+        assert_eq!((reply.sender, reply.sender_mac), (VALUE.target, mac));
+        assert_eq!((reply.target, reply.target_mac), (VALUE.sender, VALUE.sender_mac));
+        assert_eq!(reply.operation, ArpOperation::REPLY);
+    }
+}

@@ -1,0 +1,383 @@
+//! Changing addresses and ports of a whole frame, with every checksum that covers them.
+//!
+//! A change costs the same for a frame of any length: checksums are updated, not computed again
+//! (RFC 1624), and so a wrong one stays wrong.
+
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::{
+    EthernetMut, Icmpv4, Icmpv4Mut, Icmpv4View, Icmpv6, Icmpv6Mut, Icmpv6View, Ipv4Mut, Ipv6Mut,
+    Layers, MacAddr, Protocol, WireError,
+    checksum::{ChecksumState, Sum},
+    flow::Network,
+    ipv6::{self, extensions},
+    tcp, udp,
+};
+
+/// An Ethernet frame whose outermost addresses, TTL and ports can be changed: through VLAN tags and
+/// IPv6 extension headers, in a fragment as far as it has the header. The header checksum of IPv4 and
+/// the checksums of TCP, UDP, UDP-Lite, DCCP, ICMP and ICMPv6 follow.
+///
+/// Several changes at once look for the headers once. A change that fails changes nothing.
+///
+/// ```
+/// use wirelane_wire::{FlowKey, PacketMut, packet};
+/// # use wirelane_wire::{MacAddr, WireError};
+///
+/// let mut frame = [0; 64];
+/// let packet = packet::ethernet(MacAddr::ZERO, MacAddr::BROADCAST)
+///     .ipv4([10, 0, 0, 2].into(), [192, 0, 2, 9].into())
+///     .udp(4000, 53, b"query");
+/// let len = packet.emit(&mut frame)?;
+///
+/// let mut packet = PacketMut::new(&mut frame[..len])?;
+/// packet.set_ipv4_source([192, 0, 2, 1].into())?;
+/// packet.set_source_port(61_000)?;
+///
+/// let flow = FlowKey::parse(&frame[..len])?.map(|flow| flow.to_string());
+/// assert_eq!(flow.as_deref(), Some("192.0.2.1:61000 > 192.0.2.9:53 udp"));
+/// # Ok::<_, WireError>(())
+/// ```
+#[derive(Debug)]
+pub struct PacketMut<'a> {
+    frame: &'a mut [u8],
+    /// Where the IP header begins.
+    network: usize,
+    version: Version,
+    upper: Upper,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    NotIp,
+    V4,
+    V6 {
+        /// Whether the pseudo-header has the destination of the fixed header; a routing header that
+        /// nobody understands does not say.
+        destination: Result<bool, WireError>,
+    },
+}
+
+/// The transport packet, as far as changes depend on it.
+#[derive(Clone, Copy, Debug)]
+struct Upper {
+    protocol: Protocol,
+    /// Where it begins in the frame and where it ends.
+    place: (usize, usize),
+    /// Whether it begins with its header: later fragments do not.
+    has_header: bool,
+    /// What its checksum field holds; `None` if nobody knows.
+    state: Option<ChecksumState>,
+}
+
+impl<'a> PacketMut<'a> {
+    /// Takes the bytes of a frame whose checksums are complete.
+    ///
+    /// # Errors
+    /// As [`Layers::parse`].
+    #[inline]
+    pub fn new(frame: &'a mut [u8]) -> Result<Self, WireError> {
+        Self::parse(frame, None)
+    }
+
+    /// Takes the bytes of a frame of which a device or a segmenter completes the checksum that covers
+    /// the bytes from `start` on. Its field holds the sum of the pseudo-header
+    /// ([`ChecksumState::Partial`]).
+    ///
+    /// # Errors
+    /// As [`Layers::parse`].
+    #[inline]
+    pub fn new_partial(frame: &'a mut [u8], start: usize) -> Result<Self, WireError> {
+        Self::parse(frame, Some(start))
+    }
+
+    #[inline]
+    fn parse(frame: &'a mut [u8], partial: Option<usize>) -> Result<Self, WireError> {
+        let layers = Layers::parse(frame)?;
+        let (version, has_header) = match &layers.network {
+            Network::V4(view) => (Version::V4, view.fragment_offset() == 0),
+            Network::V6(view) => {
+                let fragment = view.upper()?.fragment;
+                let destination = covers_destination(view.next_header(), view.payload());
+                (Version::V6 { destination }, fragment.is_none_or(|it| it.offset == 0))
+            }
+            Network::Other(_) => (Version::NotIp, false),
+        };
+        let (protocol, begin, len) =
+            layers.transport.map_or((Protocol::NO_NEXT_HEADER, 0, 0), |it| {
+                (it.protocol, it.offset, it.bytes.len())
+            });
+        let place = (begin, begin + len);
+        let state = match partial {
+            None => Some(ChecksumState::Complete),
+            Some(start) if start == begin => Some(ChecksumState::Partial),
+            // It is that of a packet in a tunnel, which the outer checksum covers as it will be.
+            Some(start) if (place.0..place.1).contains(&start) => Some(ChecksumState::Complete),
+            Some(_) => None,
+        };
+        let network = layers.network_offset;
+        Ok(Self { frame, network, version, upper: Upper { protocol, place, has_header, state } })
+    }
+
+    /// Replaces the source address of the Ethernet header.
+    #[inline]
+    pub fn set_source_mac(&mut self, address: MacAddr) {
+        if let Ok(mut ethernet) = EthernetMut::new(self.frame) {
+            ethernet.set_source(address);
+        }
+    }
+
+    /// Replaces the destination address of the Ethernet header.
+    #[inline]
+    pub fn set_destination_mac(&mut self, address: MacAddr) {
+        if let Ok(mut ethernet) = EthernetMut::new(self.frame) {
+            ethernet.set_destination(address);
+        }
+    }
+
+    /// Replaces the source address of the IPv4 header.
+    ///
+    /// # Errors
+    /// [`WireError::Absent`] for a frame that is not IPv4; [`WireError::Truncated`] when it ends before
+    /// a checksum that covers the address; [`WireError::Malformed`] when it is not known which of its
+    /// checksums is partial.
+    #[inline]
+    pub fn set_ipv4_source(&mut self, address: Ipv4Addr) -> Result<(), WireError> {
+        let old = self.ipv4()?.as_view().source();
+        self.pseudo_changed(&old.octets(), &address.octets())?;
+        self.ipv4()?.set_source(address);
+        Ok(())
+    }
+
+    /// Replaces the destination address of the IPv4 header.
+    ///
+    /// # Errors
+    /// As [`set_ipv4_source`](Self::set_ipv4_source).
+    #[inline]
+    pub fn set_ipv4_destination(&mut self, address: Ipv4Addr) -> Result<(), WireError> {
+        let old = self.ipv4()?.as_view().destination();
+        self.pseudo_changed(&old.octets(), &address.octets())?;
+        self.ipv4()?.set_destination(address);
+        Ok(())
+    }
+
+    /// Replaces the source address of the IPv6 header.
+    ///
+    /// # Errors
+    /// As [`set_ipv4_source`](Self::set_ipv4_source).
+    #[inline]
+    pub fn set_ipv6_source(&mut self, address: Ipv6Addr) -> Result<(), WireError> {
+        let old = self.ipv6()?.as_view().source();
+        self.pseudo_changed(&old.octets(), &address.octets())?;
+        self.ipv6()?.set_source(address);
+        Ok(())
+    }
+
+    /// Replaces the destination address of the IPv6 header; with a routing header, that of the next
+    /// router on the way.
+    ///
+    /// # Errors
+    /// As [`set_ipv4_source`](Self::set_ipv4_source); [`WireError::Malformed`] also for a routing header
+    /// of a type that is not known.
+    #[inline]
+    pub fn set_ipv6_destination(&mut self, address: Ipv6Addr) -> Result<(), WireError> {
+        let old = self.ipv6()?.as_view().destination();
+        if let Version::V6 { destination } = self.version
+            && destination?
+        {
+            self.pseudo_changed(&old.octets(), &address.octets())?;
+        }
+        self.ipv6()?.set_destination(address);
+        Ok(())
+    }
+
+    /// Replaces the TTL of the IPv4 header or the hop limit of the IPv6 header.
+    ///
+    /// # Errors
+    /// [`WireError::Absent`] for a frame that is not IP.
+    #[inline]
+    pub fn set_ttl(&mut self, ttl: u8) -> Result<(), WireError> {
+        match self.version {
+            Version::V4 => self.ipv4()?.set_ttl(ttl),
+            Version::V6 { .. } => self.ipv6()?.set_hop_limit(ttl),
+            Version::NotIp => return Err(WireError::Absent("IP header")),
+        }
+        Ok(())
+    }
+
+    /// Replaces the port of the sender.
+    ///
+    /// # Errors
+    /// [`WireError::Absent`] for a frame without a header of TCP, UDP, UDP-Lite or DCCP, such as a later
+    /// fragment; otherwise as [`set_ipv4_source`](Self::set_ipv4_source).
+    #[inline]
+    pub fn set_source_port(&mut self, port: u16) -> Result<(), WireError> {
+        self.set_port(0, port)
+    }
+
+    /// Replaces the port of the receiver.
+    ///
+    /// # Errors
+    /// As [`set_source_port`](Self::set_source_port).
+    #[inline]
+    pub fn set_destination_port(&mut self, port: u16) -> Result<(), WireError> {
+        self.set_port(2, port)
+    }
+
+    /// The identifier of an ICMP or ICMPv6 echo request or reply: what ports are to other protocols.
+    #[inline]
+    pub fn echo_identifier(&self) -> Option<u16> {
+        let message = self.frame.get(self.upper.place.0..self.upper.place.1)?;
+        let echo = match (self.upper.protocol, self.version) {
+            _ if !self.upper.has_header => None,
+            (Protocol::ICMP, Version::V4) => Icmpv4::parse(&Icmpv4View::new(message).ok()?).echo(),
+            (Protocol::ICMPV6, Version::V6 { .. }) => {
+                Icmpv6::parse(&Icmpv6View::new(message).ok()?).echo()
+            }
+            _ => None,
+        };
+        Some(echo?.identifier)
+    }
+
+    /// Replaces the identifier of an ICMP or ICMPv6 echo request or reply.
+    ///
+    /// # Errors
+    /// [`WireError::Absent`] for a frame that is neither; otherwise as
+    /// [`set_ipv4_source`](Self::set_ipv4_source).
+    #[inline]
+    pub fn set_echo_identifier(&mut self, identifier: u16) -> Result<(), WireError> {
+        const ABSENT: WireError = WireError::Absent("echo identifier");
+        let state = self.state()?;
+        if !self.upper.has_header {
+            return Err(ABSENT);
+        }
+        let Upper { protocol, place, .. } = self.upper;
+        let message = self.frame.get_mut(place.0..place.1).ok_or(ABSENT)?;
+        match (protocol, self.version) {
+            (Protocol::ICMP, Version::V4) => {
+                let mut view = Icmpv4Mut::new(message)?;
+                let mut message = Icmpv4::parse(&view.as_view());
+                message.echo_mut().ok_or(ABSENT)?.identifier = identifier;
+                view.set_message(message);
+            }
+            (Protocol::ICMPV6, Version::V6 { .. }) => {
+                let mut view = Icmpv6Mut::new(message, state)?;
+                let mut message = Icmpv6::parse(&view.as_view());
+                message.echo_mut().ok_or(ABSENT)?.identifier = identifier;
+                view.set_message(message);
+            }
+            _ => return Err(ABSENT),
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn ipv4(&mut self) -> Result<Ipv4Mut<'_>, WireError> {
+        if self.version != Version::V4 {
+            return Err(WireError::Absent("IPv4 header"));
+        }
+        Ipv4Mut::new(self.frame.get_mut(self.network..).unwrap_or_default())
+    }
+
+    #[inline]
+    fn ipv6(&mut self) -> Result<Ipv6Mut<'_>, WireError> {
+        if !matches!(self.version, Version::V6 { .. }) {
+            return Err(WireError::Absent("IPv6 header"));
+        }
+        Ipv6Mut::new(self.frame.get_mut(self.network..).unwrap_or_default())
+    }
+
+    #[inline]
+    fn state(&self) -> Result<ChecksumState, WireError> {
+        self.upper.state.ok_or(WireError::Malformed("place of the partial checksum"))
+    }
+
+    #[inline]
+    fn set_port(&mut self, at: usize, port: u16) -> Result<(), WireError> {
+        let Upper { protocol, place: (begin, _), has_header, .. } = self.upper;
+        let is_summed =
+            matches!(protocol, Protocol::TCP | Protocol::UDP | Protocol::UDP_LITE | Protocol::DCCP);
+        if !has_header || !is_summed {
+            return Err(WireError::Absent("ports of TCP, UDP, UDP-Lite or DCCP"));
+        }
+        let state = self.state()?;
+        let field = self.checksum_place()?;
+        let Some(place) = self.frame.get_mut(begin + at..).and_then(|it| it.first_chunk_mut())
+        else {
+            return Err(WireError::Truncated { needed: begin + at + 2, have: self.frame.len() });
+        };
+        let old = u16::from_be_bytes(core::mem::replace(place, port.to_be_bytes()));
+        self.update(field, |checksum| {
+            state.packet_changed(checksum, Sum::of_field(old), Sum::of_field(port))
+        });
+        Ok(())
+    }
+
+    /// Updates the checksum that covers a part of the pseudo-header, if there is one.
+    #[inline]
+    fn pseudo_changed(&mut self, old: &[u8], new: &[u8]) -> Result<(), WireError> {
+        let state = self.state()?;
+        let field = self.checksum_place()?;
+        self.update(field, |checksum| state.pseudo_changed(checksum, Sum::of(old), Sum::of(new)));
+        Ok(())
+    }
+
+    /// Where the checksum is that covers the pseudo-header; `None` if there is none.
+    #[inline]
+    fn checksum_place(&self) -> Result<Option<usize>, WireError> {
+        /// RFC 4340 section 5.1.
+        const DCCP_CHECKSUM_OFFSET: usize = 6;
+        let Upper { protocol, place: (begin, end), has_header, .. } = self.upper;
+        let offset = match protocol {
+            _ if !has_header => return Ok(None),
+            Protocol::TCP => tcp::CHECKSUM_OFFSET,
+            Protocol::UDP | Protocol::UDP_LITE => udp::CHECKSUM_OFFSET,
+            Protocol::DCCP => DCCP_CHECKSUM_OFFSET,
+            Protocol::ICMPV6 if self.version != Version::V4 => crate::icmpv6::CHECKSUM_OFFSET,
+            _ => return Ok(None),
+        };
+        match begin + offset + 2 {
+            needed if needed > end => Err(WireError::Truncated { needed, have: end }),
+            needed => Ok(Some(needed - 2)),
+        }
+    }
+
+    #[inline]
+    fn update(&mut self, field: Option<usize>, updated: impl FnOnce(u16) -> u16) {
+        let is_udp = self.upper.protocol == Protocol::UDP;
+        let Some(place) =
+            field.and_then(|at| self.frame.get_mut(at..)).and_then(|it| it.first_chunk_mut())
+        else {
+            return;
+        };
+        let old = u16::from_be_bytes(*place);
+        // RFC 768, and RFC 6935 for tunnels over IPv6: 0 says that there is no checksum.
+        if is_udp && old == 0 {
+            return;
+        }
+        let new = match updated(old) {
+            0 if is_udp || self.upper.protocol == Protocol::UDP_LITE => 0xffff,
+            new => new,
+        };
+        *place = new.to_be_bytes();
+    }
+}
+
+/// Whether the pseudo-header has the destination of the fixed header: with a routing header it has
+/// that of the final receiver (RFC 8200 section 8.1).
+#[inline]
+fn covers_destination(next_header: Protocol, payload: &[u8]) -> Result<bool, WireError> {
+    for extension in extensions(next_header, payload) {
+        let extension = extension?;
+        if extension.kind == Protocol::ROUTING
+            && ipv6::final_destination(extension.bytes)?.is_some()
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+#[path = "rewrite_tests.rs"]
+mod tests;

@@ -1,0 +1,121 @@
+//! The kernel's filter on a real interface, where it takes VLAN tags out of packets before it filters.
+
+#![allow(clippy::unwrap_used)]
+
+// Their expressions and packets are those by which the engines are compared.
+#[path = "../../wirelane-filter/tests/filter/corpus.rs"]
+mod corpus;
+#[path = "../../wirelane-filter/tests/filter/dice.rs"]
+mod dice;
+#[path = "../../wirelane-filter/tests/filter/packets.rs"]
+mod packets;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wirelane::filter::{self, Filter, Interpreter, Packet};
+use wirelane::mask::QueueMask;
+use wirelane::port::{self, OpenOptions, Port, Readiness};
+use wirelane::{Batch, QueueSet};
+use wirelane_testkit::netns::Namespace;
+use wirelane_testkit::privileged;
+use wirelane_testkit::tap::MultiQueueTap;
+
+/// Bytes that compiled expressions accept.
+const SNAPLEN: u32 = 262_144;
+
+/// Stops the port and takes what it has received.
+fn finish(port: &mut Port) -> Vec<Vec<u8>> {
+    port.control().stop();
+    let mut got = Vec::new();
+    let mut batch = Batch::default();
+    for mut rx in port.rx() {
+        let patience = Instant::now() + Duration::from_secs(60);
+        loop {
+            rx.receive(&mut batch);
+            got.extend(batch.iter().map(|frame| frame.data().to_vec()));
+            batch.clear();
+            match rx.readiness().unwrap() {
+                Readiness::End => break,
+                Readiness::Now => {}
+                _ => thread::sleep(Duration::from_millis(1)),
+            }
+            assert!(Instant::now() < patience, "no end");
+        }
+        let stats = rx.counters().snapshot(0);
+        assert_eq!((stats.filtered, stats.received), (None, None), "the kernel counts neither");
+    }
+    got
+}
+
+#[test]
+fn privileged_a_live_port_takes_what_the_bytes_say() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "wl-flt", 1);
+    let frames: Vec<_> = packets::corpus();
+    let frames: Vec<_> = frames.iter().filter(|frame| (60..1515).contains(&frame.len())).collect();
+    let expressions = corpus::expressions().into_iter().filter(|expression| {
+        let tag = expression.text.contains("vlan") || expression.text.contains("ether[1");
+        expression.link_type == 1 && (tag || expression.text.len() % 29 == 0)
+    });
+    let (mut tagged, mut tried) = (0, 0);
+    for expression in expressions.filter(|expression| !expression.text.contains("ifindex")) {
+        let text = expression.text.as_str();
+        let interpreter = Interpreter::new(&filter::compile(text, 1, SNAPLEN).unwrap()).unwrap();
+        let accepts = |frame: &&&Vec<u8>| {
+            let wire_len = frame.len() as u32;
+            interpreter.run(&Packet { data: frame, wire_len, ..Packet::default() }) > 0
+        };
+        let expected: Vec<_> = frames.iter().filter(accepts).map(|frame| frame.to_vec()).collect();
+        let mask = QueueMask { rx: QueueSet::All, ..QueueMask::NONE };
+        let options = OpenOptions::default()
+            .mask(QueueMask { enabled: true, ..mask })
+            .filter(text.parse::<Filter>().unwrap());
+        let spec = "packet:wl-flt?ring=4Mi&block=4Ki&retire=2ms".parse().unwrap();
+        let mut port = ns.inside(|| port::open(&spec, &options)).unwrap();
+        port.start().unwrap();
+        frames.iter().for_each(|frame| tap.write(0, frame));
+        let got = finish(&mut port);
+        assert_eq!(got.len(), expected.len(), "{text}");
+        assert!(got == expected, "{text}");
+        tagged += got.iter().filter(|frame| frame[12..14] == [0x81, 0]).count();
+        tried += 1;
+    }
+    assert!(tried > 60 && tagged > 500, "{tried} expressions, {tagged} frames with tags");
+}
+
+#[test]
+fn privileged_a_live_filter_can_change() {
+    if !privileged::require() {
+        return;
+    }
+    let ns = Namespace::new();
+    let tap = MultiQueueTap::new(&ns, "wl-flc", 1);
+    let options = OpenOptions::default().filter("ip".parse::<Filter>().unwrap());
+    let spec = "packet:wl-flc?ring=4Mi&block=4Ki&retire=2ms".parse().unwrap();
+    let mut port = ns.inside(|| port::open(&spec, &options)).unwrap();
+    let control = port.control();
+    let frame = |ethertype: [u8; 2]| {
+        let mut frame = vec![0xff; 60];
+        frame[12..14].copy_from_slice(&ethertype);
+        frame
+    };
+    let (ip, arp) = (frame([8, 0]), frame([8, 6]));
+    let both = || [&ip, &arp].into_iter().for_each(|frame| tap.write(0, frame));
+    both();
+    port.start().unwrap();
+    both();
+    let arp_only: Filter = "arp".parse().unwrap();
+    control.set_filter(Some(&arp_only)).unwrap();
+    both();
+    assert!(control.set_filter(Some(&"arp arp".parse().unwrap())).is_err());
+    both();
+    control.set_filter(None).unwrap();
+    both();
+    let got: Vec<_> =
+        finish(&mut port).into_iter().filter(|frame| *frame == ip || *frame == arp).collect();
+    assert!(got == [&ip, &arp, &arp, &ip, &arp].map(Clone::clone), "{} frames", got.len());
+}
