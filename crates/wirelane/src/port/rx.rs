@@ -97,9 +97,9 @@ impl Rx {
         self.inner.watermark()
     }
 
-    /// The queue's number; without meaning when the class is [`Class::Other`].
-    pub fn queue(&self) -> u16 {
-        self.counters.queue
+    /// The queue's number; `None` for packets that are tied to no queue ([`Class::Other`]).
+    pub fn queue(&self) -> Option<u16> {
+        self.counters.queue()
     }
 
     /// What its frames have in common.

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::mask::Class;
 use crate::pcap::{Source, split_name};
 use crate::port::{PortInfo, Rx, Strand};
 use crate::stats::RxCounters;
@@ -23,7 +22,7 @@ impl Names {
     /// The next one, and no two are the same. What says neither queue nor class has the number by which the port knows it.
     pub(super) fn of(&mut self, path: &Path, interface: &Interface) -> PathBuf {
         let Interface { source, counters } = interface;
-        let number = || u32::from(counters.queue);
+        let number = || u32::from(counters.number);
         let queue = match source.class {
             None => Some(source.queue.unwrap_or_else(number)),
             Some(_) => source.queue,
@@ -60,7 +59,7 @@ pub(super) fn counters(rx: &Rx) -> Vec<Arc<RxCounters>> {
 
 /// The interface description of one receiving end.
 fn source(info: &PortInfo, counters: &RxCounters) -> Source {
-    let queue = (counters.class != Class::Other).then_some(u32::from(counters.queue));
+    let queue = counters.queue().map(u32::from);
     Source {
         link_type: info.link_type,
         snaplen: info.snaplen,

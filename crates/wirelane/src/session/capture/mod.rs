@@ -23,7 +23,6 @@ mod tests;
 mod worker;
 mod writer;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -39,7 +38,6 @@ use self::worker::{Lane, Route, Worker};
 use self::writer::{Finished, Input, Ledger, WriterThread};
 use crate::error::{Error, Result};
 use crate::halt::Halt;
-use crate::mask::Class;
 use crate::memory::{self, Allotment};
 use crate::pcap::{CaptureWriter, WriterOptions, Written};
 use crate::pipeline;
@@ -307,11 +305,11 @@ impl Capture {
         let budget = Arc::new(Budget::new(config.packets));
         let lossless = self.port.info().lossless;
         let job = |(mut inputs, routes): (Vec<Rx>, Vec<Route>)| {
-            let name = inputs.first().map_or("wl-rx".into(), |rx| format!("wl-rx{}", rx.queue()));
+            let queue = inputs.first().and_then(Rx::queue);
+            let name = queue.map_or("wl-rx".into(), |queue| format!("wl-rx{queue}"));
             let mut worker = Worker { routes, allowance: Allowance::new(&budget), lossless };
             let run = move || {
-                let error = pipeline::run(&mut inputs, &mut worker).err();
-                worker.finish();
+                let error = pipeline::run_with(&mut inputs, &mut worker).err();
                 Ended { inputs, error }
             };
             (name, run)
@@ -337,22 +335,16 @@ impl Drop for Capture {
     }
 }
 
-/// One group of receiving ends per thread: the RX and the TX side of a queue together, and what
-/// is tied to no queue with the first (as test_mqbpf of source 000 does); or all in one.
+/// The receiving ends of each thread with their routes: those of a queue together (as test_mqbpf of source 000
+/// does), or all in one.
 fn group(inputs: Vec<Rx>, routes: Vec<Route>, single: bool) -> Vec<(Vec<Rx>, Vec<Route>)> {
-    let first = inputs.iter().filter(|rx| rx.class() != Class::Other).map(Rx::queue).min();
-    let mut groups: BTreeMap<u16, (Vec<Rx>, Vec<Route>)> = BTreeMap::new();
-    for (rx, route) in inputs.into_iter().zip(routes) {
-        let key = match rx.class() {
-            _ if single => 0,
-            Class::Other => first.unwrap_or(0),
-            Class::Rx | Class::Tx => rx.queue(),
-        };
-        let group = groups.entry(key).or_default();
-        group.0.push(rx);
-        group.1.push(route);
-    }
-    groups.into_values().collect()
+    let ends: Vec<_> = inputs.into_iter().zip(routes).collect();
+    let groups = if single && !ends.is_empty() {
+        vec![ends]
+    } else {
+        pipeline::by_queue(ends, |(rx, _)| rx)
+    };
+    groups.into_iter().map(|ends| ends.into_iter().unzip()).collect()
 }
 
 /// A lane into a file: the receiving end that it comes from, and its interfaces.

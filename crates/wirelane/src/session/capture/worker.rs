@@ -7,6 +7,7 @@ use wirelane_os::clock;
 
 use super::chunk::{Chunk, PATIENCE};
 use super::credit::{CHUNK, Credit, OWN};
+use crate::error::Result;
 use crate::frame::{Batch, Frame};
 use crate::mask::Class;
 use crate::pcap::Direction;
@@ -62,18 +63,19 @@ pub(super) struct Worker {
 }
 
 impl Consumer for Worker {
-    fn consume(&mut self, input: usize, batch: &mut Batch) {
+    fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
         self.allowance.spend(batch.len());
         if let Some(route) = self.routes.get_mut(input) {
             route.encode(batch, self.lossless);
         }
+        Ok(())
     }
 
-    fn admit(&mut self, wanted: usize) -> usize {
-        self.allowance.admit(wanted)
+    fn capacity(&mut self) -> usize {
+        self.allowance.admit(Batch::DEFAULT)
     }
 
-    fn round(&mut self, inputs: &[Rx], idle: bool) {
+    fn round(&mut self, inputs: &[Rx], idle: bool) -> Result<()> {
         if idle {
             // Others may have traffic for what we do not use.
             self.allowance.give_back();
@@ -82,12 +84,11 @@ impl Consumer for Worker {
             let time = rx.watermark();
             route.lanes.iter_mut().for_each(|lane| lane.round(time, idle));
         }
+        Ok(())
     }
-}
 
-impl Worker {
     /// Hands over what is left, and ends the lanes.
-    pub(super) fn finish(mut self) {
+    fn finish(&mut self) -> Result<()> {
         self.allowance.give_back();
         for mut lane in self.routes.drain(..).flat_map(|route| route.lanes) {
             lane.hand_over();
@@ -96,6 +97,7 @@ impl Worker {
             drop(filled);
             bell.ring();
         }
+        Ok(())
     }
 }
 

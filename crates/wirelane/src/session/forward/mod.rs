@@ -53,15 +53,14 @@ use wirelane_os::clock;
 pub use self::config::{ForwardConfig, ForwardOutcome};
 use self::control::ReceiverControl;
 use self::losses::{Losses, refusals};
-use self::routes::{group, routes};
+use self::routes::routes;
 use self::signals::Signals;
 pub use self::switches::PortSwitches;
 use self::tx_path::TxPaths;
 use self::worker::{Direction, Ended, Worker};
 use crate::error::{Error, Result};
-use crate::mask::Class;
 use crate::pipeline::budget::{Allowance, Budget};
-use crate::port::{Control, FrameCounts, Port, PortInfo};
+use crate::port::{Control, FrameCounts, Port, PortInfo, lanes};
 use crate::qdisc::{Egress, Egresses};
 use crate::segment::CoalesceStats;
 use crate::session::monitor::{Monitor, Reading};
@@ -129,9 +128,7 @@ impl Forward {
             .map(|(position, port)| Losses::of(port.info()).filter(|_| sends(position)))
             .collect();
         for (from, to) in routes {
-            let mut inputs = std::mem::take(&mut received[from]);
-            // What the host itself sends is on its way already.
-            inputs.retain(|rx| rx.class() != Class::Tx);
+            let mut inputs = lanes::received(std::mem::take(&mut received[from]));
             let merges = switches(from).filter(|switches| switches.can_merge());
             let sink = forward.ports[to].sink();
             if let Some(switches) = merges {
@@ -147,13 +144,7 @@ impl Forward {
                 None => port.tx(),
             };
             let (source, sink) = (forward.ports[from].info(), forward.ports[to].info());
-            if inputs.is_empty() || outputs.is_empty() {
-                let (spec, lack) = match inputs.is_empty() {
-                    true => (&source.spec, "it has no queue to receive from"),
-                    false => (&sink.spec, "it has no queue to send through"),
-                };
-                return Err(Error::failed(format!("port '{spec}'"), lack));
-            }
+            lanes::check_ends(source, &inputs, sink, &outputs)?;
             let monitor = &mut forward.monitor;
             monitor.rx.extend(inputs.iter().map(|rx| (from, Arc::clone(rx.counters()))));
             monitor.tx.extend(tx_path::counters(&outputs).map(|counters| (to, counters)));
@@ -171,7 +162,8 @@ impl Forward {
                 }
             };
             // Any number of threads may send through a discipline.
-            let groups = group(inputs, if config.qdisc.is_some() { usize::MAX } else { count });
+            let threads = if config.qdisc.is_some() { usize::MAX } else { count };
+            let groups = lanes::by_tx_queue(inputs, threads);
             let ports = (source.clone(), sink.clone());
             for (position, inputs) in groups {
                 let Some(path) = paths.builder(position % count) else { continue };

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::config::ForwardConfig;
 use crate::error::Result;
 use crate::frame::Sink;
-use crate::mask::Class;
 use crate::port::{Accounting, FrameCounts, Port, Rx, Switches, Tx, gro};
 use crate::segment::Limits;
 use crate::session::monitor::Monitor;
@@ -29,7 +28,7 @@ pub(super) fn merge(
     }
     let mut gauges = Vec::new();
     let merge = |(position, rx): (usize, Rx)| {
-        let queue = (rx.class() != Class::Other).then_some(rx.queue());
+        let queue = rx.queue();
         let node = config.placement.numa_node(position);
         let (rx, merging) = gro::rx(rx, limits, Arc::clone(switches), node)?;
         monitor.coalescers.push((from, queue, merging.counters));

@@ -33,7 +33,10 @@ pub(super) struct Worker {
     allowance: Allowance,
     signals: Arc<Signals>,
     sink: String,
-    failure: Option<Error>,
+    /// The outlet has failed.
+    failed: bool,
+    /// What went wrong at the end.
+    errors: Vec<Error>,
     /// Packets that were cut before they got here.
     cut: u64,
 }
@@ -76,25 +79,17 @@ impl Worker {
             allowance,
             signals,
             sink: direction.sink.spec,
-            failure: None,
+            failed: false,
+            errors: Vec::new(),
             cut: 0,
         }
     }
 
     /// Forwards until the inputs have ended, enough packets have come, or something fails.
     pub(super) fn run(mut self, mut inputs: Vec<Rx>) -> Ended {
-        let received = pipeline::run(&mut inputs, &mut self);
-        self.allowance.give_back();
-        let drained = match &self.failure {
-            None => self.tx_path.drain(&self.sink, || self.signals.is_late()),
-            Some(_) => {
-                self.tx_path.abandon();
-                Ok(())
-            }
-        };
-        let mut errors: Vec<_> = self.failure.take().into_iter().collect();
-        errors.extend(received.err());
-        errors.extend(drained.err());
+        let received = pipeline::run_with(&mut inputs, &mut self);
+        let mut errors: Vec<_> = received.err().into_iter().collect();
+        errors.append(&mut self.errors);
         let last = !self.endless && self.signals.finite.fetch_sub(1, Ordering::AcqRel) == 1;
         if last || !errors.is_empty() {
             self.signals.done.store(true, Ordering::Release);
@@ -162,36 +157,48 @@ impl Worker {
 }
 
 impl Consumer for Worker {
-    fn consume(&mut self, input: usize, batch: &mut Batch) {
+    fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
         let merged = self.merged(input);
         self.allowance.spend(batch.len() + merged);
         self.filter(input, batch);
-        if self.failure.is_none() {
-            self.failure = self.send(input, batch).err();
-        }
+        let sent = self.send(input, batch).inspect_err(|_| self.failed = true);
         if let Some(counters) = self.counters.get(input).filter(|_| !batch.is_empty()) {
             counters.tx_full.add(batch.iter().map(Frame::packets).sum());
             counters.undelivered(Some(batch.iter().map(Frame::wire_bytes).sum()));
         }
+        sent
     }
 
-    fn admit(&mut self, wanted: usize) -> usize {
-        if self.failure.is_some() { 0 } else { self.allowance.admit(wanted) }
+    fn capacity(&mut self) -> usize {
+        self.allowance.admit(Batch::DEFAULT)
     }
 
-    fn patience(&self) -> Duration {
-        if self.tx_path.pending() > 0 { RETRY } else { Duration::MAX }
+    fn longest_sleep(&self) -> Option<Duration> {
+        (self.tx_path.pending() > 0).then_some(RETRY)
     }
 
-    fn round(&mut self, _inputs: &[Rx], idle: bool) {
+    fn round(&mut self, _inputs: &[Rx], idle: bool) -> Result<()> {
         if idle {
             // Others may have traffic for what we do not use.
             self.allowance.give_back();
         }
         let flush = self.tx_path.pending() > 0 && (idle || !self.is_file);
-        if flush && let Err(error) = self.tx_path.flush() {
-            self.failure.get_or_insert(error);
+        if flush {
+            self.tx_path.flush().inspect_err(|_| self.failed = true)?;
         }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.allowance.give_back();
+        if self.failed {
+            self.tx_path.abandon();
+        } else {
+            // Told beside what went wrong before.
+            let drained = self.tx_path.drain(&self.sink, || self.signals.is_late());
+            self.errors.extend(drained.err());
+        }
+        Ok(())
     }
 }
 
