@@ -3,25 +3,22 @@
 //! What is measured, and how, is in `wirelane-bench`. A case is a suite of `wirelane bench`, or a part of one that runs
 //! the command as a process.
 
+mod context;
 mod report;
 mod slowed;
 
-use std::env;
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
-use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wirelane_bench::suites::capture::{cost, write};
-use wirelane_bench::suites::turns::ProcessPlan;
 
+use self::context::{Context, Processes, Result, target};
 use self::report::Report;
 use crate::cargo;
-use crate::context::root;
 
 /// One thing that is measured.
 struct Case {
@@ -39,13 +36,6 @@ enum How {
     /// In a way of its own, which adds no rows.
     Alone(fn(&Context) -> Result<()>),
 }
-
-type Processes = fn(
-    &ProcessPlan<'_>,
-    &mut wirelane_bench::report::Report,
-    &AtomicBool,
-    &mut dyn FnMut(u32, &str),
-) -> wirelane::Result<()>;
 
 const CAPTURE: [Case; 3] = [
     Case {
@@ -148,56 +138,6 @@ struct Options {
     binary: Option<PathBuf>,
 }
 
-/// Why there is no figure, for the reader.
-type Result<T> = std::result::Result<T, String>;
-
-/// What the cases share.
-struct Context {
-    /// The program that is measured.
-    wirelane: PathBuf,
-    quick: bool,
-    /// Set by `^C`.
-    interrupted: Arc<AtomicBool>,
-}
-
-impl Context {
-    /// How often everything is measured.
-    fn rounds(&self) -> usize {
-        if self.quick { 3 } else { 5 }
-    }
-
-    /// An error once the user has had enough, so that everything is cleaned up on the way out.
-    fn proceed(&self) -> Result<()> {
-        let interrupted = self.interrupted.load(Ordering::Relaxed);
-        if interrupted { Err("interrupted".to_owned()) } else { Ok(()) }
-    }
-
-    /// What `wirelane bench` says with these arguments.
-    fn suite(&self, arguments: &[&str]) -> Result<Value> {
-        let mut command = Command::new(&self.wirelane);
-        command.arg("bench").args(arguments).arg("--json");
-        command.args(self.quick.then_some("--quick"));
-        parse(&output(&mut command)?)
-    }
-
-    /// What a part of a suite says that runs the command as a process.
-    fn processes(&self, run: Processes) -> Result<Value> {
-        let plan = ProcessPlan {
-            own: &self.wirelane,
-            samples: self.rounds(),
-            window: Duration::from_secs(if self.quick { 1 } else { 3 }),
-            limit: None,
-            disk: None,
-        };
-        let mut report = wirelane_bench::report::Report::new(command_line());
-        let mut tell = |round: u32, what: &str| println!("round {round}: {what}");
-        run(&plan, &mut report, &self.interrupted, &mut tell).map_err(|error| error.to_string())?;
-        self.proceed()?;
-        report.finish();
-        serde_json::to_value(&report).map_err(|error| error.to_string())
-    }
-}
-
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let outcome = match &arguments.suite {
         Suite::Capture(of) => measure(&CAPTURE, &of.cases, &of.options),
@@ -256,30 +196,4 @@ fn build() -> Result<PathBuf> {
         return Err("wirelane does not build".to_owned());
     }
     Ok(target().join("release/wirelane"))
-}
-
-/// Where cargo builds.
-fn target() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |path| root().join(path))
-}
-
-/// What a command writes to its standard output, if it succeeds.
-fn output(command: &mut Command) -> Result<String> {
-    let shown = format!("{command:?}");
-    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
-    let output = output.map_err(|error| format!("cannot run {shown}: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("{shown} failed, {}", output.status));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-fn parse(report: &str) -> Result<Value> {
-    serde_json::from_str(report).map_err(|error| format!("wirelane gave no report: {error}"))
-}
-
-/// What the user typed.
-fn command_line() -> String {
-    let arguments: Vec<_> = env::args().skip(1).collect();
-    format!("cargo xtask {}", arguments.join(" "))
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Result, command_line};
+use super::context::{Result, command_line};
 
 /// Reports, put together.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use std::thread;
 
 use wirelane_os::affinity;
 
-use super::{Context, Result, output, target};
+use super::context::{Context, Result, output, target};
 use crate::cargo;
 
 pub(super) fn run_case(context: &Context) -> Result<()> {
