@@ -16,9 +16,10 @@ use crate::output::{self, figures};
 
 /// Measure what packets cost on this machine.
 #[derive(Subcommand)]
-#[command(next_display_order = None)] // by name: the suites come from a list
 pub(crate) enum Bench {
+    #[command(display_order = 1)] // with the suites, by name
     All(all::AllArgs),
+    #[command(display_order = 1)]
     Compare(compare::CompareArgs),
     #[command(flatten)]
     Suite(Named),
