@@ -7,16 +7,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use wirelane_os::halt::Halt;
+
 use crate::error::CaptureError;
+use crate::format::FileFormat;
+use crate::options::WriterOptions;
 use crate::pcapng::MAX_PACKET;
 use crate::pipe;
 use crate::reader::CaptureReader;
 use crate::record::{OddTimes, Record, Statistics};
-use crate::writer::{CaptureWriter, FileFormat, WriterOptions, Written};
-use wirelane_os::halt::Halt;
+use crate::writer::{CaptureWriter, Written};
 
 /// What a merge did.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct MergeReport {
     /// One entry per input, in their order.
     pub inputs: Vec<MergedInput>,
@@ -54,6 +58,7 @@ impl MergeControl {
 
 /// One input of a merge.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct MergedInput {
     /// Its path.
     pub path: PathBuf,

@@ -86,7 +86,7 @@ impl Summary {
 
 /// The tunnels around what is looked at.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
+pub(crate) struct Place {
     tunnels: [&'static str; MAX_TUNNELS],
     depth: usize,
 }
@@ -96,13 +96,13 @@ const MAX_TUNNELS: usize = 4;
 
 impl Place {
     /// One tunnel further in; `None` where that is not looked at.
-    pub(super) fn inside(mut self, tunnel: &'static str) -> Option<Self> {
+    pub(crate) fn inside(mut self, tunnel: &'static str) -> Option<Self> {
         *self.tunnels.get_mut(self.depth)? = tunnel;
         self.depth += 1;
         Some(self)
     }
 
-    pub(super) fn is_outside(&self) -> bool {
+    pub(crate) fn is_outside(&self) -> bool {
         self.depth == 0
     }
 }
@@ -117,31 +117,31 @@ impl fmt::Display for Place {
 }
 
 /// Where findings go while a packet is looked at.
-pub(super) struct Recorder<'a> {
-    pub(super) summary: &'a mut Summary,
-    pub(super) found: &'a mut dyn FnMut(&Finding),
+pub(crate) struct Recorder<'a> {
+    pub(crate) summary: &'a mut Summary,
+    pub(crate) found: &'a mut dyn FnMut(&Finding),
     /// What is only worth a note otherwise is a violation.
-    pub(super) strict: bool,
+    pub(crate) strict: bool,
     /// The packet being looked at.
-    pub(super) packet: u64,
-    pub(super) place: Place,
+    pub(crate) packet: u64,
+    pub(crate) place: Place,
 }
 
 impl Recorder<'_> {
-    pub(super) fn checked(&mut self, rule: Rule) {
+    pub(crate) fn checked(&mut self, rule: Rule) {
         self.summary.rule_mut(rule).checked += 1;
     }
 
-    pub(super) fn cut(&mut self, rule: Rule) {
+    pub(crate) fn cut(&mut self, rule: Rule) {
         self.summary.rule_mut(rule).cut += 1;
     }
 
-    pub(super) fn undecided(&mut self, rule: Rule) {
+    pub(crate) fn undecided(&mut self, rule: Rule) {
         self.summary.rule_mut(rule).undecided += 1;
     }
 
     /// Checks a rule at this packet: a violation if `broken`.
-    pub(super) fn check(
+    pub(crate) fn check(
         &mut self,
         rule: Rule,
         broken: bool,
@@ -155,7 +155,7 @@ impl Recorder<'_> {
     }
 
     /// The packet breaks the rule, which takes another packet to see.
-    pub(super) fn violation(
+    pub(crate) fn violation(
         &mut self,
         rule: Rule,
         expected: impl fmt::Display,
@@ -166,7 +166,7 @@ impl Recorder<'_> {
     }
 
     /// As [`violation`](Self::violation), of an earlier packet.
-    pub(super) fn violation_of(
+    pub(crate) fn violation_of(
         &mut self,
         packet: u64,
         rule: Rule,
@@ -178,7 +178,7 @@ impl Recorder<'_> {
     }
 
     /// Something to note; a violation where the user is strict.
-    pub(super) fn note_of(
+    pub(crate) fn note_of(
         &mut self,
         packet: u64,
         rule: Rule,
@@ -190,7 +190,7 @@ impl Recorder<'_> {
     }
 
     /// As [`note_of`](Self::note_of), of this packet.
-    pub(super) fn note(
+    pub(crate) fn note(
         &mut self,
         rule: Rule,
         expected: impl fmt::Display,
@@ -200,7 +200,7 @@ impl Recorder<'_> {
     }
 
     /// A field left to the hardware; a violation where the user is strict.
-    pub(super) fn left(
+    pub(crate) fn left(
         &mut self,
         rule: Rule,
         expected: impl fmt::Display,

@@ -13,7 +13,7 @@
 mod ring;
 mod uapi;
 
-pub use ring::{MappedRing, RingKind};
+pub use ring::{Completion, Consumed, Fill, MappedRing, Produced, RingKind, Rx, Tx};
 pub use uapi::*;
 
 use crate::error::{OsError, Result};
@@ -93,8 +93,8 @@ impl XskSocket {
     ///
     /// # Errors
     /// `EINVAL` for other sizes or when the ring is there already, `ENOMEM`.
-    pub fn set_ring(&self, kind: RingKind, size: u32) -> Result<()> {
-        let (option, call) = kind.option();
+    pub fn set_ring<K: RingKind>(&self, size: u32) -> Result<()> {
+        let (option, call) = K::OPTION;
         let size = i32::try_from(size).unwrap_or(i32::MAX);
         self.set(option, size, call)
     }
@@ -103,13 +103,13 @@ impl XskSocket {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn map_ring(&self, kind: RingKind, size: u32) -> Result<MappedRing> {
+    pub fn map_ring<K: RingKind>(&self, size: u32) -> Result<MappedRing<K>> {
         let offsets: XdpMmapOffsets = socket::get(
             self.as_fd(),
             (SOL_XDP, option::MMAP_OFFSETS),
             "getsockopt XDP_MMAP_OFFSETS",
         )?;
-        MappedRing::new(self.as_fd(), kind, size, &offsets)
+        MappedRing::new(self.as_fd(), size, &offsets)
     }
 
     /// Binds to a queue, with `XDP_*` flags. From now on the kernel takes chunks and packets from the rings.

@@ -5,86 +5,97 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::uapi::{XDP_RING_NEED_WAKEUP, XdpDesc, XdpMmapOffsets, option, page_offset};
+use super::uapi::{
+    XDP_RING_NEED_WAKEUP, XdpDesc, XdpMmapOffsets, XdpRingOffset, option, page_offset,
+};
 use crate::error::{OsError, Result};
 use crate::mmap::Mapping;
 
-/// Which of the four rings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RingKind {
-    /// Chunks to receive into; we produce addresses.
-    Fill,
-    /// Packets received; we consume descriptors.
-    Rx,
-    /// Packets to send; we produce descriptors.
-    Tx,
-    /// Packets sent; we consume addresses.
-    Completion,
+/// Which of the four rings: [`Fill`], [`Rx`], [`Tx`] or [`Completion`].
+pub trait RingKind: sealed::Sealed + 'static {
+    /// What the ring holds.
+    type Element: Copy;
+    #[doc(hidden)]
+    const OPTION: (i32, &'static str);
+    #[doc(hidden)]
+    const PAGE: u64;
+    #[doc(hidden)]
+    fn offsets(all: &XdpMmapOffsets) -> XdpRingOffset;
 }
 
-impl RingKind {
-    pub(super) fn option(self) -> (i32, &'static str) {
-        match self {
-            Self::Fill => (option::UMEM_FILL_RING, "setsockopt XDP_UMEM_FILL_RING"),
-            Self::Rx => (option::RX_RING, "setsockopt XDP_RX_RING"),
-            Self::Tx => (option::TX_RING, "setsockopt XDP_TX_RING"),
-            Self::Completion => {
-                (option::UMEM_COMPLETION_RING, "setsockopt XDP_UMEM_COMPLETION_RING")
+/// A ring that we fill and the kernel empties.
+pub trait Produced: RingKind {}
+
+/// A ring that the kernel fills and we empty.
+pub trait Consumed: RingKind {}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! ring_kinds {
+    ($($(#[$doc:meta])* $kind:ident: $side:ident<$element:ty>, $option:ident, $page:ident, $offset:ident;)+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub enum $kind {}
+
+        impl sealed::Sealed for $kind {}
+        impl $side for $kind {}
+        impl RingKind for $kind {
+            type Element = $element;
+            const OPTION: (i32, &'static str) =
+                (option::$option, concat!("setsockopt XDP_", stringify!($option)));
+            const PAGE: u64 = page_offset::$page;
+
+            fn offsets(all: &XdpMmapOffsets) -> XdpRingOffset {
+                all.$offset
             }
         }
-    }
+    )+};
+}
 
-    /// Bytes of an element.
-    const fn element(self) -> usize {
-        match self {
-            Self::Fill | Self::Completion => size_of::<u64>(),
-            Self::Rx | Self::Tx => size_of::<XdpDesc>(),
-        }
-    }
+ring_kinds! {
+    /// Chunks to receive into, as addresses.
+    Fill: Produced<u64>, UMEM_FILL_RING, FILL_RING, fr;
+    /// Packets received.
+    Rx: Consumed<XdpDesc>, RX_RING, RX_RING, rx;
+    /// Packets to send.
+    Tx: Produced<XdpDesc>, TX_RING, TX_RING, tx;
+    /// Packets sent, as addresses.
+    Completion: Consumed<u64>, UMEM_COMPLETION_RING, COMPLETION_RING, cr;
 }
 
 /// A ring shared with the kernel. It owns the mapping; who may touch which element is decided by the two
 /// indices, and is the business of whoever wraps it.
 #[derive(Debug)]
-pub struct MappedRing {
+pub struct MappedRing<K: RingKind> {
     _memory: Mapping,
-    kind: RingKind,
     size: u32,
     producer: NonNull<AtomicU32>,
     consumer: NonNull<AtomicU32>,
     flags: NonNull<AtomicU32>,
-    elements: NonNull<u8>,
+    elements: NonNull<K::Element>,
 }
 
 // SAFETY: it owns its mapping, and what it reads by itself is atomic.
-unsafe impl Send for MappedRing {}
+unsafe impl<K: RingKind> Send for MappedRing<K> {}
 // SAFETY: as above.
-unsafe impl Sync for MappedRing {}
+unsafe impl<K: RingKind> Sync for MappedRing<K> {}
 
-impl MappedRing {
-    pub(super) fn new(
-        fd: BorrowedFd<'_>,
-        kind: RingKind,
-        size: u32,
-        offsets: &XdpMmapOffsets,
-    ) -> Result<Self> {
-        let (offsets, page) = match kind {
-            RingKind::Fill => (offsets.fr, page_offset::FILL_RING),
-            RingKind::Rx => (offsets.rx, page_offset::RX_RING),
-            RingKind::Tx => (offsets.tx, page_offset::TX_RING),
-            RingKind::Completion => (offsets.cr, page_offset::COMPLETION_RING),
-        };
+impl<K: RingKind> MappedRing<K> {
+    pub(super) fn new(fd: BorrowedFd<'_>, size: u32, offsets: &XdpMmapOffsets) -> Result<Self> {
+        let offsets = K::offsets(offsets);
         let wrong = || OsError::from_errno("getsockopt XDP_MMAP_OFFSETS", "", libc::EINVAL);
         let position = |offset: u64| usize::try_from(offset).map_err(|_| wrong());
         let elements = position(offsets.desc)?;
-        let bytes = size as usize * kind.element();
+        let bytes = size as usize * size_of::<K::Element>();
         let len = elements.checked_add(bytes).ok_or_else(wrong)?;
         let words = [offsets.producer, offsets.consumer, offsets.flags];
         let is_word = |offset: &u64| offset.is_multiple_of(4) && *offset < offsets.desc;
         if !words.iter().all(is_word) || elements % 8 != 0 || size == 0 {
             return Err(wrong());
         }
-        let memory = Mapping::of_fd(fd, len, page, true)?;
+        let memory = Mapping::of_fd(fd, len, K::PAGE, true)?;
         let base = memory.as_non_null();
         let word = |offset| -> Result<NonNull<AtomicU32>> {
             // SAFETY: below `desc` and so inside the mapping, by the check above.
@@ -95,9 +106,8 @@ impl MappedRing {
             consumer: word(offsets.consumer)?,
             flags: word(offsets.flags)?,
             // SAFETY: the mapping is longer.
-            elements: unsafe { base.add(elements) },
+            elements: unsafe { base.add(elements) }.cast(),
             _memory: memory,
-            kind,
             size,
         })
     }
@@ -134,48 +144,30 @@ impl MappedRing {
         // SAFETY: a word of the mapping.
         unsafe { self.flags.as_ref() }.load(Ordering::Relaxed) & XDP_RING_NEED_WAKEUP != 0
     }
+}
 
-    /// The descriptor in `slot` of an RX ring.
+impl<K: Consumed> MappedRing<K> {
+    /// The element in `slot`.
     ///
     /// # Safety
-    /// The ring is one of descriptors, and by its indices the slot is the caller's to read.
+    /// The slot is one of the ring and, by its indices, ours to read.
     #[inline(always)]
-    pub unsafe fn descriptor(&self, slot: usize) -> XdpDesc {
-        debug_assert!(slot < self.size as usize && self.kind == RingKind::Rx);
-        // SAFETY: inside the mapping and aligned; any bytes are a valid descriptor.
-        unsafe { self.elements.cast::<XdpDesc>().add(slot).read() }
+    pub unsafe fn read(&self, slot: usize) -> K::Element {
+        debug_assert!(slot < self.size as usize);
+        // SAFETY: inside the mapping and aligned; any bytes are a valid element.
+        unsafe { self.elements.add(slot).read() }
     }
+}
 
-    /// Writes the descriptor in `slot` of a TX ring.
+impl<K: Produced> MappedRing<K> {
+    /// Writes the element in `slot`.
     ///
     /// # Safety
-    /// The ring is one of descriptors, and by its indices the slot is the caller's to write.
+    /// The slot is one of the ring and, by its indices, ours to write.
     #[inline(always)]
-    pub unsafe fn set_descriptor(&self, slot: usize, descriptor: XdpDesc) {
-        debug_assert!(slot < self.size as usize && self.kind == RingKind::Tx);
+    pub unsafe fn write(&self, slot: usize, element: K::Element) {
+        debug_assert!(slot < self.size as usize);
         // SAFETY: inside the mapping and aligned.
-        unsafe { self.elements.cast::<XdpDesc>().add(slot).write(descriptor) }
-    }
-
-    /// The address in `slot` of a completion ring.
-    ///
-    /// # Safety
-    /// The ring is one of addresses, and by its indices the slot is the caller's to read.
-    #[inline(always)]
-    pub unsafe fn address(&self, slot: usize) -> u64 {
-        debug_assert!(slot < self.size as usize && self.kind == RingKind::Completion);
-        // SAFETY: inside the mapping and aligned.
-        unsafe { self.elements.cast::<u64>().add(slot).read() }
-    }
-
-    /// Writes the address in `slot` of a fill ring.
-    ///
-    /// # Safety
-    /// The ring is one of addresses, and by its indices the slot is the caller's to write.
-    #[inline(always)]
-    pub unsafe fn set_address(&self, slot: usize, address: u64) {
-        debug_assert!(slot < self.size as usize && self.kind == RingKind::Fill);
-        // SAFETY: inside the mapping and aligned.
-        unsafe { self.elements.cast::<u64>().add(slot).write(address) }
+        unsafe { self.elements.add(slot).write(element) }
     }
 }

@@ -40,11 +40,11 @@ fn privileged_sends_from_registered_memory() {
         let socket = XskSocket::open().unwrap();
         // SAFETY: only the chunk that is sent is written, and before it is.
         unsafe { socket.register_umem(&umem(&memory)).unwrap() };
-        for kind in [RingKind::Fill, RingKind::Completion, RingKind::Tx] {
-            socket.set_ring(kind, SIZE).unwrap();
-        }
-        let tx = socket.map_ring(RingKind::Tx, SIZE).unwrap();
-        let completion = socket.map_ring(RingKind::Completion, SIZE).unwrap();
+        socket.set_ring::<Fill>(SIZE).unwrap();
+        socket.set_ring::<Completion>(SIZE).unwrap();
+        socket.set_ring::<Tx>(SIZE).unwrap();
+        let tx = socket.map_ring::<Tx>(SIZE).unwrap();
+        let completion = socket.map_ring::<Completion>(SIZE).unwrap();
         socket.bind(index, 0, XDP_COPY | XDP_USE_NEED_WAKEUP).unwrap();
         assert!(tx.needs_wakeup(), "copy mode always wants to be told");
         assert!(!socket.is_zero_copy().unwrap());
@@ -52,13 +52,13 @@ fn privileged_sends_from_registered_memory() {
         // SAFETY: inside the mapping; slot 0 is ours, as the ring is empty.
         unsafe {
             memory.as_ptr().add(address as usize).write_bytes(0xff, 60);
-            tx.set_descriptor(0, XdpDesc { addr: address, len: 60, options: 0 });
+            tx.write(0, XdpDesc { addr: address, len: 60, options: 0 });
             tx.producer().as_ref().store(1, Ordering::Release);
         }
         socket.wake_tx().unwrap();
         assert_eq!((tx.occupied(), completion.occupied()), (0, 1));
         // SAFETY: the ring holds one address.
-        assert_eq!(unsafe { completion.address(0) }, address);
+        assert_eq!(unsafe { completion.read(0) }, address);
         let statistics = socket.statistics().unwrap();
         assert_eq!(statistics.tx_invalid_descs, 0, "{statistics:?}");
         assert!(socket.take_error().unwrap().is_none());
@@ -81,13 +81,13 @@ fn privileged_impossible_shapes() {
         assert_eq!(error.errno(), Some(libc::EINVAL), "{chunk_size}");
         assert!(error.to_string().contains(&format!("chunks of {chunk_size}")), "{error}");
     }
-    assert!(socket.set_ring(RingKind::Tx, 100).is_err());
+    assert!(socket.set_ring::<Tx>(100).is_err());
     // SAFETY: no ring exists through which it could be used.
     unsafe {
         socket.register_umem(&Umem { chunk_size: 3000, unaligned: true, ..umem(&memory) }).unwrap();
     }
-    socket.set_ring(RingKind::Tx, SIZE).unwrap();
-    assert!(socket.map_ring(RingKind::Rx, SIZE).is_err(), "there is no RX ring");
+    socket.set_ring::<Tx>(SIZE).unwrap();
+    assert!(socket.map_ring::<Rx>(SIZE).is_err(), "there is no RX ring");
     for (budget, taken) in [(31, false), (64, true), (65, false)] {
         assert_eq!(socket.set_tx_budget(budget).is_ok(), taken, "{budget}");
     }

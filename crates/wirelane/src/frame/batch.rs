@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 
 use super::handle::Frame;
 use super::meta::{Meta, release_runs};
+use crate::ring::{Receiver, Sender};
 
 /// Frames that travel together: the unit of every hot call.
 ///
@@ -36,7 +37,7 @@ impl Batch {
     /// Holds at most `n` frames from now on, and never more than the batch was made for. Frames
     /// already in it stay.
     #[inline]
-    pub fn limit(&mut self, n: usize) {
+    pub fn set_limit(&mut self, n: usize) {
         self.limit = n.min(self.frames.capacity());
     }
 
@@ -120,8 +121,25 @@ impl Batch {
         self.frames.drain(..n)
     }
 
-    /// The frames as a vector, for [`crate::ring::Sender::send`].
-    pub fn as_vec(&mut self) -> &mut Vec<Frame> {
+    /// Gives all but the first `n` frames back to their owners.
+    pub fn truncate(&mut self, n: usize) {
+        self.frames.truncate(n);
+    }
+
+    /// Moves frames from the front into a ring while it has room; returns how many.
+    pub fn send(&mut self, ring: &mut Sender<Frame>) -> usize {
+        ring.send(&mut self.frames)
+    }
+
+    /// Moves frames out of a ring to the end of the batch, as many as fit; returns how many.
+    pub fn receive(&mut self, ring: &mut Receiver<Frame>) -> usize {
+        let room = self.room();
+        ring.receive(&mut self.frames, room)
+    }
+
+    /// The frames as a vector. Whoever adds some sees to it that they fit.
+    #[inline(always)]
+    pub(crate) fn as_vec(&mut self) -> &mut Vec<Frame> {
         &mut self.frames
     }
 }

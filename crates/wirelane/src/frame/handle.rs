@@ -5,7 +5,7 @@ use std::fmt;
 use std::ptr::NonNull;
 
 use super::marks::Marks;
-use super::meta::{Meta, Owner, release_run};
+use super::meta::{Meta, release_run};
 use crate::mask::Class;
 
 /// One received or to-be-sent packet. See the [module documentation](self).
@@ -46,12 +46,6 @@ impl Frame {
     #[inline(always)]
     pub(crate) fn into_meta(self) -> NonNull<Meta> {
         std::mem::ManuallyDrop::new(self).0
-    }
-
-    /// The owner that would take this frame back: tells a port its own frames from foreign ones.
-    #[inline(always)]
-    pub(crate) fn owner(&self) -> NonNull<Owner> {
-        self.meta().owner
     }
 
     /// The bytes of the packet, from the Ethernet header on, without the frame check sequence.

@@ -26,8 +26,6 @@ mod returns;
 
 use std::ptr::NonNull;
 
-use wirelane_os::mmap::Kind;
-
 pub use self::region::Region;
 use self::region::{GRAIN, Slot};
 pub(crate) use self::region::{Returned, Tag};
@@ -173,11 +171,10 @@ impl Pool {
     pub fn take(&mut self, batch: &mut Batch, n: usize) -> usize {
         let n = n.min(batch.room());
         for taken in 0..n {
-            if self.free == 0 && !self.collect() {
+            let Some(frame) = self.pop() else {
                 self.publish();
                 return taken;
-            }
-            let frame = self.pop();
+            };
             batch.as_vec().push(frame);
         }
         self.publish();
@@ -186,10 +183,7 @@ impl Pool {
 
     /// One empty frame; `None` when all are in use.
     pub fn take_one(&mut self) -> Option<Frame> {
-        if self.free == 0 && !self.collect() {
-            return None;
-        }
-        let frame = self.pop();
+        let frame = self.pop()?;
         self.publish();
         Some(frame)
     }
@@ -202,17 +196,6 @@ impl Pool {
     /// Frames that nobody uses now. Equal to [`Pool::size`] when every frame is back.
     pub fn free(&self) -> u32 {
         self.free + self.shared().returns.count()
-    }
-
-    /// Whether `frame` belongs to this pool.
-    #[inline(always)]
-    pub fn owns(&self, frame: &Frame) -> bool {
-        frame.owner() == self.shared.cast()
-    }
-
-    /// Whether the memory lies on reserved huge pages.
-    pub fn is_huge(&self) -> bool {
-        self.shared().region.kind() == Kind::Huge2M
     }
 
     /// What the memory is a part of.
@@ -232,10 +215,12 @@ impl Pool {
         unsafe { self.shared.as_ref() }
     }
 
-    /// Takes the first chunk of a free list that is not empty.
+    /// Takes the first chunk of the free list; `None` when all are in use.
     #[inline(always)]
-    fn pop(&mut self) -> Frame {
-        debug_assert!(self.free > 0);
+    fn pop(&mut self) -> Option<Frame> {
+        if self.free == 0 && !self.collect() {
+            return None;
+        }
         let shared = self.shared.as_ptr();
         // SAFETY: chunks on the free list are ours alone: no frame refers to them, so neither
         // their link nor their meta is in use, and `new` made one meta per index.
@@ -253,7 +238,7 @@ impl Pool {
             (*fields).marks = Marks::NONE;
             (*fields).room = (*shared).config.chunk_size - headroom;
             (*fields).len = 0;
-            Frame::new(meta)
+            Some(Frame::new(meta))
         }
     }
 

@@ -10,9 +10,9 @@
 //! is a part of the memory no larger than the smallest chunk; the table of grains says which chunk
 //! lies there, so that an offset becomes a frame by a shift and a load.
 //!
-//! The *custody* of a chunk says who stands for it while there is no [`Frame`]: a ring of a socket,
-//! by its [`Tag`]. An offset that comes out of a ring is taken for a frame only if that very ring has
-//! it in custody. So nothing that a driver does wrong can make two frames of one chunk.
+//! While there is no [`Frame`] of a chunk, it is *in flight* in a ring of a socket, which a [`Tag`] names. An
+//! offset that comes out of a ring is taken for a frame only if the chunk is in flight in that very
+//! ring. So nothing that a driver does wrong can make two frames of one chunk.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
@@ -58,8 +58,8 @@ pub(super) struct Slot {
     /// Offset of the chunk; atomic because a lookup may look at its neighbour's.
     chunk: std::sync::atomic::AtomicU64,
     size: u32,
-    /// 0, or `tag:24 | pieces:8`.
-    custody: std::sync::atomic::AtomicU32,
+    /// Where the chunk is in flight, and in how many pieces: 0, or `tag:24 | pieces:8`.
+    in_flight: std::sync::atomic::AtomicU32,
 }
 
 const _: () = assert!(size_of::<Slot>() == 64);
@@ -77,7 +77,7 @@ impl Slot {
     }
 }
 
-/// Names a ring that has frames in custody.
+/// Names a ring in which frames are in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag(u32);
 
@@ -88,7 +88,7 @@ pub(crate) enum Returned {
     Frame(Frame),
     /// One of the pieces that a frame was lent in; others are still out.
     Piece,
-    /// Nothing that this ring has in custody.
+    /// Nothing that is in flight in this ring.
     Stranger,
 }
 
@@ -194,47 +194,56 @@ impl Region {
         (offset < self.0.memory.len()).then_some(offset as u64)
     }
 
-    /// Gives `frame`, which is of this region, into the custody of `tag`, in so many pieces (1 to
-    /// 255): as many addresses in it have to come back. Returns where its chunk begins.
+    /// Puts `frame` in flight in the ring `tag`, in so many pieces (1 to 255): as many addresses in it have
+    /// to come back. Returns where its chunk begins.
+    ///
+    /// # Safety
+    /// The frame is of this region: [`Region::address`] knows where it lies, or its pool was carved from it.
     #[inline(always)]
-    pub(crate) fn lend(&self, frame: Frame, tag: Tag, pieces: u32) -> u64 {
+    pub(crate) unsafe fn lend(&self, frame: Frame, tag: Tag, pieces: u32) -> u64 {
         debug_assert!(self.address(&frame).is_some() && (1..256).contains(&pieces));
         let slot = frame.into_meta().cast::<Slot>().as_ptr();
         // SAFETY: metas of this region are the first field of slots; these fields are atomic.
         unsafe {
-            (*slot).custody.store(tag.0 << PIECES | pieces, Ordering::Relaxed);
+            (*slot).in_flight.store(tag.0 << PIECES | pieces, Ordering::Relaxed);
             (*slot).chunk.load(Ordering::Relaxed)
         }
     }
 
     /// Takes back what lies at `address`.
+    ///
+    /// # Safety
+    /// The kernel has given the address back through the ring `tag`, and no longer uses the chunk.
     #[inline(always)]
-    pub(crate) fn take_back(&self, address: u64, tag: Tag) -> Returned {
+    pub(crate) unsafe fn take_back(&self, address: u64, tag: Tag) -> Returned {
         let Some(slot) = self.slot(address) else { return Returned::Stranger };
         // SAFETY: `slot` gives slots of chunks; this field is atomic.
-        let custody = unsafe { &(*slot.as_ptr()).custody };
-        let held = custody.load(Ordering::Relaxed);
+        let in_flight = unsafe { &(*slot.as_ptr()).in_flight };
+        let held = in_flight.load(Ordering::Relaxed);
         if held >> PIECES != tag.0 {
             return Returned::Stranger;
         }
         if held == tag.0 << PIECES | 1 {
-            custody.store(0, Ordering::Relaxed);
-            // SAFETY: the ring `tag` stood for the frame, which `lend` gave up, and no longer does.
+            in_flight.store(0, Ordering::Relaxed);
+            // SAFETY: it was in flight, so `lend` gave it up, and now it is not.
             return Returned::Frame(unsafe { Frame::new(slot.cast::<Meta>()) });
         }
-        custody.store(held - 1, Ordering::Relaxed);
+        in_flight.store(held - 1, Ordering::Relaxed);
         Returned::Piece
     }
 
-    /// Takes back a chunk in which a packet of `len` bytes was received at `address`; `None` if
-    /// `tag` does not have it or the packet would not lie in it.
+    /// Takes back a chunk in which a packet of `len` bytes was received at `address`; `None` if it is not in
+    /// flight in the ring `tag`, or the packet would not lie in it.
+    ///
+    /// # Safety
+    /// As for [`Region::take_back`].
     #[inline(always)]
-    pub(crate) fn receive(&self, address: u64, len: u32, tag: Tag) -> Option<Frame> {
+    pub(crate) unsafe fn receive(&self, address: u64, len: u32, tag: Tag) -> Option<Frame> {
         let slot = self.slot(address)?.as_ptr();
-        // SAFETY: `slot` gives slots of chunks. This field is atomic; the others are only used once
-        // it says that the ring `tag`, which stands for the frame, has it.
+        // SAFETY: `slot` gives slots of chunks. This field is atomic; the others are only used once it
+        // says that the chunk is in flight, so that there is no frame of it.
         unsafe {
-            if (*slot).custody.load(Ordering::Relaxed) != tag.0 << PIECES | 1 {
+            if (*slot).in_flight.load(Ordering::Relaxed) != tag.0 << PIECES | 1 {
                 return None;
             }
             let size = (*slot).size;
@@ -244,7 +253,7 @@ impl Region {
             if len > room {
                 return None;
             }
-            (*slot).custody.store(0, Ordering::Relaxed);
+            (*slot).in_flight.store(0, Ordering::Relaxed);
             let meta = slot.cast::<Meta>();
             (*meta).data = self.base().add(address as usize);
             (*meta).len = len;
@@ -256,19 +265,21 @@ impl Region {
         }
     }
 
-    /// Gives back everything that `tag` has in custody, and says how many frames that were. Only
-    /// for a ring that the kernel no longer uses.
-    pub(crate) fn reclaim(&self, tag: Tag) -> u64 {
+    /// Takes back everything that is in flight in the ring `tag`, and says how many frames that were.
+    ///
+    /// # Safety
+    /// The kernel no longer uses the ring, nor what is in flight in it.
+    pub(crate) unsafe fn reclaim(&self, tag: Tag) -> u64 {
         let mut frames = 0;
         for grain in 0..self.0.grains.len() {
             // SAFETY: there are as many slots as grains, and this field is atomic. It is zero in
             // those that no pool has.
             let slot = unsafe { self.0.slots.add(grain) };
             // SAFETY: as above.
-            let custody = unsafe { &(*slot.as_ptr()).custody };
-            if custody.load(Ordering::Relaxed) >> PIECES == tag.0 {
-                custody.store(0, Ordering::Relaxed);
-                // SAFETY: the ring `tag` stood for the frame and no longer does.
+            let in_flight = unsafe { &(*slot.as_ptr()).in_flight };
+            if in_flight.load(Ordering::Relaxed) >> PIECES == tag.0 {
+                in_flight.store(0, Ordering::Relaxed);
+                // SAFETY: it was in flight, so `lend` gave it up, and now it is not.
                 drop(unsafe { Frame::new(slot.cast::<Meta>()) });
                 frames += 1;
             }

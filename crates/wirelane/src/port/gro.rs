@@ -122,7 +122,7 @@ impl Receive for GroRx {
         self.coalescer.adjust(tcp, udp, self.switches.max_burst() as usize);
         // Until something comes out: what is held longer than its age does.
         while batch.len() == before {
-            self.incoming.limit(batch.room());
+            self.incoming.set_limit(batch.room());
             let received = self.inner.receive(&mut self.incoming);
             if received == 0 && self.coalescer.held() == 0 {
                 break;

@@ -103,7 +103,7 @@ fn partial(number: u64, flow: u16, suspect: bool) -> Packet {
 fn drain(bed: &mut Bed, room: usize, mut each: impl FnMut(&Rx, &mut Batch)) {
     let mut batch = Batch::default();
     loop {
-        batch.limit(room);
+        batch.set_limit(room);
         if bed.rx.receive(&mut batch) > 0 {
             assert!(batch.len() <= room);
             each(&bed.rx, &mut batch);
@@ -204,7 +204,7 @@ fn nothing_stays_inside_without_age() {
     let flow: Vec<_> = (0..40).map(|number| datagram(number, number as u16 / 20)).collect();
     let mut bed = bed(vec![flow], 0);
     let mut batch = Batch::default();
-    batch.limit(30);
+    batch.set_limit(30);
     assert_eq!(bed.rx.receive(&mut batch), 2);
     assert_eq!(bed.rx.counters().merged.value(), 28);
     let long: Vec<_> = batch.iter().map(|frame| frame.offload().unwrap().size).collect();

@@ -21,7 +21,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use wirelane_os::mmap::Mapping;
 use wirelane_os::packet::{
     BLOCK_PACKETS_OFFSET, BLOCK_STATUS_OFFSET, ETH_P_ALL_BE, PacketSocket, RingRequest, SockFilter,
-    TP_STATUS_KERNEL, TP_STATUS_USER, TPACKET3_HDRLEN, TpacketBlockDesc, VirtioNetHdr,
+    TP_STATUS_KERNEL, TP_STATUS_USER, TPACKET3_HDRLEN, TpacketBlockDesc, TpacketHdrV1,
+    VirtioNetHdr,
 };
 
 use super::program::{REJECT_ALL, Selection};
@@ -32,6 +33,13 @@ use crate::pool::blocks::{Blocks, Users};
 /// puts the link-layer header at `TPACKET3_HDRLEN` or later (`tpacket_rcv`).
 pub(super) const VLAN_TAG: usize = 4;
 const _: () = assert!(size_of::<Meta>() + VLAN_TAG <= TPACKET3_HDRLEN);
+
+/// The first byte of an open block: `Send`, as its receiver is.
+#[derive(Clone, Copy)]
+pub(super) struct BlockStart(pub(super) NonNull<u8>);
+
+// SAFETY: a pointer, which only those use who say that the block is open.
+unsafe impl Send for BlockStart {}
 
 /// A handle to a ring. The ring goes with the last handle or, if later, the last frame.
 pub(super) struct Ring(NonNull<Shared>);
@@ -94,17 +102,31 @@ impl Ring {
         self.0.cast()
     }
 
-    /// The receiver takes `block`, which the kernel has handed over, with `packets` in it.
+    /// Opens `block` if the kernel has handed it over, and says what is in it. Its users are now its packets, and
+    /// the receiver, for all of which the caller stands.
+    ///
+    /// # Safety
+    /// No other thread opens blocks of this ring at the same time.
     #[inline]
-    pub(super) fn open_block(&self, block: u32, packets: u32) {
+    pub(super) unsafe fn open_block(&self, block: u32) -> Option<(BlockStart, TpacketHdrV1)> {
+        if !self.is_filled(block) {
+            return None;
+        }
+        let start = self.block(block);
+        // SAFETY: inside the mapping and page-aligned; any bytes are a valid descriptor.
+        let header = unsafe { start.cast::<TpacketBlockDesc>().read() }.bh1;
         self.users.enter();
-        self.blocks.open(block as usize, packets);
+        self.blocks.open(block as usize, header.num_pkts);
+        Some((BlockStart(start), header))
     }
 
-    /// `users` users of an open block are done with it.
+    /// `users` users of `block` are done with it.
+    ///
+    /// # Safety
+    /// The block is open, and the caller stands for so many of its users, which are gone afterwards.
     #[inline]
-    pub(super) fn close_block(&self, block: u32, users: u32) {
-        // SAFETY: the caller stands for these users, so the ring is there.
+    pub(super) unsafe fn close_block(&self, block: u32, users: u32) {
+        // SAFETY: by contract.
         unsafe { give(self.0, block, users) }
     }
 }
@@ -173,18 +195,11 @@ impl Shared {
         self.word(block, BLOCK_PACKETS_OFFSET).load(Ordering::Acquire) > 0
     }
 
-    /// The descriptor of a filled block.
-    #[inline(always)]
-    pub(super) fn descriptor(&self, block: u32) -> TpacketBlockDesc {
-        // SAFETY: inside the mapping and page-aligned; any bytes are a valid descriptor.
-        unsafe { self.block(block).cast::<TpacketBlockDesc>().read() }
-    }
-
     /// The first byte of `block`.
     #[inline(always)]
-    pub(super) fn block(&self, block: u32) -> NonNull<u8> {
-        debug_assert!(block < self.block_count);
-        // SAFETY: callers name blocks of this ring, so it is inside the mapping.
+    fn block(&self, block: u32) -> NonNull<u8> {
+        assert!(block < self.block_count, "no block of this ring");
+        // SAFETY: a block of this ring is inside the mapping.
         unsafe { self.memory.as_non_null().add(block as usize * self.block_size as usize) }
     }
 

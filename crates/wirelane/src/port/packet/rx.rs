@@ -15,7 +15,7 @@ use wirelane_os::packet::{
 use super::control::Progress;
 use super::device::{ETHERNET, link_type, removed};
 use super::pace::Pace;
-use super::ring::{Ring, VLAN_TAG};
+use super::ring::{BlockStart, Ring, VLAN_TAG};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame, Left, Marks, Meta, Offload, PartialChecksum};
 use crate::mask::Class;
@@ -78,6 +78,8 @@ pub(super) struct Receiver {
     setup: Setup,
     /// The block that is being walked or, when `left` is 0, the next one.
     block: u32,
+    /// Where that block is, while it is open.
+    start: Option<BlockStart>,
     /// Packets of that block not handed out yet.
     left: u32,
     /// Where the next of them starts in the block.
@@ -125,6 +127,7 @@ impl Receiver {
         Self {
             setup,
             block: 0,
+            start: None,
             left: 0,
             offset: 0,
             watermark: 0,
@@ -143,11 +146,9 @@ impl Receiver {
     /// Opens the next block if the kernel has handed it over; false if not.
     fn open_block(&mut self) -> bool {
         let ring = &self.setup.ring;
-        if !ring.is_filled(self.block) {
-            return false;
-        }
-        let header = ring.descriptor(self.block).bh1;
-        ring.open_block(self.block, header.num_pkts);
+        // SAFETY: only the receiver of a ring opens its blocks, and there is one.
+        let Some((start, header)) = (unsafe { ring.open_block(self.block) }) else { return false };
+        self.start = Some(start);
         self.left = header.num_pkts;
         self.offset = header.offset_to_first_pkt;
         self.ledger.blocks_since += 1;
@@ -168,7 +169,9 @@ impl Receiver {
     /// The walk of the open block is over: on to the next one.
     #[inline]
     fn end_block(&mut self) {
-        self.setup.ring.close_block(self.block, 1);
+        self.start = None;
+        // SAFETY: it is open until here, and this is the receiver's own use of it.
+        unsafe { self.setup.ring.close_block(self.block, 1) };
         self.block += 1;
         if self.block == self.setup.ring.block_count() {
             self.block = 0;
@@ -186,7 +189,7 @@ impl Receiver {
         // SAFETY: inside the open block by the check above, and 8-byte aligned as the kernel lays
         // packets out (`V3_ALIGNMENT`); any bytes are a valid header.
         let (start, header) = unsafe {
-            let start = self.setup.ring.block(self.block).add(self.offset as usize);
+            let start = self.start?.0.add(self.offset as usize);
             (start, start.cast::<Tpacket3Hdr>().read())
         };
         let (mac, captured) = (usize::from(header.mac), header.snaplen as usize);
@@ -248,7 +251,8 @@ impl Receiver {
     #[cold]
     fn abandon_block(&mut self) {
         let lost = std::mem::take(&mut self.left);
-        self.setup.ring.close_block(self.block, lost);
+        // SAFETY: it is open, and these packets are not handed out.
+        unsafe { self.setup.ring.close_block(self.block, lost) };
         self.ledger.delivered += u64::from(lost);
         let counter = &self.setup.counters.ring_full;
         counter.add(u64::from(lost));
@@ -462,7 +466,8 @@ impl Receive for Receiver {
 impl Drop for Receiver {
     fn drop(&mut self) {
         if self.left > 0 {
-            self.setup.ring.close_block(self.block, self.left + 1);
+            // SAFETY: it is open while packets of it are left, which are not handed out.
+            unsafe { self.setup.ring.close_block(self.block, self.left + 1) };
         }
     }
 }

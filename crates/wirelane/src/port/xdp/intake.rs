@@ -28,6 +28,7 @@ impl Intake {
     /// # Safety
     /// The queue has no other intake.
     pub(super) unsafe fn new(queue: Arc<Queue>, pool: Pool) -> Self {
+        assert!(pool.region().is_same(&queue.region), "a pool of other memory");
         // SAFETY: by the contract; the queue is dropped after the cursor.
         let fill = unsafe { Queue::producer(&queue.fill) };
         let portion = Batch::new(PORTION as usize);
@@ -70,9 +71,10 @@ impl Intake {
             }
             let (queue, fill) = (&*self.queue, &self.fill);
             for (i, frame) in (0..).zip(self.portion.drain(n)) {
-                let chunk = queue.region.lend(frame, queue.receiving, 1);
-                // SAFETY: one of the reserved slots of this fill ring.
-                unsafe { queue.fill.set_address(fill.slot(i), chunk) };
+                // SAFETY: of the queue's region, as `new` has checked.
+                let chunk = unsafe { queue.region.lend(frame, queue.receiving, 1) };
+                // SAFETY: one of the reserved slots of this ring.
+                unsafe { queue.fill.write(fill.slot(i), chunk) };
             }
             self.fill.publish(n as u32);
             self.outstanding += n as u32;

@@ -1,11 +1,13 @@
-//! The kernel's side of one queue: a socket, its four rings and what they have in custody.
+//! The kernel's side of one queue: a socket, its four rings and what is in flight in them.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use wirelane_os::xdp::{MappedRing, RingKind, Umem, XskSocket};
+use wirelane_os::xdp::{
+    Completion, Consumed, Fill, MappedRing, Produced, RingKind, Rx, Tx, Umem, XskSocket,
+};
 
 use super::config::{BUSY_BUDGET, Config, HOST_FRAMES, Shape};
 use crate::pool::{PoolGauge, Region, Tag};
@@ -18,10 +20,10 @@ pub(super) struct Queue {
     /// `None` while it is being closed.
     socket: Option<XskSocket>,
     pub(super) number: u16,
-    pub(super) fill: MappedRing,
-    pub(super) completion: MappedRing,
-    pub(super) rx: Option<MappedRing>,
-    pub(super) tx: Option<MappedRing>,
+    pub(super) fill: MappedRing<Fill>,
+    pub(super) completion: MappedRing<Completion>,
+    pub(super) rx: Option<MappedRing<Rx>>,
+    pub(super) tx: Option<MappedRing<Tx>>,
     pub(super) region: Region,
     /// What is in the fill ring, with the device, or in the RX ring.
     pub(super) receiving: Tag,
@@ -88,18 +90,14 @@ impl Queue {
                 tx_metadata: requests.any(),
             };
             // SAFETY: the region is mapped as long as this queue, or any that shares the UMEM, and
-            // only chunks in the custody of a ring get into that ring.
+            // only chunks in flight there get into a ring.
             unsafe { socket.register_umem(&umem)? };
         }
-        let ring = |kind, size| {
-            socket.set_ring(kind, size)?;
-            socket.map_ring(kind, size)
-        };
         // A place for every frame, so that it is never the fill ring that is full.
-        let fill = ring(RingKind::Fill, shape.frames.max(HOST_FRAMES).next_power_of_two())?;
-        let completion = ring(RingKind::Completion, config.ring)?;
-        let rx = request.receive.then(|| ring(RingKind::Rx, shape.rx_ring)).transpose()?;
-        let tx = request.transmit.then(|| ring(RingKind::Tx, config.ring)).transpose()?;
+        let fill = ring(&socket, shape.frames.max(HOST_FRAMES).next_power_of_two())?;
+        let completion = ring(&socket, config.ring)?;
+        let rx = request.receive.then(|| ring(&socket, shape.rx_ring)).transpose()?;
+        let tx = request.transmit.then(|| ring(&socket, config.ring)).transpose()?;
         if tx.is_some() {
             // Kernels without it send 32 packets per call, which costs more calls and nothing else.
             let _ = socket.set_tx_budget(config.tx_budget);
@@ -147,7 +145,7 @@ impl Queue {
     ///
     /// # Safety
     /// It is the only one of this ring, and goes before the queue.
-    pub(super) unsafe fn producer(ring: &MappedRing) -> Producer {
+    pub(super) unsafe fn producer<K: Produced>(ring: &MappedRing<K>) -> Producer {
         let (producer, consumer) = words(ring);
         // SAFETY: the words are valid while the ring is, and the kernel never produces here.
         unsafe { Producer::new(producer, consumer, ring.size()) }
@@ -157,7 +155,7 @@ impl Queue {
     ///
     /// # Safety
     /// As [`Queue::producer`].
-    pub(super) unsafe fn consumer(ring: &MappedRing) -> Consumer {
+    pub(super) unsafe fn consumer<K: Consumed>(ring: &MappedRing<K>) -> Consumer {
         let (producer, consumer) = words(ring);
         // SAFETY: the words are valid while the ring is, and the kernel never consumes here.
         unsafe { Consumer::new(producer, consumer, ring.size()) }
@@ -170,8 +168,11 @@ impl Drop for Queue {
         // the device may for a moment (`xp_release_deferred`); a chunk of a queue that is gone is
         // not used again, and one that was to be sent is only read.
         drop(self.socket.take());
-        self.region.reclaim(self.receiving);
-        self.region.reclaim(self.sending);
+        // SAFETY: the tags are of this region, and the rings that they name are closed.
+        unsafe {
+            self.region.reclaim(self.receiving);
+            self.region.reclaim(self.sending);
+        }
         self.gauge.receiving.store(0, Ordering::Relaxed);
         self.gauge.sending.store(0, Ordering::Relaxed);
     }
@@ -190,9 +191,10 @@ impl QueueCensus {
             |of: fn(&PoolGauge) -> u32| self.pools.iter().map(|pool| u64::from(of(pool))).sum();
         let receiving = self.gauge.receiving.load(Ordering::Relaxed);
         let sending = self.gauge.sending.load(Ordering::Relaxed);
-        let occupied = |ring: Option<&MappedRing>| ring.map_or(0, MappedRing::occupied);
         let (rx, completion) = match self.queue.upgrade() {
-            Some(queue) => (occupied(queue.rx.as_ref()), occupied(Some(&queue.completion))),
+            Some(queue) => {
+                (queue.rx.as_ref().map_or(0, MappedRing::occupied), queue.completion.occupied())
+            }
             None => (0, 0),
         };
         let (rx, completion) = (rx.min(receiving), completion.min(sending));
@@ -207,7 +209,13 @@ impl QueueCensus {
     }
 }
 
-fn words(ring: &MappedRing) -> (NonNull<AtomicU32>, NonNull<AtomicU32>) {
+/// Makes a ring of `size` elements and maps it.
+fn ring<K: RingKind>(socket: &XskSocket, size: u32) -> wirelane_os::Result<MappedRing<K>> {
+    socket.set_ring::<K>(size)?;
+    socket.map_ring(size)
+}
+
+fn words<K: RingKind>(ring: &MappedRing<K>) -> (NonNull<AtomicU32>, NonNull<AtomicU32>) {
     (ring.producer(), ring.consumer())
 }
 

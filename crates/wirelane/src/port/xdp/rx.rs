@@ -207,9 +207,11 @@ impl<const PIECES: bool> Receive for Receiver<PIECES> {
         for i in 0..n {
             let queue = &*self.intake.queue;
             let Some(ring) = &queue.rx else { break };
-            // SAFETY: one of the available slots of this RX ring.
-            let descriptor = unsafe { ring.descriptor(self.rx.slot(i)) };
-            let frame = queue.region.receive(descriptor.address(), descriptor.len, queue.receiving);
+            // SAFETY: one of the available slots of this ring.
+            let descriptor = unsafe { ring.read(self.rx.slot(i)) };
+            let (address, len) = (descriptor.address(), descriptor.len);
+            // SAFETY: the kernel has put it into the RX ring, so it is done with it.
+            let frame = unsafe { queue.region.receive(address, len, queue.receiving) };
             let Some(mut frame) = frame else {
                 self.strangers += 1;
                 continue;

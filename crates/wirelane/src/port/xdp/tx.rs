@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use wirelane_os::clock;
 use wirelane_os::xdp::{
-    MappedRing, XDP_PKT_CONTD, XDP_TX_METADATA, XdpDesc, XskTxMetadata, address,
+    self, MappedRing, XDP_PKT_CONTD, XDP_TX_METADATA, XdpDesc, XskTxMetadata, address,
 };
 
 use super::config::{Shape, TX_HEADROOM};
@@ -188,20 +188,21 @@ impl Transmitter {
     /// Writes the descriptors of `frame`, which is of the region, from the reserved slot `slot` on, and
     /// lends it to the kernel; returns how many.
     #[inline(always)]
-    fn put(&self, ring: &MappedRing, mut frame: Frame, slot: u32) -> u32 {
+    fn put(&self, ring: &MappedRing<xdp::Tx>, mut frame: Frame, slot: u32) -> u32 {
         let region = &self.queue.region;
         let first = if self.requests.any() { request(self.requests, &mut frame) } else { 0 };
         let Some(mut at) = region.address(&frame) else { return 0 };
         let mut left = frame.len() as u64;
         let pieces = self.pieces_of(at, left);
-        region.lend(frame, self.queue.sending, pieces);
+        // SAFETY: of the region, where it has an address.
+        unsafe { region.lend(frame, self.queue.sending, pieces) };
         for i in 0..pieces {
             let len = self.piece(at, left);
             let more = if i + 1 < pieces { XDP_PKT_CONTD } else { 0 };
             let options = more | if i == 0 { first } else { 0 };
             let descriptor = XdpDesc { addr: at, len: len as u32, options };
-            // SAFETY: one of the reserved slots of this TX ring.
-            unsafe { ring.set_descriptor(self.tx.slot(slot + i), descriptor) };
+            // SAFETY: one of the reserved slots of this ring.
+            unsafe { ring.write(self.tx.slot(slot + i), descriptor) };
             (at, left) = (at + len, left - len);
         }
         pieces
@@ -249,9 +250,11 @@ impl Transmitter {
                 break;
             }
             for i in 0..n {
-                // SAFETY: one of the available slots of this completion ring.
-                let raw = unsafe { self.queue.completion.address(self.completion.slot(i)) };
-                match self.queue.region.take_back(address(raw), self.queue.sending) {
+                // SAFETY: one of the available slots of this ring.
+                let raw = unsafe { self.queue.completion.read(self.completion.slot(i)) };
+                let (at, sending) = (address(raw), self.queue.sending);
+                // SAFETY: the kernel has put it into the completion ring, so it is done with it.
+                match unsafe { self.queue.region.take_back(at, sending) } {
                     Returned::Frame(frame) => {
                         packets += 1;
                         bytes += frame.len() as u64;

@@ -72,7 +72,7 @@ fn order_within_a_flow_holds_when_queues_are_full() {
         let (mut batch, mut expected, mut next) = (Batch::new(200), vec![Vec::new(); 3], 0_u32);
         let hash = producer.hash_for_tests();
         while next < 1000 {
-            batch.limit(200);
+            batch.set_limit(200);
             let first = batch.len();
             rx.receive(&mut batch);
             for frame in &mut batch[first..] {
