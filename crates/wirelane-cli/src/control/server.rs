@@ -10,13 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use serde_json::Value;
 use wirelane::{Error, Result, privilege};
 
+use super::answer::answer;
 use super::line::{Lines, REQUEST};
 use super::place;
 use super::request::{Refusal, Reply, Request};
-use super::statistics::Document;
 use super::subject::Subject;
 use crate::output;
 
@@ -156,21 +155,7 @@ fn is_welcome(stream: &UnixStream) -> bool {
     privilege::peer(stream).is_ok_and(|peer| peer.uid == 0 || peer.uid == privilege::uid())
 }
 
-/// Does what is asked.
-///
-/// # Errors
-/// It cannot be done; then nothing was changed.
-fn answer(subject: &Subject, request: Request) -> Result<Value> {
-    let encoded = match request {
-        Request::Identity => serde_json::to_value(subject.identity()),
-        Request::Statistics => serde_json::to_value(Document::new(subject)),
-        Request::Select(select) => serde_json::to_value(subject.select(&select)?),
-        Request::Offload(offload) => serde_json::to_value(subject.offload(&offload)?),
-    };
-    encoded.map_err(|error| Error::io("answer", "encode", error.into()))
-}
-
-fn reply(lines: &mut Lines<'_>, outcome: Result<Value>) -> io::Result<()> {
+fn reply(lines: &mut Lines<'_>, outcome: Result<serde_json::Value>) -> io::Result<()> {
     let reply = match outcome {
         Ok(value) => Reply::Done(value),
         Err(error) => Reply::Refused(Refusal::from(&error)),

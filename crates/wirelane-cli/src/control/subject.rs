@@ -96,6 +96,7 @@ impl Served {
 }
 
 impl Subject {
+    /// Which command this is.
     pub(super) fn identity(&self) -> Identity {
         Identity {
             command: self.command.into(),
@@ -105,6 +106,7 @@ impl Subject {
         }
     }
 
+    /// Changes what a port selects, or reads it.
     pub(super) fn select(&self, select: &Select) -> Result<Selected> {
         let (position, port) = self.port(select.port)?;
         let mut filter = port.lock();
@@ -132,6 +134,7 @@ impl Subject {
         Ok(port.describe(position, &filter))
     }
 
+    /// Changes what is cut and merged at a port, or reads it.
     pub(super) fn offload(&self, offload: &Offload) -> Result<Offloading> {
         let (position, port) = self.port(offload.port)?;
         let missing = || {
