@@ -90,6 +90,7 @@ impl Threads {
         mut ports: Vec<Box<dyn Port>>,
         work: impl IntoIterator<Item = Work<C>>,
     ) -> Result<Running<C>> {
+        self.halt.descriptors()?;
         let stop = Arc::new(Stop {
             controls: ports.iter().map(|port| port.control()).collect(),
             asked: Event::new()?,
@@ -176,11 +177,8 @@ impl<C: Send + 'static> Running<C> {
     pub fn wait(&self, timeout: Option<Duration>) -> bool {
         let Some(ended) = self.crew.ended() else { return true };
         let mut descriptors = vec![ended];
-        match self.halt.descriptors() {
-            Ok(halt) => descriptors.extend(halt),
-            // Without descriptors left it still ends by itself, and in time.
-            Err(_) => {}
-        }
+        // They were made when the threads were started.
+        descriptors.extend(self.halt.descriptors().unwrap_or_default());
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             match wait_any(&mut [], &descriptors, deadline) {
@@ -226,12 +224,12 @@ impl<C: Send + 'static> Running<C> {
         }
         // An interface that goes away fails at each of its queues.
         Error::each_once(&mut errors);
-        let info = |port: &Box<dyn Port>| {
+        let mut ports = Vec::new();
+        for port in &self.ports {
             let mut info = port.info().clone();
             info.notes.extend(port.late_notes());
-            info
-        };
-        let ports = self.ports.iter().map(info).collect();
+            ports.push(info);
+        }
         Outcome { consumers, queues: self.queues(), ports, errors }
     }
 }
