@@ -12,41 +12,49 @@
 //!                    └─control()─▶ Control    masks and stop, from any thread
 //! ```
 
+mod accounting;
 mod bundle;
+mod control;
 pub(crate) mod drain;
-pub mod fault;
 pub mod file;
 mod filtered;
 pub(crate) mod gro;
 pub mod gso;
+mod info;
 pub(crate) mod lanes;
 mod manual;
+mod number;
 mod open;
+mod options;
 pub mod packet;
-pub mod record;
+#[allow(clippy::module_inception, reason = "the type that all of it is about")]
+mod port;
+mod rx;
+mod share;
 pub mod sim;
 pub mod spec;
 mod switches;
 pub mod tap;
-pub mod trace;
+mod tx;
 pub mod xdp;
 
-use std::marker::PhantomData;
-use std::os::fd::BorrowedFd;
-use std::sync::Arc;
-use std::time::Duration;
-
-use serde::Serialize;
-
+pub use self::accounting::{Accounting, FrameCounts};
 pub use self::bundle::{Bundle, Strand};
+pub use self::control::Control;
+pub use self::info::{Attempt, Outcome, PortInfo, PortMode};
 pub use self::lanes::{Lane, lanes};
 pub use self::manual::{Manual, SpecOption};
-pub use self::open::{Share, open, shared_memory};
+pub use self::number::parse_number;
+pub use self::open::{open, shared_memory};
+pub use self::options::{Forwarding, OpenOptions, Take};
+pub use self::port::Port;
+pub use self::rx::{Readiness, Receive, Rx};
+pub use self::share::Share;
 pub use self::spec::{Backend, Options, Spec};
 pub use self::switches::{Offloads, Switches};
-use crate::error::{Error, Result};
-use crate::filter::Filter;
+pub use self::tx::{Transmit, Tx};
 pub use crate::frame::Protocols;
+<<<<<<< HEAD
 use crate::frame::{Batch, Frame, Sink, SinkGso};
 use crate::halt::Halt;
 use crate::mask::{Class, QueueMask};
@@ -628,3 +636,5 @@ impl Tx {
         self
     }
 }
+=======
+>>>>>>> house

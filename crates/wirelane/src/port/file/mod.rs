@@ -1,37 +1,40 @@
 //! `file:PATH`: a capture file as a port. It is read as fast as frames come back, or written.
 //!
-//! Opened for receiving, the file is the traffic: one [`Rx`] hands out its packets in their
+//! Opened for receiving, the file is the traffic: one [`Rx`](super::Rx) hands out its packets in their
 //! order, with the queue, class, time and wire length that the file records. Files of Wirelane
 //! name queue and class in the description of each interface (`rx queue 3`); in other files the
-//! number of the interface stands for the queue, and a packet belongs to [`Class::Rx`] unless it
+//! number of the interface stands for the queue, and a packet belongs to [`Class::Rx`](crate::Class::Rx) unless it
 //! is marked as sent. The masks are applied to exactly that: what is not selected is neither
-//! delivered nor counted. What comes is counted per interface as well ([`Rx::bundle`]), and a capture writes
+//! delivered nor counted. What comes is counted per interface as well ([`Rx::bundle`](super::Rx::bundle)), and a capture writes
 //! the same interfaces again. It is one stream all the same, so that order, `-c` and a pipe mean what they say.
 //!
 #![doc = include_str!("options.md")]
 //!
 //! Nothing is lost: while no frame is free, nothing is read. Packets longer than the usual frame
 //! of 2 KiB get frames of 128 KiB, which are set up when the first one comes; what exceeds even
-//! those is cut, its wire length kept, and [`Port::late_notes`] says how many were, and which times
-//! are not those of the file ([`OddTimes`]). Of a damaged
-//! file everything before the damage is delivered, then [`Rx::readiness`] returns the error once,
+//! those is cut, its wire length kept, and [`Port::diagnostics`](super::Port::diagnostics) says how many were, and which times
+//! are not those of the file . Of a damaged
+//! file everything before the damage is delivered, then [`Rx::readiness`](super::Rx::readiness) returns the error once,
 //! then [`Readiness::End`](super::Readiness::End).
 //! `file:-` is standard input or output. A pipe may be live: what has come whole is received at once, and
-//! [`Rx::readiness`] names the descriptor to wait for. (One that is compressed is waited for inside of
-//! [`Rx::receive`], until the port is stopped: decompressors want whole blocks.)
+//! [`Rx::readiness`](super::Rx::readiness) names the descriptor to wait for. (One that is compressed is waited for inside of
+//! [`Rx::receive`](super::Rx::receive), until the port is stopped: decompressors want whole blocks.)
 //!
 //! Opened for transmitting, what is sent is written into a new file, whose suffix decides format
 //! and compression. There is one TX queue, because the packets of a file follow each other; a
-//! capture of many queues into one file is made by [`session::capture`](crate::session::capture).
-//! [`Tx::pending`] counts what waits in memory, and the counters what is safely in the file.
-//! [`Tx::flush`] writes the rest and reports what went wrong.
+//! capture of many queues into one file is made by [`capture::live`](crate::session::capture).
+//! [`Tx::pending`](super::Tx::pending) counts what waits in memory, and the counters what is safely in the file.
+//! [`Tx::flush`](super::Tx::flush) writes the rest and reports what went wrong.
 
 mod control;
 mod cursor;
+mod open;
 mod origin;
+mod progress;
 mod sink;
 mod source;
 
+<<<<<<< HEAD
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use wirelane_os::clock;
@@ -262,3 +265,7 @@ fn pool(options: &OpenOptions) -> Result<Pool> {
         .map_or(SMALL.chunks, |bytes| (bytes / SMALL.chunk_size as usize).clamp(1, 1 << 24) as u32);
     Pool::new(PoolConfig { chunks, ..SMALL })
 }
+=======
+pub use self::open::open;
+pub use self::progress::MAX_PACKET;
+>>>>>>> house

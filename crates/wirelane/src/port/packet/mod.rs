@@ -19,6 +19,7 @@
 //!
 #![doc = include_str!("options.md")]
 //!
+<<<<<<< HEAD
 //! When the interface goes down the kernel takes the sockets off it, and puts them back when it is up. When it is
 //! removed
 //! every [`Rx`] fails, once. With [`OpenOptions::wait`] their sockets are bound to the next interface of its name
@@ -28,8 +29,15 @@
 //!
 //! What the program cuts itself, for `vnet=auto`, it says by [`OpenOptions::cuts`]; see `tx`. Packets of local
 //! senders, and those
+=======
+//! When the interface goes down the kernel takes the sockets off it, and puts them back when it is up. When it is removed
+//! every [`Rx`](super::Rx) fails, once. With [`OpenOptions::wait`](super::OpenOptions::wait) their sockets are bound to the next interface of its name instead:
+//! rings and programs stay, and no privilege is needed. A socket of a fanout group cannot be bound again, so then there is none.
+//!
+//! What the program cuts itself, for `vnet=auto`, it says by [`Forwarding::cuts`](super::Forwarding::cuts); see `tx`. Packets of local senders, and those
+>>>>>>> house
 //! that the kernel has merged (GRO), come longer than the MTU, or several in one. Whoever sends them on says so by
-//! [`OpenOptions::intact`], and each such frame says how it is to be cut ([`Frame::offload`](crate::Frame::offload)).
+//! [`Forwarding::intact`](super::Forwarding::intact), and each such frame says how it is to be cut ([`Frame::offload`](crate::Frame::offload)).
 //!
 //! Tags are no part of the MTU: full packets can have two. A veth pair or a bridge drops what is longer than the MTU
 //! of the
@@ -41,20 +49,24 @@
 //! on most
 //! devices if it does not: see `tx`.
 //!
-//! Reading order: `program` (who gets which packet), `ring` (the memory), `rx` (the walk), `pace` (when
-//! to wake), `control` (masks and stop), `tx`, `limits`.
-#![allow(unsafe_code)]
+//! Reading order: `plan` (what is decided before a socket is opened), `program` (who gets which packet), `ring` (the memory),
+//! `rings` (opening them), `rx` (the walk), `pace` (when to wake), `control` (masks and stop), `tx`, `limits`, `open`.
 
 mod config;
 mod control;
 pub(super) mod device;
 pub(super) mod limits;
+mod open;
 mod pace;
+mod plan;
 pub(in crate::port) mod program;
 mod ring;
+mod rings;
 mod rx;
+mod side_by_side;
 mod tx;
 
+<<<<<<< HEAD
 use std::io;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -532,3 +544,7 @@ fn describe(
         lateness,
     }
 }
+=======
+pub use self::control::Binding;
+pub use self::open::PacketPort;
+>>>>>>> house

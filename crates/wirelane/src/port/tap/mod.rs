@@ -9,12 +9,12 @@
 //! queue i the kernel receives on queue i. The device is made if there is none, and goes with the
 //! port unless `persist=on`.
 //!
-//! With [`OpenOptions::offload`](super::OpenOptions::offload) the kernel leaves segmentation and
+//! With [`Forwarding::offload`](super::Forwarding::offload) the kernel leaves segmentation and
 //! checksums to whoever receives here: it sends frames of up to 64 KB, each with an
 //! [`Offload`](crate::frame::Offload). In the other direction it takes such frames always.
 //!
 //! What the stack sends faster than it is received the kernel drops (`txqueuelen` packets per queue fit), and counts for
-//! all queues together: no queue knows its own, and [`Port::late_notes`] says how many were dropped.
+//! all queues together: no queue knows its own, and [`Port::diagnostics`](super::Port::diagnostics) says how many were dropped.
 //!
 //! The masks become a classic BPF program of the device, so that a packet of a queue that is not
 //! selected never reaches user space. A TAP device sees neither what is sent here (class TX) nor packets
@@ -28,9 +28,11 @@
 mod config;
 mod control;
 mod losses;
+mod open;
 mod rx;
 mod tx;
 
+<<<<<<< HEAD
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -256,3 +258,6 @@ fn refused(spec: &Spec, error: OsError) -> Error {
         _ => error,
     }
 }
+=======
+pub use self::open::open;
+>>>>>>> house
