@@ -345,11 +345,7 @@ fn long_packets_and_the_snap_length() {
         assert_eq!(received.original_len, sent.original_len);
         assert!(received.data == sent.data[..sent.data.len().min(MAX_PACKET)]);
     }
-<<<<<<< HEAD
-    assert_eq!(port.late_notes(), ["1 packets longer than 131008 bytes were cut to that length"]);
-=======
-    assert_eq!(port.diagnostics(), ["1 packets longer than 131008 bytes were cut to that"]);
->>>>>>> house
+    assert_eq!(port.diagnostics(), ["1 packets longer than 131008 bytes were cut to that length"]);
     assert_eq!((port.frames().held(), received.len()), (0, 4));
 
     let options = OpenOptions::default().snaplen(100);

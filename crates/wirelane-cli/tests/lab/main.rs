@@ -122,7 +122,11 @@ fn privileged_up_and_down_can_be_said_twice() {
     assert_eq!(bed.identity(), first, "the same namespaces");
 
     let ended = output(&mut bed.lab(&["up", "--queues", "2"]));
-    shared::assert_refused(&ended, 1, &["it is already up, in another shape: queues=4", "lab down --name"]);
+    shared::assert_refused(
+        &ended,
+        1,
+        &["it is already up, in another shape: queues=4", "lab down --name"],
+    );
     assert_eq!(bed.identity(), first);
     let processes = &bed.status()["sites"][0]["processes"];
     assert_eq!(processes[0]["pid"], sleeper.id());

@@ -23,21 +23,12 @@ use crate::pool::Region;
 ///
 /// # Errors
 /// The spec asks for what the backend or the machine does not have; each backend says more.
-<<<<<<< HEAD
-pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Box<dyn Port>> {
-    if let Some((key, _)) = spec.offloads.pairs().next().filter(|_| !options.heeds_offloads) {
-        let cause = format!("'{key}' has no effect here: this command neither segments nor merges");
-        return Err(Error::usage(format!("port '{spec}'"), cause).help("use `wirelane forward`"));
-=======
 pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     if let Some((key, _)) =
         spec.offloads.pairs().next().filter(|_| !options.forwarding.heeds_offloads)
     {
-        let cause = format!("nothing is cut or merged here, as '{key}' says");
-        return Err(
-            Error::usage(format!("port '{spec}'"), cause).help("`wirelane forward` does both")
-        );
->>>>>>> house
+        let cause = format!("'{key}' has no effect here: this command neither segments nor merges");
+        return Err(Error::usage(format!("port '{spec}'"), cause).help("use `wirelane forward`"));
     }
     if options.wait && !matches!(spec.backend, None | Some(Backend::Packet)) {
         let cause = "it cannot wait for a removed interface";

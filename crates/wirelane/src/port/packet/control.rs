@@ -18,7 +18,7 @@ use crate::port::control::{Control, Driver};
 use crate::port::spec::Spec;
 use crate::stats::RxCounters;
 
-/// What one receiving socket is bound to, read back: source 002's question to the kernel.
+/// What one receiving socket is bound to, read back: the 2010 multiqueue socket paper's question to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
     /// The class of the packets that it takes.

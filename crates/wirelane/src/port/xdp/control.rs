@@ -175,28 +175,6 @@ impl Control for Handle {
     }
 }
 
-<<<<<<< HEAD
-/// `LINKTYPE_ETHERNET`, the only link type that AF_XDP is used with here.
-pub(super) const ETHERNET: u16 = 1;
-
-/// Refuses queues that the interface has not or the spec leaves out, and classes that AF_XDP cannot see.
-/// "All" of those is none of them.
-///
-/// # Errors
-/// A usage error.
-pub(super) fn check_mask(device: &Device, spec: &Spec, mask: &QueueMask) -> Result<()> {
-    let unseen = if mask.tx.largest().is_some() {
-        Some("TX queues")
-    } else if mask.other && mask.rx.is_empty() {
-        Some("packets of no queue (OTHER)")
-    } else {
-        None
-    };
-    if let Some(unseen) = unseen.filter(|_| mask.enabled) {
-        let cause = format!("AF_XDP sees received packets by RX queue, but no {unseen}");
-        return Err(Error::usage(format!("port '{spec}'"), cause)
-            .help(format!("packet:{} sees them", device.name)));
-=======
 impl Driver for Handle {
     /// Hands the packets of the selected queues to their sockets.
     ///
@@ -226,7 +204,6 @@ impl Driver for Handle {
         // Closing sockets takes time, and whoever asks for the masks need not wait.
         drop(state);
         drop(gone);
->>>>>>> house
     }
 }
 
