@@ -58,7 +58,7 @@ use crate::mask::Class;
 use crate::pipeline::budget::{Allowance, Budget};
 use crate::placement::Placement;
 use crate::port::{Control, FrameCounts, Port, PortInfo, Rx, Switches};
-use crate::qdisc::{Choice, Egress, Egresses, QdiscSpec, QdiscStats};
+use crate::qdisc::{Egress, Egresses, QdiscSpec, QdiscStats, QueueSelection};
 use crate::segment::{CoalesceStats, SegmentStats};
 use crate::session::monitor::{Monitor, Reading};
 use crate::stats::{QueueStats, TxStats};
@@ -73,9 +73,9 @@ pub struct ForwardConfig {
     pub swap: bool,
     /// A discipline in front of every TX queue. Its limits drop packets of any source.
     pub qdisc: Option<QdiscSpec>,
-    /// How a packet's TX queue is chosen when there are disciplines. [`Choice::Explicit`] is as
+    /// How a packet's TX queue is chosen when there are disciplines. [`QueueSelection::Explicit`] is as
     /// without: by the position of the RX queue.
-    pub choice: Choice,
+    pub choice: QueueSelection,
     /// End after this many packets were received, both ways together.
     pub packets: Option<u64>,
     /// The CPUs of the threads, in turn.
