@@ -162,6 +162,18 @@ pub struct Source {
     pub unit: &'static str,
 }
 
+/// The paper that the number of a document in a report ([`Source::document`]) stands for.
+pub fn paper(document: &str) -> &'static str {
+    match document {
+        "000" => "Multiqueue support for bpf (FreeBSD, 2011)",
+        "001" => "AF_XDP, zero-copy support (Linux, 2018)",
+        "002" => "Kernel interfaces for multiqueue aware socket (Linux, 2010)",
+        "003" => "GSO for FreeBSD (2014)",
+        "004" => "Qdisc layer: fast enough for 10G wirespeed? (Linux, 2014)",
+        _ => "an unknown paper",
+    }
+}
+
 /// A case that was not measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Skipped {

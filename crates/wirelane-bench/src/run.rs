@@ -95,8 +95,8 @@ fn one_after_the_other(
     stop: &AtomicBool,
     tell: Tell<'_>,
 ) {
-    const OVER: &str = "the time that --quick has was over before its turn came";
-    const ENDED: &str = "the run was ended before its turn came";
+    const OVER: &str = "the time limit of --quick was reached first";
+    const ENDED: &str = "the run was ended first";
     let end = quick.then(|| Instant::now() + LATEST);
     let usual: Vec<_> = suites.iter().map(|suite| suite.usual).collect();
     let mut estimate = Estimate::new(&usual, quick.then_some(QUICK));

@@ -15,13 +15,13 @@ pub type Progress<'a> = &'a mut dyn FnMut(u32, &str);
 /// How thoroughly to measure, and how to say it: the same for every suite.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Effort {
-    /// Take less than a minute instead of several; the figures vary more
+    /// Finish within a minute; the figures vary more
     #[arg(long)]
     pub quick: bool,
     /// Print one JSON object (schema wirelane.bench/1) instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Measure every figure N times instead of 5 or 7 times, with --quick 3 or 5
+    /// Take N samples of every figure [default: 5 or 7; with --quick 3 or 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub samples: Option<u32>,
 }

@@ -1,6 +1,6 @@
 //! What a receiver or sender does with packets.
 
-/// What is done with packets.
+/// What to do with packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// Receive and give back.

@@ -1,4 +1,4 @@
-//! Filters: tcpdump's language, one compiler, several engines that agree on every packet.
+//! tcpdump's filter language: one compiler, several engines that agree on every packet.
 //!
 //! ```text
 //!  expression ─ libpcap ─▶ Program ─┬─ interpreter          anywhere, the reference
@@ -11,6 +11,38 @@
 //! meaning is that of libpcap's `bpf_filter`, on every engine and port: a load past the end of the
 //! packet rejects it, the sum of index and offset does not wrap, a division by 0 rejects, a shift by
 //! 32 or more gives 0.
+//!
+//! Nothing here opens an interface: packets are bytes that the caller has.
+//!
+//! ```
+//! use wirelane_filter::jit::Jit;
+//! use wirelane_filter::{Interpreter, Packet, Program};
+//!
+//! # fn main() -> wirelane_filter::Result<()> {
+//! // What `tcpdump -ddd arp` prints; `compile("arp", 1, 65_535)` gives the same where libpcap is installed.
+//! let arp = Program::parse(1, "4,40 0 0 12,21 0 1 2054,6 0 0 65535,6 0 0 0")?;
+//!
+//! let mut frame = [0; 60];
+//! frame[12..14].copy_from_slice(&[0x08, 0x06]);
+//! let packet = Packet { data: &frame, wire_len: 60, ..Packet::default() };
+//!
+//! // Bytes to keep; 0 rejects the packet.
+//! assert_eq!(Interpreter::new(&arp)?.run(&packet), 65_535);
+//! // The same as machine code, where there is any for this processor.
+//! if let Ok(jit) = Jit::new(&arp) {
+//!     assert_eq!(jit.run(&packet), 65_535);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | reading order | what it is |
+//! |---|---|
+//! | [`op`], [`Program`] | one instruction; a program that was checked |
+//! | [`compile`], [`Filter`] | from what a user writes |
+//! | [`Interpreter`], [`jit`] | running one in user space |
+//! | [`translate`], [`Program::for_socket`] | handing one to the kernel |
+//! | [`Comparison`] | one program in all engines: do they agree? |
 
 mod check;
 mod compare;

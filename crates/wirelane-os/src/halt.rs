@@ -3,13 +3,16 @@
 //! Whoever waits looks at a [`Halt`] every now and then. Reading ends when it is asked. Writing goes on as long as the
 //! reader takes something: it ends two seconds after the last byte, half a minute after it was asked in any case, and at
 //! once for who is in a hurry, as a second signal is. What could not be written then is counted, and an error says so.
+//!
+//! Whoever sleeps in `poll` adds [`Halt::descriptors`] to its own, and needs no looks.
 
-use std::os::fd::AsFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::error::Result;
+use crate::event::Event;
 use crate::{clock, signal};
 
 /// How long a reader may take nothing once the end was asked for, and how long the rest may take in all; nanoseconds.
@@ -45,6 +48,8 @@ struct State {
     above: Option<Halt>,
     /// The signals of the process ask, too.
     heeds_signals: bool,
+    /// Happens when it is asked, if somebody waits for that.
+    event: OnceLock<Event>,
 }
 
 impl Halt {
@@ -83,6 +88,41 @@ impl Halt {
     pub fn ask(&self) {
         let now = clock::monotonic_ns().max(1);
         let _ = self.0.asked.compare_exchange(0, now, Ordering::AcqRel, Ordering::Acquire);
+        // Either whoever made the event sees that it was asked, or we see the event.
+        fence(Ordering::SeqCst);
+        if let Some(event) = self.0.event.get() {
+            event.happen();
+        }
+    }
+
+    /// Descriptors of which at least one is readable once the end was asked for, and stays so: for `poll`,
+    /// `wirelane::pipeline::wait_any` and the like. A signal makes them readable, too, if it asks.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn descriptors(&self) -> Result<Vec<BorrowedFd<'_>>> {
+        let mut all = match &self.0.above {
+            Some(above) => above.descriptors()?,
+            None => Vec::new(),
+        };
+        all.push(self.event()?.as_fd());
+        if self.0.heeds_signals {
+            all.push(signal::request_event()?);
+        }
+        Ok(all)
+    }
+
+    fn event(&self) -> Result<&Event> {
+        if let Some(event) = self.0.event.get() {
+            return Ok(event);
+        }
+        let event = Event::new()?;
+        let event = self.0.event.get_or_init(|| event);
+        fence(Ordering::SeqCst);
+        if self.0.asked.load(Ordering::Acquire) > 0 {
+            event.happen();
+        }
+        Ok(event)
     }
 
     /// Asks for an end that waits for nobody.
@@ -170,6 +210,9 @@ pub fn survive_file_limits() {
 
 #[cfg(test)]
 mod tests {
+    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::time::Timespec;
+
     use super::*;
 
     #[test]
@@ -210,6 +253,24 @@ mod tests {
         std::thread::sleep(Duration::from_millis(1));
         above.ask();
         assert!(below.gives_up(clock::monotonic_ns()), "another one");
+    }
+
+    #[test]
+    fn whoever_polls_is_woken() {
+        let is_readable = |halt: &Halt, timeout: Option<&Timespec>| {
+            let all = halt.descriptors().unwrap();
+            let mut all: Vec<_> = all.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+            poll(&mut all, timeout).unwrap() > 0
+        };
+        let at_once = Some(&Timespec { tv_sec: 0, tv_nsec: 0 });
+        let above = Halt::default();
+        let (early, late) = (above.below(), above.below());
+        assert!(!is_readable(&early, at_once));
+        let sleeper = early.clone();
+        let sleeper = std::thread::spawn(move || is_readable(&sleeper, None));
+        above.ask();
+        assert!(sleeper.join().unwrap());
+        assert!(is_readable(&early, at_once) && is_readable(&late, at_once));
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod class;
 pub mod clock;
 pub mod error;
 pub mod ethtool;
+pub mod event;
 pub mod executable;
 pub mod file;
 pub mod halt;

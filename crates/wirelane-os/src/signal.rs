@@ -3,10 +3,13 @@
 //! What is counted here is of the process, so it is kept in statics; a handler may touch nothing else.
 
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use crate::error::{OsError, Result};
+use crate::event::Event;
 
 /// The numbers of the signals that a command has to do with.
 pub use libc::{
@@ -21,6 +24,8 @@ const OVERDUE: u64 = 5_000_000_000;
 static REQUESTS: AtomicU32 = AtomicU32::new(0);
 static FIRST_REQUEST: AtomicU64 = AtomicU64::new(0);
 static REPORTS: AtomicU32 = AtomicU32::new(0);
+/// The descriptor that a request makes readable; -1 without one.
+static REQUEST_EVENT: AtomicI32 = AtomicI32::new(-1);
 
 /// From now on these signals are requests to end, counted by [`requests`]. One that comes five seconds after the first
 /// or later ends the process with status 1.
@@ -76,6 +81,40 @@ pub fn requests() -> (u32, Option<u64>) {
     (REQUESTS.load(Ordering::Acquire), (first > 0).then_some(first))
 }
 
+/// A descriptor that is readable once a request to end has come, and stays so. It is one for the process.
+///
+/// # Errors
+/// What eventfd(2) gives.
+pub fn request_event() -> Result<BorrowedFd<'static>> {
+    static EVENT: OnceLock<Event> = OnceLock::new();
+    if let Some(event) = EVENT.get() {
+        return Ok(event.as_fd());
+    }
+    let event = Event::new()?;
+    let event = EVENT.get_or_init(|| event);
+    // Either the handler sees the descriptor, or we see the request.
+    REQUEST_EVENT.store(event.as_fd().as_raw_fd(), Ordering::SeqCst);
+    if REQUESTS.load(Ordering::SeqCst) > 0 {
+        event.happen();
+    }
+    Ok(event.as_fd())
+}
+
+/// Makes the descriptor readable, if there is one. A handler may call it.
+fn happen() {
+    let fd = REQUEST_EVENT.load(Ordering::SeqCst);
+    if fd >= 0 {
+        // SAFETY: `__errno_location` is the address of the thread's errno, which the interrupted code must find as it was.
+        let errno = unsafe { *libc::__errno_location() };
+        // SAFETY: the descriptor is never closed, and eight bytes are read from a live number.
+        unsafe { libc::write(fd, (&raw const ONE).cast(), size_of_val(&ONE)) };
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = errno };
+    }
+}
+
+static ONE: u64 = 1;
+
 /// How often a report was asked for.
 #[must_use]
 pub fn reports() -> u32 {
@@ -84,8 +123,7 @@ pub fn reports() -> u32 {
 
 /// Whether this process may write to the terminal `fd` as who is spoken to; true where it is no terminal.
 #[must_use]
-pub fn is_in_foreground(fd: std::os::fd::BorrowedFd<'_>) -> bool {
-    use std::os::fd::AsRawFd;
+pub fn is_in_foreground(fd: BorrowedFd<'_>) -> bool {
     // SAFETY: both calls take plain numbers and change nothing.
     let (group, own) = unsafe { (libc::tcgetpgrp(fd.as_raw_fd()), libc::getpgrp()) };
     group < 0 || group == own
@@ -97,7 +135,7 @@ fn act(signal: i32, handler: libc::sighandler_t) -> Result<()> {
     action.sa_sigaction = handler;
     // What sleeps in a call is not disturbed, where the kernel can go on with it.
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: the handlers above do what is allowed in one: atomics, reading a clock, and `_exit`.
+    // SAFETY: the handlers above do what is allowed in one: atomics, reading a clock, `write` and `_exit`.
     let done = unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
     if done == 0 { Ok(()) } else { Err(OsError::last("sigaction", format!("signal {signal}"))) }
 }
@@ -109,7 +147,8 @@ extern "C" fn end(_signal: i32) {
         // SAFETY: it ends the process without running anything of it.
         unsafe { libc::_exit(1) };
     }
-    REQUESTS.fetch_add(1, Ordering::AcqRel);
+    REQUESTS.fetch_add(1, Ordering::SeqCst);
+    happen();
 }
 
 extern "C" fn report(_signal: i32) {
@@ -135,12 +174,19 @@ mod tests {
         raise(libc::SIGXFSZ);
         assert_eq!(reports(), before + 1);
         assert_eq!(requests(), (0, None));
+        let is_readable = || {
+            let event = request_event().unwrap();
+            let mut set = [rustix::event::PollFd::new(&event, rustix::event::PollFlags::IN)];
+            rustix::event::poll(&mut set, Some(&rustix::time::Timespec::default())).unwrap() == 1
+        };
+        assert!(!is_readable());
         count_requests(&[libc::SIGALRM]).unwrap();
         raise(libc::SIGALRM);
         raise(libc::SIGALRM);
         let (count, first) = requests();
         assert_eq!(count, 2);
         assert!(first.unwrap() <= crate::clock::monotonic_ns());
+        assert!(is_readable() && is_readable());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 /// An error of reading or writing a capture file. `name` is the path, `standard input` or `standard output`.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum CaptureError {
     /// The file could not be opened or created.
     Open {

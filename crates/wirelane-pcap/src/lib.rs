@@ -2,10 +2,10 @@
 //!
 //! Reading order: [`Record`] and [`Source`] say what a packet and its interface are; [`pcapng`] and [`pcap`] turn
 //! them into bytes and back; [`CaptureReader`] opens a file of any kind; [`CaptureWriter`] writes one file or a
-//! rotation of files through an [`Output`]; [`live`] captures from a port, in order of time, and
-//! [`merge_files`] does it exactly afterwards.
+//! rotation of files; [`merge_files`] merges finished files in order of time; [`pipe`] reads what
+//! may be silent for long.
 //!
-//! Nothing here knows ports, frames or threads, and nothing reads a clock, but to wait for a pipe: time is passed in.
+//! Nothing here knows ports, frames or threads. Time is passed in; only waiting for a pipe reads a clock.
 //!
 //! # Why not an existing crate
 //!
@@ -23,10 +23,12 @@
 
 mod compress;
 mod error;
+mod format;
 mod identity;
 mod input;
 mod link_order;
 mod merge;
+mod options;
 mod output;
 pub mod pcap;
 pub mod pcapng;
@@ -38,13 +40,14 @@ mod writer;
 
 pub use compress::Compression;
 pub use error::CaptureError;
+pub use format::FileFormat;
 pub use identity::FileId;
-pub use merge::{MergeControl, MergeReport, MergedInput, merge_files, merge_files_under};
-pub use output::Output;
+pub use merge::{MergeControl, MergeReport, MergedInput, merge_files};
+pub use options::WriterOptions;
 pub use reader::CaptureReader;
 pub use record::{Direction, LINK_TYPE_ETHERNET, OddTimes, Record, Section, Source, Statistics};
 pub use rotate::{Rotation, parse_size, split_name};
-pub use writer::{CaptureWriter, FileFormat, WriterOptions, Written};
+pub use writer::{CaptureWriter, Written};
 
 #[cfg(test)]
 mod tests;

@@ -13,16 +13,16 @@ use std::thread;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use wirelane_os::halt::{Halt, NAP};
 
 use crate::compress::Compression;
 use crate::error::CaptureError;
+use crate::format::{FileFormat, Refusal};
 use crate::identity::FileId;
-use crate::pcap::{self, Resolution};
-use crate::pcapng::{self, MAX_PACKET};
+use crate::options::WriterOptions;
+use crate::pcapng::MAX_PACKET;
 use crate::pipe;
-use crate::record::{Record, Section, Source, Statistics};
-use crate::writer::{FileFormat, WriterOptions};
-use wirelane_os::halt::{Halt, NAP};
+use crate::record::{Record, Source, Statistics};
 
 /// Bytes per `write(2)`, without compression.
 const CHUNK: usize = 128 * 1024;
@@ -38,8 +38,8 @@ const MAX_DELAY: u64 = 1_000_000_000;
 /// Whatever was flushed is readable after SIGKILL. When a write fails half-way, a file is cut back to its last whole
 /// block, and the reader of a pipe has whole blocks, too, unless one is longer than a page. A limit of the file's size
 /// (`RLIMIT_FSIZE`) is an error only for a process that survives SIGXFSZ, as the command does. Dropping an output
-/// flushes it and forgets the error; [`Output::finish`] reports it.
-pub struct Output {
+/// flushes it and forgets the error; [`Output::flush`] reports it.
+pub(crate) struct Output {
     name: String,
     file: File,
     format: FileFormat,
@@ -70,7 +70,7 @@ impl Output {
     /// # Errors
     /// The file cannot be created, is one of [`WriterOptions::inputs`] (nothing happens to it), or the sources do not fit
     /// into the format; nobody has read a FIFO until [`WriterOptions::halt`] was asked.
-    pub fn create(
+    pub(crate) fn create(
         path: &Path,
         options: &WriterOptions,
         sources: &[Source],
@@ -113,9 +113,10 @@ impl Output {
             waiting_since: None,
             failed: false,
         };
-        if let Err(error) = output.headers(&options.section, sources) {
+        let headers = output.format.headers(&mut output.buffer, &options.section, sources);
+        if let Err(refusal) = headers {
             output.failed = true; // nothing to flush
-            return Err(error);
+            return Err(refusal.of(&output.name));
         }
         Ok(output)
     }
@@ -125,13 +126,9 @@ impl Output {
     /// # Errors
     /// Writing failed, or the format has no number for the packet's time; nothing more will be written.
     #[inline]
-    pub fn packet(&mut self, record: &Record<'_>) -> Result<(), CaptureError> {
-        match self.format {
-            FileFormat::Pcapng => pcapng::packet(&mut self.buffer, record),
-            FileFormat::Pcap(_) if record.timestamp / 1_000_000_000 >= pcap::END_OF_TIME => {
-                return Err(self.refuse_time());
-            }
-            FileFormat::Pcap(resolution) => pcap::packet(&mut self.buffer, resolution, record),
+    pub(crate) fn packet(&mut self, record: &Record<'_>) -> Result<(), CaptureError> {
+        if let Err(refusal) = self.format.packet(&mut self.buffer, record) {
+            return Err(self.refuse(refusal));
         }
         self.pending += 1;
         if self.buffer.len() >= self.chunk { self.flush() } else { Ok(()) }
@@ -142,7 +139,7 @@ impl Output {
     ///
     /// # Errors
     /// See [`Output::flush`].
-    pub fn blocks(&mut self, blocks: &[u8], packets: u64) -> Result<(), CaptureError> {
+    pub(crate) fn blocks(&mut self, blocks: &[u8], packets: u64) -> Result<(), CaptureError> {
         if self.compression.is_some() || blocks.len() < DIRECT {
             self.buffer.extend_from_slice(blocks);
             self.pending += packets;
@@ -171,31 +168,21 @@ impl Output {
     ///
     /// # Errors
     /// The format cannot hold it.
-    pub fn source(&mut self, source: &Source) -> Result<(), CaptureError> {
-        match self.format {
-            FileFormat::Pcapng => pcapng::interface(&mut self.buffer, source),
-            FileFormat::Pcap(_) => {
-                let (what, help) = ("a pcap file holds one interface", "write pcapng");
-                return Err(CaptureError::Unsupported { name: self.name.clone(), what, help });
-            }
-        }
-        Ok(())
+    pub(crate) fn source(&mut self, source: &Source) -> Result<(), CaptureError> {
+        let added = self.format.source(&mut self.buffer, source);
+        added.map_err(|refusal| refusal.of(&self.name))
     }
 
     /// Adds counters, if the format can hold them.
-    pub fn statistics(&mut self, statistics: &[Statistics]) {
-        if self.format == FileFormat::Pcapng {
-            for entry in statistics {
-                pcapng::statistics(&mut self.buffer, entry);
-            }
-        }
+    pub(crate) fn statistics(&mut self, statistics: &[Statistics]) {
+        self.format.statistics(&mut self.buffer, statistics);
     }
 
     /// Writes what has waited for a second or longer. `now` is in nanoseconds of any clock that only goes forward.
     ///
     /// # Errors
     /// See [`Output::flush`].
-    pub fn flush_if_older(&mut self, now: u64) -> Result<(), CaptureError> {
+    pub(crate) fn flush_if_older(&mut self, now: u64) -> Result<(), CaptureError> {
         if self.buffer.is_empty() {
             return Ok(());
         }
@@ -213,7 +200,7 @@ impl Output {
     ///
     /// # Errors
     /// Writing failed; nothing more will be written.
-    pub fn flush(&mut self) -> Result<(), CaptureError> {
+    pub(crate) fn flush(&mut self) -> Result<(), CaptureError> {
         if self.failed {
             self.buffer.clear();
             self.pending = 0;
@@ -252,86 +239,38 @@ impl Output {
         }
     }
 
-    /// Writes everything and closes the file.
-    ///
-    /// # Errors
-    /// See [`Output::flush`].
-    pub fn finish(mut self) -> Result<(), CaptureError> {
-        self.flush()
-    }
-
     /// Packets that are safely in the file.
     #[must_use]
-    pub fn packets(&self) -> u64 {
+    pub(crate) fn packets(&self) -> u64 {
         self.packets
     }
 
     /// Packets taken, written or still in the buffer.
     #[must_use]
-    pub fn accepted(&self) -> u64 {
+    pub(crate) fn accepted(&self) -> u64 {
         self.packets + self.pending
     }
 
     /// Bytes in the file, after compression.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Bytes of whole blocks taken, written or not, before compression.
     #[must_use]
-    pub fn encoded_bytes(&self) -> u64 {
+    pub(crate) fn encoded_bytes(&self) -> u64 {
         self.encoded + self.buffer.len() as u64
-    }
-
-    /// What errors call the file.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn headers(&mut self, section: &Section, sources: &[Source]) -> Result<(), CaptureError> {
-        match self.format {
-            FileFormat::Pcapng => {
-                pcapng::section_header(&mut self.buffer, section);
-                for source in sources {
-                    pcapng::interface(&mut self.buffer, source);
-                }
-            }
-            FileFormat::Pcap(resolution) => {
-                let Some(first) = sources.first() else {
-                    let (what, help) =
-                        ("a pcap file needs an interface from its start", "write pcapng");
-                    return Err(CaptureError::Unsupported { name: self.name.clone(), what, help });
-                };
-                if sources.iter().any(|source| source.link_type != first.link_type) {
-                    let (what, help) = ("a pcap file holds one link type", "write pcapng");
-                    return Err(CaptureError::Unsupported { name: self.name.clone(), what, help });
-                }
-                let snaplen = sources.iter().map(|source| source.snaplen).max();
-                let unlimited = sources.iter().any(|source| source.snaplen == 0);
-                let snaplen = snaplen.filter(|_| !unlimited).unwrap_or_default();
-                let is_of_all = |len: &u8| sources.iter().all(|one| one.fcs_len == Some(*len));
-                let fcs_len = first.fcs_len.filter(is_of_all);
-                let source = Source { snaplen, fcs_len, ..first.clone() };
-                pcap::file_header(&mut self.buffer, resolution, &source);
-            }
-        }
-        Ok(())
     }
 
     /// Ends the file before a packet that it cannot hold.
     #[cold]
-    fn refuse_time(&mut self) -> CaptureError {
+    fn refuse(&mut self, refusal: Refusal) -> CaptureError {
         if let Err(error) = self.flush() {
             return error;
         }
         self.failed = true;
-        CaptureError::Unsupported {
-            name: self.name.clone(),
-            what: "a packet is from after 2106, and classic pcap counts seconds in 32 bits",
-            help: "write pcapng; the packets before it are in the file",
-        }
+        refusal.of(&self.name)
     }
 
     /// Writes all of `data`, or says how far it came.
@@ -339,12 +278,11 @@ impl Output {
         if !self.is_read {
             return write_all(&self.file, data);
         }
-        let whole = |rest: &[u8], limit: usize| match (self.compression, self.format) {
-            (Some(_), _) => rest.len().min(limit),
-            (None, FileFormat::Pcapng) => pcapng::whole_blocks(rest, limit).0,
-            (None, FileFormat::Pcap(_)) => {
-                let is_start = self.bytes == 0 && rest.len() == data.len();
-                pcap::whole_packets(rest, limit, is_start).0
+        let whole = |rest: &[u8], limit: usize| match self.compression {
+            Some(_) => rest.len().min(limit),
+            None => {
+                let at_start = self.bytes == 0 && rest.len() == data.len();
+                self.format.whole(rest, limit, at_start).0
             }
         };
         pipe::write(&self.file, data, &self.halt, whole)
@@ -353,12 +291,9 @@ impl Output {
     /// Settles what a failed write left: `written` bytes of the chunk are in the file.
     fn fail(&mut self, written: usize, source: io::Error) -> CaptureError {
         self.failed = true;
-        let (whole, packets) = match (self.compression, self.format) {
-            (Some(_), _) => (0, 0),
-            (None, FileFormat::Pcapng) => pcapng::whole_blocks(&self.buffer, written),
-            (None, FileFormat::Pcap(_)) => {
-                pcap::whole_packets(&self.buffer, written, self.bytes == 0)
-            }
+        let (whole, packets) = match self.compression {
+            Some(_) => (0, 0),
+            None => self.format.whole(&self.buffer, written, self.bytes == 0),
         };
         let cut = self.is_file && cut_back(&mut self.file, (written - whole) as u64).is_ok();
         self.bytes += if cut { whole } else { written } as u64;
@@ -424,16 +359,4 @@ fn cut_back(file: &mut File, bytes: u64) -> io::Result<()> {
     let whole = len.saturating_sub(bytes);
     file.set_len(whole)?;
     file.seek(SeekFrom::Start(whole)).map(|_| ())
-}
-
-/// Bytes one packet adds to a file, before compression.
-#[inline]
-pub(crate) fn encoded_len(format: FileFormat, record: &Record<'_>) -> u64 {
-    let data = record.data.len().min(MAX_PACKET) as u64;
-    match format {
-        FileFormat::Pcapng => {
-            32 + data.next_multiple_of(4) + 12 * u64::from(record.direction != Default::default())
-        }
-        FileFormat::Pcap(Resolution::Microseconds | Resolution::Nanoseconds) => 16 + data,
-    }
 }

@@ -16,11 +16,11 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use wirelane_os::clock;
 use wirelane_os::file::empty_pipe;
+use wirelane_os::halt::{Halt, NAP};
 
 use crate::error::CaptureError;
 use crate::identity::FileId;
 use crate::reader::CaptureReader;
-use wirelane_os::halt::{Halt, NAP};
 
 /// What a pipe that is ready takes without waiting, as a whole (`PIPE_BUF`, see pipe(7)).
 const PAGE: usize = 4096;

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use wirelane_os::Class;
+
 use crate::compress::Compression;
 use crate::record::Source;
-use wirelane_os::Class;
 
 /// When a capture goes on in a new file. Limits combine: whichever is reached first. All 0 or `None` is no limit.
 ///

@@ -8,11 +8,11 @@ mod tools;
 use std::path::Path;
 
 use proptest::prelude::*;
+use wirelane_os::Class;
 
 use super::pcap::{PcapReader, Resolution};
 use super::pcapng::PcapngReader;
 use super::*;
-use wirelane_os::Class;
 
 /// A record that owns its data.
 #[derive(Clone, Debug, PartialEq, Eq)]

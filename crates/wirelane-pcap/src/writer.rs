@@ -3,75 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::compress::Compression;
 use crate::error::CaptureError;
-use crate::identity::FileId;
-use crate::output::{Output, encoded_len};
-use crate::pcap::Resolution;
-use crate::record::{Record, Section, Source, Statistics};
-use crate::rotate::{Names, Rotation};
-use wirelane_os::halt::Halt;
-
-/// Most bytes an interface statistics block takes: header, two times, five counters, end and trailer.
-const STATISTICS_LEN: u64 = 20 + 7 * 12 + 4 + 4;
-
-/// The format of a capture file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileFormat {
-    /// Interfaces, queues and drop counters beside the packets.
-    Pcapng,
-    /// Packets alone, for programs that know nothing else.
-    Pcap(Resolution),
-}
-
-impl FileFormat {
-    /// What a path asks for: pcap with nanoseconds for `.pcap`, also before `.gz` or `.zst`; otherwise pcapng.
-    #[must_use]
-    pub fn of_path(path: &Path) -> Self {
-        let stem = if Compression::of_path(path).is_some() {
-            path.with_extension("")
-        } else {
-            path.into()
-        };
-        match stem.extension().and_then(|extension| extension.to_str()) {
-            Some("pcap") => Self::Pcap(Resolution::Nanoseconds),
-            _ => Self::Pcapng,
-        }
-    }
-}
-
-/// How a capture is written.
-#[derive(Clone, Debug)]
-pub struct WriterOptions {
-    /// File format.
-    pub format: FileFormat,
-    /// Compression, if any.
-    pub compression: Option<Compression>,
-    /// Rotation, if any.
-    pub rotation: Rotation,
-    /// Who writes the file.
-    pub section: Section,
-    /// Files that are read meanwhile, and are never written, whatever the name and however late.
-    pub inputs: Vec<FileId>,
-    /// Ends waiting for the reader of a pipe.
-    pub halt: Halt,
-}
-
-impl WriterOptions {
-    /// Format and compression by the suffix of the path, no rotation.
-    #[must_use]
-    pub fn of_path(path: &Path) -> Self {
-        let application = concat!("wirelane ", env!("CARGO_PKG_VERSION")).into();
-        Self {
-            format: FileFormat::of_path(path),
-            compression: Compression::of_path(path),
-            rotation: Rotation::default(),
-            section: Section { application, ..Section::default() },
-            inputs: Vec::new(),
-            halt: Halt::default(),
-        }
-    }
-}
+use crate::format::FileFormat;
+use crate::options::WriterOptions;
+use crate::output::Output;
+use crate::record::{Record, Source, Statistics};
+use crate::rotate::Names;
 
 /// What was written in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,7 +39,7 @@ pub struct CaptureWriter {
 
 impl CaptureWriter {
     /// Creates the (first) file; `-` is standard output, and a FIFO is waited for until somebody reads it. `now` is where the grid of
-    /// [`Rotation::max_age`] starts and what the first file of a rotation is named after, in
+    /// [`Rotation::max_age`](crate::Rotation::max_age) starts and what the first file of a rotation is named after, in
     /// nanoseconds since the Unix epoch.
     ///
     /// # Errors
@@ -183,7 +120,7 @@ impl CaptureWriter {
     /// Adds counters to the current file, if its size limit leaves room. The last ones given are repeated at the end of
     /// every file of a rotation.
     pub fn write_statistics(&mut self, statistics: &[Statistics]) {
-        let added = STATISTICS_LEN * statistics.len() as u64;
+        let added = self.options.format.statistics_len(statistics.len());
         let limit = self.options.rotation.max_bytes.unwrap_or(u64::MAX);
         if self.output.encoded_bytes() + added + self.end_len() <= limit {
             self.output.statistics(statistics);
@@ -286,17 +223,14 @@ impl CaptureWriter {
             return true;
         }
         rotation.max_bytes.is_some_and(|limit| {
-            let added = encoded_len(self.options.format, record) + self.end_len();
+            let added = self.options.format.packet_len(record) + self.end_len();
             self.output.encoded_bytes() + added > limit
         })
     }
 
     /// Most bytes the statistics at the end of a file take.
     fn end_len(&self) -> u64 {
-        match self.options.format {
-            FileFormat::Pcapng => STATISTICS_LEN * self.sources.len() as u64,
-            FileFormat::Pcap(_) => 0,
-        }
+        self.options.format.statistics_len(self.sources.len())
     }
 
     /// Begins a new file for what comes at `time`.

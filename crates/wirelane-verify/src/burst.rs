@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 
 use wirelane_wire::TcpFlags;
 
-use crate::flow::{Ecn, FlowKey};
+use crate::flow::Ecn;
+use crate::packet::{FlowKey, Segment};
 use crate::record::{Place, Recorder};
 use crate::rule::Rule;
 use crate::table::Table;
-use crate::transport::Segment;
 
 /// Super-frames of one flow whose segments are still to come.
 const IN_FLIGHT: usize = 64;
@@ -39,7 +39,7 @@ struct SuperFrame {
 }
 
 /// Super-frames of all flows.
-pub(super) struct Bursts {
+pub(crate) struct Bursts {
     /// By flow, whatever the interface.
     table: Table<FlowKey, Line>,
 }
@@ -76,16 +76,16 @@ impl Line {
 }
 
 impl Bursts {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self { table: Table::new(limit) }
     }
 
-    pub(super) fn evicted(&self) -> u64 {
+    pub(crate) fn evicted(&self) -> u64 {
         self.table.evicted()
     }
 
     /// A segment or a super-frame.
-    pub(super) fn segment(
+    pub(crate) fn segment(
         &mut self,
         recorder: &mut Recorder<'_>,
         key: FlowKey,
@@ -117,7 +117,7 @@ impl Bursts {
     }
 
     /// The capture is over.
-    pub(super) fn finish(&mut self, recorder: &mut Recorder<'_>) {
+    pub(crate) fn finish(&mut self, recorder: &mut Recorder<'_>) {
         for frame in self.table.drain().flat_map(|line| line.frames) {
             if frame.out.is_some() {
                 frame.missing(recorder, frame.packet, frame.next, frame.len);

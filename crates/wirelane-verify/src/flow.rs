@@ -2,38 +2,14 @@
 
 use wirelane_wire::TcpFlags;
 
+use crate::packet::{FlowKey, Segment};
 use crate::record::Recorder;
 use crate::rule::Rule;
 use crate::table::Table;
-use crate::transport::Segment;
-
-/// One direction of a flow, at one interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct FlowKey {
-    pub(super) interface: u32,
-    /// VLAN and tunnels around it.
-    pub(super) context: u64,
-    pub(super) source: [u8; 16],
-    pub(super) destination: [u8; 16],
-    pub(super) protocol: u8,
-    /// Of the source and the destination; 0 without ports.
-    pub(super) ports: (u16, u16),
-}
-
-impl FlowKey {
-    fn reversed(&self) -> Self {
-        Self {
-            source: self.destination,
-            destination: self.source,
-            ports: (self.ports.1, self.ports.0),
-            ..*self
-        }
-    }
-}
 
 /// What CWR means in a connection, as its handshake has chosen it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Ecn {
+pub(crate) enum Ecn {
     /// The handshake is not in the capture, or chose nothing.
     #[default]
     Unknown,
@@ -82,16 +58,16 @@ const AFTER_FIN: u64 = 1_000_000_000;
 const FLIGHT: u32 = 1 << 17;
 
 /// What is remembered of flows.
-pub(super) struct Flows {
+pub(crate) struct Flows {
     table: Table<FlowKey, Flow>,
 }
 
 impl Flows {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self { table: Table::new(limit) }
     }
 
-    pub(super) fn evicted(&self) -> u64 {
+    pub(crate) fn evicted(&self) -> u64 {
         self.table.evicted()
     }
 
@@ -100,7 +76,7 @@ impl Flows {
     }
 
     /// An IPv4 packet that may be cut into fragments: different ones need different identifications.
-    pub(super) fn identification(
+    pub(crate) fn identification(
         &mut self,
         recorder: &mut Recorder<'_>,
         key: FlowKey,
@@ -124,7 +100,7 @@ impl Flows {
     }
 
     /// A TCP segment; returns what CWR means in its connection.
-    pub(super) fn tcp(
+    pub(crate) fn tcp(
         &mut self,
         recorder: &mut Recorder<'_>,
         key: FlowKey,
@@ -188,7 +164,7 @@ impl Flows {
     }
 
     /// A datagram with this checksum, which comes to 0 or not.
-    pub(super) fn udp(
+    pub(crate) fn udp(
         &mut self,
         recorder: &mut Recorder<'_>,
         key: FlowKey,

@@ -44,24 +44,28 @@
 //! What a snap length took away cannot be checked. It is counted for each rule ([`RuleCounts::cut`]).
 
 mod burst;
+mod checksum;
 mod flow;
 mod fragment;
 mod link;
 mod network;
+mod packet;
 mod record;
 mod rule;
+mod set;
 mod table;
 mod transport;
+mod walk;
 
 pub use record::{RuleCounts, Summary};
-pub use rule::{Finding, Kind, Rule};
+pub use rule::{Finding, Rule, Severity};
 
 use burst::Bursts;
 use flow::Flows;
-use fragment::Fragments;
 use link::Link;
-use network::Walk;
 use record::{Place, Recorder};
+use set::Fragments;
+use walk::Walk;
 
 /// What is asked of a capture, and how much may be remembered.
 #[derive(Clone, Copy, Debug)]

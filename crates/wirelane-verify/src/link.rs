@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use wirelane_wire::{EtherType, EthernetView, VlanView, ethernet, vlan};
 
 /// Where the network header of a packet is.
-pub(super) enum Link {
+pub(crate) enum Link {
     /// At `at`; `tags` stands for the VLAN that it is in.
     Network { ethertype: EtherType, at: usize, tags: u64 },
     /// A link type that is unknown here.
@@ -18,7 +18,7 @@ pub(super) enum Link {
 const MAX_TAGS: usize = 8;
 
 /// Steps over the link header of a packet of a LINKTYPE_ value.
-pub(super) fn parse(link_type: u16, data: &[u8]) -> Link {
+pub(crate) fn parse(link_type: u16, data: &[u8]) -> Link {
     const NULL: u16 = 0;
     const ETHERNET: u16 = 1;
     const RAW: u16 = 101;
@@ -47,7 +47,7 @@ pub(super) fn parse(link_type: u16, data: &[u8]) -> Link {
 }
 
 /// Steps over an Ethernet header and its tags.
-pub(super) fn ethernet(data: &[u8]) -> Link {
+pub(crate) fn ethernet(data: &[u8]) -> Link {
     match EthernetView::new(data) {
         Ok(view) => tagged(data, view.ethertype(), ethernet::LEN),
         Err(_) => Link::Short,

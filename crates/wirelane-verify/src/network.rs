@@ -7,56 +7,14 @@ use wirelane_wire::{
     EtherType, GeneveView, GreView, Protocol, VxlanView, WireError, geneve, ipv4, ipv6, udp, vxlan,
 };
 
-use crate::burst::Bursts;
-use crate::flow::Flows;
-use crate::fragment::{Fragment, Fragments};
 use crate::link::{self, Link};
-use crate::record::Recorder;
+use crate::packet::{Fragment, Ip, Left};
 use crate::rule::Rule;
-
-/// What a packet is longer than when it did not come off an Ethernet link of the usual MTU.
-const USUAL_MTU: usize = 1500;
-
-/// One packet on its way through the rules.
-pub(super) struct Walk<'a> {
-    pub(super) recorder: Recorder<'a>,
-    pub(super) flows: &'a mut Flows,
-    pub(super) bursts: &'a mut Bursts,
-    pub(super) fragments: &'a mut Fragments,
-    pub(super) mtu: Option<u32>,
-    pub(super) interface: u32,
-    /// When it was captured, in nanoseconds; 0 if unknown.
-    pub(super) time: u64,
-}
-
-/// An IP packet whose header made sense.
-#[derive(Clone, Copy)]
-pub(super) struct Ip<'p> {
-    /// Addresses; those of IPv4 are in the first four bytes.
-    pub(super) source: [u8; 16],
-    pub(super) destination: [u8; 16],
-    /// The sum of the addresses as the pseudo-header has them; `None` if that is not known.
-    pub(super) addresses: Option<Sum>,
-    pub(super) v6: bool,
-    pub(super) protocol: Protocol,
-    /// What is captured of the payload.
-    pub(super) payload: &'p [u8],
-    /// Bytes that the payload has.
-    pub(super) wire: usize,
-    /// Bytes of the whole packet.
-    pub(super) length: usize,
-    /// Identification of IPv4 where DF is not set, so that it means something.
-    pub(super) id: Option<u16>,
-    /// Stands for what is around the packet: VLAN and tunnels.
-    pub(super) context: u64,
-}
-
-/// What the hardware would still add to the sum of some bytes; `None` if nothing is left to it.
-pub(super) type Left = Option<Sum>;
+use crate::walk::{USUAL_MTU, Walk};
 
 impl Walk<'_> {
     /// Looks at what an Ethernet type says, of which `bytes` of `wire` are captured.
-    pub(super) fn network(
+    pub(crate) fn network(
         &mut self,
         ethertype: EtherType,
         bytes: &[u8],
@@ -95,11 +53,6 @@ impl Walk<'_> {
                 self.recorder.note(Rule::SuperFrame, expected, found);
             }
         }
-    }
-
-    /// Whether a packet is longer than a link takes.
-    pub(super) fn is_super_frame(&self, length: usize) -> bool {
-        length > self.mtu.map_or(USUAL_MTU, |mtu| mtu as usize)
     }
 
     /// Looks at the stated length of a packet; `None` if there is no use in going on.
@@ -297,16 +250,6 @@ impl Walk<'_> {
         }
     }
 
-    /// A packet whose fixed header is not all there.
-    pub(super) fn short(&mut self, rule: Rule, wire: usize, needed: usize) {
-        if wire >= needed {
-            self.recorder.cut(rule);
-        } else {
-            let expected = format_args!("a header of {needed} bytes");
-            self.recorder.check(rule, true, expected, format_args!("{wire} bytes"));
-        }
-    }
-
     /// Looks at what an IP packet carries.
     fn upper(&mut self, ip: &Ip<'_>) -> Left {
         match ip.protocol {
@@ -350,8 +293,15 @@ impl Walk<'_> {
         inner
     }
 
+    fn udp(&mut self, ip: &Ip<'_>) -> Left {
+        let datagram = self.datagram(ip)?;
+        let payload = datagram.bytes.get(udp::LEN..).unwrap_or_default();
+        let inner = self.udp_tunnel(ip, datagram.ports.1, payload);
+        self.datagram_checksum(ip, &datagram, inner)
+    }
+
     /// The tunnel that a datagram on a well-known port is. `payload` is behind the UDP header.
-    pub(super) fn udp_tunnel(&mut self, ip: &Ip<'_>, port: u16, payload: &[u8]) -> Left {
+    fn udp_tunnel(&mut self, ip: &Ip<'_>, port: u16, payload: &[u8]) -> Left {
         // What Linux takes for VXLAN when it is not told the port.
         const VXLAN_LINUX: u16 = 8472;
         match port {
@@ -404,19 +354,6 @@ impl Walk<'_> {
         let left = self.network(ethertype, bytes, wire, context);
         self.recorder.place = outside;
         left
-    }
-
-    /// What the identification of an IPv4 packet says of the one before.
-    pub(super) fn identification(&mut self, ip: &Ip<'_>, ports: (u16, u16)) {
-        if let Some(id) = ip.id {
-            let key = self.flow_key(ip, ports);
-            // Sums alone say little: those of packets with a complete checksum are all the same.
-            let mut hasher = DefaultHasher::new();
-            ip.payload.get(..64).unwrap_or(ip.payload).hash(&mut hasher);
-            checksum::sum(ip.payload).partial().hash(&mut hasher);
-            let print = (ip.wire, hasher.finish());
-            self.flows.identification(&mut self.recorder, key, id, print, self.time);
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::rule::{Finding, Kind, Rule};
+use crate::rule::{Finding, Rule, Severity};
 
 /// What became of one rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -86,7 +86,7 @@ impl Summary {
 
 /// The tunnels around what is looked at.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
+pub(crate) struct Place {
     tunnels: [&'static str; MAX_TUNNELS],
     depth: usize,
 }
@@ -96,13 +96,13 @@ const MAX_TUNNELS: usize = 4;
 
 impl Place {
     /// One tunnel further in; `None` where that is not looked at.
-    pub(super) fn inside(mut self, tunnel: &'static str) -> Option<Self> {
+    pub(crate) fn inside(mut self, tunnel: &'static str) -> Option<Self> {
         *self.tunnels.get_mut(self.depth)? = tunnel;
         self.depth += 1;
         Some(self)
     }
 
-    pub(super) fn is_outside(&self) -> bool {
+    pub(crate) fn is_outside(&self) -> bool {
         self.depth == 0
     }
 }
@@ -117,31 +117,31 @@ impl fmt::Display for Place {
 }
 
 /// Where findings go while a packet is looked at.
-pub(super) struct Recorder<'a> {
-    pub(super) summary: &'a mut Summary,
-    pub(super) found: &'a mut dyn FnMut(&Finding),
+pub(crate) struct Recorder<'a> {
+    pub(crate) summary: &'a mut Summary,
+    pub(crate) found: &'a mut dyn FnMut(&Finding),
     /// What is only worth a note otherwise is a violation.
-    pub(super) strict: bool,
+    pub(crate) strict: bool,
     /// The packet being looked at.
-    pub(super) packet: u64,
-    pub(super) place: Place,
+    pub(crate) packet: u64,
+    pub(crate) place: Place,
 }
 
 impl Recorder<'_> {
-    pub(super) fn checked(&mut self, rule: Rule) {
+    pub(crate) fn checked(&mut self, rule: Rule) {
         self.summary.rule_mut(rule).checked += 1;
     }
 
-    pub(super) fn cut(&mut self, rule: Rule) {
+    pub(crate) fn cut(&mut self, rule: Rule) {
         self.summary.rule_mut(rule).cut += 1;
     }
 
-    pub(super) fn undecided(&mut self, rule: Rule) {
+    pub(crate) fn undecided(&mut self, rule: Rule) {
         self.summary.rule_mut(rule).undecided += 1;
     }
 
     /// Checks a rule at this packet: a violation if `broken`.
-    pub(super) fn check(
+    pub(crate) fn check(
         &mut self,
         rule: Rule,
         broken: bool,
@@ -155,18 +155,18 @@ impl Recorder<'_> {
     }
 
     /// The packet breaks the rule, which takes another packet to see.
-    pub(super) fn violation(
+    pub(crate) fn violation(
         &mut self,
         rule: Rule,
         expected: impl fmt::Display,
         found: impl fmt::Display,
         other: Option<u64>,
     ) {
-        self.add(Kind::Violation, rule, self.packet, other, &expected, &found);
+        self.add(Severity::Violation, rule, self.packet, other, &expected, &found);
     }
 
     /// As [`violation`](Self::violation), of an earlier packet.
-    pub(super) fn violation_of(
+    pub(crate) fn violation_of(
         &mut self,
         packet: u64,
         rule: Rule,
@@ -174,23 +174,23 @@ impl Recorder<'_> {
         found: impl fmt::Display,
         other: Option<u64>,
     ) {
-        self.add(Kind::Violation, rule, packet, other, &expected, &found);
+        self.add(Severity::Violation, rule, packet, other, &expected, &found);
     }
 
     /// Something to note; a violation where the user is strict.
-    pub(super) fn note_of(
+    pub(crate) fn note_of(
         &mut self,
         packet: u64,
         rule: Rule,
         expected: impl fmt::Display,
         found: impl fmt::Display,
     ) {
-        let kind = if self.strict { Kind::Violation } else { Kind::Note };
-        self.add(kind, rule, packet, None, &expected, &found);
+        let severity = if self.strict { Severity::Violation } else { Severity::Note };
+        self.add(severity, rule, packet, None, &expected, &found);
     }
 
     /// As [`note_of`](Self::note_of), of this packet.
-    pub(super) fn note(
+    pub(crate) fn note(
         &mut self,
         rule: Rule,
         expected: impl fmt::Display,
@@ -200,7 +200,7 @@ impl Recorder<'_> {
     }
 
     /// A field left to the hardware; a violation where the user is strict.
-    pub(super) fn left(
+    pub(crate) fn left(
         &mut self,
         rule: Rule,
         expected: impl fmt::Display,
@@ -216,7 +216,7 @@ impl Recorder<'_> {
 
     fn add(
         &mut self,
-        kind: Kind,
+        severity: Severity,
         rule: Rule,
         packet: u64,
         other: Option<u64>,
@@ -224,13 +224,13 @@ impl Recorder<'_> {
         found: &dyn fmt::Display,
     ) {
         let counts = self.summary.rule_mut(rule);
-        match kind {
-            Kind::Violation => counts.violations += 1,
-            Kind::Note => counts.notes += 1,
+        match severity {
+            Severity::Violation => counts.violations += 1,
+            Severity::Note => counts.notes += 1,
         }
         counts.first.get_or_insert(packet);
         let (expected, found) = (expected.to_string(), found.to_string());
         let place = self.place.to_string();
-        (self.found)(&Finding { packet, other, rule, kind, place, expected, found });
+        (self.found)(&Finding { packet, other, rule, severity, place, expected, found });
     }
 }

@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 /// A table of at most `limit` entries that forgets those used longest ago, half a table at a time:
 /// entries in use move to the young half; when that is full, the old half goes.
-pub(super) struct Table<K, V> {
+pub(crate) struct Table<K, V> {
     young: HashMap<K, V>,
     old: HashMap<K, V>,
     half: usize,
@@ -13,18 +13,18 @@ pub(super) struct Table<K, V> {
 }
 
 impl<K: Hash + Eq, V> Table<K, V> {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         let half = (limit / 2).max(1);
         Self { young: HashMap::new(), old: HashMap::new(), half, evicted: 0 }
     }
 
     /// How many entries went for want of room.
-    pub(super) fn evicted(&self) -> u64 {
+    pub(crate) fn evicted(&self) -> u64 {
         self.evicted
     }
 
     /// The entry of `key`, made if there is none. What goes to make room is given to `gone`.
-    pub(super) fn entry(
+    pub(crate) fn entry(
         &mut self,
         key: K,
         make: impl FnOnce() -> V,
@@ -41,19 +41,19 @@ impl<K: Hash + Eq, V> Table<K, V> {
     }
 
     /// The entry of `key`, if there is one.
-    pub(super) fn existing(&mut self, key: &K) -> Option<&mut V> {
+    pub(crate) fn existing(&mut self, key: &K) -> Option<&mut V> {
         match self.young.get_mut(key) {
             Some(value) => Some(value),
             None => self.old.get_mut(key),
         }
     }
 
-    pub(super) fn remove(&mut self, key: &K) -> Option<V> {
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
         self.young.remove(key).or_else(|| self.old.remove(key))
     }
 
     /// Takes everything out.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = V> {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = V> {
         let old = std::mem::take(&mut self.old);
         old.into_values().chain(std::mem::take(&mut self.young).into_values())
     }

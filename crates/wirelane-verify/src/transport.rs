@@ -1,87 +1,12 @@
 //! TCP segments and UDP datagrams.
 
 use wirelane_wire::checksum::{self, Sum};
-use wirelane_wire::{Protocol, TcpFlags, tcp, udp};
+use wirelane_wire::{TcpFlags, tcp, udp};
 
-use crate::flow::FlowKey;
-use crate::network::{Ip, Left, Walk};
-use crate::record::Recorder;
+use crate::checksum::{check, pseudo};
+use crate::packet::{Datagram, FlowKey, Ip, Left, Segment, be16};
 use crate::rule::Rule;
-
-/// A TCP segment whose header made sense.
-#[derive(Clone, Copy)]
-pub(super) struct Segment<'p> {
-    pub(super) sequence: u32,
-    pub(super) acknowledgment: u32,
-    pub(super) flags: TcpFlags,
-    pub(super) window: u16,
-    pub(super) urgent: u16,
-    pub(super) options: &'p [u8],
-    /// Bytes of payload.
-    pub(super) len: u32,
-}
-
-impl Segment<'_> {
-    /// The sequence number behind the payload.
-    pub(super) fn end(&self) -> u32 {
-        self.sequence.wrapping_add(self.len)
-    }
-}
-
-/// What stands in for the pseudo-header.
-#[derive(Clone, Copy)]
-pub(super) struct Pseudo {
-    pub(super) addresses: Sum,
-    pub(super) protocol: Protocol,
-    pub(super) length: u32,
-}
-
-impl Pseudo {
-    /// Without the length, as some stacks leave it to hardware that cuts segments.
-    fn short(&self) -> Sum {
-        self.addresses.plus(Sum::of_field(self.protocol.0.into()))
-    }
-
-    pub(super) fn sum(&self) -> Sum {
-        self.short().plus(Sum::of_number(self.length.into()))
-    }
-}
-
-/// Checks the checksum `field` of bytes with the sum `covered`, in which the hardware would still change
-/// `inner`. Returns what it would change in all. `long`: the packet was put together or is still to be cut.
-pub(super) fn check(
-    recorder: &mut Recorder<'_>,
-    rule: Rule,
-    covered: Sum,
-    pseudo: &Pseudo,
-    field: u16,
-    inner: Left,
-    long: bool,
-) -> Left {
-    let with = pseudo.sum();
-    let total = covered.plus(with);
-    let whole = total.plus(inner.unwrap_or_default());
-    if total.is_valid() || whole.is_valid() {
-        recorder.checked(rule);
-        return inner;
-    }
-    let rest = whole.minus(Sum::of_field(field));
-    let right = if rule == Rule::UdpChecksum { rest.checksum_nonzero() } else { rest.checksum() };
-    let (expected, found) = (format_args!("{right:#06x}"), format_args!("{field:#06x}"));
-    if field == with.partial() || field == pseudo.short().partial() {
-        let found = format_args!("{field:#06x}, the sum of the pseudo-header");
-        recorder.left(rule, expected, found);
-        let change = Sum::of_field(right).minus(Sum::of_field(field));
-        return Some(inner.unwrap_or_default().plus(change));
-    }
-    if long {
-        // Hardware that puts segments together (LRO) leaves any checksum of theirs.
-        recorder.left(rule, expected, found);
-    } else {
-        recorder.check(rule, true, expected, found);
-    }
-    inner
-}
+use crate::walk::Walk;
 
 /// Whether TCP options end within `bytes` and have possible lengths; says what is wrong.
 fn bad_option(options: &[u8]) -> Option<(u8, usize)> {
@@ -109,18 +34,7 @@ const TUNNELS: [u16; 14] =
     [1701, 2152, 2268, 3544, 4341, 4342, 4500, 4754, 4789, 4790, 6080, 6081, 6635, 8472];
 
 impl Walk<'_> {
-    pub(super) fn flow_key(&self, ip: &Ip<'_>, ports: (u16, u16)) -> FlowKey {
-        FlowKey {
-            interface: self.interface,
-            context: ip.context,
-            source: ip.source,
-            destination: ip.destination,
-            protocol: ip.protocol.0,
-            ports,
-        }
-    }
-
-    pub(super) fn tcp(&mut self, ip: &Ip<'_>) -> Left {
+    pub(crate) fn tcp(&mut self, ip: &Ip<'_>) -> Left {
         let rule = Rule::TcpHeader;
         let Some(header) = ip.payload.first_chunk::<{ tcp::MIN_LEN }>() else {
             self.short(rule, ip.wire, tcp::MIN_LEN);
@@ -180,7 +94,8 @@ impl Walk<'_> {
         check(&mut self.recorder, rule, covered, &pseudo, field, None, long)
     }
 
-    pub(super) fn udp(&mut self, ip: &Ip<'_>) -> Left {
+    /// Reads the header of a datagram; `None` if there is no use in going on.
+    pub(crate) fn datagram<'p>(&mut self, ip: &Ip<'p>) -> Option<Datagram<'p>> {
         let rule = Rule::UdpLength;
         let Some(header) = ip.payload.first_chunk::<{ udp::LEN }>() else {
             self.short(rule, ip.wire, udp::LEN);
@@ -198,18 +113,27 @@ impl Walk<'_> {
         if !fits {
             return None;
         }
-        let datagram = ip.payload.get(..length).unwrap_or(ip.payload);
-        let payload = datagram.get(udp::LEN..).unwrap_or_default();
-        let inner = self.udp_tunnel(ip, ports.1, payload);
+        let bytes = ip.payload.get(..length).unwrap_or(ip.payload);
         let field = be16(header, udp::CHECKSUM_OFFSET);
-        let whole = (datagram.len() == length).then(|| checksum::sum(datagram));
+        Some(Datagram { ports, length, field, bytes })
+    }
+
+    /// Checks the checksum of a datagram, in which the hardware would still change `inner`.
+    pub(crate) fn datagram_checksum(
+        &mut self,
+        ip: &Ip<'_>,
+        datagram: &Datagram<'_>,
+        inner: Left,
+    ) -> Left {
+        let Datagram { ports, length, field, bytes } = *datagram;
+        let whole = (bytes.len() == length).then(|| checksum::sum(bytes));
         let key = self.flow_key(ip, ports);
         let long = self.is_super_frame(ip.length);
         self.udp_checksum(ip, key, whole, (field, length), inner, long)
     }
 
     /// Checks a UDP checksum; `covered` is the sum of the datagram if all of it is there.
-    pub(super) fn udp_checksum(
+    pub(crate) fn udp_checksum(
         &mut self,
         ip: &Ip<'_>,
         key: FlowKey,
@@ -241,16 +165,4 @@ impl Walk<'_> {
         }
         check(&mut self.recorder, rule, covered, &pseudo, field, inner, long)
     }
-}
-
-/// The pseudo-header for `length` bytes, where the addresses in it are known.
-pub(super) fn pseudo(ip: &Ip<'_>, length: usize) -> Option<Pseudo> {
-    let length = u32::try_from(length).ok()?;
-    ip.addresses.map(|addresses| Pseudo { addresses, protocol: ip.protocol, length })
-}
-
-/// The big-endian field at `at`.
-pub(super) fn be16(header: &[u8], at: usize) -> u16 {
-    let bytes = header.get(at..).and_then(|bytes| bytes.first_chunk());
-    bytes.map_or(0, |bytes| u16::from_be_bytes(*bytes))
 }

@@ -5,48 +5,44 @@
 //! It ends when the port does (a simulated port with `count=`, a file), or after ten seconds.
 #![allow(clippy::print_stdout)]
 
-use std::thread;
 use std::time::Duration;
 
-use wirelane::port::{self, OpenOptions, Rx, Spec};
-use wirelane::{Batch, Error, Result, pipeline};
+use wirelane::pipeline::{self, Consumer};
+use wirelane::port::{self, OpenOptions, Spec};
+use wirelane::{Batch, Result};
+
+/// What one thread has seen.
+#[derive(Default)]
+struct Longest(u32);
+
+impl Consumer for Longest {
+    fn consume(&mut self, _input: usize, batch: &mut Batch) -> Result<()> {
+        let longest = batch.iter().map(|frame| frame.original_len()).max();
+        self.0 = self.0.max(longest.unwrap_or(0));
+        // The frames go back to their queue's memory after this.
+        Ok(())
+    }
+}
 
 fn main() -> Result<()> {
     let port = std::env::args().nth(1);
     let spec: Spec = port.as_deref().unwrap_or("sim:4?count=1000000").parse()?;
-    let mut port = port::open(&spec, &OpenOptions::default())?;
+    let port = port::open(&spec, &OpenOptions::default())?;
 
-    // A receiving end belongs to one thread at a time: each moves into its own.
-    let threads: Vec<_> = port.rx().into_iter().map(|rx| thread::spawn(|| count(rx))).collect();
-    // No packet is taken before this.
-    port.start()?;
-    let control = port.control();
-    thread::spawn(move || {
-        thread::sleep(Duration::from_secs(10));
-        control.stop();
-    });
+    let running = pipeline::spawn(port, |_| Longest::default())?;
+    running.wait(Some(Duration::from_secs(10)));
+    running.stop();
+    let outcome = running.join();
 
     println!("class  queue     packets           bytes");
-    let mut total = 0;
-    for thread in threads {
-        let (rx, packets, bytes) =
-            thread.join().map_err(|_| Error::failed("receiving thread", "panicked"))??;
-        println!("{:5} {:6} {packets:11} {bytes:15}", rx.class(), rx.queue());
-        total += packets;
+    for queue in &outcome.queues {
+        // Packets may be tied to no queue; a counter that nobody can know is not zero.
+        let number = queue.queue.map_or("-".into(), |queue| queue.to_string());
+        let bytes = queue.bytes.map_or("unknown".into(), |bytes| bytes.to_string());
+        println!("{:5} {number:>6} {:11} {bytes:>15}", queue.class, queue.packets);
     }
-    println!("total {total:18}");
+    println!("total {:18}", outcome.queues.iter().map(|queue| queue.packets).sum::<u64>());
+    let longest = outcome.result()?.into_iter().map(|seen| seen.0).max();
+    println!("longest {:16}", longest.unwrap_or(0));
     Ok(())
-}
-
-/// Receives until the queue has ended; gives it back with its packets and bytes.
-fn count(rx: Rx) -> Result<(Rx, u64, u64)> {
-    let mut inputs = [rx];
-    let (mut packets, mut bytes) = (0, 0);
-    pipeline::run(&mut inputs, &mut |_input: usize, batch: &mut Batch| {
-        packets += batch.len() as u64;
-        bytes += batch.iter().map(|frame| u64::from(frame.original_len())).sum::<u64>();
-        // The frames go back to their queue's memory when the batch is emptied after this.
-    })?;
-    let [rx] = inputs;
-    Ok((rx, packets, bytes))
 }

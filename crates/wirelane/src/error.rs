@@ -122,6 +122,13 @@ impl Error {
     }
 }
 
+/// For `?` in programs. What knows the object names it, with [`Error::os`].
+impl From<OsError> for Error {
+    fn from(source: OsError) -> Self {
+        Self::os("system", source)
+    }
+}
+
 /// For `?` in programs. What knows the object names it, with [`Error::io`].
 impl From<io::Error> for Error {
     fn from(source: io::Error) -> Self {

@@ -7,33 +7,31 @@
 //! Count the packets of a simulated interface with two queues, one thread per queue:
 //!
 //! ```
-//! use std::thread;
+//! use wirelane::pipeline::{self, Consumer};
 //! use wirelane::port::{self, OpenOptions};
-//! use wirelane::{Batch, Result, pipeline};
+//! use wirelane::{Batch, Result};
+//!
+//! #[derive(Default)]
+//! struct Count(usize);
+//!
+//! impl Consumer for Count {
+//!     fn consume(&mut self, _input: usize, batch: &mut Batch) -> Result<()> {
+//!         self.0 += batch.len(); // `batch.iter()` has the packets themselves
+//!         Ok(())
+//!     }
+//! }
 //!
 //! # fn main() -> Result<()> {
-//! let spec = "sim:2?count=10000".parse()?;
-//! let mut port = port::open(&spec, &OpenOptions::default())?;
-//! let count = |rx: port::Rx| -> Result<usize> {
-//!     let mut packets = 0;
-//!     pipeline::run(&mut [rx], &mut |_: usize, batch: &mut Batch| packets += batch.len())?;
-//!     Ok(packets)
-//! };
-//! let threads: Vec<_> =
-//!     port.rx().into_iter().map(|rx| thread::spawn(move || count(rx))).collect();
-//! port.start()?; // now packets come, on all queues at once
-//! let mut total = 0;
-//! for (queue, thread) in threads.into_iter().enumerate() {
-//!     let packets = thread.join().expect("the thread does not panic")?;
-//!     println!("queue {queue}: {packets} packets");
-//!     total += packets;
-//! }
-//! assert_eq!(total, 10_000);
+//! let port = port::open(&"sim:2?count=10000".parse()?, &OpenOptions::default())?;
+//! let running = pipeline::spawn(port, |_| Count::default())?;
+//! let counts = running.join().result()?;
+//! assert_eq!(counts.len(), 2);
+//! assert_eq!(counts.iter().map(|count| count.0).sum::<usize>(), 10_000);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! The directory `examples` has more: `count`, `capture` and `rxdrop`.
+//! The directory `examples` has more: `count`, `capture`, `rxdrop` and `forward`.
 //!
 //! # A packet's journey
 //!

@@ -31,6 +31,12 @@ impl Placement {
         Ok(Self { cpus: cpus.to_vec(), explicit: true })
     }
 
+    /// Leaves every thread to the scheduler.
+    #[must_use]
+    pub fn nowhere() -> Self {
+        Self { cpus: Vec::new(), explicit: false }
+    }
+
     /// The same with everything on the first CPU.
     #[must_use]
     pub fn on_one(mut self) -> Self {

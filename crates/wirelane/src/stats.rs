@@ -13,8 +13,8 @@ use crate::sync::Counter;
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct RxCounters {
-    /// The queue's number; without meaning for [`Class::Other`].
-    pub queue: u16,
+    /// By which the port knows the queue.
+    pub(crate) number: u16,
     /// The class of all packets counted here.
     pub class: Class,
     /// Packets that reached user space.
@@ -56,7 +56,7 @@ impl RxCounters {
     /// All zero.
     pub fn new(queue: u16, class: Class) -> Self {
         Self {
-            queue,
+            number: queue,
             class,
             packets: Counter::default(),
             bytes: Counter::default(),
@@ -74,6 +74,11 @@ impl RxCounters {
             undelivered_bytes: Counter::default(),
             system_calls: Counter::default(),
         }
+    }
+
+    /// The queue's number; `None` for packets that are tied to no queue ([`Class::Other`]).
+    pub fn queue(&self) -> Option<u16> {
+        (self.class != Class::Other).then_some(self.number)
     }
 
     /// Packets of so many bytes were filtered or found no room; `None` if nobody knows how many.
@@ -105,7 +110,7 @@ impl RxCounters {
         let packets = self.packets.value().saturating_sub(gone);
         QueueStats {
             port,
-            queue: (self.class != Class::Other).then_some(self.queue),
+            queue: self.queue(),
             class: self.class.as_str(),
             received: dropped.total().zip(filtered).map(|(lost, f)| packets + f + lost),
             packets,

@@ -1,9 +1,12 @@
 //! Threads that begin together and are waited for together: one per queue of a running session.
 
-use std::sync::mpsc;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+
+use wirelane_os::event::Event;
 
 use crate::error::{Error, Result};
 use crate::memory;
@@ -12,12 +15,13 @@ use crate::placement::Placement;
 /// A running group of threads. Dropping it waits for them.
 pub struct Crew<T> {
     threads: Vec<JoinHandle<Option<T>>>,
-    running: Arc<Running>,
+    /// None if there never was a thread.
+    running: Option<Arc<Count>>,
 }
 
 impl<T> Default for Crew<T> {
     fn default() -> Self {
-        Self { threads: Vec::new(), running: Arc::default() }
+        Self { threads: Vec::new(), running: None }
     }
 }
 
@@ -33,14 +37,18 @@ impl<T: Send + 'static> Crew<T> {
         open: impl FnOnce() -> Result<()>,
     ) -> Result<Self> {
         memory::ask_for_threads(jobs.len())?;
-        let mut crew = Self::default();
+        let left = AtomicUsize::new(jobs.len());
+        let running = Arc::new(Count { left, ended: Event::new()? });
+        // Made before the first thread is, so that it cannot be taken for the last one.
+        let endings: Vec<_> = jobs.iter().map(|_| Ending(Arc::clone(&running))).collect();
+        let mut crew =
+            Self { threads: Vec::new(), running: Some(running).filter(|_| !jobs.is_empty()) };
         let (report, reports) = mpsc::channel();
         // A thread whose starter is dropped ends without having begun its job.
         let mut starters = Vec::with_capacity(jobs.len());
-        for (position, (name, job)) in jobs.into_iter().enumerate() {
+        for ((position, (name, job)), ending) in jobs.into_iter().enumerate().zip(endings) {
             let (start, started) = mpsc::channel::<()>();
             let (report, placement) = (report.clone(), placement.clone());
-            let ending = crew.running.begin();
             crew.threads.push(spawn(&name, move || {
                 // Nobody waits for this report if starting another thread failed.
                 let _ = report.send(placement.pin(position));
@@ -63,7 +71,12 @@ impl<T: Send + 'static> Crew<T> {
 impl<T> Crew<T> {
     /// Waits until no job runs, at most `timeout`; true if none does.
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.running.wait(timeout)
+        self.running.as_ref().is_none_or(|running| running.ended.wait(timeout))
+    }
+
+    /// A descriptor that is readable once no job runs any more; `None` if there never was one.
+    pub(crate) fn ended(&self) -> Option<BorrowedFd<'_>> {
+        self.running.as_ref().map(|running| running.ended.as_fd())
     }
 
     /// Waits for the end of all jobs. Adds what they return to `results`, and to `errors` that one
@@ -84,35 +97,19 @@ impl<T> Drop for Crew<T> {
     }
 }
 
-/// How many threads run; who waits for the last one is told.
-#[derive(Default)]
-struct Running {
-    threads: Mutex<usize>,
-    ended: Condvar,
+/// How many threads run, and the end of the last one.
+struct Count {
+    left: AtomicUsize,
+    ended: Event,
 }
 
 /// One of the threads that run; it does until this is dropped, by a panic too.
-struct Ending(Arc<Running>);
-
-impl Running {
-    fn begin(self: &Arc<Self>) -> Ending {
-        *self.threads.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        Ending(Arc::clone(self))
-    }
-
-    fn wait(&self, timeout: Duration) -> bool {
-        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.ended.wait_timeout_while(threads, timeout, |threads| *threads > 0);
-        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
-    }
-}
+struct Ending(Arc<Count>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        *threads = threads.saturating_sub(1);
-        if *threads == 0 {
-            self.0.ended.notify_all();
+        if self.0.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.ended.happen();
         }
     }
 }
@@ -134,8 +131,9 @@ pub fn spawn<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU32;
+
     use super::*;
-    use std::sync::atomic::{AtomicU32, Ordering};
 
     #[test]
     fn jobs_begin_after_the_port_is_open() {

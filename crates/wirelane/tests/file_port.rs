@@ -619,7 +619,9 @@ fn work_per_packet_does_not_grow_with_the_interfaces_before_it() {
         assert!(failure.is_none() && [count, 4 * count].contains(&packets.len()));
     });
     let merged = cost(&|name| {
-        let report = wirelane::pcap::merge_files(&[path(name)], &path("merged")).unwrap();
+        let report =
+            wirelane::pcap::merge_files(&[path(name)], &path("merged"), &Default::default())
+                .unwrap();
         assert_eq!(report.written.packets, report.inputs[0].interfaces as u64);
     });
     for (what, (short, long)) in [("receive", read), ("merge", merged)] {

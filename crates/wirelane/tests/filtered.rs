@@ -6,7 +6,7 @@ use std::thread;
 use wirelane::filter::Filter;
 use wirelane::port::sim::Stream;
 use wirelane::port::{self, OpenOptions, Port, Rx};
-use wirelane::{Batch, Result, pipeline};
+use wirelane::{Result, pipeline};
 
 fn open(spec: &str, filter: Option<&str>) -> Box<dyn Port> {
     let filter = filter.map(|text| text.parse().expect("any text is a filter"));
@@ -23,9 +23,10 @@ fn receive(rx: Vec<Rx>, each: impl Fn(&[u8]) + Sync) -> Vec<u64> {
                 let each = &each;
                 scope.spawn(move || {
                     let (mut packets, counters) = (0, rx.counters().clone());
-                    pipeline::run(&mut [rx], &mut |_: usize, batch: &mut Batch| {
+                    pipeline::run(&mut [rx], |_, batch| {
                         batch.iter().for_each(|frame| each(frame.data()));
                         packets += batch.len() as u64;
+                        Ok(())
                     })
                     .expect("nothing fails");
                     let stats = counters.snapshot(0);

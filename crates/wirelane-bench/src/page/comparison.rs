@@ -68,10 +68,10 @@ pub(super) fn section(report: &Report) -> Markup {
     let missing: Vec<_> =
         report.environment.programs.iter().filter(|program| !program.installed).collect();
     html! {
-        h2 id="beside" { "Beside other programs" }
+        h2 id="beside" { "Other programs" }
         p {
-            "Measured in turns with ours, on the same interfaces and CPUs, under the same load, with losses counted alike. \
-             A ratio is that of our figure to theirs within a round: the median, and below it the lowest and highest."
+            "Measured in turns with Wirelane, on the same interfaces and CPUs, under the same load, with losses counted alike. \
+             A ratio divides our figure by theirs within a round: the median, and below it the lowest and highest."
         }
         @if report.ratios.is_empty() {
             p class="reason" { "No other program was measured under the conditions of a figure of ours." }

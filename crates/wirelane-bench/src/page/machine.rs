@@ -74,7 +74,7 @@ fn programs(environment: &Environment) -> Markup {
             }
         }
         @if !environment.commands.is_empty() {
-            p { "They were started as:" }
+            p { "Command lines:" }
             ul { @for command in &environment.commands { li { code { (command) } } } }
         }
     }
@@ -101,9 +101,9 @@ fn suites(environment: &Environment) -> Markup {
 fn why(on: Quiet) -> String {
     match on.interrupts {
         Some(count) => {
-            format!("which served the fewest interrupts of devices: {count} since the start")
+            format!("which served the fewest device interrupts: {count} since the start")
         }
-        None => "the last one, as the kernel does not tell who serves interrupts".to_owned(),
+        None => "the last one, because the kernel does not report who serves interrupts".to_owned(),
     }
 }
 
@@ -115,7 +115,7 @@ fn control(controls: &[Control]) -> Markup {
             p {
                 "Time of a step of work that never changes, on the slowest CPU, while each suite ran: the mean of \
                  each round. Where it scatters, so do the figures, and "
-                code { "wirelane bench compare" } " believes changes only beyond it."
+                code { "wirelane bench compare" } " reports only changes that exceed it."
             }
             div class="scroll" {
                 table {
@@ -144,7 +144,7 @@ fn mitigations(mitigations: Option<&BTreeMap<String, String>>) -> Markup {
             None => p { "unknown" },
             Some(all) => {
                 @let affecting: Vec<_> = all.iter().filter(|(_, state)| *state != "Not affected").collect();
-                @if affecting.is_empty() { p { "The kernel knows no flaw of this CPU." } }
+                @if affecting.is_empty() { p { "The kernel reports no flaw of this CPU." } }
                 dl { @for (name, state) in affecting { dt { (name) } dd { (state) } } }
             }
         }

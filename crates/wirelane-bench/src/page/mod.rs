@@ -9,7 +9,7 @@ mod plot;
 mod sources;
 
 use crate::report::Report;
-use crate::row::{Row, Skipped};
+use crate::row::{Row, Skipped, paper};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use self::plot::{number, range};
@@ -33,15 +33,15 @@ pub fn render(report: &Report) -> String {
                 h1 { "Wirelane benchmarks" }
                 (machine::section(report))
                 nav {
-                    a href="#sources" { "The sources' tables" }
+                    a href="#sources" { "The papers' tables" }
                     a href="#targets" { "targets" }
                     a href="#beside" { "other programs" }
                     @for suite in &suites { a href=(format!("#{suite}")) { (suite) } }
                     @if !report.skipped.is_empty() { a href="#skipped" { "not measured" } }
                 }
-                h2 id="sources" { "The sources' tables, and this machine" }
+                h2 id="sources" { "The papers' tables and this machine" }
                 p {
-                    "Bold is this machine: the median, and below it the lowest and highest sample. Then what the source \
+                    "Bold is this machine: the median, and below it the lowest and highest sample. Next to it is what the paper \
                      published, on its own hardware. Compare ratios within a table rather than figures across machines."
                 }
                 @for table in sources::tables() { (source_table(&table, report)) }
@@ -58,7 +58,7 @@ pub fn render(report: &Report) -> String {
 fn source_table(table: &Table, report: &Report) -> Markup {
     html! {
         h3 { (table.title) }
-        p class="setting" { "Source " (table.document) ". " (table.setting) }
+        p class="setting" { (paper(table.document)) ". " (table.setting) }
         div class="scroll" {
             table {
                 thead {

@@ -38,9 +38,9 @@ const HOSTS: u8 = 50;
 
 /// Measure filters: machine code, the interpreter, libpcap's interpreter, and the kernel.
 ///
-/// Each runs the same two expressions, a port with a host and a chain of 50 hosts, over frames of 64
-/// bytes of which all, a quarter or none match. libpcap compiles the expressions and is needed; the
-/// kernel takes root, and its figure, a whole number of nanoseconds, has the cost of its test run.
+/// Each runs two expressions, a port with a host and a chain of 50 hosts, over frames of 64 bytes of
+/// which all, a quarter or none match. libpcap is needed to compile the expressions, root for the
+/// kernel. The kernel's figure is a whole number of nanoseconds and includes the cost of its test run.
 #[derive(Args, Clone, Debug)]
 pub struct FilterSuite {
     #[command(flatten)]

@@ -27,10 +27,10 @@ const SIZE: u64 = 64;
 /// Queues of a simulated interface.
 const MOST: u32 = 64;
 
-/// Measure one queue to as many as there are CPUs, each with a thread, on the simulated interface.
+/// Measure how receiving scales from one queue to one per CPU, on the simulated interface.
 ///
-/// What the Universal Scalability Law makes of it for more CPUs than the machine has stands apart, as
-/// rx-projected: a projection, no measurement.
+/// The rows rx-projected extend the curve to more CPUs than the machine has by the Universal Scalability
+/// Law. They are a projection, not a measurement.
 #[derive(Args, Clone, Debug)]
 pub struct ScalingSuite {
     #[command(flatten)]

@@ -15,9 +15,9 @@ use wirelane::{Error, QueueMask, QueueSet, Result, clock};
 
 use crate::args;
 use crate::control::{ControlServer, Served, Subject};
-use crate::output::{self, summary::Summary};
+use crate::output::summary::Summary;
 use crate::session::{self, Privileges, SessionArgs};
-use crate::take::{Purpose, TakeArgs, Toll};
+use crate::take::{self, Purpose, TakeArgs, Toll};
 
 /// Forward packets between two ports, or back through one with swapped MAC addresses.
 ///
@@ -132,18 +132,13 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
             .collect(),
         dropped_privileges: privileges.are_dropped(),
     });
-    session::watch(&forward, &args.session, &halt, started);
+    let wait = |pause| forward.wait(pause);
+    session::watch(&forward.monitor(), wait, &args.session, &halt, started);
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let outcome = forward.join();
     let summary = Summary::of_forward(&outcome, started.elapsed(), clock::process_cpu());
-    if !args.session.quiet {
-        summary.print();
-    }
-    if args.session.json {
-        output::json(&summary)?;
-    }
-    session::conclude(outcome.errors, &privileges)
+    session::conclude(&summary, &args.session, outcome.errors, &privileges)
 }
 
 impl ForwardArgs {
@@ -245,9 +240,7 @@ impl Plan {
         privileges: &mut Privileges,
         halt: &Halt,
     ) -> Result<Opened> {
-        let ring_bytes = args.ring.map(usize::try_from).transpose();
-        let ring_bytes =
-            ring_bytes.map_err(|_| Error::usage("--ring", "more than this machine can address"))?;
+        let ring_bytes = args::address_space("--ring", args.ring)?;
         let (mut wanted, mut tolls) = (Vec::new(), Vec::new());
         for (position, spec) in self.specs.iter().enumerate() {
             let receive = position == 0 || !self.one_way;
@@ -288,11 +281,8 @@ impl Plan {
             if spec.backend == Some(Backend::File) && options.transmit {
                 privileges.give_away()?;
             }
-            let port = port::open(spec, &options).map_err(|error| privileges.explain(error))?;
-            if let Some(toll) = toll.as_ref().filter(|_| !args.session.quiet) {
-                toll.announce(port.info(), options.filter.as_ref())?;
-            }
-            ports.push(port);
+            let port = take::open(spec, &options, toll.as_ref(), args.session.quiet);
+            ports.push(port.map_err(|error| privileges.explain(error))?);
         }
         privileges.give_away()?;
         // An interface may have several names.

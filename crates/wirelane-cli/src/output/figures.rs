@@ -4,7 +4,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use wirelane_bench::report::Report;
-use wirelane_bench::row::{Param, Params, Row};
+use wirelane_bench::row::{Param, Params, Row, paper};
 
 use super::{scaled, wrap};
 
@@ -26,7 +26,7 @@ impl Display for Tables<'_> {
         writeln!(f, "\nMedians of {samples} samples (lowest–highest).")?;
         let sources = self.0.rows.iter().filter_map(|row| row.source);
         if let Some(source) = sources.into_iter().next() {
-            writeln!(f, "In brackets: what source {} published.", source.document)?;
+            writeln!(f, "In brackets: figures of \"{}\".", paper(source.document))?;
         }
         for (suite, param, word, meaning) in WORDS {
             let is_it = |row: &Row| {
@@ -54,7 +54,12 @@ impl Display for Tables<'_> {
 /// Words in tables that do not say themselves what they stand for: suite, parameter, word and meaning.
 const WORDS: [(&str, &str, &str, &str); 2] = [
     ("gso", "offload", "none", "the kernel's own software cuts, just before the TAP device"),
-    ("gso", "offload", "stack", "TCP makes every packet itself, as \"none\" of source 003 does"),
+    (
+        "gso",
+        "offload",
+        "stack",
+        "TCP makes every segment itself: \"none\" of the 2014 FreeBSD GSO paper",
+    ),
 ];
 
 /// Rows of one case under the same conditions.
@@ -242,7 +247,7 @@ mod tests {
         let expected = "\
 Chip, 2 cores, Linux 6.18; 1 ns is 2.600 cycles
 Medians of 3 samples (lowest–highest).
-In brackets: what source 004 published.
+In brackets: figures of \"Qdisc layer: fast enough for 10G wirespeed? (Linux, 2014)\".
 
                                          packets        ns over
 case     producers        ns per packet    per s        noqueue

@@ -40,7 +40,7 @@ fn suites_on_one_page() {
     let has = |suite: &str| rows.iter().any(|row| row["suite"] == suite);
     assert!(has("scaling") && has("noloss") && !has("qdisc"));
     let page = std::fs::read_to_string(out.join("index.html")).unwrap();
-    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("Source 004"));
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("Qdisc layer"));
     assert!(page.contains("not measured: the suite qdisc was not run"));
     let mut written: Vec<_> =
         std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();

@@ -40,8 +40,7 @@ fn compare_finds_what_became_worse() {
     let new = folder.path().join("new");
     assert_eq!(bench(&["compare", &old, new.to_str().unwrap()]).status.code(), Some(1));
     let empty = tempfile::tempdir().unwrap();
-    for (path, cause) in [(empty.path(), "no file ending in .json"), (Path::new("/none"), "ENOENT")]
-    {
+    for (path, cause) in [(empty.path(), "has no .json file"), (Path::new("/none"), "ENOENT")] {
         let ended = bench(&["compare", &old, path.to_str().unwrap()]);
         assert_eq!(ended.status.code(), Some(1));
         assert!(ended.stderr.lines().count() == 1 && ended.stderr.contains(cause), "{ended:?}");

@@ -24,7 +24,7 @@ use self::assembler::{
 };
 use super::code::{Code, Label};
 use super::emit::{self, Machine, Verdict, in_packet};
-use super::graph::{Action, Beside, Field, Register, Subject, full};
+use super::graph::{Action, Field, PacketInfo, Register, Subject, full};
 use super::layout::{Context, Layout};
 use crate::op::{Alu, Cond, Operand, Width};
 use crate::packet::MIN_ETHERTYPE;
@@ -63,25 +63,20 @@ impl Machine for Aarch64 {
         self.code.load(LENGTH, Width::Word, word(layout.length));
         if has_length {
             self.code.load(A, Width::Word, word(layout.original_length));
-            self.code.store_word(beside(Beside::Length), A);
+            self.code.store_word(info(PacketInfo::Length), A);
         }
     }
 
-    fn single_entry(&mut self, has_beside: bool) {
+    fn single_entry(&mut self, has_info: bool) {
         self.code.arithmetic_immediate(Size::X, Arithmetic::Sub, (SP, SP, CALL));
         self.code.arithmetic_immediate(Size::X, Arithmetic::Add, (END, RECORDS, 8));
         let context = |offset| Memory::at(RECORDS, offset as i32);
         self.code.load_double(PACKET, context(offset_of!(Context, data)));
         self.code.load(LENGTH, Width::Word, context(offset_of!(Context, len)));
-        if has_beside {
-            for (what, offset) in [
-                (Beside::Length, offset_of!(Context, wire_len)),
-                (Beside::Queue, offset_of!(Context, queue)),
-                (Beside::PacketType, offset_of!(Context, packet_type)),
-                (Beside::InterfaceIndex, offset_of!(Context, interface_index)),
-            ] {
+        if has_info {
+            for (what, offset) in emit::INFO {
                 self.code.load(A, Width::Word, context(offset));
-                self.code.store_word(beside(what), A);
+                self.code.store_word(info(what), A);
             }
         }
     }
@@ -119,7 +114,7 @@ impl Machine for Aarch64 {
                 code.four_times_lower_half(X, X);
             }
             Action::Constant(register, value) => code.mov_immediate(gpr(register), value),
-            Action::Beside(register, what) => code.load(gpr(register), Width::Word, beside(what)),
+            Action::LoadInfo(register, what) => code.load(gpr(register), Width::Word, info(what)),
             Action::Protocol => self.protocol(),
             Action::LoadCell(register, slot) => code.load(gpr(register), Width::Word, cell(slot)),
             Action::StoreCell(register, slot) => code.store_word(cell(slot), gpr(register)),
@@ -374,6 +369,6 @@ fn cell(slot: u8) -> Memory {
     Memory::at(SP, emit::cell(slot).into())
 }
 
-fn beside(what: Beside) -> Memory {
-    Memory::at(SP, emit::beside(what).into())
+fn info(what: PacketInfo) -> Memory {
+    Memory::at(SP, emit::info(what).into())
 }

@@ -1,16 +1,18 @@
 //! From the graph of a program to machine code, as far as it is the same for every processor.
 //!
 //! The code has two entries. One runs over an array of records, the loop included, and writes a
-//! verdict for each; the other takes the [`Context`](super::layout::Context) of a single packet.
+//! verdict for each; the other takes the [`Context`] of a single packet.
 //! Both keep to the C calling convention.
 //!
 //! The body exists twice: for packets that reach as far as the loads at fixed places do, which then
 //! need no checks, and for shorter ones. No other load touches a packet without a check of its own.
 
+use std::mem::offset_of;
+
 use super::code::{Code, Label};
 use super::flow::{self, Graph};
-use super::graph::{self, Action, Beside, Field, Node, Register, Set, Subject};
-use super::layout::Layout;
+use super::graph::{self, Action, Field, Node, PacketInfo, Register, Set, Subject};
+use super::layout::{Context, Layout};
 use crate::op::{Cond, Op, Operand, Width};
 
 /// Machine code and its entries.
@@ -41,9 +43,9 @@ pub(super) trait Machine: Default {
     /// The next record of the array is the packet; `has_length`: its length on the wire will be asked for.
     fn next_record(&mut self, layout: Layout, has_length: bool);
 
-    /// `fn(context, verdict)` begins, an array of one; `has_beside`: what is known beside the packet
-    /// will be asked for.
-    fn single_entry(&mut self, has_beside: bool);
+    /// `fn(context, verdict)` begins, an array of one; `has_info`: the rest of what is known of the
+    /// packet will be asked for.
+    fn single_entry(&mut self, has_info: bool);
 
     /// The function ends.
     fn leave(&mut self);
@@ -272,6 +274,14 @@ pub(super) fn in_packet(width: Width, value: u32) -> u32 {
     }
 }
 
+/// Where a [`Context`] has what is known of a packet beside its bytes.
+pub(super) const INFO: [(PacketInfo, usize); 4] = [
+    (PacketInfo::Length, offset_of!(Context, wire_len)),
+    (PacketInfo::Queue, offset_of!(Context, queue)),
+    (PacketInfo::PacketType, offset_of!(Context, packet_type)),
+    (PacketInfo::InterfaceIndex, offset_of!(Context, interface_index)),
+];
+
 /// Bytes of memory that a call needs: first the scratch memory, then what is known beside the packet.
 pub(super) const CALL: u32 = 80;
 
@@ -281,12 +291,12 @@ pub(super) fn cell(slot: u8) -> u8 {
 }
 
 /// Where something that is known beside the packet is in the memory of a call.
-pub(super) fn beside(what: Beside) -> u8 {
+pub(super) fn info(what: PacketInfo) -> u8 {
     let slot = match what {
-        Beside::Length => 0,
-        Beside::Queue => 1,
-        Beside::PacketType => 2,
-        Beside::InterfaceIndex => 3,
+        PacketInfo::Length => 0,
+        PacketInfo::Queue => 1,
+        PacketInfo::PacketType => 2,
+        PacketInfo::InterfaceIndex => 3,
     };
     64 + 4 * slot
 }

@@ -1,6 +1,6 @@
 //! The first pass over the graph of a program: what is known on every way to an instruction.
 
-use super::graph::{Action, Beside, Field, Node, Register, Subject, decided, end, full};
+use super::graph::{Action, Field, Node, PacketInfo, Register, Subject, decided, end, full};
 use crate::op::{Alu, Ancillary, Cond, MEMORY_CELLS, Op, Operand, Width};
 
 /// Bytes that the protocol of an Ethernet frame depends on.
@@ -84,9 +84,9 @@ impl Forward {
             }
             Op::LoadAncillary(field) => {
                 let action = match field {
-                    Ancillary::Queue => Action::Beside(A, Beside::Queue),
-                    Ancillary::PacketType => Action::Beside(A, Beside::PacketType),
-                    Ancillary::InterfaceIndex => Action::Beside(A, Beside::InterfaceIndex),
+                    Ancillary::Queue => Action::LoadInfo(A, PacketInfo::Queue),
+                    Ancillary::PacketType => Action::LoadInfo(A, PacketInfo::PacketType),
+                    Ancillary::InterfaceIndex => Action::LoadInfo(A, PacketInfo::InterfaceIndex),
                     Ancillary::Protocol => {
                         require = state.require(PROTOCOL_END);
                         Action::Protocol
@@ -103,8 +103,10 @@ impl Forward {
                 };
                 state.set(A, known, action)
             }
-            Op::LoadLength => state.set(A, Known::Nothing, Action::Beside(A, Beside::Length)),
-            Op::LoadXLength => state.set(X, Known::Nothing, Action::Beside(X, Beside::Length)),
+            Op::LoadLength => state.set(A, Known::Nothing, Action::LoadInfo(A, PacketInfo::Length)),
+            Op::LoadXLength => {
+                state.set(X, Known::Nothing, Action::LoadInfo(X, PacketInfo::Length))
+            }
             Op::LoadImmediate(k) => state.set(A, Known::Constant(k), Action::Constant(A, k)),
             Op::LoadXImmediate(k) => state.set(X, Known::Constant(k), Action::Constant(X, k)),
             Op::LoadMemory(k) => state.set(A, Known::Nothing, Action::LoadCell(A, cell(k)?)),

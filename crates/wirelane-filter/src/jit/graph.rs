@@ -19,7 +19,7 @@ pub(super) enum Register {
 
 /// What is known of a packet beside its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beside {
+pub(super) enum PacketInfo {
     Length,
     Queue,
     PacketType,
@@ -37,7 +37,7 @@ pub(super) enum Action {
     /// X becomes 4 times the lower half of the byte at the offset.
     HeaderLength(i32),
     Constant(Register, u32),
-    Beside(Register, Beside),
+    LoadInfo(Register, PacketInfo),
     /// A becomes the protocol of an Ethernet frame, as `eth_type_trans` of the kernel finds it.
     Protocol,
     LoadCell(Register, u8),
@@ -122,7 +122,7 @@ impl Action {
             Register::X => X,
         };
         match self {
-            Self::Load(register, _) | Self::Constant(register, _) | Self::Beside(register, _) => {
+            Self::Load(register, _) | Self::Constant(register, _) | Self::LoadInfo(register, _) => {
                 (0, bit(register))
             }
             Self::LoadAtX(..) => (X, A),

@@ -17,7 +17,7 @@ use std::mem::offset_of;
 use self::assembler::{Assembler, Binary, Condition, Gpr, Memory, Shift, Unary, Xmm};
 use super::code::{Code, Label};
 use super::emit::{self, Machine, Verdict, in_packet};
-use super::graph::{Action, Beside, Field, Register, Subject, full};
+use super::graph::{Action, Field, PacketInfo, Register, Subject, full};
 use super::layout::{Context, Layout};
 use crate::op::{Alu, Cond, Operand, Width};
 use crate::packet::MIN_ETHERTYPE;
@@ -46,24 +46,19 @@ impl Machine for X86_64 {
         self.code.load_word(R9, Memory::at(R10, layout.length.into()));
         if has_length {
             self.code.load_word(Rax, Memory::at(R10, layout.original_length.into()));
-            self.code.store_word(beside(Beside::Length), Rax);
+            self.code.store_word(info(PacketInfo::Length), Rax);
         }
     }
 
-    fn single_entry(&mut self, has_beside: bool) {
+    fn single_entry(&mut self, has_info: bool) {
         use Gpr::*;
         self.code.address(R11, Memory::at(Rdi, 8));
         self.code.load_double(R8, Memory::at(Rdi, offset_of!(Context, data) as i32));
         self.code.load_word(R9, Memory::at(Rdi, offset_of!(Context, len) as i32));
-        if has_beside {
-            for (what, offset) in [
-                (Beside::Length, offset_of!(Context, wire_len)),
-                (Beside::Queue, offset_of!(Context, queue)),
-                (Beside::PacketType, offset_of!(Context, packet_type)),
-                (Beside::InterfaceIndex, offset_of!(Context, interface_index)),
-            ] {
+        if has_info {
+            for (what, offset) in emit::INFO {
                 self.code.load_word(Rax, Memory::at(Rdi, offset as i32));
-                self.code.store_word(beside(what), Rax);
+                self.code.store_word(info(what), Rax);
             }
         }
     }
@@ -101,7 +96,7 @@ impl Machine for X86_64 {
                 code.shift_immediate(Shift::Left, Gpr::Rcx, 2);
             }
             Action::Constant(register, value) => code.mov_immediate(gpr(register), value),
-            Action::Beside(register, what) => code.load_word(gpr(register), beside(what)),
+            Action::LoadInfo(register, what) => code.load_word(gpr(register), info(what)),
             Action::Protocol => self.protocol(),
             Action::LoadCell(register, slot) => code.load_word(gpr(register), cell(slot)),
             Action::StoreCell(register, slot) => code.store_word(cell(slot), gpr(register)),
@@ -402,6 +397,6 @@ fn cell(slot: u8) -> Memory {
     Memory::at(Gpr::Rsp, CALL + i32::from(emit::cell(slot)))
 }
 
-fn beside(what: Beside) -> Memory {
-    Memory::at(Gpr::Rsp, CALL + i32::from(emit::beside(what)))
+fn info(what: PacketInfo) -> Memory {
+    Memory::at(Gpr::Rsp, CALL + i32::from(emit::info(what)))
 }

@@ -1,7 +1,7 @@
-//! Sleeping until one of several receiving ends has something.
+//! Sleeping until a receiving end, a descriptor of the program or a deadline has something to do.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -10,44 +10,184 @@ use rustix::time::Timespec;
 use crate::error::{Error, Result};
 use crate::port::{Readiness, Rx};
 
-/// Sleeps until one of `inputs` is worth asking again, or `timeout` has passed. False if all of
-/// them have ended.
+/// As many descriptors are polled without allocating.
+const FEW: usize = 32;
+/// As many descriptors of a program fit into a [`Wake`].
+const MOST: usize = 64;
+
+/// Why a wait is over; several reasons at once are possible.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wake {
+    /// A receiving end may have packets: ask all of them.
+    pub packets: bool,
+    /// The deadline has passed.
+    pub deadline: bool,
+    /// All receiving ends have ended; true as well if there are none.
+    pub ended: bool,
+    ready: u64,
+}
+
+impl Wake {
+    /// Whether the program's descriptor at `position` is readable, has an error or was hung up.
+    #[must_use]
+    pub fn is_ready(&self, position: usize) -> bool {
+        position < MOST && self.ready >> position & 1 == 1
+    }
+}
+
+/// Waits until one of `inputs` is worth asking again, one of `descriptors` is readable, or `deadline`
+/// has passed. Call it after a round in which no end had packets.
+///
+/// An end that busy-polls does not sleep; `descriptors` and `deadline` are looked at nevertheless. Once
+/// all ends have ended it returns at once. Without any end it waits for the rest.
+///
+/// ```
+/// use std::os::fd::AsFd;
+/// use wirelane::port::{self, OpenOptions};
+/// use wirelane::{Batch, pipeline};
+///
+/// # fn main() -> wirelane::Result<()> {
+/// let mut port = port::open(&"sim:2?count=1000".parse()?, &OpenOptions::default())?;
+/// let mut rx = port.rx();
+/// port.start()?;
+/// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+/// let (mut batch, mut packets) = (Batch::default(), 0);
+/// loop {
+///     let mut received = 0;
+///     for rx in &mut rx {
+///         received += rx.receive(&mut batch);
+///         batch.clear();
+///     }
+///     packets += received;
+///     if received > 0 {
+///         continue;
+///     }
+///     let wake = pipeline::wait_any(&mut rx, &[socket.as_fd()], None)?;
+///     if wake.is_ready(0) { /* receive from the socket */ }
+///     if wake.ended {
+///         break;
+///     }
+/// }
+/// assert_eq!(packets, 1000);
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
-/// A port failed.
-pub fn wait_any(inputs: &mut [Rx], timeout: Duration) -> Result<bool> {
-    let mut timeout = timeout;
-    let mut descriptors = Vec::new();
-    let mut ended = 0;
-    let count = inputs.len();
-    let Some(counters) = inputs.first().map(|rx| Arc::clone(rx.counters())) else {
-        return Ok(false);
-    };
-    for rx in inputs {
+/// A port failed, or there are more than 64 descriptors.
+pub fn wait_any(
+    inputs: &mut [Rx],
+    descriptors: &[BorrowedFd<'_>],
+    deadline: Option<Instant>,
+) -> Result<Wake> {
+    if descriptors.len() > MOST {
+        let cause = format!("{} descriptors are more than {MOST}", descriptors.len());
+        return Err(Error::usage("wait_any", cause));
+    }
+    let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    let mut wake = wait(inputs, descriptors, timeout, true)?;
+    wake.deadline = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+    Ok(wake)
+}
+
+/// As [`wait_any`], but does not say whether the time is over. `looks`: at the descriptors even if an
+/// end does not let us sleep, which costs a system call.
+pub(super) fn wait(
+    inputs: &mut [Rx],
+    descriptors: &[BorrowedFd<'_>],
+    timeout: Option<Duration>,
+    looks: bool,
+) -> Result<Wake> {
+    let (count, mut ended) = (inputs.len(), 0);
+    let mut set = Set::default();
+    descriptors.iter().for_each(|fd| set.add(*fd));
+    // The time after which the ends want to be asked again.
+    let mut patience = Duration::MAX;
+    for rx in inputs.iter_mut() {
         match rx.readiness()? {
-            Readiness::Now => return Ok(true),
-            Readiness::After(time) => timeout = timeout.min(time),
+            Readiness::Now if !looks || descriptors.is_empty() => {
+                return Ok(Wake { packets: true, ..Wake::default() });
+            }
+            Readiness::Now => patience = Duration::ZERO,
+            Readiness::After(time) => patience = patience.min(time),
             Readiness::Descriptor(fd, time) => {
-                timeout = timeout.min(time);
-                descriptors.push(PollFd::from_borrowed_fd(fd, PollFlags::IN | PollFlags::ERR));
+                patience = patience.min(time);
+                set.add(fd);
             }
             Readiness::End => ended += 1,
         }
     }
-    if ended == count {
-        return Ok(false);
+    let ended = ended == count;
+    let nothing = set.is_empty() && timeout.is_none();
+    if ended && (count > 0 || nothing) {
+        return Ok(Wake { ended, ..Wake::default() });
     }
+    let time = timeout.map_or(patience, |timeout| timeout.min(patience));
+    let polled = set.poll(time, descriptors.len());
     // One call for all of them, counted once.
-    counters.system_calls.add(1);
-    if descriptors.is_empty() {
-        std::thread::sleep(timeout);
-        return Ok(true);
+    if let Some(rx) = inputs.first() {
+        rx.counters().system_calls.add(1);
     }
-    // What poll finds, readiness() will find again and explain better.
-    let time =
-        Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
-    match poll(&mut descriptors, Some(&time)) {
-        Ok(_) | Err(Errno::INTR) => Ok(true),
-        Err(errno) => Err(Error::io("receive rings", "poll", errno.into())),
+    let (ready, others) = polled?;
+    // What poll found there, readiness() will find again and explain better.
+    let packets = count > 0 && (others || ready == 0 && time == patience);
+    Ok(Wake { packets: packets || patience.is_zero(), deadline: false, ended, ready })
+}
+
+/// Descriptors to wait for.
+#[derive(Default)]
+struct Set<'a> {
+    few: [Option<BorrowedFd<'a>>; FEW],
+    count: usize,
+    more: Vec<BorrowedFd<'a>>,
+}
+
+impl<'a> Set<'a> {
+    fn add(&mut self, fd: BorrowedFd<'a>) {
+        match self.few.get_mut(self.count) {
+            Some(place) => *place = Some(fd),
+            None => self.more.push(fd),
+        }
+        self.count += 1;
     }
+
+    fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Waits until one is readable or `timeout` has passed. A bit for each of the first `own` that is
+    /// ready, and whether another one is.
+    fn poll(&self, timeout: Duration, own: usize) -> Result<(u64, bool)> {
+        let mut all = self
+            .few
+            .iter()
+            .flatten()
+            .chain(&self.more)
+            .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN | PollFlags::ERR));
+        let Some(first) = all.next() else {
+            std::thread::sleep(timeout);
+            return Ok((0, false));
+        };
+        if self.count > FEW {
+            return poll_for(&mut [first].into_iter().chain(all).collect::<Vec<_>>(), timeout, own);
+        }
+        let mut on_stack = std::array::from_fn::<_, FEW, _>(|_| first.clone());
+        on_stack.iter_mut().skip(1).zip(all).for_each(|(place, fd)| *place = fd);
+        poll_for(on_stack.get_mut(..self.count).unwrap_or_default(), timeout, own)
+    }
+}
+
+fn poll_for(set: &mut [PollFd<'_>], timeout: Duration, own: usize) -> Result<(u64, bool)> {
+    // What does not fit is as good as for ever.
+    let time = Timespec::try_from(timeout).ok();
+    match poll(set, time.as_ref()) {
+        Ok(_) => {}
+        // Nobody knows: ask the ends.
+        Err(Errno::INTR) => return Ok((0, true)),
+        Err(errno) => return Err(Error::io("receiving ends", "poll", errno.into())),
+    }
+    let (own, others) = set.split_at(own.min(set.len()));
+    let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+    let bits = own.iter().enumerate().filter(|(_, fd)| is_ready(fd)).map(|(i, _)| 1 << i);
+    Ok((bits.sum(), others.iter().any(is_ready)))
 }

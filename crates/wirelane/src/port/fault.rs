@@ -35,7 +35,7 @@ pub struct Faults {
 impl Faults {
     /// Brings the faults to a receiving end.
     pub fn rx(&self, rx: Rx) -> Rx {
-        let dice = Dice::new(self, u64::from(rx.queue()) << 2 | rx.class() as u64);
+        let dice = Dice::new(self, u64::from(rx.counters().number) << 2 | rx.class() as u64);
         rx.wrap(|inner, counters| {
             let short = Batch::new(SHORT);
             FaultRx { inner, counters, dice, short, is_holding_back: false }

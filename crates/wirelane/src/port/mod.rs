@@ -19,6 +19,7 @@ pub mod file;
 mod filtered;
 pub(crate) mod gro;
 pub mod gso;
+pub(crate) mod lanes;
 mod manual;
 mod open;
 pub mod packet;
@@ -38,6 +39,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 pub use self::bundle::{Bundle, Strand};
+pub use self::lanes::{Lane, lanes};
 pub use self::manual::{Manual, SpecOption};
 pub use self::open::{Share, open, shared_memory};
 pub use self::spec::{Backend, Options, Spec};
@@ -485,9 +487,9 @@ impl Rx {
         self.inner.watermark()
     }
 
-    /// The queue's number; without meaning when the class is [`Class::Other`].
-    pub fn queue(&self) -> u16 {
-        self.counters.queue
+    /// The queue's number; `None` for packets that are tied to no queue ([`Class::Other`]).
+    pub fn queue(&self) -> Option<u16> {
+        self.counters.queue()
     }
 
     /// What its frames have in common.

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use wirelane::pipeline::{self, Wake};
 use wirelane::port::{Control, FrameCounts, OpenOptions, Port, Rx, Take, Tx};
 use wirelane::stats::{Dropped, RxCounters};
-use wirelane::{Batch, Class, Frame, QueueMask, QueueSet, pipeline};
+use wirelane::{Batch, Class, Frame, QueueMask, QueueSet};
 
 use crate::bed::Bed;
 use crate::traffic::{Ledger, Tag};
@@ -91,7 +92,7 @@ impl<'a> Session<'a> {
         let tx = port.tx();
         let [near, far] = bed.promises().macs;
         let received = rx.iter().map(|rx| {
-            let queue = rx.queue();
+            let queue = rx.queue().unwrap();
             Ledger::new(run, queue, bed.flow(queue), [far, near], options.snaplen)
         });
         let received = received.collect();
@@ -127,7 +128,7 @@ impl<'a> Session<'a> {
 
     /// Injects the next frame for the end at `place`; false if the medium does not take it.
     pub(crate) fn inject_one(&mut self, place: usize, lengths: Lengths) -> bool {
-        let queue = self.rx[place].queue();
+        let queue = self.rx[place].queue().unwrap();
         let number = self.injected[place];
         let tag = self.tag(queue, number, lengths(number, self.longest()));
         let [near, far] = self.bed.promises().macs;
@@ -206,7 +207,7 @@ impl<'a> Session<'a> {
                 return;
             }
             assert!(Instant::now() < deadline, "frames do not come: {}", self.books());
-            pipeline::wait_any(&mut self.rx, Duration::from_millis(20)).unwrap();
+            wait_for(&mut self.rx, Duration::from_millis(20));
         }
     }
 
@@ -224,7 +225,7 @@ impl<'a> Session<'a> {
             if self.receive() > 0 {
                 since = Instant::now();
             }
-            pipeline::wait_any(&mut self.rx, Duration::from_millis(20)).unwrap();
+            wait_for(&mut self.rx, Duration::from_millis(20));
         }
         let injected: u64 = self.injected.iter().map(|n| u64::from(*n)).sum();
         let seen: u64 = self.received.iter().map(|ledger| ledger.seen).sum();
@@ -401,8 +402,8 @@ impl<'a> Session<'a> {
                 receive_on(rx, &mut silent, &mut self.batch);
             }
             let wait = Duration::from_millis(5);
-            let open = pipeline::wait_any(&mut self.rx, wait).unwrap();
-            if !open && !pipeline::wait_any(&mut others, wait).unwrap() {
+            let ended = wait_for(&mut self.rx, wait).ended;
+            if ended && wait_for(&mut others, wait).ended {
                 break;
             }
             assert!(Instant::now() < deadline, "no end: {}", self.books());
@@ -417,7 +418,7 @@ impl<'a> Session<'a> {
         self.assert_nothing_held();
         let mut frames = 0;
         for (rx, ledger) in self.rx.iter().zip(&self.received) {
-            let (queue, counters) = (rx.queue(), rx.counters());
+            let (queue, counters) = (rx.queue().unwrap(), rx.counters());
             let packets = ledger.seen + ledger.late;
             assert_eq!(counters.packets.value(), packets, "RX queue {queue}: packets");
             if ledger.late == 0 {
@@ -483,12 +484,18 @@ pub(crate) fn receive_on(rx: &mut Rx, ledger: &mut Ledger, batch: &mut Batch) ->
     }
 }
 
+/// Waits until one of `rx` is worth asking again, at most `timeout`.
+#[track_caller]
+pub(crate) fn wait_for(rx: &mut [Rx], timeout: Duration) -> Wake {
+    pipeline::wait_any(rx, &[], Some(Instant::now() + timeout)).unwrap()
+}
+
 /// Checks a frame that `rx` gave. True if it is one of this session.
 #[track_caller]
 pub(crate) fn check(rx: &Rx, ledger: &mut Ledger, frame: &Frame) -> bool {
     assert_eq!(frame.class(), rx.class(), "the class of a frame is that of its end");
-    assert!(frame.queue() == rx.queue() || rx.class() == Class::Other, "so is the queue");
-    let ours = ledger.check(Some(rx.queue()), frame.data());
+    assert!(rx.queue().is_none_or(|queue| frame.queue() == queue), "so is the queue");
+    let ours = ledger.check(rx.queue(), frame.data());
     if ours {
         let tag = Tag::of(frame.data()).unwrap();
         assert_eq!(frame.original_len(), u32::from(tag.length), "the length on the wire");

@@ -84,12 +84,12 @@ impl CapturePlan {
 /// Measure capturing in the six conditions of "Multiqueue support for bpf" (2011): reading, writing to
 /// memory and to disk, with copying and without, with one thread and with one per queue.
 ///
-/// The simulated interface needs no privilege. As root, packets pass between two network namespaces that are
-/// made for it and end with it. Cycles per packet are split into processing, system calls, both, and the
-/// time until a batch's memory was given back.
+/// The simulated interface needs no privilege. As root, packets also pass between two temporary network
+/// namespaces. Cycles per packet are split into processing, system calls, both, and the time until the
+/// memory of a batch was returned.
 #[derive(Args, Clone, Debug)]
 pub struct CaptureSuite {
-    /// A folder on the disk to write to; without it that condition is left out
+    /// Directory on the disk to write to [default: none; skips writing to disk]
     #[arg(long, value_name = "DIR")]
     disk: Option<PathBuf>,
     #[command(flatten)]

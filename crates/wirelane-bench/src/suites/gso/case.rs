@@ -23,7 +23,7 @@ pub struct GsoPlan {
     pub cases: Vec<String>,
     /// Only these of [`GsoPlan::OFFLOADS`], unless there are none.
     pub offloads: Vec<String>,
-    /// The kind of port at the wire: `packet` or `xdp`.
+    /// Backend of the port at the wire: `packet` or `xdp`.
     pub port: &'static str,
     /// Repeat TCP with iperf3, if it is installed.
     pub iperf: bool,

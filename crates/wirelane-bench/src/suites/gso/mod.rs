@@ -44,16 +44,17 @@ use wirelane::error::Result;
 
 /// Measure segmentation by the kernel's offload, by Wirelane and by none, as "GSO for FreeBSD" (2014) did.
 ///
-/// TCP, and UDP in datagrams of 9 KB, go over IPv4 and IPv6 from one network namespace to another, both
-/// made for it and gone with it, through a TAP device, a forwarder and a pair of interfaces: all on one CPU,
-/// of which a cgroup leaves 100, 86, 68, 50, 36 and 15 percent (with --quick 100, 50 and 15) in place of the
-/// source's clock frequencies.
-/// Offload "kernel" has no TAP device and no Wirelane; with "wirelane" it cuts long frames, with "device" it
-/// leaves them to a device that takes them, with "partial" to the kernel just before the device; "none" is the
-/// kernel's own software just before the TAP device; "stack" lets TCP make every segment itself, which is what
-/// the source compares with. Cases gro- go the other way, where the packets of a wire are merged or not. Beside
-/// the rate stand the CPU time per gigabyte, the speed-up of "wirelane" over "none" and "stack", and the
-/// segmenter alone. It needs root.
+/// TCP, and UDP in datagrams of 9 KB, flow over IPv4 and IPv6 between two temporary network namespaces,
+/// through a TAP device, a forwarder and a veth pair, all on one CPU. A cgroup limits that CPU to 100, 86,
+/// 68, 50, 36 and 15 percent (with --quick 100, 50 and 15) in place of the paper's clock frequencies.
+///
+/// The offload says who segments: "kernel" the kernel, without TAP device and Wirelane; "wirelane"
+/// Wirelane; "device" a device that takes long frames; "partial" the kernel, just before the device;
+/// "none" the kernel, before the TAP device; "stack" TCP itself, which is what the paper compares with.
+/// Cases named gro- go in the other direction, where packets from a wire are merged or not.
+///
+/// The tables show the rate, the CPU time per gigabyte, the speed-up of "wirelane" over "none" and
+/// "stack", and the segmenter alone. Needs root.
 #[derive(Args, Clone, Debug)]
 pub struct GsoSuite {
     /// Measure this case only; may be given several times
@@ -62,13 +63,13 @@ pub struct GsoSuite {
     /// Measure this offload only; may be given several times
     #[arg(long = "offload", value_name = "OFFLOAD", value_parser = GsoPlan::OFFLOADS)]
     offloads: Vec<String>,
-    /// The kind of port at the wire
+    /// Backend of the port at the wire
     #[arg(long, value_name = "PORT", default_value = "packet", value_parser = ["packet", "xdp"])]
     port: String,
-    /// Leave this share of a CPU, in percent, instead of those; may be given several times
+    /// Limit the CPU to this percentage instead; may be given several times
     #[arg(long = "cpu", value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(5..=100))]
     shares: Vec<u64>,
-    /// How long a sample counts: 500ms by default, 100ms with --quick
+    /// Length of a sample [default: 500ms; with --quick 100ms]
     #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
     seconds: Option<Duration>,
     #[command(flatten)]

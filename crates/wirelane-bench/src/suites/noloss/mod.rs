@@ -47,19 +47,19 @@ const PATIENCE: usize = 10;
 /// How long a search may take: then what has passed until then is the figure. One of another program is usually
 /// over in half a minute, as every step starts and ends the program.
 const LONGEST_SEARCH: Duration = Duration::from_secs(60);
-/// Search for the highest rate that each receiver takes without losing a packet, and measure latencies there.
+/// Find the highest rate that each receiver takes without losing a packet, and the latency at that rate.
 ///
-/// A rate passes if nothing is lost in three trials (RFC 2544, section 26.1); the search halves the range, from
-/// all that the sender can send downwards. Latencies are from the moment that a packet is made to that
-/// in which the receiver has it, at the rate that was found and at half of it. The simulated
-/// interface needs no privilege; as root, real ones are searched too, in network namespaces of their own, and, without
-/// --quick, dpdk-testpmd, tcpdump, dumpcap and netsniff-ng where they are installed: without latencies.
+/// A rate passes if nothing is lost in three trials (RFC 2544, section 26.1). The search halves the range,
+/// starting from all the sender can send. Latency is from packet creation to receipt, at the rate found
+/// and at half of it. The simulated interface needs no privilege. As root, real ports are searched, too,
+/// in temporary network namespaces; without --quick also dpdk-testpmd, tcpdump, dumpcap and netsniff-ng
+/// where installed (without latency).
 #[derive(Args, Clone, Debug)]
 pub struct NolossSuite {
-    /// Bytes of a packet without frame check sequence, 64 to 3000; may be given several times
+    /// Packet size without frame check sequence, 64 to 3000 bytes; may be given several times
     #[arg(long = "size", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=3000))]
     sizes: Vec<u32>,
-    /// How long a trial sends: 500ms by default, 30ms with --quick
+    /// Length of a trial [default: 500ms; with --quick 30ms]
     #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
     seconds: Option<Duration>,
     #[command(flatten)]

@@ -178,7 +178,8 @@ fn receive_all(
             continue;
         }
         // The port knows when it is worth staying awake.
-        if !pipeline::wait_any(std::slice::from_mut(&mut rx), PATIENCE)? {
+        let deadline = Some(Instant::now() + PATIENCE);
+        if pipeline::wait_any(std::slice::from_mut(&mut rx), &[], deadline)?.ended {
             return Ok(ages);
         }
     }

@@ -28,10 +28,10 @@ use wirelane::ring::{Multi, Single};
 /// Measure queueing disciplines with 1 to 8 producers, rings between two cores, and a lock.
 ///
 /// Producers send frames of 64 and 1500 bytes in batches through noqueue, fifo, bulk and lockless
-/// to a simulated interface that counts and frees them. Locks and spoiled compare-and-swaps per
-/// packet are counted by the disciplines. Beside the figures stand those of "Qdisc layer: fast
+/// to a simulated interface that counts and frees them. The disciplines count locks and failed
+/// compare-and-swaps per packet. For comparison, the tables show the figures of "Qdisc layer: fast
 /// enough for 10G wirespeed?" (2014), and of DPDK's rte_ring where dpdk-test is installed
-/// (Debian: dpdk-dev). All CPUs are in use meanwhile: leave the machine alone.
+/// (Debian: dpdk-dev). All CPUs are busy meanwhile: leave the machine alone.
 #[derive(Args, Clone, Debug)]
 pub struct QdiscSuite {
     #[command(flatten)]
@@ -348,7 +348,7 @@ impl Rings {
             let reason = "two cores: the machine has one".into();
             report.skip(SUITE, "mpmc", reason);
         }
-        let too_late = || "the run ended before its turn came".to_owned();
+        let too_late = || "the run was ended first".to_owned();
         let reason = self.missing.or_else(|| self.peers.is_empty().then(too_late));
         if let Some(reason) = reason {
             report.skip(SUITE, "rte_ring", reason);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wirelane_os::clock::{self, CpuTime};
 use wirelane_wire::ethernet;
@@ -124,7 +124,7 @@ impl Station {
         let Some(rx) = &mut self.rx else { return Ok(0) };
         let n = receive(rx, batch);
         if n == 0 {
-            pipeline::wait_any(std::slice::from_mut(rx), PATIENCE)?;
+            wait(rx, PATIENCE)?;
         }
         batch.clear();
         Ok(n)
@@ -161,7 +161,7 @@ impl Station {
                 tx.flush()?;
             }
             let patience = if tx.pending() > 0 { ROOM } else { PATIENCE };
-            pipeline::wait_any(std::slice::from_mut(rx), patience)?;
+            wait(rx, patience)?;
             return Ok(0);
         }
         for frame in batch.iter_mut() {
@@ -190,6 +190,12 @@ impl Station {
             batches,
         }
     }
+}
+
+/// Sleeps until there is something to receive, at most `timeout`.
+fn wait(rx: &mut Rx, timeout: Duration) -> Result<()> {
+    let deadline = Some(Instant::now() + timeout);
+    pipeline::wait_any(std::slice::from_mut(rx), &[], deadline).map(|_| ())
 }
 
 /// Receives; with the feature `slowed`, with a lock for every packet.

@@ -113,31 +113,30 @@ impl SocketsPlan {
 /// Measure receiving, sending and forwarding through each kind of port, as "AF_XDP, zero-copy
 /// support" (2018) did.
 ///
-/// rxdrop receives and drops, txpush fills frames and sends them, l2fwd receives, exchanges the
-/// addresses and sends back through the same queue: a thread per queue, each on a CPU of its own.
-/// Simulated ports need no privilege. As root, real ones are measured too, on a pair of interfaces
-/// in two network namespaces that are made for it and end with it; a sender inside the kernel has the
-/// first CPU then. Ports named with --port are measured as they are: rxdrop and l2fwd see what others
-/// send to them.
+/// rxdrop receives and drops; txpush fills frames and sends them; l2fwd receives, swaps the MAC
+/// addresses and sends back through the same queue. Each queue has a thread and a CPU of its own.
+/// Simulated ports need no privilege. As root, real ports are measured, too, on a veth pair between two
+/// temporary network namespaces, under load from a sender inside the kernel, which has the first CPU.
+/// --port measures your own ports under the traffic that others send to them.
 #[derive(Args, Clone, Debug)]
 pub struct SocketsSuite {
     /// Measure this port instead; may be given several times
     #[arg(long = "port", value_name = "PORT")]
     ports: Vec<String>,
-    /// Let a port that is named with --port take all packets away from the host (xdp:)
+    /// Let an xdp: port named with --port take all packets away from the host
     #[arg(long, requires = "ports")]
     all: bool,
     /// Measure this case only; may be given several times
     #[arg(long = "case", value_name = "CASE", value_enum)]
     cases: Vec<Case>,
-    /// Bytes of a packet without frame check sequence, 60 to 9216; may be given several times
+    /// Packet size without frame check sequence, 60 to 9216 bytes; may be given several times
     #[arg(long = "size", value_name = "BYTES", default_values_t = SocketsPlan::SIZES.map(|size| size as u32),
           value_parser = clap::value_parser!(u32).range(60..=9216))]
     sizes: Vec<u32>,
-    /// How long a sample counts: 1s by default, 100ms with --quick
+    /// Length of a sample [default: 1s; with --quick 100ms]
     #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
     seconds: Option<Duration>,
-    /// Send N packets per second to the ports instead of as many as possible (k, M, G)
+    /// Send N packets per second to the ports (k, M, G) [default: as many as possible]
     #[arg(long, value_name = "N", value_parser = arguments::count, conflicts_with = "ports")]
     rate: Option<u64>,
     /// Pin the threads to these CPUs, in turn
@@ -154,9 +153,9 @@ pub enum Case {
     Rxdrop,
     /// Fill frames and send them
     Txpush,
-    /// Receive, exchange the addresses, send back
+    /// Receive, swap the MAC addresses, send back
     L2fwd,
-    /// Drop in the kernel: a baseline, without --port
+    /// Drop in the kernel: a baseline (not with --port)
     XdpDrop,
 }
 
@@ -219,7 +218,7 @@ impl SocketsSuite {
             (Case::L2fwd, Task::L2fwd),
         ];
         if !self.ports.is_empty() && self.cases.contains(&Case::XdpDrop) {
-            let error = Error::usage("case 'xdp-drop'", "it is no case of a port");
+            let error = Error::usage("case 'xdp-drop'", "it measures no port");
             return Err(error.help("leave --port out"));
         }
         let cpus = self.cpus.as_ref().filter(|cpus| **cpus != QueueSet::All);

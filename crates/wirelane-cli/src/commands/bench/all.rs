@@ -13,24 +13,24 @@ use crate::output;
 
 /// Run every suite and write DIR/report.json and DIR/index.html.
 ///
-/// The page holds the tables of the five sources beside this machine's figures, and every figure as
-/// a plot; it is one file that needs no network. Without root, what needs it is left out, and the
-/// page says so. ^C ends the run with what was measured until then.
+/// The page compares this machine's figures with the tables of the five papers, and plots every figure.
+/// It is one file and needs no network. Without root, measurements that need it are skipped, and the page
+/// says so. ^C ends the run and reports what was measured so far.
 #[derive(Args)]
 pub(crate) struct AllArgs {
-    /// The folder to write to; made if it is not there
+    /// Directory to write to; created if it does not exist
     #[arg(long, value_name = "DIR")]
     report: PathBuf,
-    /// Take two minutes at most instead of many; the figures vary more
+    /// Finish within two minutes; the figures vary more
     #[arg(long)]
     quick: bool,
     /// Run this suite only; may be given several times
     #[arg(long = "suite", value_name = "SUITE", value_parser = SUITES.map(|suite| suite.name))]
     suites: Vec<String>,
-    /// Measure every figure N times instead of as often as each suite does by itself
+    /// Take N samples of every figure [default: as many as each suite does]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     samples: Option<u32>,
-    /// Print the report as one JSON object (schema wirelane.bench/1), too
+    /// Also print the report as one JSON object (schema wirelane.bench/1)
     #[arg(long)]
     json: bool,
 }
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &AllArgs) -> Result<()> {
     let page = args.report.join("index.html");
     write(&page, &page::render(&report))?;
     output::line(format_args!(
-        "wirelane: {} figures, {} not measured: see {}",
+        "{} figures, {} not measured → {}",
         report.rows.len(),
         report.skipped.len(),
         page.display()

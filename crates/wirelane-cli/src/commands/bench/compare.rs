@@ -13,15 +13,14 @@ use crate::output;
 
 /// Compare two runs of a benchmark and tell regressions and improvements from noise.
 ///
-/// OLD and NEW are what `wirelane bench … --json` printed, or folders with several of those: runs
-/// made in turns, old, new, old, new, are compared best, because a slow minute of the machine then
-/// hits both. A figure is a regression if the whole 99 % interval of its change is beyond the
-/// threshold, and then the exit status is 1.
+/// OLD and NEW are reports (`wirelane bench … --json`) or directories of reports. Alternate the runs (old,
+/// new, old, new), so that a slow minute of the machine hits both. A figure is a regression if the whole
+/// 99 % interval of its change exceeds the threshold; then the exit status is 1.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CompareArgs {
-    /// The report of the earlier run, or a folder of reports
+    /// Report of the earlier run, or a directory of reports
     old: PathBuf,
-    /// The report of the later run, or a folder of reports
+    /// Report of the later run, or a directory of reports
     new: PathBuf,
     /// Ignore changes of less than this many percent
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0, value_parser = percent)]
@@ -46,7 +45,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     let comparison = compare(&read(&args.old)?, &read(&args.new)?, args.threshold / 100.0);
     if comparison.changes.is_empty() {
         let names = format!("reports '{}' and '{}'", args.old.display(), args.new.display());
-        return Err(Error::failed(names, "they have no figure in common that can be compared"));
+        return Err(Error::failed(names, "they have no comparable figure in common"));
     }
     if args.json {
         output::json(&comparison)?;
@@ -75,7 +74,7 @@ fn read(path: &Path) -> Result<Vec<Recorded>> {
         files.sort();
     }
     if files.is_empty() {
-        return Err(Error::failed(name(path), "there is no file ending in .json in this folder"));
+        return Err(Error::failed(name(path), "the directory has no .json file"));
     }
     let report = |file: &PathBuf| {
         let text = fs::read_to_string(file).map_err(|error| failed(file, error))?;
@@ -101,8 +100,8 @@ impl Display for Table<'_> {
                 .map(|verdict| of(verdict).count());
         writeln!(
             f,
-            "{worse} worse, {better} better, {same} the same within {:.0} %, {unclear} unclear: \
-             their samples scatter too much",
+            "{worse} worse, {better} better, {same} the same within {:.0} %, {unclear} unclear \
+             (the samples scatter too much)",
             comparison.threshold * 100.0
         )?;
         let alone = [("old", &comparison.only_old), ("new", &comparison.only_new)];

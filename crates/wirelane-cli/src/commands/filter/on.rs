@@ -4,7 +4,6 @@ use std::path::Path;
 
 use serde::Serialize;
 use wirelane::Result;
-
 use wirelane::filter::{Comparison, Program};
 use wirelane::pcap::CaptureReader;
 

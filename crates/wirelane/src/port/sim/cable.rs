@@ -253,7 +253,7 @@ impl Receive for CableReceiver {
     fn receive(&mut self, batch: &mut Batch) -> usize {
         let Some((epoch, zero)) = self.switch.times() else { return 0 };
         self.watermark = self.watermark.max(epoch + clock::monotonic_ns().saturating_sub(zero));
-        let is_selected = self.switch.selects(Class::Rx, self.counters.queue);
+        let is_selected = self.switch.selects(Class::Rx, self.counters.number);
         let first = batch.len();
         let mut lost = 0;
         let strands = self.incoming.len();
@@ -270,7 +270,7 @@ impl Receive for CableReceiver {
         self.first = (self.first + 1) % strands.max(1);
         self.counters.ring_full.set(lost);
         for frame in &mut batch[first..] {
-            frame.stamp(self.watermark, self.counters.queue, Class::Rx);
+            frame.stamp(self.watermark, self.counters.number, Class::Rx);
             frame.truncate(self.snaplen);
             self.watermark += 1;
         }

@@ -75,7 +75,7 @@ impl Source {
         if self.is_over {
             return self.idle();
         }
-        let (class, queue) = (self.counters.class, self.counters.queue);
+        let (class, queue) = (self.counters.class, self.counters.number);
         if !self.switch.selects(class, queue) {
             self.walk.skip(ready.min(PASSED_BY));
             return self.idle();
@@ -99,7 +99,7 @@ impl Source {
         let stopped = self.switch.stopped();
         let limit = schedule.count(now.min(stopped)).min(self.count);
         let mut ready = self.walk.ready(limit);
-        let (class, queue) = (self.counters.class, self.counters.queue);
+        let (class, queue) = (self.counters.class, self.counters.number);
         if !self.switch.selects(class, queue) {
             self.walk.skip(ready);
             ready = 0;
@@ -173,7 +173,7 @@ impl Receive for Source {
                 Readiness::After(wait.clamp(COALESCE, NAP))
             });
         }
-        let is_selected = self.switch.selects(self.counters.class, self.counters.queue);
+        let is_selected = self.switch.selects(self.counters.class, self.counters.number);
         Ok(match is_selected {
             true if self.pool.free() > 0 => Readiness::Now,
             // The consumer has all frames: it is the one to wait for.

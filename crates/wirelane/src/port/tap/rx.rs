@@ -65,7 +65,7 @@ impl Receiver {
             let mut header = VirtioNetHdr::default();
             // All of the chunk, for the kernel to write to.
             let _ = frame.set_len(room);
-            let fd = self.device.queue(self.counters.queue)?;
+            let fd = self.device.queue(self.counters.number)?;
             self.counters.system_calls.add(1);
             let len = match tun::read_with_header(fd, &mut header, frame.data_mut()) {
                 Ok(len) => len,
@@ -81,7 +81,7 @@ impl Receiver {
             // What is longer than the frame was cut by the kernel, which still says how long it was.
             let _ = frame.set_len(len.min(room));
             frame.set_original_len(u32::try_from(len).unwrap_or(u32::MAX));
-            frame.stamp(now, self.counters.queue, Class::Rx);
+            frame.stamp(now, self.counters.number, Class::Rx);
             match Offload::from_virtio(&header) {
                 Some(offload) if frame.set_offload(offload) => {}
                 // Nobody could send it right.
@@ -133,7 +133,7 @@ impl Receive for Receiver {
         if !self.is_empty {
             return Ok(Readiness::After(HELD));
         }
-        let fd: Option<BorrowedFd<'_>> = self.device.queue(self.counters.queue);
+        let fd: Option<BorrowedFd<'_>> = self.device.queue(self.counters.number);
         fd.map(|fd| Readiness::Descriptor(fd, PATIENCE))
             .ok_or_else(|| Error::failed(self.device.name(), "the queue is not open"))
     }

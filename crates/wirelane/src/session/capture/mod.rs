@@ -14,14 +14,16 @@
 //! for its consumer (a simulated source at full rate, a file) is made to wait instead.
 
 mod chunk;
+mod config;
+mod credit;
+mod interfaces;
 mod merge;
 #[cfg(test)]
 mod tests;
 mod worker;
 mod writer;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
@@ -29,20 +31,21 @@ use std::time::{Duration, Instant};
 
 use wirelane_os::clock;
 
-use self::worker::{CHUNK, Credit, Lane, OWN, Route, Worker};
+pub use self::config::{CaptureConfig, CaptureOutcome, OutputConfig};
+use self::credit::{CHUNK, Credit, OWN};
+use self::interfaces::{Interface, Names, counters, interfaces};
+use self::worker::{Lane, Route, Worker};
 use self::writer::{Finished, Input, Ledger, WriterThread};
 use crate::error::{Error, Result};
 use crate::halt::Halt;
-use crate::mask::Class;
 use crate::memory::{self, Allotment};
-use crate::pcap::{CaptureWriter, Source, WriterOptions, Written, split_name};
+use crate::pcap::{CaptureWriter, WriterOptions, Written};
 use crate::pipeline;
 use crate::pipeline::budget::{Allowance, Budget};
-use crate::placement::Placement;
-use crate::port::{Control, FrameCounts, Port, PortInfo, Rx, Strand};
+use crate::port::{Control, FrameCounts, Port, PortInfo, Rx};
 use crate::ring::channel;
 use crate::session::monitor::Monitor;
-use crate::stats::{QueueStats, RxCounters};
+use crate::stats::QueueStats;
 use crate::sync::{Counter, Doorbell, Watermark};
 use crate::threads::{Crew, spawn};
 
@@ -51,66 +54,6 @@ const CACHED: usize = 1 << 20;
 /// What a writer waits for a silent queue at least, beyond what the port itself may be late. In
 /// nanoseconds. Covers a worker's longest sleep and its patience with a partly filled chunk.
 const SLACK: u64 = 200_000_000;
-
-/// How to capture.
-#[derive(Clone, Debug)]
-pub struct CaptureConfig {
-    /// Where packets go; only counted when `None`.
-    pub output: Option<OutputConfig>,
-    /// All queues on one thread, instead of one thread per queue.
-    pub single: bool,
-    /// The CPUs of the receiving threads.
-    pub placement: Placement,
-    /// End after this many packets.
-    pub packets: Option<u64>,
-    /// Memory between the receiving threads and the writer, in bytes; taken as it is needed.
-    pub buffer: usize,
-    /// How often counters are written into the file.
-    pub statistics_every: Duration,
-}
-
-impl Default for CaptureConfig {
-    fn default() -> Self {
-        Self {
-            output: None,
-            single: false,
-            placement: Placement::default(),
-            packets: None,
-            buffer: 256 << 20,
-            statistics_every: Duration::from_secs(10),
-        }
-    }
-}
-
-/// Where a capture is written.
-#[derive(Clone, Debug)]
-pub struct OutputConfig {
-    /// The file, or `-` for standard output.
-    pub path: PathBuf,
-    /// Format, compression and rotation.
-    pub options: WriterOptions,
-    /// One file per queue and class, named by [`split_name`].
-    pub split: bool,
-}
-
-/// What a capture came to.
-#[derive(Debug)]
-pub struct CaptureOutcome {
-    /// What the port turned out to be, notes added while it ran included.
-    pub port: PortInfo,
-    /// The counters of every queue.
-    pub queues: Vec<QueueStats>,
-    /// Where the frames were when everything had ended.
-    pub frames: FrameCounts,
-    /// What is safely in files; `None` if nothing was to be written.
-    pub written: Option<Written>,
-    /// Packets that were written after a younger one.
-    pub violations: u64,
-    /// The bound within which order is guaranteed, in nanoseconds.
-    pub lateness: u64,
-    /// What went wrong, the first thing first. What is counted above happened nevertheless.
-    pub errors: Vec<Error>,
-}
 
 /// A running capture. Dropping it stops it; [`Capture::join`] also says what it came to.
 pub struct Capture {
@@ -362,11 +305,11 @@ impl Capture {
         let budget = Arc::new(Budget::new(config.packets));
         let lossless = self.port.info().lossless;
         let job = |(mut inputs, routes): (Vec<Rx>, Vec<Route>)| {
-            let name = inputs.first().map_or("wl-rx".into(), |rx| format!("wl-rx{}", rx.queue()));
+            let queue = inputs.first().and_then(Rx::queue);
+            let name = queue.map_or("wl-rx".into(), |queue| format!("wl-rx{queue}"));
             let mut worker = Worker { routes, allowance: Allowance::new(&budget), lossless };
             let run = move || {
-                let error = pipeline::run(&mut inputs, &mut worker).err();
-                worker.finish();
+                let error = pipeline::run_with(&mut inputs, &mut worker).err();
                 Ended { inputs, error }
             };
             (name, run)
@@ -392,90 +335,17 @@ impl Drop for Capture {
     }
 }
 
-impl Finished {
-    fn nothing() -> Self {
-        Self { written: Written::default(), violations: 0, error: None }
-    }
-}
-
-/// One group of receiving ends per thread: the RX and the TX side of a queue together, and what
-/// is tied to no queue with the first (as test_mqbpf of source 000 does); or all in one.
+/// The receiving ends of each thread with their routes: those of a queue together (as test_mqbpf of source 000
+/// does), or all in one.
 fn group(inputs: Vec<Rx>, routes: Vec<Route>, single: bool) -> Vec<(Vec<Rx>, Vec<Route>)> {
-    let first = inputs.iter().filter(|rx| rx.class() != Class::Other).map(Rx::queue).min();
-    let mut groups: BTreeMap<u16, (Vec<Rx>, Vec<Route>)> = BTreeMap::new();
-    for (rx, route) in inputs.into_iter().zip(routes) {
-        let key = match rx.class() {
-            _ if single => 0,
-            Class::Other => first.unwrap_or(0),
-            Class::Rx | Class::Tx => rx.queue(),
-        };
-        let group = groups.entry(key).or_default();
-        group.0.push(rx);
-        group.1.push(route);
-    }
-    groups.into_values().collect()
-}
-
-/// An interface of the output.
-struct Interface {
-    source: Source,
-    counters: Arc<RxCounters>,
-}
-
-/// The names of files that hold one interface each.
-#[derive(Default)]
-struct Names(BTreeSet<PathBuf>);
-
-impl Names {
-    /// The next one, and no two are the same. What says neither queue nor class has the number by which the port knows it.
-    fn of(&mut self, path: &Path, interface: &Interface) -> PathBuf {
-        let Interface { source, counters } = interface;
-        let number = || u32::from(counters.queue);
-        let queue = match source.class {
-            None => Some(source.queue.unwrap_or_else(number)),
-            Some(_) => source.queue,
-        };
-        let source = Source { queue, ..source.clone() };
-        let mut name = split_name(path, &source);
-        while !self.0.insert(name.clone()) {
-            name = split_name(&name, &source);
-        }
-        name
-    }
+    let ends: Vec<_> = inputs.into_iter().zip(routes).collect();
+    let groups = if single && !ends.is_empty() {
+        vec![ends]
+    } else {
+        pipeline::by_queue(ends, |(rx, _)| rx)
+    };
+    groups.into_iter().map(|ends| ends.into_iter().unzip()).collect()
 }
 
 /// A lane into a file: the receiving end that it comes from, and its interfaces.
 type Member = (usize, Vec<Interface>);
-
-/// What one receiving end is in the output.
-fn interfaces(info: &PortInfo, rx: &Rx) -> Vec<Interface> {
-    let Some(bundle) = rx.bundle() else {
-        let counters = Arc::clone(rx.counters());
-        return vec![Interface { source: source(info, &counters), counters }];
-    };
-    let interface = |strand: &Strand| Interface {
-        source: strand.source.clone(),
-        counters: Arc::clone(&strand.counters),
-    };
-    bundle.strands().iter().map(interface).collect()
-}
-
-/// The counters of a receiving end, or of its strands.
-fn counters(rx: &Rx) -> Vec<Arc<RxCounters>> {
-    match rx.bundle() {
-        Some(bundle) => bundle.strands().iter().map(|one| Arc::clone(&one.counters)).collect(),
-        None => vec![Arc::clone(rx.counters())],
-    }
-}
-
-/// The interface description of one receiving end.
-fn source(info: &PortInfo, counters: &RxCounters) -> Source {
-    let queue = (counters.class != Class::Other).then_some(u32::from(counters.queue));
-    Source {
-        link_type: info.link_type,
-        snaplen: info.snaplen,
-        hardware: info.hardware.clone(),
-        speed: info.speed,
-        ..Source::new(info.interface.as_deref().unwrap_or(info.backend), counters.class, queue)
-    }
-}

@@ -1,12 +1,13 @@
 //! The receiving side of a capture: frames become blocks in chunks, chunks go to the writer.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use wirelane_os::clock;
 
 use super::chunk::{Chunk, PATIENCE};
+use super::credit::{CHUNK, Credit, OWN};
+use crate::error::Result;
 use crate::frame::{Batch, Frame};
 use crate::mask::Class;
 use crate::pcap::Direction;
@@ -17,49 +18,9 @@ use crate::ring::{Receiver, Sender};
 use crate::stats::RxCounters;
 use crate::sync::{Doorbell, Watermark};
 
-/// Bytes per chunk: a few of them on their way fit into a second-level cache beside the rest.
-pub(super) const CHUNK: usize = 128 * 1024;
 /// The writer looks for chunks by itself every now and then; it is woken for this many. A wake-up
 /// costs as much as to encode thousands of packets.
 const WORTH_WAKING: usize = 4;
-/// Chunks that are a lane's own, whatever the others take: one being filled, one being written, two on
-/// the way. A lane that had none would wait for ever for one of a lane that has ended.
-pub(super) const OWN: usize = 4;
-
-/// The chunks that may still be made beyond those that lanes own, shared by all lanes; touched once per
-/// chunk at most.
-pub(super) struct Credit {
-    left: AtomicUsize,
-    shared: usize,
-}
-
-impl Credit {
-    /// As many chunks as `bytes` hold, and at least what the lanes own.
-    pub(super) fn new(bytes: usize, lanes: usize) -> Self {
-        let shared = (bytes / CHUNK).saturating_sub(OWN * lanes);
-        Self { left: AtomicUsize::new(shared), shared }
-    }
-
-    /// Whether half of it is used, or there was none.
-    pub(super) fn is_scarce(&self) -> bool {
-        self.left.load(Ordering::Relaxed) <= self.shared / 2
-    }
-
-    /// How many chunks one lane can have: its own, and all that are shared.
-    pub(super) fn of_one(&self) -> usize {
-        OWN + self.shared
-    }
-
-    fn take(&self) -> bool {
-        let less = |left: usize| left.checked_sub(1);
-        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
-    }
-
-    fn give_back(&self) {
-        self.left.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 /// One receiving end's way to the writer, or to the writers of its strands.
 #[derive(Default)]
 pub(super) struct Route {
@@ -102,18 +63,19 @@ pub(super) struct Worker {
 }
 
 impl Consumer for Worker {
-    fn consume(&mut self, input: usize, batch: &mut Batch) {
+    fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
         self.allowance.spend(batch.len());
         if let Some(route) = self.routes.get_mut(input) {
             route.encode(batch, self.lossless);
         }
+        Ok(())
     }
 
-    fn admit(&mut self, wanted: usize) -> usize {
-        self.allowance.admit(wanted)
+    fn capacity(&mut self) -> usize {
+        self.allowance.admit(Batch::DEFAULT)
     }
 
-    fn round(&mut self, inputs: &[Rx], idle: bool) {
+    fn round(&mut self, inputs: &[Rx], idle: bool) -> Result<()> {
         if idle {
             // Others may have traffic for what we do not use.
             self.allowance.give_back();
@@ -122,12 +84,11 @@ impl Consumer for Worker {
             let time = rx.watermark();
             route.lanes.iter_mut().for_each(|lane| lane.round(time, idle));
         }
+        Ok(())
     }
-}
 
-impl Worker {
     /// Hands over what is left, and ends the lanes.
-    pub(super) fn finish(mut self) {
+    fn finish(&mut self) -> Result<()> {
         self.allowance.give_back();
         for mut lane in self.routes.drain(..).flat_map(|route| route.lanes) {
             lane.hand_over();
@@ -136,6 +97,7 @@ impl Worker {
             drop(filled);
             bell.ring();
         }
+        Ok(())
     }
 }
 
@@ -276,27 +238,5 @@ impl Lane {
     fn announce(&mut self) {
         self.unannounced = 0;
         self.bell.ring();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_lanes_own_cannot_be_taken() {
-        for (bytes, lanes, shared) in
-            [(0, 2, 0), (1 << 20, 2, 0), (2 << 20, 2, 8), (2 << 20, 1, 12)]
-        {
-            let credit = Credit::new(bytes, lanes);
-            assert_eq!(std::iter::from_fn(|| credit.take().then_some(())).count(), shared);
-            assert_eq!(credit.of_one(), shared + OWN);
-            assert!(credit.is_scarce());
-            credit.give_back();
-            assert!(credit.take() && !credit.take());
-        }
-        let credit = Credit::new(2 << 20, 2);
-        assert_eq!([(); 4].map(|()| !credit.is_scarce() && credit.take()), [true; 4]);
-        assert!(credit.is_scarce());
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use wirelane_os::clock;
 
 use super::chunk::Chunk;
+use super::credit::Credit;
 use super::merge::ChunkMerge;
-use super::worker::Credit;
 use crate::pcap::{CaptureError, CaptureWriter, Record, Statistics, Written};
 use crate::ring::{Receiver, Sender};
 use crate::stats::RxCounters;
@@ -57,6 +57,13 @@ pub(super) struct Finished {
     pub(super) written: Written,
     pub(super) violations: u64,
     pub(super) error: Option<CaptureError>,
+}
+
+impl Finished {
+    /// Nothing was written.
+    pub(super) fn nothing() -> Self {
+        Self { written: Written::default(), violations: 0, error: None }
+    }
 }
 
 impl WriterThread {

@@ -9,7 +9,7 @@ use crate::mask::QueueMask;
 use crate::port::{Control, PortInfo};
 
 /// The control of a port, but for what has no receiving end here.
-pub(super) struct Intake {
+pub(super) struct ReceiverControl {
     inner: Arc<dyn Control>,
     spec: String,
     receives: bool,
@@ -17,7 +17,7 @@ pub(super) struct Intake {
     host_sends: bool,
 }
 
-impl Intake {
+impl ReceiverControl {
     pub(super) fn new(inner: Arc<dyn Control>, info: &PortInfo, receives: bool) -> Self {
         let host_sends = info.backend != "file";
         Self { inner, spec: info.spec.clone(), receives, host_sends }
@@ -30,7 +30,7 @@ impl Intake {
     }
 }
 
-impl Control for Intake {
+impl Control for ReceiverControl {
     fn mask(&self) -> QueueMask {
         self.inner.mask()
     }

@@ -34,81 +34,38 @@
 //! # }
 //! ```
 
+mod config;
 mod control;
 mod losses;
 mod offload;
-mod outlet;
-mod switch;
+mod routes;
+mod signals;
+mod switches;
+mod tx_path;
 mod worker;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use wirelane_os::clock;
 
-use self::control::Intake;
+pub use self::config::{ForwardConfig, ForwardOutcome};
+use self::control::ReceiverControl;
 use self::losses::{Losses, refusals};
-use self::outlet::Outlets;
-pub use self::switch::PortSwitches;
-use self::worker::{Ended, Worker};
+use self::routes::routes;
+use self::signals::Signals;
+pub use self::switches::PortSwitches;
+use self::tx_path::TxPaths;
+use self::worker::{Direction, Ended, Worker};
 use crate::error::{Error, Result};
-use crate::mask::Class;
 use crate::pipeline::budget::{Allowance, Budget};
-use crate::placement::Placement;
-use crate::port::{Control, FrameCounts, Port, PortInfo, Rx, Switches};
-use crate::qdisc::{Egress, Egresses, QdiscSpec, QdiscStats, QueueSelection};
-use crate::segment::{CoalesceStats, SegmentStats};
+use crate::port::{Control, FrameCounts, Port, PortInfo, lanes};
+use crate::qdisc::{Egress, Egresses};
+use crate::segment::CoalesceStats;
 use crate::session::monitor::{Monitor, Reading};
-use crate::stats::{QueueStats, TxStats};
+use crate::stats::QueueStats;
 use crate::threads::Crew;
-
-/// How to forward.
-#[derive(Clone, Debug, Default)]
-pub struct ForwardConfig {
-    /// Only from the first port to the second.
-    pub one_way: bool,
-    /// Swap the Ethernet addresses between two ports, too.
-    pub swap: bool,
-    /// A discipline in front of every TX queue. Its limits drop packets of any source.
-    pub qdisc: Option<QdiscSpec>,
-    /// How a packet's TX queue is chosen when there are disciplines. [`QueueSelection::Explicit`] is as
-    /// without: by the position of the RX queue.
-    pub choice: QueueSelection,
-    /// End after this many packets were received, both ways together.
-    pub packets: Option<u64>,
-    /// The CPUs of the threads, in turn.
-    pub placement: Placement,
-    /// What to cut and merge at each port, by position: merged as soon as it is received, cut after a
-    /// discipline and just before the TX rings. What was merged is cut for any port that does not take
-    /// long frames, whatever its switches say. With [`ForwardConfig::packets`] nothing is kept waiting for
-    /// others of its flow, and so less is merged.
-    pub switches: Vec<Option<Arc<Switches>>>,
-}
-
-/// What forwarding came to.
-#[derive(Debug)]
-pub struct ForwardOutcome {
-    /// What the ports turned out to be, notes added while it ran included.
-    pub ports: Vec<PortInfo>,
-    /// The counters of every receiving end. Delivered is what a transmitting end has taken.
-    pub queues: Vec<QueueStats>,
-    /// The counters of every transmitting end.
-    pub tx: Vec<TxStats>,
-    /// What happened at the disciplines, if there are any, with the position of the port and the
-    /// number of the TX queue.
-    pub qdiscs: Vec<(usize, u16, QdiscStats)>,
-    /// What was cut, with the position of the port and the number of the TX queue.
-    pub gso: Vec<(usize, u16, SegmentStats)>,
-    /// What was merged, with the position of the port and the number of the RX queue, or `None` for
-    /// packets that are tied to no queue.
-    pub gro: Vec<(usize, Option<u16>, CoalesceStats)>,
-    /// Where the frames of all ports were when everything had ended.
-    pub frames: FrameCounts,
-    /// What went wrong, the first thing first. What is counted above happened nevertheless.
-    pub errors: Vec<Error>,
-}
 
 /// Running threads that forward. Dropping it stops them; [`Forward::join`] also says what it came to.
 pub struct Forward {
@@ -123,30 +80,9 @@ pub struct Forward {
     signals: Arc<Signals>,
 }
 
-/// What the threads and whoever started them tell each other.
-#[derive(Default)]
-struct Signals {
-    /// Packets come to their end: no more endless waiting.
-    stopping: AtomicBool,
-    /// A thread has given up, or all that come to an end by themselves have.
-    done: AtomicBool,
-    /// Threads left whose source comes to an end by itself.
-    finite: AtomicUsize,
-    /// Monotonic clock at which nobody waits for a slow interface any more; 0 for never.
-    deadline: AtomicU64,
-}
-
 /// How long what was taken may take to leave when forwarding is ended from outside: a slow interface can have minutes of
 /// packets in its queue. What comes to its end by itself has all the time that it needs.
 const FAREWELL: Duration = Duration::from_secs(2);
-
-impl Signals {
-    /// Whether it is time to count what has not left, and to go.
-    fn is_late(&self) -> bool {
-        let deadline = self.deadline.load(Ordering::Acquire);
-        deadline > 0 && clock::monotonic_ns() >= deadline
-    }
-}
 
 impl Forward {
     /// Starts the threads and lets packets in when all of them are ready. With one port packets go back through the queue they came by, with their addresses
@@ -192,9 +128,7 @@ impl Forward {
             .map(|(position, port)| Losses::of(port.info()).filter(|_| sends(position)))
             .collect();
         for (from, to) in routes {
-            let mut inputs = std::mem::take(&mut ends[from].0);
-            // What the host itself sends is on its way already.
-            inputs.retain(|rx| rx.class() != Class::Tx);
+            let mut inputs = lanes::received(std::mem::take(&mut ends[from].0));
             let mut outputs = std::mem::take(&mut ends[to].1);
             let merges = switches(from).filter(|switches| switches.can_merge());
             let sink = forward.ports[to].sink();
@@ -209,38 +143,33 @@ impl Forward {
                 outputs = offload::cut(&mut forward.monitor, to, outputs, sink, &switches);
             }
             let (source, sink) = (forward.ports[from].info(), forward.ports[to].info());
-            if inputs.is_empty() || outputs.is_empty() {
-                let (spec, lack) = match inputs.is_empty() {
-                    true => (&source.spec, "it has no queue to receive from"),
-                    false => (&sink.spec, "it has no queue to send through"),
-                };
-                return Err(Error::failed(format!("port '{spec}'"), lack));
-            }
+            lanes::check_ends(source, &inputs, sink, &outputs)?;
             let monitor = &mut forward.monitor;
             monitor.rx.extend(inputs.iter().map(|rx| (from, Arc::clone(rx.counters()))));
-            monitor.tx.extend(outlet::counters(&outputs).map(|counters| (to, counters)));
+            monitor.tx.extend(tx_path::counters(&outputs).map(|counters| (to, counters)));
             let endless = forward.ports[from].is_endless();
             let count = outputs.len();
-            let mut outlets = match &config.qdisc {
-                None => Outlets::Direct(outputs.into_iter().map(Some).collect()),
+            let mut paths = match &config.qdisc {
+                None => TxPaths::Direct(outputs.into_iter().map(Some).collect()),
                 Some(spec) => {
                     let queues = outputs.into_iter().map(|tx| Egress::new(spec, tx));
                     let egresses = Egresses::new(queues, config.choice);
                     let gauges = egresses.queues().iter().map(|egress| (to, egress.gauge()));
                     forward.monitor.qdiscs.extend(gauges);
                     forward.egresses.push(egresses.clone());
-                    Outlets::Queued(egresses, config.choice)
+                    TxPaths::Queued(egresses, config.choice)
                 }
             };
             // Any number of threads may send through a discipline.
-            let groups = group(inputs, if config.qdisc.is_some() { usize::MAX } else { count });
+            let threads = if config.qdisc.is_some() { usize::MAX } else { count };
+            let groups = lanes::by_tx_queue(inputs, threads);
             let ports = (source.clone(), sink.clone());
             for (position, inputs) in groups {
-                let Some(seed) = outlets.seed(position % count) else { continue };
+                let Some(path) = paths.builder(position % count) else { continue };
                 if !endless {
                     forward.signals.finite.fetch_add(1, Ordering::Relaxed);
                 }
-                let plan = worker::Plan {
+                let direction = Direction {
                     source: ports.0.clone(),
                     sink: ports.1.clone(),
                     endless,
@@ -250,7 +179,7 @@ impl Forward {
                 let signals = Arc::clone(&forward.signals);
                 let name = format!("wl-fwd{from}-{position}");
                 jobs.push((name, move || {
-                    Worker::new(&inputs, seed, plan, allowance, signals).run(inputs)
+                    Worker::new(&inputs, path, direction, allowance, signals).run(inputs)
                 }));
             }
         }
@@ -274,10 +203,10 @@ impl Forward {
     pub fn controls(&self) -> Vec<Arc<dyn Control>> {
         let receives = |position| self.monitor.rx.iter().any(|(of, _)| *of == position);
         let ports = self.ports.iter().enumerate();
-        let intakes = ports.map(|(position, port)| {
-            Arc::new(Intake::new(port.control(), port.info(), receives(position)))
+        let controls = ports.map(|(position, port)| {
+            Arc::new(ReceiverControl::new(port.control(), port.info(), receives(position)))
         });
-        intakes.map(|intake| intake as Arc<dyn Control>).collect()
+        controls.map(|control| control as Arc<dyn Control>).collect()
     }
 
     /// What can be switched at each port while it runs; `None` for one that was started without switches.
@@ -380,50 +309,6 @@ impl Drop for Forward {
         // The threads end before the ports whose frames they hold.
         drop(std::mem::take(&mut self.crew));
     }
-}
-
-/// Source and destination of each direction, as positions of ports.
-fn routes(ports: &[Box<dyn Port>], config: &ForwardConfig) -> Result<Vec<(usize, usize)>> {
-    const ETHERNET: u16 = 1;
-    let swap = config.swap || ports.len() == 1;
-    if let Some(port) = ports.iter().find(|port| swap && port.info().link_type != ETHERNET) {
-        let object = format!("port '{}'", port.info().spec);
-        return Err(Error::failed(object, "its packets have no Ethernet addresses to swap"));
-    }
-    match ports {
-        [_] => Ok(vec![(0, 0)]),
-        [first, second] => {
-            let (first, second) = (first.info(), second.info());
-            if first.link_type != second.link_type {
-                let object = format!("ports '{}' and '{}'", first.spec, second.spec);
-                let cause = format!(
-                    "their packets begin with different headers (link types {} and {})",
-                    first.link_type, second.link_type
-                );
-                return Err(Error::failed(object, cause));
-            }
-            Ok(if config.one_way { vec![(0, 1)] } else { vec![(0, 1), (1, 0)] })
-        }
-        _ => Err(Error::usage("forward", "it takes one port or two")),
-    }
-}
-
-/// The receiving ends of each thread, when the transmitting ends allow for so many; and the position
-/// of the first one, which decides where packets go.
-fn group(inputs: Vec<Rx>, threads: usize) -> BTreeMap<usize, Vec<Rx>> {
-    let mut groups: BTreeMap<usize, Vec<Rx>> = BTreeMap::new();
-    let mut position = 0;
-    for rx in inputs {
-        let thread = match rx.class() {
-            Class::Other => 0,
-            Class::Rx | Class::Tx => {
-                position += 1;
-                (position - 1) % threads
-            }
-        };
-        groups.entry(thread).or_default().push(rx);
-    }
-    groups
 }
 
 #[cfg(test)]

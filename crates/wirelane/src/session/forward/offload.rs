@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use wirelane_os::clock;
 
-use super::ForwardConfig;
+use super::config::ForwardConfig;
 use crate::error::Result;
 use crate::frame::Sink;
-use crate::mask::Class;
 use crate::port::{Census, FrameCounts, Rx, Switches, Tx, gro, gso};
 use crate::segment::{Limits, Segmenter};
 use crate::session::monitor::Monitor;
@@ -31,7 +30,7 @@ pub(super) fn merge(
     }
     let mut gauges = Vec::new();
     let merge = |(position, rx): (usize, Rx)| {
-        let queue = (rx.class() != Class::Other).then_some(rx.queue());
+        let queue = rx.queue();
         let node = config.placement.numa_node(position);
         let (rx, merging) = gro::rx(rx, limits, Arc::clone(switches), node)?;
         monitor.coalescers.push((from, queue, merging.counters));

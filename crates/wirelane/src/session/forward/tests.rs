@@ -6,7 +6,7 @@ use super::*;
 use crate::frame::{Batch, Sink};
 use crate::mask::{QueueMask, QueueSet};
 use crate::port::sim::Sim;
-use crate::port::{Census, Control, OpenOptions, Protocols, Transmit};
+use crate::port::{Census, Control, OpenOptions, Protocols, Switches, Transmit};
 
 /// A simulated port whose TX rings take only some frames until they are flushed.
 struct Narrow {
@@ -60,7 +60,7 @@ impl Port for Narrow {
         self.sim.info()
     }
 
-    fn rx(&mut self) -> Vec<Rx> {
+    fn rx(&mut self) -> Vec<crate::port::Rx> {
         self.sim.rx()
     }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::Signals;
-use super::outlet::{Outlet, Progress, RETRY, Seed};
+use super::signals::Signals;
+use super::tx_path::{Progress, RETRY, TxPath, TxPathBuilder};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
 use crate::pipeline::budget::Allowance;
@@ -18,7 +18,7 @@ const ADDRESSES: usize = 12;
 
 /// Forwards from some receiving ends to one transmitting end.
 pub(super) struct Worker {
-    outlet: Outlet,
+    tx_path: TxPath,
     /// Of the receiving ends, by position.
     counters: Vec<Arc<RxCounters>>,
     /// What they had merged when they were last asked.
@@ -33,13 +33,16 @@ pub(super) struct Worker {
     allowance: Allowance,
     signals: Arc<Signals>,
     sink: String,
-    failure: Option<Error>,
+    /// The outlet has failed.
+    failed: bool,
+    /// What went wrong at the end.
+    errors: Vec<Error>,
     /// Packets that were cut before they got here.
     cut: u64,
 }
 
-/// What a worker has to do.
-pub(super) struct Plan {
+/// From where to where a worker forwards, and how.
+pub(super) struct Direction {
     pub(super) source: PortInfo,
     pub(super) sink: PortInfo,
     /// The source does not end by itself.
@@ -51,7 +54,7 @@ pub(super) struct Plan {
 /// What a worker leaves: the ends, whose memory must outlive all frames, and what went wrong.
 pub(super) struct Ended {
     _inputs: Vec<Rx>,
-    _outlet: Outlet,
+    _tx_path: TxPath,
     pub(super) cut: u64,
     pub(super) errors: Vec<Error>,
 }
@@ -60,46 +63,38 @@ impl Worker {
     /// A worker of the calling thread.
     pub(super) fn new(
         inputs: &[Rx],
-        seed: Seed,
-        plan: Plan,
+        tx_path: TxPathBuilder,
+        direction: Direction,
         allowance: Allowance,
         signals: Arc<Signals>,
     ) -> Self {
         Self {
-            outlet: seed.grow(),
+            tx_path: tx_path.build(),
             counters: inputs.iter().map(|rx| Arc::clone(rx.counters())).collect(),
             merged: vec![0; inputs.len()],
-            lossless: plan.source.lossless,
-            is_file: plan.sink.backend == "file",
-            swap: plan.swap,
-            endless: plan.endless,
+            lossless: direction.source.lossless,
+            is_file: direction.sink.backend == "file",
+            swap: direction.swap,
+            endless: direction.endless,
             allowance,
             signals,
-            sink: plan.sink.spec,
-            failure: None,
+            sink: direction.sink.spec,
+            failed: false,
+            errors: Vec::new(),
             cut: 0,
         }
     }
 
     /// Forwards until the inputs have ended, enough packets have come, or something fails.
     pub(super) fn run(mut self, mut inputs: Vec<Rx>) -> Ended {
-        let received = pipeline::run(&mut inputs, &mut self);
-        self.allowance.give_back();
-        let drained = match &self.failure {
-            None => self.outlet.drain(&self.sink, || self.signals.is_late()),
-            Some(_) => {
-                self.outlet.abandon();
-                Ok(())
-            }
-        };
-        let mut errors: Vec<_> = self.failure.take().into_iter().collect();
-        errors.extend(received.err());
-        errors.extend(drained.err());
+        let received = pipeline::run_with(&mut inputs, &mut self);
+        let mut errors: Vec<_> = received.err().into_iter().collect();
+        errors.append(&mut self.errors);
         let last = !self.endless && self.signals.finite.fetch_sub(1, Ordering::AcqRel) == 1;
         if last || !errors.is_empty() {
             self.signals.done.store(true, Ordering::Release);
         }
-        Ended { _inputs: inputs, _outlet: self.outlet, cut: self.cut, errors }
+        Ended { _inputs: inputs, _tx_path: self.tx_path, cut: self.cut, errors }
     }
 
     /// Packets that became part of others since the last call.
@@ -135,17 +130,17 @@ impl Worker {
 
     /// Sends the frames; those for which there is no room stay, unless their source can wait.
     fn send(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
-        let mut dropped = self.outlet.send(batch);
+        let mut dropped = self.tx_path.send(batch);
         if !batch.is_empty() {
             // Sending what is there, and taking back what is sent, makes room.
-            self.outlet.flush()?;
-            dropped += self.outlet.send(batch);
+            self.tx_path.flush()?;
+            dropped += self.tx_path.send(batch);
         }
         if self.lossless {
             let mut progress = Progress::new(batch.len());
-            while !batch.is_empty() || self.outlet.is_crowded()? {
-                self.outlet.wait()?;
-                dropped += self.outlet.send(batch);
+            while !batch.is_empty() || self.tx_path.is_crowded()? {
+                self.tx_path.wait()?;
+                dropped += self.tx_path.send(batch);
                 let stopping = self.signals.stopping.load(Ordering::Acquire);
                 if progress.is_stuck(batch.len()) && stopping || self.signals.is_late() {
                     break;
@@ -162,36 +157,48 @@ impl Worker {
 }
 
 impl Consumer for Worker {
-    fn consume(&mut self, input: usize, batch: &mut Batch) {
+    fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
         let merged = self.merged(input);
         self.allowance.spend(batch.len() + merged);
         self.filter(input, batch);
-        if self.failure.is_none() {
-            self.failure = self.send(input, batch).err();
-        }
+        let sent = self.send(input, batch).inspect_err(|_| self.failed = true);
         if let Some(counters) = self.counters.get(input).filter(|_| !batch.is_empty()) {
             counters.tx_full.add(batch.iter().map(Frame::packets).sum());
             counters.undelivered(Some(batch.iter().map(Frame::wire_bytes).sum()));
         }
+        sent
     }
 
-    fn admit(&mut self, wanted: usize) -> usize {
-        if self.failure.is_some() { 0 } else { self.allowance.admit(wanted) }
+    fn capacity(&mut self) -> usize {
+        self.allowance.admit(Batch::DEFAULT)
     }
 
-    fn patience(&self) -> Duration {
-        if self.outlet.pending() > 0 { RETRY } else { Duration::MAX }
+    fn longest_sleep(&self) -> Option<Duration> {
+        (self.tx_path.pending() > 0).then_some(RETRY)
     }
 
-    fn round(&mut self, _inputs: &[Rx], idle: bool) {
+    fn round(&mut self, _inputs: &[Rx], idle: bool) -> Result<()> {
         if idle {
             // Others may have traffic for what we do not use.
             self.allowance.give_back();
         }
-        let flush = self.outlet.pending() > 0 && (idle || !self.is_file);
-        if flush && let Err(error) = self.outlet.flush() {
-            self.failure.get_or_insert(error);
+        let flush = self.tx_path.pending() > 0 && (idle || !self.is_file);
+        if flush {
+            self.tx_path.flush().inspect_err(|_| self.failed = true)?;
         }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.allowance.give_back();
+        if self.failed {
+            self.tx_path.abandon();
+        } else {
+            // Told beside what went wrong before.
+            let drained = self.tx_path.drain(&self.sink, || self.signals.is_late());
+            self.errors.extend(drained.err());
+        }
+        Ok(())
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use wirelane::{Batch, pipeline};
+use wirelane::Batch;
 use wirelane_wire::ethernet;
 
 use crate::bed::Bed;
-use crate::session::{PATIENCE, Session, Verified, check};
+use crate::session::{PATIENCE, Session, Verified, check, wait_for};
 use crate::traffic::{Ledger, mixed};
 
 /// Frames that were received go back through their own queue with their addresses swapped.
@@ -35,7 +35,7 @@ pub(crate) fn received_frames_go_back_with_their_addresses_swapped(bed: &mut dyn
                 }
                 assert!(Instant::now() < deadline, "no frames: {}", session.books());
                 let one = &mut session.rx[place..=place];
-                pipeline::wait_any(one, Duration::from_millis(5)).unwrap();
+                wait_for(one, Duration::from_millis(5));
             }
             session.watch();
         }
@@ -73,7 +73,7 @@ pub(crate) fn received_frames_leave_through_another_port(bed: &mut dyn Bed) -> V
                 }
                 assert!(Instant::now() < deadline, "no frames: {}", from.books());
                 let one = &mut from.rx[place..=place];
-                pipeline::wait_any(one, Duration::from_millis(5)).unwrap();
+                wait_for(one, Duration::from_millis(5));
             }
             to.watch();
         }

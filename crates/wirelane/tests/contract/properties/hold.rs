@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use wirelane::{Batch, Frame};
 
 use crate::bed::{Bed, Held};
-use crate::session::{PATIENCE, Session, Verified, check};
+use crate::session::{PATIENCE, Session, Verified, check, wait_for};
 use crate::threads;
 use crate::traffic::{long, mixed, short};
 
@@ -172,7 +172,7 @@ fn keep(session: &mut Session<'_>, place: usize, held: &mut Vec<Frame>, want: us
         }
         assert!(Instant::now() < deadline, "no frames: {}", session.books());
         let wait = Duration::from_millis(5);
-        wirelane::pipeline::wait_any(&mut session.rx[place..=place], wait).unwrap();
+        wait_for(&mut session.rx[place..=place], wait);
     }
     assert_eq!(held.len(), want, "more than was sent");
 }

@@ -6,10 +6,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirelane::port::{OpenOptions, Readiness};
-use wirelane::{Batch, clock, pipeline};
+use wirelane::{Batch, clock};
 
 use crate::bed::Bed;
-use crate::session::{PATIENCE, Session, Verified, check, receive_on, rx_only};
+use crate::session::{PATIENCE, Session, Verified, check, receive_on, rx_only, wait_for};
 use crate::threads;
 use crate::traffic::{mixed, short};
 
@@ -75,7 +75,7 @@ pub(crate) fn batches_are_filled_as_far_as_they_go(bed: &mut dyn Bed) -> Verifie
                 batch.clear();
                 if first == 0 {
                     assert!(Instant::now() < deadline, "no frames: {}", session.books());
-                    pipeline::wait_any(&mut session.rx, Duration::from_millis(20)).unwrap();
+                    wait_for(&mut session.rx, Duration::from_millis(20));
                 }
             }
         }
@@ -91,7 +91,7 @@ pub(crate) fn a_vlan_tag_stays_or_a_note_says_so(bed: &mut dyn Bed) -> Verified 
     let says_so = session.port.info().notes.iter().any(|note| note.contains("VLAN tags"));
     let (mut batch, mut seen) = (Batch::new(64), 0);
     for place in 0..session.rx.len() {
-        let queue = session.rx[place].queue();
+        let queue = session.rx[place].queue().unwrap();
         for number in 0..20 {
             let plain = session.tag(queue, number, 60).frame(session.bed.flow(queue), [far, near]);
             let tagged = [&plain[..12], &TAG, &plain[12..]].concat();
@@ -103,7 +103,7 @@ pub(crate) fn a_vlan_tag_stays_or_a_note_says_so(bed: &mut dyn Bed) -> Verified 
             // By whichever queue it comes: not every card hashes what is behind a tag.
             while !session.rx.iter_mut().any(|rx| rx.receive(&mut batch) > 0) {
                 assert!(Instant::now() < deadline, "no frame: {}", session.books());
-                pipeline::wait_any(&mut session.rx, Duration::from_millis(20)).unwrap();
+                wait_for(&mut session.rx, Duration::from_millis(20));
             }
             for frame in batch.iter() {
                 let is_whole = frame.data() == tagged;
@@ -168,7 +168,7 @@ pub(crate) fn times_and_watermarks_are_honest(bed: &mut dyn Bed) -> Verified {
                 session.batch.clear();
                 if n == 0 {
                     assert!(Instant::now() < deadline, "no frames: {}", session.books());
-                    pipeline::wait_any(&mut session.rx, Duration::from_millis(5)).unwrap();
+                    wait_for(&mut session.rx, Duration::from_millis(5));
                 }
             }
         }
@@ -178,7 +178,7 @@ pub(crate) fn times_and_watermarks_are_honest(bed: &mut dyn Bed) -> Verified {
             while session.rx.iter().any(|rx| rx.watermark() < since) {
                 assert!(Instant::now() < deadline, "the watermark stands still ({lateness} ns)");
                 assert_eq!(session.receive(), 0);
-                pipeline::wait_any(&mut session.rx, Duration::from_millis(5)).unwrap();
+                wait_for(&mut session.rx, Duration::from_millis(5));
             }
         }
     }
@@ -225,7 +225,7 @@ pub(crate) fn queues_are_received_on_threads(bed: &mut dyn Bed) -> Verified {
     const AHEAD: u64 = 128;
     let mut session = Session::start(bed);
     let (ends, ledgers) = (std::mem::take(&mut session.rx), std::mem::take(&mut session.received));
-    let queues: Vec<u16> = ends.iter().map(|rx| rx.queue()).collect();
+    let queues: Vec<u16> = ends.iter().map(|rx| rx.queue().unwrap()).collect();
     let come: Arc<[AtomicU64]> = queues.iter().map(|_| AtomicU64::new(0)).collect();
     let threads: Vec<_> = ends
         .into_iter()
@@ -239,10 +239,10 @@ pub(crate) fn queues_are_received_on_threads(bed: &mut dyn Bed) -> Verified {
                 while ledger.seen < u64::from(COUNT) {
                     let n = receive_on(&mut rx, &mut ledger, &mut batch);
                     come[place].store(ledger.seen, Ordering::Relaxed);
-                    assert!(Instant::now() < deadline, "queue {} is stuck: {ledger:?}", rx.queue());
+                    assert!(Instant::now() < deadline, "{:?} is stuck: {ledger:?}", rx.queue());
                     if n == 0 {
                         let one = std::slice::from_mut(&mut rx);
-                        pipeline::wait_any(one, Duration::from_millis(20)).unwrap();
+                        wait_for(one, Duration::from_millis(20));
                     }
                 }
                 (rx, ledger)

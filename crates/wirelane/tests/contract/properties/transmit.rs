@@ -4,10 +4,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirelane::port::Tx;
-use wirelane::{Batch, Pool, PoolConfig, pipeline};
+use wirelane::{Batch, Pool, PoolConfig};
 
 use crate::bed::Bed;
-use crate::session::{PATIENCE, Session, Verified, receive_on, rx_only, send};
+use crate::session::{PATIENCE, Session, Verified, receive_on, rx_only, send, wait_for};
 use crate::threads;
 use crate::traffic::{mixed, short};
 
@@ -223,7 +223,7 @@ pub(crate) fn both_ways_on_two_threads(bed: &mut dyn Bed) -> Verified {
     let senders = spawn_senders(&mut session, COUNT);
     session.taken.fill(COUNT);
     let ends = std::mem::take(&mut session.rx);
-    let queues: Vec<u16> = ends.iter().map(|rx| rx.queue()).collect();
+    let queues: Vec<u16> = ends.iter().map(|rx| rx.queue().unwrap()).collect();
     let ledgers = std::mem::take(&mut session.received);
     let receivers: Vec<_> = ends
         .into_iter()
@@ -236,7 +236,7 @@ pub(crate) fn both_ways_on_two_threads(bed: &mut dyn Bed) -> Verified {
                     assert!(Instant::now() < deadline, "{ledger:?}");
                     if receive_on(&mut rx, &mut ledger, &mut batch) == 0 {
                         let one = std::slice::from_mut(&mut rx);
-                        pipeline::wait_any(one, Duration::from_millis(20)).unwrap();
+                        wait_for(one, Duration::from_millis(20));
                     }
                 }
                 (rx, ledger)

@@ -18,15 +18,15 @@ pub(super) const GRACE: Duration = Duration::from_secs(1);
 pub(super) const RETRY: Duration = Duration::from_millis(1);
 
 /// What the thread sends to.
-pub(super) enum Outlet {
+pub(super) enum TxPath {
     /// Straight to the TX ring, which is this thread's alone.
     Direct(Tx),
     /// Through the discipline of the TX queue that is chosen.
-    Queued(Queued),
+    Queued(QueuedPath),
 }
 
 /// One thread's way through disciplines.
-pub(super) struct Queued {
+pub(super) struct QueuedPath {
     producer: Producer,
     /// The queue to name, if nothing else chooses.
     queue: Option<usize>,
@@ -38,7 +38,7 @@ pub(super) struct Queued {
     unsettled: bool,
 }
 
-impl Queued {
+impl QueuedPath {
     /// The way of the calling thread, to the queue at position `queue` if that is not left to others.
     pub(super) fn new(egresses: &Egresses, choice: QueueSelection, queue: usize) -> Self {
         let queue = (choice == QueueSelection::Explicit).then_some(queue);
@@ -58,7 +58,7 @@ impl Queued {
     }
 }
 
-impl Outlet {
+impl TxPath {
     /// Sends frames from the front of `batch`; what finds no room stays. Returns how many packets a limit of
     /// the discipline has dropped, and counted.
     #[inline]
@@ -68,35 +68,35 @@ impl Outlet {
                 tx.transmit(batch);
                 0
             }
-            Self::Queued(way) => {
+            Self::Queued(path) => {
                 let now = clock::monotonic_ns();
-                way.unsettled = true;
-                let sent = match way.queue {
-                    Some(queue) => way.producer.send_to(queue, batch, now),
-                    None => way.producer.send(batch, now),
+                path.unsettled = true;
+                let sent = match path.queue {
+                    Some(queue) => path.producer.send_to(queue, batch, now),
+                    None => path.producer.send(batch, now),
                 };
                 sent.dropped_packets
             }
         }
     }
 
-    /// Makes sure that what was taken is on its way.
+    /// Makes sure that what was taken is on its path.
     ///
     /// # Errors
     /// The interface went away or the system refuses.
     pub(super) fn flush(&mut self) -> Result<()> {
         match self {
             Self::Direct(tx) => tx.flush(),
-            Self::Queued(way) => way.flush(),
+            Self::Queued(path) => path.flush(),
         }
     }
 
-    /// Frames that may need another [`Outlet::flush`], at least.
+    /// Frames that may need another [`TxPath::flush`], at least.
     #[inline]
     pub(super) fn pending(&self) -> usize {
         match self {
             Self::Direct(tx) => tx.pending(),
-            Self::Queued(way) => way.pending + usize::from(way.unsettled),
+            Self::Queued(path) => path.pending + usize::from(path.unsettled),
         }
     }
 
@@ -104,18 +104,18 @@ impl Outlet {
     /// of any source.
     ///
     /// # Errors
-    /// As [`Outlet::flush`].
+    /// As [`TxPath::flush`].
     #[inline]
     pub(super) fn is_crowded(&mut self) -> Result<bool> {
-        let Self::Queued(way) = self else { return Ok(false) };
-        way.flush()?;
-        Ok(way.waiting > Batch::DEFAULT)
+        let Self::Queued(path) = self else { return Ok(false) };
+        path.flush()?;
+        Ok(path.waiting > Batch::DEFAULT)
     }
 
     /// Waits until there may be room again, about as long as [`RETRY`].
     ///
     /// # Errors
-    /// As [`Outlet::flush`].
+    /// As [`TxPath::flush`].
     pub(super) fn wait(&mut self) -> Result<()> {
         match self {
             Self::Direct(tx) => tx.wait(RETRY),
@@ -131,14 +131,14 @@ impl Outlet {
     fn is_held(&self) -> bool {
         match self {
             Self::Direct(tx) => tx.counters().held_errno.value() != 0,
-            Self::Queued(way) => way.producer.is_held(),
+            Self::Queued(path) => path.producer.is_held(),
         }
     }
 
     /// Waits until what was taken is sent, as long as there is progress and it is not `late`; counts the rest as lost.
     ///
     /// # Errors
-    /// As [`Outlet::flush`], or there was a rest.
+    /// As [`TxPath::flush`], or there was a rest.
     pub(super) fn drain(&mut self, sink: &str, is_late: impl Fn() -> bool) -> Result<()> {
         let mut before = usize::MAX;
         let mut left = self.flush().map(|()| self.pending());
@@ -157,7 +157,7 @@ impl Outlet {
             }
             left = match self {
                 Self::Direct(tx) => tx.drain(GRACE),
-                Self::Queued(way) => way.drain(GRACE),
+                Self::Queued(path) => path.drain(GRACE),
             };
         };
         self.abandon();
@@ -169,11 +169,11 @@ impl Outlet {
     pub(super) fn abandon(&mut self) {
         match self {
             Self::Direct(tx) => tx.give_up(),
-            Self::Queued(way) => {
+            Self::Queued(path) => {
                 let now = clock::monotonic_ns();
                 let queues = 0..;
                 for queue in queues {
-                    let Some(handle) = way.producer.handle(queue) else { break };
+                    let Some(handle) = path.producer.handle(queue) else { break };
                     handle.purge(now);
                 }
             }
@@ -182,36 +182,36 @@ impl Outlet {
 }
 
 /// The transmitting ends of one direction, before they are given to threads.
-pub(super) enum Outlets {
+pub(super) enum TxPaths {
     Direct(Vec<Option<Tx>>),
     Queued(Egresses, QueueSelection),
 }
 
-/// What a thread makes its [`Outlet`] from, at its place.
-pub(super) enum Seed {
+/// Builds the [`TxPath`] of one thread, on that thread.
+pub(super) enum TxPathBuilder {
     Direct(Tx),
     Queued(Egresses, QueueSelection, usize),
 }
 
-impl Seed {
-    /// The outlet of the calling thread.
-    pub(super) fn grow(self) -> Outlet {
+impl TxPathBuilder {
+    /// The TX path of the calling thread.
+    pub(super) fn build(self) -> TxPath {
         match self {
-            Self::Direct(tx) => Outlet::Direct(tx),
+            Self::Direct(tx) => TxPath::Direct(tx),
             Self::Queued(egresses, choice, queue) => {
-                Outlet::Queued(Queued::new(&egresses, choice, queue))
+                TxPath::Queued(QueuedPath::new(&egresses, choice, queue))
             }
         }
     }
 }
 
-impl Outlets {
+impl TxPaths {
     /// The end at `position` for one thread; `None` if another one has it alone.
-    pub(super) fn seed(&mut self, position: usize) -> Option<Seed> {
+    pub(super) fn builder(&mut self, position: usize) -> Option<TxPathBuilder> {
         match self {
-            Self::Direct(ends) => ends.get_mut(position)?.take().map(Seed::Direct),
+            Self::Direct(ends) => ends.get_mut(position)?.take().map(TxPathBuilder::Direct),
             Self::Queued(egresses, choice) => {
-                Some(Seed::Queued(egresses.clone(), *choice, position))
+                Some(TxPathBuilder::Queued(egresses.clone(), *choice, position))
             }
         }
     }

@@ -1,0 +1,53 @@
+//! An event that happens once, for who waits in `poll`.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::time::Timespec;
+
+use crate::error::{OsError, Result};
+
+/// A descriptor (eventfd) that becomes readable once, and stays so.
+#[derive(Debug)]
+pub struct Event(OwnedFd);
+
+impl Event {
+    /// One that has not happened.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn new() -> Result<Self> {
+        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map(Self)
+            .map_err(|errno| OsError::new("eventfd", "", errno))
+    }
+
+    /// Waits until it happens, at most `timeout`; true if it has.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let since = Instant::now();
+        loop {
+            let left = timeout.saturating_sub(since.elapsed());
+            let time = Timespec::try_from(left).ok();
+            match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], time.as_ref()) {
+                Ok(ready) if ready > 0 => return true,
+                // A signal came, or it is early.
+                _ if since.elapsed() < timeout => {}
+                _ => return false,
+            }
+        }
+    }
+
+    /// It happens, from any thread. More than once is as good as once.
+    pub fn happen(&self) {
+        // It fails only if it has happened 2^64 - 2 times.
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+impl AsFd for Event {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

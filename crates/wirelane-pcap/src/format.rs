@@ -1,0 +1,154 @@
+//! The formats that are written, and where they differ.
+
+use std::path::Path;
+
+use crate::compress::Compression;
+use crate::error::CaptureError;
+use crate::pcap::{self, Resolution};
+use crate::pcapng::{self, MAX_PACKET};
+use crate::record::{Direction, Record, Section, Source, Statistics};
+
+/// Most bytes an interface statistics block takes: header, two times, five counters, end and trailer.
+const STATISTICS_LEN: u64 = 20 + 7 * 12 + 4 + 4;
+
+/// The format of a capture file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileFormat {
+    /// Interfaces, queues and drop counters beside the packets.
+    Pcapng,
+    /// Packets alone, for programs that know nothing else.
+    Pcap(Resolution),
+}
+
+impl FileFormat {
+    /// What a path asks for: pcap with nanoseconds for `.pcap`, also before `.gz` or `.zst`; otherwise pcapng.
+    #[must_use]
+    pub fn of_path(path: &Path) -> Self {
+        let stem = if Compression::of_path(path).is_some() {
+            path.with_extension("")
+        } else {
+            path.into()
+        };
+        match stem.extension().and_then(|extension| extension.to_str()) {
+            Some("pcap") => Self::Pcap(Resolution::Nanoseconds),
+            _ => Self::Pcapng,
+        }
+    }
+
+    /// Appends what a file begins with. Classic pcap describes one interface, and all sources share it.
+    pub(crate) fn headers(
+        self,
+        out: &mut Vec<u8>,
+        section: &Section,
+        sources: &[Source],
+    ) -> Result<(), Refusal> {
+        match self {
+            Self::Pcapng => {
+                pcapng::section_header(out, section);
+                for source in sources {
+                    pcapng::interface(out, source);
+                }
+            }
+            Self::Pcap(resolution) => pcap::file_header(out, resolution, &common(sources)?),
+        }
+        Ok(())
+    }
+
+    /// Appends an interface after the ones that the headers describe.
+    pub(crate) fn source(self, out: &mut Vec<u8>, source: &Source) -> Result<(), Refusal> {
+        match self {
+            Self::Pcapng => {
+                pcapng::interface(out, source);
+                Ok(())
+            }
+            Self::Pcap(_) => Err(Refusal::new("a pcap file holds one interface", WRITE_PCAPNG)),
+        }
+    }
+
+    /// Appends counters, if the format can hold them.
+    pub(crate) fn statistics(self, out: &mut Vec<u8>, statistics: &[Statistics]) {
+        if self == Self::Pcapng {
+            statistics.iter().for_each(|entry| pcapng::statistics(out, entry));
+        }
+    }
+
+    /// Appends a packet; refuses one whose time the format cannot express.
+    #[inline]
+    pub(crate) fn packet(self, out: &mut Vec<u8>, record: &Record<'_>) -> Result<(), Refusal> {
+        match self {
+            Self::Pcapng => pcapng::packet(out, record),
+            Self::Pcap(_) if record.timestamp / 1_000_000_000 >= pcap::END_OF_TIME => {
+                return Err(Refusal::new(
+                    "a packet is from after 2106, and classic pcap counts seconds in 32 bits",
+                    "write pcapng; the packets before it are in the file",
+                ));
+            }
+            Self::Pcap(resolution) => pcap::packet(out, resolution, record),
+        }
+        Ok(())
+    }
+
+    /// How many of `bytes`, of which `len` count, are whole blocks, and how many packets those hold. `at_start` says that
+    /// the file begins with them.
+    pub(crate) fn whole(self, bytes: &[u8], len: usize, at_start: bool) -> (usize, u64) {
+        match self {
+            Self::Pcapng => pcapng::whole_blocks(bytes, len),
+            Self::Pcap(_) => pcap::whole_packets(bytes, len, at_start),
+        }
+    }
+
+    /// Bytes that one packet adds to a file, before compression.
+    #[inline]
+    pub(crate) fn packet_len(self, record: &Record<'_>) -> u64 {
+        let data = record.data.len().min(MAX_PACKET) as u64;
+        match self {
+            Self::Pcapng => {
+                let flags = if record.direction == Direction::Unknown { 0 } else { 12 };
+                32 + data.next_multiple_of(4) + flags
+            }
+            Self::Pcap(_) => 16 + data,
+        }
+    }
+
+    /// Most bytes that the statistics of so many interfaces add.
+    pub(crate) fn statistics_len(self, interfaces: usize) -> u64 {
+        match self {
+            Self::Pcapng => STATISTICS_LEN * interfaces as u64,
+            Self::Pcap(_) => 0,
+        }
+    }
+}
+
+/// What a format cannot hold, and what to do instead.
+pub(crate) struct Refusal {
+    what: &'static str,
+    help: &'static str,
+}
+
+const WRITE_PCAPNG: &str = "write pcapng";
+
+impl Refusal {
+    fn new(what: &'static str, help: &'static str) -> Self {
+        Self { what, help }
+    }
+
+    /// The error for the file called `name`.
+    pub(crate) fn of(self, name: &str) -> CaptureError {
+        CaptureError::Unsupported { name: name.into(), what: self.what, help: self.help }
+    }
+}
+
+/// The one interface that classic pcap can describe for all of `sources`.
+fn common(sources: &[Source]) -> Result<Source, Refusal> {
+    let lack = Refusal::new("a pcap file needs an interface from its start", WRITE_PCAPNG);
+    let first = sources.first().ok_or(lack)?;
+    if sources.iter().any(|source| source.link_type != first.link_type) {
+        return Err(Refusal::new("a pcap file holds one link type", WRITE_PCAPNG));
+    }
+    let unlimited = sources.iter().any(|source| source.snaplen == 0);
+    let snaplen = sources.iter().map(|source| source.snaplen).max();
+    let snaplen = snaplen.filter(|_| !unlimited).unwrap_or_default();
+    let is_of_all = |len: &u8| sources.iter().all(|one| one.fcs_len == Some(*len));
+    let fcs_len = first.fcs_len.filter(is_of_all);
+    Ok(Source { snaplen, fcs_len, ..first.clone() })
+}

@@ -1,0 +1,44 @@
+//! How a capture is written.
+
+use std::path::Path;
+
+use wirelane_os::halt::Halt;
+
+use crate::compress::Compression;
+use crate::format::FileFormat;
+use crate::identity::FileId;
+use crate::record::Section;
+use crate::rotate::Rotation;
+
+/// Format, compression and rotation of what is written, and what it must not overwrite.
+#[derive(Clone, Debug)]
+pub struct WriterOptions {
+    /// File format.
+    pub format: FileFormat,
+    /// Compression, if any.
+    pub compression: Option<Compression>,
+    /// Rotation, if any.
+    pub rotation: Rotation,
+    /// Who writes the file.
+    pub section: Section,
+    /// Files that are read meanwhile, and are never written, whatever the name and however late.
+    pub inputs: Vec<FileId>,
+    /// Ends waiting for the reader of a pipe.
+    pub halt: Halt,
+}
+
+impl WriterOptions {
+    /// Format and compression by the suffix of the path, no rotation.
+    #[must_use]
+    pub fn of_path(path: &Path) -> Self {
+        let application = concat!("wirelane ", env!("CARGO_PKG_VERSION")).into();
+        Self {
+            format: FileFormat::of_path(path),
+            compression: Compression::of_path(path),
+            rotation: Rotation::default(),
+            section: Section { application, ..Section::default() },
+            inputs: Vec::new(),
+            halt: Halt::default(),
+        }
+    }
+}

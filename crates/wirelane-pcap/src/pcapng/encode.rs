@@ -1,0 +1,198 @@
+//! The pcapng encoder: blocks into a byte vector.
+
+use super::blocks::*;
+use crate::record::{Direction, Record, Section, Source, Statistics};
+
+/// Appends a section header block: the start of a file.
+pub fn section_header(out: &mut Vec<u8>, section: &Section) {
+    let start = begin_block(out, SECTION_HEADER);
+    put_u32(out, BYTE_ORDER_MAGIC);
+    out.extend_from_slice(&1u16.to_ne_bytes());
+    out.extend_from_slice(&0u16.to_ne_bytes());
+    out.extend_from_slice(&u64::MAX.to_ne_bytes()); // section length unknown
+    put_text(out, SHB_HARDWARE, &section.hardware);
+    put_text(out, SHB_OS, &section.os);
+    put_text(out, SHB_APPLICATION, &section.application);
+    put_option(out, OPT_END, &[]);
+    end_block(out, start);
+}
+
+/// Appends an interface description block. The k-th one of a section describes interface k.
+pub fn interface(out: &mut Vec<u8>, source: &Source) {
+    let start = begin_block(out, INTERFACE_DESCRIPTION);
+    out.extend_from_slice(&source.link_type.to_ne_bytes());
+    out.extend_from_slice(&0u16.to_ne_bytes());
+    put_u32(out, source.snaplen);
+    put_text(out, IF_NAME, &source.name);
+    put_text(out, IF_DESCRIPTION, &source.describe());
+    if let Some(speed) = source.speed {
+        put_option(out, IF_SPEED, &speed.to_ne_bytes());
+    }
+    put_option(out, IF_TSRESOL, &[9]);
+    if let Some(filter) = &source.filter {
+        // The first byte says what follows: 0 is a filter expression as text.
+        let mut value = vec![0];
+        value.extend_from_slice(filter.as_bytes());
+        put_option(out, IF_FILTER, &value);
+    }
+    put_text(out, IF_OS, source.os.as_deref().unwrap_or_default());
+    if let Some(len) = source.fcs_len {
+        put_option(out, IF_FCSLEN, &[len]);
+    }
+    put_text(out, IF_HARDWARE, source.hardware.as_deref().unwrap_or_default());
+    put_option(out, OPT_END, &[]);
+    end_block(out, start);
+}
+
+/// Appends an enhanced packet block.
+///
+/// This is the hot path of capturing: with room in `out` it is one header, one copy and one trailer.
+#[inline]
+pub fn packet(out: &mut Vec<u8>, record: &Record<'_>) {
+    let data = record.data.get(..MAX_PACKET).unwrap_or(record.data);
+    let padding = data.len().wrapping_neg() & 3;
+    let flags = if record.direction == Direction::Unknown { 0 } else { 12 };
+    let len = PACKET_HEADER + data.len() + padding + flags + 4;
+    let len_bytes = (len as u32).to_ne_bytes();
+
+    let mut header = [0; PACKET_HEADER];
+    let words = [
+        ENHANCED_PACKET,
+        len as u32,
+        record.interface,
+        (record.timestamp >> 32) as u32,
+        record.timestamp as u32,
+        data.len() as u32,
+        record.original_len,
+    ];
+    for (bytes, word) in header.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+        *bytes = word.to_ne_bytes();
+    }
+
+    out.reserve(len);
+    out.extend_from_slice(&header);
+    out.extend_from_slice(data);
+    if flags == 0 {
+        // Padding and trailer in one copy of constant size and one cut, instead of a copy of variable size.
+        let mut tail = [0; 8];
+        if let Some(trailer) = tail.get_mut(padding..padding + 4) {
+            trailer.copy_from_slice(&len_bytes);
+        }
+        out.extend_from_slice(tail.get(..padding + 4).unwrap_or_default());
+    } else {
+        out.extend_from_slice([0; 3].get(..padding).unwrap_or_default());
+        let direction: u32 = if record.direction == Direction::Inbound { 1 } else { 2 };
+        put_option(out, EPB_FLAGS, &direction.to_ne_bytes());
+        put_option(out, OPT_END, &[]);
+        out.extend_from_slice(&len_bytes);
+    }
+}
+
+/// Appends an enhanced packet block with a comment, which programs show beside the packet. It costs 12 bytes and the
+/// length of the comment.
+pub fn packet_with_comment(out: &mut Vec<u8>, record: &Record<'_>, comment: &str) {
+    let data = record.data.get(..MAX_PACKET).unwrap_or(record.data);
+    let start = begin_block(out, ENHANCED_PACKET);
+    put_u32(out, record.interface);
+    out.extend_from_slice(&timestamp(record.timestamp));
+    put_u32(out, data.len() as u32);
+    put_u32(out, record.original_len);
+    out.extend_from_slice(data);
+    out.extend_from_slice([0; 3].get(..data.len().wrapping_neg() & 3).unwrap_or_default());
+    match record.direction {
+        Direction::Unknown => {}
+        Direction::Inbound => put_option(out, EPB_FLAGS, &1_u32.to_ne_bytes()),
+        Direction::Outbound => put_option(out, EPB_FLAGS, &2_u32.to_ne_bytes()),
+    }
+    put_text(out, OPT_COMMENT, comment);
+    put_option(out, OPT_END, &[]);
+    end_block(out, start);
+}
+
+/// Appends an interface statistics block; unknown counters are left out.
+pub fn statistics(out: &mut Vec<u8>, statistics: &Statistics) {
+    let start = begin_block(out, INTERFACE_STATISTICS);
+    put_u32(out, statistics.interface);
+    out.extend_from_slice(&timestamp(statistics.timestamp));
+    for (code, time) in [(ISB_START, statistics.start), (ISB_END, statistics.end)] {
+        if let Some(time) = time {
+            put_option(out, code, &timestamp(time));
+        }
+    }
+    for (code, count) in [
+        (ISB_RECEIVED, statistics.received),
+        (ISB_DROPPED, statistics.dropped),
+        (ISB_FILTER_ACCEPTED, statistics.filter_accepted),
+        (ISB_OS_DROPPED, statistics.os_dropped),
+        (ISB_DELIVERED, statistics.delivered),
+    ] {
+        if let Some(count) = count {
+            put_option(out, code, &count.to_ne_bytes());
+        }
+    }
+    put_option(out, OPT_END, &[]);
+    end_block(out, start);
+}
+
+/// Given blocks written by this module of which only `len` bytes reached the disk: the bytes of whole blocks, and how
+/// many packets they hold.
+pub(crate) fn whole_blocks(bytes: &[u8], len: usize) -> (usize, u64) {
+    let (mut at, mut packets) = (0, 0);
+    while let Some([kind, size]) =
+        bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()).map(words)
+    {
+        let next = at + size as usize;
+        if next > len || size < BLOCK_OVERHEAD as u32 {
+            break;
+        }
+        packets += u64::from(kind == ENHANCED_PACKET);
+        at = next;
+    }
+    (at, packets)
+}
+
+fn words(bytes: &[u8; 8]) -> [u32; 2] {
+    let [a, b, c, d, e, f, g, h] = *bytes;
+    [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
+}
+
+fn begin_block(out: &mut Vec<u8>, kind: u32) -> usize {
+    let start = out.len();
+    put_u32(out, kind);
+    put_u32(out, 0);
+    start
+}
+
+/// Writes the length of the block that began at `start` into both of its places.
+fn end_block(out: &mut Vec<u8>, start: usize) {
+    let len = ((out.len() - start + 4) as u32).to_ne_bytes();
+    out.extend_from_slice(&len);
+    if let Some(field) = out.get_mut(start + 4..start + 8) {
+        field.copy_from_slice(&len);
+    }
+}
+
+fn put_u32(out: &mut Vec<u8>, value: u32) {
+    out.extend_from_slice(&value.to_ne_bytes());
+}
+
+/// A timestamp as the format wants it: the upper 32 bits first, in either byte order.
+fn timestamp(value: u64) -> [u8; 8] {
+    let [a, b, c, d] = ((value >> 32) as u32).to_ne_bytes();
+    let [e, f, g, h] = (value as u32).to_ne_bytes();
+    [a, b, c, d, e, f, g, h]
+}
+
+fn put_text(out: &mut Vec<u8>, code: u16, text: &str) {
+    if !text.is_empty() {
+        put_option(out, code, text.as_bytes());
+    }
+}
+
+fn put_option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
+    let value = value.get(..usize::from(u16::MAX)).unwrap_or(value);
+    out.extend_from_slice(&code.to_ne_bytes());
+    out.extend_from_slice(&(value.len() as u16).to_ne_bytes());
+    out.extend_from_slice(value);
+    out.resize(out.len() + (value.len().wrapping_neg() & 3), 0);
+}

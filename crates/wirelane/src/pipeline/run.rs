@@ -1,0 +1,195 @@
+//! The receive loop: ask some receiving ends, hand what comes to a consumer, sleep when nothing does.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use wirelane_os::event::Event;
+
+use super::consumer::Consumer;
+use super::wait::wait;
+use crate::error::{Error, Result};
+use crate::frame::Batch;
+use crate::port::Rx;
+
+/// Longest sleep, so that housekeeping and stop requests are never far away.
+const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+
+/// While some inputs are busy, the silent ones are asked for their state after this many rounds:
+/// their time goes on, and a merge by time waits for it.
+const ROUNDS_UNASKED: u32 = 32;
+
+/// Receives from all of `inputs` in turn on the calling thread until every one of them has ended. Calls
+/// `consume` with the position of the receiving end and what came by it; frames that it leaves in the batch
+/// go back to their owner.
+///
+/// # Errors
+/// What `consume` returned, which ends the loop; or a receiving end failed. The others have been received
+/// from until they ended or failed, too: what they held is not lost. The first error is returned.
+pub fn run(
+    inputs: &mut [Rx],
+    mut consume: impl FnMut(usize, &mut Batch) -> Result<()>,
+) -> Result<()> {
+    run_with(inputs, &mut consume)
+}
+
+/// As [`run`], with a [`Consumer`], which may also end the loop by having no capacity left.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(inputs: &mut [Rx], consumer: &mut impl Consumer) -> Result<()> {
+    run_until(inputs, consumer, None)
+}
+
+/// As [`run_with`]; once `stopped` has happened a sleeping loop asks its ends again.
+pub(super) fn run_until(
+    inputs: &mut [Rx],
+    consumer: &mut impl Consumer,
+    stopped: Option<&Event>,
+) -> Result<()> {
+    let mut errors = Errors::default();
+    if let Err(error) = receive(inputs, consumer, stopped, &mut errors) {
+        errors.add(error);
+    }
+    if let Err(error) = consumer.finish() {
+        errors.add(error);
+    }
+    errors.first.map_or(Ok(()), Err)
+}
+
+/// The first of some errors, and how many there were.
+#[derive(Default)]
+struct Errors {
+    first: Option<Error>,
+    count: usize,
+}
+
+impl Errors {
+    fn add(&mut self, error: Error) {
+        self.first.get_or_insert(error);
+        self.count += 1;
+    }
+}
+
+/// The loop itself. An error of an end goes to `errors`, one that ends the loop is returned.
+fn receive(
+    inputs: &mut [Rx],
+    consumer: &mut impl Consumer,
+    stopped: Option<&Event>,
+    errors: &mut Errors,
+) -> Result<()> {
+    let mut batch = Batch::default();
+    let mut stopped = stopped.map(Event::as_fd);
+    let mut rounds = 0;
+    loop {
+        let mut idle = true;
+        rounds = if rounds < ROUNDS_UNASKED { rounds + 1 } else { 0 };
+        for (input, rx) in inputs.iter_mut().enumerate() {
+            let capacity = consumer.capacity();
+            if capacity == 0 {
+                return Ok(());
+            }
+            batch.set_limit(capacity);
+            if rx.receive(&mut batch) > 0 {
+                idle = false;
+                consumer.consume(input, &mut batch)?;
+                batch.clear();
+            } else if rounds == ROUNDS_UNASKED
+                && let Err(error) = rx.readiness()
+            {
+                errors.add(error);
+            }
+        }
+        consumer.round(inputs, idle)?;
+        if !idle {
+            continue;
+        }
+        let time = consumer.longest_sleep().unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP);
+        match wait(inputs, stopped.as_slice(), Some(time), false) {
+            Ok(wake) if wake.ended => return Ok(()),
+            // It stays readable: what is left is received without looking at it.
+            Ok(wake) => stopped = stopped.filter(|_| !wake.is_ready(0)),
+            // Every end fails once at most; more errors than ends are of the waiting itself.
+            Err(error) if errors.count >= inputs.len() => return Err(error),
+            Err(error) => errors.add(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::sim::Sim;
+    use crate::port::{OpenOptions, Port, Readiness, Receive};
+
+    /// Receives nothing, fails once, and is at its end then.
+    struct Failing(u32);
+
+    impl Receive for Failing {
+        fn receive(&mut self, _: &mut Batch) -> usize {
+            0
+        }
+
+        fn readiness(&mut self) -> Result<Readiness<'_>> {
+            self.0 += 1;
+            if self.0 == 1 { Err(Error::failed("wire", "cut")) } else { Ok(Readiness::End) }
+        }
+
+        fn watermark(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn one_end_that_fails_does_not_cost_the_others_their_packets() {
+        let spec = "sim:2?rate=1Mpps&count=20000&tx=2&flows=63".parse().unwrap();
+        let mut sim = Sim::open(&spec, &OpenOptions::default()).unwrap();
+        let mut inputs = sim.rx();
+        let broken = inputs.remove(0).wrap(|_, _| Failing(0));
+        inputs.insert(0, broken);
+        sim.start().unwrap();
+        let mut received = 0;
+        let error = run(&mut inputs, |_, batch| {
+            received += batch.len();
+            Ok(())
+        });
+        assert_eq!(error.unwrap_err().to_string(), "wire: cut");
+        let stream = crate::port::sim::Stream::new(&spec).unwrap();
+        let place = |rx: &Rx| (rx.class(), rx.queue());
+        let expected = (0..20_000).filter(|k| {
+            let packet = stream.packet(*k);
+            (packet.class, Some(packet.queue)) != place(&inputs[0])
+        });
+        assert_eq!(received, expected.count());
+    }
+
+    /// Takes some frames, then fails; says that it was told of the end.
+    struct Fussy {
+        left: usize,
+        finished: u32,
+    }
+
+    impl Consumer for Fussy {
+        fn consume(&mut self, _: usize, batch: &mut Batch) -> Result<()> {
+            self.left = self.left.saturating_sub(batch.len());
+            if self.left == 0 { Err(Error::failed("consumer", "full")) } else { Ok(()) }
+        }
+
+        fn finish(&mut self) -> Result<()> {
+            self.finished += 1;
+            Err(Error::failed("consumer", "later"))
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_consumer_ends_the_loop_and_is_returned() {
+        let spec = "sim:1?rate=max".parse().unwrap();
+        let mut sim = Sim::open(&spec, &OpenOptions::default()).unwrap();
+        let mut inputs = sim.rx();
+        sim.start().unwrap();
+        let mut consumer = Fussy { left: 1000, finished: 0 };
+        let error = run_with(&mut inputs, &mut consumer).unwrap_err();
+        assert_eq!((error.to_string().as_str(), consumer.finished), ("consumer: full", 1));
+        let received = inputs[0].counters().packets.value();
+        assert!((1000..1000 + Batch::DEFAULT as u64).contains(&received), "{received}");
+    }
+}

@@ -1,0 +1,292 @@
+//! Receiving on a thread for every queue.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wirelane_os::event::Event;
+
+use super::consumer::Consumer;
+use super::run::run_until;
+use super::wait::wait_any;
+use crate::error::{Error, Result};
+use crate::halt::Halt;
+use crate::placement::Placement;
+use crate::port::{Control, Port, PortInfo, Rx};
+use crate::stats::{QueueStats, RxCounters};
+use crate::threads::Crew;
+
+/// Starts `port` and a thread for every queue of it; `make` makes the consumer of each thread, from the
+/// receiving ends that it serves: the RX and the TX side of a queue, and with those of the first queue the
+/// packets that are tied to none.
+///
+/// ```
+/// use wirelane::port::{self, OpenOptions};
+/// use wirelane::{Batch, pipeline};
+///
+/// # fn main() -> wirelane::Result<()> {
+/// let port = port::open(&"sim:2?count=10000".parse()?, &OpenOptions::default())?;
+/// let drop_all = |_: usize, _: &mut Batch| Ok(());
+/// let running = pipeline::spawn(port, |_| drop_all)?;
+/// let outcome = running.join();
+/// assert_eq!(outcome.queues.iter().map(|queue| queue.packets).sum::<u64>(), 10_000);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// As [`Threads::start`].
+pub fn spawn<C: Consumer + Send + 'static>(
+    port: Box<dyn Port>,
+    make: impl FnMut(&[Rx]) -> C,
+) -> Result<Running<C>> {
+    Threads::default().spawn(port, make)
+}
+
+/// How threads are started: on which CPUs, and what ends them.
+#[derive(Clone, Debug, Default)]
+pub struct Threads {
+    placement: Option<Placement>,
+    halt: Halt,
+}
+
+impl Threads {
+    /// Pins each thread to a CPU. Without it the scheduler moves them as it likes.
+    #[must_use]
+    pub fn placed(mut self, placement: Placement) -> Self {
+        self.placement = Some(placement);
+        self
+    }
+
+    /// Once `halt` is asked, [`Running::wait`] and [`Running::join`] stop the ports.
+    #[must_use]
+    pub fn until(mut self, halt: &Halt) -> Self {
+        self.halt = halt.clone();
+        self
+    }
+
+    /// As [`spawn`].
+    ///
+    /// # Errors
+    /// As [`Threads::start`].
+    pub fn spawn<C: Consumer + Send + 'static>(
+        self,
+        mut port: Box<dyn Port>,
+        mut make: impl FnMut(&[Rx]) -> C,
+    ) -> Result<Running<C>> {
+        let work = |rx: Vec<Rx>| Work { port: 0, consumer: make(&rx), rx };
+        let work: Vec<_> = by_queue(port.rx(), |rx| rx).into_iter().map(work).collect();
+        self.start(vec![port], work)
+    }
+
+    /// Starts a thread for each of `work`, whose ends are of `ports`. When all threads are in place it
+    /// starts the ports.
+    ///
+    /// # Errors
+    /// There is nothing to receive from, a thread cannot be started or pinned, or a port refuses to start.
+    pub fn start<C: Consumer + Send + 'static>(
+        self,
+        mut ports: Vec<Box<dyn Port>>,
+        work: impl IntoIterator<Item = Work<C>>,
+    ) -> Result<Running<C>> {
+        let stop = Arc::new(Stop {
+            controls: ports.iter().map(|port| port.control()).collect(),
+            asked: Event::new()?,
+        });
+        let mut counters = Vec::new();
+        let job = |Work { port, rx: mut inputs, mut consumer }| {
+            counters.extend(inputs.iter().map(|rx| (port, Arc::clone(rx.counters()))));
+            let stop = Arc::clone(&stop);
+            let name = inputs.first().map_or("wl".into(), thread_name);
+            let run = move || {
+                let on_panic = OnPanic(&stop);
+                let failure = run_until(&mut inputs, &mut consumer, Some(&stop.asked)).err();
+                drop(on_panic);
+                if failure.is_some() {
+                    stop.ask();
+                }
+                Ended { _inputs: inputs, consumer, failure }
+            };
+            (name, run)
+        };
+        let jobs: Vec<_> = work.into_iter().map(job).collect();
+        if jobs.is_empty() {
+            let object = ports.first().map_or("ports".into(), |port| port.info().spec.clone());
+            return Err(Error::failed(
+                format!("port '{object}'"),
+                "it has no queue to receive from",
+            ));
+        }
+        let placement = self.placement.unwrap_or_else(Placement::nowhere);
+        let crew =
+            Crew::start(jobs, &placement, || ports.iter_mut().try_for_each(|port| port.start()));
+        let crew = crew.inspect_err(|_| stop.ask())?;
+        Ok(Running { crew, ports, counters, stop, halt: self.halt })
+    }
+}
+
+/// What one thread has to do.
+pub struct Work<C> {
+    /// The position of the port that the receiving ends are of.
+    pub port: usize,
+    /// The receiving ends.
+    pub rx: Vec<Rx>,
+    /// What is done with their packets.
+    pub consumer: C,
+}
+
+/// Threads that receive. Dropping it stops them.
+pub struct Running<C: Send + 'static> {
+    crew: Crew<Ended<C>>,
+    ports: Vec<Box<dyn Port>>,
+    /// With the position of their port.
+    counters: Vec<(usize, Arc<RxCounters>)>,
+    stop: Arc<Stop>,
+    halt: Halt,
+}
+
+/// What the threads came to.
+#[derive(Debug)]
+pub struct Outcome<C> {
+    /// The consumers, in the order of the threads; of a thread that panicked there is none.
+    pub consumers: Vec<C>,
+    /// The counters of every receiving end, whatever became of its thread.
+    pub queues: Vec<QueueStats>,
+    /// What the ports turned out to be, notes added while they ran included.
+    pub ports: Vec<PortInfo>,
+    /// What went wrong, the first thing first. What is counted above happened nevertheless.
+    pub errors: Vec<Error>,
+}
+
+impl<C> Outcome<C> {
+    /// The consumers, or the first error.
+    ///
+    /// # Errors
+    /// What went wrong first.
+    pub fn result(self) -> Result<Vec<C>> {
+        self.errors.into_iter().next().map_or(Ok(self.consumers), Err)
+    }
+}
+
+impl<C: Send + 'static> Running<C> {
+    /// Waits until all threads have ended, `timeout` has passed, or the end was asked for ([`Threads::until`]);
+    /// true if they have ended. They do when all receiving ends have, when all consumers have no capacity left,
+    /// and after an error of any of them.
+    pub fn wait(&self, timeout: Option<Duration>) -> bool {
+        let Some(ended) = self.crew.ended() else { return true };
+        let mut descriptors = vec![ended];
+        match self.halt.descriptors() {
+            Ok(halt) => descriptors.extend(halt),
+            // Without descriptors left it still ends by itself, and in time.
+            Err(_) => {}
+        }
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            match wait_any(&mut [], &descriptors, deadline) {
+                Ok(wake) if wake.is_ready(0) => return true,
+                Ok(wake) if !wake.deadline && !self.halt.is_asked() => {}
+                _ => return false,
+            }
+        }
+    }
+
+    /// Lets no more packets in, from any thread. What is in the rings is still received.
+    pub fn stop(&self) {
+        self.stop.ask();
+    }
+
+    /// What the ports turned out to be.
+    pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
+        self.ports.iter().map(|port| port.info())
+    }
+
+    /// Masks, filter and stop of each port, for any thread.
+    pub fn controls(&self) -> &[Arc<dyn Control>] {
+        &self.stop.controls
+    }
+
+    /// The counters of every receiving end now.
+    pub fn queues(&self) -> Vec<QueueStats> {
+        self.counters.iter().map(|(port, counters)| counters.snapshot(*port)).collect()
+    }
+
+    /// Waits for the end, as [`Running::wait`] without a timeout; stops the ports if it was asked for. Says what
+    /// the threads came to.
+    pub fn join(mut self) -> Outcome<C> {
+        if !self.wait(None) {
+            self.stop();
+        }
+        let (mut ended, mut errors) = (Vec::new(), Vec::new());
+        self.crew.join(&mut ended, &mut errors);
+        let mut consumers = Vec::new();
+        for Ended { _inputs, consumer, failure } in ended {
+            consumers.push(consumer);
+            errors.extend(failure);
+        }
+        // An interface that goes away fails at each of its queues.
+        Error::each_once(&mut errors);
+        let info = |port: &Box<dyn Port>| {
+            let mut info = port.info().clone();
+            info.notes.extend(port.late_notes());
+            info
+        };
+        let ports = self.ports.iter().map(info).collect();
+        Outcome { consumers, queues: self.queues(), ports, errors }
+    }
+}
+
+impl<C: Send + 'static> Drop for Running<C> {
+    fn drop(&mut self) {
+        self.stop();
+        // The threads end before the ports whose frames they hold.
+        drop(std::mem::take(&mut self.crew));
+    }
+}
+
+/// What a thread leaves.
+struct Ended<C> {
+    _inputs: Vec<Rx>,
+    consumer: C,
+    failure: Option<Error>,
+}
+
+/// Ends the threads, from any of them and from outside.
+struct Stop {
+    controls: Vec<Arc<dyn Control>>,
+    /// Wakes those that sleep.
+    asked: Event,
+}
+
+impl Stop {
+    fn ask(&self) {
+        self.controls.iter().for_each(|control| control.stop());
+        self.asked.happen();
+    }
+}
+
+/// Ends the other threads if this one panics.
+struct OnPanic<'a>(&'a Stop);
+
+impl Drop for OnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.ask();
+        }
+    }
+}
+
+fn thread_name(rx: &Rx) -> String {
+    rx.queue().map_or("wl-rx".into(), |queue| format!("wl-rx{queue}"))
+}
+
+/// What belongs to one thread each: the RX and the TX side of a queue together, and what is tied to no
+/// queue with the first one.
+pub(crate) fn by_queue<T>(ends: Vec<T>, rx: impl Fn(&T) -> &Rx) -> Vec<Vec<T>> {
+    let first = ends.iter().filter_map(|end| rx(end).queue()).min().unwrap_or(0);
+    let mut groups: BTreeMap<u16, Vec<T>> = BTreeMap::new();
+    for end in ends {
+        groups.entry(rx(&end).queue().unwrap_or(first)).or_default().push(end);
+    }
+    groups.into_values().collect()
+}

@@ -1,0 +1,114 @@
+//! Which receiving ends go with which transmitting end, when packets are passed on.
+
+use std::collections::BTreeMap;
+
+use super::{Port, PortInfo, Rx, Tx};
+use crate::error::{Error, Result};
+use crate::mask::Class;
+
+/// Receiving ends and the transmitting end for what comes by them: the work of one thread.
+pub struct Lane {
+    /// The position of the port that it comes from.
+    pub from: usize,
+    /// The position of the port that it goes to.
+    pub to: usize,
+    /// The receiving ends.
+    pub rx: Vec<Rx>,
+    /// The transmitting end.
+    pub tx: Tx,
+    /// The source waits for its consumer, so that a slow one loses nothing.
+    pub lossless: bool,
+}
+
+/// Pairs the ends of two ports, both ways, or of one port with itself.
+///
+/// RX queue i goes to TX queue i modulo their number, with packets that are tied to no queue on the first
+/// one. All that goes to one TX queue is one lane: with a thread for each, nothing is shared and the order
+/// within a flow holds. What the host itself sends (class TX) is on its way already and in no lane.
+///
+/// ```
+/// use wirelane::port::{self, OpenOptions};
+///
+/// # fn main() -> wirelane::Result<()> {
+/// let options = OpenOptions { transmit: true, ..OpenOptions::default() };
+/// let mut ports =
+///     [port::open(&"sim:2".parse()?, &options)?, port::open(&"sim:3".parse()?, &options)?];
+/// let lanes = port::lanes(&mut ports)?;
+/// let pairs: Vec<_> = lanes.iter().map(|lane| (lane.from, lane.rx[0].queue(), lane.tx.queue())).collect();
+/// let from = |port, queue: u16| (port, Some(queue));
+/// assert_eq!(pairs.len(), 4);
+/// assert_eq!((pairs[1].0, pairs[1].1), from(0, 1));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// There is no port or more than two, their packets begin with different headers, or one has no queue to
+/// receive from or to send through.
+pub fn lanes(ports: &mut [Box<dyn Port>]) -> Result<Vec<Lane>> {
+    let routes = routes(ports, false)?;
+    let mut ends: Vec<_> = ports.iter_mut().map(|port| (port.rx(), port.tx())).collect();
+    let mut lanes = Vec::new();
+    for (from, to) in routes {
+        let (rx, tx) = (std::mem::take(&mut ends[from].0), std::mem::take(&mut ends[to].1));
+        let rx = received(rx);
+        check_ends(ports[from].info(), &rx, ports[to].info(), &tx)?;
+        let lossless = ports[from].info().lossless;
+        let groups = by_tx_queue(rx, tx.len()).into_values();
+        lanes.extend(groups.zip(tx).map(|(rx, tx)| Lane { from, to, rx, tx, lossless }));
+    }
+    Ok(lanes)
+}
+
+/// Source and destination of each direction, as positions of ports.
+pub(crate) fn routes(ports: &[Box<dyn Port>], one_way: bool) -> Result<Vec<(usize, usize)>> {
+    match ports {
+        [_] => Ok(vec![(0, 0)]),
+        [first, second] => {
+            let (first, second) = (first.info(), second.info());
+            if first.link_type != second.link_type {
+                let object = format!("ports '{}' and '{}'", first.spec, second.spec);
+                let cause = format!(
+                    "their packets begin with different headers (link types {} and {})",
+                    first.link_type, second.link_type
+                );
+                return Err(Error::failed(object, cause));
+            }
+            Ok(if one_way { vec![(0, 1)] } else { vec![(0, 1), (1, 0)] })
+        }
+        _ => Err(Error::usage("forward", "it takes one port or two")),
+    }
+}
+
+/// The ends whose packets came from outside: what the host itself sends is on its way already.
+pub(crate) fn received(mut inputs: Vec<Rx>) -> Vec<Rx> {
+    inputs.retain(|rx| rx.class() != Class::Tx);
+    inputs
+}
+
+/// Whether there is something to receive from and to send through.
+pub(crate) fn check_ends(from: &PortInfo, rx: &[Rx], to: &PortInfo, tx: &[Tx]) -> Result<()> {
+    let (info, lack) = match (rx, tx) {
+        ([], _) => (from, "it has no queue to receive from"),
+        (_, []) => (to, "it has no queue to send through"),
+        _ => return Ok(()),
+    };
+    Err(Error::failed(format!("port '{}'", info.spec), lack))
+}
+
+/// The receiving ends for each of `count` transmitting ends, by the position of that one.
+pub(crate) fn by_tx_queue(inputs: Vec<Rx>, count: usize) -> BTreeMap<usize, Vec<Rx>> {
+    let mut groups: BTreeMap<usize, Vec<Rx>> = BTreeMap::new();
+    let mut position = 0;
+    for rx in inputs {
+        let to = match rx.class() {
+            Class::Other => 0,
+            Class::Rx | Class::Tx => {
+                position += 1;
+                (position - 1) % count
+            }
+        };
+        groups.entry(to).or_default().push(rx);
+    }
+    groups
+}

@@ -1,0 +1,71 @@
+//! What a capture is asked for, and what it came to.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::pcap::{WriterOptions, Written};
+use crate::placement::Placement;
+use crate::port::{FrameCounts, PortInfo};
+use crate::stats::QueueStats;
+
+/// How to capture.
+#[derive(Clone, Debug)]
+pub struct CaptureConfig {
+    /// Where packets go; only counted when `None`.
+    pub output: Option<OutputConfig>,
+    /// All queues on one thread, instead of one thread per queue.
+    pub single: bool,
+    /// The CPUs of the receiving threads.
+    pub placement: Placement,
+    /// End after this many packets.
+    pub packets: Option<u64>,
+    /// Memory between the receiving threads and the writer, in bytes; taken as it is needed.
+    pub buffer: usize,
+    /// How often counters are written into the file.
+    pub statistics_every: Duration,
+}
+
+impl Default for CaptureConfig {
+    fn default() -> Self {
+        Self {
+            output: None,
+            single: false,
+            placement: Placement::default(),
+            packets: None,
+            buffer: 256 << 20,
+            statistics_every: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Where a capture is written.
+#[derive(Clone, Debug)]
+pub struct OutputConfig {
+    /// The file, or `-` for standard output.
+    pub path: PathBuf,
+    /// Format, compression and rotation.
+    pub options: WriterOptions,
+    /// One file per queue and class, named by [`split_name`](crate::pcap::split_name).
+    pub split: bool,
+}
+
+/// What a capture came to.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct CaptureOutcome {
+    /// What the port turned out to be, notes added while it ran included.
+    pub port: PortInfo,
+    /// The counters of every queue.
+    pub queues: Vec<QueueStats>,
+    /// Where the frames were when everything had ended.
+    pub frames: FrameCounts,
+    /// What is safely in files; `None` if nothing was to be written.
+    pub written: Option<Written>,
+    /// Packets that were written after a younger one.
+    pub violations: u64,
+    /// The bound within which order is guaranteed, in nanoseconds.
+    pub lateness: u64,
+    /// What went wrong, the first thing first. What is counted above happened nevertheless.
+    pub errors: Vec<Error>,
+}

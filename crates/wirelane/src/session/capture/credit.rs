@@ -1,0 +1,65 @@
+//! The memory between the receiving threads and the writers, in chunks that all lanes share.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes per chunk: a few of them on their way fit into a second-level cache beside the rest.
+pub(super) const CHUNK: usize = 128 * 1024;
+/// Chunks that are a lane's own, whatever the others take: one being filled, one being written, two on
+/// the way. A lane that had none would wait for ever for one of a lane that has ended.
+pub(super) const OWN: usize = 4;
+
+/// The chunks that may still be made beyond those that lanes own, shared by all lanes; touched once per
+/// chunk at most.
+pub(super) struct Credit {
+    left: AtomicUsize,
+    shared: usize,
+}
+
+impl Credit {
+    /// As many chunks as `bytes` hold, and at least what the lanes own.
+    pub(super) fn new(bytes: usize, lanes: usize) -> Self {
+        let shared = (bytes / CHUNK).saturating_sub(OWN * lanes);
+        Self { left: AtomicUsize::new(shared), shared }
+    }
+
+    /// Whether half of it is used, or there was none.
+    pub(super) fn is_scarce(&self) -> bool {
+        self.left.load(Ordering::Relaxed) <= self.shared / 2
+    }
+
+    /// How many chunks one lane can have: its own, and all that are shared.
+    pub(super) fn of_one(&self) -> usize {
+        OWN + self.shared
+    }
+
+    pub(super) fn take(&self) -> bool {
+        let less = |left: usize| left.checked_sub(1);
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
+    pub(super) fn give_back(&self) {
+        self.left.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lanes_own_cannot_be_taken() {
+        for (bytes, lanes, shared) in
+            [(0, 2, 0), (1 << 20, 2, 0), (2 << 20, 2, 8), (2 << 20, 1, 12)]
+        {
+            let credit = Credit::new(bytes, lanes);
+            assert_eq!(std::iter::from_fn(|| credit.take().then_some(())).count(), shared);
+            assert_eq!(credit.of_one(), shared + OWN);
+            assert!(credit.is_scarce());
+            credit.give_back();
+            assert!(credit.take() && !credit.take());
+        }
+        let credit = Credit::new(2 << 20, 2);
+        assert_eq!([(); 4].map(|()| !credit.is_scarce() && credit.take()), [true; 4]);
+        assert!(credit.is_scarce());
+    }
+}
