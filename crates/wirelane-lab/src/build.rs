@@ -13,7 +13,8 @@ use wirelane_os::link::{self, VethEnd};
 use wirelane_os::tun::{self, Tap};
 use wirelane_os::{OsError, iface, netns};
 
-use super::{LabConfig, Offloads, Side, Site, Taps, failed};
+use super::shape::{LabConfig, Offloads, Taps};
+use super::site::{Side, Site, failed};
 use wirelane::error::{Error, Result};
 
 /// How long the kernel may take to see that both ends of a pair are up; it needs a second at most.

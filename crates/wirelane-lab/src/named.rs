@@ -12,7 +12,9 @@ use wirelane_os::{OsError, link, mounts, netdev, netns};
 
 use super::build::{self, has_tap};
 use super::mark::Mark;
-use super::{LabConfig, Process, Side, processes, refused};
+use super::processes::{self, Process};
+use super::shape::LabConfig;
+use super::site::{Side, refused};
 use wirelane::error::{Error, Result};
 
 /// A lab by its name. It may be up or not.
