@@ -10,7 +10,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wirelane::halt::{self, Halt};
 use wirelane::mask::MAX_QUEUES;
 use wirelane::placement::Placement;
-use wirelane::port::PortInfo;
+use wirelane::port::{Attempt, Outcome, PortInfo};
 use wirelane::privilege::{self, User};
 use wirelane::session::monitor::Monitor;
 use wirelane::{Error, ErrorKind, QueueSet, Result};
@@ -112,10 +112,11 @@ impl Privileges {
 
 /// Says what else was tried when the port was opened, and how it was: `doing on PORT, MODE, queues`.
 pub(crate) fn announce(doing: &str, info: &PortInfo) {
-    for rung in info.negotiation.iter().filter(|rung| rung.outcome == "refused") {
-        let cause = rung.cause.as_deref().unwrap_or("no cause given");
-        let fix = rung.fix.as_deref().map(|fix| format!("; {fix}")).unwrap_or_default();
-        output::line(format_args!("{} refused: {cause}{fix}", rung.rung));
+    let refused = |attempt: &&Attempt| attempt.outcome == Outcome::Refused;
+    for attempt in info.negotiation.iter().filter(refused) {
+        let cause = attempt.cause.as_deref().unwrap_or("no cause given");
+        let fix = attempt.fix.as_deref().map(|fix| format!("; {fix}")).unwrap_or_default();
+        output::line(format_args!("{} refused: {cause}{fix}", attempt.way));
     }
     let queues: QueueSet = info.queues.iter().map(|queue| usize::from(*queue)).collect();
     let hardware = info.hardware.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();

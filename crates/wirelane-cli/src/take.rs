@@ -154,7 +154,7 @@ impl Toll {
     /// # Errors
     /// The filter is not for Ethernet.
     fn announce(&self, info: &PortInfo, filter: Option<&Filter>) -> Result<()> {
-        if info.backend != "xdp" {
+        if info.backend != Backend::Xdp {
             return Ok(());
         }
         let mut host = Host { sessions: self.connections.clone(), ..self.host() };
@@ -190,7 +190,7 @@ pub(crate) fn open(
     options: &OpenOptions,
     toll: Option<&Toll>,
     quiet: bool,
-) -> Result<Box<dyn Port>> {
+) -> Result<Port> {
     let port = port::open(spec, options)?;
     if let Some(toll) = toll.filter(|_| !quiet) {
         toll.announce(port.info(), options.filter.as_ref())?;

@@ -9,8 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use wirelane::pipeline::{self, Consumer};
-use wirelane::port::{self, OpenOptions, Rx, Tx, gso};
-use wirelane::segment::Segmenter;
+use wirelane::port::{self, OpenOptions, Rx, Tx};
 use wirelane::wire::{FlowKey, MacAddr, Protocol, flow::Addresses};
 use wirelane::{Batch, Error, Frame, Result};
 
@@ -95,10 +94,7 @@ fn main() -> Result<()> {
         return Err(Error::usage("arguments", "two ports and an IPv4 address are needed"));
     };
     let address = address.parse().map_err(|_| Error::usage(address, "not an IPv4 address"))?;
-    let mut options = OpenOptions { transmit: true, outgoing: false, ..OpenOptions::default() };
-    (options.intact, options.cuts, options.promiscuous) = (true, true, true);
-    options.latency = Some(Duration::from_millis(1));
-    options.mask.tx = wirelane::QueueSet::NONE;
+    let options = OpenOptions::forwarder();
     let (mut inside, mut outside) =
         (port::open(&inside.parse()?, &options)?, port::open(&outside.parse()?, &options)?);
     let mut inputs = inside.rx();
@@ -106,7 +102,7 @@ fn main() -> Result<()> {
     inputs.extend(outside.rx());
     let tx = [&mut inside, &mut outside].map(|port| {
         // One queue sends, so that packets stay in order; what is too long for the wire is cut.
-        gso::tx(port.tx().remove(0), Segmenter::new(port.sink()), Default::default())
+        port.tx_cutting().remove(0)
     });
     let (ports, hosts) = (HashMap::new(), HashMap::new());
     let mut nat = Nat { address, ports, hosts, next: 1024, inside: count, tx };

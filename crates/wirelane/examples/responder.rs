@@ -26,15 +26,13 @@ fn main() -> Result<()> {
 
     // `xdp:` takes packets away from the host: only those for the address, and nothing else.
     let filter: Filter = format!("(arp or icmp) and host {address}").parse()?;
-    let options = OpenOptions {
-        filter: Some(filter),
-        transmit: true,
-        outgoing: false,
-        promiscuous: true,
-        take: Take::Matching,
-        take_management: true,
-        ..OpenOptions::default()
-    };
+    let options = OpenOptions::default()
+        .filter(filter)
+        .transmit(true)
+        .outgoing(false)
+        .promiscuous(true)
+        .take(Take::Matching)
+        .take_management(true);
     let mut port = port::open(&spec.parse()?, &options)?;
     let mut inputs = port.rx();
     let mut outputs = port.tx().into_iter();

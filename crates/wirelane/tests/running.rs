@@ -16,7 +16,7 @@ use wirelane::{Batch, Error, Result};
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn open(spec: &str) -> Box<dyn Port> {
+fn open(spec: &str) -> Port {
     port::open(&spec.parse().unwrap(), &OpenOptions::default()).unwrap()
 }
 

@@ -95,7 +95,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     let halt = session::begin(&args.session)?;
     let config = config(args, &halt)?;
     let mut privileges = Privileges::new(&args.session)?;
-    let options = OpenOptions { halt: halt.clone(), ..open_options(args, &spec)? };
+    let options = open_options(args, &spec)?.halt(halt.clone());
     let toll = args.take.toll(&spec, &options)?;
     let port = take::open(&spec, &options, toll.as_ref(), args.session.quiet)?;
     privileges.give_away()?;
@@ -122,23 +122,21 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
 }
 
 fn open_options(args: &CaptureArgs, spec: &Spec) -> Result<OpenOptions> {
-    let mut options = OpenOptions {
-        mask: QueueMask {
+    let mut options = OpenOptions::default()
+        .mask(QueueMask {
             enabled: true,
             rx: args.masks.rx_queues.clone(),
             tx: args.masks.tx_queues.clone(),
             other: args.masks.other,
-        },
-        receive: true,
-        transmit: false,
-        snaplen: args.snaplen,
-        promiscuous: args.promiscuous,
-        wait: args.wait,
-        placement: placement(args)?,
-        latency: None,
-        ring_bytes: args::address_space("--ring", args.ring)?,
-        ..OpenOptions::default()
-    };
+        })
+        .receive(true)
+        .transmit(false)
+        .snaplen(args.snaplen)
+        .promiscuous(args.promiscuous)
+        .wait(args.wait)
+        .placement(placement(args)?)
+        .latency(None)
+        .ring_bytes(args::address_space("--ring", args.ring)?);
     args.take.apply(spec, Purpose::Look, &mut options)?;
     Ok(options)
 }

@@ -8,7 +8,9 @@ use clap::{ArgAction, Args};
 use wirelane::frame::SinkGso;
 use wirelane::halt::Halt;
 use wirelane::placement::Placement;
-use wirelane::port::{self, Backend, Offloads, OpenOptions, Port, Protocols, Spec, Switches};
+use wirelane::port::{
+    self, Backend, Forwarding, Offloads, OpenOptions, Port, Protocols, Spec, Switches,
+};
 use wirelane::qdisc::{Choice, QdiscSpec};
 use wirelane::session::forward::{Forward, ForwardConfig};
 use wirelane::{Error, QueueMask, QueueSet, Result, clock};
@@ -149,7 +151,7 @@ impl ForwardArgs {
 }
 
 /// The ports, and what each takes from the host.
-type Opened = (Vec<Box<dyn Port>>, Vec<Option<Toll>>);
+type Opened = (Vec<Port>, Vec<Option<Toll>>);
 
 /// The ports and what each has to do.
 struct Plan {
@@ -250,31 +252,32 @@ impl Plan {
             let is_file = spec.backend == Some(Backend::File);
             let tx = if is_file && rx == QueueSet::All { QueueSet::All } else { QueueSet::NONE };
             let cut_later = self.cut_later(args, position);
-            let mut options = OpenOptions {
-                mask: QueueMask { enabled: true, rx, tx, other: args.other },
-                receive,
-                transmit,
+            let mut options = OpenOptions::default()
+                .mask(QueueMask { enabled: true, rx, tx, other: args.other })
+                .receive(receive)
+                .transmit(transmit)
                 // It is on its way already.
-                outgoing: false,
-                intact: true,
-                halt: halt.clone(),
-                promiscuous: receive && self.specs.len() > 1,
-                ring_bytes,
-                latency: Some(LATENCY),
-                placement: placement.clone(),
-                offload: SinkGso::leaving(cut_later.unwrap_or_default()),
-                cuts: transmit && self.cuts(args, position),
-                prepare_offload: cut_later.is_some(),
-                heeds_offloads: true,
-                ..OpenOptions::default()
-            };
+                .outgoing(false)
+                .halt(halt.clone())
+                .promiscuous(receive && self.specs.len() > 1)
+                .ring_bytes(ring_bytes)
+                .latency(LATENCY)
+                .placement(placement.clone())
+                .forwarding(
+                    Forwarding::default()
+                        .intact(true)
+                        .offload(SinkGso::leaving(cut_later.unwrap_or_default()))
+                        .cuts(transmit && self.cuts(args, position))
+                        .prepare_offload(cut_later.is_some())
+                        .heeds_offloads(true),
+                );
             args.take.apply(spec, self.purpose(position), &mut options)?;
             tolls.push(args.take.toll(spec, &options)?);
             wanted.push((spec, options));
         }
         let pairs: Vec<_> = wanted.iter().map(|(spec, options)| (*spec, options)).collect();
         let memory = port::shared_memory(&pairs)?;
-        let mut ports: Vec<Box<dyn Port>> = Vec::new();
+        let mut ports: Vec<Port> = Vec::new();
         for (((spec, mut options), share), toll) in wanted.into_iter().zip(memory).zip(&tolls) {
             options.inputs = ports.iter().flat_map(|port| port.inputs()).collect();
             options.memory = share;
@@ -289,7 +292,7 @@ impl Plan {
         if let [first, second] = ports.as_slice()
             && let (Some(name), Some(other)) = (&first.info().interface, &second.info().interface)
             && name == other
-            && [first, second].iter().all(|port| port.info().backend != "file")
+            && [first, second].iter().all(|port| port.info().backend != Backend::File)
         {
             return Err(same_port(name));
         }

@@ -224,11 +224,7 @@ fn privileged_lengths_follow_the_mtu() {
     let (near, far) = (Namespace::new(), Namespace::new());
     let pair = VethPair::new(&near, &far, 1, 1500);
     let spec = format!("packet:{}", pair.a.interface);
-    let options = wirelane::port::OpenOptions {
-        receive: false,
-        transmit: true,
-        ..wirelane::port::OpenOptions::default()
-    };
+    let options = wirelane::port::OpenOptions::default().receive(false).transmit(true);
     let mut port = near.inside(|| wirelane::port::open(&spec.parse().unwrap(), &options).unwrap());
     let mut tx = port.tx().pop().unwrap();
     let mut batch = wirelane::Batch::new(1);

@@ -16,15 +16,17 @@ use std::time::Duration;
 
 use wirelane_wire::{FlowKey, Protocol, flow::Addresses};
 
-use super::{Protocols, Switches, Transmit, Tx};
+use super::switches::Switches;
+use super::tx::{Transmit, Tx};
 use crate::error::Result;
-use crate::frame::{Batch, Frame, Gso, Offload, PartialChecksum, Sink};
+use crate::frame::{Batch, Frame, Gso, Offload, PartialChecksum, Protocols, Sink};
 use crate::pool::{Pool, PoolConfig, Region};
 use crate::segment::{Cursor, Segmenter, Verdict};
 use crate::stats::TxCounters;
 
 /// Puts `segmenter` in front of `tx`.
 pub fn tx(tx: Tx, segmenter: Segmenter, switches: Arc<Switches>) -> Tx {
+    let segments = Arc::clone(segmenter.counters());
     tx.wrap(|mut inner, counters| GsoTx {
         // What is left to do to a segment, only a frame can say.
         has_slots: !segmenter.sink().checksum && inner.place(&mut |_| None).is_some(),
@@ -42,6 +44,7 @@ pub fn tx(tx: Tx, segmenter: Segmenter, switches: Arc<Switches>) -> Tx {
         incoming: Vec::new(),
     })
     .takes_offloads(true)
+    .with_segments(segments)
 }
 
 /// A frame of so many bytes more than the MTU fits for certain.

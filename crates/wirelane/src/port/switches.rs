@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use serde::Serialize;
 
-use super::spec::parse_number;
+use super::number::parse_number;
 use crate::error::{Error, Result};
 use crate::frame::Protocols;
 

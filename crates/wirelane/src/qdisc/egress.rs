@@ -27,7 +27,7 @@ use crate::stats::TxCounters;
 /// use wirelane::{Batch, clock};
 ///
 /// # fn main() -> wirelane::Result<()> {
-/// let options = OpenOptions { transmit: true, ..OpenOptions::default() };
+/// let options = OpenOptions::default().transmit(true);
 /// let mut port = port::open(&"sim:1".parse()?, &options)?;
 /// port.start()?;
 /// let tx = port.tx().remove(0);

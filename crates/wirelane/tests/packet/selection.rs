@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use wirelane::mask::{Class, QueueMask};
-use wirelane::port::{OpenOptions, Port};
+use wirelane::port::OpenOptions;
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;
 use wirelane_testkit::netns::Namespace;
@@ -319,7 +319,7 @@ fn privileged_queues_that_change_are_reported() {
     port.start().unwrap();
     pair.a.ethtool(&["-L", &pair.a.interface, "rx", "3", "tx", "4"]);
     near.inside(|| port.control().stop());
-    let notes = port.late_notes();
+    let notes = port.diagnostics();
     assert!(notes.iter().any(|note| note.contains("from 2 RX and 2 TX to 3 and 4")), "{notes:?}");
 }
 
@@ -330,7 +330,7 @@ fn privileged_a_port_without_outgoing_packets_receives_and_selects_none() {
     }
     let ns = Namespace::new();
     let tap = MultiQueueTap::new(&ns, "wl-inw", 2);
-    let options = OpenOptions { outgoing: false, ..masked(mask(&[0, 1], &[], true)) };
+    let options = masked(mask(&[0, 1], &[], true)).outgoing(false);
     let mut port = quick(&ns, "wl-inw", &options);
     let mut ends = port.rx();
     port.start().unwrap();

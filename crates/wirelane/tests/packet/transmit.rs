@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 
 use wirelane::mask::Class;
-use wirelane::port::{self, OpenOptions, Port, Tx};
+use wirelane::port::{self, OpenOptions, Tx};
 use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane_os::affinity;
 use wirelane_testkit::netns::Namespace;

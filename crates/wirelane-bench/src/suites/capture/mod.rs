@@ -22,7 +22,6 @@ use std::time::{Duration, Instant};
 use wirelane_os::affinity;
 use wirelane_os::clock::{self, CpuTime};
 
-use self::timed::Timed;
 use crate::leftovers::{self, Folder};
 use crate::report::Report;
 use crate::row::{Param, Params, Row, Source};
@@ -314,14 +313,12 @@ impl Bed {
             None => format!("sim:{QUEUES}?size={}&flows=256", case.size),
         }
         .parse()?;
-        let options = OpenOptions {
-            mask: QueueMask { rx: QueueSet::All, ..QueueMask::NONE },
-            take: Take::All,
-            take_management: true,
-            ..OpenOptions::default()
-        };
+        let options = OpenOptions::default()
+            .mask(QueueMask { rx: QueueSet::All, ..QueueMask::NONE })
+            .take(Take::All)
+            .take_management(true);
         let open = || port::open(&spec, &options);
-        let port = match lab {
+        let mut port = match lab {
             Some(lab) => lab.far.inside(open)??,
             None => open()?,
         };
@@ -333,10 +330,10 @@ impl Bed {
         });
         let config = CaptureConfig { output, single: case.single, ..CaptureConfig::default() };
         let held = Arc::new(AtomicU64::new(0));
-        let timed = Timed { inner: port, held: Arc::clone(&held) };
+        timed::time(&mut port, &held);
         // Those of an interface come first: while they are made nothing is to be captured.
         let ready = lab.map(|lab| senders(&lab.near, case.size)).transpose()?;
-        let capture = case.on_its_cpus(|| Capture::start(Box::new(timed), &config));
+        let capture = case.on_its_cpus(|| Capture::start(port, &config));
         // All files are open, or never will be.
         folder.inspect(|folder| folder.remove());
         let capture = capture?;

@@ -42,7 +42,7 @@ use wirelane::error::{Error, Result};
 use wirelane::frame::SinkGso;
 use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::placement::Placement;
-use wirelane::port::{self, OpenOptions, Protocols, Spec, Switches, Take};
+use wirelane::port::{self, Forwarding, OpenOptions, Protocols, Spec, Switches, Take};
 use wirelane::session::forward::{Forward, ForwardConfig};
 use wirelane_lab::{Lab, LabConfig, Site};
 
@@ -201,23 +201,20 @@ impl Trial<'_> {
             format!("{}:{}{query}", self.port, lab.near.interface()),
         ];
         let placement = Placement::of(&[self.cpu])?;
-        let options = OpenOptions {
-            mask: QueueMask { enabled: true, rx: QueueSet::All, tx: QueueSet::NONE, other: true },
-            transmit: true,
-            outgoing: false,
-            promiscuous: true,
-            latency: Some(Duration::from_millis(1)),
-            placement: placement.clone(),
-            take: Take::All,
-            take_management: true,
-            cuts,
-            offload: if cuts {
+        let options = OpenOptions::default()
+            .mask(QueueMask { enabled: true, rx: QueueSet::All, tx: QueueSet::NONE, other: true })
+            .transmit(true)
+            .outgoing(false)
+            .promiscuous(true)
+            .latency(Duration::from_millis(1))
+            .placement(placement.clone())
+            .take(Take::All)
+            .take_management(true)
+            .forwarding(Forwarding::default().cuts(cuts).offload(if cuts {
                 SinkGso { tcp4: true, tcp6: true, udp: true, udp_fragment: false }
             } else {
                 SinkGso::default()
-            },
-            ..OpenOptions::default()
-        };
+            }));
         let open = || {
             specs
                 .iter()

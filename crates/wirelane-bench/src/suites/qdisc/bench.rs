@@ -207,7 +207,7 @@ fn per_turn(turns: usize, mut turn: impl FnMut()) -> f64 {
 
 /// The transmitting end that counts and frees.
 fn sink() -> Result<Tx> {
-    let options = OpenOptions { receive: false, transmit: true, ..OpenOptions::default() };
+    let options = OpenOptions::default().receive(false).transmit(true);
     let mut port = port::open(&"sim:1?frames=1".parse()?, &options)?;
     port.start()?;
     let missing = || Error::usage("port 'sim:1'", "it has no TX queue");

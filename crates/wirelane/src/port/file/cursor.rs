@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use wirelane_os::clock;
 
-use super::Progress;
 use super::control::Switch;
 use super::origin::Origins;
+use super::progress::Progress;
 use crate::error::{Error, Result};
 use crate::mask::Class;
 use crate::pcap::pipe::{self, Input};
 use crate::pcap::{CaptureError, CaptureReader, OddTimes};
-use crate::port::spec::parse_number;
+use crate::port::number::parse_number;
 use crate::port::{Bundle, Control, Spec};
 
 /// How the file is read: its options.
@@ -104,7 +104,6 @@ impl Cursor {
         replay: Replay,
         bundle: Option<Arc<Bundle>>,
         switch: &Arc<Switch>,
-        progress: &Arc<Progress>,
     ) -> Self {
         Self {
             reader: input.reader,
@@ -113,7 +112,7 @@ impl Cursor {
             replay,
             origins,
             bundle,
-            progress: Arc::clone(progress),
+            progress: Arc::clone(&switch.progress),
             is_at_packet: false,
             known: 0,
             generation: 0,

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::frame::SinkGso;
 use crate::inspect::{self, InterfaceQueues, QueueMapping};
 use crate::mask::{Class, MAX_QUEUES, QueueMask, QueueSet};
-use crate::port::Spec;
+use crate::port::spec::Spec;
 use wirelane_os::ethtool::Ethtool;
 use wirelane_os::{affinity, iface};
 
@@ -17,6 +17,8 @@ pub(in crate::port) struct Device {
     pub(in crate::port) mapping: QueueMapping,
     pub(in crate::port) link_type: u16,
     pub(in crate::port) mtu: u32,
+    /// Of an interface with Ethernet frames.
+    pub(in crate::port) mac: Option<[u8; 6]>,
     pub(in crate::port) hardware: Option<String>,
     pub(in crate::port) speed: Option<u64>,
     /// What the host sends can be selected.
@@ -57,6 +59,7 @@ impl Device {
             mapping: inspected.rx_queue_mapping,
             link_type,
             mtu: iface::mtu(name).map_err(os)?,
+            mac: iface::mac(name).ok().filter(|_| link_type == ETHERNET),
             hardware: inspected.driver.clone(),
             speed: inspected.speed_mbps.map(|mbps| u64::from(mbps) * 1_000_000),
             outgoing: true,

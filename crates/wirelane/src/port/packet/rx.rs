@@ -1,4 +1,5 @@
 //! The receiving end of one ring.
+#![allow(unsafe_code)]
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use super::ring::{BlockStart, Ring, VLAN_TAG};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame, Left, Marks, Meta, Offload, PartialChecksum};
 use crate::mask::Class;
-use crate::port::{Readiness, Receive};
+use crate::port::rx::{Readiness, Receive};
 use crate::stats::RxCounters;
 
 /// How often the socket's pending error is looked at while nothing comes.

@@ -3,7 +3,8 @@
 use wirelane_wire::{ToeplitzKey, ethernet, ipv4, ipv6, tcp, udp, vlan};
 
 use crate::error::{Error, Result};
-use crate::port::spec::{Spec, parse_number};
+use crate::port::number::parse_number;
+use crate::port::spec::Spec;
 
 /// Most queues of a simulated port: a mask of them fits one word.
 pub const MAX_QUEUES: u16 = 64;

@@ -13,8 +13,9 @@ use super::losses::Losses;
 use crate::error::{Error, Result};
 use crate::frame::SinkGso;
 use crate::mask::{QueueMask, QueueSet};
+use crate::port::control::{Control, Driver};
 use crate::port::packet::program;
-use crate::port::{Control, Spec};
+use crate::port::spec::Spec;
 
 /// The device of one port.
 pub(super) struct Device {
@@ -62,19 +63,6 @@ impl Device {
     /// The descriptor of `queue`. A queue that is not open has none, and none asks for it.
     pub(super) fn queue(&self, queue: u16) -> Option<BorrowedFd<'_>> {
         self.tap.queue(usize::from(queue))
-    }
-
-    pub(super) fn start(&self) -> Result<()> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.started = true;
-        self.apply(&mut state)?;
-        state.losses.begin();
-        Ok(())
-    }
-
-    /// What was found out while packets were let in.
-    pub(super) fn note(&self) -> Option<String> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).losses.note()
     }
 
     pub(super) fn is_stopped(&self) -> bool {
@@ -179,5 +167,20 @@ impl Control for Device {
         // A device that is gone lets nothing in.
         let _ = self.attach(&program::REJECT_ALL);
         self.stopped.store(true, Ordering::Release);
+    }
+}
+
+impl Driver for Device {
+    fn start(&self) -> Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.started = true;
+        self.apply(&mut state)?;
+        state.losses.begin();
+        Ok(())
+    }
+
+    fn diagnostics(&self) -> Vec<String> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.losses.note().into_iter().collect()
     }
 }

@@ -3,48 +3,43 @@
 
 use wirelane_os::OsError;
 
-use super::build::Draft;
 use super::config::Switch;
 use super::hints::Hints;
-use super::negotiate::{Mode, Prospects};
+use super::mode::Mode;
+use super::plan::XdpPlan;
 use super::program::Attachment;
 use super::tags::Tags;
 use crate::error::{Error, Result};
-use crate::port::OpenOptions;
+use crate::port::info::PortMode;
 
-impl Draft {
+impl XdpPlan {
     /// Whether it is an error if the driver cannot be asked.
-    pub(super) fn must_ask(&self, options: &OpenOptions) -> bool {
+    pub(super) fn must_ask(&self) -> bool {
         let config = &self.config;
         [config.tags, config.rx_hash, config.rx_timestamps].contains(&Switch::On)
-            || self.must_keep_tags(options)
+            || self.must_keep_tags()
     }
 
     /// Whether tags that the driver takes out must come back, though nobody has asked for it by name.
-    fn must_keep_tags(&self, options: &OpenOptions) -> bool {
-        options.intact && self.config.tags == Switch::Auto && self.strips_tags()
+    fn must_keep_tags(&self) -> bool {
+        self.intact && self.config.tags == Switch::Auto && self.strips_tags()
     }
 
     /// How to put VLAN tags back, if that is wanted and can be.
     ///
     /// # Errors
     /// It must be, and cannot.
-    pub(super) fn tags(
-        &self,
-        mode: Mode,
-        prospects: &Prospects,
-        options: &OpenOptions,
-    ) -> Result<Option<Tags>> {
+    pub(super) fn tags(&self, mode: Mode) -> Result<Option<Tags>> {
         let must = self.config.tags == Switch::On;
-        if !options.receive || !must && (self.config.tags == Switch::Off || !self.strips_tags()) {
+        if !self.receive || !must && (self.config.tags == Switch::Off || !self.strips_tags()) {
             return Ok(None);
         }
-        let tags = match prospects.tells_tags(mode) {
+        let tags = match self.offers.tells_tags(mode) {
             true => Tags::find(),
             false => Ok(None),
         };
         match tags {
-            Err(error) if must || self.must_keep_tags(options) => {
+            Err(error) if must || self.must_keep_tags() => {
                 Err(self.undescribed("VLAN tags", error))
             }
             Ok(None) if must => {
@@ -56,7 +51,7 @@ impl Draft {
                 let help = "leave it out; `ethtool -K` switches off that the driver takes them out";
                 Err(Error::failed(self.device.name.as_str(), cause).help(help))
             }
-            Ok(None) if self.must_keep_tags(options) => {
+            Ok(None) if self.must_keep_tags() => {
                 let cause = format!(
                     "tagged packets would go on without their VLAN tags, which {} keeps beside them in {} mode",
                     self.driver(),
@@ -84,17 +79,12 @@ impl Draft {
     ///
     /// # Errors
     /// Something must be, and cannot.
-    pub(super) fn hints(
-        &self,
-        mode: Mode,
-        prospects: &Prospects,
-        options: &OpenOptions,
-    ) -> Result<Hints> {
+    pub(super) fn hints(&self, mode: Mode) -> Result<Hints> {
         let (hash, time) = (self.config.rx_hash, self.config.rx_timestamps);
-        if !options.receive || (hash, time) == (Switch::Off, Switch::Off) {
+        if !self.receive || (hash, time) == (Switch::Off, Switch::Off) {
             return Ok(Hints::default());
         }
-        let told = [prospects.tells_hashes(mode), prospects.tells_times(mode)];
+        let told = [self.offers.tells_hashes(mode), self.offers.tells_times(mode)];
         let asked = Hints::find(hash != Switch::Off && told[0], time != Switch::Off && told[1]);
         let must = hash == Switch::On || time == Switch::On;
         let asked = match asked {
@@ -136,7 +126,12 @@ impl Draft {
     }
 
     /// What received packets lack, as notes.
-    pub(super) fn missing(&self, mode: Mode, actual: &str, attachment: &Attachment) -> Vec<String> {
+    pub(super) fn missing(
+        &self,
+        mode: Mode,
+        actual: PortMode,
+        attachment: &Attachment,
+    ) -> Vec<String> {
         let mut notes = Vec::new();
         let unread = || match mode {
             Mode::Generic => None,
@@ -165,7 +160,7 @@ impl Draft {
         self.is_veth() || self.device.inspected.offloads.rx_vlan == Some(true)
     }
 
-    fn lost_tags(&self, mode: &str) -> String {
+    fn lost_tags(&self, mode: PortMode) -> String {
         let (driver, fix) = (self.driver(), self.leaves_tags_in());
         format!(
             "VLAN tags that {driver} keeps beside a packet are lost in {mode} mode: {fix} leaves them in it"

@@ -7,7 +7,7 @@
 //!                host ◀────────────────────────── tag taken out ◀──────┘
 //! ```
 //!
-//! The steps before the last are taken only where the [`Plan`], [`tags`](super::tags) and [`hints`](super::hints) need them. The program is attached by a
+//! The steps before the last are taken only where the [`Verdicts`], [`tags`](super::tags) and [`hints`](super::hints) need them. The program is attached by a
 //! link, so that the kernel takes it off when the process ends, however it does.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -29,7 +29,7 @@ use crate::filter::{self, Buffers, Ending, translate};
 
 /// Which packets of the selected queues the sockets get; the others go on to the host.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct Verdicts {
     /// Leave to the host what keeps it reachable: ARP, neighbour discovery, SSH, DNS and DHCP, and whatever
     /// may be one of them. See [`management`] for the exact rule.
     pub keep_management: bool,
@@ -86,18 +86,18 @@ struct Recipe {
 }
 
 impl Attachment {
-    /// Attaches a program that acts on `plan`. It has no sockets yet, so every packet goes on to the host.
+    /// Attaches a program that acts on `verdicts`. It has no sockets yet, so every packet goes on to the host.
     ///
     /// # Errors
     /// The interface has a program already, which is named and left alone; capabilities are missing, which
     /// are named; the driver has no such mode; the kernel refuses. [`Error::errno`] says which errno.
-    pub fn new(target: &Target<'_>, plan: &Plan) -> Result<Attachment> {
+    pub fn new(target: &Target<'_>, verdicts: &Verdicts) -> Result<Attachment> {
         let sockets = Map::create(MapKind::Xsk, "wl_sockets", 4, target.queues.max(1))
             .map_err(|error| refused(target.interface, error))?;
         let Target { multi_buffer, tags, hints, .. } = *target;
         let asked = target.asks().then_some(target.ifindex);
         let recipe = Recipe { multi_buffer, tags, hints, asked };
-        let program = load(target.interface, &sockets, plan, recipe)?;
+        let program = load(target.interface, &sockets, verdicts, recipe)?;
         let namespace = asked.map(|_| netns::current()).transpose();
         let namespace = namespace.map_err(|error| Error::os(target.interface, error))?;
         let link = Link::attach(target.ifindex, &program, target.mode)
@@ -121,12 +121,13 @@ impl Attachment {
         self.sockets.delete(queue).map_err(|error| self.failed(error))
     }
 
-    /// Acts on another plan: each packet meets the old or the new one. After an error the old one holds.
+    /// Acts on other verdicts: each packet meets the old or the new one. After an error the old one holds.
     ///
     /// # Errors
     /// As [`Attachment::new`], and the interface is gone.
-    pub fn replace(&self, plan: &Plan) -> Result<()> {
-        let program = self.at_home(|| load(&self.interface, &self.sockets, plan, self.recipe))?;
+    pub fn replace(&self, verdicts: &Verdicts) -> Result<()> {
+        let program =
+            self.at_home(|| load(&self.interface, &self.sockets, verdicts, self.recipe))?;
         self.link.update(&program).map_err(|error| match errno(&error) {
             Some(Errno::NOLINK) => {
                 Error::failed(self.interface.as_str(), "the interface is gone").caused_by(error)
@@ -181,9 +182,9 @@ impl Attachment {
     }
 }
 
-/// Assembles and loads the program that acts on `plan`.
-fn load(interface: &str, sockets: &Map, plan: &Plan, recipe: Recipe) -> Result<Program> {
-    let insns = assemble(interface, sockets.as_fd().as_raw_fd(), plan, recipe)?;
+/// Assembles and loads the program that acts on `verdicts`.
+fn load(interface: &str, sockets: &Map, verdicts: &Verdicts, recipe: Recipe) -> Result<Program> {
+    let insns = assemble(interface, sockets.as_fd().as_raw_fd(), verdicts, recipe)?;
     let mut load = Load::new(ProgramType::Xdp, NAME, &insns);
     load.frags = recipe.multi_buffer;
     if let Some(interface) = recipe.asked {
@@ -194,11 +195,17 @@ fn load(interface: &str, sockets: &Map, plan: &Plan, recipe: Recipe) -> Result<P
     Program::load(&load).map_err(|error| refused(interface, error.into()))
 }
 
-fn assemble(interface: &str, sockets: i32, plan: &Plan, recipe: Recipe) -> Result<Vec<Insn>> {
+fn assemble(
+    interface: &str,
+    sockets: i32,
+    verdicts: &Verdicts,
+    recipe: Recipe,
+) -> Result<Vec<Insn>> {
     let mut asm = Assembler::new();
     let (host, pass) = (asm.label(), asm.label());
     let Recipe { tags, hints, .. } = recipe;
-    let selective = plan.keep_management || plan.filter.is_some() || tags.is_some() || hints.any();
+    let selective =
+        verdicts.keep_management || verdicts.filter.is_some() || tags.is_some() || hints.any();
     asm.emit(Insn::mov_reg(CONTEXT, Reg::R1));
     if selective {
         // No need to look at packets of a queue that has no socket.
@@ -213,10 +220,10 @@ fn assemble(interface: &str, sockets: i32, plan: &Plan, recipe: Recipe) -> Resul
     if let Some(tags) = tags {
         tags.restore(&mut asm, CONTEXT, host);
     }
-    if plan.keep_management {
+    if verdicts.keep_management {
         management::keep(&mut asm, host);
     }
-    if let Some(filter) = &plan.filter {
+    if let Some(filter) = &verdicts.filter {
         let buffers = if recipe.multi_buffer { Buffers::Several } else { Buffers::One };
         asm.extend(translate(filter, buffers, Ending::FallThrough)?);
         asm.jump_if(Cond::Eq, Reg::R0, 0, host);

@@ -1,12 +1,12 @@
 //! Several TX queues, and a simulated port behind them.
 
 use super::*;
-use crate::port::sim::Sim;
+use crate::port::sim;
 use crate::port::{OpenOptions, Port, Readiness};
 
-fn open(spec: &str) -> Sim {
-    let options = OpenOptions { transmit: true, ..OpenOptions::default() };
-    let mut sim = Sim::open(&spec.parse().unwrap(), &options).unwrap();
+fn open(spec: &str) -> Port {
+    let options = OpenOptions::default().transmit(true);
+    let mut sim = sim::open(&spec.parse().unwrap(), &options).unwrap();
     sim.start().unwrap();
     sim
 }

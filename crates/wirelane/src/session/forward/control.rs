@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::frame::SinkGso;
 use crate::mask::QueueMask;
-use crate::port::{Control, PortInfo};
+use crate::port::{Backend, Control, PortInfo};
 
 /// The control of a port, but for what has no receiving end here.
 pub(super) struct ReceiverControl {
@@ -19,7 +19,7 @@ pub(super) struct ReceiverControl {
 
 impl ReceiverControl {
     pub(super) fn new(inner: Arc<dyn Control>, info: &PortInfo, receives: bool) -> Self {
-        let host_sends = info.backend != "file";
+        let host_sends = info.backend != Backend::File;
         Self { inner, spec: info.spec.clone(), receives, host_sends }
     }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use wirelane_os::netdev::LinkReader;
 
-use crate::port::PortInfo;
+use crate::port::{Backend, PortInfo};
 use crate::segment::SegmentStats;
 use crate::stats::TxStats;
 
@@ -22,7 +22,7 @@ impl Losses {
     /// Of the interface behind a port that sends; `None` where there is none or the kernel does not tell. What a TAP device
     /// drops comes from the kernel's stack, and the port tells it itself.
     pub(super) fn of(info: &PortInfo) -> Option<Self> {
-        let name = info.interface.as_deref().filter(|_| info.backend != "tap")?;
+        let name = info.interface.as_deref().filter(|_| info.backend != Backend::Tap)?;
         let mut reader = LinkReader::open(name).ok()?;
         let before = reader.read().ok()?.tx_dropped?;
         Some(Self { reader, before })
@@ -61,7 +61,7 @@ pub(super) fn refusals(info: &PortInfo, tx: &[&TxStats], gso: &[&SegmentStats]) 
     if refused > 0 {
         let why = match tx.iter().find_map(|tx| tx.refused_errno) {
             // tun_get_user()
-            Some("EIO") if info.backend == "tap" => " (EIO: the device is down)".to_owned(),
+            Some("EIO") if info.backend == Backend::Tap => " (EIO: the device is down)".to_owned(),
             Some(errno) => format!(" (at first with {errno})"),
             None => String::new(),
         };
@@ -106,14 +106,14 @@ pub(super) fn refusals(info: &PortInfo, tx: &[&TxStats], gso: &[&SegmentStats]) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::sim::Sim;
-    use crate::port::{OpenOptions, Port};
+    use crate::port::OpenOptions;
+    use crate::port::sim;
     use crate::segment::ReasonStats;
     use crate::stats::TxCounters;
 
     fn info() -> PortInfo {
-        let sim = Sim::open(&"sim:1".parse().unwrap(), &OpenOptions::default()).unwrap();
-        PortInfo { interface: Some("eth7".into()), backend: "packet", ..sim.info().clone() }
+        let sim = sim::open(&"sim:1".parse().unwrap(), &OpenOptions::default()).unwrap();
+        PortInfo { interface: Some("eth7".into()), backend: Backend::Packet, ..sim.info().clone() }
     }
 
     fn note(count: impl Fn(&TxCounters)) -> Option<String> {
