@@ -20,10 +20,11 @@
 use std::collections::VecDeque;
 
 use super::bulk::Round;
+use super::discipline::{Lane, Qdisc};
 use super::link::{Link, Wire};
 use super::lock::{Guard, SpinLock};
+use super::run::QUOTA;
 use super::stats::{LaneCounters, Sent};
-use super::{Lane, QUOTA, Qdisc};
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
 use crate::sync::Counter;

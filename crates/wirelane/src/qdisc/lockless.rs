@@ -17,10 +17,10 @@
 //! nothing of the same producer is older and behind.
 #![allow(unsafe_code)]
 
+use super::discipline::{Lane, Qdisc, bytes};
 use super::handover::{Container, HandOver, Host, Input, Way};
 use super::link::{Link, Wire};
 use super::stats::{LaneCounters, QdiscStats, Sent};
-use super::{Lane, Qdisc, bytes};
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
 

@@ -8,9 +8,9 @@
 //! Unlike the source's hack, which does not "respect TXQ/device full state" and loses what does
 //! not fit, frames that find the ring full stay with the producer and are counted as `refused`.
 
+use super::discipline::{Lane, Qdisc};
 use super::link::{Link, Wire};
 use super::stats::Sent;
-use super::{Lane, Qdisc};
 use crate::error::Result;
 use crate::frame::Batch;
 
