@@ -10,7 +10,7 @@ use crate::nextest;
 use crate::step::Outcome;
 
 /// Programs that tests run, and the Debian package of each.
-const PROGRAMS: [(&str, &str); 15] = [
+const PROGRAMS: [(&str, &str); 16] = [
     ("chrt", "util-linux"),
     ("ip", "iproute2"),
     ("ethtool", "ethtool"),
@@ -19,6 +19,7 @@ const PROGRAMS: [(&str, &str); 15] = [
     ("tcpdump", "tcpdump"),
     ("netsniff-ng", "netsniff-ng"),
     ("iperf3", "iperf3"),
+    ("ping", "iputils-ping"),
     ("tcpreplay", "tcpreplay"),
     ("dpdk-testpmd", "dpdk-dev"),
     ("zstd", "zstd"),

@@ -6,8 +6,8 @@
 use std::time::Instant;
 
 use wirelane::Batch;
-use wirelane::port::sim::Sim;
-use wirelane::port::{OpenOptions, Port, Rx};
+use wirelane::port::sim;
+use wirelane::port::{OpenOptions, Rx};
 use wirelane_wire::ethernet;
 
 const PACKETS: u64 = 10_000_000;
@@ -46,7 +46,7 @@ fn report(what: &str, spec: &str, nanoseconds: f64) {
 }
 
 fn receive(spec: &str) -> f64 {
-    let mut sim = Sim::open(&spec.parse().unwrap(), &OpenOptions::default()).unwrap();
+    let mut sim = sim::open(&spec.parse().unwrap(), &OpenOptions::default()).unwrap();
     let rx = sim.rx().remove(0);
     sim.start().unwrap();
     receive_on(rx)
@@ -55,7 +55,7 @@ fn receive(spec: &str) -> f64 {
 /// Two queues one after the other, then both at once on two threads.
 fn scale(spec: &str) {
     let open = || {
-        let mut sim = Sim::open(&spec.parse().unwrap(), &OpenOptions::default()).unwrap();
+        let mut sim = sim::open(&spec.parse().unwrap(), &OpenOptions::default()).unwrap();
         let ends = sim.rx();
         sim.start().unwrap();
         ends
@@ -82,8 +82,8 @@ fn receive_on(mut rx: Rx) -> f64 {
 }
 
 fn forward(spec: &str) -> f64 {
-    let options = OpenOptions { transmit: true, ..OpenOptions::default() };
-    let mut sim = Sim::open(&spec.parse().unwrap(), &options).unwrap();
+    let options = OpenOptions::default().transmit(true);
+    let mut sim = sim::open(&spec.parse().unwrap(), &options).unwrap();
     let (mut rx, mut tx) = (sim.rx().remove(0), sim.tx().remove(0));
     sim.start().unwrap();
     let mut batch = Batch::default();

@@ -23,7 +23,7 @@ pub fn reason(error: wirelane::Error) -> String {
 /// # Errors
 /// It is none; the text says what to write.
 pub fn count(text: &str) -> Result<u64, String> {
-    wirelane::port::spec::parse_number(text)
+    wirelane::port::parse_number(text)
         .filter(|count| *count > 0)
         .ok_or_else(|| "write a number above 0, such as 1000, 10k or 5M".into())
 }

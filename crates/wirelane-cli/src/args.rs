@@ -3,7 +3,7 @@
 use clap::{ArgAction, Args};
 use wirelane::pcap::parse_size;
 use wirelane::port::Protocols;
-use wirelane::{Error, QueueSet};
+use wirelane::{Error, QueueSet, Result};
 pub(crate) use wirelane_bench::arguments::{count, duration, queues, reason};
 
 /// Which packets to select: the three masks of a capture handle.
@@ -39,6 +39,15 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     parse_size(text)
         .filter(|size| *size > 0)
         .ok_or_else(|| "write a number of bytes above 0, such as 1500, 64k, 10M or 1G".into())
+}
+
+/// A size in bytes that `option` asks for in memory.
+///
+/// # Errors
+/// It is more than this machine can address.
+pub(crate) fn address_space(option: &'static str, bytes: Option<u64>) -> Result<Option<usize>> {
+    let size = bytes.map(usize::try_from).transpose();
+    size.map_err(|_| Error::usage(option, "more than this machine can address"))
 }
 
 #[cfg(test)]

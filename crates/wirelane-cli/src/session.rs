@@ -10,16 +10,15 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wirelane::halt::{self, Halt};
 use wirelane::mask::MAX_QUEUES;
 use wirelane::placement::Placement;
-use wirelane::port::PortInfo;
+use wirelane::port::{Attempt, Outcome, PortInfo};
 use wirelane::privilege::{self, User};
-use wirelane::session::capture::Capture;
-use wirelane::session::forward::Forward;
 use wirelane::session::monitor::Monitor;
-use wirelane::stats::QueueStats;
 use wirelane::{Error, ErrorKind, QueueSet, Result};
 
 use crate::args;
-use crate::output::{self, progress::Progress, summary};
+use crate::output;
+use crate::output::progress::Progress;
+use crate::output::summary::{self, Summary};
 
 /// Options of such a command.
 #[derive(Args, Clone, Debug)]
@@ -113,52 +112,15 @@ impl Privileges {
 
 /// Says what else was tried when the port was opened, and how it was: `doing on PORT, MODE, queues`.
 pub(crate) fn announce(doing: &str, info: &PortInfo) {
-    for rung in info.negotiation.iter().filter(|rung| rung.outcome == "refused") {
-        let cause = rung.cause.as_deref().unwrap_or("no cause given");
-        let fix = rung.fix.as_deref().map(|fix| format!("; {fix}")).unwrap_or_default();
-        output::line(format_args!("{} refused: {cause}{fix}", rung.rung));
+    let refused = |attempt: &&Attempt| attempt.outcome == Outcome::Refused;
+    for attempt in info.negotiation.iter().filter(refused) {
+        let cause = attempt.cause.as_deref().unwrap_or("no cause given");
+        let fix = attempt.fix.as_deref().map(|fix| format!("; {fix}")).unwrap_or_default();
+        output::line(format_args!("{} refused: {cause}{fix}", attempt.way));
     }
     let queues: QueueSet = info.queues.iter().map(|queue| usize::from(*queue)).collect();
     let hardware = info.hardware.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
     output::line(format_args!("{doing} {}{hardware}, {}, queues {queues}", info.spec, info.mode));
-}
-
-/// Something that runs until it is stopped or ends by itself.
-pub(crate) trait Session {
-    /// Waits until it has ended by itself, at most `timeout`; true if it has.
-    fn wait(&self, timeout: Duration) -> bool;
-    /// The counters of its queues now.
-    fn queues(&self) -> Vec<QueueStats>;
-    /// Reads all of its counters.
-    fn monitor(&self) -> Monitor;
-}
-
-impl Session for Capture {
-    fn wait(&self, timeout: Duration) -> bool {
-        self.wait(timeout)
-    }
-
-    fn queues(&self) -> Vec<QueueStats> {
-        self.queues()
-    }
-
-    fn monitor(&self) -> Monitor {
-        self.monitor()
-    }
-}
-
-impl Session for Forward {
-    fn wait(&self, timeout: Duration) -> bool {
-        self.wait(timeout)
-    }
-
-    fn queues(&self) -> Vec<QueueStats> {
-        self.queues()
-    }
-
-    fn monitor(&self) -> Monitor {
-        self.monitor()
-    }
 }
 
 /// The signals that end the command, from now on ([`Halt::by_signals`]). The time that it may take bounds what is
@@ -173,15 +135,23 @@ pub(crate) fn begin(args: &SessionArgs) -> Result<Halt> {
 }
 
 /// Waits for the end: a signal, the time, or the session itself. Tells how far it is whenever SIGUSR1 asks.
-pub(crate) fn watch(session: &impl Session, args: &SessionArgs, halt: &Halt, started: Instant) {
+///
+/// `wait` waits for so long at most, and says whether the session has ended.
+pub(crate) fn watch(
+    monitor: &Monitor,
+    wait: impl Fn(Duration) -> bool,
+    args: &SessionArgs,
+    halt: &Halt,
+    started: Instant,
+) {
     // It has begun: its own time counts.
     halt.limit(None);
-    let mut progress = if args.quiet { None } else { Progress::new(session.queues()) };
+    let mut progress = if args.quiet { None } else { Progress::new(monitor.queues()) };
     let mut reports = 0;
     while !halt.is_asked() {
         let asked = Halt::reports();
         if std::mem::replace(&mut reports, asked) != asked {
-            summary::print_so_far(session.monitor().read(), started.elapsed());
+            summary::print_so_far(monitor.read(), started.elapsed());
         }
         let mut pause = Duration::from_millis(100);
         if let Some(duration) = args.duration {
@@ -191,11 +161,11 @@ pub(crate) fn watch(session: &impl Session, args: &SessionArgs, halt: &Halt, sta
             }
             pause = pause.min(left);
         }
-        if session.wait(pause) {
+        if wait(pause) {
             break;
         }
         if let Some(progress) = &mut progress {
-            progress.update(session.queues());
+            progress.update(monitor.queues());
         }
     }
     if let Some(progress) = progress {
@@ -203,11 +173,23 @@ pub(crate) fn watch(session: &impl Session, args: &SessionArgs, halt: &Halt, sta
     }
 }
 
-/// Prints all errors but the first, which it returns. A reader that went away is none.
+/// Reports how it ended, on the terminal and as JSON. Prints all errors but the first, which it returns. A reader that
+/// went away is none.
 ///
 /// # Errors
-/// The first of them.
-pub(crate) fn conclude(errors: Vec<Error>, privileges: &Privileges) -> Result<()> {
+/// The first of them, or standard output does not take the JSON object.
+pub(crate) fn conclude(
+    summary: &Summary,
+    args: &SessionArgs,
+    errors: Vec<Error>,
+    privileges: &Privileges,
+) -> Result<()> {
+    if !args.quiet {
+        summary.print();
+    }
+    if args.json {
+        output::json(summary)?;
+    }
     let mut errors = errors.into_iter().filter(|error| error.kind() != ErrorKind::BrokenPipe);
     let Some(first) = errors.next() else { return Ok(()) };
     errors.for_each(|error| output::line(format_args!("wirelane: {error}")));

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use wirelane::filter::{Filter, Program};
-use wirelane::port::{Backend, OpenOptions, PortInfo, Spec, Take};
+use wirelane::port::{self, Backend, OpenOptions, Port, PortInfo, Spec, Take};
 use wirelane::reachability::{Host, Taken, explain};
 use wirelane::ssh::{self, Connection};
 use wirelane::{Error, Result};
@@ -153,8 +153,8 @@ impl Toll {
     ///
     /// # Errors
     /// The filter is not for Ethernet.
-    pub(crate) fn announce(&self, info: &PortInfo, filter: Option<&Filter>) -> Result<()> {
-        if info.backend != "xdp" {
+    fn announce(&self, info: &PortInfo, filter: Option<&Filter>) -> Result<()> {
+        if info.backend != Backend::Xdp {
             return Ok(());
         }
         let mut host = Host { sessions: self.connections.clone(), ..self.host() };
@@ -179,6 +179,23 @@ impl Toll {
         // What has no Ethernet address is refused when it is opened.
         Host::of_interface(&self.interface).unwrap_or_else(|_| Host::generic())
     }
+}
+
+/// Opens a port. Unless `quiet`, it first says which packets the host loses to it.
+///
+/// # Errors
+/// As [`port::open`]; the filter does not compile.
+pub(crate) fn open(
+    spec: &Spec,
+    options: &OpenOptions,
+    toll: Option<&Toll>,
+    quiet: bool,
+) -> Result<Port> {
+    let port = port::open(spec, options)?;
+    if let Some(toll) = toll.filter(|_| !quiet) {
+        toll.announce(port.info(), options.filter.as_ref())?;
+    }
+    Ok(port)
 }
 
 /// The program of a filter of an AF_XDP port.

@@ -30,21 +30,15 @@ mod mark;
 mod named;
 mod processes;
 mod shape;
+mod site;
 mod status;
-
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-
-use serde::{Serialize, Serializer};
-use wirelane_os::ethtool::Ethtool;
-use wirelane_os::{OsError, netns};
 
 pub use self::named::{Change, Down, NamedLab};
 pub use self::processes::Process;
 pub use self::shape::{IPV6_NETWORK, LabConfig, Network, Offloads, Taps};
+pub use self::site::{Side, Site};
 pub use self::status::{InterfaceStatus, LabStatus, SiteStatus, State};
-use wirelane::error::{Error, Result};
+use wirelane::error::Result;
 
 /// Two namespaces and what joins them, until it is dropped.
 #[derive(Debug)]
@@ -55,29 +49,6 @@ pub struct Lab {
     pub far: Site,
 }
 
-/// One end of a lab.
-#[derive(Debug)]
-pub struct Site {
-    namespace: OwnedFd,
-    side: Side,
-    interface: &'static str,
-    /// Link-layer address of its interface.
-    pub mac: [u8; 6],
-    /// Address of its interface, of a network that holds both ends.
-    pub address: Ipv4Addr,
-    /// The same of IPv6, where it is on.
-    pub address6: Option<IpAddr>,
-}
-
-/// Which end of a lab.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Side {
-    /// The near one.
-    A,
-    /// The far one.
-    B,
-}
-
 impl Lab {
     /// Makes one. Both interfaces take packets, and know each other's address for good.
     ///
@@ -86,112 +57,6 @@ impl Lab {
     pub fn new(config: LabConfig) -> Result<Self> {
         let [near, far] = build::build(&config)?;
         Ok(Self { near, far })
-    }
-}
-
-impl Site {
-    /// The name of the interface with its addresses.
-    pub fn interface(&self) -> &str {
-        self.interface
-    }
-
-    /// Switches generic receive offload on or off. It is off at first; with it, or with an XDP program in
-    /// native mode, the interface takes frames that the other end redirects to it.
-    ///
-    /// # Errors
-    /// The kernel refuses.
-    pub fn set_gro(&self, on: bool) -> Result<()> {
-        let set = || Ethtool::open(self.side.wire()).and_then(|ethtool| ethtool.set_gro(on));
-        self.inside(set)?.map_err(failed)
-    }
-
-    /// Calls `action` with the calling thread in its namespace. Sockets opened meanwhile stay there, and
-    /// so do threads and programs started meanwhile.
-    ///
-    /// # Errors
-    /// The thread has lost CAP_SYS_ADMIN.
-    pub fn inside<T>(&self, action: impl FnOnce() -> T) -> Result<T> {
-        let _inside = netns::enter(&self.namespace).map_err(failed)?;
-        Ok(action())
-    }
-}
-
-impl AsFd for Site {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.namespace.as_fd()
-    }
-}
-
-impl Side {
-    /// Both.
-    pub const ALL: [Side; 2] = [Side::A, Side::B];
-
-    /// The name of its veth interface.
-    pub const fn wire(self) -> &'static str {
-        match self {
-            Side::A => "wl-a",
-            Side::B => "wl-b",
-        }
-    }
-
-    /// The name of its TAP device, where it has one.
-    pub const fn tap(self) -> &'static str {
-        match self {
-            Side::A => "tap-a",
-            Side::B => "tap-b",
-        }
-    }
-
-    /// The number of its addresses in their networks.
-    const fn number(self) -> u8 {
-        match self {
-            Side::A => 1,
-            Side::B => 2,
-        }
-    }
-
-    const fn letter(self) -> &'static str {
-        match self {
-            Side::A => "a",
-            Side::B => "b",
-        }
-    }
-}
-
-impl fmt::Display for Side {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.letter())
-    }
-}
-
-impl std::str::FromStr for Side {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let side = Side::ALL.into_iter().find(|side| side.letter() == text);
-        side.ok_or_else(|| Error::usage(format!("end '{text}'"), "a lab has the ends a and b"))
-    }
-}
-
-impl Serialize for Side {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.letter())
-    }
-}
-
-fn failed(error: OsError) -> Error {
-    refused("lab of two network namespaces", error)
-}
-
-/// A refusal of the system, and what to do about it where that is known.
-fn refused(object: impl Into<String>, error: OsError) -> Error {
-    let errno = error.errno().map(rustix::io::Errno::from_raw_os_error);
-    let error = Error::os(object, error);
-    match errno {
-        Some(rustix::io::Errno::PERM | rustix::io::Errno::ACCESS) => {
-            error.help("it needs root, or CAP_SYS_ADMIN and CAP_NET_ADMIN")
-        }
-        _ => error,
     }
 }
 
@@ -234,13 +99,5 @@ mod tests {
     fn an_impossible_shape_is_refused_before_anything_is_made() {
         let error = Lab::new(LabConfig { queues: 0, ..LabConfig::default() }).unwrap_err();
         assert!(error.to_string().starts_with("shape of a lab: 0 queues"), "{error}");
-    }
-
-    #[test]
-    fn sides_have_letters() {
-        for side in Side::ALL {
-            assert_eq!(side.to_string().parse::<Side>().unwrap(), side);
-        }
-        assert!("c".parse::<Side>().is_err());
     }
 }

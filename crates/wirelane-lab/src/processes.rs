@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use wirelane_os::process::{self, Handle};
 
-use super::refused;
+use super::site::refused;
 use wirelane::error::Result;
 
 /// A process that runs in a namespace of a lab, or has threads there.

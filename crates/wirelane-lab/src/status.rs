@@ -112,7 +112,7 @@ impl NamedLab {
     /// # Errors
     /// As [`Self::status`].
     pub fn all() -> Result<Vec<Self>> {
-        let failed = |error: OsError| super::refused("labs", error);
+        let failed = |error: OsError| super::site::refused("labs", error);
         let mut labs: Vec<Self> = Vec::new();
         for name in names::list().map_err(failed)? {
             let Some((lab, side)) = name.rsplit_once('-') else { continue };

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`Record`] and [`Source`] say what a packet and its interface are; [`pcapng`] and [`pcap`] turn
 //! them into bytes and back; [`CaptureReader`] opens a file of any kind; [`CaptureWriter`] writes one file or a
-//! rotation of files through an [`Output`]; [`merge_files`] merges finished files in order of time; [`pipe`] reads what
+//! rotation of files; [`merge_files`] merges finished files in order of time; [`pipe`] reads what
 //! may be silent for long.
 //!
 //! Nothing here knows ports, frames or threads. Time is passed in; only waiting for a pipe reads a clock.
@@ -42,9 +42,8 @@ pub use compress::Compression;
 pub use error::CaptureError;
 pub use format::FileFormat;
 pub use identity::FileId;
-pub use merge::{MergeControl, MergeReport, MergedInput, merge_files, merge_files_under};
+pub use merge::{MergeControl, MergeReport, MergedInput, merge_files};
 pub use options::WriterOptions;
-pub use output::Output;
 pub use reader::CaptureReader;
 pub use record::{Direction, LINK_TYPE_ETHERNET, OddTimes, Record, Section, Source, Statistics};
 pub use rotate::{Rotation, parse_size, split_name};

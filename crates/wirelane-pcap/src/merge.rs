@@ -81,25 +81,18 @@ pub struct MergedInput {
 /// Packets of equal time keep the order of the inputs, and packets of one input keep their order
 /// whatever their times: an input that is not in order makes an output that is not, which the report
 /// counts. Interfaces are numbered anew, in the order of the inputs, and their last statistics are
-/// written at the end. Of a damaged input, everything before the damage is merged.
+/// written at the end. Of a damaged input, everything before the damage is merged. Through `control` other threads end
+/// the merge and ask how far it has come.
 ///
 /// Kept are packets with their time in nanoseconds, their lengths and direction, interfaces and
 /// statistics. Not kept are comments and other packet options, addresses of interfaces, name
 /// resolution, and blocks of other kinds; the report counts packets that cannot be kept as they are.
 ///
 /// # Errors
-/// An input cannot be opened, or the output cannot be created or is one of the inputs. What fails later is
+/// An input cannot be opened, or the output cannot be created or is one of the inputs; `control` asked for the end while
+/// an input was silent that had not said what it is, or while nobody read the output. What fails later is
 /// [`MergeReport::failure`].
-pub fn merge_files(inputs: &[PathBuf], output: &Path) -> Result<MergeReport, CaptureError> {
-    merge_files_under(inputs, output, &MergeControl::default())
-}
-
-/// As [`merge_files`], while other threads may end it and ask how far it has come.
-///
-/// # Errors
-/// As [`merge_files`]; the end was asked for while an input was silent that had not said what it is, or while nobody read
-/// the output.
-pub fn merge_files_under(
+pub fn merge_files(
     inputs: &[PathBuf],
     output: &Path,
     control: &MergeControl,

@@ -38,8 +38,8 @@ const MAX_DELAY: u64 = 1_000_000_000;
 /// Whatever was flushed is readable after SIGKILL. When a write fails half-way, a file is cut back to its last whole
 /// block, and the reader of a pipe has whole blocks, too, unless one is longer than a page. A limit of the file's size
 /// (`RLIMIT_FSIZE`) is an error only for a process that survives SIGXFSZ, as the command does. Dropping an output
-/// flushes it and forgets the error; [`Output::finish`] reports it.
-pub struct Output {
+/// flushes it and forgets the error; [`Output::flush`] reports it.
+pub(crate) struct Output {
     name: String,
     file: File,
     format: FileFormat,
@@ -70,7 +70,7 @@ impl Output {
     /// # Errors
     /// The file cannot be created, is one of [`WriterOptions::inputs`] (nothing happens to it), or the sources do not fit
     /// into the format; nobody has read a FIFO until [`WriterOptions::halt`] was asked.
-    pub fn create(
+    pub(crate) fn create(
         path: &Path,
         options: &WriterOptions,
         sources: &[Source],
@@ -126,7 +126,7 @@ impl Output {
     /// # Errors
     /// Writing failed, or the format has no number for the packet's time; nothing more will be written.
     #[inline]
-    pub fn packet(&mut self, record: &Record<'_>) -> Result<(), CaptureError> {
+    pub(crate) fn packet(&mut self, record: &Record<'_>) -> Result<(), CaptureError> {
         if let Err(refusal) = self.format.packet(&mut self.buffer, record) {
             return Err(self.refuse(refusal));
         }
@@ -139,7 +139,7 @@ impl Output {
     ///
     /// # Errors
     /// See [`Output::flush`].
-    pub fn blocks(&mut self, blocks: &[u8], packets: u64) -> Result<(), CaptureError> {
+    pub(crate) fn blocks(&mut self, blocks: &[u8], packets: u64) -> Result<(), CaptureError> {
         if self.compression.is_some() || blocks.len() < DIRECT {
             self.buffer.extend_from_slice(blocks);
             self.pending += packets;
@@ -168,13 +168,13 @@ impl Output {
     ///
     /// # Errors
     /// The format cannot hold it.
-    pub fn source(&mut self, source: &Source) -> Result<(), CaptureError> {
+    pub(crate) fn source(&mut self, source: &Source) -> Result<(), CaptureError> {
         let added = self.format.source(&mut self.buffer, source);
         added.map_err(|refusal| refusal.of(&self.name))
     }
 
     /// Adds counters, if the format can hold them.
-    pub fn statistics(&mut self, statistics: &[Statistics]) {
+    pub(crate) fn statistics(&mut self, statistics: &[Statistics]) {
         self.format.statistics(&mut self.buffer, statistics);
     }
 
@@ -182,7 +182,7 @@ impl Output {
     ///
     /// # Errors
     /// See [`Output::flush`].
-    pub fn flush_if_older(&mut self, now: u64) -> Result<(), CaptureError> {
+    pub(crate) fn flush_if_older(&mut self, now: u64) -> Result<(), CaptureError> {
         if self.buffer.is_empty() {
             return Ok(());
         }
@@ -200,7 +200,7 @@ impl Output {
     ///
     /// # Errors
     /// Writing failed; nothing more will be written.
-    pub fn flush(&mut self) -> Result<(), CaptureError> {
+    pub(crate) fn flush(&mut self) -> Result<(), CaptureError> {
         if self.failed {
             self.buffer.clear();
             self.pending = 0;
@@ -239,42 +239,28 @@ impl Output {
         }
     }
 
-    /// Writes everything and closes the file.
-    ///
-    /// # Errors
-    /// See [`Output::flush`].
-    pub fn finish(mut self) -> Result<(), CaptureError> {
-        self.flush()
-    }
-
     /// Packets that are safely in the file.
     #[must_use]
-    pub fn packets(&self) -> u64 {
+    pub(crate) fn packets(&self) -> u64 {
         self.packets
     }
 
     /// Packets taken, written or still in the buffer.
     #[must_use]
-    pub fn accepted(&self) -> u64 {
+    pub(crate) fn accepted(&self) -> u64 {
         self.packets + self.pending
     }
 
     /// Bytes in the file, after compression.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Bytes of whole blocks taken, written or not, before compression.
     #[must_use]
-    pub fn encoded_bytes(&self) -> u64 {
+    pub(crate) fn encoded_bytes(&self) -> u64 {
         self.encoded + self.buffer.len() as u64
-    }
-
-    /// What errors call the file.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     /// Ends the file before a packet that it cannot hold.
@@ -341,7 +327,7 @@ fn open(path: &Path, halt: &Halt) -> io::Result<File> {
         match options.open(path) {
             Err(error) if is_fifo && error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
                 if halt.ends_waiting() {
-                    return Err(io::Error::other("the end came before anybody read it"));
+                    return Err(io::Error::other("the command ended before anything read from it"));
                 }
                 thread::sleep(NAP);
             }

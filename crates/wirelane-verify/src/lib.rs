@@ -58,7 +58,7 @@ mod transport;
 mod walk;
 
 pub use record::{RuleCounts, Summary};
-pub use rule::{Finding, Kind, Rule};
+pub use rule::{Finding, Rule, Severity};
 
 use burst::Bursts;
 use flow::Flows;

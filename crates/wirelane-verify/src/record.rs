@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::rule::{Finding, Kind, Rule};
+use crate::rule::{Finding, Rule, Severity};
 
 /// What became of one rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -162,7 +162,7 @@ impl Recorder<'_> {
         found: impl fmt::Display,
         other: Option<u64>,
     ) {
-        self.add(Kind::Violation, rule, self.packet, other, &expected, &found);
+        self.add(Severity::Violation, rule, self.packet, other, &expected, &found);
     }
 
     /// As [`violation`](Self::violation), of an earlier packet.
@@ -174,7 +174,7 @@ impl Recorder<'_> {
         found: impl fmt::Display,
         other: Option<u64>,
     ) {
-        self.add(Kind::Violation, rule, packet, other, &expected, &found);
+        self.add(Severity::Violation, rule, packet, other, &expected, &found);
     }
 
     /// Something to note; a violation where the user is strict.
@@ -185,8 +185,8 @@ impl Recorder<'_> {
         expected: impl fmt::Display,
         found: impl fmt::Display,
     ) {
-        let kind = if self.strict { Kind::Violation } else { Kind::Note };
-        self.add(kind, rule, packet, None, &expected, &found);
+        let severity = if self.strict { Severity::Violation } else { Severity::Note };
+        self.add(severity, rule, packet, None, &expected, &found);
     }
 
     /// As [`note_of`](Self::note_of), of this packet.
@@ -216,7 +216,7 @@ impl Recorder<'_> {
 
     fn add(
         &mut self,
-        kind: Kind,
+        severity: Severity,
         rule: Rule,
         packet: u64,
         other: Option<u64>,
@@ -224,13 +224,13 @@ impl Recorder<'_> {
         found: &dyn fmt::Display,
     ) {
         let counts = self.summary.rule_mut(rule);
-        match kind {
-            Kind::Violation => counts.violations += 1,
-            Kind::Note => counts.notes += 1,
+        match severity {
+            Severity::Violation => counts.violations += 1,
+            Severity::Note => counts.notes += 1,
         }
         counts.first.get_or_insert(packet);
         let (expected, found) = (expected.to_string(), found.to_string());
         let place = self.place.to_string();
-        (self.found)(&Finding { packet, other, rule, kind, place, expected, found });
+        (self.found)(&Finding { packet, other, rule, severity, place, expected, found });
     }
 }

@@ -108,7 +108,7 @@ impl fmt::Display for Rule {
 
 /// How certain it is that something is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum Severity {
     /// The rule is broken: no sender that follows it sends such packets.
     Violation,
     /// Worth knowing, and right or undecidable from this capture.
@@ -125,7 +125,7 @@ pub struct Finding {
     /// The rule.
     pub rule: Rule,
     /// Whether the rule is broken.
-    pub kind: Kind,
+    pub severity: Severity,
     /// The tunnels around the packet, as in `in VXLAN`; empty outside of any.
     pub place: String,
     /// What the rule wants.
@@ -136,9 +136,9 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { packet, other, rule, kind, place, expected, found } = self;
+        let Self { packet, other, rule, severity, place, expected, found } = self;
         write!(f, "packet {packet}: ")?;
-        if *kind == Kind::Note {
+        if *severity == Severity::Note {
             f.write_str("note: ")?;
         }
         write!(f, "{rule}: ")?;

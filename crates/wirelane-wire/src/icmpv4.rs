@@ -251,7 +251,11 @@ impl<'a> Icmpv4Mut<'a> {
         let checksum = be16::<2, LEN>(self.header);
         put::<2, 2, LEN>(self.header, [0, 0]);
         let new = message.header();
-        let checksum = update_sum(checksum, Sum::of(self.header), Sum::of(&new));
+        let checksum = match update_sum(checksum, Sum::of(self.header), Sum::of(&new)) {
+            // Right as well, and the only one for a message of zeros: RFC 1624 cannot tell both.
+            0 => 0xffff,
+            checksum => checksum,
+        };
         *self.header = new;
         put::<2, 2, LEN>(self.header, checksum.to_be_bytes());
     }
@@ -336,6 +340,15 @@ mod tests {
         let mut view = Icmpv4Mut::new(&mut wrong).unwrap();
         view.set_message(ALL[1]);
         assert!(!view.as_view().checksum_is_valid());
+    }
+
+    #[test]
+    fn a_reply_of_zeros() {
+        let mut message = [0; 12];
+        Icmpv4::EchoRequest(Echo::default()).emit(&mut message).unwrap();
+        let mut view = Icmpv4Mut::new(&mut message).unwrap();
+        view.set_message(Icmpv4::EchoReply(Echo::default()));
+        assert!(view.as_view().checksum_is_valid());
     }
 
     #[test]

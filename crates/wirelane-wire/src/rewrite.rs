@@ -6,8 +6,8 @@
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::{
-    EthernetMut, Icmpv4, Icmpv4Mut, Icmpv4View, Icmpv6, Icmpv6Mut, Icmpv6View, Ipv4Mut, Ipv6Mut,
-    Layers, MacAddr, Protocol, WireError,
+    EthernetMut, EthernetView, Icmpv4, Icmpv4Mut, Icmpv4View, Icmpv6, Icmpv6Mut, Icmpv6View,
+    Ipv4Mut, Ipv6Mut, Layers, MacAddr, Protocol, WireError,
     checksum::{ChecksumState, Sum},
     flow::Network,
     ipv6::{self, extensions},
@@ -117,6 +117,12 @@ impl<'a> PacketMut<'a> {
         };
         let network = layers.network_offset;
         Ok(Self { frame, network, version, upper: Upper { protocol, place, has_header, state } })
+    }
+
+    /// The source address of the Ethernet header.
+    #[inline]
+    pub fn source_mac(&self) -> MacAddr {
+        EthernetView::new(self.frame).map_or(MacAddr::ZERO, |header| header.source())
     }
 
     /// Replaces the source address of the Ethernet header.

@@ -83,6 +83,7 @@ fn every_field_and_its_checksums() {
 fn mac_addresses() {
     let mut frame = emitted(&LINK.other(EtherType::ARP, b""));
     let mut packet = PacketMut::new(&mut frame).unwrap();
+    assert_eq!(packet.source_mac(), MacAddr::ZERO);
     packet.set_source_mac(MacAddr([1; 6]));
     packet.set_destination_mac(MacAddr([2; 6]));
     assert_eq!(packet.set_ttl(1), Err(WireError::Absent("IP header")));

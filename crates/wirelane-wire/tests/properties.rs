@@ -4,10 +4,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use proptest::{collection::vec, prelude::*};
 use wirelane_wire::{
-    EtherType, Ethernet, EthernetView, Fragment, FragmentView, Ipv4, Ipv4View, Ipv6, Ipv6View,
-    MacAddr, Protocol, Tcp, TcpFlags, TcpView, ToeplitzKey, ToeplitzTable, Udp, UdpView, Vlan,
+    Arp, ArpOperation, ArpView, Echo, EtherType, Ethernet, EthernetView, Fragment, FragmentView,
+    Icmpv4, Icmpv4View, Icmpv6, Icmpv6View, Ipv4, Ipv4View, Ipv6, Ipv6View, MacAddr, Packet,
+    PacketMut, Protocol, Tcp, TcpFlags, TcpView, ToeplitzKey, ToeplitzTable, Udp, UdpView, Vlan,
     VlanView,
     checksum::{self, Sum},
+    packet,
 };
 
 #[path = "walk/mod.rs"]
@@ -54,6 +56,106 @@ fn plausible() -> impl Strategy<Value = Vec<u8>> {
             frame.extend(ethertype);
             frame.extend(rest);
             frame
+        },
+    )
+}
+
+/// What decides the headers of a packet between two endpoints.
+#[derive(Clone, Debug)]
+struct Headers {
+    tags: Vec<u16>,
+    v6: bool,
+    tcp: bool,
+    addresses: (u128, u128),
+    ports: (u16, u16),
+    ttl: u8,
+}
+
+impl Headers {
+    /// A UDP or TCP packet; an echo request if it has no ports.
+    fn packet<'a>(&self, payload: &'a [u8], echo: bool) -> Packet<'a> {
+        let link = packet::ethernet(MacAddr::ZERO, MacAddr::BROADCAST);
+        let link = self.tags.iter().fold(link, |link, id| link.vlan(*id));
+        let (a, b) = self.addresses;
+        let tcp =
+            Tcp { sequence: 7, flags: TcpFlags::ACK, ..Tcp::between(self.ports.0, self.ports.1) };
+        let request = Echo { identifier: self.ports.0, sequence: 3 };
+        if self.v6 {
+            let ip = link.ipv6(a.into(), b.into()).ttl(self.ttl);
+            match (echo, self.tcp) {
+                (true, _) => ip.icmp(Icmpv6::EchoRequest(request), payload),
+                (_, true) => ip.tcp(tcp, payload),
+                _ => ip.udp(self.ports.0, self.ports.1, payload),
+            }
+        } else {
+            let ip = link.ipv4((a as u32).into(), (b as u32).into()).ttl(self.ttl);
+            match (echo, self.tcp) {
+                (true, _) => ip.icmp(Icmpv4::EchoRequest(request), payload),
+                (_, true) => ip.tcp(tcp, payload),
+                _ => ip.udp(self.ports.0, self.ports.1, payload),
+            }
+        }
+    }
+
+    fn emitted(&self, payload: &[u8], echo: bool) -> Vec<u8> {
+        let packet = self.packet(payload, echo);
+        let mut frame = vec![0xa5; packet.len()];
+        packet.emit(&mut frame).expect("there is one");
+        frame
+    }
+
+    /// Where the transport header begins.
+    fn transport(&self) -> usize {
+        14 + 4 * self.tags.len() + if self.v6 { 40 } else { 20 }
+    }
+
+    /// The frame with the sum of the pseudo-header alone.
+    fn partial(&self, payload: &[u8]) -> Vec<u8> {
+        let (mut frame, at) = (self.emitted(payload, false), self.transport());
+        let (a, b, len) = (self.addresses.0, self.addresses.1, (frame.len() - at) as u32);
+        let protocol = if self.tcp { Protocol::TCP } else { Protocol::UDP };
+        let sum = match self.v6 {
+            true => checksum::pseudo_v6(a.into(), b.into(), protocol, len),
+            false => checksum::pseudo_v4((a as u32).into(), (b as u32).into(), protocol, len),
+        };
+        let field = at + if self.tcp { 16 } else { 6 };
+        frame[field..field + 2].copy_from_slice(&sum.partial().to_be_bytes());
+        frame
+    }
+
+    /// Gives a frame the addresses, TTL and ports of `self`, one after the other.
+    fn write(&self, packet: &mut PacketMut<'_>, echo: bool) {
+        let (a, b) = self.addresses;
+        if self.v6 {
+            packet.set_ipv6_source(a.into()).expect("there is one");
+            packet.set_ipv6_destination(b.into()).expect("there is one");
+        } else {
+            packet.set_ipv4_source((a as u32).into()).expect("there is one");
+            packet.set_ipv4_destination((b as u32).into()).expect("there is one");
+        }
+        packet.set_ttl(self.ttl).expect("there is one");
+        if echo {
+            packet.set_echo_identifier(self.ports.0).expect("there is one");
+        } else {
+            packet.set_source_port(self.ports.0).expect("there is one");
+            packet.set_destination_port(self.ports.1).expect("there is one");
+        }
+    }
+}
+
+/// The headers of a packet before and after everything in it changed.
+fn rewrites() -> impl Strategy<Value = [Headers; 2]> {
+    let endpoints = || (any::<(u128, u128)>(), any::<(u16, u16)>(), any::<u8>());
+    (vec(0_u16..4096, 0..3), any::<bool>(), any::<bool>(), endpoints(), endpoints()).prop_map(
+        |(tags, v6, tcp, before, after)| {
+            [before, after].map(|(addresses, ports, ttl)| Headers {
+                tags: tags.clone(),
+                v6,
+                tcp,
+                addresses,
+                ports,
+                ttl,
+            })
         },
     )
 }
@@ -135,6 +237,57 @@ proptest! {
         let mut bytes = [0; 8];
         value.emit(&mut bytes).unwrap();
         prop_assert_eq!(Fragment::parse(&FragmentView::new(&bytes).unwrap()), value);
+    }
+
+    #[test]
+    fn arp(operation: u16, macs: ([u8; 6], [u8; 6]), addresses: (u32, u32)) {
+        let value = Arp {
+            operation: ArpOperation(operation),
+            sender_mac: MacAddr(macs.0), sender: addresses.0.into(),
+            target_mac: MacAddr(macs.1), target: addresses.1.into(),
+        };
+        let mut bytes = [0; 28];
+        value.emit(&mut bytes).unwrap();
+        prop_assert_eq!(Arp::parse(&ArpView::new(&bytes).unwrap()), value);
+    }
+
+    #[test]
+    fn icmp(message_type: u8, code: u8, rest: [u8; 4], mut bytes in vec(any::<u8>(), 8..100)) {
+        let value = Icmpv4::Other { message_type, code, rest };
+        value.emit(&mut bytes).unwrap();
+        let view = Icmpv4View::new(&bytes).unwrap();
+        prop_assert!(view.checksum_is_valid());
+        prop_assert_eq!((view.message_type(), view.code(), view.rest()), (message_type, code, rest));
+        let pseudo = Sum::of(&rest);
+        Icmpv6::Other { message_type, code, rest }.emit(&mut bytes, pseudo).unwrap();
+        prop_assert!(Icmpv6View::new(&bytes).unwrap().checksum_is_valid(pseudo));
+    }
+
+    #[test]
+    fn rewriting_is_building_anew(
+        headers in rewrites(), payload in vec(any::<u8>(), 0..200), echo: bool,
+    ) {
+        let [before, after] = headers;
+        let mut frame = before.emitted(&payload, echo);
+        after.write(&mut PacketMut::new(&mut frame).unwrap(), echo);
+        // Of one's complement's two zeros ICMP may have either.
+        let field = after.transport() + 2;
+        if echo && !after.v6 && frame[field..field + 2] == [0xff; 2] {
+            prop_assert!(Icmpv4View::new(&frame[after.transport()..]).unwrap().checksum_is_valid());
+        } else {
+            prop_assert_eq!(frame, after.emitted(&payload, echo));
+        }
+    }
+
+    #[test]
+    fn rewriting_partial_checksums_is_building_anew(
+        headers in rewrites(), payload in vec(any::<u8>(), 0..200),
+    ) {
+        let [before, after] = headers;
+        let mut frame = before.partial(&payload);
+        let mut packet = PacketMut::new_partial(&mut frame, before.transport()).unwrap();
+        after.write(&mut packet, false);
+        prop_assert_eq!(frame, after.partial(&payload));
     }
 
     #[test]

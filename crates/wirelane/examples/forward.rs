@@ -13,7 +13,7 @@ use wirelane::port::{self, OpenOptions};
 
 fn main() -> Result<()> {
     let mut names = std::env::args().skip(1);
-    let options = OpenOptions { transmit: true, ..OpenOptions::default() };
+    let options = OpenOptions::forwarder();
     let mut open = || {
         let name = names.next();
         port::open(&name.as_deref().unwrap_or("sim:2?count=1000000").parse()?, &options)

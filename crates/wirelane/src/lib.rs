@@ -31,7 +31,8 @@
 //! # }
 //! ```
 //!
-//! The directory `examples` has more: `count`, `capture`, `rxdrop` and `forward`.
+//! The directory `examples` has more: `count`, `capture`, `rxdrop`, `forward`,
+//! `nat` (changes packets), `responder` (answers them) and `talkers`.
 //!
 //! # A packet's journey
 //!

@@ -12,7 +12,7 @@ use wirelane::pcap::pcap::Resolution;
 use wirelane::pcap::{
     CaptureReader, CaptureWriter, Direction, FileFormat, Record, Source, WriterOptions,
 };
-use wirelane::port::file::{FilePort, MAX_PACKET};
+use wirelane::port::file::{self, MAX_PACKET};
 use wirelane::port::{OpenOptions, Port, Readiness, Rx, Spec};
 use wirelane::{Batch, Class, Error, ErrorKind, QueueMask, QueueSet};
 use wirelane_os::clock;
@@ -84,12 +84,12 @@ fn spec(path: &Path, query: &str) -> Spec {
     format!("file:{}{query}", path.display()).parse().unwrap()
 }
 
-fn open(path: &Path, options: &OpenOptions) -> FilePort {
-    FilePort::open(&spec(path, ""), options).unwrap()
+fn open(path: &Path, options: &OpenOptions) -> Port {
+    file::open(&spec(path, ""), options).unwrap()
 }
 
 fn refused(text: &str, options: &OpenOptions) -> Error {
-    let error = FilePort::open(&text.parse().unwrap(), options).map(|_| ()).unwrap_err();
+    let error = file::open(&text.parse().unwrap(), options).map(|_| ()).unwrap_err();
     assert!(!error.to_string().contains('\n'));
     error
 }
@@ -118,14 +118,16 @@ fn drain(rx: &mut Rx) -> (Vec<Packet>, Option<Error>) {
             Ok(Readiness::Now) => {}
             Ok(Readiness::After(time)) => std::thread::sleep(time),
             Ok(Readiness::End) => return (all, failure),
-            Ok(Readiness::Descriptor(..)) => panic!("a file has no descriptor to wait for"),
+            Ok(Readiness::Soon(..) | Readiness::Descriptor(..)) => {
+                panic!("a file has no descriptor to wait for")
+            }
             Err(error) => assert!(failure.replace(error).is_none(), "reported twice"),
         }
     }
 }
 
 /// All packets of a port, whose frames must be back afterwards.
-fn receive(mut port: FilePort) -> (Vec<Packet>, Option<Error>) {
+fn receive(mut port: Port) -> (Vec<Packet>, Option<Error>) {
     let mut rx = port.rx();
     assert_eq!(rx.len(), 1);
     assert!(port.rx().is_empty());
@@ -209,7 +211,7 @@ fn masks_select_exactly() {
             (0..n).filter(|queue| bits >> (from + queue) & 1 == 1).collect()
         };
         let mask = QueueMask { enabled: true, rx: set(0, 4), tx: set(4, 2), other: bits >> 6 == 1 };
-        let options = OpenOptions { mask: mask.clone(), ..OpenOptions::default() };
+        let options = OpenOptions::default().mask(mask.clone());
         let (received, _) = receive(open(&path, &options));
         let selected = |packet: &&Packet| mask.selects(packet.class, usize::from(packet.queue));
         let expected: Vec<_> = sent.iter().filter(selected).cloned().collect();
@@ -303,7 +305,7 @@ fn nothing_is_read_while_no_frame_is_free() {
     let directory = tempfile::tempdir().unwrap();
     let sent = packets(400);
     let path = sample(directory.path(), "a.pcapng.zst", &sent);
-    let options = OpenOptions { ring_bytes: Some(16 * 2048), ..OpenOptions::default() };
+    let options = OpenOptions::default().ring_bytes(16 * 2048);
     let mut port = open(&path, &options);
     let mut rx = port.rx().remove(0);
     let mut batch = Batch::new(16);
@@ -343,10 +345,10 @@ fn long_packets_and_the_snap_length() {
         assert_eq!(received.original_len, sent.original_len);
         assert!(received.data == sent.data[..sent.data.len().min(MAX_PACKET)]);
     }
-    assert_eq!(port.late_notes(), ["1 packets longer than 131008 bytes were cut to that"]);
+    assert_eq!(port.diagnostics(), ["1 packets longer than 131008 bytes were cut to that length"]);
     assert_eq!((port.frames().held(), received.len()), (0, 4));
 
-    let options = OpenOptions { snaplen: 100, ..OpenOptions::default() };
+    let options = OpenOptions::default().snaplen(100);
     let (cut, _) = receive(open(&path, &options));
     let lengths: Vec<_> = cut.iter().map(|p| (p.data.len(), p.original_len)).collect();
     assert_eq!(lengths, [(60, 60), (100, 65_536), (100, 65_550), (100, 200_000)]);
@@ -357,7 +359,7 @@ fn repeated_files_go_on_in_time() {
     let directory = tempfile::tempdir().unwrap();
     let sent = packets(50);
     let path = sample(directory.path(), "a.pcapng", &sent);
-    let port = FilePort::open(&spec(&path, "?loop=3"), &OpenOptions::default()).unwrap();
+    let port = file::open(&spec(&path, "?loop=3"), &OpenOptions::default()).unwrap();
     let (received, failure) = receive(port);
     assert!(failure.is_none() && received.len() == 150);
     assert!(received.is_sorted_by(|a, b| a.timestamp < b.timestamp));
@@ -366,7 +368,7 @@ fn repeated_files_go_on_in_time() {
     assert_eq!((gap(0), gap(49), gap(50), gap(99)), (1000, 1, 1000, 1));
 
     let empty = sample(directory.path(), "empty.pcapng", &[]);
-    let port = FilePort::open(&spec(&empty, "?loop=1G"), &OpenOptions::default()).unwrap();
+    let port = file::open(&spec(&empty, "?loop=1G"), &OpenOptions::default()).unwrap();
     assert!(receive(port).0.is_empty());
 }
 
@@ -378,13 +380,13 @@ fn the_gaps_of_the_file_are_kept_on_request() {
         packet.timestamp = 1_000_000_000 + ms * 1_000_000;
     }
     let path = sample(directory.path(), "a.pcapng", &sent);
-    let port = FilePort::open(&spec(&path, "?rate=original"), &OpenOptions::default()).unwrap();
+    let port = file::open(&spec(&path, "?rate=original"), &OpenOptions::default()).unwrap();
     let start = Instant::now();
     let (received, failure) = receive(port);
     assert!(failure.is_none() && received == sent);
     assert!(start.elapsed() >= Duration::from_millis(60));
 
-    let mut port = FilePort::open(&spec(&path, "?rate=original"), &OpenOptions::default()).unwrap();
+    let mut port = file::open(&spec(&path, "?rate=original"), &OpenOptions::default()).unwrap();
     let mut rx = port.rx();
     port.start().unwrap();
     let mut batch = Batch::default();
@@ -452,7 +454,7 @@ fn what_is_sent_is_in_the_file() {
     let directory = tempfile::tempdir().unwrap();
     let sent = packets(500);
     let input = sample(directory.path(), "in.pcapng", &sent);
-    let transmit = OpenOptions { receive: false, transmit: true, ..OpenOptions::default() };
+    let transmit = OpenOptions::default().receive(false).transmit(true);
     for name in ["out.pcapng", "out.pcap", "out.pcapng.zst", "out.pcap.gz"] {
         let mut from = open(&input, &OpenOptions::default());
         let path = directory.path().join(name);
@@ -492,7 +494,7 @@ fn what_is_sent_is_in_the_file() {
 fn frames_made_here_get_the_time_of_sending() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.pcapng");
-    let transmit = OpenOptions { receive: false, transmit: true, ..OpenOptions::default() };
+    let transmit = OpenOptions::default().receive(false).transmit(true);
     let mut port = open(&path, &transmit);
     let mut tx = port.tx();
     port.start().unwrap();
@@ -514,7 +516,7 @@ fn frames_made_here_get_the_time_of_sending() {
 #[test]
 fn what_an_end_took_is_written_or_counted_when_it_is_drained_or_dropped() {
     let directory = tempfile::tempdir().unwrap();
-    let transmit = OpenOptions { receive: false, transmit: true, ..OpenOptions::default() };
+    let transmit = OpenOptions::default().receive(false).transmit(true);
     for name in ["a.pcap", "a.pcapng.gz", "/dev/full"] {
         for drains in [true, false] {
             let is_full = name == "/dev/full";
@@ -539,7 +541,7 @@ fn what_an_end_took_is_written_or_counted_when_it_is_drained_or_dropped() {
 
 #[test]
 fn a_full_disk_is_reported_and_counted() {
-    let transmit = OpenOptions { receive: false, transmit: true, ..OpenOptions::default() };
+    let transmit = OpenOptions::default().receive(false).transmit(true);
     let mut port = open(Path::new("/dev/full"), &transmit);
     let mut tx = port.tx().remove(0);
     port.start().unwrap();
@@ -563,8 +565,8 @@ fn a_full_disk_is_reported_and_counted() {
 fn what_cannot_be_opened_is_one_line() {
     let directory = tempfile::tempdir().unwrap();
     let receive = OpenOptions::default();
-    let transmit = OpenOptions { receive: false, transmit: true, ..OpenOptions::default() };
-    let both = OpenOptions { transmit: true, ..OpenOptions::default() };
+    let transmit = OpenOptions::default().receive(false).transmit(true);
+    let both = OpenOptions::default().transmit(true);
     let file = |name: &str| format!("file:{}", directory.path().join(name).display());
     fs::write(directory.path().join("text"), "no capture file").unwrap();
     fs::write(directory.path().join("none"), "").unwrap();
@@ -581,14 +583,14 @@ fn what_cannot_be_opened_is_one_line() {
     is(&file("no/where.pcap"), &transmit, Failed, "ENOENT");
     is(&file("text"), &receive, Failed, "not a capture file");
     is(&file("none"), &receive, Failed, "it is empty");
-    is(&file("a.pcapng"), &both, Usage, "either read or written");
+    is(&file("a.pcapng"), &both, Usage, "read or written, not both");
     is(&file("a.pcapng?rate=1M"), &receive, Usage, "rate=1M is not max or original");
     is(&file("a.pcapng?loop=0"), &receive, Usage, "loop=0 is not a number from 1 on");
     is(&file("a.pcapng?frame=9k"), &receive, Usage, "'frame' is not an option");
     is(&file("b.pcapng?queues=2"), &transmit, Usage, "'queues' is not an option");
     is("file:-?loop=2", &receive, Usage, "standard input cannot be repeated");
     let mask = QueueMask { tx: [2].into_iter().collect(), ..QueueMask::ALL };
-    is(&file("a.pcapng"), &OpenOptions { mask, ..receive.clone() }, Usage, "no TX queue 2");
+    is(&file("a.pcapng"), &receive.clone().mask(mask), Usage, "no TX queue 2");
 
     let mixed =
         [Source::new("a", Class::Rx, Some(0)), Source { link_type: 113, ..Source::default() }];
@@ -619,7 +621,9 @@ fn work_per_packet_does_not_grow_with_the_interfaces_before_it() {
         assert!(failure.is_none() && [count, 4 * count].contains(&packets.len()));
     });
     let merged = cost(&|name| {
-        let report = wirelane::pcap::merge_files(&[path(name)], &path("merged")).unwrap();
+        let report =
+            wirelane::pcap::merge_files(&[path(name)], &path("merged"), &Default::default())
+                .unwrap();
         assert_eq!(report.written.packets, report.inputs[0].interfaces as u64);
     });
     for (what, (short, long)) in [("receive", read), ("merge", merged)] {
@@ -646,7 +650,7 @@ fn the_beginning_of_time_is_kept() {
     sent.iter_mut().zip([0, 5, 0]).for_each(|(packet, time)| packet.timestamp = time);
     let mut from = open(&sample(directory.path(), "a.pcapng", &sent), &OpenOptions::default());
     let to = directory.path().join("b.pcapng");
-    let options = OpenOptions { receive: false, transmit: true, ..OpenOptions::default() };
+    let options = OpenOptions::default().receive(false).transmit(true);
     let mut port = open(&to, &options);
     let (mut rx, mut tx) = (from.rx(), port.tx());
     from.start().unwrap();
@@ -677,7 +681,7 @@ fn a_loop_beyond_the_end_of_time_is_refused() {
     let mut sent = packets(2);
     sent[1].timestamp = u64::MAX - 10;
     let path = sample(directory.path(), "a.pcapng", &sent);
-    let port = FilePort::open(&spec(&path, "?loop=2"), &OpenOptions::default()).unwrap();
+    let port = file::open(&spec(&path, "?loop=2"), &OpenOptions::default()).unwrap();
     let (received, failure) = receive(port);
     assert!(received == sent && failure.unwrap().to_string().contains("2554"));
 }
@@ -697,9 +701,9 @@ fn names_need_not_be_text() {
         Spec::try_from(text.as_os_str()).unwrap()
     };
     let spec = of(&name(b"\xff a.pcapng"), "?loop=2");
-    let port = FilePort::open(&spec, &OpenOptions::default()).unwrap();
+    let port = file::open(&spec, &OpenOptions::default()).unwrap();
     assert_eq!(receive(port).0.len(), 20);
-    let options = OpenOptions { receive: false, transmit: true, ..OpenOptions::default() };
-    FilePort::open(&of(&name(b"b\xfe.pcapng"), ""), &options).unwrap();
+    let options = OpenOptions::default().receive(false).transmit(true);
+    file::open(&of(&name(b"b\xfe.pcapng"), ""), &options).unwrap();
     assert!(CaptureReader::open(name(b"b\xfe.pcapng")).is_ok());
 }

@@ -25,7 +25,7 @@ use wirelane_testkit::tap::MultiQueueTap;
 const SNAPLEN: u32 = 262_144;
 
 /// Stops the port and takes what it has received.
-fn finish(port: &mut Box<dyn Port>) -> Vec<Vec<u8>> {
+fn finish(port: &mut Port) -> Vec<Vec<u8>> {
     port.control().stop();
     let mut got = Vec::new();
     let mut batch = Batch::default();
@@ -71,11 +71,9 @@ fn privileged_a_live_port_takes_what_the_bytes_say() {
         };
         let expected: Vec<_> = frames.iter().filter(accepts).map(|frame| frame.to_vec()).collect();
         let mask = QueueMask { rx: QueueSet::All, ..QueueMask::NONE };
-        let options = OpenOptions {
-            mask: QueueMask { enabled: true, ..mask },
-            filter: Some(text.parse().unwrap()),
-            ..OpenOptions::default()
-        };
+        let options = OpenOptions::default()
+            .mask(QueueMask { enabled: true, ..mask })
+            .filter(text.parse::<Filter>().unwrap());
         let spec = "packet:wl-flt?ring=4Mi&block=4Ki&retire=2ms".parse().unwrap();
         let mut port = ns.inside(|| port::open(&spec, &options)).unwrap();
         port.start().unwrap();
@@ -96,7 +94,7 @@ fn privileged_a_live_filter_can_change() {
     }
     let ns = Namespace::new();
     let tap = MultiQueueTap::new(&ns, "wl-flc", 1);
-    let options = OpenOptions { filter: Some("ip".parse().unwrap()), ..OpenOptions::default() };
+    let options = OpenOptions::default().filter("ip".parse::<Filter>().unwrap());
     let spec = "packet:wl-flc?ring=4Mi&block=4Ki&retire=2ms".parse().unwrap();
     let mut port = ns.inside(|| port::open(&spec, &options)).unwrap();
     let control = port.control();

@@ -8,9 +8,9 @@ use wirelane::port::sim::Stream;
 use wirelane::port::{self, OpenOptions, Port, Rx};
 use wirelane::{Result, pipeline};
 
-fn open(spec: &str, filter: Option<&str>) -> Box<dyn Port> {
+fn open(spec: &str, filter: Option<&str>) -> Port {
     let filter = filter.map(|text| text.parse().expect("any text is a filter"));
-    let options = OpenOptions { filter, ..OpenOptions::default() };
+    let options = OpenOptions::default().filter(filter);
     port::open(&spec.parse().expect("a spec"), &options).expect("a port")
 }
 
@@ -80,7 +80,7 @@ fn a_wrong_filter_does_not_open() {
         ("2,32 0 0 4294963236,22 0 0 0", "only the kernel's socket filter knows cpu"),
     ] {
         let filter: Filter = filter.parse().expect("any text is a filter");
-        let options = OpenOptions { filter: Some(filter), ..OpenOptions::default() };
+        let options = OpenOptions::default().filter(filter);
         let opened = port::open(&"sim:1".parse().expect("a spec"), &options);
         let error = opened.err().expect("it is refused").to_string();
         assert!(error.contains(message), "{error}");
@@ -129,7 +129,7 @@ fn privileged_what_a_port_takes_is_known_through_a_filter() {
     }
     let ns = wirelane_testkit::netns::Namespace::new();
     let spec = "tap:wl-t?mtu=1400".parse().unwrap();
-    let options = OpenOptions { transmit: true, ..OpenOptions::default() };
+    let options = OpenOptions::default().transmit(true);
     let port = ns.inside(|| port::open(&spec, &options)).unwrap();
     let sink = port.sink();
     assert_eq!((sink.mtu, sink.checksum, sink.gso.tcp4), (1400, true, true));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use wirelane::pcap::{CaptureWriter, Direction, Record, Source, WriterOptions};
-use wirelane::port::sim::{Sim, Stream, cable};
+use wirelane::port::sim::{self, Stream, cable};
 use wirelane::port::{OpenOptions, Port, Readiness, Rx, Spec, Tx};
 use wirelane::{Batch, Class, QueueMask};
 use wirelane_testkit::{tools, tshark};
@@ -21,8 +21,8 @@ fn spec(text: &str) -> Spec {
     text.parse().unwrap()
 }
 
-fn open(text: &str) -> Sim {
-    Sim::open(&spec(text), &OpenOptions { transmit: true, ..OpenOptions::default() }).unwrap()
+fn open(text: &str) -> Port {
+    sim::open(&spec(text), &OpenOptions::default().transmit(true)).unwrap()
 }
 
 /// Class, queue, timestamp and bytes of a packet.
@@ -178,8 +178,8 @@ fn masks_select_exactly_and_can_change() {
 fn a_mask_with_a_queue_that_does_not_exist_is_refused() {
     for text in ["sim:4", "sim:4@0,1"] {
         let mask = QueueMask { rx: "0,6".parse().unwrap(), ..QueueMask::ALL };
-        let options = OpenOptions { mask: mask.clone(), ..OpenOptions::default() };
-        let error = Sim::open(&spec(text), &options).err().expect("there is no queue 6");
+        let options = OpenOptions::default().mask(mask.clone());
+        let error = sim::open(&spec(text), &options).err().expect("there is no queue 6");
         assert_eq!(error.kind(), wirelane::ErrorKind::Usage);
         assert!(error.to_string().contains("queue 6"), "{error}");
         let control = open(text).control();
@@ -297,8 +297,8 @@ fn queues_follow_receive_side_scaling() {
 
 #[test]
 fn the_snap_length_cuts_and_the_wire_length_stays() {
-    let options = OpenOptions { snaplen: 96, ..OpenOptions::default() };
-    let mut sim = Sim::open(&spec("sim:1?size=300&count=10"), &options).unwrap();
+    let options = OpenOptions::default().snaplen(96);
+    let mut sim = sim::open(&spec("sim:1?size=300&count=10"), &options).unwrap();
     let mut ends = sim.rx();
     sim.start().unwrap();
     let mut batch = Batch::default();
@@ -344,7 +344,7 @@ fn the_sink_counts_and_verifies() {
 }
 
 /// Two ports at a cable.
-fn plugged(a: &str, b: &str) -> (Sim, Sim) {
+fn plugged(a: &str, b: &str) -> (Port, Port) {
     let options = OpenOptions::default();
     cable((&spec(a), &options), (&spec(b), &options)).unwrap()
 }
@@ -543,8 +543,8 @@ fn what_passed_while_a_paced_queue_was_deselected_is_gone_and_not_counted() {
     let stream = Stream::new(&spec(text)).unwrap();
     let mask = QueueMask::NONE;
     let (ends, seen) = loop {
-        let options = OpenOptions { mask: mask.clone(), ..OpenOptions::default() };
-        let mut sim = Sim::open(&spec(text), &options).unwrap();
+        let options = OpenOptions::default().mask(mask.clone());
+        let mut sim = sim::open(&spec(text), &options).unwrap();
         let mut ends = sim.rx();
         let start = Instant::now();
         sim.start().unwrap();

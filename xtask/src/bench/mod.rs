@@ -1,49 +1,93 @@
-//! `cargo xtask bench`: figures of the release build, beside those of other programs.
+//! `cargo xtask bench`: figures of the release build beside those of other programs, and whether they reach their targets.
 //!
-//! What is compared is measured in the same run, in turns, several times: a figure is the median
-//! of its samples, and a ratio is taken within a round before the median. Everything a run makes
-//! lives in network namespaces and directories that go with it, also on `^C`.
+//! What is measured, and how, is in `wirelane-bench`. A case is a suite of `wirelane bench`, or a part of one that runs
+//! the command as a process.
 
-mod cpu;
-mod load;
-mod process;
+mod context;
 mod report;
-mod scaling;
 mod slowed;
-mod sockets;
-mod write;
 
-use std::env;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use wirelane_bench::suites::capture::{cost, write};
 
+use self::context::{Context, Processes, Result, target};
 use self::report::Report;
 use crate::cargo;
-use crate::context::root;
 
-/// One thing that a suite measures.
+/// One thing that is measured.
 struct Case {
     name: &'static str,
     about: &'static str,
-    run: fn(&Context, &mut Report) -> Result<()>,
+    how: How,
+}
+
+/// How it is measured.
+enum How {
+    /// By `wirelane bench` with these arguments; once for all cases that have the same.
+    Suite(&'static [&'static str]),
+    /// By a part of a suite, which runs the command and others in turns.
+    Processes(Processes),
+    /// In a way of its own, which adds no rows.
+    Alone(fn(&Context) -> Result<()>),
 }
 
 const CAPTURE: [Case; 3] = [
-    Case { name: "cpu", about: "CPU time per packet, beside other programs", run: cpu::run },
-    Case { name: "scaling", about: "two queues on two threads, beside one", run: scaling::run },
-    Case { name: "write", about: "writing to memory, beside dd", run: write::run },
+    Case {
+        name: "cpu",
+        about: "CPU time per packet, beside other programs",
+        how: How::Processes(cost::cost),
+    },
+    Case {
+        name: "scaling",
+        about: "two queues on two threads, beside one",
+        how: How::Suite(&["scaling"]),
+    },
+    Case {
+        name: "write",
+        about: "writing to memory, beside dd",
+        how: How::Processes(write::write),
+    },
+];
+
+const SOCKETS: [Case; 6] = [
+    Case {
+        name: "rxdrop",
+        about: "receiving all that can be sent",
+        how: How::Suite(&["sockets", "--case", "rxdrop"]),
+    },
+    Case { name: "noloss", about: "the highest rate without loss", how: How::Suite(&["noloss"]) },
+    Case {
+        name: "idle",
+        about: "CPU time of receiving 0.5 Mpps",
+        how: How::Suite(&["sockets", "--case", "rxdrop"]),
+    },
+    Case {
+        name: "txpush",
+        about: "sending, from a program and from inside the kernel",
+        how: How::Suite(&["sockets", "--case", "txpush", "--case", "xdp-drop"]),
+    },
+    Case {
+        name: "l2fwd",
+        about: "swapping addresses and sending back",
+        how: How::Suite(&["sockets", "--case", "l2fwd"]),
+    },
+    Case {
+        name: "macswap",
+        about: "the same in the process, without an interface",
+        how: How::Suite(&["sockets", "--case", "l2fwd"]),
+    },
 ];
 
 const COMPARE: [Case; 1] = [Case {
     name: "slowed",
     about: "a lock in the hot path is noticed, and nothing else is",
-    run: slowed::run_case,
+    how: How::Alone(slowed::run_case),
 }];
 
 #[derive(clap::Args)]
@@ -74,7 +118,7 @@ struct Capture {
 #[derive(clap::Args)]
 struct Sockets {
     /// The cases to measure; all of them when none is named
-    #[arg(value_name = "CASE", value_parser = sockets::CASES.map(|case| case.name))]
+    #[arg(value_name = "CASE", value_parser = SOCKETS.map(|case| case.name))]
     cases: Vec<String>,
     #[command(flatten)]
     options: Options,
@@ -94,41 +138,11 @@ struct Options {
     binary: Option<PathBuf>,
 }
 
-/// Why there is no figure, for the reader.
-type Result<T> = std::result::Result<T, String>;
-
-/// What the cases share.
-struct Context {
-    /// The program that is measured.
-    wirelane: PathBuf,
-    quick: bool,
-    /// Set by `^C`.
-    interrupted: Arc<AtomicBool>,
-}
-
-impl Context {
-    /// How often everything is measured.
-    fn rounds(&self) -> usize {
-        if self.quick { 3 } else { 5 }
-    }
-
-    /// How long a program is under load.
-    fn load(&self) -> Duration {
-        Duration::from_secs(if self.quick { 1 } else { 3 })
-    }
-
-    /// An error once the user has had enough, so that everything is cleaned up on the way out.
-    fn proceed(&self) -> Result<()> {
-        let interrupted = self.interrupted.load(Ordering::Relaxed);
-        if interrupted { Err("interrupted".to_owned()) } else { Ok(()) }
-    }
-}
-
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let outcome = match &arguments.suite {
-        Suite::Capture(of) => measure("capture", &CAPTURE, &of.cases, &of.options),
-        Suite::Sockets(of) => measure("sockets", &sockets::CASES, &of.cases, &of.options),
-        Suite::Compare(options) => measure("compare", &COMPARE, &[], options),
+        Suite::Capture(of) => measure(&CAPTURE, &of.cases, &of.options),
+        Suite::Sockets(of) => measure(&SOCKETS, &of.cases, &of.options),
+        Suite::Compare(options) => measure(&COMPARE, &[], options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -139,12 +153,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-fn measure(
-    suite: &'static str,
-    cases: &[Case],
-    named: &[String],
-    arguments: &Options,
-) -> Result<()> {
+fn measure(cases: &[Case], named: &[String], arguments: &Options) -> Result<()> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))
@@ -158,15 +167,23 @@ fn measure(
     };
     let context = Context { wirelane, quick: arguments.quick, interrupted };
     let chosen = |case: &&Case| named.is_empty() || named.iter().any(|name| name == case.name);
-    let mut report = Report::new(suite);
+    let mut report = Report::default();
+    let mut done = Vec::new();
     for case in cases.iter().filter(chosen) {
         println!("\n=== {}: {}", case.name, case.about);
-        (case.run)(&context, &mut report).map_err(|error| format!("{}: {error}", case.name))?;
+        context.proceed()?;
+        match case.how {
+            How::Suite(arguments) if done.contains(&arguments) => println!("measured above"),
+            How::Suite(arguments) => {
+                done.push(arguments);
+                report.add(context.suite(arguments)?);
+            }
+            How::Processes(run) => report.add(context.processes(run)?),
+            How::Alone(run) => run(&context)?,
+        }
     }
     // Comparing adds none: it prints what it finds.
-    if !report.is_empty() {
-        report.print();
-    }
+    report.print();
     match &arguments.json {
         Some(path) => report.write(path),
         None => Ok(()),
@@ -179,9 +196,4 @@ fn build() -> Result<PathBuf> {
         return Err("wirelane does not build".to_owned());
     }
     Ok(target().join("release/wirelane"))
-}
-
-/// Where cargo builds.
-fn target() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |path| root().join(path))
 }

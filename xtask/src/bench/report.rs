@@ -1,189 +1,123 @@
-//! Measured figures: a table for people, rows of schema `wirelane.bench/1` for programs.
+//! What several runs measured: tables for people, one report of schema `wirelane.bench/1` for programs.
 
-use std::env;
 use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::Result;
+use super::context::{Result, command_line};
 
-/// One figure, measured several times.
-pub(super) struct Row {
-    pub(super) case: &'static str,
-    /// The other program that it belongs to; ours when `None`.
-    pub(super) peer: Option<String>,
-    /// Under which conditions: a JSON object.
-    pub(super) params: Value,
-    pub(super) metric: &'static str,
-    pub(super) unit: &'static str,
-    pub(super) samples: Vec<f64>,
-    pub(super) target: Option<Target>,
-}
-
-/// What a median should reach.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Target {
-    AtMost(f64),
-    AtLeast(f64),
-}
-
-/// Everything that a run measured, and what it could not.
-pub(super) struct Report {
-    suite: &'static str,
-    rows: Vec<Row>,
-    skipped: Vec<(String, String)>,
-}
+/// Reports, put together.
+#[derive(Default)]
+pub(super) struct Report(Option<Value>);
 
 impl Report {
-    pub(super) fn new(suite: &'static str) -> Self {
-        Self { suite, rows: Vec::new(), skipped: Vec::new() }
+    /// Adds what another run measured; the first one says what the machine is.
+    pub(super) fn add(&mut self, mut report: Value) {
+        let Some(whole) = &mut self.0 else {
+            report["command"] = json!(command_line());
+            // What was not measured in this run may have been in the next.
+            retain_judged(&mut report);
+            self.0 = Some(report);
+            return;
+        };
+        retain_judged(&mut report);
+        for list in ["rows", "ratios", "promises", "control", "skipped"] {
+            let (Some(all), Some(more)) = (whole[list].as_array_mut(), report[list].as_array())
+            else {
+                continue;
+            };
+            all.extend(more.iter().cloned());
+        }
     }
 
-    pub(super) fn add(&mut self, row: Row) {
-        self.rows.push(row);
-    }
-
-    /// `case` was not measured, and why.
-    pub(super) fn skip(&mut self, case: impl Into<String>, reason: impl Into<String>) {
-        self.skipped.push((case.into(), reason.into()));
-    }
-
-    /// Whether there is nothing in it.
-    pub(super) fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.skipped.is_empty()
-    }
-
-    /// Prints the table.
+    /// Prints the figures, and which targets they reach.
     pub(super) fn print(&self) {
-        let machine = machine();
+        let Some(report) = &self.0 else { return };
+        let machine = &report["machine"];
         let text = |key: &str| machine[key].as_str().unwrap_or("unknown").to_owned();
         println!("\n=== {}, {} cores, Linux {}", text("cpu"), machine["cores"], text("kernel"));
-        let header = ["case", "program", "conditions", "metric", "median", "min", "max", "", ""];
-        let mut lines = vec![header.map(str::to_owned)];
-        lines.extend(self.rows.iter().map(Row::cells));
-        let width = |column: usize| {
-            lines.iter().filter_map(|line| Some(line.get(column)?.len())).max().unwrap_or(0)
-        };
-        let widths: [usize; 9] = std::array::from_fn(width);
-        for line in &lines {
-            let cells = line.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
-                // Figures to the right.
-                match column {
-                    4..=6 => format!("{cell:>width$}"),
-                    _ => format!("{cell:<width$}"),
-                }
-            });
-            println!("{}", cells.collect::<Vec<_>>().join("  ").trim_end());
-        }
-        for (case, reason) in &self.skipped {
-            println!("skipped: {case}: {reason}");
+        let header = ["case", "program", "conditions", "metric", "median", "min", "max", ""];
+        let rows = list(report, "rows").iter().map(row);
+        table([header.map(str::to_owned)].into_iter().chain(rows).collect(), 4..=6);
+        println!();
+        let header = ["target", "limit", "median", ""];
+        let targets = list(report, "promises").iter().map(target);
+        table([header.map(str::to_owned)].into_iter().chain(targets).collect(), 1..=2);
+        for skipped in list(report, "skipped") {
+            println!("skipped: {}: {}", word(&skipped["case"]), word(&skipped["reason"]));
         }
     }
 
-    /// Writes the rows as JSON.
+    /// Writes the whole report as JSON.
     pub(super) fn write(&self, path: &Path) -> Result<()> {
-        let text = format!("{:#}\n", self.json());
+        let text = format!("{:#}\n", self.0.as_ref().unwrap_or(&Value::Null));
         fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
     }
+}
 
-    fn json(&self) -> Value {
-        let skipped = |(case, reason): &(String, String)| json!({ "suite": self.suite, "case": case, "reason": reason });
-        let arguments: Vec<_> = env::args().skip(1).collect();
-        json!({
-            "schema": "wirelane.bench/1",
-            "version": env!("CARGO_PKG_VERSION"),
-            "machine": machine(),
-            "command": format!("cargo xtask {}", arguments.join(" ")),
-            "rows": self.rows.iter().map(|row| row.json(self.suite)).collect::<Vec<_>>(),
-            "skipped": self.skipped.iter().map(skipped).collect::<Vec<_>>(),
-        })
+/// Leaves out the targets that have not been measured.
+fn retain_judged(report: &mut Value) {
+    if let Some(targets) = report["promises"].as_array_mut() {
+        targets.retain(|target| !target["met"].is_null());
     }
 }
 
-impl Row {
-    fn cells(&self) -> [String; 9] {
-        let [low, middle, high] = summary(&self.samples).map(|value| figure(value, self.unit));
-        let conditions = self.params.as_object().into_iter().flatten().map(|(name, value)| {
-            let value = match value {
-                Value::String(text) => text.clone(),
-                Value::Null => "none".to_owned(),
-                other => other.to_string(),
-            };
-            format!("{name}={value}")
+fn list<'a>(report: &'a Value, name: &str) -> &'a [Value] {
+    report[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn row(row: &Value) -> [String; 8] {
+    let unit = row["unit"].as_str().unwrap_or_default();
+    let conditions = row["params"].as_object().into_iter().flatten();
+    let conditions = conditions.map(|(name, value)| format!("{name}={}", word(value)));
+    let [median, min, max] = ["median", "min", "max"].map(|of| figure(&row[of], unit));
+    [
+        word(&row["case"]),
+        row["peer"].as_str().unwrap_or("wirelane").to_owned(),
+        conditions.collect::<Vec<_>>().join(" "),
+        word(&row["metric"]),
+        median,
+        min,
+        max,
+        unit.to_owned(),
+    ]
+}
+
+fn target(target: &Value) -> [String; 4] {
+    let unit = target["unit"].as_str().unwrap_or_default();
+    let limit = &target["limit"];
+    let limit = match limit["at_most"].as_f64() {
+        Some(most) => format!("<= {most}"),
+        None => format!(">= {}", limit["at_least"]),
+    };
+    let verdict = if target["met"] == true { "met" } else { "MISSED" };
+    [word(&target["what"]), limit, figure(&target["median"], unit), verdict.to_owned()]
+}
+
+/// Prints lines in columns, those that are `right` with figures to the right.
+fn table<const N: usize>(lines: Vec<[String; N]>, right: std::ops::RangeInclusive<usize>) {
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
+    let widths: [usize; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    for line in &lines {
+        let cells = line.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
+            if right.contains(&column) {
+                format!("{cell:>width$}")
+            } else {
+                format!("{cell:<width$}")
+            }
         });
-        let verdict = self.target.map(|target| target.verdict(median(&self.samples)));
-        [
-            self.case.to_owned(),
-            self.peer.clone().unwrap_or_else(|| "wirelane".to_owned()),
-            conditions.collect::<Vec<_>>().join(" "),
-            self.metric.to_owned(),
-            middle,
-            low,
-            high,
-            self.unit.to_owned(),
-            verdict.unwrap_or_default(),
-        ]
-    }
-
-    fn json(&self, suite: &str) -> Value {
-        let [min, median, max] = summary(&self.samples);
-        let mut row = json!({
-            "suite": suite, "case": self.case, "peer": self.peer, "params": self.params,
-            "metric": self.metric, "unit": self.unit,
-            "median": median, "min": min, "max": max, "samples": self.samples.len(),
-            "source": null,
-        });
-        if let Some(target) = self.target {
-            let (name, value) = match target {
-                Target::AtMost(value) => ("at_most", value),
-                Target::AtLeast(value) => ("at_least", value),
-            };
-            row["target"] = json!({ name: value, "met": target.is_met(median) });
-        }
-        row
+        println!("{}", cells.collect::<Vec<_>>().join("  ").trim_end());
     }
 }
 
-impl Target {
-    fn is_met(self, value: f64) -> bool {
-        match self {
-            Self::AtMost(limit) => value <= limit,
-            Self::AtLeast(limit) => value >= limit,
-        }
-    }
-
-    fn verdict(self, value: f64) -> String {
-        let (sign, limit) = match self {
-            Self::AtMost(limit) => ("<=", limit),
-            Self::AtLeast(limit) => (">=", limit),
-        };
-        let verdict = if self.is_met(value) { "met" } else { "MISSED" };
-        format!("{sign} {limit} {verdict}")
-    }
-}
-
-/// The middle of the samples, or the mean of the two in the middle.
-pub(super) fn median(samples: &[f64]) -> f64 {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match (sorted.get(middle), middle.checked_sub(1).and_then(|i| sorted.get(i))) {
-        (Some(upper), Some(lower)) if sorted.len().is_multiple_of(2) => (upper + lower) / 2.0,
-        (Some(upper), _) => *upper,
-        (None, _) => f64::NAN,
-    }
-}
-
-/// Smallest, median and largest.
-fn summary(samples: &[f64]) -> [f64; 3] {
-    let low = samples.iter().copied().fold(f64::NAN, f64::min);
-    let high = samples.iter().copied().fold(f64::NAN, f64::max);
-    [low, median(samples), high]
+fn word(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// A figure with about three digits that matter.
-fn figure(value: f64, unit: &str) -> String {
+fn figure(value: &Value, unit: &str) -> String {
+    let Some(value) = value.as_f64() else { return String::new() };
     match (unit, value.abs()) {
         ("1/s", _) => format!("{:.2}M", value / 1e6),
         ("bit/s", _) => format!("{:.2}G", value / 1e9),
@@ -193,63 +127,60 @@ fn figure(value: f64, unit: &str) -> String {
     }
 }
 
-/// What the figures depend on.
-fn machine() -> Value {
-    let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = information.lines().find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        (name.trim() == "model name").then(|| value.trim().to_owned())
-    });
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").ok();
-    json!({
-        "cpu": model,
-        "cores": wirelane_os::affinity::online_cpus(),
-        "kernel": kernel.map(|text| text.trim().to_owned()),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn median_is_the_middle() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
-        assert!(median(&[]).is_nan());
-        assert_eq!(summary(&[2.0, 3.0, 1.0]), [1.0, 2.0, 3.0]);
+    fn reports_are_put_together() {
+        let of = |case: &str, met: Value| {
+            json!({
+                "schema": "wirelane.bench/1", "command": "wirelane bench", "rows": [{ "case": case }],
+                "promises": [{ "what": case, "met": met }, { "what": "other", "met": null }],
+                "skipped": [{ "case": case, "reason": "none" }],
+            })
+        };
+        let mut report = Report::default();
+        report.add(of("cpu", true.into()));
+        report.add(of("write", false.into()));
+        let whole = report.0.unwrap();
+        assert_eq!(whole["schema"], "wirelane.bench/1");
+        assert_eq!(whole["rows"], json!([{ "case": "cpu" }, { "case": "write" }]));
+        assert_eq!(whole["skipped"].as_array().unwrap().len(), 2);
+        let targets =
+            [json!({ "what": "cpu", "met": true }), json!({ "what": "write", "met": false })];
+        assert_eq!(whole["promises"].as_array().unwrap(), &targets);
     }
 
     #[test]
-    fn targets_include_their_limit() {
-        assert!(Target::AtMost(0.7).is_met(0.7) && !Target::AtMost(0.7).is_met(0.71));
-        assert!(Target::AtLeast(1.9).is_met(1.9) && !Target::AtLeast(1.9).is_met(1.89));
-        assert_eq!(Target::AtMost(0.7).verdict(0.8), "<= 0.7 MISSED");
-        assert!(!Target::AtMost(0.7).is_met(f64::NAN));
+    fn targets_say_their_limit_and_verdict() {
+        let of = |limit: Value, median: f64, met: bool| {
+            target(
+                &json!({ "what": "a", "unit": "", "limit": limit, "median": median, "met": met }),
+            )
+        };
+        let cells = of(json!({ "at_most": 0.7 }), 0.75, false);
+        assert_eq!(cells, ["a", "<= 0.7", "0.750", "MISSED"]);
+        let cells = of(json!({ "at_least": 1.9 }), 1.95, true);
+        assert_eq!(cells, ["a", ">= 1.9", "1.950", "met"]);
     }
 
     #[test]
-    fn rows_follow_the_schema() {
-        let mut report = Report::new("capture");
-        report.add(Row {
-            case: "cpu",
-            peer: Some("tcpdump".to_owned()),
-            params: json!({ "target": null, "size": 64 }),
-            metric: "cpu_ns_per_packet",
-            unit: "ns",
-            samples: vec![3.0, 1.0, 2.0],
-            target: Some(Target::AtMost(0.7)),
-        });
-        report.skip("cpu", "dumpcap is missing");
-        let json = report.json();
-        assert_eq!(json["schema"], "wirelane.bench/1");
-        let row = &json["rows"][0];
-        assert_eq!(
-            (&row["median"], &row["min"], &row["max"]),
-            (&2.0.into(), &1.0.into(), &3.0.into())
-        );
-        assert_eq!((&row["samples"], &row["peer"]), (&3.into(), &"tcpdump".into()));
-        assert_eq!(row["target"], json!({ "at_most": 0.7, "met": false }));
-        assert_eq!(json["skipped"][0]["reason"], "dumpcap is missing");
+    fn rows_have_their_conditions_and_unit() {
+        let cells = row(&json!({
+            "case": "rxdrop", "peer": null, "params": { "port": "xdp", "size": 64 },
+            "metric": "packets_per_s", "unit": "1/s", "median": 2.5e6, "min": 1e6, "max": null,
+        }));
+        let expected = [
+            "rxdrop",
+            "wirelane",
+            "port=xdp size=64",
+            "packets_per_s",
+            "2.50M",
+            "1.00M",
+            "",
+            "1/s",
+        ];
+        assert_eq!(cells, expected);
     }
 }

@@ -4,13 +4,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
-use super::process::{run, text, two_cpus};
-use super::report::Report;
-use super::{Context, Result, target};
+use wirelane_os::affinity;
+
+use super::context::{Context, Result, output, target};
 use crate::cargo;
 
-pub(super) fn run_case(context: &Context, _report: &mut Report) -> Result<()> {
+pub(super) fn run_case(context: &Context) -> Result<()> {
     let slowed = build()?;
     let folder = tempfile::tempdir().map_err(|error| format!("cannot make a folder: {error}"))?;
     let programs = [("old", &context.wirelane), ("same", &context.wirelane), ("slowed", &slowed)];
@@ -31,9 +32,9 @@ pub(super) fn run_case(context: &Context, _report: &mut Report) -> Result<()> {
         }
     }
     let compare = |new: &str| {
-        let (old, new) = (text(&folder.path().join("old")), text(&folder.path().join(new)));
+        let (old, new) = (folder.path().join("old"), folder.path().join(new));
         let mut command = Command::new(&context.wirelane);
-        let output = command.args(["bench", "compare", &old, &new]).output();
+        let output = command.args(["bench", "compare"]).arg(&old).arg(&new).output();
         let output = output.map_err(|error| format!("cannot run wirelane: {error}"))?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         Ok::<_, String>((output.status.code(), said))
@@ -56,7 +57,15 @@ fn measure(program: &Path) -> Result<String> {
     let mut command = Command::new(program);
     command.args(["bench", "sockets", "--port", "sim:1", "--case", "rxdrop", "--case", "l2fwd"]);
     command.args(["--size", "64", "--samples", "5", "--seconds", "200ms", "--json"]);
-    Ok(run(command, &two_cpus()?)?.stdout)
+    // What is started has the CPUs of the thread that starts it.
+    let on_two_cpus = || {
+        let cpus = affinity::allowed_cpus().map_err(|error| error.to_string())?;
+        let two: [u32; 2] = cpus.first_chunk().copied().ok_or("needs two CPUs")?;
+        affinity::pin_to(&two).map_err(|error| format!("cannot pin to CPUs {two:?}: {error}"))?;
+        output(&mut command)
+    };
+    let outcome = thread::scope(|scope| scope.spawn(on_two_cpus).join());
+    outcome.unwrap_or_else(|_| Err("the measurement did not come to its end".to_owned()))
 }
 
 /// Builds the slowed program next to the usual one, and returns its path.

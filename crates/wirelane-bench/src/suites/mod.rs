@@ -46,7 +46,7 @@ impl FromArgMatches for Named {
 impl Subcommand for Named {
     fn augment_subcommands(command: Command) -> Command {
         let add = |command: Command, suite: &Listed| {
-            command.subcommand((suite.arguments)(Command::new(suite.name)))
+            command.subcommand((suite.arguments)(Command::new(suite.name)).display_order(1))
         };
         SUITES.iter().fold(command, add)
     }

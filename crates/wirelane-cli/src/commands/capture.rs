@@ -8,15 +8,15 @@ use clap::Args;
 use wirelane::halt::Halt;
 use wirelane::pcap::{Rotation, WriterOptions};
 use wirelane::placement::Placement;
-use wirelane::port::{self, OpenOptions, Spec};
+use wirelane::port::{OpenOptions, Spec};
 use wirelane::session::capture::{Capture, CaptureConfig, OutputConfig};
 use wirelane::{Error, QueueMask, Result, clock};
 
 use crate::args::{self, Masks};
 use crate::control::{ControlServer, Served, Subject};
-use crate::output::{self, summary::Summary};
+use crate::output::summary::Summary;
 use crate::session::{self, Privileges, SessionArgs};
-use crate::take::{Purpose, TakeArgs};
+use crate::take::{self, Purpose, TakeArgs};
 
 /// Capture packets from all selected queues in parallel.
 ///
@@ -95,12 +95,9 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     let halt = session::begin(&args.session)?;
     let config = config(args, &halt)?;
     let mut privileges = Privileges::new(&args.session)?;
-    let options = OpenOptions { halt: halt.clone(), ..open_options(args, &spec)? };
+    let options = open_options(args, &spec)?.halt(halt.clone());
     let toll = args.take.toll(&spec, &options)?;
-    let port = port::open(&spec, &options)?;
-    if let Some(toll) = toll.as_ref().filter(|_| !args.session.quiet) {
-        toll.announce(port.info(), options.filter.as_ref())?;
-    }
+    let port = take::open(&spec, &options, toll.as_ref(), args.session.quiet)?;
     privileges.give_away()?;
     let capture = Capture::start(port, &config).map_err(|error| privileges.explain(error))?;
     let started = Instant::now();
@@ -114,41 +111,32 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
         ports: vec![Served::new(capture.control(), args.take.filter()).guarded_by(toll)],
         dropped_privileges: privileges.are_dropped(),
     });
-    session::watch(&capture, &args.session, &halt, started);
+    let wait = |pause| capture.wait(pause);
+    session::watch(&capture.monitor(), wait, &args.session, &halt, started);
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let outcome = capture.join();
     let path = args.write.as_deref();
     let summary = Summary::of_capture(&outcome, path, started.elapsed(), clock::process_cpu());
-    if !args.session.quiet {
-        summary.print();
-    }
-    if args.session.json {
-        output::json(&summary)?;
-    }
-    session::conclude(outcome.errors, &privileges)
+    session::conclude(&summary, &args.session, outcome.errors, &privileges)
 }
 
 fn open_options(args: &CaptureArgs, spec: &Spec) -> Result<OpenOptions> {
-    let ring = args.ring.map(usize::try_from).transpose();
-    let mut options = OpenOptions {
-        mask: QueueMask {
+    let mut options = OpenOptions::default()
+        .mask(QueueMask {
             enabled: true,
             rx: args.masks.rx_queues.clone(),
             tx: args.masks.tx_queues.clone(),
             other: args.masks.other,
-        },
-        receive: true,
-        transmit: false,
-        snaplen: args.snaplen,
-        promiscuous: args.promiscuous,
-        wait: args.wait,
-        placement: placement(args)?,
-        latency: None,
-        ring_bytes: ring
-            .map_err(|_| Error::usage("--ring", "more than this machine can address"))?,
-        ..OpenOptions::default()
-    };
+        })
+        .receive(true)
+        .transmit(false)
+        .snaplen(args.snaplen)
+        .promiscuous(args.promiscuous)
+        .wait(args.wait)
+        .placement(placement(args)?)
+        .latency(None)
+        .ring_bytes(args::address_space("--ring", args.ring)?);
     args.take.apply(spec, Purpose::Look, &mut options)?;
     Ok(options)
 }

@@ -8,16 +8,18 @@ use clap::{ArgAction, Args};
 use wirelane::frame::SinkGso;
 use wirelane::halt::Halt;
 use wirelane::placement::Placement;
-use wirelane::port::{self, Backend, Offloads, OpenOptions, Port, Protocols, Spec, Switches};
-use wirelane::qdisc::{Choice, QdiscSpec};
+use wirelane::port::{
+    self, Backend, Forwarding, Offloads, OpenOptions, Port, Protocols, Spec, Switches,
+};
+use wirelane::qdisc::{QdiscSpec, QueueSelection};
 use wirelane::session::forward::{Forward, ForwardConfig};
 use wirelane::{Error, QueueMask, QueueSet, Result, clock};
 
 use crate::args;
 use crate::control::{ControlServer, Served, Subject};
-use crate::output::{self, summary::Summary};
+use crate::output::summary::Summary;
 use crate::session::{self, Privileges, SessionArgs};
-use crate::take::{Purpose, TakeArgs, Toll};
+use crate::take::{self, Purpose, TakeArgs, Toll};
 
 /// Forward packets between two ports, or back through one with swapped MAC addresses.
 ///
@@ -62,7 +64,7 @@ pub(crate) struct ForwardArgs {
     /// How to choose a packet's TX queue: explicit (the number of its RX queue), flow (a hash of
     /// addresses and ports) or cpu
     #[arg(long, value_name = "HOW", value_parser = choice, default_value = "explicit", requires = "qdisc")]
-    tx_choice: Choice,
+    tx_choice: QueueSelection,
     /// Segment frames longer than the output port's MTU, just before its TX ring: tcp, udp or both (on).
     /// Lets the stack behind a TAP device send frames of up to 64 KB. For one port only:
     /// PORT?gso=PROTOCOLS&gso_max=BYTES
@@ -132,18 +134,13 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
             .collect(),
         dropped_privileges: privileges.are_dropped(),
     });
-    session::watch(&forward, &args.session, &halt, started);
+    let wait = |pause| forward.wait(pause);
+    session::watch(&forward.monitor(), wait, &args.session, &halt, started);
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let outcome = forward.join();
     let summary = Summary::of_forward(&outcome, started.elapsed(), clock::process_cpu());
-    if !args.session.quiet {
-        summary.print();
-    }
-    if args.session.json {
-        output::json(&summary)?;
-    }
-    session::conclude(outcome.errors, &privileges)
+    session::conclude(&summary, &args.session, outcome.errors, &privileges)
 }
 
 impl ForwardArgs {
@@ -154,7 +151,7 @@ impl ForwardArgs {
 }
 
 /// The ports, and what each takes from the host.
-type Opened = (Vec<Box<dyn Port>>, Vec<Option<Toll>>);
+type Opened = (Vec<Port>, Vec<Option<Toll>>);
 
 /// The ports and what each has to do.
 struct Plan {
@@ -245,9 +242,7 @@ impl Plan {
         privileges: &mut Privileges,
         halt: &Halt,
     ) -> Result<Opened> {
-        let ring_bytes = args.ring.map(usize::try_from).transpose();
-        let ring_bytes =
-            ring_bytes.map_err(|_| Error::usage("--ring", "more than this machine can address"))?;
+        let ring_bytes = args::address_space("--ring", args.ring)?;
         let (mut wanted, mut tolls) = (Vec::new(), Vec::new());
         for (position, spec) in self.specs.iter().enumerate() {
             let receive = position == 0 || !self.one_way;
@@ -257,49 +252,47 @@ impl Plan {
             let is_file = spec.backend == Some(Backend::File);
             let tx = if is_file && rx == QueueSet::All { QueueSet::All } else { QueueSet::NONE };
             let cut_later = self.cut_later(args, position);
-            let mut options = OpenOptions {
-                mask: QueueMask { enabled: true, rx, tx, other: args.other },
-                receive,
-                transmit,
+            let mut options = OpenOptions::default()
+                .mask(QueueMask { enabled: true, rx, tx, other: args.other })
+                .receive(receive)
+                .transmit(transmit)
                 // It is on its way already.
-                outgoing: false,
-                intact: true,
-                halt: halt.clone(),
-                promiscuous: receive && self.specs.len() > 1,
-                ring_bytes,
-                latency: Some(LATENCY),
-                placement: placement.clone(),
-                offload: SinkGso::leaving(cut_later.unwrap_or_default()),
-                cuts: transmit && self.cuts(args, position),
-                prepare_offload: cut_later.is_some(),
-                heeds_offloads: true,
-                ..OpenOptions::default()
-            };
+                .outgoing(false)
+                .halt(halt.clone())
+                .promiscuous(receive && self.specs.len() > 1)
+                .ring_bytes(ring_bytes)
+                .latency(LATENCY)
+                .placement(placement.clone())
+                .forwarding(
+                    Forwarding::default()
+                        .intact(true)
+                        .offload(SinkGso::leaving(cut_later.unwrap_or_default()))
+                        .cuts(transmit && self.cuts(args, position))
+                        .prepare_offload(cut_later.is_some())
+                        .heeds_offloads(true),
+                );
             args.take.apply(spec, self.purpose(position), &mut options)?;
             tolls.push(args.take.toll(spec, &options)?);
             wanted.push((spec, options));
         }
         let pairs: Vec<_> = wanted.iter().map(|(spec, options)| (*spec, options)).collect();
         let memory = port::shared_memory(&pairs)?;
-        let mut ports: Vec<Box<dyn Port>> = Vec::new();
+        let mut ports: Vec<Port> = Vec::new();
         for (((spec, mut options), share), toll) in wanted.into_iter().zip(memory).zip(&tolls) {
             options.inputs = ports.iter().flat_map(|port| port.inputs()).collect();
             options.memory = share;
             if spec.backend == Some(Backend::File) && options.transmit {
                 privileges.give_away()?;
             }
-            let port = port::open(spec, &options).map_err(|error| privileges.explain(error))?;
-            if let Some(toll) = toll.as_ref().filter(|_| !args.session.quiet) {
-                toll.announce(port.info(), options.filter.as_ref())?;
-            }
-            ports.push(port);
+            let port = take::open(spec, &options, toll.as_ref(), args.session.quiet);
+            ports.push(port.map_err(|error| privileges.explain(error))?);
         }
         privileges.give_away()?;
         // An interface may have several names.
         if let [first, second] = ports.as_slice()
             && let (Some(name), Some(other)) = (&first.info().interface, &second.info().interface)
             && name == other
-            && [first, second].iter().all(|port| port.info().backend != "file")
+            && [first, second].iter().all(|port| port.info().backend != Backend::File)
         {
             return Err(same_port(name));
         }
@@ -320,11 +313,11 @@ fn discipline(text: &str) -> Result<QdiscSpec, String> {
     })
 }
 
-fn choice(text: &str) -> Result<Choice, String> {
+fn choice(text: &str) -> Result<QueueSelection, String> {
     match text {
-        "explicit" => Ok(Choice::Explicit),
-        "flow" => Ok(Choice::FlowHash),
-        "cpu" => Ok(Choice::Cpu),
+        "explicit" => Ok(QueueSelection::Explicit),
+        "flow" => Ok(QueueSelection::FlowHash),
+        "cpu" => Ok(QueueSelection::Cpu),
         _ => Err("write explicit, flow or cpu".into()),
     }
 }

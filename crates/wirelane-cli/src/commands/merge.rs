@@ -10,7 +10,7 @@ use serde::Serialize;
 use wirelane::Error;
 use wirelane::halt::Halt;
 use wirelane::pcap::pcapng::MAX_PACKET;
-use wirelane::pcap::{MergeControl, MergeReport, MergedInput, merge_files_under};
+use wirelane::pcap::{MergeControl, MergeReport, MergedInput, merge_files};
 
 use crate::output::{self, plural};
 
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &MergeArgs) -> Result<(), Error> {
 
 /// Merges on a thread of its own, and tells how far it is whenever SIGUSR1 asks.
 fn watch(args: &MergeArgs, control: &MergeControl) -> Result<MergeReport, Error> {
-    let merge = || merge_files_under(&args.inputs, &args.output, control);
+    let merge = || merge_files(&args.inputs, &args.output, control);
     thread::scope(|scope| {
         let started = thread::Builder::new().name("wl-merge".into()).spawn_scoped(scope, merge);
         let merging = started.map_err(|error| Error::io("thread wl-merge", "clone", error))?;
@@ -252,7 +252,7 @@ mod tests {
         let path = directory.path().join("a");
         capture(&path, &[7]);
         let args = MergeArgs { inputs: vec![path], output: directory.path().join("b"), json: true };
-        let report = merge_files_under(&args.inputs, &args.output, &Default::default()).unwrap();
+        let report = merge_files(&args.inputs, &args.output, &Default::default()).unwrap();
         let value = serde_json::to_value(Document::new(&args, &report)).unwrap();
         assert_eq!(value["schema"], "wirelane.merge/1");
         assert_eq!(value["inputs"][0]["packets"], 1);

@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use wirelane::pcap::{CaptureError, CaptureReader, OddTimes};
 use wirelane::{Error, Result};
-use wirelane_verify::{Auditor, Finding, Kind, Options, Packet, Rule, RuleCounts, Summary};
+use wirelane_verify::{Auditor, Finding, Options, Packet, Rule, RuleCounts, Severity, Summary};
 
 use crate::output::{self, plural};
 
@@ -97,7 +97,7 @@ fn audit(args: &VerifyArgs, out: &mut impl Write) -> Result<Audit> {
     let mut findings = Vec::new();
     let (mut shown, mut omitted, mut failed) = (0, 0, None);
     let mut show = |finding: &Finding| {
-        if finding.kind == Kind::Note && !args.notes {
+        if finding.severity == Severity::Note && !args.notes {
             return;
         }
         if shown == args.max {
@@ -300,9 +300,9 @@ impl<'a> Document<'a> {
             packet: finding.packet,
             other: finding.other,
             rule: finding.rule.name(),
-            kind: match finding.kind {
-                Kind::Violation => "violation",
-                Kind::Note => "note",
+            kind: match finding.severity {
+                Severity::Violation => "violation",
+                Severity::Note => "note",
             },
             place: &finding.place,
             expected: &finding.expected,

@@ -10,6 +10,7 @@
 //! ([`request`]), of bounded length and time ([`line`]); each has a thread of its own, so that nobody waits for
 //! somebody who dawdles, and the threads of the queues notice none of it.
 
+mod answer;
 mod client;
 mod line;
 mod place;

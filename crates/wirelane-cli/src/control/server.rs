@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use wirelane::{Error, Result, privilege};
 
+use super::answer::answer;
 use super::line::{Lines, REQUEST};
 use super::place;
 use super::request::{Refusal, Reply, Request};
@@ -137,7 +138,7 @@ fn converse(stream: &UnixStream, subject: &Subject) -> io::Result<()> {
         return reply(&mut lines, Err(error));
     }
     let outcome = match lines.read(REQUEST) {
-        Ok(line) => Request::parse(&line).and_then(|request| subject.answer(request)),
+        Ok(line) => Request::parse(&line).and_then(|request| answer(subject, request)),
         Err(error) if error.kind() == ErrorKind::InvalidData => {
             Err(Error::usage("request", error.to_string()))
         }

@@ -4,16 +4,13 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use serde::Serialize;
-use serde_json::Value;
 use wirelane::filter::Filter;
 use wirelane::port::{Control, Protocols, Switches};
 use wirelane::session::forward::PortSwitches;
 use wirelane::session::monitor::Monitor;
 use wirelane::{Error, Result};
 
-use super::request::{Expression, Identity, Offload, Offloading, Request, Select, Selected};
-use super::statistics;
+use super::request::{Expression, Identity, Offload, Offloading, Select, Selected};
 use crate::take::Toll;
 
 /// A running command.
@@ -99,20 +96,8 @@ impl Served {
 }
 
 impl Subject {
-    /// Does what is asked.
-    ///
-    /// # Errors
-    /// It cannot be done; then nothing was changed.
-    pub(super) fn answer(&self, request: Request) -> Result<Value> {
-        match request {
-            Request::Identity => value(&self.identity()),
-            Request::Statistics => value(&statistics::Document::new(self)),
-            Request::Select(select) => value(&self.select(&select)?),
-            Request::Offload(offload) => value(&self.offload(&offload)?),
-        }
-    }
-
-    fn identity(&self) -> Identity {
+    /// Which command this is.
+    pub(super) fn identity(&self) -> Identity {
         Identity {
             command: self.command.into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -121,7 +106,8 @@ impl Subject {
         }
     }
 
-    fn select(&self, select: &Select) -> Result<Selected> {
+    /// Changes what a port selects, or reads it.
+    pub(super) fn select(&self, select: &Select) -> Result<Selected> {
         let (position, port) = self.port(select.port)?;
         let mut filter = port.lock();
         if select.is_empty() {
@@ -148,7 +134,8 @@ impl Subject {
         Ok(port.describe(position, &filter))
     }
 
-    fn offload(&self, offload: &Offload) -> Result<Offloading> {
+    /// Changes what is cut and merged at a port, or reads it.
+    pub(super) fn offload(&self, offload: &Offload) -> Result<Offloading> {
         let (position, port) = self.port(offload.port)?;
         let missing = || {
             let object = self.monitor.ports().get(position).map_or("port", |info| &info.spec);
@@ -211,8 +198,4 @@ impl Subject {
         }
         error
     }
-}
-
-fn value(answer: &impl Serialize) -> Result<Value> {
-    serde_json::to_value(answer).map_err(|error| Error::io("answer", "encode", error.into()))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use wirelane::clock::CpuTime;
-use wirelane::port::{FrameCounts, PortInfo};
+use wirelane::port::{Backend, FrameCounts, PortInfo};
 use wirelane::qdisc::QdiscStats;
 use wirelane::segment::{CoalesceStats, SegmentStats};
 use wirelane::session::capture::CaptureOutcome;
@@ -347,7 +347,7 @@ impl Summary {
 
     /// Whether a newcomer may be trying the command: a whole capture of a simulated interface to a file.
     fn is_demonstration(&self) -> bool {
-        self.ports.iter().all(|port| port.backend == "sim")
+        self.ports.iter().all(|port| port.backend == Backend::Sim)
             && self.path.as_ref().is_some_and(|path| path.as_os_str() != "-")
             && self.counts.totals.files == Some(1)
             && self.errors.is_empty()

@@ -266,7 +266,7 @@ fn merge_is_exact() {
     fs::write(at("d.pcapng"), cut).unwrap();
 
     let inputs = ["a.pcapng", "b.pcapng.gz", "c.pcap", "d.pcapng"].map(at);
-    let report = merge_files(&inputs, &at("out.pcapng.zst")).unwrap();
+    let report = merge_files(&inputs, &at("out.pcapng.zst"), &MergeControl::default()).unwrap();
     let (records, error) = read_all(&at("out.pcapng.zst"));
     assert!(error.is_none(), "{error:?}");
     let bytes: Vec<_> = records.iter().map(|record| record.data[0]).collect();
@@ -298,8 +298,9 @@ fn merge_is_exact() {
     assert_eq!(reader.interfaces(), expected);
     assert_eq!(reader.statistics(), [0, 2, 3, 5, 7, 9].map(counters));
 
-    let error = merge_files(&[at("a.pcapng")], &at("a.pcapng")).unwrap_err();
-    assert!(error.to_string().ends_with("it is the file to be read; write to another file"));
+    let error =
+        merge_files(&[at("a.pcapng")], &at("a.pcapng"), &MergeControl::default()).unwrap_err();
+    assert!(error.to_string().ends_with("it is the input file; write to another file"));
     assert_eq!(read_all(&at("a.pcapng")).0.len(), 3, "the input was not touched");
 }
 
@@ -328,7 +329,7 @@ proptest! {
         }
         all.sort_by_key(|record| record.timestamp);
         let output = directory.path().join("out.pcapng");
-        let report = merge_files(&inputs, &output).unwrap();
+        let report = merge_files(&inputs, &output, &MergeControl::default()).unwrap();
         let (records, error) = read_all(&output);
         prop_assert!(error.is_none());
         prop_assert_eq!(report.out_of_order, 0);

@@ -358,7 +358,7 @@ fn times_that_cannot_be_kept_are_counted() {
     assert_eq!(reader.odd_times(), odd);
     assert_eq!(odd.notes().len(), 4);
     assert_eq!(OddTimes::default().notes(), [""; 0]);
-    let report = merge_files(&[path("x")], &path("y")).unwrap();
+    let report = merge_files(&[path("x")], &path("y"), &MergeControl::default()).unwrap();
     assert_eq!((report.inputs[0].odd_times, report.written.packets), (odd, 6));
     let (copies, error) = read_all(&path("y"));
     assert!(error.is_none());

@@ -4,9 +4,11 @@
 use std::hint::black_box;
 
 use wirelane_wire::{
-    Ethernet, EthernetView, FlowKey, Fragment, FragmentView, HashInput, Ipv4, Ipv4View, Ipv6,
-    Ipv6View, Layers, Tcp, TcpView, ToeplitzKey, Udp, UdpView, Vlan, VlanView,
-    checksum::{Sum, pseudo_v4, pseudo_v6},
+    Arp, ArpView, Ethernet, EthernetView, FlowKey, Fragment, FragmentView, HashInput, Icmpv4,
+    Icmpv4Mut, Icmpv4View, Icmpv6, Icmpv6Mut, Icmpv6View, Ipv4, Ipv4Mut, Ipv4View, Ipv6, Ipv6Mut,
+    Ipv6View, Layers, MacAddr, Neighbor, NeighborView, PacketMut, Tcp, TcpMut, TcpView,
+    ToeplitzKey, Udp, UdpMut, UdpView, Vlan, VlanView, WireError, arp,
+    checksum::{ChecksumState, Sum, pseudo_v4, pseudo_v6},
     ethernet, ipv4, ipv6, tcp, udp,
 };
 
@@ -19,8 +21,126 @@ pub(crate) fn walk(bytes: &[u8]) {
     fragment(bytes);
     udp(bytes, Sum::ZERO);
     tcp(bytes, Sum::ZERO);
+    arp(bytes);
+    icmp(bytes);
+    neighbor(bytes);
     frame(bytes);
     in_place(bytes);
+    views_that_change(bytes);
+    rewrite(bytes);
+}
+
+fn arp(bytes: &[u8]) {
+    let Ok(view) = ArpView::new(bytes) else { return };
+    let value = Arp::parse(&view);
+    let mut out = [0; arp::LEN];
+    assert_eq!(value.emit(&mut out), Ok(value.header_len()));
+    assert_eq!(out, bytes[..arp::LEN]);
+    assert_eq!(value.reply(MacAddr::ZERO).target, value.sender);
+}
+
+fn icmp(bytes: &[u8]) {
+    let (Ok(v4), Ok(v6)) = (Icmpv4View::new(bytes), Icmpv6View::new(bytes)) else { return };
+    black_box((v4.checksum_is_valid(), v6.checksum_is_valid(Sum::ZERO)));
+    let (mut out4, mut out6) = (bytes.to_vec(), bytes.to_vec());
+    assert_eq!(Icmpv4::parse(&v4).emit(&mut out4), Ok(8));
+    assert_eq!(Icmpv6::parse(&v6).emit(&mut out6, Sum::ZERO), Ok(8));
+    assert_eq!((&out4[..2], &out4[4..]), (&bytes[..2], &bytes[4..]));
+    assert_eq!(out4, out6);
+    assert!(Icmpv4View::new(&out4).is_ok_and(|view| view.checksum_is_valid()));
+    // Once right, the checksum stays right.
+    for message in [Icmpv4::EchoReply(Default::default()), Icmpv4::TimeExceeded { code: 1 }] {
+        let changed = Icmpv4Mut::new(&mut out4).map(|mut view| view.set_message(message));
+        assert_eq!(changed, Ok(()));
+        let view = Icmpv4View::new(&out4);
+        assert!(view.is_ok_and(|view| view.checksum_is_valid() && Icmpv4::parse(&view) == message));
+    }
+    let message = Icmpv6::PacketTooBig { mtu: 1280 };
+    let mut view = Icmpv6Mut::new(&mut out6, ChecksumState::Complete).expect("long enough");
+    view.set_message(message);
+    assert!(view.as_view().checksum_is_valid(Sum::ZERO));
+    assert_eq!(Icmpv6::parse(&view.as_view()), message);
+}
+
+fn neighbor(bytes: &[u8]) {
+    let Ok(view) = NeighborView::new(bytes) else { return };
+    assert!(view.options().all(|option| option.is_ok()));
+    let value = Neighbor::parse(&view);
+    let mut out = [0; 32];
+    let len = value.emit(&mut out, Sum::ZERO).expect("parsed values can be emitted");
+    assert_eq!(len, value.header_len());
+    assert_eq!(NeighborView::new(&out[..len]).map(|view| Neighbor::parse(&view)), Ok(value));
+}
+
+/// Every setter of every header, on any bytes: none panics, and what was right stays right.
+fn views_that_change(bytes: &[u8]) {
+    let mut out = bytes.to_vec();
+    if let Ok(mut view) = Ipv4Mut::new(&mut out) {
+        let valid = view.as_view().checksum_is_valid();
+        view.set_source([1, 2, 3, 4].into());
+        view.set_destination([5, 6, 7, 8].into());
+        view.set_ttl(9);
+        assert_eq!((view.set_dscp(10), view.set_ecn(1)), (Ok(()), Ok(())));
+        assert_eq!(view.as_view().checksum_is_valid(), valid);
+        assert_eq!((view.as_view().ttl(), view.as_view().dscp()), (9, 10));
+        assert_eq!(view.payload_mut().len(), view.as_view().payload().len());
+    }
+    let mut out = bytes.to_vec();
+    if let Ok(mut view) = Ipv6Mut::new(&mut out) {
+        view.set_source(1.into());
+        view.set_destination(2.into());
+        view.set_hop_limit(9);
+        assert_eq!((view.set_dscp(10), view.set_ecn(1)), (Ok(()), Ok(())));
+        assert_eq!((view.as_view().hop_limit(), view.as_view().dscp()), (9, 10));
+        assert_eq!(view.payload_mut().len(), view.as_view().payload().len());
+    }
+    for state in [ChecksumState::Complete, ChecksumState::Partial] {
+        let mut out = bytes.to_vec();
+        if let Ok(mut view) = TcpMut::new(&mut out, state) {
+            let checksum = view.as_view().checksum();
+            view.set_source_port(1);
+            view.set_sequence(2);
+            view.set_flags(tcp::TcpFlags::SYN);
+            assert!(state == ChecksumState::Complete || view.as_view().checksum() == checksum);
+        }
+        let mut out = bytes.to_vec();
+        if let Ok(mut view) = UdpMut::new(&mut out, state) {
+            let checksum = view.as_view().checksum();
+            view.set_destination_port(1);
+            view.pseudo_changed(Sum::of_field(1), Sum::of_field(2));
+            assert_eq!(view.as_view().checksum() == 0, checksum == 0);
+        }
+    }
+}
+
+/// Every setter of a frame, on any bytes: what fails changes nothing.
+fn rewrite(bytes: &[u8]) {
+    type Change = fn(&mut PacketMut<'_>) -> Result<(), WireError>;
+    let changes: [Change; 8] = [
+        |packet| packet.set_ipv4_source([1, 2, 3, 4].into()),
+        |packet| packet.set_ipv4_destination([1, 2, 3, 4].into()),
+        |packet| packet.set_ipv6_source(1.into()),
+        |packet| packet.set_ipv6_destination(1.into()),
+        |packet| packet.set_ttl(1),
+        |packet| packet.set_source_port(1),
+        |packet| packet.set_destination_port(1),
+        |packet| packet.set_echo_identifier(1),
+    ];
+    for start in [None, Some(34), Some(usize::MAX)] {
+        for change in changes {
+            let mut out = bytes.to_vec();
+            let packet = match start {
+                None => PacketMut::new(&mut out),
+                Some(start) => PacketMut::new_partial(&mut out, start),
+            };
+            let Ok(mut packet) = packet else { return };
+            black_box(packet.echo_identifier());
+            match change(&mut packet) {
+                Ok(()) => assert_eq!(Layers::parse(&out).is_ok(), Layers::parse(bytes).is_ok()),
+                Err(_) => assert_eq!(out, bytes),
+            }
+        }
+    }
 }
 
 fn frame(bytes: &[u8]) {

@@ -118,8 +118,8 @@ fn receive(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::sim::Sim;
-    use crate::port::{OpenOptions, Port, Readiness, Receive};
+    use crate::port::sim;
+    use crate::port::{OpenOptions, Readiness, Receive};
 
     /// Receives nothing, fails once, and is at its end then.
     struct Failing(u32);
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn one_end_that_fails_does_not_cost_the_others_their_packets() {
         let spec = "sim:2?rate=1Mpps&count=20000&tx=2&flows=63".parse().unwrap();
-        let mut sim = Sim::open(&spec, &OpenOptions::default()).unwrap();
+        let mut sim = sim::open(&spec, &OpenOptions::default()).unwrap();
         let mut inputs = sim.rx();
         let broken = inputs.remove(0).wrap(|_, _| Failing(0));
         inputs.insert(0, broken);
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn an_error_of_the_consumer_ends_the_loop_and_is_returned() {
         let spec = "sim:1?rate=max".parse().unwrap();
-        let mut sim = Sim::open(&spec, &OpenOptions::default()).unwrap();
+        let mut sim = sim::open(&spec, &OpenOptions::default()).unwrap();
         let mut inputs = sim.rx();
         sim.start().unwrap();
         let mut consumer = Fussy { left: 1000, finished: 0 };

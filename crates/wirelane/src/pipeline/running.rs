@@ -38,7 +38,7 @@ use crate::threads::Crew;
 /// # Errors
 /// As [`Threads::start`].
 pub fn spawn<C: Consumer + Send + 'static>(
-    port: Box<dyn Port>,
+    port: Port,
     make: impl FnMut(&[Rx]) -> C,
 ) -> Result<Running<C>> {
     Threads::default().spawn(port, make)
@@ -72,7 +72,7 @@ impl Threads {
     /// As [`Threads::start`].
     pub fn spawn<C: Consumer + Send + 'static>(
         self,
-        mut port: Box<dyn Port>,
+        mut port: Port,
         mut make: impl FnMut(&[Rx]) -> C,
     ) -> Result<Running<C>> {
         let work = |rx: Vec<Rx>| Work { port: 0, consumer: make(&rx), rx };
@@ -87,9 +87,10 @@ impl Threads {
     /// There is nothing to receive from, a thread cannot be started or pinned, or a port refuses to start.
     pub fn start<C: Consumer + Send + 'static>(
         self,
-        mut ports: Vec<Box<dyn Port>>,
+        mut ports: Vec<Port>,
         work: impl IntoIterator<Item = Work<C>>,
     ) -> Result<Running<C>> {
+        self.halt.descriptors()?;
         let stop = Arc::new(Stop {
             controls: ports.iter().map(|port| port.control()).collect(),
             asked: Event::new()?,
@@ -139,7 +140,7 @@ pub struct Work<C> {
 /// Threads that receive. Dropping it stops them.
 pub struct Running<C: Send + 'static> {
     crew: Crew<Ended<C>>,
-    ports: Vec<Box<dyn Port>>,
+    ports: Vec<Port>,
     /// With the position of their port.
     counters: Vec<(usize, Arc<RxCounters>)>,
     stop: Arc<Stop>,
@@ -176,11 +177,8 @@ impl<C: Send + 'static> Running<C> {
     pub fn wait(&self, timeout: Option<Duration>) -> bool {
         let Some(ended) = self.crew.ended() else { return true };
         let mut descriptors = vec![ended];
-        match self.halt.descriptors() {
-            Ok(halt) => descriptors.extend(halt),
-            // Without descriptors left it still ends by itself, and in time.
-            Err(_) => {}
-        }
+        // They were made when the threads were started.
+        descriptors.extend(self.halt.descriptors().unwrap_or_default());
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             match wait_any(&mut [], &descriptors, deadline) {
@@ -226,12 +224,12 @@ impl<C: Send + 'static> Running<C> {
         }
         // An interface that goes away fails at each of its queues.
         Error::each_once(&mut errors);
-        let info = |port: &Box<dyn Port>| {
+        let mut ports = Vec::new();
+        for port in &self.ports {
             let mut info = port.info().clone();
-            info.notes.extend(port.late_notes());
-            info
-        };
-        let ports = self.ports.iter().map(info).collect();
+            info.notes.extend(port.diagnostics());
+            ports.push(info);
+        }
         Outcome { consumers, queues: self.queues(), ports, errors }
     }
 }

@@ -105,10 +105,11 @@ pub(super) fn wait(
     let mut patience = Duration::MAX;
     for rx in inputs.iter_mut() {
         match rx.readiness()? {
-            Readiness::Now if !looks || descriptors.is_empty() => {
+            // This thread has nothing else to do.
+            Readiness::Now | Readiness::Soon(..) if !looks || descriptors.is_empty() => {
                 return Ok(Wake { packets: true, ..Wake::default() });
             }
-            Readiness::Now => patience = Duration::ZERO,
+            Readiness::Now | Readiness::Soon(..) => patience = Duration::ZERO,
             Readiness::After(time) => patience = patience.min(time),
             Readiness::Descriptor(fd, time) => {
                 patience = patience.min(time);

@@ -3,9 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Transmit, Tx};
+use super::tx::Tx;
 use crate::error::Result;
-use crate::frame::Batch;
 
 /// How long dropping an end waits for what it has taken.
 const FAREWELL: Duration = Duration::from_millis(200);
@@ -39,11 +38,6 @@ impl Tx {
         self.counters.give_up(left.saturating_sub(self.lost) as u64);
         self.lost = left;
     }
-
-    /// Takes the backend's transmitter out.
-    pub(super) fn vacate(&mut self) -> Box<dyn Transmit> {
-        std::mem::replace(&mut self.inner, Box::new(Vacant))
-    }
 }
 
 /// Flushes until nothing is left, at most `timeout`; returns how much is.
@@ -70,39 +64,14 @@ impl Drop for Tx {
     }
 }
 
-/// What stays where a transmitter was taken out.
-struct Vacant;
-
-impl Transmit for Vacant {
-    fn transmit(&mut self, _batch: &mut Batch) -> usize {
-        0
-    }
-
-    fn allocate(&mut self, _batch: &mut Batch, _n: usize) -> usize {
-        0
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    fn pending(&self) -> usize {
-        0
-    }
-
-    fn wait(&mut self, _timeout: Duration) -> Result<()> {
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
     use crate::error::Error;
-    use crate::port::sim::Sim;
-    use crate::port::{OpenOptions, Port};
+    use crate::frame::Batch;
+    use crate::port::{OpenOptions, Port, Transmit, sim};
     use crate::stats::TxCounters;
 
     /// Keeps what it takes until it is flushed, as a segmenter does; some flushes fail, with what went wrong before.
@@ -142,9 +111,9 @@ mod tests {
     }
 
     /// An end that has taken 9 frames, and its port.
-    fn end(failures: usize) -> (Tx, Arc<TxCounters>, Sim) {
-        let options = OpenOptions { receive: false, transmit: true, ..OpenOptions::default() };
-        let mut sim = Sim::open(&"sim:1".parse().unwrap(), &options).unwrap();
+    fn end(failures: usize) -> (Tx, Arc<TxCounters>, Port) {
+        let options = OpenOptions::default().receive(false).transmit(true);
+        let mut sim = sim::open(&"sim:1".parse().unwrap(), &options).unwrap();
         let tx = sim.tx().remove(0);
         let mut tx = tx.wrap(|inner, _| Late { inner, kept: Batch::new(64), failures });
         let mut batch = Batch::new(9);

@@ -11,107 +11,55 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::bundle::{Bundle, Tally};
-use super::{Census, Control, OpenOptions, Port, PortInfo, Readiness, Receive, Rx, Tx};
+use super::control::{Control, Driver};
+use super::options::OpenOptions;
+use super::port::Port;
+use super::rx::{Readiness, Receive};
 use crate::error::Result;
 use crate::filter::{Engine, Filter};
-use crate::frame::{Batch, Sink, SinkGso};
+use crate::frame::{Batch, SinkGso};
 use crate::mask::QueueMask;
-use crate::pcap::FileId;
 use crate::stats::RxCounters;
 
-/// A port that filters what its backend receives.
-pub(super) struct FilteredPort<P> {
-    inner: P,
-    shared: Arc<Shared>,
-    rx: Vec<Rx>,
-}
-
-impl<P: Port> FilteredPort<P> {
-    /// Puts the filter of `options` around `inner`.
-    ///
-    /// # Errors
-    /// The filter means nothing for packets of this link type, or cannot run in user space.
-    pub(super) fn new(mut inner: P, options: &OpenOptions) -> Result<Self> {
-        let link_type = inner.info().link_type;
-        let shared = Shared {
-            link_type,
-            snaplen: options.snaplen,
-            control: inner.control(),
-            version: AtomicU64::new(0),
-            engine: Mutex::new(None),
-            note: Mutex::new(None),
-        };
-        let shared = Arc::new(shared);
-        shared.set_filter(options.filter.as_ref().filter(|_| options.receive))?;
-        let wrap = |rx: Rx| {
-            let shared = Arc::clone(&shared);
-            let bundle = rx.bundle().cloned();
-            let filtering = rx.wrap(|inner, counters| Filtering {
-                inner,
-                counters,
-                bundle: bundle.clone(),
-                tallies: Default::default(),
-                shared,
-                version: 0,
-                engine: None,
-                rejected: false,
-            });
-            filtering.with_bundle(bundle)
-        };
-        let rx = inner.rx().into_iter().map(wrap).collect();
-        Ok(Self { inner, shared, rx })
-    }
-}
-
-impl<P: Port> Port for FilteredPort<P> {
-    fn info(&self) -> &PortInfo {
-        self.inner.info()
-    }
-
-    fn rx(&mut self) -> Vec<Rx> {
-        std::mem::take(&mut self.rx)
-    }
-
-    fn tx(&mut self) -> Vec<Tx> {
-        self.inner.tx()
-    }
-
-    fn start(&mut self) -> Result<()> {
-        self.inner.start()
-    }
-
-    fn control(&self) -> Arc<dyn Control> {
-        Arc::clone(&self.shared) as Arc<dyn Control>
-    }
-
-    fn census(&self) -> Census {
-        self.inner.census()
-    }
-
-    fn is_endless(&self) -> bool {
-        self.inner.is_endless()
-    }
-
-    fn sink(&self) -> Sink {
-        self.inner.sink()
-    }
-
-    fn inputs(&self) -> Vec<FileId> {
-        self.inner.inputs()
-    }
-
-    fn late_notes(&self) -> Vec<String> {
-        let mut notes = self.inner.late_notes();
-        notes.extend(lock(&self.shared.note).clone());
-        notes
-    }
+/// Puts the filter of `options` around the receiving ends of `port`.
+///
+/// # Errors
+/// The filter means nothing for packets of this link type, or cannot run in user space.
+pub(super) fn filtered(mut port: Port, options: &OpenOptions) -> Result<Port> {
+    let shared = Shared {
+        link_type: port.info.link_type,
+        snaplen: options.snaplen,
+        driver: Arc::clone(&port.driver),
+        version: AtomicU64::new(0),
+        engine: Mutex::new(None),
+        note: Mutex::new(None),
+    };
+    let shared = Arc::new(shared);
+    shared.set_filter(options.filter.as_ref().filter(|_| options.receive))?;
+    port.map_rx(|rx| {
+        let shared = Arc::clone(&shared);
+        let bundle = rx.bundle().cloned();
+        let filtering = rx.wrap(|inner, counters| Filtering {
+            inner,
+            counters,
+            bundle: bundle.clone(),
+            tallies: Default::default(),
+            shared,
+            version: 0,
+            engine: None,
+            rejected: false,
+        });
+        filtering.with_bundle(bundle)
+    });
+    port.driver = shared;
+    Ok(port)
 }
 
 /// What the receiving ends of a port share with its control.
 struct Shared {
     link_type: u16,
     snaplen: u32,
-    control: Arc<dyn Control>,
+    driver: Arc<dyn Driver>,
     /// Counts the changes; 0 is "no filter yet".
     version: AtomicU64,
     engine: Mutex<Option<Arc<Engine>>>,
@@ -121,11 +69,11 @@ struct Shared {
 
 impl Control for Shared {
     fn mask(&self) -> QueueMask {
-        self.control.mask()
+        self.driver.mask()
     }
 
     fn set_mask(&self, mask: QueueMask) -> Result<()> {
-        self.control.set_mask(mask)
+        self.driver.set_mask(mask)
     }
 
     fn set_filter(&self, filter: Option<&Filter>) -> Result<()> {
@@ -146,11 +94,27 @@ impl Control for Shared {
     }
 
     fn set_offload(&self, offload: SinkGso) -> Result<()> {
-        self.control.set_offload(offload)
+        self.driver.set_offload(offload)
     }
 
     fn stop(&self) {
-        self.control.stop();
+        self.driver.stop();
+    }
+}
+
+impl Driver for Shared {
+    fn start(&self) -> Result<()> {
+        self.driver.start()
+    }
+
+    fn diagnostics(&self) -> Vec<String> {
+        let mut notes = self.driver.diagnostics();
+        notes.extend(lock(&self.note).clone());
+        notes
+    }
+
+    fn release(&self) {
+        self.driver.release();
     }
 }
 

@@ -19,9 +19,10 @@ use std::sync::Arc;
 
 use wirelane_os::clock;
 
-use super::{Protocols, Readiness, Receive, Rx, Switches};
+use super::rx::{Readiness, Receive, Rx};
+use super::switches::Switches;
 use crate::error::Result;
-use crate::frame::{Batch, Frame, Offload};
+use crate::frame::{Batch, Frame, Offload, Protocols};
 use crate::memory::Allotment;
 use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
 use crate::segment::{Alone, COALESCED, CoalesceCounters, Coalescer, Limits, Store};

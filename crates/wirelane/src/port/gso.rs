@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Segments are written into the slots of a ring, or else into frames of the sink's own memory, so that the copy
-//! out of the long frame is the only one. When the sink is full the cut stands still where it is, and goes on with the next
+//! out of the long frame is the only one. When the sink is full the cut stands still where it is, and goes on with
+//! the next
 //! call: order stays, nothing is lost and nothing comes out twice.
 
 use std::sync::Arc;
@@ -16,15 +17,17 @@ use std::time::Duration;
 
 use wirelane_wire::{FlowKey, Protocol, flow::Addresses};
 
-use super::{Protocols, Switches, Transmit, Tx};
+use super::switches::Switches;
+use super::tx::{Transmit, Tx};
 use crate::error::Result;
-use crate::frame::{Batch, Frame, Gso, Offload, PartialChecksum, Sink};
+use crate::frame::{Batch, Frame, Gso, Offload, PartialChecksum, Protocols, Sink};
 use crate::pool::{Pool, PoolConfig, Region};
 use crate::segment::{Cursor, Segmenter, Verdict};
 use crate::stats::TxCounters;
 
 /// Puts `segmenter` in front of `tx`.
 pub fn tx(tx: Tx, segmenter: Segmenter, switches: Arc<Switches>) -> Tx {
+    let segments = Arc::clone(segmenter.counters());
     tx.wrap(|mut inner, counters| GsoTx {
         // What is left to do to a segment, only a frame can say.
         has_slots: !segmenter.sink().checksum && inner.place(&mut |_| None).is_some(),
@@ -42,6 +45,7 @@ pub fn tx(tx: Tx, segmenter: Segmenter, switches: Arc<Switches>) -> Tx {
         incoming: Vec::new(),
     })
     .takes_offloads(true)
+    .with_segments(segments)
 }
 
 /// A frame of so many bytes more than the MTU fits for certain.
@@ -71,7 +75,8 @@ struct GsoTx {
     ready: Batch,
     /// Memory for segments.
     empty: Batch,
-    /// Memory for segments that the sink's frames are too short for; set up when the first one comes, as a wire has none.
+    /// Memory for segments that the sink's frames are too short for; set up when the first one comes, as a wire has
+    /// none.
     long: Option<Pool>,
     /// What is being looked at; empty between calls.
     incoming: Vec<Frame>,
@@ -276,7 +281,7 @@ impl Transmit for GsoTx {
     }
 }
 
-/// What to do with a frame longer than the MTU whose sender said nothing: as source 003, which cuts
+/// What to do with a frame longer than the MTU whose sender said nothing: as the 2014 FreeBSD GSO paper, which cuts
 /// whatever does not fit.
 fn infer(frame: &[u8], cut: Protocols) -> Gso {
     match FlowKey::parse(frame) {

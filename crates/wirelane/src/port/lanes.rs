@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Port, PortInfo, Rx, Tx};
+use super::info::PortInfo;
+use super::port::Port;
+use super::rx::Rx;
+use super::tx::Tx;
 use crate::error::{Error, Result};
 use crate::mask::Class;
 
@@ -24,20 +27,20 @@ pub struct Lane {
 ///
 /// RX queue i goes to TX queue i modulo their number, with packets that are tied to no queue on the first
 /// one. All that goes to one TX queue is one lane: with a thread for each, nothing is shared and the order
-/// within a flow holds. What the host itself sends (class TX) is on its way already and in no lane.
+/// within a flow holds. What the host itself sends (class TX) is on its way already and in no lane. Transmitting
+/// ends cut what is too long, as those of [`Port::tx_cutting`].
 ///
 /// ```
 /// use wirelane::port::{self, OpenOptions};
 ///
 /// # fn main() -> wirelane::Result<()> {
-/// let options = OpenOptions { transmit: true, ..OpenOptions::default() };
+/// let options = OpenOptions::forwarder();
 /// let mut ports =
 ///     [port::open(&"sim:2".parse()?, &options)?, port::open(&"sim:3".parse()?, &options)?];
 /// let lanes = port::lanes(&mut ports)?;
-/// let pairs: Vec<_> = lanes.iter().map(|lane| (lane.from, lane.rx[0].queue(), lane.tx.queue())).collect();
-/// let from = |port, queue: u16| (port, Some(queue));
-/// assert_eq!(pairs.len(), 4);
-/// assert_eq!((pairs[1].0, pairs[1].1), from(0, 1));
+/// let there: Vec<_> = lanes.iter().filter(|lane| lane.from == 0).collect();
+/// assert_eq!(there.len(), 2);
+/// assert_eq!((there[1].rx[0].queue(), there[1].tx.queue()), (Some(1), 1));
 /// # Ok(())
 /// # }
 /// ```
@@ -45,9 +48,9 @@ pub struct Lane {
 /// # Errors
 /// There is no port or more than two, their packets begin with different headers, or one has no queue to
 /// receive from or to send through.
-pub fn lanes(ports: &mut [Box<dyn Port>]) -> Result<Vec<Lane>> {
+pub fn lanes(ports: &mut [Port]) -> Result<Vec<Lane>> {
     let routes = routes(ports, false)?;
-    let mut ends: Vec<_> = ports.iter_mut().map(|port| (port.rx(), port.tx())).collect();
+    let mut ends: Vec<_> = ports.iter_mut().map(|port| (port.rx(), port.tx_cutting())).collect();
     let mut lanes = Vec::new();
     for (from, to) in routes {
         let (rx, tx) = (std::mem::take(&mut ends[from].0), std::mem::take(&mut ends[to].1));
@@ -61,7 +64,7 @@ pub fn lanes(ports: &mut [Box<dyn Port>]) -> Result<Vec<Lane>> {
 }
 
 /// Source and destination of each direction, as positions of ports.
-pub(crate) fn routes(ports: &[Box<dyn Port>], one_way: bool) -> Result<Vec<(usize, usize)>> {
+pub(crate) fn routes(ports: &[Port], one_way: bool) -> Result<Vec<(usize, usize)>> {
     match ports {
         [_] => Ok(vec![(0, 0)]),
         [first, second] => {
@@ -69,7 +72,7 @@ pub(crate) fn routes(ports: &[Box<dyn Port>], one_way: bool) -> Result<Vec<(usiz
             if first.link_type != second.link_type {
                 let object = format!("ports '{}' and '{}'", first.spec, second.spec);
                 let cause = format!(
-                    "their packets begin with different headers (link types {} and {})",
+                    "their link types differ ({} and {})",
                     first.link_type, second.link_type
                 );
                 return Err(Error::failed(object, cause));

@@ -1,7 +1,17 @@
 //! From a spec to an open port.
 
-use super::filtered::FilteredPort;
-use super::{Backend, OpenOptions, Port, Spec, Take, file, packet, sim, tap, xdp};
+use std::sync::Arc;
+
+use super::filtered::filtered;
+use super::info::Attempt;
+use super::options::{OpenOptions, Take};
+use super::packet::PacketPort;
+use super::port::Port;
+use super::share::Share;
+use super::spec::{Backend, Spec};
+use super::switches::{Offloads, Switches};
+use super::xdp::XdpPort;
+use super::{file, sim, tap};
 use crate::error::{Error, Result};
 use crate::memory::Allotment;
 use crate::pool::Region;
@@ -9,43 +19,31 @@ use crate::pool::Region;
 /// Opens the port that `spec` names.
 ///
 /// A bare interface name is `packet:`, which only looks. If the program takes all packets ([`Take::All`]) it is the
-/// best backend that works, and the port's [`super::PortInfo`] says which one that is and why.
+/// best backend that works, and the port's [`PortInfo`](super::PortInfo) says which one that is and why.
 ///
 /// # Errors
 /// The spec asks for what the backend or the machine does not have; each backend says more.
-pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Box<dyn Port>> {
-    if let Some((key, _)) = spec.offloads.pairs().next().filter(|_| !options.heeds_offloads) {
-        let cause = format!("nothing is cut or merged here, as '{key}' says");
-        return Err(
-            Error::usage(format!("port '{spec}'"), cause).help("`wirelane forward` does both")
-        );
+pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
+    if let Some((key, _)) =
+        spec.offloads.pairs().next().filter(|_| !options.forwarding.heeds_offloads)
+    {
+        let cause = format!("'{key}' has no effect here: this command neither segments nor merges");
+        return Err(Error::usage(format!("port '{spec}'"), cause).help("use `wirelane forward`"));
     }
     if options.wait && !matches!(spec.backend, None | Some(Backend::Packet)) {
-        let cause = "it cannot wait for an interface that was removed";
+        let cause = "it cannot wait for a removed interface";
         return Err(Error::usage(format!("port '{spec}'"), cause).help("packet: can"));
     }
-    match spec.backend {
-        Some(Backend::Sim) => {
-            Ok(Box::new(FilteredPort::new(sim::Sim::open(spec, options)?, options)?))
-        }
-        Some(Backend::File) => {
-            Ok(Box::new(FilteredPort::new(file::FilePort::open(spec, options)?, options)?))
-        }
-        Some(Backend::Packet) => Ok(Box::new(packet::PacketPort::open(spec, options)?)),
-        Some(Backend::Xdp) => Ok(Box::new(xdp::XdpPort::open(spec, options)?)),
-        Some(Backend::Tap) => {
-            Ok(Box::new(FilteredPort::new(tap::TapPort::open(spec, options)?, options)?))
-        }
-        None if options.take == Take::All => best(spec, options),
-        None => Ok(Box::new(packet::PacketPort::open(spec, options)?)),
-    }
-}
-
-/// A port's part of a region; see [`shared_memory`].
-#[derive(Clone, Debug)]
-pub struct Share {
-    pub(super) region: Region,
-    pub(super) bytes: usize,
+    let mut port = match spec.backend {
+        Some(Backend::Sim) => filtered(sim::open(spec, options)?, options)?,
+        Some(Backend::File) => filtered(file::open(spec, options)?, options)?,
+        Some(Backend::Tap) => filtered(tap::open(spec, options)?, options)?,
+        Some(Backend::Xdp) => XdpPort::open(spec, options)?.into(),
+        None if options.take == Take::All => best(spec, options)?,
+        Some(Backend::Packet) | None => PacketPort::open(spec, options)?.into(),
+    };
+    port.set_switches(Arc::new(Switches::of(&spec.offloads, &Offloads::default())));
+    Ok(port)
 }
 
 /// Frame memory for several ports that are opened with these arguments, so that they send each other's
@@ -59,7 +57,7 @@ pub fn shared_memory(ports: &[(&Spec, &OpenOptions)]) -> Result<Vec<Option<Share
     let needs = ports.iter().map(|(spec, options)| {
         let could = spec.backend == Some(Backend::Xdp)
             || spec.backend.is_none() && is_candidate(spec, options);
-        let bytes = could.then(|| xdp::XdpPort::memory_within(spec, options, &budget))?;
+        let bytes = could.then(|| XdpPort::memory_within(spec, options, &budget))?;
         bytes.ok()
     });
     let needs: Vec<Option<usize>> = needs.collect();
@@ -72,17 +70,17 @@ pub fn shared_memory(ports: &[(&Spec, &OpenOptions)]) -> Result<Vec<Option<Share
 }
 
 /// AF_XDP in the best mode that the interface can have, or else AF_PACKET.
-fn best(spec: &Spec, options: &OpenOptions) -> Result<Box<dyn Port>> {
-    let rungs = if is_candidate(spec, options) {
-        match xdp::XdpPort::negotiate(spec, options) {
-            Ok(port) => return Ok(Box::new(port)),
-            Err((error, rungs)) if rungs.is_empty() => vec![xdp::not_tried(&error)],
-            Err((_, rungs)) => rungs,
+fn best(spec: &Spec, options: &OpenOptions) -> Result<Port> {
+    let attempts = if is_candidate(spec, options) {
+        match XdpPort::negotiate(spec, options) {
+            Ok(port) => return Ok(port.into()),
+            Err((error, tried)) if tried.is_empty() => vec![Attempt::refused("xdp", &error)],
+            Err((_, tried)) => tried,
         }
     } else {
-        vec![xdp::not_tried(&unsuitable(spec, options))]
+        vec![Attempt::refused("xdp", &unsuitable(spec, options))]
     };
-    Ok(Box::new(packet::PacketPort::open_after(spec, options, rungs)?))
+    Ok(PacketPort::open_after(spec, options, attempts)?.into())
 }
 
 /// Whether AF_XDP is wanted, and can do what is asked for.
@@ -100,7 +98,7 @@ fn unsuitable(spec: &Spec, options: &OpenOptions) -> Error {
             .help(format!("name the backend, as in xdp:{name}"));
     }
     if options.wait {
-        return Error::usage(name, "AF_XDP cannot wait for an interface that was removed");
+        return Error::usage(name, "AF_XDP cannot wait for a removed interface");
     }
     Error::usage(name, "AF_XDP sees no packets of TX queues")
 }

@@ -22,7 +22,7 @@
 
 use std::sync::Arc;
 
-use crate::port::{Census, FrameCounts, PortInfo};
+use crate::port::{Accounting, FrameCounts, PortInfo};
 use crate::qdisc::{EgressGauge, QdiscStats};
 use crate::segment::{CoalesceCounters, CoalesceStats, SegmentCounters, SegmentStats};
 use crate::stats::{QueueStats, RxCounters, TxCounters, TxStats};
@@ -33,7 +33,7 @@ use crate::sync::Counter;
 pub struct Monitor {
     pub(crate) ports: Vec<PortInfo>,
     /// By port.
-    pub(crate) censuses: Vec<Census>,
+    pub(crate) accounting: Vec<Accounting>,
     /// With the position of their port.
     pub(crate) rx: Vec<(usize, Arc<RxCounters>)>,
     pub(crate) tx: Vec<(usize, Arc<TxCounters>)>,
@@ -99,7 +99,7 @@ impl Monitor {
 
     /// Where the frames of each port are now.
     pub fn frames(&self) -> Vec<FrameCounts> {
-        self.censuses.iter().map(Census::frames).collect()
+        self.accounting.iter().map(Accounting::frames).collect()
     }
 
     /// Packets safely in files now.

@@ -14,7 +14,7 @@ pub(crate) trait Bed {
 
     /// Opens the port under test with all its queues, both to receive and to transmit unless the
     /// options say otherwise. `queues` goes into the spec behind `@`, if given.
-    fn open(&mut self, queues: Option<&str>, options: &OpenOptions) -> Result<Box<dyn Port>>;
+    fn open(&mut self, queues: Option<&str>, options: &OpenOptions) -> Result<Port>;
 
     /// A number for [`Packet::flow`](wirelane_testkit::packets::Packet::flow) with which frames
     /// arrive on RX queue `queue` when they are injected there.
@@ -44,7 +44,7 @@ pub(crate) trait Bed {
     }
 
     /// Where the frames of the port are, together with those that the medium lends to it.
-    fn frames(&mut self, port: &dyn Port) -> FrameCounts {
+    fn frames(&mut self, port: &Port) -> FrameCounts {
         port.frames()
     }
 

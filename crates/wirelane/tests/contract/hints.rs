@@ -35,7 +35,7 @@ fn privileged_hints_come_from_the_driver_or_are_refused() {
     for mode in ["zerocopy", "native"] {
         for (option, what) in [("rx_hash", "hashes"), ("rx_timestamps", "times")] {
             let spec = format!("xdp:{}?mode={mode}&{option}=on&ring=512&frames=1024", wire.near);
-            let options = OpenOptions { take: Take::All, ..OpenOptions::default() };
+            let options = OpenOptions::default().take(Take::All);
             let opened = XdpPort::open(&spec.parse().unwrap(), &options);
             let is_told = opened.is_ok();
             match opened {

@@ -32,7 +32,7 @@ const _: () = {
     is_send::<wirelane::port::Tx>();
     is_send::<wirelane::Frame>();
     is_send::<wirelane::Batch>();
-    is_send::<Box<dyn wirelane::port::Port>>();
+    is_send::<wirelane::port::Port>();
 
     /// Implemented once for what is not `Sync`, and twice for what is, which is then ambiguous.
     trait NotSync<Witness> {

@@ -42,7 +42,7 @@ impl Verified {
 /// A port on a bed, its ends, and what went through them.
 pub(crate) struct Session<'a> {
     pub(crate) bed: &'a mut dyn Bed,
-    pub(crate) port: Box<dyn Port>,
+    pub(crate) port: Port,
     pub(crate) control: Arc<dyn Control>,
     /// The receiving ends of class RX by queue, and their ledgers.
     pub(crate) rx: Vec<Rx>,
@@ -69,7 +69,7 @@ pub(crate) fn rx_only() -> OpenOptions {
 /// To receive what the mask selects, also away from the host, and to transmit.
 pub(crate) fn options(mask: QueueMask) -> OpenOptions {
     let take = Take::All;
-    OpenOptions { mask, transmit: true, take, take_management: true, ..OpenOptions::default() }
+    OpenOptions::default().mask(mask).transmit(true).take(take).take_management(true)
 }
 
 impl<'a> Session<'a> {
@@ -359,7 +359,7 @@ impl<'a> Session<'a> {
 
     /// All frames, by place.
     pub(crate) fn frames(&mut self) -> FrameCounts {
-        self.bed.frames(&*self.port)
+        self.bed.frames(&self.port)
     }
 
     /// Every frame is somewhere and in one place only, and none in the hands of the test.
@@ -461,7 +461,7 @@ impl<'a> Session<'a> {
             self.taken,
             seen(&self.observed),
             self.bed.lost_behind().wrapping_sub(self.lost_behind),
-            self.bed.frames(&*self.port),
+            self.bed.frames(&self.port),
         )
     }
 }

@@ -12,7 +12,7 @@ mod transfer;
 use std::sync::Arc;
 
 use wirelane::frame::SinkGso;
-use wirelane::port::{self, OpenOptions, Protocols, Switches, Take};
+use wirelane::port::{self, Forwarding, OpenOptions, Protocols, Switches, Take};
 use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::veth::VethPair;
@@ -42,14 +42,12 @@ impl World {
             end.ethtool(&[&["-K", &end.interface][..], &off].concat());
         }
         left.run("ip", ["address", "flush", "dev", &pair.a.interface]);
-        let options = OpenOptions {
-            transmit: true,
-            promiscuous: true,
-            take: Take::All,
-            take_management: true,
-            offload: SinkGso::leaving(Protocols::ALL),
-            ..OpenOptions::default()
-        };
+        let options = OpenOptions::default()
+            .transmit(true)
+            .promiscuous(true)
+            .take(Take::All)
+            .take_management(true)
+            .forwarding(Forwarding::default().offload(SinkGso::leaving(Protocols::ALL)));
         let specs =
             [format!("tap:wl-tap?queues={queues}"), format!("{backend}:{}", pair.a.interface)];
         let open = |spec: String| port::open(&spec.parse().unwrap(), &options).unwrap();

@@ -55,7 +55,7 @@ fn privileged_a_device_without_room_for_long_frames_stays_so() {
         return;
     }
     let ns = Namespace::new();
-    let options = OpenOptions { transmit: true, ..OpenOptions::default() };
+    let options = OpenOptions::default().transmit(true);
     let tap = ns.inside(|| port::open(&"tap:wl-tap".parse().unwrap(), &options)).unwrap();
     let control = tap.control();
     control.set_offload(SinkGso::default()).unwrap();
@@ -65,7 +65,7 @@ fn privileged_a_device_without_room_for_long_frames_stays_so() {
     drop((tap, control));
     // Prepared for it, it can.
     let ns = Namespace::new();
-    let options = OpenOptions { prepare_offload: true, ..options };
+    let options = options.forwarding(Forwarding::default().prepare_offload(true));
     let tap = ns.inside(|| port::open(&"tap:wl-tap".parse().unwrap(), &options)).unwrap();
     tap.control().set_offload(SinkGso::leaving(Protocols::ALL)).unwrap();
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use wirelane::mask::{Class, QueueMask, QueueSet};
 use wirelane::port::packet::PacketPort;
-use wirelane::port::{Control, OpenOptions, Port, Readiness, Rx, Spec};
+use wirelane::port::{Control, OpenOptions, Readiness, Rx, Spec};
 use wirelane::{Batch, Error};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::packets;
@@ -34,7 +34,7 @@ fn quick(ns: &Namespace, interface: &str, options: &OpenOptions) -> PacketPort {
 }
 
 fn transmitting() -> OpenOptions {
-    OpenOptions { receive: false, transmit: true, ..OpenOptions::default() }
+    OpenOptions::default().receive(false).transmit(true)
 }
 
 fn mask(rx: &[usize], tx: &[usize], other: bool) -> QueueMask {
@@ -43,7 +43,7 @@ fn mask(rx: &[usize], tx: &[usize], other: bool) -> QueueMask {
 }
 
 fn masked(mask: QueueMask) -> OpenOptions {
-    OpenOptions { mask, ..OpenOptions::default() }
+    OpenOptions::default().mask(mask)
 }
 
 /// A packet that came out of a port.
@@ -123,7 +123,7 @@ fn finish(control: &dyn Control, ends: &mut [Rx]) -> Vec<Got> {
                 Readiness::After(time) | Readiness::Descriptor(_, time) => {
                     std::thread::sleep(time.min(Duration::from_millis(1)));
                 }
-                Readiness::Now => {}
+                Readiness::Now | Readiness::Soon(..) => {}
             }
             assert!(Instant::now() < patience, "no end");
         }
@@ -141,5 +141,5 @@ fn sequences(got: &[Got], class: Class, queue: u16) -> Vec<u64> {
 fn assert_conserved(port: &PacketPort) {
     let counts = port.frames();
     assert_eq!(counts.held(), 0, "{counts:?}");
-    assert_eq!(port.late_notes(), [] as [String; 0]);
+    assert_eq!(port.diagnostics(), [] as [String; 0]);
 }

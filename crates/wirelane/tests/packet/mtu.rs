@@ -1,6 +1,6 @@
 //! Interfaces of every MTU.
 
-use wirelane::port::{self, Port};
+use wirelane::port;
 use wirelane::session::forward::{Forward, ForwardConfig};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::veth::VethPair;
@@ -30,7 +30,7 @@ fn privileged_every_frame_passes_at_every_mtu() {
             let spec = format!("packet:{name}{LONG}").parse().unwrap();
             middle.inside(|| port::open(&spec, &options)).unwrap()
         };
-        let source = OpenOptions { outgoing: false, ..OpenOptions::default() };
+        let source = OpenOptions::default().outgoing(false);
         let ports = vec![
             open_in_the_middle(&first.b.interface, source),
             open_in_the_middle(&second.a.interface, transmitting()),

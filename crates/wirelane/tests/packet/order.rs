@@ -1,6 +1,6 @@
 //! In which order frames leave when the thread that sends them changes the CPU, and what a TAP device makes of a flow.
 
-use wirelane::port::{Port, Tx};
+use wirelane::port::Tx;
 use wirelane_os::affinity;
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::tap::MultiQueueTap;

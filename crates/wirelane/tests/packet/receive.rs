@@ -2,7 +2,7 @@
 
 use wirelane::ErrorKind;
 use wirelane::mask::Class;
-use wirelane::port::{OpenOptions, Port};
+use wirelane::port::OpenOptions;
 use wirelane_os::iface;
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::tap::MultiQueueTap;
@@ -65,7 +65,7 @@ fn privileged_packets_are_whole_with_their_tags_and_times() {
     stacked.splice(12..12, [0x88, 0xa8, 0x60, 0x05]);
     sent.push(stacked);
     for snaplen in [OpenOptions::MAX_SNAPLEN, 40, 16, 14, 5] {
-        let options = OpenOptions { snaplen, ..masked(mask(&[1], &[], false)) };
+        let options = masked(mask(&[1], &[], false)).snaplen(snaplen);
         let mut port = quick(&ns, "wl-vlan", &options);
         let mut ends = port.rx();
         port.start().unwrap();
@@ -263,7 +263,7 @@ fn privileged_an_interface_that_is_removed_ends_every_queue_with_an_error() {
         assert!(matches!(rx.readiness().unwrap(), Readiness::End));
     }
     port.control().stop();
-    assert_eq!(port.late_notes(), Vec::<String>::new());
+    assert_eq!(port.diagnostics(), Vec::<String>::new());
 }
 
 /// The kernel brings the sockets back, each to its own packets: in a fanout group they are numbered anew.
@@ -305,7 +305,7 @@ fn privileged_a_link_that_goes_down_ends_nothing() {
     for rx in &mut ends {
         assert!(eventually(|| matches!(rx.readiness().unwrap(), Readiness::End)));
     }
-    let notes = port.late_notes();
+    let notes = port.diagnostics();
     assert!(notes.iter().any(|note| note.contains("wl-flap went down")), "{notes:?}");
 }
 
@@ -322,7 +322,7 @@ fn privileged_promiscuous_mode_is_undone() {
         number.parse::<u32>().unwrap()
     };
     assert_eq!(promiscuity(), 0);
-    let options = OpenOptions { promiscuous: true, ..OpenOptions::default() };
+    let options = OpenOptions::default().promiscuous(true);
     let port = quick(&ns, "wl-prom", &options);
     assert_eq!(promiscuity(), 1);
     drop(port);
@@ -356,7 +356,12 @@ fn privileged_what_cannot_be_opened_says_why() {
             ErrorKind::Usage,
             "there is no RX queue 7: wl-err has 4 RX queues; they are numbered 0 to 3",
         ),
-        ("packet:wl-err@0", &masked(mask(&[1], &[], false)), ErrorKind::Usage, "not among"),
+        (
+            "packet:wl-err@0",
+            &masked(mask(&[1], &[], false)),
+            ErrorKind::Usage,
+            "was not opened for",
+        ),
     ] {
         let (found, message) = refused(spec, options);
         assert!(found == kind && message.contains(part), "{spec}: {message}");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use wirelane::mask::{Class, QueueMask};
-use wirelane::port::{OpenOptions, Port};
+use wirelane::port::OpenOptions;
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;
 use wirelane_testkit::netns::Namespace;
@@ -274,7 +274,7 @@ fn privileged_only_the_queues_of_the_spec() {
     let arrived: Vec<_> = got.iter().map(|got| (got.class, got.queue, got.sequence)).collect();
     assert_eq!(arrived, [(Class::Rx, 1, Some(1)), (Class::Rx, 3, Some(3))]);
     let error = port.control().set_mask(mask(&[0], &[], false)).unwrap_err();
-    assert!(error.to_string().contains("not among those"), "{error}");
+    assert!(error.to_string().contains("was not opened for"), "{error}");
     let bound: Vec<_> = port.bindings().unwrap().iter().map(|b| (b.class, b.queue)).collect();
     let expected =
         [(Class::Rx, 1), (Class::Rx, 3), (Class::Tx, 1), (Class::Tx, 3), (Class::Other, 0)];
@@ -319,7 +319,7 @@ fn privileged_queues_that_change_are_reported() {
     port.start().unwrap();
     pair.a.ethtool(&["-L", &pair.a.interface, "rx", "3", "tx", "4"]);
     near.inside(|| port.control().stop());
-    let notes = port.late_notes();
+    let notes = port.diagnostics();
     assert!(notes.iter().any(|note| note.contains("from 2 RX and 2 TX to 3 and 4")), "{notes:?}");
 }
 
@@ -330,7 +330,7 @@ fn privileged_a_port_without_outgoing_packets_receives_and_selects_none() {
     }
     let ns = Namespace::new();
     let tap = MultiQueueTap::new(&ns, "wl-inw", 2);
-    let options = OpenOptions { outgoing: false, ..masked(mask(&[0, 1], &[], true)) };
+    let options = masked(mask(&[0, 1], &[], true)).outgoing(false);
     let mut port = quick(&ns, "wl-inw", &options);
     let mut ends = port.rx();
     port.start().unwrap();

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use wirelane::Frame;
 use wirelane::mask::Class;
-use wirelane::port::{OpenOptions, Port};
+use wirelane::port::OpenOptions;
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::tap::MultiQueueTap;
 use wirelane_testkit::veth::VethPair;
@@ -24,7 +24,7 @@ fn receive_all(rx: &mut Rx, mut sink: impl FnMut(Frame)) {
             continue;
         }
         match rx.readiness().unwrap() {
-            Readiness::Now => {}
+            Readiness::Now | Readiness::Soon(..) => {}
             Readiness::After(time) => std::thread::sleep(time),
             Readiness::Descriptor(fd, time) => {
                 let mut set = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::IN)];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 
 use wirelane::mask::Class;
-use wirelane::port::{self, OpenOptions, Port, Tx};
+use wirelane::port::{self, OpenOptions, Tx};
 use wirelane::session::forward::{Forward, ForwardConfig, ForwardOutcome};
 use wirelane_os::affinity;
 use wirelane_testkit::netns::Namespace;
@@ -161,7 +161,7 @@ fn privileged_forwarding_to_a_link_that_stands_still_counts_every_packet() {
         let outcome = forward.join();
         let (errors, _) = assert_balanced(&outcome);
         assert!(errors > 0, "{discipline:?}: {outcome:?}");
-        let said = outcome.errors.iter().any(|error| error.to_string().contains("did not send"));
+        let said = outcome.errors.iter().any(|error| error.to_string().contains("were not sent"));
         assert!(said, "{discipline:?}: {:?}", outcome.errors);
     }
 }

@@ -1,7 +1,7 @@
 //! One harness for property tests and fuzzing: audits arbitrary packets, and checks that what is said
 //! of them adds up.
 
-use wirelane_verify::{Auditor, Finding, Kind, Options, Packet, Rule};
+use wirelane_verify::{Auditor, Finding, Options, Packet, Rule, Severity};
 
 /// Takes options from the first four bytes, and packets from the rest: each begins with its length
 /// (two bytes), a byte for interface and link type, and one for what is cut off its end.
@@ -19,9 +19,9 @@ pub(crate) fn run(bytes: &[u8]) {
     let (mut packets, mut violations, mut notes) = (0, 0, 0);
     let mut found = |number: u64, finding: &Finding| {
         assert!((1..=number).contains(&finding.packet), "{finding}");
-        match finding.kind {
-            Kind::Violation => violations += 1,
-            Kind::Note => notes += 1,
+        match finding.severity {
+            Severity::Violation => violations += 1,
+            Severity::Note => notes += 1,
         }
         assert!(!finding.to_string().contains('\n'));
     };

@@ -10,7 +10,7 @@ use wirelane::frame::{Gso, Offload};
 use wirelane::pcap::CaptureReader;
 use wirelane::pool::{Pool, PoolConfig};
 use wirelane::port::packet::PacketPort;
-use wirelane::port::{self, OpenOptions, Port, Protocols, Rx, Switches, Tx, gso};
+use wirelane::port::{self, Forwarding, OpenOptions, Port, Protocols, Rx, Switches, Tx, gso};
 use wirelane::segment::{SegmentCounters, Segmenter};
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;
@@ -143,7 +143,7 @@ struct Bed {
     counters: Arc<SegmentCounters>,
     pool: Pool,
     far: Far,
-    _port: Box<dyn Port>,
+    _port: Port,
     _namespaces: Vec<Namespace>,
 }
 
@@ -158,12 +158,10 @@ impl Bed {
     fn new(sink: &str) -> Self {
         let ns = Namespace::new();
         let open = |spec: &str| {
-            let options = OpenOptions {
-                receive: false,
-                transmit: true,
-                cuts: true,
-                ..OpenOptions::default()
-            };
+            let options = OpenOptions::default()
+                .receive(false)
+                .transmit(true)
+                .forwarding(Forwarding::default().cuts(true));
             ns.inside(|| port::open(&spec.parse().unwrap(), &options).unwrap())
         };
         let mut others = Vec::new();
@@ -197,10 +195,7 @@ impl Bed {
                 }
                 let port = open(&format!("packet:{}{options}", pair.a.interface));
                 let spec = format!("packet:{}", pair.b.interface).parse().unwrap();
-                let quick = OpenOptions {
-                    latency: Some(Duration::from_millis(1)),
-                    ..OpenOptions::default()
-                };
+                let quick = OpenOptions::default().latency(Duration::from_millis(1));
                 let mut receiver = right.inside(|| PacketPort::open(&spec, &quick).unwrap());
                 let ends = receiver.rx();
                 receiver.start().unwrap();
@@ -370,7 +365,8 @@ fn privileged_super_frames_are_received_as_they_were_sent() {
     let (left, right) = (Namespace::new(), Namespace::new());
     let pair = VethPair::new(&left, &right, 1, 1500);
     let quick = Some(Duration::from_millis(1));
-    let intact = OpenOptions { intact: true, latency: quick, ..OpenOptions::default() };
+    let intact =
+        OpenOptions::default().latency(quick).forwarding(Forwarding::default().intact(true));
     let spec = format!("packet:{}", pair.b.interface).parse().unwrap();
     let mut receiver = right.inside(|| PacketPort::open(&spec, &intact).unwrap());
     let mut ends = receiver.rx();

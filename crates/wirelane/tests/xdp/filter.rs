@@ -20,7 +20,7 @@ fn privileged_a_filter_changes_while_packets_come() {
     for mode in MODES {
         let bench = Bench::new(1, 1500);
         let query = format!("?mode={mode}");
-        let options = OpenOptions { filter: Some(filter("udp")), ..receiving() };
+        let options = receiving().filter(filter("udp"));
         let mut receiver = bench.far(&query, &options);
         let mut sender = bench.near(&query, &sending());
         let (mut ends, mut senders) = (receiver.rx(), sender.tx());
@@ -60,8 +60,7 @@ fn privileged_the_last_filter_stays_where_all_was_not_asked_for() {
         return;
     }
     let bench = Bench::new(1, 1500);
-    let options =
-        OpenOptions { filter: Some(filter("udp")), take: Take::Matching, ..OpenOptions::default() };
+    let options = OpenOptions::default().filter(filter("udp")).take(Take::Matching);
     let receiver = bench.far("?mode=native", &options);
     let refused = receiver.control().set_filter(None).unwrap_err();
     assert!(refused.to_string().contains("every packet"), "{refused}");
@@ -79,8 +78,7 @@ fn privileged_the_first_filter_can_go_where_all_was_asked_for() {
     let frames = || (0..20).map(|n| packets::tcp4(n).build()).chain([packets::udp4(20).build()]);
     for all in [true, false] {
         let taken = if all { Take::All } else { Take::Matching };
-        let options =
-            OpenOptions { filter: Some(filter("udp")), take: taken, ..OpenOptions::default() };
+        let options = OpenOptions::default().filter(filter("udp")).take(taken);
         let mut receiver = bench.far.inside(|| wirelane::port::open(&spec, &options)).unwrap();
         let mut ends = receiver.rx();
         let control = receiver.control();

@@ -32,7 +32,7 @@ impl Chain {
     }
 
     /// Sends on the left, forwards in the middle, receives on the right; returns what the forwarding came to.
-    fn run(&self, ports: Vec<Box<dyn Port>>, mode: &str, longest: u64) -> ForwardOutcome {
+    fn run(&self, ports: Vec<Port>, mode: &str, longest: u64) -> ForwardOutcome {
         let spec = |end: &wirelane_testkit::veth::End| format!("xdp:{}?mode={mode}", end.interface);
         let mut receiver = open(&self.right, &spec(&self.second.a), &receiving()).unwrap();
         let mut sender = open(&self.left, &spec(&self.first.a), &sending()).unwrap();
@@ -92,11 +92,11 @@ fn privileged_ports_of_one_region_forward_without_a_copy() {
             let shares = chain.middle.inside(|| shared_memory(&pairs).unwrap());
             let mut shares = shares.into_iter();
             let ports = specs.each_ref().map(|spec| {
-                let options = OpenOptions { memory: shares.next().unwrap(), ..both() };
+                let options = both().memory(shares.next().unwrap());
                 chain.middle.inside(|| XdpPort::open(spec, &options).unwrap())
             });
             assert!(ports[0].region().is_same(ports[1].region()));
-            let ports = ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();
+            let ports = ports.into_iter().map(|port| Port::from(port)).collect();
             let outcome = chain.run(ports, mode, u64::from(mtu) + 14);
             let sent: u64 = outcome.tx.iter().map(|tx| tx.packets).sum();
             let copied: u64 = outcome.tx.iter().map(|tx| tx.copied).sum();
@@ -117,7 +117,7 @@ fn privileged_frames_of_foreign_memory_are_copied_and_counted() {
             .each_ref()
             .map(|spec| chain.middle.inside(|| XdpPort::open(spec, &both()).unwrap()));
         assert!(!ports[0].region().is_same(ports[1].region()));
-        let ports = ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();
+        let ports = ports.into_iter().map(|port| Port::from(port)).collect();
         let outcome = chain.run(ports, "native", u64::from(mtu) + 14);
         let copied: u64 = outcome.tx.iter().map(|tx| tx.copied).sum();
         assert_eq!(copied, COUNT);
@@ -133,7 +133,7 @@ fn privileged_packets_go_back_uncopied() {
     let bench = Bench::new(2, 1500);
     for mode in MODES {
         let query = format!("?mode={mode}");
-        let far: Box<dyn Port> = Box::new(bench.far(&query, &both()));
+        let far = Port::from(bench.far(&query, &both()));
         let mut near = bench.near(&query, &both());
         let (mut ends, mut senders) = (near.rx(), near.tx());
         near.start().unwrap();

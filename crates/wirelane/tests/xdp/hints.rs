@@ -88,8 +88,7 @@ fn privileged_each_packet_comes_with_the_hash_of_its_flow() {
     }
     let oracle = Oracle::new();
     let filter: Filter = "udp or tcp".parse().unwrap();
-    let matching =
-        OpenOptions { filter: Some(filter), take: Take::Matching, ..OpenOptions::default() };
+    let matching = OpenOptions::default().filter(filter).take(Take::Matching);
     for (mtu, longest, query, options) in [
         (1500, 1514, "?mode=native&rx_hash=on", receiving()),
         (1500, 1514, "?mode=native&rx_hash=auto&rx_timestamps=auto&frame=3000", matching),
@@ -188,7 +187,7 @@ fn privileged_what_cannot_be_had_is_said_or_refused() {
         drop(port);
         // A mode that has it is found, and why not a better one is said.
         let port = bench.far(&format!("?{option}=on"), &receiving());
-        assert_eq!(port.info().mode, "native");
+        assert_eq!(port.info().mode, PortMode::Native);
         drop(port);
         // Who only sends asks for nothing.
         open(&bench.far, &format!("{spec}&tx_budget=32"), &sending()).unwrap();

@@ -18,7 +18,10 @@ use std::time::{Duration, Instant};
 
 use wirelane::mask::{Class, QueueMask, QueueSet};
 use wirelane::port::xdp::XdpPort;
-use wirelane::port::{Control, FrameCounts, OpenOptions, Port, Readiness, Rx, Spec, Take, Tx};
+use wirelane::port::{
+    Backend, Control, Forwarding, FrameCounts, OpenOptions, Outcome, Port, PortMode, Readiness, Rx,
+    Spec, Take, Tx,
+};
 use wirelane::{Batch, Error};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::packets;
@@ -63,15 +66,15 @@ fn open(ns: &Namespace, spec: &str, options: &OpenOptions) -> Result<XdpPort, Er
 }
 
 fn receiving() -> OpenOptions {
-    OpenOptions { take: Take::All, take_management: true, ..OpenOptions::default() }
+    OpenOptions::default().take(Take::All).take_management(true)
 }
 
 fn sending() -> OpenOptions {
-    OpenOptions { receive: false, transmit: true, ..OpenOptions::default() }
+    OpenOptions::default().receive(false).transmit(true)
 }
 
 fn both() -> OpenOptions {
-    OpenOptions { transmit: true, ..receiving() }
+    receiving().transmit(true)
 }
 
 fn rx_mask(queues: &[usize]) -> QueueMask {
@@ -141,7 +144,7 @@ fn finish(control: &dyn Control, ends: &mut [Rx]) -> Vec<Got> {
                 Readiness::After(time) | Readiness::Descriptor(_, time) => {
                     std::thread::sleep(time.min(Duration::from_millis(1)));
                 }
-                Readiness::Now => {}
+                Readiness::Now | Readiness::Soon(..) => {}
             }
             assert!(Instant::now() < patience, "no end");
         }
@@ -190,8 +193,8 @@ fn sequences(got: &[Got], queue: u16) -> Vec<u64> {
 }
 
 /// Nothing is in the hands of the program, and nobody has anything to complain of.
-fn assert_conserved(port: &dyn Port) {
+fn assert_conserved(port: &Port) {
     let counts: FrameCounts = port.frames();
     assert_eq!(counts.held(), 0, "{counts:?}");
-    assert_eq!(port.late_notes(), [] as [String; 0]);
+    assert_eq!(port.diagnostics(), [] as [String; 0]);
 }

@@ -17,23 +17,25 @@ fn refused(ns: &Namespace, spec: &str, options: &OpenOptions) -> Error {
 }
 
 #[test]
-fn privileged_the_ladder_is_climbed_and_explained() {
+fn privileged_every_mode_is_tried_and_explained() {
     if !privileged::require() {
         return;
     }
     let bench = Bench::new(2, 1500);
     let port = bench.far("", &receiving());
     let info = port.info();
-    assert_eq!((info.backend, info.mode.as_str()), ("xdp", "native"));
+    assert_eq!((info.backend.as_str(), info.mode.as_str()), ("xdp", "native"));
     assert_eq!(info.queues, [0, 1]);
-    let rungs: Vec<_> = info
+    let attempts: Vec<_> = info
         .negotiation
         .iter()
-        .map(|rung| (rung.rung, rung.outcome, rung.errno.as_deref()))
+        .map(|attempt| (attempt.way, attempt.outcome, attempt.errno.as_deref()))
         .collect();
-    let expected =
-        [("xdp-zerocopy", "refused", Some("EOPNOTSUPP")), ("xdp-native", "chosen", None)];
-    assert_eq!(rungs, expected);
+    let expected = [
+        ("xdp-zerocopy", Outcome::Refused, Some("EOPNOTSUPP")),
+        ("xdp-native", Outcome::Chosen, None),
+    ];
+    assert_eq!(attempts, expected);
     let cause = info.negotiation[0].cause.as_deref().unwrap();
     assert!(cause.contains("veth has no zero copy"), "{cause}");
     drop(port);
@@ -60,7 +62,7 @@ fn privileged_a_driver_without_programs_has_generic_mode() {
     let error = refused(&bench.far, &spec, &receiving());
     assert!(error.next_step().unwrap().contains("as many RX queues"), "{error}");
     let port = bench.far("", &receiving());
-    assert_eq!(port.info().mode, "generic");
+    assert_eq!(port.info().mode, PortMode::Generic);
     assert_eq!(port.info().negotiation.len(), 3);
 }
 
@@ -83,15 +85,15 @@ fn privileged_a_program_that_is_there_is_named_and_left_alone() {
     // A bare name goes on to AF_PACKET and says why.
     let bare: Spec = bench.pair.b.interface.parse().unwrap();
     let port = bench.far.inside(|| port::open(&bare, &receiving()).unwrap());
-    assert_eq!(port.info().backend, "packet");
-    let rungs = &port.info().negotiation;
-    assert_eq!(rungs.last().map(|rung| rung.rung), Some("packet"));
-    assert_eq!(rungs.len(), 4);
-    assert!(rungs[1].cause.as_deref().unwrap().contains("already"), "{rungs:?}");
+    assert_eq!(port.info().backend, Backend::Packet);
+    let attempts = &port.info().negotiation;
+    assert_eq!(attempts.last().map(|attempt| attempt.way), Some("packet"));
+    assert_eq!(attempts.len(), 4);
+    assert!(attempts[1].cause.as_deref().unwrap().contains("already"), "{attempts:?}");
     drop((first, port));
     assert!(attached().is_none());
     let port = bench.far.inside(|| port::open(&bare, &receiving()).unwrap());
-    assert_eq!((port.info().backend, port.info().mode.as_str()), ("xdp", "native"));
+    assert_eq!((port.info().backend.as_str(), port.info().mode.as_str()), ("xdp", "native"));
 }
 
 #[test]
@@ -102,7 +104,7 @@ fn privileged_what_cannot_be_is_one_line_and_nothing_is_left() {
     let bench = Bench::new(1, 9000);
     let name = bench.pair.b.interface.as_str();
     let index = bench.far.inside(|| wirelane_os::iface::index(name).unwrap());
-    let mask = |mask: QueueMask| OpenOptions { mask, ..receiving() };
+    let mask = |mask: QueueMask| receiving().mask(mask);
     let tx = QueueMask { tx: [0].into_iter().collect(), ..rx_mask(&[0]) };
     let other = QueueMask { other: true, ..rx_mask(&[]) };
     let undecided = OpenOptions::default();
@@ -140,23 +142,16 @@ fn privileged_who_only_looks_takes_nothing() {
     let bench = Bench::new(1, 1500);
     let name = &bench.pair.b.interface;
     let filter: Filter = "icmp".parse().unwrap();
-    let with =
-        |filter: Option<&Filter>| OpenOptions { filter: filter.cloned(), ..Default::default() };
-    for options in [
-        with(None),
-        with(Some(&filter)),
-        OpenOptions { take: Take::Matching, ..with(Some(&filter)) },
-    ] {
+    let with = |filter: Option<&Filter>| OpenOptions::default().filter(filter.cloned());
+    for options in [with(None), with(Some(&filter)), with(Some(&filter)).take(Take::Matching)] {
         let bare: Spec = name.parse().unwrap();
         let port = bench.far.inside(|| port::open(&bare, &options).unwrap());
         let info = port.info();
-        assert_eq!(info.backend, "packet");
-        assert_eq!((info.negotiation.len(), info.negotiation[0].rung), (1, "packet"));
+        assert_eq!(info.backend, Backend::Packet);
+        assert_eq!((info.negotiation.len(), info.negotiation[0].way), (1, "packet"));
         assert!(!info.notes.iter().any(|note| note.to_lowercase().contains("xdp")), "{info:?}");
     }
-    for options in
-        [with(None), with(Some(&filter)), OpenOptions { take: Take::Matching, ..with(None) }]
-    {
+    for options in [with(None), with(Some(&filter)), with(None).take(Take::Matching)] {
         let error = refused(&bench.far, &format!("xdp:{name}"), &options);
         assert!(error.to_string().contains("takes packets away from the host"), "{error}");
     }

@@ -12,7 +12,7 @@ use rustix::net::{
 use rustix::process::Signal;
 use wirelane::filter;
 use wirelane::port::xdp::hints::Hints;
-use wirelane::port::xdp::program::{Attachment, Plan, Target};
+use wirelane::port::xdp::program::{Attachment, Target, Verdicts};
 use wirelane_lab::live::{LiveSender, Pace};
 use wirelane_os::bpf::{
     Attached, Insn, Link, Load, Program, ProgramType, Reg, XdpAction, XdpMode, attached,
@@ -27,7 +27,7 @@ use super::*;
 
 const PLACES: [XdpMode; 2] = [XdpMode::Native, XdpMode::Generic];
 
-fn attach(interface: &str, mode: XdpMode, plan: &Plan) -> wirelane::Result<Attachment> {
+fn attach(interface: &str, mode: XdpMode, plan: &Verdicts) -> wirelane::Result<Attachment> {
     let ifindex = iface::index(interface).unwrap();
     let target = Target {
         interface,
@@ -61,7 +61,7 @@ fn everything() -> Option<Arc<filter::Program>> {
 fn hold_a_program() {
     let Ok(interface) = env::var("WIRELANE_TEST_INTERFACE") else { return };
     let mode = PLACES[env::var("WIRELANE_TEST_MODE").unwrap().parse::<usize>().unwrap()];
-    let _attachment = attach(&interface, mode, &Plan::default()).unwrap();
+    let _attachment = attach(&interface, mode, &Verdicts::default()).unwrap();
     thread::sleep(10 * PATIENCE);
 }
 
@@ -87,7 +87,7 @@ fn privileged_the_program_goes_with_its_process() {
 
         child.signal(Signal::KILL);
         assert!(eventually(|| there(interface).is_none()));
-        let attachment = attach(interface, mode, &Plan::default()).unwrap();
+        let attachment = attach(interface, mode, &Verdicts::default()).unwrap();
         assert!(attachment.is_attached().unwrap());
         attachment.detach().unwrap();
         attachment.detach().unwrap();
@@ -110,7 +110,7 @@ fn privileged_a_foreign_program_is_named_and_left_alone() {
         let _link = Link::attach(ifindex, &program, theirs).unwrap();
         let before = there(interface);
         for ours in PLACES {
-            let error = attach(interface, ours, &Plan::default()).unwrap_err();
+            let error = attach(interface, ours, &Verdicts::default()).unwrap_err();
             let name = if theirs == XdpMode::Native { "native" } else { "generic" };
             let expected = format!(
                 "{interface}: it already has the XDP program 'firewall' (id {}), {name} mode; it was left alone; \
@@ -122,7 +122,7 @@ fn privileged_a_foreign_program_is_named_and_left_alone() {
             assert_eq!(there(interface), before);
         }
     }
-    attach(interface, XdpMode::Native, &Plan::default()).unwrap();
+    attach(interface, XdpMode::Native, &Verdicts::default()).unwrap();
 }
 
 /// Of the frames sent, half is management and must all reach the host, and of the other half none: for it
@@ -140,7 +140,7 @@ fn privileged_replacing_the_program_loses_nothing_and_leaks_nothing() {
     let host = b.inside(host_socket);
     for mode in PLACES {
         let _inside = b.enter();
-        let management = Plan { keep_management: true, filter: None };
+        let management = Verdicts { keep_management: true, filter: None };
         let attachment = attach(&pair.b.interface, mode, &management).unwrap();
         let socket = xdp_socket();
         attachment.set_socket(0, socket.as_fd()).unwrap();
@@ -157,7 +157,7 @@ fn privileged_replacing_the_program_loses_nothing_and_leaks_nothing() {
             });
             while !sending.is_finished() {
                 let plan = match replaced % 2 {
-                    0 => Plan { filter: everything(), ..management.clone() },
+                    0 => Verdicts { filter: everything(), ..management.clone() },
                     _ => management.clone(),
                 };
                 attachment.replace(&plan).unwrap();
@@ -209,7 +209,7 @@ fn privileged_what_is_wrong_is_said() {
         let error = thread::scope(|scope| {
             let try_it = || {
                 privilege::drop_all(kept.iter().copied().collect::<Set>()).unwrap();
-                attach(interface, XdpMode::Native, &Plan::default()).unwrap_err()
+                attach(interface, XdpMode::Native, &Verdicts::default()).unwrap_err()
             };
             scope.spawn(try_it).join().unwrap()
         });
@@ -220,7 +220,7 @@ fn privileged_what_is_wrong_is_said() {
         assert_eq!(error.to_string(), expected);
     }
 
-    let attachment = attach(interface, XdpMode::Native, &Plan::default()).unwrap();
+    let attachment = attach(interface, XdpMode::Native, &Verdicts::default()).unwrap();
     let socket = xdp_socket();
     attachment.set_socket(1, socket.as_fd()).unwrap();
     let error = attachment.set_socket(2, socket.as_fd()).unwrap_err().to_string();
@@ -230,7 +230,7 @@ fn privileged_what_is_wrong_is_said() {
 
     a.run("ip", ["link", "del", interface]);
     assert!(!attachment.is_attached().unwrap());
-    let error = attachment.replace(&Plan::default()).unwrap_err();
+    let error = attachment.replace(&Verdicts::default()).unwrap_err();
     assert_eq!(error.to_string(), format!("{interface}: the interface is gone"));
     attachment.detach().unwrap();
 }

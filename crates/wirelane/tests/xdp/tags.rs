@@ -143,7 +143,7 @@ fn privileged_who_sends_packets_on_is_refused_a_port_that_loses_tags() {
     }
     let bench = Bench::new(1, 1500);
     let name = &bench.pair.b.interface;
-    let intact = OpenOptions { intact: true, ..receiving() };
+    let intact = receiving().forwarding(Forwarding::default().intact(true));
     let generic = format!("xdp:{name}?mode=generic");
     // Whatever the interface says of itself, as the other end decides.
     for rxvlan in ["on", "off"] {
@@ -155,10 +155,10 @@ fn privileged_who_sends_packets_on_is_refused_a_port_that_loses_tags() {
     }
     // The next mode that keeps them will do, and so will a word of the user.
     let port = open(&bench.far, &format!("xdp:{name}"), &intact).unwrap();
-    assert_eq!(port.info().mode, "native");
+    assert_eq!(port.info().mode, PortMode::Native);
     drop(port);
     open(&bench.far, &format!("{generic}&tags=off"), &intact).unwrap();
-    open(&bench.far, &generic, &OpenOptions { intact: true, ..sending() }).unwrap();
+    open(&bench.far, &generic, &sending().forwarding(Forwarding::default().intact(true))).unwrap();
 }
 
 #[test]
@@ -170,12 +170,10 @@ fn privileged_filters_see_tags_and_the_host_gets_its_packets_as_ever() {
     let mut host = Host::new(&bench);
     let filter: Filter = "vlan 7 and udp".parse().unwrap();
     for take_management in [false, true] {
-        let options = OpenOptions {
-            filter: Some(filter.clone()),
-            take: Take::Matching,
-            take_management,
-            ..OpenOptions::default()
-        };
+        let options = OpenOptions::default()
+            .filter(filter.clone())
+            .take(Take::Matching)
+            .take_management(take_management);
         let mut taker = bench.far("?mode=native", &options);
         let spec: Spec = format!("packet:{}", bench.pair.b.interface).parse().unwrap();
         let watching = OpenOptions::default();

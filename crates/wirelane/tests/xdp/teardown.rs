@@ -131,8 +131,7 @@ fn privileged_masks_change_under_traffic() {
         return;
     }
     let bench = Bench::new(4, 1500);
-    let mut port =
-        bench.far("?mode=native", &OpenOptions { mask: rx_mask(&[0, 1]), ..receiving() });
+    let mut port = bench.far("?mode=native", &receiving().mask(rx_mask(&[0, 1])));
     let mut ends = port.rx();
     assert_eq!(ends.len(), 4);
     port.start().unwrap();

@@ -65,7 +65,7 @@ fn privileged_what_nobody_asks_for_goes_back_to_its_pool() {
     send(&mut tx, (0..3000).map(frame), || {});
     drop(tx);
     assert_eq!(port.frames().held(), 0);
-    let notes = port.late_notes();
+    let notes = port.diagnostics();
     assert!(notes.iter().any(|note| note.contains("nobody asked for")), "{notes:?}");
     drop(port);
     // Without the option, or where packets have several pieces, there are none.

@@ -1,9 +1,9 @@
-//! The suite `capture`: source 000's six conditions, with one thread and with one per queue.
+//! The suite `capture`: the 2011 multiqueue BPF paper's six conditions, with one thread and with one per queue.
 //!
 //! Packets are only read, written to memory (`/dev/shm`), or written to a disk; each by a port that copies
 //! (`packet:`, a ring of AF_PACKET), by one that does not (`xdp:`), and from the simulated interface, which
 //! costs next to nothing and shows what the capture itself can do. `single` is a capture whose queues
-//! are all on one thread (source 000: test_sqbpf), `multi` one with a thread per queue (test_mqbpf).
+//! are all on one thread (the 2011 multiqueue BPF paper: test_sqbpf), `multi` one with a thread per queue (test_mqbpf).
 //!
 //! Cycles per packet are split as the source's programs print them: spent processing (user space), in system
 //! calls, both together (not sleeping), and from receiving a batch until its memory was given back.
@@ -22,7 +22,6 @@ use std::time::{Duration, Instant};
 use wirelane_os::affinity;
 use wirelane_os::clock::{self, CpuTime};
 
-use self::timed::Timed;
 use crate::leftovers::{self, Folder};
 use crate::report::Report;
 use crate::row::{Param, Params, Row, Source};
@@ -314,14 +313,12 @@ impl Bed {
             None => format!("sim:{QUEUES}?size={}&flows=256", case.size),
         }
         .parse()?;
-        let options = OpenOptions {
-            mask: QueueMask { rx: QueueSet::All, ..QueueMask::NONE },
-            take: Take::All,
-            take_management: true,
-            ..OpenOptions::default()
-        };
+        let options = OpenOptions::default()
+            .mask(QueueMask { rx: QueueSet::All, ..QueueMask::NONE })
+            .take(Take::All)
+            .take_management(true);
         let open = || port::open(&spec, &options);
-        let port = match lab {
+        let mut port = match lab {
             Some(lab) => lab.far.inside(open)??,
             None => open()?,
         };
@@ -333,10 +330,10 @@ impl Bed {
         });
         let config = CaptureConfig { output, single: case.single, ..CaptureConfig::default() };
         let held = Arc::new(AtomicU64::new(0));
-        let timed = Timed { inner: port, held: Arc::clone(&held) };
+        timed::time(&mut port, &held);
         // Those of an interface come first: while they are made nothing is to be captured.
         let ready = lab.map(|lab| senders(&lab.near, case.size)).transpose()?;
-        let capture = case.on_its_cpus(|| Capture::start(Box::new(timed), &config));
+        let capture = case.on_its_cpus(|| Capture::start(port, &config));
         // All files are open, or never will be.
         folder.inspect(|folder| folder.remove());
         let capture = capture?;
@@ -480,7 +477,7 @@ impl Case {
         rows
     }
 
-    /// The figure of source 000 on its 10 Gbit/s card.
+    /// The figure of the 2011 multiqueue BPF paper on its 10 Gbit/s card.
     fn source(&self) -> Option<Source> {
         let (multi, single) = match (self.port, self.target, self.size) {
             ("packet", Target::None, 1500) => (5303.09, 3959.83),

@@ -6,64 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wirelane_os::clock;
 
 use wirelane::error::Result;
-use wirelane::frame::{Batch, Sink};
-use wirelane::pcap::FileId;
-use wirelane::port::{Census, Control, Port, PortInfo, Readiness, Receive, Rx, Tx};
+use wirelane::frame::Batch;
+use wirelane::port::{Port, Readiness, Receive};
 
-/// A port whose receiving ends say how long their frames were in use.
-pub(super) struct Timed {
-    pub(super) inner: Box<dyn Port>,
-    pub(super) held: Arc<AtomicU64>,
-}
-
-impl Port for Timed {
-    fn info(&self) -> &PortInfo {
-        self.inner.info()
-    }
-
-    fn rx(&mut self) -> Vec<Rx> {
-        let timed = |rx: Rx| {
-            rx.wrap(|inner, _| TimedRx {
-                inner,
-                since: None,
-                total: 0,
-                held: Arc::clone(&self.held),
-            })
-        };
-        self.inner.rx().into_iter().map(timed).collect()
-    }
-
-    fn tx(&mut self) -> Vec<Tx> {
-        self.inner.tx()
-    }
-
-    fn start(&mut self) -> Result<()> {
-        self.inner.start()
-    }
-
-    fn control(&self) -> Arc<dyn Control> {
-        self.inner.control()
-    }
-
-    fn census(&self) -> Census {
-        self.inner.census()
-    }
-
-    fn is_endless(&self) -> bool {
-        self.inner.is_endless()
-    }
-
-    fn sink(&self) -> Sink {
-        self.inner.sink()
-    }
-
-    fn inputs(&self) -> Vec<FileId> {
-        self.inner.inputs()
-    }
-
-    fn late_notes(&self) -> Vec<String> {
-        self.inner.late_notes()
-    }
+/// Lets the receiving ends of a port add up in `held` how long their frames were in use.
+pub(super) fn time(port: &mut Port, held: &Arc<AtomicU64>) {
+    port.map_rx(|rx| {
+        rx.wrap(|inner, _| TimedRx { inner, since: None, total: 0, held: Arc::clone(held) })
+    });
 }
 
 struct TimedRx {

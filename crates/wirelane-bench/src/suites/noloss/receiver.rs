@@ -39,7 +39,7 @@ const END: u8 = u8::MAX - 1;
 
 /// A port at work, a thread per queue.
 pub(super) struct Receiver {
-    port: Box<dyn Port>,
+    port: Port,
     crew: Crew<Result<Vec<Histogram<u64>>>>,
     baton: Arc<AtomicU8>,
     rx: Vec<Arc<RxCounters>>,
@@ -57,13 +57,11 @@ impl Receiver {
         stamp: Stamp,
         histograms: usize,
     ) -> Result<Self> {
-        let options = OpenOptions {
-            take: Take::All,
-            take_management: true,
-            mask: QueueMask { rx: QueueSet::All, ..QueueMask::NONE },
-            placement: placement.clone(),
-            ..OpenOptions::default()
-        };
+        let options = OpenOptions::default()
+            .take(Take::All)
+            .take_management(true)
+            .mask(QueueMask { rx: QueueSet::All, ..QueueMask::NONE })
+            .placement(placement.clone());
         let open = || port::open(spec, &options);
         let mut port = match site {
             Some(site) => site.inside(open)??,
@@ -87,7 +85,7 @@ impl Receiver {
     /// Backend, mode and number of queues.
     pub(super) fn nature(&self) -> (&'static str, String, u64) {
         let info = self.port.info();
-        (info.backend, info.mode.clone(), info.queues.len() as u64)
+        (info.backend.as_str(), info.mode.to_string(), info.queues.len() as u64)
     }
 
     /// Packets received so far.

@@ -58,8 +58,8 @@ impl Trial<'_> {
         }
         let info = subject.port.info();
         let nature = Nature {
-            backend: info.backend,
-            mode: info.mode.clone(),
+            backend: info.backend.as_str(),
+            mode: info.mode.to_string(),
             queues: info.queues.len() as u64,
         };
         let outcome = subject.finish()?;

@@ -97,7 +97,7 @@ pub(super) fn sending_rate(sent: &Sent) -> f64 {
 
 /// A port at work: a thread per queue.
 pub(super) struct Party {
-    pub(super) port: Box<dyn Port>,
+    pub(super) port: Port,
     crew: Crew<Result<Tally>>,
     pub(super) baton: Arc<Baton>,
     pub(super) rx: Vec<Arc<RxCounters>>,
@@ -110,16 +110,14 @@ impl Party {
         trial: &Trial<'_>,
         frames: &Arc<Vec<Vec<u8>>>,
     ) -> Result<Self> {
-        let options = OpenOptions {
-            take: trial.take,
+        let options = OpenOptions::default()
+            .take(trial.take)
             // Nobody is reached over an interface of ours.
-            take_management: trial.site.is_some(),
-            mask: QueueMask { rx: QueueSet::All, ..QueueMask::NONE },
-            receive: kind != Task::Txpush,
-            transmit: kind != Task::Rxdrop,
-            placement: trial.placement.clone(),
-            ..OpenOptions::default()
-        };
+            .take_management(trial.site.is_some())
+            .mask(QueueMask { rx: QueueSet::All, ..QueueMask::NONE })
+            .receive(kind != Task::Txpush)
+            .transmit(kind != Task::Rxdrop)
+            .placement(trial.placement.clone());
         let open = || port::open(spec, &options);
         let mut port = match trial.site {
             Some(site) => site.inside(open)??,

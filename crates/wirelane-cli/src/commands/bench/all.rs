@@ -9,6 +9,7 @@ use wirelane_bench::page;
 use wirelane_bench::suite::Effort;
 use wirelane_bench::suites::SUITES;
 
+use super::collect::collect;
 use crate::output;
 
 /// Run every suite and write DIR/report.json and DIR/index.html.
@@ -43,7 +44,7 @@ pub(crate) fn run(args: &AllArgs) -> Result<()> {
     // Before minutes are spent.
     fs::create_dir_all(&args.report).map_err(|error| failed(&args.report, "create", error))?;
     let effort = Effort { quick: args.quick, json: args.json, samples: args.samples };
-    let report = super::collect(|run| run.all(&args.suites, &effort, &args.report))?;
+    let report = collect(|run| run.all(&args.suites, &effort, &args.report))?;
     write(&args.report.join("report.json"), &output::text(&report)?)?;
     let page = args.report.join("index.html");
     write(&page, &page::render(&report))?;

@@ -8,7 +8,7 @@ use clap::Args;
 use wirelane::Error;
 use wirelane_lab::Side;
 
-use super::{Failure, Name};
+use super::name::{Failure, Name};
 use crate::args;
 use crate::output;
 

@@ -1,6 +1,7 @@
 //! `wirelane lab`: two network namespaces joined by a multi-queue veth pair, to try things in.
 
 mod exec;
+mod name;
 mod status;
 
 use std::path::PathBuf;
@@ -8,10 +9,12 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use wirelane::{Error, Result};
+use wirelane::Result;
 use wirelane_bench::leftovers;
-use wirelane_lab::{Change, IPV6_NETWORK, LabConfig, NamedLab, Network, Offloads, Process, Taps};
+use wirelane_lab::{Change, IPV6_NETWORK, LabConfig, Network, Offloads, Process, Taps};
 
+pub(crate) use self::name::Failure;
+use self::name::Name;
 use crate::args;
 use crate::output;
 
@@ -72,26 +75,6 @@ pub(crate) struct DownArgs {
     /// Print one JSON object (schema wirelane.lab/1)
     #[arg(long)]
     json: bool,
-}
-
-/// Which lab.
-#[derive(Args, Clone, Debug)]
-struct Name {
-    /// Name of the lab
-    #[arg(long = "name", value_name = "NAME", value_parser = named, default_value = NamedLab::DEFAULT)]
-    lab: NamedLab,
-}
-
-/// Why it failed, and the exit status if that is an unusual one.
-pub(crate) struct Failure {
-    pub(crate) error: Error,
-    pub(crate) status: Option<u8>,
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self { error, status: None }
-    }
 }
 
 /// Runs the command.
@@ -198,10 +181,6 @@ impl<T: std::fmt::Display> std::fmt::Display for Optional<T> {
             None => f.write_str("off"),
         }
     }
-}
-
-fn named(text: &str) -> Result<NamedLab, String> {
-    NamedLab::new(text).map_err(args::reason)
 }
 
 fn network(text: &str) -> Result<Network, String> {

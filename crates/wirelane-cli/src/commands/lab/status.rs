@@ -7,7 +7,7 @@ use serde::Serialize;
 use wirelane::Result;
 use wirelane_lab::{InterfaceStatus, LabStatus, NamedLab, Process, SiteStatus, State};
 
-use super::named;
+use super::name::named;
 use crate::output;
 
 /// The name of the JSON object's shape.

@@ -1,14 +1,15 @@
 //! What any thread may ask of a file being read: start, stop and masks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use wirelane_os::clock;
 
+use super::progress::Progress;
 use crate::error::{Error, Result};
 use crate::halt::Halt;
 use crate::mask::{MAX_QUEUES, QueueMask, QueueSet};
-use crate::port::Control;
+use crate::port::control::{Control, Driver};
 
 /// Start, stop and masks of one file.
 #[derive(Debug)]
@@ -23,6 +24,9 @@ pub(super) struct Switch {
     /// Monotonic clock at the start; 0 before it.
     started: AtomicU64,
     halt: Halt,
+    pub(super) progress: Arc<Progress>,
+    /// The file is written.
+    writes: bool,
 }
 
 impl Switch {
@@ -31,6 +35,7 @@ impl Switch {
         queues: [QueueSet; 2],
         mask: QueueMask,
         halt: Halt,
+        writes: bool,
     ) -> Result<Self> {
         let switch = Self {
             spec,
@@ -39,15 +44,11 @@ impl Switch {
             generation: AtomicU64::new(0),
             started: AtomicU64::new(0),
             halt,
+            progress: Arc::default(),
+            writes,
         };
         switch.set_mask(mask)?;
         Ok(switch)
-    }
-
-    /// Starts the clock; only the first call counts.
-    pub(super) fn start(&self) {
-        let now = clock::monotonic_ns().max(1);
-        let _ = self.started.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Monotonic clock at the start, once it has happened.
@@ -98,5 +99,25 @@ impl Control for Switch {
 
     fn stop(&self) {
         self.halt.ask();
+    }
+}
+
+impl Driver for Switch {
+    /// Starts the clock; only the first call counts.
+    fn start(&self) -> Result<()> {
+        let now = clock::monotonic_ns().max(1);
+        let _ = self.started.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn diagnostics(&self) -> Vec<String> {
+        self.progress.diagnostics()
+    }
+
+    /// What is still to be written waits for its reader as before.
+    fn release(&self) {
+        if !self.writes {
+            self.stop();
+        }
     }
 }

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use wirelane_os::clock;
 
-use super::Progress;
 use super::control::Switch;
 use super::origin::Origins;
+use super::progress::Progress;
 use crate::error::{Error, Result};
 use crate::mask::Class;
 use crate::pcap::pipe::{self, Input};
 use crate::pcap::{CaptureError, CaptureReader, OddTimes};
-use crate::port::spec::parse_number;
+use crate::port::number::parse_number;
 use crate::port::{Bundle, Control, Spec};
 
 /// How the file is read: its options.
@@ -47,7 +47,7 @@ impl Replay {
                 format!("port '{spec}'"),
                 "standard input cannot be repeated",
             )
-            .help("name a file, or leave loop= out"));
+            .help("name a file, or remove loop="));
         }
         Ok(Self { path: spec.name.clone().into(), is_paced, again: times - 1 })
     }
@@ -104,7 +104,6 @@ impl Cursor {
         replay: Replay,
         bundle: Option<Arc<Bundle>>,
         switch: &Arc<Switch>,
-        progress: &Arc<Progress>,
     ) -> Self {
         Self {
             reader: input.reader,
@@ -113,7 +112,7 @@ impl Cursor {
             replay,
             origins,
             bundle,
-            progress: Arc::clone(progress),
+            progress: Arc::clone(&switch.progress),
             is_at_packet: false,
             known: 0,
             generation: 0,
@@ -282,8 +281,9 @@ impl Cursor {
         let shift = self.newest.saturating_add(1).saturating_sub(first.unwrap_or(0));
         // What the times of the next round come to, if they are those of this one.
         if (self.newest - self.shift).checked_add(shift).is_none() {
-            let error = Error::failed(self.reader.name(), "its times, repeated, go beyond 2554");
-            self.fail(error.help("lower loop=, or leave it out"));
+            let error =
+                Error::failed(self.reader.name(), "its times, when repeated, exceed the year 2554");
+            self.fail(error.help("use a smaller loop="));
             return None;
         }
         self.odd_times = self.odd_times.plus(self.reader.odd_times());

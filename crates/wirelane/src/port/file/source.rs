@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cursor::Cursor;
-use super::{LARGE, Progress};
+use super::progress::{LARGE, Progress};
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
 use crate::pool::{Pool, Region};

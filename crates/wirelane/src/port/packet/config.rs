@@ -5,8 +5,9 @@ use std::time::Duration;
 use wirelane_os::mmap::page_size;
 
 use crate::error::{Error, Result};
-use crate::port::spec::parse_number;
-use crate::port::{OpenOptions, Spec};
+use crate::port::number::parse_number;
+use crate::port::options::OpenOptions;
+use crate::port::spec::Spec;
 
 /// Memory of all rings that the masks select, unless the user says how much one gets. The kernel
 /// clears it page by page, which takes 10 to 200 ms here; `ring=` and `--ring` ask for more.
@@ -84,7 +85,7 @@ impl Config {
         if let (Some(ring), Some(block)) = (ring, block)
             && block > ring / FEWEST_BLOCKS
         {
-            let cause = format!("a block of {block} bytes is over a quarter of the ring of {ring}");
+            let cause = format!("a block of {block} bytes exceeds a quarter of the ring of {ring}");
             return Err(Error::usage(format!("port '{spec}'"), cause));
         }
         Ok(Self { ring, block, retire, bypass, vnet })

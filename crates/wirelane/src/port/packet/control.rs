@@ -6,16 +6,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wirelane_os::clock;
 use wirelane_os::packet::{PacketSocket, SockFilter};
 
-use super::Binding;
 use super::device::Device;
 use super::program::REJECT_ALL;
 use super::ring::Ring;
 use crate::error::{Error, Result};
 use crate::filter::{Filter, MAX_INSTRUCTIONS};
 use crate::inspect;
-use crate::mask::QueueMask;
-use crate::port::{Control, FrameCounts, Spec};
+use crate::mask::{Class, QueueMask, QueueSet};
+use crate::port::accounting::FrameCounts;
+use crate::port::control::{Control, Driver};
+use crate::port::spec::Spec;
 use crate::stats::RxCounters;
+
+/// What one receiving socket is bound to, read back: the 2010 multiqueue socket paper's question to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// The class of the packets that it takes.
+    pub class: Class,
+    /// Their queue; without meaning for [`Class::Other`].
+    pub queue: u16,
+    /// The interface, as the kernel names it; `None` once the interface is gone.
+    pub interface_index: Option<u32>,
+    /// Whether its program is attached: the port is started and the mask selects it.
+    pub selected: bool,
+}
 
 /// What receivers must know of the port's life, and what they have to say.
 #[derive(Default)]
@@ -52,13 +66,14 @@ impl Progress {
         let downs = self.downs.load(Ordering::Relaxed);
         if downs > 0 {
             let downs = times(downs);
-            notes.push(format!("{interface} went down {downs} meanwhile: no packets came then"));
+            notes.push(format!("{interface} went down {downs}; no packets arrived meanwhile"));
         }
         let returns = self.returns.load(Ordering::Relaxed);
         if returns > 0 {
             let returns = times(returns);
             notes.push(format!(
-                "{interface} was removed and came back {returns}: what passed before it was noticed is missing"
+                "{interface} was removed and came back {returns}; packets that passed before \
+                 this was noticed are missing"
             ));
         }
         notes
@@ -109,21 +124,6 @@ impl Handle {
         let state = State { mask, filter: None, phase: Phase::Opened, open, spare: Some(spare) };
         let (progress, state) = (Arc::default(), Mutex::new(state));
         Self { rings, counters, progress, spec, device, snaplen, state }
-    }
-
-    /// Lets in what the mask selects.
-    ///
-    /// # Errors
-    /// The system refuses a program; then nothing is let in.
-    pub(super) fn start(&self) -> Result<()> {
-        let mut state = lock(&self.state);
-        if state.phase != Phase::Opened {
-            return Ok(());
-        }
-        let wanted = self.wanted(&state.mask);
-        self.switch(&mut state, &wanted)?;
-        state.phase = Phase::Started;
-        Ok(())
     }
 
     /// What each socket is bound to and takes.
@@ -191,7 +191,8 @@ impl Handle {
             let program = ring.selection.program(self.snaplen, filter);
             if program.len() > MAX_INSTRUCTIONS {
                 let cause = format!(
-                    "with the selection of queues it has {} instructions, and the kernel takes {MAX_INSTRUCTIONS}",
+                    "with the selection of queues it has {} instructions; the kernel accepts \
+                     {MAX_INSTRUCTIONS}",
                     program.len()
                 );
                 return Err(Error::usage("filter", cause).help("write a shorter expression"));
@@ -222,6 +223,28 @@ impl Handle {
                 before.0, before.1, after.0, after.1
             ));
         }
+    }
+
+    /// Says so if the driver seems not to record the queues of received packets.
+    fn hidden_queues(&self) -> Option<String> {
+        let device = &self.device;
+        let mask = self.mask();
+        if device.rx_queues < 2 || mask.enabled && mask.rx != QueueSet::All {
+            return None;
+        }
+        let seen = |class| {
+            let of = |counters: &&Arc<RxCounters>| counters.class == class;
+            self.counters.iter().filter(of).map(|counters| counters.packets.value()).sum::<u64>()
+        };
+        let hidden = seen(Class::Rx) == 0 && seen(Class::Other) > 0;
+        hidden.then(|| {
+            let name = &device.name;
+            format!(
+                "no received packet was tied to a queue, although {name} has {} RX queues: its \
+                 driver hides them, so all count as OTHER",
+                device.rx_queues
+            )
+        })
     }
 }
 
@@ -285,6 +308,29 @@ impl Control for Handle {
         self.progress.stopped_at.store(clock::monotonic_ns().max(1), Ordering::Release);
         drop(state);
         self.compare_queues();
+    }
+}
+
+impl Driver for Handle {
+    /// Lets in what the mask selects.
+    ///
+    /// # Errors
+    /// The system refuses a program; then nothing is let in.
+    fn start(&self) -> Result<()> {
+        let mut state = lock(&self.state);
+        if state.phase != Phase::Opened {
+            return Ok(());
+        }
+        let wanted = self.wanted(&state.mask);
+        self.switch(&mut state, &wanted)?;
+        state.phase = Phase::Started;
+        Ok(())
+    }
+
+    fn diagnostics(&self) -> Vec<String> {
+        let mut notes = self.progress.notes(&self.device.name);
+        notes.extend(self.hidden_queues());
+        notes
     }
 }
 

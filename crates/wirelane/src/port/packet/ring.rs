@@ -13,6 +13,7 @@
 //! The kernel's header of a packet is read once and then overwritten by the packet's [`Meta`],
 //! which is smaller; so a received frame needs no memory of its own. The next header, which the
 //! walk still has to read, lies beyond the packet's slot and is untouched.
+#![allow(unsafe_code)]
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;

@@ -1,4 +1,5 @@
 //! The receiving end of one ring.
+#![allow(unsafe_code)]
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use super::ring::{BlockStart, Ring, VLAN_TAG};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame, Left, Marks, Meta, Offload, PartialChecksum};
 use crate::mask::Class;
-use crate::port::{Readiness, Receive};
+use crate::port::rx::{Readiness, Receive};
 use crate::stats::RxCounters;
 
 /// How often the socket's pending error is looked at while nothing comes.
@@ -317,7 +318,7 @@ impl Receiver {
         self.setup.counters.system_calls.add(1);
         let Ok((index, hardware_type)) = socket.find_interface(name) else { return };
         if link_type(hardware_type) != Some(self.setup.link_type) {
-            let cause = "the interface came back as another kind, whose frames begin otherwise";
+            let cause = "the interface came back with another type of link header";
             self.failure = Some(Error::failed(name, cause));
             return;
         }

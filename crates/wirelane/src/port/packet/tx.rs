@@ -33,6 +33,7 @@
 //! A device that gives a packet's pages to a receiver on the same host (veth, loopback) reports it
 //! as sent before that receiver has read it (`skb_orphan`). A slot is therefore used again only
 //! after all others, and rings have more slots than such a device queues.
+#![allow(unsafe_code)]
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -53,7 +54,8 @@ use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame, Gso, Offload, PartialChecksum};
 use crate::memory::Allotment;
 use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
-use crate::port::{FrameCounts, Transmit};
+use crate::port::accounting::FrameCounts;
+use crate::port::tx::Transmit;
 use crate::stats::TxCounters;
 
 /// More than `net.core.netdev_max_backlog` (1000) and veth's queue (256) hold.

@@ -13,19 +13,24 @@ use std::time::Duration;
 
 use wirelane_os::clock;
 
+use super::assembly::{Assembly, FRAMES, transmit_config};
 use super::config::{self, CommonOptions};
 use super::control::Switch;
 use super::stream::Rss;
-use super::{FRAMES, Sim, transmit_config};
+use super::tally::Tally;
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
 use crate::mask::Class;
 use crate::pool::Pool;
-use crate::port::spec::{Spec, parse_number};
-use crate::port::{OpenOptions, Readiness, Receive, Rx, Transmit, Tx};
+use crate::port::info::PortMode;
+use crate::port::number::parse_number;
+use crate::port::options::OpenOptions;
+use crate::port::port::Port;
+use crate::port::rx::{Readiness, Receive, Rx};
+use crate::port::spec::Spec;
+use crate::port::tx::{Transmit, Tx};
 use crate::ring::{self, Receiver, Sender};
 use crate::stats::{RxCounters, TxCounters};
-use crate::sync::{CachePadded, Counter};
 
 /// Most queues of a port at a cable: there is a ring for every pair.
 const MAX_QUEUES: u16 = 8;
@@ -44,7 +49,7 @@ const NAP: Duration = Duration::from_micros(50);
 ///
 /// # Errors
 /// A spec that cannot be, a mask with a queue that does not exist, no memory for the frames.
-pub fn cable(a: (&Spec, &OpenOptions), b: (&Spec, &OpenOptions)) -> Result<(Sim, Sim)> {
+pub fn cable(a: (&Spec, &OpenOptions), b: (&Spec, &OpenOptions)) -> Result<(Port, Port)> {
     let (mut left, mut right) = (Plug::new(a.0, a.1)?, Plug::new(b.0, b.1)?);
     left.join(&mut right)?;
     right.join(&mut left)?;
@@ -53,7 +58,7 @@ pub fn cable(a: (&Spec, &OpenOptions), b: (&Spec, &OpenOptions)) -> Result<(Sim,
 
 /// One end of the cable while it is made.
 struct Plug<'a> {
-    sim: Sim,
+    sim: Assembly,
     rss: Rss,
     queues: u16,
     frames: u32,
@@ -69,10 +74,10 @@ impl<'a> Plug<'a> {
         let object = || format!("port '{spec}'");
         if queues > MAX_QUEUES {
             let cause = format!("{queues} queues are too many for a cable");
-            return Err(Error::usage(object(), cause).help("give it 8 at most"));
+            return Err(Error::usage(object(), cause).help("use at most 8"));
         }
         if spec.queues.is_some() {
-            return Err(Error::usage(object(), "all queues of a port at a cable are open"));
+            return Err(Error::usage(object(), "the cable's port has no more queues"));
         }
         let mut given = spec.options();
         let key = given.key()?;
@@ -81,8 +86,8 @@ impl<'a> Plug<'a> {
             parse_number(text).filter(|n| (1..=1 << 20).contains(n))
         })?;
         given.finish()?;
-        let mut sim = Sim::empty(spec, queues, options)?;
-        sim.info.mode = "cable".into();
+        let mut sim = Assembly::empty(spec, queues, options)?;
+        sim.info.mode = PortMode::Cable;
         let incoming = (0..queues).map(|_| Vec::new()).collect();
         let rss = Rss::new(&key, queues);
         Ok(Self { sim, rss, queues, frames, ring: ring as usize, options, incoming })
@@ -113,7 +118,7 @@ impl<'a> Plug<'a> {
         Ok(())
     }
 
-    fn finish(mut self) -> Sim {
+    fn finish(mut self) -> Port {
         for (queue, incoming) in (0..).zip(self.incoming) {
             let counters = Arc::new(RxCounters::new(queue, Class::Rx));
             let receiver = CableReceiver {
@@ -126,23 +131,7 @@ impl<'a> Plug<'a> {
             };
             self.sim.rx.push(Rx::new(receiver, counters));
         }
-        self.sim
-    }
-}
-
-/// What is counted of one strand: `sent` and `lost` by its sender, `received` by its receiver.
-#[derive(Debug, Default)]
-pub(super) struct Tally {
-    sent: CachePadded<Counter>,
-    lost: CachePadded<Counter>,
-    received: CachePadded<Counter>,
-}
-
-impl Tally {
-    /// Frames on the way.
-    pub(super) fn in_flight(&self) -> u64 {
-        let received = self.received.value();
-        self.sent.value().saturating_sub(received)
+        self.sim.finish()
     }
 }
 

@@ -3,7 +3,8 @@
 use wirelane_wire::{ToeplitzKey, ethernet, ipv4, ipv6, tcp, udp, vlan};
 
 use crate::error::{Error, Result};
-use crate::port::spec::{Spec, parse_number};
+use crate::port::number::parse_number;
+use crate::port::spec::Spec;
 
 /// Most queues of a simulated port: a mask of them fits one word.
 pub const MAX_QUEUES: u16 = 64;
@@ -189,7 +190,7 @@ pub(super) fn queues(spec: &Spec) -> Result<u16> {
     match spec.queues.as_ref().and_then(|set| set.largest()) {
         Some(largest) if largest >= usize::from(queues) => Err(no_queue(spec, largest, queues)),
         _ if spec.queues.as_ref().is_some_and(|set| set.is_empty()) => {
-            Err(Error::usage(format!("port '{spec}'"), "no queue is named after the @"))
+            Err(Error::usage(format!("port '{spec}'"), "the list of queues after @ is empty"))
         }
         _ => Ok(queues),
     }

@@ -9,7 +9,7 @@ use wirelane_os::clock;
 use super::config;
 use crate::error::Result;
 use crate::mask::{Class, QueueMask};
-use crate::port::Control;
+use crate::port::control::{Control, Driver};
 
 /// Start, stop and masks of one port.
 #[derive(Debug)]
@@ -47,17 +47,6 @@ impl Switch {
         };
         switch.set_mask(mask)?;
         Ok(switch)
-    }
-
-    /// Starts the clock; only the first call counts.
-    pub(super) fn start(&self) {
-        // The mutex keeps a second starter out while the first one writes the times.
-        let _guard = self.mask.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.started.load(Ordering::Relaxed) {
-            self.epoch.store(clock::realtime_ns(), Ordering::Relaxed);
-            self.zero.store(clock::monotonic_ns(), Ordering::Relaxed);
-            self.started.store(true, Ordering::Release);
-        }
     }
 
     /// Realtime and monotonic clock at the start, once it has happened.
@@ -116,5 +105,19 @@ impl Control for Switch {
         // Only the first call counts.
         let _ =
             self.stopped.compare_exchange(u64::MAX, elapsed, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+impl Driver for Switch {
+    /// Starts the clock; only the first call counts.
+    fn start(&self) -> Result<()> {
+        // The mutex keeps a second starter out while the first one writes the times.
+        let _guard = self.mask.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.started.load(Ordering::Relaxed) {
+            self.epoch.store(clock::realtime_ns(), Ordering::Relaxed);
+            self.zero.store(clock::monotonic_ns(), Ordering::Relaxed);
+            self.started.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 }

@@ -4,7 +4,7 @@ use wirelane_os::tun::MAX_QUEUES;
 
 use crate::error::{Error, Result};
 use crate::port::Spec;
-use crate::port::spec::parse_number;
+use crate::port::number::parse_number;
 
 /// Frames per queue and direction: as many as the device itself queues (`txqueuelen` 1000) would be
 /// 64 MiB with segmentation offload, and a consumer that is so far behind drops packets anyway.

@@ -13,8 +13,9 @@ use super::losses::Losses;
 use crate::error::{Error, Result};
 use crate::frame::SinkGso;
 use crate::mask::{QueueMask, QueueSet};
+use crate::port::control::{Control, Driver};
 use crate::port::packet::program;
-use crate::port::{Control, Spec};
+use crate::port::spec::Spec;
 
 /// The device of one port.
 pub(super) struct Device {
@@ -64,19 +65,6 @@ impl Device {
         self.tap.queue(usize::from(queue))
     }
 
-    pub(super) fn start(&self) -> Result<()> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.started = true;
-        self.apply(&mut state)?;
-        state.losses.begin();
-        Ok(())
-    }
-
-    /// What was found out while packets were let in.
-    pub(super) fn note(&self) -> Option<String> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).losses.note()
-    }
-
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
@@ -108,7 +96,7 @@ impl Device {
             _ => None,
         };
         if let Some(unseen) = unseen {
-            let cause = format!("it receives what the device sends, by its queue, and no {unseen}");
+            let cause = format!("it receives what the device sends, by queue, but no {unseen}");
             return Err(refuse(cause).help(format!("packet:{} sees them", self.name())));
         }
         let Some(largest) = mask.rx.largest() else { return Ok(()) };
@@ -165,9 +153,9 @@ impl Control for Device {
 
     fn set_offload(&self, offload: SinkGso) -> Result<()> {
         if offload != SinkGso::default() && !self.takes_long {
-            let cause = "it was opened for frames of its MTU at most";
+            let cause = "it was opened for frames up to its MTU";
             return Err(Error::usage(format!("port '{}'", self.spec), cause)
-                .help("start with what can be switched off, such as --gso"));
+                .help("start it with --gso or --gro to change this later"));
         }
         let offload = tun_offload(offload);
         self.tap.set_offload(offload).map_err(|error| Error::os(self.name(), error))
@@ -179,5 +167,20 @@ impl Control for Device {
         // A device that is gone lets nothing in.
         let _ = self.attach(&program::REJECT_ALL);
         self.stopped.store(true, Ordering::Release);
+    }
+}
+
+impl Driver for Device {
+    fn start(&self) -> Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.started = true;
+        self.apply(&mut state)?;
+        state.losses.begin();
+        Ok(())
+    }
+
+    fn diagnostics(&self) -> Vec<String> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.losses.note().into_iter().collect()
     }
 }

@@ -87,15 +87,17 @@ impl Draft {
         if options.receive {
             control::check_mask(&device, spec, &options.mask)?;
             let cause = match options.take {
-                Take::Nothing => Some("it takes packets away from the host, and was not told to"),
+                Take::Nothing => {
+                    Some("AF_XDP takes packets away from the host, which was not requested")
+                }
                 Take::Matching if filter.is_none() => {
-                    Some("it takes packets away from the host, and was not told which")
+                    Some("AF_XDP takes packets away from the host; say which ones")
                 }
                 Take::Matching | Take::All => None,
             };
             if let Some(cause) = cause {
                 return Err(Error::usage(format!("port '{spec}'"), cause).help(format!(
-                    "give a filter, ask for all of them, or see copies with packet:{}",
+                    "add a filter (-f) or --all, or capture copies with packet:{}",
                     spec.name_text()
                 )));
             }
@@ -167,7 +169,7 @@ impl Draft {
                 return Ok(region.clone());
             }
             notes.push(format!(
-                "{} needs {bytes} bytes of frame memory, and what it was to share has {} left: \
+                "{} needs {bytes} bytes of frame memory, but the shared memory has {} left: \
                  packets to and from other ports are copied",
                 self.device.name,
                 region.left()
@@ -284,7 +286,7 @@ impl Draft {
                 zero_copy.map_err(|error| Error::os(self.device.name.as_str(), error))?;
         }
         if options.transmit && self.must_request() && !built.requests.any() {
-            return Err(self.no_request("this kernel takes no metadata of packets to send"));
+            return Err(self.no_request("this kernel accepts no TX metadata"));
         }
         Ok(())
     }
@@ -322,7 +324,9 @@ impl Draft {
             return Err(self.no_request("in zero copy the driver completes no checksums"));
         }
         if requests.timestamps && !prospects.stamps_packets(mode) {
-            return Err(self.no_request("in zero copy the driver does not say when packets leave"));
+            return Err(
+                self.no_request("in zero copy the driver does not report when packets leave")
+            );
         }
         if self.shape.pieces {
             // The pieces of a packet follow one another without a gap (`xp_aligned_validate_desc`).
@@ -342,7 +346,7 @@ impl Draft {
             (Switch::On, false) => "checksum=on",
             _ => "tx_timestamps=on",
         };
-        let cause = format!("{options} cannot be had: {why}");
+        let cause = format!("{options} not available: {why}");
         Error::failed(self.device.name.as_str(), cause).help("leave it out")
     }
 
@@ -432,17 +436,19 @@ impl Draft {
         };
         if actual == "generic" && self.device.shifts_queues() {
             notes.push(format!(
-                "in generic mode the packets of queue 1 of {} arrive by queue 0, those of queue 2 by queue 1, \
-                 and so on: the kernel misreads what this driver says",
+                "in generic mode packets of queue 1 of {} arrive on queue 0, those of queue 2 \
+                 on queue 1, and so on: the kernel misreads the queue number that this driver \
+                 records",
                 self.device.name
             ));
         }
         if actual == "generic" && options.receive && options.intact {
             let name = &self.device.name;
             notes.push(format!(
-                "in generic mode what segmentation offload or GRO shows as one packet goes on as one, or is dropped if it is \
-                 longer than a frame: packet:{name} tells such packets, and `ethtool -K {name} gro off lro off`, and on the \
-                 other end of a veth pair `ethtool -K IF tso off gso off tx-udp-segmentation off`, ends them"
+                "in generic mode a long packet of segmentation offload or GRO is passed on \
+                 whole, or dropped if it exceeds a frame. packet:{name} recognises such \
+                 packets. To avoid them: `ethtool -K {name} gro off lro off`, and on the other \
+                 end of a veth pair `ethtool -K IF tso off gso off tx-udp-segmentation off`"
             ));
         }
         if let Some(attachment) = built.attachment.as_ref().filter(|_| options.receive) {

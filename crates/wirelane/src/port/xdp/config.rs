@@ -6,11 +6,12 @@ use wirelane_os::mmap::page_size;
 use wirelane_os::xdp::{TX_BATCH_SIZE, XDP_PACKET_HEADROOM, XDP_UMEM_MIN_CHUNK_SIZE};
 
 use super::device::Device;
-use super::negotiate::Mode;
+use super::mode::Mode;
 use crate::error::{Error, Result};
 use crate::pool::{PoolConfig, Region};
-use crate::port::spec::parse_number;
-use crate::port::{OpenOptions, Spec};
+use crate::port::number::parse_number;
+use crate::port::options::OpenOptions;
+use crate::port::spec::Spec;
 
 /// Slots of the TX ring.
 const RING: u32 = 2048;

@@ -8,12 +8,15 @@ use wirelane_os::packet::PacketSocket;
 use wirelane_os::xdp::wait_for_receivers;
 
 use super::device::Device;
-use super::program::{Attachment, Plan};
+use super::plan::XdpPlan;
+use super::program::{Attachment, Verdicts};
 use super::queue::Queue;
+use super::seen::{ETHERNET, check_mask};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
-use crate::mask::{Class, QueueMask, QueueSet};
-use crate::port::{Control, OpenOptions, Spec, Take};
+use crate::mask::{Class, QueueMask};
+use crate::port::control::{Control, Driver};
+use crate::port::spec::Spec;
 
 /// The port's program and the queues that it may hand packets to.
 pub(super) struct Handle {
@@ -48,22 +51,20 @@ enum Phase {
 
 impl Handle {
     pub(super) fn new(
-        spec: Spec,
-        device: Device,
-        options: &OpenOptions,
+        plan: XdpPlan,
         attachment: Option<Attachment>,
         queues: Vec<Arc<Queue>>,
         promiscuous: Option<PacketSocket>,
     ) -> Self {
         Self {
-            spec,
-            device,
-            snaplen: options.snaplen,
-            keep_management: !options.take_management,
-            may_take_all: options.take == Take::All,
+            spec: plan.spec,
+            device: plan.device,
+            snaplen: plan.snaplen,
+            keep_management: plan.verdicts.keep_management,
+            may_take_all: plan.may_take_all,
             stopped: AtomicBool::new(false),
             state: Mutex::new(State {
-                mask: options.mask.clone(),
+                mask: plan.mask,
                 phase: Phase::Opened,
                 attachment,
                 queues,
@@ -71,21 +72,6 @@ impl Handle {
             }),
             notes: Mutex::default(),
         }
-    }
-
-    /// Hands the packets of the selected queues to their sockets.
-    ///
-    /// # Errors
-    /// The system refuses; then nothing is handed over.
-    pub(super) fn start(&self) -> Result<()> {
-        let mut state = lock(&self.state);
-        if state.phase != Phase::Opened {
-            return Ok(());
-        }
-        let mask = state.mask.clone();
-        select(&state, &QueueMask::NONE, &mask)?;
-        state.phase = Phase::Started;
-        Ok(())
     }
 
     /// Whether everything that will ever come is in the rings.
@@ -98,10 +84,6 @@ impl Handle {
         lock(&self.notes).push(note);
     }
 
-    pub(super) fn notes(&self) -> Vec<String> {
-        lock(&self.notes).clone()
-    }
-
     /// Nobody receives from `queue` any more: its packets go to the host.
     pub(super) fn abandon(&self, queue: u16) {
         let mut state = lock(&self.state);
@@ -110,17 +92,6 @@ impl Handle {
             let _ = attachment.clear(u32::from(queue));
         }
         state.queues.retain(|other| other.number != queue || other.rx.is_none());
-    }
-
-    /// The port is gone: what remains of it are the ends that somebody still has.
-    pub(super) fn release(&self) {
-        self.stop();
-        let mut state = lock(&self.state);
-        let queues = std::mem::take(&mut state.queues);
-        let gone = (state.attachment.take(), state.promiscuous.take(), queues);
-        // Closing sockets takes time, and whoever asks for the masks need not wait.
-        drop(state);
-        drop(gone);
     }
 
     /// Says if the program did not stay on the interface until now, unless the interface itself went: the receivers say that.
@@ -132,7 +103,10 @@ impl Handle {
             woken.is_err_and(|error| error.raw_os_error() == Some(Errno::NXIO.raw_os_error()))
         };
         if state.attachment.as_ref().is_some_and(gone) && !state.queues.iter().any(unbound) {
-            self.note(format!("the program was taken off {} by somebody else", self.device.name));
+            self.note(format!(
+                "another program detached the XDP program from {}",
+                self.device.name
+            ));
         }
     }
 }
@@ -161,13 +135,13 @@ impl Control for Handle {
         if filter.is_none() && !self.may_take_all {
             let cause = "without a filter it would take every packet away from the host";
             return Err(Error::usage(format!("port '{}'", self.spec), cause)
-                .help("open it with a filter of your own, or ask for all of them"));
+                .help("open it with a filter or with --all"));
         }
         let filter = filter.map(|filter| filter.program(ETHERNET, self.snaplen)).transpose()?;
         let state = lock(&self.state);
         match &state.attachment {
             Some(attachment) if state.phase != Phase::Stopped => {
-                attachment.replace(&Plan { keep_management: self.keep_management, filter })
+                attachment.replace(&Verdicts { keep_management: self.keep_management, filter })
             }
             _ => Ok(()),
         }
@@ -201,28 +175,36 @@ impl Control for Handle {
     }
 }
 
-/// `LINKTYPE_ETHERNET`, the only link type that AF_XDP is used with here.
-pub(super) const ETHERNET: u16 = 1;
-
-/// Refuses queues that the interface has not or the spec leaves out, and classes that AF_XDP cannot see.
-/// "All" of those is none of them.
-///
-/// # Errors
-/// A usage error.
-pub(super) fn check_mask(device: &Device, spec: &Spec, mask: &QueueMask) -> Result<()> {
-    let unseen = if mask.tx.largest().is_some() {
-        Some("TX queues")
-    } else if mask.other && mask.rx.is_empty() {
-        Some("packets of no queue (OTHER)")
-    } else {
-        None
-    };
-    if let Some(unseen) = unseen.filter(|_| mask.enabled) {
-        let cause = format!("AF_XDP sees received packets, by their RX queue, and no {unseen}");
-        return Err(Error::usage(format!("port '{spec}'"), cause)
-            .help(format!("packet:{} sees them", device.name)));
+impl Driver for Handle {
+    /// Hands the packets of the selected queues to their sockets.
+    ///
+    /// # Errors
+    /// The system refuses; then nothing is handed over.
+    fn start(&self) -> Result<()> {
+        let mut state = lock(&self.state);
+        if state.phase != Phase::Opened {
+            return Ok(());
+        }
+        let mask = state.mask.clone();
+        select(&state, &QueueMask::NONE, &mask)?;
+        state.phase = Phase::Started;
+        Ok(())
     }
-    device.check_mask(spec, &QueueMask { tx: QueueSet::NONE, ..mask.clone() })
+
+    fn diagnostics(&self) -> Vec<String> {
+        lock(&self.notes).clone()
+    }
+
+    /// The port is gone: what remains of it are the ends that somebody still has.
+    fn release(&self) {
+        self.stop();
+        let mut state = lock(&self.state);
+        let queues = std::mem::take(&mut state.queues);
+        let gone = (state.attachment.take(), state.promiscuous.take(), queues);
+        // Closing sockets takes time, and whoever asks for the masks need not wait.
+        drop(state);
+        drop(gone);
+    }
 }
 
 /// Updates the sockets of those queues that differ between two masks.

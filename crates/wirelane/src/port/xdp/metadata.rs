@@ -3,62 +3,57 @@
 
 use wirelane_os::OsError;
 
-use super::build::Draft;
 use super::config::Switch;
 use super::hints::Hints;
-use super::negotiate::{Mode, Prospects};
+use super::mode::Mode;
+use super::plan::XdpPlan;
 use super::program::Attachment;
 use super::tags::Tags;
 use crate::error::{Error, Result};
-use crate::port::OpenOptions;
+use crate::port::info::PortMode;
 
-impl Draft {
+impl XdpPlan {
     /// Whether it is an error if the driver cannot be asked.
-    pub(super) fn must_ask(&self, options: &OpenOptions) -> bool {
+    pub(super) fn must_ask(&self) -> bool {
         let config = &self.config;
         [config.tags, config.rx_hash, config.rx_timestamps].contains(&Switch::On)
-            || self.must_keep_tags(options)
+            || self.must_keep_tags()
     }
 
     /// Whether tags that the driver takes out must come back, though nobody has asked for it by name.
-    fn must_keep_tags(&self, options: &OpenOptions) -> bool {
-        options.intact && self.config.tags == Switch::Auto && self.strips_tags()
+    fn must_keep_tags(&self) -> bool {
+        self.intact && self.config.tags == Switch::Auto && self.strips_tags()
     }
 
     /// How to put VLAN tags back, if that is wanted and can be.
     ///
     /// # Errors
     /// It must be, and cannot.
-    pub(super) fn tags(
-        &self,
-        mode: Mode,
-        prospects: &Prospects,
-        options: &OpenOptions,
-    ) -> Result<Option<Tags>> {
+    pub(super) fn tags(&self, mode: Mode) -> Result<Option<Tags>> {
         let must = self.config.tags == Switch::On;
-        if !options.receive || !must && (self.config.tags == Switch::Off || !self.strips_tags()) {
+        if !self.receive || !must && (self.config.tags == Switch::Off || !self.strips_tags()) {
             return Ok(None);
         }
-        let tags = match prospects.tells_tags(mode) {
+        let tags = match self.offers.tells_tags(mode) {
             true => Tags::find(),
             false => Ok(None),
         };
         match tags {
-            Err(error) if must || self.must_keep_tags(options) => {
+            Err(error) if must || self.must_keep_tags() => {
                 Err(self.undescribed("VLAN tags", error))
             }
             Ok(None) if must => {
                 let cause = format!(
-                    "VLAN tags cannot be put back as tags=on wants: {} does not tell them in {} mode",
+                    "tags=on is impossible: {} does not report VLAN tags in {} mode",
                     self.driver(),
                     mode.as_str()
                 );
-                let help = "leave it out; `ethtool -K` switches off that the driver takes them out";
+                let help = "remove tags=on; `ethtool -K IF rxvlan off` keeps the driver from removing tags";
                 Err(Error::failed(self.device.name.as_str(), cause).help(help))
             }
-            Ok(None) if self.must_keep_tags(options) => {
+            Ok(None) if self.must_keep_tags() => {
                 let cause = format!(
-                    "tagged packets would go on without their VLAN tags, which {} keeps beside them in {} mode",
+                    "packets would be forwarded without their VLAN tags, which {} removes in {} mode",
                     self.driver(),
                     mode.as_str()
                 );
@@ -68,10 +63,11 @@ impl Draft {
                     if self.config.mode == Some(Mode::Generic) { "mode=native or " } else { "" };
                 let help = match self.is_veth() {
                     true => {
-                        format!("take {native}packet:{name}, or after {fix} say tags=off")
+                        format!("use {native}packet:{name}, or run {fix} and add tags=off")
                     }
                     false => format!(
-                        "{fix} leaves them in, packet:{name} keeps them, or say tags=off if there are none"
+                        "{fix} keeps them in packets; packet:{name} restores them; tags=off \
+                         declares that there are none"
                     ),
                 };
                 Err(Error::failed(name.as_str(), cause).help(help))
@@ -84,17 +80,12 @@ impl Draft {
     ///
     /// # Errors
     /// Something must be, and cannot.
-    pub(super) fn hints(
-        &self,
-        mode: Mode,
-        prospects: &Prospects,
-        options: &OpenOptions,
-    ) -> Result<Hints> {
+    pub(super) fn hints(&self, mode: Mode) -> Result<Hints> {
         let (hash, time) = (self.config.rx_hash, self.config.rx_timestamps);
-        if !options.receive || (hash, time) == (Switch::Off, Switch::Off) {
+        if !self.receive || (hash, time) == (Switch::Off, Switch::Off) {
             return Ok(Hints::default());
         }
-        let told = [prospects.tells_hashes(mode), prospects.tells_times(mode)];
+        let told = [self.offers.tells_hashes(mode), self.offers.tells_times(mode)];
         let asked = Hints::find(hash != Switch::Off && told[0], time != Switch::Off && told[1]);
         let must = hash == Switch::On || time == Switch::On;
         let asked = match asked {
@@ -108,12 +99,12 @@ impl Draft {
         match missing.iter().find(|(wish, had, ..)| *wish == Switch::On && !had) {
             Some((.., told, what, option)) => {
                 let why = match told {
-                    true => "this kernel has no function to ask for them".into(),
+                    true => "this kernel cannot report it".into(),
                     false => self.tells_none(mode),
                 };
-                let cause = format!("received packets have no {what} as {option}=on wants: {why}");
-                let help =
-                    format!("leave it out, or say {option}=auto to have it where it is told");
+                let cause =
+                    format!("{option}=on is impossible, received packets have no {what}: {why}");
+                let help = format!("remove it, or use {option}=auto");
                 Err(Error::failed(self.device.name.as_str(), cause).help(help))
             }
             None => Ok(asked),
@@ -123,10 +114,9 @@ impl Draft {
     /// The kernel's description of itself, by which drivers are asked, cannot be read.
     fn undescribed(&self, what: &str, error: OsError) -> Error {
         let name = self.device.name.as_str();
-        let cause = format!("how to ask {} for {what} cannot be told: {error}", self.driver());
+        let cause = format!("cannot find out how to ask {} for {what}: {error}", self.driver());
         let remedy = Error::os(name, error);
-        let fix =
-            remedy.next_step().unwrap_or("a kernel with CONFIG_DEBUG_INFO_BTF describes itself");
+        let fix = remedy.next_step().unwrap_or("it takes a kernel with CONFIG_DEBUG_INFO_BTF");
         let help = format!("{fix}; packet:{name} needs none of it");
         let told = Error::failed(name, cause).help(help);
         match remedy.into_source() {
@@ -136,7 +126,12 @@ impl Draft {
     }
 
     /// What received packets lack, as notes.
-    pub(super) fn missing(&self, mode: Mode, actual: &str, attachment: &Attachment) -> Vec<String> {
+    pub(super) fn missing(
+        &self,
+        mode: Mode,
+        actual: PortMode,
+        attachment: &Attachment,
+    ) -> Vec<String> {
         let mut notes = Vec::new();
         let unread = || match mode {
             Mode::Generic => None,
@@ -165,10 +160,11 @@ impl Draft {
         self.is_veth() || self.device.inspected.offloads.rx_vlan == Some(true)
     }
 
-    fn lost_tags(&self, mode: &str) -> String {
+    fn lost_tags(&self, mode: PortMode) -> String {
         let (driver, fix) = (self.driver(), self.leaves_tags_in());
         format!(
-            "VLAN tags that {driver} keeps beside a packet are lost in {mode} mode: {fix} leaves them in it"
+            "VLAN tags that {driver} removes from packets are lost in {mode} mode: {fix} keeps \
+             them in packets"
         )
     }
 
@@ -186,7 +182,7 @@ impl Draft {
 
     fn tells_none(&self, mode: Mode) -> String {
         let (driver, mode) = (self.driver(), mode.as_str());
-        format!("{driver} does not tell them in {mode} mode, or not on this kernel")
+        format!("{driver} does not report it in {mode} mode on this kernel")
     }
 
     fn driver(&self) -> &str {

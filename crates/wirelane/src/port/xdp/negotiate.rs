@@ -1,72 +1,27 @@
 //! Which mode an interface can have, found out by trying, and said in words.
 //!
-//! The modes are the rungs of a ladder. Each is tried as a whole (program, sockets, rings, chunks, binding of
+//! Each mode is tried as a whole (program, sockets, rings, chunks, binding of
 //! every queue), and what was tried leaves nothing behind if it is refused.
 
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use wirelane_os::bpf::{self, XdpMode};
+use wirelane_os::bpf;
 use wirelane_os::netdev::{self, XdpFeatures};
 
 use super::config::Shape;
 use super::device::Device;
+use super::mode::Mode;
 use crate::error::{Error, Result};
-use crate::port::Rung;
-
-/// A mode that can be asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// The device reads and writes the frames.
-    ZeroCopy,
-    /// The program runs in the driver, the kernel copies.
-    Native,
-    /// The program runs in the network stack, the kernel copies.
-    Generic,
-}
-
-impl Mode {
-    pub(super) const ALL: [Self; 3] = [Self::ZeroCopy, Self::Native, Self::Generic];
-
-    /// As in `mode=`.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::ZeroCopy => "zerocopy",
-            Self::Native => "native",
-            Self::Generic => "generic",
-        }
-    }
-
-    /// As in the report of a negotiation.
-    pub(super) fn rung(self) -> &'static str {
-        match self {
-            Self::ZeroCopy => "xdp-zerocopy",
-            Self::Native => "xdp-native",
-            Self::Generic => "xdp-generic",
-        }
-    }
-
-    /// Where the program runs.
-    pub(super) fn program(self) -> XdpMode {
-        match self {
-            Self::ZeroCopy | Self::Native => XdpMode::Native,
-            Self::Generic => XdpMode::Generic,
-        }
-    }
-
-    pub(super) fn is_zero_copy(self) -> bool {
-        self == Self::ZeroCopy
-    }
-}
 
 /// What the kernel says of the interface before anything is tried.
-pub(super) struct Prospects {
+pub(super) struct DeviceOffers {
     features: Option<XdpFeatures>,
     /// A program that is there already.
     attached: Option<String>,
 }
 
-impl Prospects {
+impl DeviceOffers {
     /// # Errors
     /// There is no room to ask.
     pub(super) fn of(device: &Device) -> Result<Self> {
@@ -122,17 +77,18 @@ impl Prospects {
         if let Some(program) = self.attached.as_ref().filter(|_| receive) {
             let cause = format!("{program} is attached to it already");
             return Some(refusal(name, cause, Errno::BUSY).help(format!(
-                "stop its owner, or `ip link set dev {name} xdp off` takes it off"
+                "stop its owner, or remove it with `ip link set dev {name} xdp off`"
             )));
         }
         if receive && !shape.fits {
             let cause = format!(
-                "packets of its MTU of {} bytes do not fit in frames of {} bytes, which hold {} of a packet",
+                "packets of its MTU of {} bytes do not fit in frames of {} bytes, which hold {} \
+                 bytes of a packet",
                 device.mtu, shape.frame, shape.room
             );
             let help = match shape.pieces {
                 true => format!("`ip link set dev {name} mtu 9000` or less"),
-                false => "take larger frames (frame=4096) or several per packet (sg=on)".to_owned(),
+                false => "use larger frames (frame=4096) or several per packet (sg=on)".to_owned(),
             };
             return Some(refusal(name, cause, Errno::MSGSIZE).help(help));
         }
@@ -144,11 +100,12 @@ impl Prospects {
                     device.mtu, shape.frame
                 );
                 return Some(
-                    refusal(name, cause, Errno::MSGSIZE).help("take larger frames (frame=4096)"),
+                    refusal(name, cause, Errno::MSGSIZE).help("use larger frames (frame=4096)"),
                 );
             }
             if !features.zero_copy() {
-                let cause = format!("{driver} has no zero copy as the interface is set up");
+                let cause =
+                    format!("{driver} has no zero copy in this configuration of the interface");
                 return Some(refusal(name, cause, Errno::OPNOTSUPP));
             }
             if shape.pieces && features.zero_copy_segments.is_some_and(|most| most < 2) {
@@ -159,7 +116,7 @@ impl Prospects {
                 );
             }
             if shape.unaligned && !huge {
-                let cause = "unaligned chunks cross pages, which must then be huge ones";
+                let cause = "unaligned chunks need huge pages";
                 return Some(
                     refusal(name, cause, Errno::OPNOTSUPP).help(
                         "reserve some with `sysctl vm.nr_hugepages=64`, or use chunks=aligned",
@@ -168,7 +125,8 @@ impl Prospects {
             }
         }
         if receive && mode != Mode::Generic && !(features.native() && features.redirect()) {
-            let cause = format!("{driver} runs no XDP programs as the interface is set up");
+            let cause =
+                format!("{driver} runs no XDP programs in this configuration of the interface");
             let error = refusal(name, cause, Errno::OPNOTSUPP);
             // veth_set_xdp_features().
             let help = "a veth end needs as many RX queues as its peer has TX queues";
@@ -191,23 +149,6 @@ fn refusal(name: &str, cause: impl Into<std::borrow::Cow<'static, str>>, errno: 
     Error::failed(name, cause).caused_by(source)
 }
 
-/// A mode that is in force.
-pub(super) fn chosen(mode: Mode) -> Rung {
-    Rung { rung: mode.rung(), outcome: "chosen", errno: None, cause: None, fix: None }
-}
-
-/// A mode that could not be had.
-pub(super) fn refused(rung: &'static str, error: &Error) -> Rung {
-    let errno = error.errno().map(wirelane_os::error::errno_name);
-    Rung {
-        rung,
-        outcome: "refused",
-        errno: errno.map(str::to_owned),
-        cause: Some(error.cause().to_owned()),
-        fix: error.next_step().map(str::to_owned),
-    }
-}
-
 /// Which of the refusals of all modes, in the order in which they were tried, to tell: the first that is more than a
 /// mode that the driver does not have.
 pub(super) fn first_cause(refusals: Vec<Error>) -> Option<Error> {
@@ -227,8 +168,8 @@ pub(super) fn explain(
     let name = device.name.as_str();
     let said = |cause: String| Error::failed(name, cause);
     let explained = match error.errno().map(Errno::from_raw_os_error) {
-        Some(Errno::BUSY) => said(format!("queue {queue} has another AF_XDP socket"))
-            .help("end the program that has it, or name other queues, as in xdp:eth0@1-3"),
+        Some(Errno::BUSY) => said(format!("queue {queue} already has an AF_XDP socket"))
+            .help("end the program that owns it, or name other queues, as in xdp:eth0@1-3"),
         Some(Errno::OPNOTSUPP) if mode.is_zero_copy() => {
             said(format!("the driver has no zero copy on queue {queue}: {error}"))
         }
@@ -250,13 +191,13 @@ pub(super) fn explain(
 
 /// How long a queue may still be taken by a socket that was closed: the kernel ends it later
 /// (`xp_release_deferred`).
-const PATIENCE: Duration = Duration::from_secs(2);
+const LONGEST_RELEASE: Duration = Duration::from_secs(2);
 
-/// Binds with `bind`, again while the queue is busy and patience lasts.
-pub(super) fn bind_patiently(
+/// Binds with `bind`, again for a while if the queue is busy.
+pub(super) fn bind_when_released(
     mut bind: impl FnMut() -> wirelane_os::Result<()>,
 ) -> wirelane_os::Result<()> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + LONGEST_RELEASE;
     let mut nap = Duration::from_millis(1);
     loop {
         match bind() {

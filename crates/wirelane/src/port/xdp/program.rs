@@ -7,7 +7,7 @@
 //!                host ◀────────────────────────── tag taken out ◀──────┘
 //! ```
 //!
-//! The steps before the last are taken only where the [`Plan`], [`tags`](super::tags) and [`hints`](super::hints) need them. The program is attached by a
+//! The steps before the last are taken only where the [`Verdicts`], [`tags`](super::tags) and [`hints`](super::hints) need them. The program is attached by a
 //! link, so that the kernel takes it off when the process ends, however it does.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -29,7 +29,7 @@ use crate::filter::{self, Buffers, Ending, translate};
 
 /// Which packets of the selected queues the sockets get; the others go on to the host.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct Verdicts {
     /// Leave to the host what keeps it reachable: ARP, neighbour discovery, SSH, DNS and DHCP, and whatever
     /// may be one of them. See [`management`] for the exact rule.
     pub keep_management: bool,
@@ -86,18 +86,18 @@ struct Recipe {
 }
 
 impl Attachment {
-    /// Attaches a program that acts on `plan`. It has no sockets yet, so every packet goes on to the host.
+    /// Attaches a program that acts on `verdicts`. It has no sockets yet, so every packet goes on to the host.
     ///
     /// # Errors
     /// The interface has a program already, which is named and left alone; capabilities are missing, which
     /// are named; the driver has no such mode; the kernel refuses. [`Error::errno`] says which errno.
-    pub fn new(target: &Target<'_>, plan: &Plan) -> Result<Attachment> {
+    pub fn new(target: &Target<'_>, verdicts: &Verdicts) -> Result<Attachment> {
         let sockets = Map::create(MapKind::Xsk, "wl_sockets", 4, target.queues.max(1))
             .map_err(|error| refused(target.interface, error))?;
         let Target { multi_buffer, tags, hints, .. } = *target;
         let asked = target.asks().then_some(target.ifindex);
         let recipe = Recipe { multi_buffer, tags, hints, asked };
-        let program = load(target.interface, &sockets, plan, recipe)?;
+        let program = load(target.interface, &sockets, verdicts, recipe)?;
         let namespace = asked.map(|_| netns::current()).transpose();
         let namespace = namespace.map_err(|error| Error::os(target.interface, error))?;
         let link = Link::attach(target.ifindex, &program, target.mode)
@@ -121,12 +121,13 @@ impl Attachment {
         self.sockets.delete(queue).map_err(|error| self.failed(error))
     }
 
-    /// Acts on another plan: each packet meets the old or the new one. After an error the old one holds.
+    /// Acts on other verdicts: each packet meets the old or the new one. After an error the old one holds.
     ///
     /// # Errors
     /// As [`Attachment::new`], and the interface is gone.
-    pub fn replace(&self, plan: &Plan) -> Result<()> {
-        let program = self.at_home(|| load(&self.interface, &self.sockets, plan, self.recipe))?;
+    pub fn replace(&self, verdicts: &Verdicts) -> Result<()> {
+        let program =
+            self.at_home(|| load(&self.interface, &self.sockets, verdicts, self.recipe))?;
         self.link.update(&program).map_err(|error| match errno(&error) {
             Some(Errno::NOLINK) => {
                 Error::failed(self.interface.as_str(), "the interface is gone").caused_by(error)
@@ -181,9 +182,9 @@ impl Attachment {
     }
 }
 
-/// Assembles and loads the program that acts on `plan`.
-fn load(interface: &str, sockets: &Map, plan: &Plan, recipe: Recipe) -> Result<Program> {
-    let insns = assemble(interface, sockets.as_fd().as_raw_fd(), plan, recipe)?;
+/// Assembles and loads the program that acts on `verdicts`.
+fn load(interface: &str, sockets: &Map, verdicts: &Verdicts, recipe: Recipe) -> Result<Program> {
+    let insns = assemble(interface, sockets.as_fd().as_raw_fd(), verdicts, recipe)?;
     let mut load = Load::new(ProgramType::Xdp, NAME, &insns);
     load.frags = recipe.multi_buffer;
     if let Some(interface) = recipe.asked {
@@ -194,11 +195,17 @@ fn load(interface: &str, sockets: &Map, plan: &Plan, recipe: Recipe) -> Result<P
     Program::load(&load).map_err(|error| refused(interface, error.into()))
 }
 
-fn assemble(interface: &str, sockets: i32, plan: &Plan, recipe: Recipe) -> Result<Vec<Insn>> {
+fn assemble(
+    interface: &str,
+    sockets: i32,
+    verdicts: &Verdicts,
+    recipe: Recipe,
+) -> Result<Vec<Insn>> {
     let mut asm = Assembler::new();
     let (host, pass) = (asm.label(), asm.label());
     let Recipe { tags, hints, .. } = recipe;
-    let selective = plan.keep_management || plan.filter.is_some() || tags.is_some() || hints.any();
+    let selective =
+        verdicts.keep_management || verdicts.filter.is_some() || tags.is_some() || hints.any();
     asm.emit(Insn::mov_reg(CONTEXT, Reg::R1));
     if selective {
         // No need to look at packets of a queue that has no socket.
@@ -213,10 +220,10 @@ fn assemble(interface: &str, sockets: i32, plan: &Plan, recipe: Recipe) -> Resul
     if let Some(tags) = tags {
         tags.restore(&mut asm, CONTEXT, host);
     }
-    if plan.keep_management {
+    if verdicts.keep_management {
         management::keep(&mut asm, host);
     }
-    if let Some(filter) = &plan.filter {
+    if let Some(filter) = &verdicts.filter {
         let buffers = if recipe.multi_buffer { Buffers::Several } else { Buffers::One };
         asm.extend(translate(filter, buffers, Ending::FallThrough)?);
         asm.jump_if(Cond::Eq, Reg::R0, 0, host);
@@ -252,18 +259,18 @@ fn refused(interface: &str, error: OsError) -> Error {
     }
     if privilege::is_in_initial_user_namespace() == Some(false) {
         // bpf_capable() and bpf_net_capable() ask the initial one, unless a BPF token was handed in.
-        let cause = "an XDP program needs CAP_BPF and CAP_NET_ADMIN of the system, and root of a user namespace \
-                     (a rootless container, `unshare -U`) has only those of its namespace";
+        let cause = "an XDP program needs the system's CAP_BPF and CAP_NET_ADMIN; root in a \
+         user namespace (a rootless container, `unshare -U`) has only those of its namespace";
         return Error::failed(interface, cause)
             .help(format!(
-                "run as root outside of it, or take packet:{interface}, which works inside"
+                "run as root outside of it, or use packet:{interface}, which works inside"
             ))
             .caused_by(error);
     }
     let missing = bpf::missing_capabilities();
     if missing.is_empty() {
-        let help = "the capabilities are there: a seccomp profile, a security module or the limit of locked memory may \
-                    forbid it";
+        let help = "the process has the capabilities; a seccomp profile, a security module or \
+         the limit of locked memory may forbid it";
         return Error::os(interface, error).help(help);
     }
     let names =
@@ -290,7 +297,7 @@ fn not_attached(target: &Target<'_>, error: OsError) -> Error {
     let help = match there.link {
         Some(link) => format!("stop the process that holds its BPF link {link}"),
         None => format!(
-            "stop whoever attached it, or remove it with `ip link set dev {} xdp off`",
+            "stop its owner, or remove it with `ip link set dev {} xdp off`",
             target.interface
         ),
     };

@@ -17,7 +17,7 @@ struct Trial {
 }
 
 impl Trial {
-    fn new(plan: &Plan) -> Trial {
+    fn new(plan: &Verdicts) -> Trial {
         let sockets = Map::create(MapKind::Xsk, "sockets", 4, 1).unwrap();
         let socket = xdp_socket();
         sockets.set_socket(0, socket.as_fd()).unwrap();
@@ -41,8 +41,8 @@ fn xdp_socket() -> OwnedFd {
     socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None).unwrap()
 }
 
-fn management() -> Plan {
-    Plan { keep_management: true, filter: None }
+fn management() -> Verdicts {
+    Verdicts { keep_management: true, filter: None }
 }
 
 /// Accepts IPv6, as `tcpdump -ddd ip6` writes it.
@@ -208,7 +208,7 @@ fn privileged_management_is_left_to_the_host() {
     if !privileged::require() {
         return;
     }
-    let (keeping, all) = (Trial::new(&management()), Trial::new(&Plan::default()));
+    let (keeping, all) = (Trial::new(&management()), Trial::new(&Verdicts::default()));
     for tags in TAGS {
         for (name, ethertype, packet) in kept() {
             let frame = ethernet(tags, ethertype, &packet);
@@ -273,8 +273,8 @@ fn privileged_a_filter_decides_about_the_rest() {
         return;
     }
     let filter = Some(ip6_only());
-    let filtering = Trial::new(&Plan { keep_management: false, filter: filter.clone() });
-    let both = Trial::new(&Plan { keep_management: true, filter });
+    let filtering = Trial::new(&Verdicts { keep_management: false, filter: filter.clone() });
+    let both = Trial::new(&Verdicts { keep_management: true, filter });
     let (v4, v6) = (packets::udp4(1).build(), packets::udp6(1).build());
     let ssh = ethernet(&[], V6, &ipv6(TCP, &ports(22, 40_000)));
     for (trial, expected) in [(filtering, [false, true, true]), (both, [false, true, false])] {
@@ -287,7 +287,9 @@ fn privileged_a_queue_without_a_socket_is_the_hosts() {
     if !privileged::require() {
         return;
     }
-    for plan in [Plan::default(), management(), Plan { filter: Some(ip6_only()), ..management() }] {
+    for plan in
+        [Verdicts::default(), management(), Verdicts { filter: Some(ip6_only()), ..management() }]
+    {
         let sockets = Map::create(MapKind::Xsk, "sockets", 4, 2).unwrap();
         let socket = xdp_socket();
         let program = load("trial", &sockets, &plan, Recipe::default()).unwrap();
@@ -303,7 +305,7 @@ fn privileged_a_queue_without_a_socket_is_the_hosts() {
 }
 
 /// What would be before the packet, and the packet, when a driver answers with `hints`.
-fn handed_on(plan: &Plan, hints: Hints, frame: &[u8]) -> (u32, Vec<u8>) {
+fn handed_on(plan: &Verdicts, hints: Hints, frame: &[u8]) -> (u32, Vec<u8>) {
     let sockets = Map::create(MapKind::Xsk, "sockets", 4, 1).unwrap();
     let socket = xdp_socket();
     sockets.set_socket(0, socket.as_fd()).unwrap();
@@ -356,7 +358,7 @@ fn privileged_the_program_needs_no_more_than_two_capabilities() {
     std::thread::spawn(|| {
         let keep = [Capability::Bpf, Capability::NetAdmin, Capability::NetRaw];
         privilege::drop_all(keep.into_iter().collect::<Set>()).unwrap();
-        let plan = Plan { keep_management: true, filter: Some(ip6_only()) };
+        let plan = Verdicts { keep_management: true, filter: Some(ip6_only()) };
         assert!(!Trial::new(&plan).takes(&packets::udp4(1).build()));
     })
     .join()

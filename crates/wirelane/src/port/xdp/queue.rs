@@ -1,4 +1,5 @@
 //! The kernel's side of one queue: a socket, its four rings and what is in flight in them.
+#![allow(unsafe_code)]
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -11,7 +12,7 @@ use wirelane_os::xdp::{
 
 use super::config::{BUSY_BUDGET, Config, HOST_FRAMES, Shape};
 use crate::pool::{PoolGauge, Region, Tag};
-use crate::port::FrameCounts;
+use crate::port::accounting::FrameCounts;
 use crate::ring::cursor::{Consumer, Producer};
 
 /// A socket with its rings. It is closed, and what the kernel still had goes back to its pools, when
@@ -179,13 +180,13 @@ impl Drop for Queue {
 }
 
 /// Counts the frames of one queue, also when it is gone.
-pub(super) struct QueueCensus {
+pub(super) struct QueueGauge {
     pub(super) pools: Vec<PoolGauge>,
     pub(super) gauge: Arc<Gauge>,
     pub(super) queue: std::sync::Weak<Queue>,
 }
 
-impl QueueCensus {
+impl QueueGauge {
     pub(super) fn frames(&self) -> FrameCounts {
         let sum =
             |of: fn(&PoolGauge) -> u32| self.pools.iter().map(|pool| u64::from(of(pool))).sum();

@@ -1,4 +1,5 @@
 //! The receiving end of one queue.
+#![allow(unsafe_code)]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +11,13 @@ use wirelane_os::xdp::XDP_PKT_CONTD;
 use super::config::Switch;
 use super::control::Handle;
 use super::device::removed;
-use super::intake::{Intake, PORTION};
-use super::vigil::Vigil;
+use super::fill::{FillRing, PORTION};
+use super::idle::IdlePolicy;
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
 use crate::mask::Class;
 use crate::pool::Pool;
-use crate::port::{Readiness, Receive};
+use crate::port::rx::{Readiness, Receive};
 use crate::ring::cursor::Consumer;
 use crate::stats::RxCounters;
 
@@ -31,7 +32,7 @@ const STARVED: Duration = Duration::from_millis(1);
 
 /// What a receiver is made from.
 pub(super) struct Setup {
-    pub(super) intake: Intake,
+    pub(super) fill: FillRing,
     /// Frames for packets that come in pieces; `None` where none do.
     pub(super) whole: Option<Pool>,
     pub(super) counters: Arc<RxCounters>,
@@ -50,13 +51,13 @@ pub(super) struct Setup {
 /// Hands out what the kernel has received. `PIECES`: packets can have several chunks.
 pub(super) struct Receiver<const PIECES: bool> {
     rx: Consumer,
-    intake: Intake,
+    fill: FillRing,
     assembly: Option<Assembly>,
     counters: Arc<RxCounters>,
     handle: Arc<Handle>,
     snaplen: u32,
     busy: bool,
-    vigil: Vigil,
+    idle: IdlePolicy,
     local: bool,
     hints: bool,
     watermark: u64,
@@ -91,12 +92,12 @@ impl<const PIECES: bool> Receiver<PIECES> {
     /// # Safety
     /// The queue has no other receiver.
     pub(super) unsafe fn new(setup: Setup) -> Option<Self> {
-        let ring = setup.intake.queue.rx.as_ref()?;
+        let ring = setup.fill.queue.rx.as_ref()?;
         let size = ring.size();
         Some(Self {
-            // SAFETY: by the contract; the queue is a part of the intake, which is dropped later.
+            // SAFETY: by the contract; the queue is a part of the fill ring, which is dropped later.
             rx: unsafe { super::queue::Queue::consumer(ring) },
-            intake: setup.intake,
+            fill: setup.fill,
             assembly: setup.whole.map(|pool| Assembly {
                 pool,
                 open: Open::None,
@@ -107,7 +108,7 @@ impl<const PIECES: bool> Receiver<PIECES> {
             handle: setup.handle,
             snaplen: setup.snaplen,
             busy: setup.busy,
-            vigil: Vigil::new(setup.spin, size),
+            idle: IdlePolicy::new(setup.spin, size),
             local: setup.local,
             hints: setup.hints,
             watermark: 0,
@@ -124,7 +125,7 @@ impl<const PIECES: bool> Receiver<PIECES> {
     fn read_statistics(&mut self) -> Result<()> {
         self.batches = 0;
         self.counters.system_calls.add(1);
-        let statistics = self.intake.queue.socket().statistics();
+        let statistics = self.fill.queue.socket().statistics();
         let statistics =
             statistics.map_err(|error| Error::os(self.handle.device.name.as_str(), error))?;
         let starved = statistics.rx_fill_ring_empty_descs.min(statistics.rx_dropped);
@@ -137,7 +138,7 @@ impl<const PIECES: bool> Receiver<PIECES> {
     /// Notices that the interface is gone: nothing new will come.
     fn check_error(&mut self) {
         self.counters.system_calls.add(1);
-        let cause = match self.intake.queue.socket().take_error() {
+        let cause = match self.fill.queue.socket().take_error() {
             Ok(None) => return,
             Ok(Some(error)) => error,
             Err(error) => error.source,
@@ -155,9 +156,9 @@ impl<const PIECES: bool> Receiver<PIECES> {
         self.ended = true;
         let counted = self.read_statistics();
         if self.strangers > 0 {
-            let (n, number) = (self.strangers, self.intake.queue.number);
+            let (n, number) = (self.strangers, self.fill.queue.number);
             self.handle.note(format!(
-                "the kernel gave {n} descriptors on queue {number} that name no chunk it had"
+                "the kernel returned {n} descriptors on queue {number} for chunks that it did not have"
             ));
         }
         match self.failure.take() {
@@ -168,7 +169,7 @@ impl<const PIECES: bool> Receiver<PIECES> {
 
     #[inline]
     fn refill(&mut self) {
-        if self.intake.refill() {
+        if self.fill.refill() {
             self.wake();
         }
     }
@@ -177,12 +178,12 @@ impl<const PIECES: bool> Receiver<PIECES> {
     fn wake(&self) {
         self.counters.system_calls.add(1);
         // What is wrong with the interface shows in its pending error.
-        let _ = self.intake.queue.socket().wake_rx();
+        let _ = self.fill.queue.socket().wake_rx();
     }
 
     #[inline(always)]
     fn finish(&self, frame: &mut Frame, now: u64) {
-        frame.stamp(now, self.intake.queue.number, Class::Rx);
+        frame.stamp(now, self.fill.queue.number, Class::Rx);
         if self.local {
             frame.suspect_checksum();
         }
@@ -205,7 +206,7 @@ impl<const PIECES: bool> Receive for Receiver<PIECES> {
         }
         let now = clock::realtime_ns();
         for i in 0..n {
-            let queue = &*self.intake.queue;
+            let queue = &*self.fill.queue;
             let Some(ring) = &queue.rx else { break };
             // SAFETY: one of the available slots of this ring.
             let descriptor = unsafe { ring.read(self.rx.slot(i)) };
@@ -228,8 +229,8 @@ impl<const PIECES: bool> Receive for Receiver<PIECES> {
             batch.iter_mut().skip(before).for_each(Frame::adopt_hints);
         }
         self.rx.release(n);
-        self.intake.taken(n);
-        self.vigil.found(n);
+        self.fill.taken(n);
+        self.idle.found(n);
         self.refill();
         self.watermark = now;
         self.batches += 1;
@@ -261,20 +262,18 @@ impl<const PIECES: bool> Receive for Receiver<PIECES> {
             self.read_statistics()?;
             self.check_error();
         }
-        if self.intake.is_starved() {
+        if self.fill.is_starved() {
             return Ok(Readiness::After(STARVED));
         }
-        if self.busy || self.intake.queue.fill.needs_wakeup() {
+        if self.busy || self.fill.queue.fill.needs_wakeup() {
             self.wake();
-            if self.busy {
-                return Ok(Readiness::Now);
-            }
         }
-        if self.vigil.goes_on(time) {
+        let fd = self.fill.queue.fd();
+        if self.busy || self.idle.busy_polls(time) {
             std::hint::spin_loop();
-            return Ok(Readiness::Now);
+            return Ok(Readiness::Soon(fd, LONGEST_SLEEP));
         }
-        Ok(Readiness::Descriptor(self.intake.queue.fd(), LONGEST_SLEEP))
+        Ok(Readiness::Descriptor(fd, LONGEST_SLEEP))
     }
 
     fn watermark(&self) -> u64 {
@@ -326,6 +325,6 @@ fn append(whole: &mut Frame, piece: &[u8]) -> bool {
 impl<const PIECES: bool> Drop for Receiver<PIECES> {
     fn drop(&mut self) {
         // Packets that nobody takes any more belong to the host.
-        self.handle.abandon(self.intake.queue.number);
+        self.handle.abandon(self.fill.queue.number);
     }
 }

@@ -1,4 +1,5 @@
 //! The transmitting end of one queue.
+#![allow(unsafe_code)]
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,8 +19,8 @@ use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame, PartialChecksum};
 use crate::mask::Class;
 use crate::pool::{Pool, Returned};
-use crate::port::Transmit;
 use crate::port::packet::limits;
+use crate::port::tx::Transmit;
 use crate::ring::cursor::{Consumer, Producer};
 use crate::stats::TxCounters;
 

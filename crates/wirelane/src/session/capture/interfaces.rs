@@ -65,6 +65,10 @@ fn source(info: &PortInfo, counters: &RxCounters) -> Source {
         snaplen: info.snaplen,
         hardware: info.hardware.clone(),
         speed: info.speed,
-        ..Source::new(info.interface.as_deref().unwrap_or(info.backend), counters.class, queue)
+        ..Source::new(
+            info.interface.as_deref().unwrap_or(info.backend.as_str()),
+            counters.class,
+            queue,
+        )
     }
 }

@@ -57,7 +57,7 @@ const SLACK: u64 = 200_000_000;
 
 /// A running capture. Dropping it stops it; [`Capture::join`] also says what it came to.
 pub struct Capture {
-    port: Box<dyn Port>,
+    port: Port,
     monitor: Monitor,
     workers: Crew<Ended>,
     writers: Vec<JoinHandle<Finished>>,
@@ -80,11 +80,11 @@ impl Capture {
     ///
     /// # Errors
     /// An output cannot be created or is what the port reads, a CPU cannot be used, or the port refuses to start.
-    pub fn start(mut port: Box<dyn Port>, config: &CaptureConfig) -> Result<Self> {
+    pub fn start(mut port: Port, config: &CaptureConfig) -> Result<Self> {
         let inputs = port.rx();
         let monitor = Monitor {
             ports: vec![port.info().clone()],
-            censuses: vec![port.census()],
+            accounting: vec![port.accounting()],
             rx: inputs.iter().flat_map(counters).map(|counters| (0, counters)).collect(),
             ..Monitor::default()
         };
@@ -184,7 +184,7 @@ impl Capture {
         }
         drop(inputs);
         outcome.port.notes.append(&mut self.notes);
-        outcome.port.notes.extend(self.port.late_notes());
+        outcome.port.notes.extend(self.port.diagnostics());
         outcome.queues = self.queues();
         outcome.frames = self.port.frames();
         outcome
@@ -335,8 +335,8 @@ impl Drop for Capture {
     }
 }
 
-/// The receiving ends of each thread with their routes: those of a queue together (as test_mqbpf of source 000
-/// does), or all in one.
+/// The receiving ends of each thread with their routes: those of a queue together (as test_mqbpf of the 2011
+/// multiqueue BPF paper does), or all in one.
 fn group(inputs: Vec<Rx>, routes: Vec<Route>, single: bool) -> Vec<(Vec<Rx>, Vec<Route>)> {
     let ends: Vec<_> = inputs.into_iter().zip(routes).collect();
     let groups = if single && !ends.is_empty() {

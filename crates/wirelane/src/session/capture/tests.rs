@@ -3,16 +3,14 @@
 use std::time::Duration;
 
 use super::*;
-use crate::frame::{Batch, Sink};
+use crate::frame::Batch;
 use crate::pcap::CaptureReader;
-use crate::port::{self, Census, OpenOptions, Readiness, Receive};
+use crate::port::{self, OpenOptions, Readiness, Receive};
 
 /// What the thread of the second receiving end sleeps before it looks for the first time: longer than the bound.
 const KEPT: Duration = Duration::from_millis(1500);
 
-/// A port with such an end.
-struct Kept(Box<dyn Port>);
-
+/// Such an end.
 struct KeptRx {
     inner: Box<dyn Receive>,
     asleep: bool,
@@ -35,54 +33,21 @@ impl Receive for KeptRx {
     }
 }
 
-impl Port for Kept {
-    fn info(&self) -> &PortInfo {
-        self.0.info()
-    }
-
-    fn rx(&mut self) -> Vec<Rx> {
-        let keep = |(position, rx): (usize, Rx)| match position {
-            1 => rx.wrap(|inner, _| KeptRx { inner, asleep: true }),
-            _ => rx,
-        };
-        self.0.rx().into_iter().enumerate().map(keep).collect()
-    }
-
-    fn tx(&mut self) -> Vec<port::Tx> {
-        self.0.tx()
-    }
-
-    fn start(&mut self) -> Result<()> {
-        self.0.start()
-    }
-
-    fn control(&self) -> Arc<dyn Control> {
-        self.0.control()
-    }
-
-    fn census(&self) -> Census {
-        self.0.census()
-    }
-
-    fn is_endless(&self) -> bool {
-        self.0.is_endless()
-    }
-
-    fn sink(&self) -> Sink {
-        self.0.sink()
-    }
-}
-
 /// Captures 4000 packets that come within 200 ms; returns the outcome and the times in the file.
 fn capture(buffer: usize) -> (CaptureOutcome, Vec<u64>) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.pcapng");
     let spec = "sim:2?rate=20kpps&count=4000".parse().unwrap();
-    let port = port::open(&spec, &OpenOptions::default()).unwrap();
+    let mut port = port::open(&spec, &OpenOptions::default()).unwrap();
+    let mut position = 0..;
+    port.map_rx(|rx| match position.next() {
+        Some(1) => rx.wrap(|inner, _| KeptRx { inner, asleep: true }),
+        _ => rx,
+    });
     let options = WriterOptions::of_path(&path);
     let output = Some(OutputConfig { path: path.clone(), options, split: false });
     let config = CaptureConfig { output, buffer, ..CaptureConfig::default() };
-    let running = Capture::start(Box::new(Kept(port)), &config).unwrap();
+    let running = Capture::start(port, &config).unwrap();
     assert!(running.wait(Duration::from_secs(120)));
     let outcome = running.join();
     assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);

@@ -23,7 +23,7 @@
 //! use wirelane::port::{self, OpenOptions};
 //!
 //! # fn main() -> wirelane::Result<()> {
-//! let options = OpenOptions { transmit: true, ..OpenOptions::default() };
+//! let options = OpenOptions::default().transmit(true);
 //! let open = |spec: &str| port::open(&spec.parse()?, &options);
 //! let ports = vec![open("sim:2?count=1000")?, open("sim:4?count=500")?];
 //! let forward = Forward::start(ports, &ForwardConfig::default())?;
@@ -69,7 +69,7 @@ use crate::threads::Crew;
 
 /// Running threads that forward. Dropping it stops them; [`Forward::join`] also says what it came to.
 pub struct Forward {
-    ports: Vec<Box<dyn Port>>,
+    ports: Vec<Port>,
     monitor: Monitor,
     egresses: Vec<Egresses>,
     /// By port.
@@ -94,12 +94,12 @@ impl Forward {
     /// # Errors
     /// The ports cannot be joined (there is none or more than two, they have different link types or
     /// lack the ends), a CPU cannot be used, or a port refuses to start.
-    pub fn start(mut ports: Vec<Box<dyn Port>>, config: &ForwardConfig) -> Result<Self> {
+    pub fn start(mut ports: Vec<Port>, config: &ForwardConfig) -> Result<Self> {
         let routes = routes(&ports, config)?;
-        let mut ends: Vec<_> = ports.iter_mut().map(|port| (port.rx(), port.tx())).collect();
+        let mut received: Vec<_> = ports.iter_mut().map(Port::rx).collect();
         let monitor = Monitor {
             ports: ports.iter().map(|port| port.info().clone()).collect(),
-            censuses: ports.iter().map(|port| port.census()).collect(),
+            accounting: ports.iter().map(|port| port.accounting()).collect(),
             ..Monitor::default()
         };
         let mut forward = Self {
@@ -128,8 +128,7 @@ impl Forward {
             .map(|(position, port)| Losses::of(port.info()).filter(|_| sends(position)))
             .collect();
         for (from, to) in routes {
-            let mut inputs = lanes::received(std::mem::take(&mut ends[from].0));
-            let mut outputs = std::mem::take(&mut ends[to].1);
+            let mut inputs = lanes::received(std::mem::take(&mut received[from]));
             let merges = switches(from).filter(|switches| switches.can_merge());
             let sink = forward.ports[to].sink();
             if let Some(switches) = merges {
@@ -139,9 +138,11 @@ impl Forward {
             // What was merged, here or by the kernel, has to be cut again.
             let comes_long = merges.is_some() || forward.ports[from].leaves_cutting();
             let cuts = switches(to).cloned().or_else(|| comes_long.then(Arc::default));
-            if let Some(switches) = cuts {
-                outputs = offload::cut(&mut forward.monitor, to, outputs, sink, &switches);
-            }
+            let port = &mut forward.ports[to];
+            let outputs = match cuts {
+                Some(switches) => offload::cut(&mut forward.monitor, to, port, &switches),
+                None => port.tx(),
+            };
             let (source, sink) = (forward.ports[from].info(), forward.ports[to].info());
             lanes::check_ends(source, &inputs, sink, &outputs)?;
             let monitor = &mut forward.monitor;
@@ -184,8 +185,9 @@ impl Forward {
             }
         }
         // What no direction uses.
-        drop(ends);
+        drop(received);
         let ports = &mut forward.ports;
+        ports.iter_mut().for_each(|port| drop(port.tx()));
         let started = Crew::start(jobs, &config.placement, || {
             ports.iter_mut().try_for_each(|port| port.start())
         });
@@ -257,7 +259,7 @@ impl Forward {
         self.egresses.clear();
         for (position, port) in self.ports.iter().enumerate() {
             let mut info = port.info().clone();
-            info.notes.extend(port.late_notes());
+            info.notes.extend(port.diagnostics());
             info.notes.extend(self.losses[position].as_mut().and_then(Losses::note));
             let of_port: Vec<_> = outcome.tx.iter().filter(|tx| tx.port == position).collect();
             let cut_here = outcome.gso.iter().filter(|(port, ..)| *port == position);
@@ -266,13 +268,14 @@ impl Forward {
             let unfinished: u64 = of_port.iter().map(|tx| tx.unfinished).sum();
             if unfinished > 0 {
                 info.notes.push(format!(
-                    "{unfinished} packets were not sent, because their sender left a checksum to its \
-                     hardware that is none of TCP and UDP, or segmentation; `ethtool -K IF tx off` on \
-                     the interface that sends them ends that"
+                    "{unfinished} packets were not sent: their sender left segmentation, or a \
+                     checksum other than TCP's and UDP's, to its hardware; `ethtool -K IF tx \
+                     off` on the sending interface avoids this"
                 ));
             }
             if cut > 0 && position == 0 {
-                info.notes.push(format!("{cut} packets had been cut before, and were not sent on"));
+                info.notes
+                    .push(format!("{cut} packets are truncated (snap length) and were not sent"));
             }
             info.notes.extend(self.merged_in_vain(position, &outcome.gro));
             outcome.ports.push(info);
@@ -292,7 +295,7 @@ impl Forward {
         to.sink().gso_max.is_none().then(|| {
             let name = &to.info().spec;
             format!(
-                "what was merged here was cut again before '{name}', which takes no long frames"
+                "merged packets were segmented again for '{name}', which cannot send long frames"
             )
         })
     }

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use wirelane_os::clock;
-
 use super::config::ForwardConfig;
 use crate::error::Result;
 use crate::frame::Sink;
-use crate::port::{Census, FrameCounts, Rx, Switches, Tx, gro, gso};
-use crate::segment::{Limits, Segmenter};
+use crate::port::{Accounting, FrameCounts, Port, Rx, Switches, Tx, gro};
+use crate::segment::Limits;
 use crate::session::monitor::Monitor;
 
 /// Puts coalescers behind the receiving ends of the port at position `from`, whose packets go to `sink`.
@@ -39,9 +37,9 @@ pub(super) fn merge(
     };
     let inputs = inputs.into_iter().enumerate().map(merge).collect();
     // Their frames are the port's as well.
-    if let Some(census) = monitor.censuses.get_mut(from) {
-        let of_port = census.clone();
-        *census = Census::new(move || {
+    if let Some(accounting) = monitor.accounting.get_mut(from) {
+        let of_port = accounting.clone();
+        *accounting = Accounting::new(move || {
             let mut sum = of_port.frames();
             sum += FrameCounts::of(&gauges);
             sum
@@ -50,20 +48,18 @@ pub(super) fn merge(
     inputs
 }
 
-/// Puts segmenters in front of the transmitting ends of the port at position `to`.
+/// Hands out the transmitting ends of the port at position `to` with segmenters in front of them.
 pub(super) fn cut(
     monitor: &mut Monitor,
     to: usize,
-    outputs: Vec<Tx>,
-    sink: Sink,
+    port: &mut Port,
     switches: &Arc<Switches>,
 ) -> Vec<Tx> {
-    let cut = |tx: Tx| {
-        // Nobody outside can guess the time to the nanosecond.
-        let secret = clock::realtime_ns() ^ u64::from(std::process::id()) << 32;
-        let segmenter = Segmenter::new(sink).with_fragment_secret(secret);
-        monitor.segmenters.push((to, tx.queue(), Arc::clone(segmenter.counters())));
-        gso::tx(tx, segmenter, Arc::clone(switches))
-    };
-    outputs.into_iter().map(cut).collect()
+    port.set_switches(Arc::clone(switches));
+    let outputs = port.tx_cutting();
+    for tx in &outputs {
+        let segments = tx.segments().map(Arc::clone);
+        monitor.segmenters.extend(segments.map(|segments| (to, tx.queue(), segments)));
+    }
+    outputs
 }

@@ -5,10 +5,7 @@ use crate::error::{Error, Result};
 use crate::port::{Port, lanes};
 
 /// Source and destination of each direction, as positions of ports.
-pub(super) fn routes(
-    ports: &[Box<dyn Port>],
-    config: &ForwardConfig,
-) -> Result<Vec<(usize, usize)>> {
+pub(super) fn routes(ports: &[Port], config: &ForwardConfig) -> Result<Vec<(usize, usize)>> {
     const ETHERNET: u16 = 1;
     let swap = config.swap || ports.len() == 1;
     if let Some(port) = ports.iter().find(|port| swap && port.info().link_type != ETHERNET) {

@@ -3,20 +3,11 @@
 use std::time::Duration;
 
 use super::*;
-use crate::frame::{Batch, Sink};
+use crate::frame::Batch;
 use crate::mask::{QueueMask, QueueSet};
-use crate::port::sim::Sim;
-use crate::port::{Census, Control, OpenOptions, Protocols, Rx, Switches, Transmit};
+use crate::port::{OpenOptions, Protocols, Switches, Transmit, sim};
 
-/// A simulated port whose TX rings take only some frames until they are flushed.
-struct Narrow {
-    sim: Sim,
-    /// Frames that each flush makes room for.
-    room: usize,
-    /// Flushes that work; the next one says that the interface is gone.
-    flushes: usize,
-}
-
+/// The end of a TX ring that takes only some frames until it is flushed.
 struct NarrowTx {
     inner: Box<dyn Transmit>,
     refill: usize,
@@ -55,47 +46,21 @@ impl Transmit for NarrowTx {
     }
 }
 
-impl Port for Narrow {
-    fn info(&self) -> &PortInfo {
-        self.sim.info()
-    }
-
-    fn rx(&mut self) -> Vec<crate::port::Rx> {
-        self.sim.rx()
-    }
-
-    fn tx(&mut self) -> Vec<crate::port::Tx> {
-        let (refill, flushes) = (self.room, self.flushes);
-        let narrow =
-            |tx: crate::port::Tx| tx.wrap(|inner, _| NarrowTx { inner, refill, room: 0, flushes });
-        self.sim.tx().into_iter().map(narrow).collect()
-    }
-
-    fn start(&mut self) -> Result<()> {
-        self.sim.start()
-    }
-
-    fn control(&self) -> Arc<dyn Control> {
-        self.sim.control()
-    }
-
-    fn sink(&self) -> Sink {
-        Sink::unlimited()
-    }
-
-    fn census(&self) -> Census {
-        self.sim.census()
-    }
+/// A simulated port with such ends, whose flushes make room for `room` frames and work `flushes` times.
+fn narrow(room: usize, flushes: usize) -> Port {
+    let mut port = sim("sim:2", false);
+    port.map_tx(|tx| tx.wrap(|inner, _| NarrowTx { inner, refill: room, room: 0, flushes }));
+    port
 }
 
-fn sim(spec: &str, receive: bool) -> Sim {
-    let options = OpenOptions { receive, transmit: !receive, ..OpenOptions::default() };
-    Sim::open(&spec.parse().unwrap(), &options).unwrap()
+fn sim(spec: &str, receive: bool) -> Port {
+    let options = OpenOptions::default().receive(receive).transmit(!receive);
+    sim::open(&spec.parse().unwrap(), &options).unwrap()
 }
 
 fn start(source: &str, room: usize, flushes: usize) -> Forward {
-    let sink = Narrow { sim: sim("sim:2", false), room, flushes };
-    let ports: Vec<Box<dyn Port>> = vec![Box::new(sim(source, true)), Box::new(sink)];
+    let sink = narrow(room, flushes);
+    let ports: Vec<Port> = vec![sim(source, true), sink];
     Forward::start(ports, &ForwardConfig { one_way: true, ..ForwardConfig::default() }).unwrap()
 }
 
@@ -162,8 +127,8 @@ fn merged_packets_are_conserved_one_by_one() {
         ("sim:2?count=20000&flows=2&rate=10Mpps&frames=16384", 7, Some("fifo,limit=3")),
         ("sim:2?count=20000&flows=2&rate=10Mpps&frames=16384", 7, Some("lockless,limit=4")),
     ] {
-        let sink = Narrow { sim: sim("sim:2", false), room, flushes: usize::MAX };
-        let ports: Vec<Box<dyn Port>> = vec![Box::new(sim(source, true)), Box::new(sink)];
+        let sink = narrow(room, usize::MAX);
+        let ports: Vec<Port> = vec![sim(source, true), sink];
         let switches = Some(Arc::new(Switches::new(Protocols::NONE, Some(Protocols::ALL))));
         let config = ForwardConfig {
             one_way: true,
@@ -198,19 +163,19 @@ fn merged_packets_are_conserved_one_by_one() {
 #[test]
 fn ports_that_do_not_fit() {
     let config = ForwardConfig::default();
-    let start = |ports: Vec<Box<dyn Port>>| Forward::start(ports, &config).err().unwrap();
+    let start = |ports: Vec<Port>| Forward::start(ports, &config).err().unwrap();
     assert!(start(Vec::new()).to_string().contains("one port or two"));
-    let receiving = || Box::new(sim("sim:1", true)) as Box<dyn Port>;
+    let receiving = || sim("sim:1", true);
     let error = start(vec![receiving(), receiving()]);
     assert!(error.to_string().contains("no queue to send through"), "{error}");
-    let error = start(vec![Box::new(sim("sim:1", false))]);
+    let error = start(vec![(sim("sim:1", false))]);
     assert!(error.to_string().contains("no queue to receive from"), "{error}");
 }
 
 #[test]
 fn a_running_session_is_read_from_outside() {
-    let sink = Narrow { sim: sim("sim:2", false), room: 7, flushes: usize::MAX };
-    let ports: Vec<Box<dyn Port>> = vec![Box::new(sim("sim:3", true)), Box::new(sink)];
+    let sink = narrow(7, usize::MAX);
+    let ports: Vec<Port> = vec![sim("sim:3", true), sink];
     let qdisc = Some("fifo".parse().unwrap());
     let config = ForwardConfig { one_way: true, qdisc, ..ForwardConfig::default() };
     let forward = Forward::start(ports, &config).unwrap();
@@ -235,7 +200,7 @@ fn a_running_session_is_read_from_outside() {
     }
     assert_eq!(controls[0].mask(), mask);
     let error = controls[1].set_mask(mask).unwrap_err();
-    assert!(error.to_string().contains("only leave by it"), "{error}");
+    assert!(error.to_string().contains("only leave through it"), "{error}");
 
     let outcome = forward.join();
     assert!(outcome.qdiscs.iter().any(|(.., stats)| stats.enqueued > 0), "{outcome:?}");

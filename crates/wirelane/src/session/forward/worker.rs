@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
 use crate::pipeline::budget::Allowance;
 use crate::pipeline::{self, Consumer};
-use crate::port::{PortInfo, Rx};
+use crate::port::{Backend, PortInfo, Rx};
 use crate::stats::RxCounters;
 
 /// Length of two Ethernet addresses.
@@ -73,7 +73,7 @@ impl Worker {
             counters: inputs.iter().map(|rx| Arc::clone(rx.counters())).collect(),
             merged: vec![0; inputs.len()],
             lossless: direction.source.lossless,
-            is_file: direction.sink.backend == "file",
+            is_file: direction.sink.backend == Backend::File,
             swap: direction.swap,
             endless: direction.endless,
             allowance,

@@ -103,7 +103,7 @@ impl<M: Medium + 'static> Bed for OnInterface<M> {
         &self.promises
     }
 
-    fn open(&mut self, queues: Option<&str>, options: &OpenOptions) -> Result<Box<dyn Port>> {
+    fn open(&mut self, queues: Option<&str>, options: &OpenOptions) -> Result<Port> {
         let at = queues.map(|queues| format!("@{queues}")).unwrap_or_default();
         let (backend, name) = (self.promises.backend, self.medium.interface());
         let spec = format!("{backend}:{name}{at}{}", self.query).parse()?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wirelane::port::sim::{Sim, cable};
+use wirelane::port::sim::cable;
 use wirelane::port::{FrameCounts, OpenOptions, Port, Rx, Tx};
 use wirelane::{Batch, Result};
 use wirelane_wire::rss::IndirectionTable;
@@ -21,7 +21,7 @@ pub(crate) struct Cable {
 
 /// The far end.
 struct Far {
-    sim: Sim,
+    sim: Port,
     rx: Vec<Rx>,
     tx: Vec<Tx>,
     batch: Batch,
@@ -72,7 +72,7 @@ impl Bed for Cable {
         &self.promises
     }
 
-    fn open(&mut self, queues: Option<&str>, options: &OpenOptions) -> Result<Box<dyn Port>> {
+    fn open(&mut self, queues: Option<&str>, options: &OpenOptions) -> Result<Port> {
         let n = self.promises.queues;
         let at = queues.map(|queues| format!("@{queues}")).unwrap_or_default();
         let near = format!("sim:{n}{at}?ring={RING}").parse()?;
@@ -81,7 +81,7 @@ impl Bed for Cable {
         far.start()?;
         let (rx, tx) = (far.rx(), far.tx());
         self.far = Some(Far { sim: far, rx, tx, batch: Batch::new(64) });
-        Ok(Box::new(near))
+        Ok(near)
     }
 
     fn flow(&self, queue: u16) -> u16 {
@@ -117,7 +117,7 @@ impl Bed for Cable {
     }
 
     /// Frames move over the cable, so those that the port received are the far end's.
-    fn frames(&mut self, port: &dyn Port) -> FrameCounts {
+    fn frames(&mut self, port: &Port) -> FrameCounts {
         let far = self.far();
         far.tx.iter_mut().for_each(|tx| tx.flush().unwrap());
         let mut counts = far.sim.frames();

@@ -170,7 +170,7 @@ pub(crate) fn sender(interface: &str) -> PacketSocket {
 pub(crate) fn listener(interface: &str) -> PacketPort {
     let spec = format!("packet:{interface}?ring=4Mi&block=64Ki&retire=1ms").parse().unwrap();
     let mask = QueueMask { enabled: true, rx: QueueSet::All, tx: QueueSet::NONE, other: false };
-    PacketPort::open(&spec, &OpenOptions { mask, ..OpenOptions::default() }).unwrap()
+    PacketPort::open(&spec, &OpenOptions::default().mask(mask)).unwrap()
 }
 
 /// What has come to a listener.

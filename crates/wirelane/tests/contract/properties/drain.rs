@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use wirelane::port::{OpenOptions, Tx};
+use wirelane::port::Tx;
 use wirelane::stats::TxCounters;
 use wirelane::{Batch, Pool, PoolConfig};
 
@@ -77,7 +77,7 @@ pub(crate) fn an_end_dropped_without_a_link_counts_every_frame(bed: &mut dyn Bed
     let mut pool = foreign();
     {
         // What goes on at receiving ends without a link is another property.
-        let options = OpenOptions { receive: false, ..rx_only() };
+        let options = rx_only().receive(false);
         let mut session = Session::open(bed, None, &options);
         session.port.start().unwrap();
         let counters = counters(&session.tx);

@@ -1,6 +1,7 @@
 //! What a port says of itself.
 
 use wirelane::Class;
+use wirelane::port::Outcome;
 
 use crate::bed::Bed;
 use crate::session::{Session, Verified, rx_only};
@@ -11,17 +12,17 @@ pub(crate) fn info_is_complete(bed: &mut dyn Bed) -> Verified {
     let promises = bed.promises().clone();
     let mut session = Session::start(bed);
     let info = session.port.info();
-    assert_eq!((info.backend, info.mode.as_str()), (promises.backend, promises.mode));
+    assert_eq!((info.backend.as_str(), info.mode.as_str()), (promises.backend, promises.mode));
     assert_eq!(info.interface, promises.interface);
     assert!(info.queues.iter().copied().eq(0..promises.queues), "queues {:?}", info.queues);
     assert!(info.spec.starts_with(promises.backend), "the spec: {}", info.spec);
     assert_eq!(info.link_type, 1, "Ethernet in the registry of link types");
     assert_eq!(info.snaplen, rx_only().snaplen);
     assert!(info.lateness < 2_000_000_000, "a lateness of {} ns", info.lateness);
-    let chosen = info.negotiation.iter().filter(|rung| rung.outcome == "chosen").count();
+    let chosen = info.negotiation.iter().filter(|rung| rung.outcome == Outcome::Chosen).count();
     assert_eq!(chosen, 1, "ways that were chosen: {:?}", info.negotiation);
-    for rung in info.negotiation.iter().filter(|rung| rung.outcome != "chosen") {
-        assert_eq!(rung.outcome, "refused", "{rung:?}");
+    for rung in info.negotiation.iter().filter(|rung| rung.outcome != Outcome::Chosen) {
+        assert_eq!(rung.outcome, Outcome::Refused, "{rung:?}");
         assert!(rung.cause.as_ref().is_some_and(|cause| !cause.is_empty()), "{rung:?}");
     }
     for note in &info.notes {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use wirelane::port::{OpenOptions, Readiness};
+use wirelane::port::Readiness;
 use wirelane::{Batch, clock};
 
 use crate::bed::Bed;
@@ -126,7 +126,7 @@ pub(crate) fn a_vlan_tag_stays_or_a_note_says_so(bed: &mut dyn Bed) -> Verified 
 pub(crate) fn the_snap_length_cuts(bed: &mut dyn Bed) -> Verified {
     let mut verified = None;
     for snaplen in [60, 128] {
-        let options = OpenOptions { snaplen, ..rx_only() };
+        let options = rx_only().snaplen(snaplen);
         let mut session = Session::open(bed, None, &options);
         assert_eq!(session.port.info().snaplen, snaplen);
         session.port.start().unwrap();
@@ -201,7 +201,7 @@ pub(crate) fn waiting_ends_when_a_frame_comes(bed: &mut dyn Bed) -> Verified {
                     Readiness::Now => {}
                     Readiness::After(time) => thread::sleep(time),
                     // Not the time given: only the descriptor counts here.
-                    Readiness::Descriptor(fd, _) => {
+                    Readiness::Soon(fd, _) | Readiness::Descriptor(fd, _) => {
                         let mut set = [rustix::event::PollFd::from_borrowed_fd(
                             fd,
                             rustix::event::PollFlags::IN,

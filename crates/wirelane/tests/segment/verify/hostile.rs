@@ -84,7 +84,7 @@ proptest! {
     fn what_the_segmenter_makes_is_clean(seed: u64) {
         let capture = random_capture(seed);
         let (findings, summary) = capture.audit();
-        let bad: Vec<_> = findings.iter().filter(|it| it.kind == Kind::Violation).collect();
+        let bad: Vec<_> = findings.iter().filter(|it| it.severity == Severity::Violation).collect();
         prop_assert!(bad.is_empty(), "{seed}: {bad:#?}");
         prop_assert_eq!(summary.packets, capture.packets.len() as u64);
     }
@@ -113,7 +113,7 @@ proptest! {
             }
         }
         let (findings, _) = capture.audit();
-        let bad: Vec<_> = findings.iter().filter(|it| it.kind == Kind::Violation).collect();
+        let bad: Vec<_> = findings.iter().filter(|it| it.severity == Severity::Violation).collect();
         prop_assert!(bad.is_empty(), "{seed}: {bad:#?}");
     }
 

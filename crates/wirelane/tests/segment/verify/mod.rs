@@ -1,7 +1,7 @@
 //! The auditor: every rule broken on purpose is named with its packet, and what is right is not.
 
 use wirelane::frame::{Gso, Offload};
-use wirelane_verify::{Auditor, Finding, Kind, Options, Packet, Rule, Summary};
+use wirelane_verify::{Auditor, Finding, Options, Packet, Rule, Severity, Summary};
 use wirelane_wire::checksum::{Sum, pseudo_v4};
 use wirelane_wire::{EtherType, Protocol, TcpFlags};
 
@@ -52,25 +52,25 @@ impl Capture {
 
     /// Number and rule of all violations.
     fn violations(&self) -> Vec<(u64, Rule)> {
-        self.kind(Kind::Violation)
+        self.of_severity(Severity::Violation)
     }
 
     fn notes(&self) -> Vec<(u64, Rule)> {
-        self.kind(Kind::Note)
+        self.of_severity(Severity::Note)
     }
 
-    fn kind(&self, kind: Kind) -> Vec<(u64, Rule)> {
+    fn of_severity(&self, severity: Severity) -> Vec<(u64, Rule)> {
         let (findings, summary) = self.audit();
-        let of = |kind| findings.iter().filter(move |it| it.kind == kind);
-        assert_eq!(summary.violations(), of(Kind::Violation).count() as u64);
-        assert_eq!(summary.notes(), of(Kind::Note).count() as u64);
-        of(kind).map(|it| (it.packet, it.rule)).collect()
+        let of = |kind| findings.iter().filter(move |it| it.severity == kind);
+        assert_eq!(summary.violations(), of(Severity::Violation).count() as u64);
+        assert_eq!(summary.notes(), of(Severity::Note).count() as u64);
+        of(severity).map(|it| (it.packet, it.rule)).collect()
     }
 
     #[track_caller]
     fn assert_clean(&self) {
         let (findings, _) = self.audit();
-        let bad: Vec<_> = findings.iter().filter(|it| it.kind == Kind::Violation).collect();
+        let bad: Vec<_> = findings.iter().filter(|it| it.severity == Severity::Violation).collect();
         assert!(bad.is_empty(), "{bad:#?}");
     }
 }

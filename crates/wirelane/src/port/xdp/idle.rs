@@ -14,42 +14,42 @@ use super::config::Switch;
 const LATENESS: u64 = 10_000_000;
 /// For how long it stays awake at most, in nanoseconds: where a task of the kernel shares the sender's processor, the
 /// rate is down for 60 ms.
-const PATIENCE: u64 = 1_000_000_000;
+const MAX_SPIN: u64 = 1_000_000_000;
 /// The time over which packets are counted, in nanoseconds: several bursts of whoever sends with a timer.
 const WINDOW: u64 = 4_000_000;
 /// For how long it stays awake at the beginning, in nanoseconds: nobody knows yet how fast packets come, and what else
 /// there is to do settles on another processor.
-const ALERT: u64 = 500_000_000;
+const FIRST_SPIN: u64 = 500_000_000;
 
-/// Watches one RX ring.
-pub(super) struct Vigil {
-    policy: Switch,
+/// Decides for one RX ring between busy-polling and sleep.
+pub(super) struct IdlePolicy {
+    spin: Switch,
     /// What the ring holds.
     slots: u64,
     /// When the window began, and how many packets came in it.
     began: u64,
     packets: u64,
     /// The time in which they came too fast for sleep, with pauses over which the thread stayed awake.
-    spell: Option<Spell>,
+    busy: Option<BusyTime>,
 }
 
 /// From the beginning of the first window to the end of the last one.
-struct Spell {
-    first: u64,
+struct BusyTime {
+    since: u64,
     last: u64,
 }
 
-impl Spell {
+impl BusyTime {
     /// Whether the thread stays awake for its sake.
     fn lasts(&self, now: u64) -> bool {
-        let length = self.last.wrapping_sub(self.first);
-        now.wrapping_sub(self.last) < length.clamp(LATENESS, PATIENCE)
+        let length = self.last.wrapping_sub(self.since);
+        now.wrapping_sub(self.last) < length.clamp(LATENESS, MAX_SPIN)
     }
 }
 
-impl Vigil {
-    pub(super) fn new(policy: Switch, slots: u32) -> Self {
-        Self { policy, slots: slots.into(), began: 0, packets: 0, spell: None }
+impl IdlePolicy {
+    pub(super) fn new(spin: Switch, slots: u32) -> Self {
+        Self { spin, slots: slots.into(), began: 0, packets: 0, busy: None }
     }
 
     /// The ring had `packets`.
@@ -59,28 +59,28 @@ impl Vigil {
     }
 
     /// The ring is empty at the time `now`: whether to look again instead of sleeping.
-    pub(super) fn goes_on(&mut self, now: u64) -> bool {
-        match self.policy {
+    pub(super) fn busy_polls(&mut self, now: u64) -> bool {
+        match self.spin {
             Switch::On => return true,
             Switch::Off => return false,
             Switch::Auto => {}
         }
         if self.began == 0 {
             self.began = now;
-            self.spell = Some(Spell { first: now.saturating_sub(ALERT), last: now });
+            self.busy = Some(BusyTime { since: now.saturating_sub(FIRST_SPIN), last: now });
         }
         // A clock that was set back ends the window, too.
         let elapsed = now.wrapping_sub(self.began);
         if elapsed >= WINDOW {
             let late = self.packets.saturating_mul(LATENESS) / elapsed;
             if late > self.slots {
-                let spell = self.spell.get_or_insert(Spell { first: self.began, last: now });
-                spell.last = now;
+                let busy = self.busy.get_or_insert(BusyTime { since: self.began, last: now });
+                busy.last = now;
             }
             (self.began, self.packets) = (now, 0);
         }
-        self.spell.take_if(|spell| !spell.lasts(now));
-        self.spell.is_some()
+        self.busy.take_if(|busy| !busy.lasts(now));
+        self.busy.is_some()
     }
 }
 
@@ -92,23 +92,23 @@ mod tests {
     const START: u64 = 1 << 60;
 
     /// One that has been awake in vain at the beginning, by [`START`].
-    fn settled(policy: Switch, slots: u32) -> Vigil {
-        let mut vigil = Vigil::new(policy, slots);
-        let began = START - 2 * ALERT;
-        if policy == Switch::Auto {
-            assert!(vigil.goes_on(began) && vigil.goes_on(began + ALERT - 1));
-            assert!(!vigil.goes_on(began + ALERT) && !vigil.goes_on(START - 1));
+    fn settled(spin: Switch, slots: u32) -> IdlePolicy {
+        let mut idle = IdlePolicy::new(spin, slots);
+        let began = START - 2 * FIRST_SPIN;
+        if spin == Switch::Auto {
+            assert!(idle.busy_polls(began) && idle.busy_polls(began + FIRST_SPIN - 1));
+            assert!(!idle.busy_polls(began + FIRST_SPIN) && !idle.busy_polls(START - 1));
         }
-        vigil
+        idle
     }
 
     /// What is decided after each of `bursts` bursts that come every `gap` nanoseconds: how often to go on.
-    fn watch(vigil: &mut Vigil, start: u64, bursts: u64, packets: u32, gap: u64) -> u64 {
+    fn watch(idle: &mut IdlePolicy, start: u64, bursts: u64, packets: u32, gap: u64) -> u64 {
         let times = (1..=bursts).map(|burst| start + burst * gap);
         times
             .filter(|now| {
-                vigil.found(packets);
-                vigil.goes_on(now + gap / 2)
+                idle.found(packets);
+                idle.busy_polls(now + gap / 2)
             })
             .count() as u64
     }
@@ -116,58 +116,58 @@ mod tests {
     #[test]
     fn a_rate_that_a_late_thread_would_not_survive_keeps_it_awake() {
         // 1 Mpps in bursts of half a millisecond: 10,000 during the lateness.
-        let mut vigil = settled(Switch::Auto, SLOTS);
-        let awake = watch(&mut vigil, START, 1000, 500, 500_000);
+        let mut idle = settled(Switch::Auto, SLOTS);
+        let awake = watch(&mut idle, START, 1000, 500, 500_000);
         // The first window is to be seen, first.
         assert!((980..1000).contains(&awake), "{awake}");
         // Half as many: they fit.
-        let mut vigil = settled(Switch::Auto, SLOTS);
-        assert_eq!(watch(&mut vigil, START, 1000, 250, 500_000), 0);
+        let mut idle = settled(Switch::Auto, SLOTS);
+        assert_eq!(watch(&mut idle, START, 1000, 250, 500_000), 0);
         // But not into a small ring.
-        let mut vigil = settled(Switch::Auto, SLOTS / 4);
-        assert!(watch(&mut vigil, START, 1000, 250, 500_000) > 980);
+        let mut idle = settled(Switch::Auto, SLOTS / 4);
+        assert!(watch(&mut idle, START, 1000, 250, 500_000) > 980);
     }
 
     #[test]
     fn it_sleeps_when_it_was_awake_in_vain_for_as_long() {
         let last = |bursts: u64| START + bursts * 500_000;
-        for (bursts, pause) in [(30, LATENESS), (1000, 490_000_000), (10_000, PATIENCE)] {
-            let mut vigil = settled(Switch::Auto, SLOTS);
-            watch(&mut vigil, START, bursts, 500, 500_000);
+        for (bursts, pause) in [(30, LATENESS), (1000, 490_000_000), (10_000, MAX_SPIN)] {
+            let mut idle = settled(Switch::Auto, SLOTS);
+            watch(&mut idle, START, bursts, 500, 500_000);
             // A sender that pauses finds it awake.
-            assert!(vigil.goes_on(last(bursts) + pause - WINDOW), "{bursts}");
-            assert!(!vigil.goes_on(last(bursts) + pause + 3 * WINDOW), "{bursts}");
-            assert!(!vigil.goes_on(last(bursts) + 10 * pause), "{bursts}");
+            assert!(idle.busy_polls(last(bursts) + pause - WINDOW), "{bursts}");
+            assert!(!idle.busy_polls(last(bursts) + pause + 3 * WINDOW), "{bursts}");
+            assert!(!idle.busy_polls(last(bursts) + 10 * pause), "{bursts}");
             // A single burst after a long silence is no rate.
-            vigil.found(SLOTS);
-            assert!(!vigil.goes_on(last(bursts) + 20 * pause), "{bursts}");
+            idle.found(SLOTS);
+            assert!(!idle.busy_polls(last(bursts) + 20 * pause), "{bursts}");
         }
     }
 
     #[test]
     fn a_sender_that_is_slow_for_a_moment_finds_it_awake() {
-        let mut vigil = settled(Switch::Auto, SLOTS);
-        watch(&mut vigil, START, 1000, 1000, 500_000);
+        let mut idle = settled(Switch::Auto, SLOTS);
+        watch(&mut idle, START, 1000, 1000, 500_000);
         // 2 Mpps for half a second, half a million for 60 ms, and so on.
-        for spell in 0..10 {
-            let start = START + 500_000_000 + spell * 560_000_000;
-            assert_eq!(watch(&mut vigil, start, 120, 250, 500_000), 120);
-            watch(&mut vigil, start + 60_000_000, 1000, 1000, 500_000);
+        for round in 0..10 {
+            let start = START + 500_000_000 + round * 560_000_000;
+            assert_eq!(watch(&mut idle, start, 120, 250, 500_000), 120);
+            watch(&mut idle, start + 60_000_000, 1000, 1000, 500_000);
         }
     }
 
     #[test]
     fn a_clock_that_is_set_back_does_not_keep_it_awake() {
-        let mut vigil = settled(Switch::Auto, SLOTS);
-        watch(&mut vigil, START, 1000, 500, 500_000);
-        assert!(!vigil.goes_on(START / 2));
-        assert!(!vigil.goes_on(START / 2 + WINDOW));
+        let mut idle = settled(Switch::Auto, SLOTS);
+        watch(&mut idle, START, 1000, 500, 500_000);
+        assert!(!idle.busy_polls(START / 2));
+        assert!(!idle.busy_polls(START / 2 + WINDOW));
     }
 
     #[test]
     fn on_and_off_do_not_look_at_the_rate() {
         let mut on = settled(Switch::On, SLOTS);
-        assert!(on.goes_on(1) && on.goes_on(START));
+        assert!(on.busy_polls(1) && on.busy_polls(START));
         let mut off = settled(Switch::Off, SLOTS);
         assert_eq!(watch(&mut off, 0, 1000, 5000, 500_000), 0);
     }

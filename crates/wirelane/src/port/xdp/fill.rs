@@ -1,4 +1,5 @@
 //! The fill ring of a queue: what the kernel receives into.
+#![allow(unsafe_code)]
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +13,7 @@ use crate::ring::cursor::Producer;
 pub(super) const PORTION: u32 = 64;
 
 /// Keeps the kernel supplied with chunks.
-pub(super) struct Intake {
+pub(super) struct FillRing {
     fill: Producer,
     pool: Pool,
     /// Chunks that the kernel has, or has filled and we have not taken.
@@ -22,19 +23,19 @@ pub(super) struct Intake {
     pub(super) queue: Arc<Queue>,
 }
 
-impl Intake {
+impl FillRing {
     /// Fills the ring for the first time.
     ///
     /// # Safety
-    /// The queue has no other intake.
+    /// The queue has no other one.
     pub(super) unsafe fn new(queue: Arc<Queue>, pool: Pool) -> Self {
         assert!(pool.region().is_same(&queue.region), "a pool of other memory");
         // SAFETY: by the contract; the queue is dropped after the cursor.
         let fill = unsafe { Queue::producer(&queue.fill) };
         let portion = Batch::new(PORTION as usize);
-        let mut intake = Self { fill, pool, outstanding: 0, portion, queue };
-        intake.refill();
-        intake
+        let mut ring = Self { fill, pool, outstanding: 0, portion, queue };
+        ring.refill();
+        ring
     }
 
     /// The kernel has given `chunks` back, filled.

@@ -1,0 +1,31 @@
+//! Which lab, and what went wrong with it.
+
+use clap::Args;
+use wirelane::Error;
+use wirelane_lab::NamedLab;
+
+use crate::args;
+
+/// Which lab.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Name {
+    /// Name of the lab
+    #[arg(long = "name", value_name = "NAME", value_parser = named, default_value = NamedLab::DEFAULT)]
+    pub(super) lab: NamedLab,
+}
+
+/// Why it failed, and the exit status if that is an unusual one.
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    pub(crate) status: Option<u8>,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { error, status: None }
+    }
+}
+
+pub(super) fn named(text: &str) -> Result<NamedLab, String> {
+    NamedLab::new(text).map_err(args::reason)
+}

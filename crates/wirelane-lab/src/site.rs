@@ -1,0 +1,152 @@
+//! One end of a lab.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use serde::{Serialize, Serializer};
+use wirelane::error::{Error, Result};
+use wirelane_os::ethtool::Ethtool;
+use wirelane_os::{OsError, netns};
+
+/// One end of a lab.
+#[derive(Debug)]
+pub struct Site {
+    pub(crate) namespace: OwnedFd,
+    pub(crate) side: Side,
+    pub(crate) interface: &'static str,
+    /// Link-layer address of its interface.
+    pub mac: [u8; 6],
+    /// Address of its interface, of a network that holds both ends.
+    pub address: Ipv4Addr,
+    /// The same of IPv6, where it is on.
+    pub address6: Option<IpAddr>,
+}
+
+/// Which end of a lab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// The near one.
+    A,
+    /// The far one.
+    B,
+}
+
+impl Site {
+    /// The name of the interface with its addresses.
+    pub fn interface(&self) -> &str {
+        self.interface
+    }
+
+    /// Switches generic receive offload on or off. It is off at first; with it, or with an XDP program in
+    /// native mode, the interface takes frames that the other end redirects to it.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_gro(&self, on: bool) -> Result<()> {
+        let set = || Ethtool::open(self.side.wire()).and_then(|ethtool| ethtool.set_gro(on));
+        self.inside(set)?.map_err(failed)
+    }
+
+    /// Calls `action` with the calling thread in its namespace. Sockets opened meanwhile stay there, and
+    /// so do threads and programs started meanwhile.
+    ///
+    /// # Errors
+    /// The thread has lost CAP_SYS_ADMIN.
+    pub fn inside<T>(&self, action: impl FnOnce() -> T) -> Result<T> {
+        let _inside = netns::enter(&self.namespace).map_err(failed)?;
+        Ok(action())
+    }
+}
+
+impl AsFd for Site {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.namespace.as_fd()
+    }
+}
+
+impl Side {
+    /// Both.
+    pub const ALL: [Side; 2] = [Side::A, Side::B];
+
+    /// The name of its veth interface.
+    pub const fn wire(self) -> &'static str {
+        match self {
+            Side::A => "wl-a",
+            Side::B => "wl-b",
+        }
+    }
+
+    /// The name of its TAP device, where it has one.
+    pub const fn tap(self) -> &'static str {
+        match self {
+            Side::A => "tap-a",
+            Side::B => "tap-b",
+        }
+    }
+
+    /// The number of its addresses in their networks.
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Side::A => 1,
+            Side::B => 2,
+        }
+    }
+
+    pub(crate) const fn letter(self) -> &'static str {
+        match self {
+            Side::A => "a",
+            Side::B => "b",
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.letter())
+    }
+}
+
+impl std::str::FromStr for Side {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let side = Side::ALL.into_iter().find(|side| side.letter() == text);
+        side.ok_or_else(|| Error::usage(format!("end '{text}'"), "a lab has the ends a and b"))
+    }
+}
+
+impl Serialize for Side {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.letter())
+    }
+}
+
+pub(crate) fn failed(error: OsError) -> Error {
+    refused("lab of two network namespaces", error)
+}
+
+/// A refusal of the system, and what to do about it where that is known.
+pub(crate) fn refused(object: impl Into<String>, error: OsError) -> Error {
+    let errno = error.errno().map(rustix::io::Errno::from_raw_os_error);
+    let error = Error::os(object, error);
+    match errno {
+        Some(rustix::io::Errno::PERM | rustix::io::Errno::ACCESS) => {
+            error.help("it needs root, or CAP_SYS_ADMIN and CAP_NET_ADMIN")
+        }
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sides_have_letters() {
+        for side in Side::ALL {
+            assert_eq!(side.to_string().parse::<Side>().unwrap(), side);
+        }
+        assert!("c".parse::<Side>().is_err());
+    }
+}

@@ -1,0 +1,112 @@
+//! Source NAT: hosts at the inside port reach TCP, UDP and ping at the outside port by one address.
+//!
+//!     cargo run --release -p wirelane --example nat -- packet:inside packet:outside 192.0.2.1
+//!     cargo run --release -p wirelane --example responder -- packet:outside 192.0.2.1
+//!
+//! It has no address itself and passes on what is not IP. The responder answers ARP for the address.
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use wirelane::pipeline::{self, Consumer};
+use wirelane::port::{self, OpenOptions, Rx, Tx};
+use wirelane::wire::{FlowKey, MacAddr, Protocol, flow::Addresses};
+use wirelane::{Batch, Error, Frame, Result};
+
+/// The responder's station: what comes for the address is sent to it.
+const STATION: MacAddr = MacAddr([0x02, 0x57, 0x4c, 0, 0, 0x77]);
+
+/// An address and a port; of a ping, its identifier.
+type Endpoint = (Protocol, Ipv4Addr, u16);
+
+struct Nat {
+    address: Ipv4Addr,
+    /// The port outside for each endpoint inside, and back, with the station of the host.
+    ports: HashMap<Endpoint, u16>,
+    hosts: HashMap<(Protocol, u16), (Endpoint, MacAddr)>,
+    next: u16,
+    /// How many inputs are of the inside port.
+    inside: usize,
+    /// To the inside and to the outside.
+    tx: [Tx; 2],
+}
+
+impl Nat {
+    /// Translates a frame from the inside; `None` drops it.
+    fn leave(&mut self, frame: &mut Frame) -> Option<()> {
+        let Some(flow) = FlowKey::parse(frame.data()).ok()? else { return Some(()) };
+        let Addresses::V4 { source, .. } = flow.addresses else { return None };
+        let mut packet = frame.packet_mut().ok()?;
+        let port = flow.ports.map(|it| it.source).or_else(|| packet.echo_identifier())?;
+        let endpoint = (flow.protocol, source, port);
+        let known = self.ports.get(&endpoint).copied();
+        let outer = known.unwrap_or_else(|| self.connect(endpoint, packet.source_mac()));
+        packet.set_source_mac(STATION);
+        packet.set_ipv4_source(self.address).ok()?;
+        packet.set_source_port(outer).or_else(|_| packet.set_echo_identifier(outer)).ok()
+    }
+
+    /// Translates a frame from the outside; `None` drops it.
+    fn enter(&mut self, frame: &mut Frame) -> Option<()> {
+        let Some(flow) = FlowKey::parse(frame.data()).ok()? else { return Some(()) };
+        let mut packet = frame.packet_mut().ok()?;
+        let outer = flow.ports.map(|it| it.destination).or_else(|| packet.echo_identifier())?;
+        let ((_, host, port), mac) = *self.hosts.get(&(flow.protocol, outer))?;
+        (flow.addresses.destination() == IpAddr::V4(self.address)).then_some(())?;
+        packet.set_destination_mac(mac);
+        packet.set_ipv4_destination(host).ok()?;
+        packet.set_destination_port(port).or_else(|_| packet.set_echo_identifier(port)).ok()
+    }
+
+    /// Takes the next port outside. When all are in use, the oldest connection makes room.
+    fn connect(&mut self, endpoint: Endpoint, mac: MacAddr) -> u16 {
+        let outer = self.next;
+        self.next = outer.checked_add(1).unwrap_or(1024);
+        if let Some((old, _)) = self.hosts.insert((endpoint.0, outer), (endpoint, mac)) {
+            self.ports.remove(&old);
+        }
+        self.ports.insert(endpoint, outer);
+        outer
+    }
+}
+
+impl Consumer for Nat {
+    fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
+        let leaves = input < self.inside;
+        batch.retain(|it| if leaves { self.leave(it) } else { self.enter(it) }.is_some());
+        // What finds no room is dropped, as a switch does.
+        self.tx[usize::from(leaves)].transmit(batch);
+        Ok(())
+    }
+
+    fn round(&mut self, _: &[Rx], _: bool) -> Result<()> {
+        self.tx.iter_mut().try_for_each(Tx::flush)
+    }
+
+    fn longest_sleep(&self) -> Option<Duration> {
+        self.tx.iter().any(|tx| tx.pending() > 0).then_some(Duration::from_millis(1))
+    }
+}
+
+fn main() -> Result<()> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let [inside, outside, address] = &arguments[..] else {
+        return Err(Error::usage("arguments", "two ports and an IPv4 address are needed"));
+    };
+    let address = address.parse().map_err(|_| Error::usage(address, "not an IPv4 address"))?;
+    let options = OpenOptions::forwarder();
+    let (mut inside, mut outside) =
+        (port::open(&inside.parse()?, &options)?, port::open(&outside.parse()?, &options)?);
+    let mut inputs = inside.rx();
+    let count = inputs.len();
+    inputs.extend(outside.rx());
+    let tx = [&mut inside, &mut outside].map(|port| {
+        // One queue sends, so that packets stay in order; what is too long for the wire is cut.
+        port.tx_cutting().remove(0)
+    });
+    let (ports, hosts) = (HashMap::new(), HashMap::new());
+    let mut nat = Nat { address, ports, hosts, next: 1024, inside: count, tx };
+    inside.start()?;
+    outside.start()?;
+    pipeline::run_with(&mut inputs, &mut nat)
+}

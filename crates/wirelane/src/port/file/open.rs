@@ -1,0 +1,135 @@
+//! Opening a capture file as a port, for reading or for writing.
+
+use std::sync::Arc;
+
+use wirelane_os::clock;
+
+use super::control::Switch;
+use super::cursor::{Cursor, Replay};
+use super::origin::Origins;
+use super::sink::Sink;
+use super::source::Source;
+use crate::error::{Error, Result};
+use crate::mask::Class;
+use crate::pcap::{self, CaptureWriter, LINK_TYPE_ETHERNET, WriterOptions, pipe};
+use crate::pool::{Pool, PoolConfig};
+use crate::port::accounting::{Accounting, FrameCounts};
+use crate::port::control::Control;
+use crate::port::info::{PortInfo, PortMode};
+use crate::port::options::OpenOptions;
+use crate::port::port::Port;
+use crate::port::rx::Rx;
+use crate::port::spec::{Backend, Spec};
+use crate::port::tx::Tx;
+use crate::stats::{RxCounters, TxCounters};
+
+/// Frames that stay in the second-level cache beside the reader's buffer.
+const SMALL: PoolConfig =
+    PoolConfig { chunks: 512, chunk_size: 2048, headroom: 64, numa_node: None };
+/// Opens the file that `spec` names, for receiving or for transmitting.
+///
+/// # Errors
+/// The file cannot be opened or created, is no capture file or mixes link types; an unknown
+/// option, a mask with a queue that the file does not record, or both directions at once.
+pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
+    let object = || format!("port '{spec}'");
+    if spec.queues.is_some() {
+        return Err(Error::usage(object(), "the queues of a file are chosen by masks")
+            .help("use --rx-queues and --tx-queues"));
+    }
+    if options.receive && options.transmit {
+        return Err(Error::usage(object(), "a file can be read or written, not both")
+            .help("name two files, one for each direction"));
+    }
+    if options.transmit { write(spec, options) } else { read(spec, options) }
+}
+
+fn read(spec: &Spec, options: &OpenOptions) -> Result<Port> {
+    let replay = Replay::new(spec)?;
+    let halt = options.halt.below();
+    let input = pipe::open(spec.name.as_ref(), &halt)?;
+    let reader = &input.reader;
+    let file = reader.file();
+    let mut origins = Origins::default();
+    origins.extend(reader.interfaces(), reader.name())?;
+    let queues = [Class::Rx, Class::Tx].map(|class| origins.queues(class));
+    let switch =
+        Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone(), halt, false)?);
+    origins.select(switch.mask());
+    let mut info = info(spec, options);
+    info.queues =
+        origins.queues(Class::Rx).members(usize::from(u16::MAX)).map(|q| q as u16).collect();
+    if let [first, others @ ..] = reader.interfaces() {
+        info.link_type = first.link_type;
+        info.hardware.clone_from(&first.hardware);
+        info.speed = first.speed;
+        let one = !first.name.is_empty() && others.iter().all(|other| other.name == first.name);
+        info.interface = one.then(|| first.name.clone());
+    }
+    let doubles = origins.doubles();
+    if doubles > 0 {
+        info.notes.push(format!(
+            "{doubles} interfaces of the file have the queue and class of an earlier one; their \
+             packets count as packets of that one"
+        ));
+    }
+    let bundle = origins.bundle(reader.interfaces(), options.snaplen).map(Arc::new);
+    let pool = pool(options)?;
+    let frames = pool.gauge();
+    let counters = Arc::new(RxCounters::new(0, Class::Rx));
+    let cursor = Cursor::new(input, origins, replay, bundle.clone(), &switch);
+    let source = Source::new(cursor, pool, options.snaplen, &switch.progress);
+    let rx = || Rx::new(source, counters).with_bundle(bundle);
+    let progress = Arc::clone(&switch.progress);
+    let count = move || FrameCounts::of([&frames].into_iter().chain(progress.large.get()));
+    let mut port = Port::new(info, switch, Accounting::new(count));
+    port.rx = options.receive.then(rx).into_iter().collect();
+    port.inputs = file.into_iter().collect();
+    port.is_endless = false;
+    Ok(port)
+}
+
+fn write(spec: &Spec, options: &OpenOptions) -> Result<Port> {
+    spec.options().finish()?;
+    let halt = options.halt.below();
+    let writer = WriterOptions {
+        inputs: options.inputs.clone(),
+        halt: halt.clone(),
+        ..WriterOptions::of_path(spec.name.as_ref())
+    };
+    let source = pcap::Source {
+        snaplen: options.snaplen,
+        ..pcap::Source::new(&spec.to_string(), Class::Tx, Some(0))
+    };
+    let writer = CaptureWriter::create(&spec.name, &[source], writer, clock::realtime_ns())?;
+    let queues = [Class::Rx, Class::Tx].map(|_| [0].into_iter().collect());
+    let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone(), halt, true)?);
+    let pool = pool(options)?;
+    let frames = pool.gauge();
+    let counters = Arc::new(TxCounters::new(0));
+    let sink = Sink::new(writer, pool, Arc::clone(&counters), options.snaplen);
+    let mut port =
+        Port::new(info(spec, options), switch, Accounting::new(move || FrameCounts::of([&frames])));
+    port.tx = vec![Tx::new(sink, counters)];
+    port.is_endless = false;
+    Ok(port)
+}
+
+/// What is true of any file.
+fn info(spec: &Spec, options: &OpenOptions) -> PortInfo {
+    let mode = if options.transmit { PortMode::Write } else { PortMode::Read };
+    PortInfo {
+        queues: vec![0],
+        link_type: LINK_TYPE_ETHERNET,
+        snaplen: options.snaplen,
+        lossless: true,
+        ..PortInfo::new(spec, Backend::File, mode)
+    }
+}
+
+fn pool(options: &OpenOptions) -> Result<Pool> {
+    let chunks = options
+        .ring_bytes
+        .map_or(SMALL.chunks, |bytes| (bytes / SMALL.chunk_size as usize).clamp(1, 1 << 24) as u32);
+    Pool::new(PoolConfig { chunks, ..SMALL })
+}

@@ -1,0 +1,46 @@
+//! What the receiving end of a file tells its port.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::pcap::OddTimes;
+use crate::pool::{PoolConfig, PoolGauge};
+use crate::sync::Counter;
+
+/// Frames for packets that do not fit the usual ones: the longest IP packet, 65,535 bytes, has an Ethernet header and tags in
+/// front.
+pub(super) const LARGE: PoolConfig =
+    PoolConfig { chunks: 64, chunk_size: 131_072, headroom: 64, numa_node: None };
+/// Most bytes kept of a packet: a frame of the largest size.
+pub const MAX_PACKET: usize = (LARGE.chunk_size - LARGE.headroom) as usize;
+
+/// What the receiving end tells the port.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Frames for large packets, once there are any.
+    pub(super) large: OnceLock<PoolGauge>,
+    /// Interfaces that the file describes behind packets of others.
+    pub(super) strangers: Counter,
+    /// Packets that were cut because no frame holds them.
+    pub(super) cut: Counter,
+    /// Packets whose time is not that of the file.
+    pub(super) odd_times: Mutex<OddTimes>,
+}
+
+impl Progress {
+    /// What a user should know of it.
+    pub(super) fn diagnostics(&self) -> Vec<String> {
+        let cut = self.cut.value();
+        let note =
+            || format!("{cut} packets longer than {MAX_PACKET} bytes were cut to that length");
+        let strangers = self.strangers.value();
+        let first = || {
+            format!(
+                "{strangers} interfaces are described after the first packet; their packets \
+                 count as packets of the first interface"
+            )
+        };
+        let notes = [(cut > 0).then(note), (strangers > 0).then(first)];
+        let odd_times = *self.odd_times.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.into_iter().flatten().chain(odd_times.notes()).collect()
+    }
+}

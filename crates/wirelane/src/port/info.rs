@@ -1,0 +1,179 @@
+//! What a port turned out to be, and which ways to open it were tried.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::spec::{Backend, Spec};
+use crate::error::Error;
+
+/// One way to open an interface that was tried.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Attempt {
+    /// Its name, such as `packet` or `xdp-zerocopy`.
+    #[serde(rename = "rung")]
+    pub way: &'static str,
+    /// How it went.
+    pub outcome: Outcome,
+    /// Symbol of the errno, such as `EOPNOTSUPP`.
+    pub errno: Option<String>,
+    /// The cause in words.
+    pub cause: Option<String>,
+    /// What would make it work, if anything.
+    pub fix: Option<String>,
+}
+
+/// How an attempt went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// The port is open this way.
+    Chosen,
+    /// The kernel, the driver or the options refuse it.
+    Refused,
+}
+
+impl Attempt {
+    /// The way in which the port is open.
+    pub(super) fn chosen(way: &'static str) -> Self {
+        Self { way, outcome: Outcome::Chosen, errno: None, cause: None, fix: None }
+    }
+
+    /// A way that failed.
+    pub(super) fn refused(way: &'static str, error: &Error) -> Self {
+        let errno = error.errno().map(wirelane_os::error::errno_name);
+        Self {
+            way,
+            outcome: Outcome::Refused,
+            errno: errno.map(str::to_owned),
+            cause: Some(error.cause().to_owned()),
+            fix: error.next_step().map(str::to_owned),
+        }
+    }
+}
+
+/// How a port works underneath.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PortMode {
+    /// A simulated interface of its own.
+    Sim,
+    /// A simulated interface that a cable joins to another one.
+    Cable,
+    /// A capture file is read.
+    Read,
+    /// A capture file is written.
+    Write,
+    /// AF_PACKET with a TPACKET_V3 ring per queue.
+    TpacketV3,
+    /// A TAP device.
+    Tap,
+    /// A TAP device whose kernel leaves segmentation and checksums to the program.
+    TapOffload,
+    /// AF_XDP: the device reads and writes the frames.
+    ZeroCopy,
+    /// AF_XDP: the program runs in the driver, the kernel copies.
+    Native,
+    /// AF_XDP: the program runs in the network stack, the kernel copies.
+    Generic,
+    /// AF_XDP without a program: the kernel copies what is sent.
+    Copy,
+}
+
+impl PortMode {
+    /// As in summaries.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Cable => "cable",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::TpacketV3 => "tpacket-v3",
+            Self::Tap => "tap",
+            Self::TapOffload => "tap with offload",
+            Self::ZeroCopy => "zerocopy",
+            Self::Native => "native",
+            Self::Generic => "generic",
+            Self::Copy => "copy",
+        }
+    }
+}
+
+impl fmt::Display for PortMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Serialize for PortMode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// What a port turned out to be.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct PortInfo {
+    /// The spec, as the user wrote it.
+    pub spec: String,
+    /// Its kind.
+    pub backend: Backend,
+    /// How it works underneath.
+    pub mode: PortMode,
+    /// Name of the network interface.
+    pub interface: Option<String>,
+    /// MAC address of the network interface, if it has one, as text in JSON.
+    #[serde(serialize_with = "serialize_mac")]
+    pub mac: Option<[u8; 6]>,
+    /// The queues that are open.
+    pub queues: Vec<u16>,
+    /// The ways that were tried, in order.
+    pub negotiation: Vec<Attempt>,
+    /// What a user should know: fallbacks, things the driver hides.
+    pub notes: Vec<String>,
+    /// Link type in the registry of capture files (1 is Ethernet).
+    pub link_type: u16,
+    /// Driver or hardware, if known.
+    pub hardware: Option<String>,
+    /// Link speed in bits per second, if known.
+    pub speed: Option<u64>,
+    /// Most bytes kept of a packet.
+    pub snaplen: u32,
+    /// Whether the port waits for its consumer, so that a slow one loses nothing.
+    pub lossless: bool,
+    /// How many nanoseconds later than its timestamp a packet can be delivered, at most.
+    pub lateness: u64,
+}
+
+impl PortInfo {
+    /// Of a port for Ethernet frames that could be opened at once.
+    pub(super) fn new(spec: &Spec, backend: Backend, mode: PortMode) -> Self {
+        Self {
+            spec: spec.to_string(),
+            backend,
+            mode,
+            interface: None,
+            mac: None,
+            queues: Vec::new(),
+            negotiation: vec![Attempt::chosen(backend.as_str())],
+            notes: Vec::new(),
+            link_type: 1,
+            hardware: None,
+            speed: None,
+            snaplen: u32::MAX,
+            lossless: false,
+            lateness: 0,
+        }
+    }
+}
+
+fn serialize_mac<S: Serializer>(mac: &Option<[u8; 6]>, serializer: S) -> Result<S::Ok, S::Error> {
+    match mac {
+        Some([a, b, c, d, e, f]) => {
+            serializer.collect_str(&format_args!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"))
+        }
+        None => serializer.serialize_none(),
+    }
+}

@@ -1,0 +1,209 @@
+//! Opening a packet port: from its plan to its ends.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use super::control::{Binding, Handle};
+use super::pace;
+use super::plan::PacketPlan;
+use super::ring::Ring;
+use super::rings::open_rings;
+use super::rx::{OnRemoval, Receiver, Setup, Times};
+use super::side_by_side::side_by_side;
+use super::tx::{LONGEST, Transmitter, TxGauge};
+use crate::error::{Error, Result};
+use crate::frame::Sink;
+use crate::mask::Class;
+use crate::port::accounting::Accounting;
+use crate::port::control::Control;
+use crate::port::info::{Attempt, PortInfo, PortMode};
+use crate::port::options::OpenOptions;
+use crate::port::port::Port;
+use crate::port::rx::Rx;
+use crate::port::spec::{Backend, Spec};
+use crate::port::tx::Tx;
+use crate::stats::{RxCounters, TxCounters};
+
+/// An interface opened through AF_PACKET: a [`Port`] that also says what its sockets are bound to. See the
+/// [module documentation](super).
+pub struct PacketPort {
+    port: Port,
+    handle: Arc<Handle>,
+    bypass: bool,
+}
+
+impl PacketPort {
+    /// Opens the interface that `spec` names, in the calling thread's network namespace. Nothing
+    /// is received before [`Port::start`].
+    ///
+    /// # Errors
+    /// A usage error for a queue that does not exist or an unknown option; otherwise there is no
+    /// such interface, it is down, CAP_NET_RAW is missing, or the kernel has no memory for the
+    /// rings.
+    pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Self> {
+        PacketPlan::new(spec, options)?.open()
+    }
+
+    /// As [`PacketPort::open`], after better ways have been tried in vain.
+    ///
+    /// # Errors
+    /// As there.
+    pub(in crate::port) fn open_after(
+        spec: &Spec,
+        options: &OpenOptions,
+        mut tried: Vec<Attempt>,
+    ) -> Result<Self> {
+        let mut port = Self::open(spec, options)?;
+        tried.append(&mut port.info.negotiation);
+        port.info.negotiation = tried;
+        Ok(port)
+    }
+
+    /// What each receiving socket is bound to and whether it takes packets now.
+    ///
+    /// # Errors
+    /// The system refuses to say.
+    pub fn bindings(&self) -> Result<Vec<Binding>> {
+        self.handle.bindings()
+    }
+
+    /// The CPU that a thread must be pinned to for its frames to leave through TX queue `queue`;
+    /// `None` if no CPU does that.
+    ///
+    /// AF_PACKET cannot name a queue: the kernel chooses it (`netdev_pick_tx`), by the sending CPU
+    /// where transmit packet steering (XPS) is set up, otherwise with `bypass=on` as the CPU modulo
+    /// the number of queues (`packet_pick_tx_queue`), and without as a hash of the flow.
+    pub fn tx_queue_cpu(&self, queue: u16) -> Option<u32> {
+        self.handle.device.tx_queue_cpu(queue, self.bypass)
+    }
+}
+
+impl Deref for PacketPort {
+    type Target = Port;
+
+    fn deref(&self) -> &Port {
+        &self.port
+    }
+}
+
+impl DerefMut for PacketPort {
+    fn deref_mut(&mut self) -> &mut Port {
+        &mut self.port
+    }
+}
+
+impl From<PacketPort> for Port {
+    fn from(packet: PacketPort) -> Self {
+        packet.port
+    }
+}
+
+/// Time that the kernel may take, beyond its timer, to hand a block over: a tick of the timer on
+/// kernels where it runs on ticks (before 6.18), and the wait for a processor.
+const SLACK: u64 = 20_000_000;
+
+impl PacketPlan {
+    /// Opens the sockets and rings, and hands out their ends.
+    fn open(mut self) -> Result<PacketPort> {
+        let spare = self.socket()?;
+        if self.promiscuous {
+            spare
+                .set_promiscuous(self.device.index, true)
+                .map_err(|error| Error::os(self.device.name.as_str(), error))?;
+        }
+        let mut notes = std::mem::take(&mut self.notes);
+        let rings = open_rings(&self, &mut notes)?;
+        let (tx, gauges) = self.transmitters()?;
+        let times = self.times(&rings);
+        let info = self.describe(notes, times.lateness);
+        let leaves_cutting = rings.iter().any(|ring| ring.vnet_header > 0);
+        let sink = self.sink();
+        let interface: Arc<str> = self.device.name.as_str().into();
+        let (snaplen, link_type) = (self.snaplen, self.device.link_type);
+        let on_removal = match self.wait {
+            true => OnRemoval::Wait { promiscuous: self.promiscuous },
+            false => OnRemoval::End,
+        };
+        let counters: Vec<_> = rings
+            .iter()
+            .map(|ring| Arc::new(RxCounters::new(ring.selection.queue, ring.selection.class)))
+            .collect();
+        let identity = (self.spec, self.device);
+        let handle = Handle::new(rings, counters.clone(), identity, self.mask, snaplen, spare);
+        handle.set_filter(self.filter.as_ref())?;
+        let receiver = |(ring, counters): (&Ring, &Arc<RxCounters>)| {
+            let setup = Setup {
+                ring: ring.clone(),
+                counters: Arc::clone(counters),
+                progress: Arc::clone(&handle.progress),
+                interface: Arc::clone(&interface),
+                snaplen,
+                times,
+                link_type,
+                on_removal,
+            };
+            Rx::new(Receiver::new(setup), Arc::clone(counters))
+        };
+        let rx: Vec<_> = handle.rings.iter().zip(&counters).map(receiver).collect();
+        let handle = Arc::new(handle);
+        let rings = Arc::downgrade(&handle);
+        let accounting = Accounting::new(move || {
+            let mut counts = rings.upgrade().map(|handle| handle.frames()).unwrap_or_default();
+            gauges.iter().for_each(|gauge| counts += gauge.frames());
+            counts
+        });
+        let driver = Arc::clone(&handle);
+        let mut port = Port::new(info, driver, accounting);
+        (port.rx, port.tx, port.sink, port.leaves_cutting) = (rx, tx, sink, leaves_cutting);
+        Ok(PacketPort { port, handle, bypass: self.config.bypass })
+    }
+
+    /// One transmitting end per queue, and what counts its frames.
+    fn transmitters(&self) -> Result<(Vec<Tx>, Vec<TxGauge>)> {
+        let hands_on = self.hands_on();
+        let ends = side_by_side(&self.tx_queues, |_, queue| {
+            let counters = Arc::new(TxCounters::new(*queue));
+            let handing_on = hands_on.then(|| self.socket()).transpose()?;
+            let sockets = (self.socket()?, handing_on);
+            let bypass = self.config.bypass;
+            let end = Transmitter::new(sockets, &self.device, bypass, Arc::clone(&counters))?;
+            let gauge = end.gauge();
+            Ok((Tx::new(end, counters).takes_offloads(hands_on), gauge))
+        });
+        Ok(ends?.into_iter().unzip())
+    }
+
+    fn times(&self, rings: &[Ring]) -> Times {
+        let retire = u64::try_from(self.config.retire.as_nanos()).unwrap_or(u64::MAX);
+        let bytes = |ring: &Ring| u64::from(ring.block_size()) * u64::from(ring.block_count());
+        let nap = pace::longest_nap(rings.first().map_or(0, bytes), self.device.speed, retire);
+        Times { retire, lateness: 2 * retire + SLACK, nap }
+    }
+
+    fn sink(&self) -> Sink {
+        let mtu = self.device.mtu as usize;
+        if !self.hands_on() {
+            return Sink { mtu, ..Sink::ethernet() };
+        }
+        Sink { mtu, checksum: true, gso_max: Some(LONGEST), gso: self.handed_on }
+    }
+
+    fn describe(&self, notes: Vec<String>, lateness: u64) -> PortInfo {
+        let mut queues = self.device.queues(&self.spec, Class::Rx);
+        queues.extend(self.device.queues(&self.spec, Class::Tx));
+        queues.sort_unstable();
+        queues.dedup();
+        PortInfo {
+            interface: Some(self.device.name.clone()),
+            mac: self.device.mac,
+            queues,
+            notes,
+            link_type: self.device.link_type,
+            hardware: self.device.hardware.clone(),
+            speed: self.device.speed,
+            snaplen: self.snaplen,
+            lateness,
+            ..PortInfo::new(&self.spec, Backend::Packet, PortMode::TpacketV3)
+        }
+    }
+}

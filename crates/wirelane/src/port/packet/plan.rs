@@ -1,0 +1,134 @@
+//! What is decided before a socket is opened: the spec, what the program asks for, and what the interface offers, made one.
+
+use rustix::io::Errno;
+use wirelane_os::packet::PacketSocket;
+
+use super::config::{Config, Vnet};
+use super::device::Device;
+use super::program::Selection;
+use crate::error::{Error, Result};
+use crate::filter::Filter;
+use crate::frame::SinkGso;
+use crate::mask::{Class, QueueMask};
+use crate::placement::Placement;
+use crate::port::options::OpenOptions;
+use crate::port::spec::Spec;
+
+/// A packet port that can be opened.
+pub(super) struct PacketPlan {
+    pub(super) spec: Spec,
+    pub(super) config: Config,
+    pub(super) device: Device,
+    /// One per receive ring.
+    pub(super) selections: Vec<Selection>,
+    /// The queues to transmit through.
+    pub(super) tx_queues: Vec<u16>,
+    pub(super) mask: QueueMask,
+    pub(super) filter: Option<Filter>,
+    pub(super) snaplen: u32,
+    pub(super) placement: Placement,
+    pub(super) promiscuous: bool,
+    /// Go on with the next interface of the same name.
+    pub(super) wait: bool,
+    /// The kernel says of each received packet whether it is to be cut.
+    pub(super) tells_offloads: bool,
+    /// What is handed on to be cut.
+    pub(super) handed_on: SinkGso,
+    /// What a user should know.
+    pub(super) notes: Vec<String>,
+}
+
+impl PacketPlan {
+    /// Reads the spec and looks at the interface.
+    ///
+    /// # Errors
+    /// A usage error for a queue that does not exist or an unknown option; otherwise there is no such interface, or it is
+    /// down.
+    pub(super) fn new(spec: &Spec, options: &OpenOptions) -> Result<Self> {
+        let config = Config::parse(spec, options)?;
+        let device = Device { outgoing: options.outgoing, ..Device::find(spec)? };
+        device.check_spec(spec)?;
+        device.check_mask(spec, &options.mask)?;
+        let mut notes = device.notes();
+        let handed_on = match config.vnet {
+            _ if !options.transmit => SinkGso::default(),
+            // Fragments the kernel makes behind all extension headers, against RFC 8200.
+            Vnet::On => SinkGso { tcp4: true, tcp6: true, udp: true, udp_fragment: false },
+            Vnet::Auto if options.forwarding.cuts => device.segments(),
+            Vnet::Auto | Vnet::Off => SinkGso::default(),
+        };
+        if handed_on != SinkGso::default() && config.vnet == Vnet::Auto {
+            notes.push(handing_on(&device.name, handed_on));
+        }
+        let mut tx_queues = Vec::new();
+        if options.transmit {
+            notes.extend(device.tx_notes(spec, config.bypass));
+            tx_queues = device.queues(spec, Class::Tx);
+        }
+        Ok(Self {
+            selections: if options.receive { selections(spec, &device) } else { Vec::new() },
+            tx_queues,
+            mask: options.mask.clone(),
+            filter: options.filter.clone().filter(|_| options.receive),
+            snaplen: options.clamped_snaplen(),
+            placement: options.placement.clone(),
+            promiscuous: options.promiscuous,
+            wait: options.wait,
+            // Who sends packets on has to know which are to be cut, whoever left that to be done.
+            tells_offloads: options.forwarding.intact && device.is_ethernet(),
+            handed_on,
+            notes,
+            spec: spec.clone(),
+            config,
+            device,
+        })
+    }
+
+    /// Whether anything is handed on to be cut.
+    pub(super) fn hands_on(&self) -> bool {
+        self.handed_on != SinkGso::default()
+    }
+
+    /// A socket that is not bound yet.
+    ///
+    /// # Errors
+    /// CAP_NET_RAW is missing, or the system refuses.
+    pub(super) fn socket(&self) -> Result<PacketSocket> {
+        PacketSocket::open().map_err(|error| {
+            let denied = error.errno() == Some(Errno::PERM.raw_os_error());
+            let error = Error::os(self.device.name.as_str(), error);
+            if !denied {
+                return error;
+            }
+            error.help(
+                "packet sockets need CAP_NET_RAW: run as root or `setcap cap_net_raw+ep` the program",
+            )
+        })
+    }
+}
+
+/// What a user should know when the device cuts.
+fn handing_on(name: &str, SinkGso { tcp4, tcp6, udp, .. }: SinkGso) -> String {
+    let kinds = [(tcp4, "TCP over IPv4"), (tcp6, "TCP over IPv6"), (udp, "UDP")];
+    let kinds: Vec<_> = kinds.into_iter().filter_map(|(cut, kind)| cut.then_some(kind)).collect();
+    format!(
+        "{name} segments the long frames of {}; vnet=off segments them in Wirelane",
+        kinds.join(", ")
+    )
+}
+
+/// One per ring: all queues of the spec in both directions, and OTHER.
+fn selections(spec: &Spec, device: &Device) -> Vec<Selection> {
+    let select = |class, queue| Selection {
+        class,
+        queue,
+        mapping: device.mapping,
+        rx_queues: device.rx_queues,
+    };
+    let mut selections = Vec::new();
+    for class in [Class::Rx, Class::Tx] {
+        selections.extend(device.queues(spec, class).into_iter().map(|q| select(class, q)));
+    }
+    selections.push(select(Class::Other, 0));
+    selections
+}

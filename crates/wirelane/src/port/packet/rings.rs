@@ -1,0 +1,115 @@
+//! Opening the receive rings: their sizes, and who is offered which packet.
+
+use std::sync::{Mutex, PoisonError};
+
+use rustix::io::Errno;
+use wirelane_os::packet::{PacketSocket, RingRequest};
+
+use super::config;
+use super::plan::PacketPlan;
+use super::program::{self, Selection};
+use super::ring::Ring;
+use super::side_by_side::side_by_side;
+use crate::error::{Error, Result};
+use crate::memory::Allotment;
+
+/// Nominal frame size: the kernel checks it and packs packets regardless.
+const FRAME_SIZE: usize = 2048;
+
+/// A block of less than this cuts the largest packets of segmentation offload.
+const LARGE_PACKET: usize = 128 << 10;
+
+/// Opens all rings, of equal size; smaller ones if the kernel has no memory.
+///
+/// # Errors
+/// The kernel has no memory for the smallest ones, or refuses.
+pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<Vec<Ring>> {
+    let PacketPlan { config, device, selections, .. } = plan;
+    if selections.is_empty() {
+        return Ok(Vec::new());
+    }
+    let is_selected = |ring: &&Selection| plan.mask.selects(ring.class, usize::from(ring.queue));
+    let asked = config.shape(selections.iter().filter(is_selected).count());
+    let budget = Allotment::of_rest();
+    let bytes = |shape| {
+        let of = |(block, count)| block * count;
+        let ring = |ring| of(if is_selected(&ring) { shape } else { config.excluded(shape) });
+        selections.iter().map(ring).sum::<usize>()
+    };
+    let next = |shape: &(usize, usize)| config::smaller(*shape);
+    let mut shapes = std::iter::successors(Some(asked), next);
+    // The smallest ones are tried in any case.
+    let fitting = shapes.find(|shape| bytes(*shape) <= budget.bytes || next(shape).is_none());
+    let mut shape = fitting.unwrap_or(asked);
+    let open = |place: usize,
+                (selection, socket): &(Selection, Mutex<Option<PacketSocket>>),
+                shape| {
+        let (block, count) = if is_selected(&selection) { shape } else { config.excluded(shape) };
+        let socket = socket.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let request = RingRequest {
+            block_size: u32::try_from(block).unwrap_or(u32::MAX),
+            block_count: u32::try_from(count).unwrap_or(u32::MAX),
+            frame_size: block.min(FRAME_SIZE) as u32,
+            retire_ms: u32::try_from(config.retire.as_millis()).unwrap_or(u32::MAX),
+            fill_rxhash: false,
+        };
+        let socket = socket.map_or_else(|| plan.socket(), Ok)?;
+        let earlier = selections.iter().take(place);
+        let position = earlier.filter(|ring| ring.class == selection.class).count();
+        let open = || Ring::new(socket, &request, device.index, *selection, plan.tells_offloads);
+        let ring = plan.placement.beside(position, open);
+        ring.map_err(|error| Error::os(device.name.as_str(), error))
+    };
+    let rings = loop {
+        // One after the other: when the link comes back, the kernel puts them into the fanout group in the order in which
+        // they were made (packet_create, packet_notifier), and the group's program counts on that of the rings.
+        let sockets =
+            selections.iter().map(|selection| Ok((*selection, Mutex::new(Some(plan.socket()?)))));
+        let sockets: Vec<_> = sockets.collect::<Result<_>>()?;
+        match side_by_side(&sockets, |place, made| open(place, made, shape)) {
+            Err(error) if error.errno() == Some(Errno::NOMEM.raw_os_error()) => {
+                // Smaller for all, so that no queue is better off than another.
+                shape = config::smaller(shape).ok_or_else(|| {
+                    error.help("name fewer queues, as in packet:eth0@0-3, or free memory")
+                })?;
+            }
+            opened => break opened?,
+        }
+    };
+    if plan.wait {
+        // A socket of a group can never be bound again (packet_do_bind). Each program rejects what is not its own.
+        ignore_outgoing(&rings, device.outgoing);
+    } else if let Err(error) = distribute(&rings, selections, device.outgoing) {
+        notes.push(format!(
+            "the kernel offers every packet to each of the {} rings, which costs time: {error}",
+            rings.len()
+        ));
+    }
+    let (wanted, had) = (asked.0 * asked.1, shape.0 * shape.1);
+    notes.extend(budget.note("bytes per ring", wanted, had));
+    if shape.0 < LARGE_PACKET {
+        notes.push(format!("packets over the block size of {} bytes are cut", shape.0));
+    }
+    Ok(rings)
+}
+
+/// Lets the kernel offer each packet to one ring only, and what the host sends to none without `outgoing`.
+fn distribute(rings: &[Ring], selections: &[Selection], outgoing: bool) -> wirelane_os::Result<()> {
+    ignore_outgoing(rings, outgoing);
+    let (Some(program), [first, others @ ..]) = (program::distribution(selections), rings) else {
+        return Ok(());
+    };
+    let members = u32::try_from(rings.len()).unwrap_or(u32::MAX);
+    let group = first.socket().new_fanout(members, outgoing)?;
+    first.socket().set_fanout_program(&program)?;
+    // A ring that does not get in is offered packets on its own, which is as exact.
+    others.iter().try_for_each(|ring| ring.socket().join_fanout(group, members, outgoing))
+}
+
+/// Spares the rings what the host sends, unless it is wanted.
+fn ignore_outgoing(rings: &[Ring], outgoing: bool) {
+    for ring in rings.iter().filter(|_| !outgoing) {
+        // Before Linux 4.20 the rings' programs reject it, which costs more and is as exact.
+        let _ = ring.socket().set_ignore_outgoing(true);
+    }
+}

@@ -1,0 +1,158 @@
+//! One interface opened through one backend.
+
+use std::sync::Arc;
+
+use wirelane_os::clock;
+
+use super::accounting::{Accounting, FrameCounts};
+use super::control::{Control, Driver};
+use super::gso;
+use super::info::PortInfo;
+use super::rx::Rx;
+use super::switches::Switches;
+use super::tx::Tx;
+use crate::error::Result;
+use crate::frame::Sink;
+use crate::pcap::FileId;
+use crate::segment::Segmenter;
+
+/// One interface opened through one backend.
+///
+/// Dropping a port stops it: its receiving ends deliver what is in the rings, then
+/// [`Readiness::End`](super::Readiness::End) follows. Frames that are out, and what its transmitting ends have taken, stay
+/// whole; what those ends can still do is up to the interface.
+pub struct Port {
+    pub(super) info: PortInfo,
+    pub(super) rx: Vec<Rx>,
+    pub(super) tx: Vec<Tx>,
+    pub(super) driver: Arc<dyn Driver>,
+    pub(super) accounting: Accounting,
+    pub(super) sink: Sink,
+    pub(super) is_endless: bool,
+    pub(super) leaves_cutting: bool,
+    pub(super) inputs: Vec<FileId>,
+    pub(super) switches: Arc<Switches>,
+}
+
+impl Port {
+    /// A port without ends that only its backend knows more of.
+    pub(super) fn new(info: PortInfo, driver: Arc<dyn Driver>, accounting: Accounting) -> Self {
+        Self {
+            info,
+            rx: Vec::new(),
+            tx: Vec::new(),
+            driver,
+            accounting,
+            sink: Sink::unlimited(),
+            is_endless: true,
+            leaves_cutting: false,
+            inputs: Vec::new(),
+            switches: Arc::default(),
+        }
+    }
+
+    /// What it turned out to be.
+    pub fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    /// Hands out the receiving ends: one per queue and class. Empty at the second call.
+    pub fn rx(&mut self) -> Vec<Rx> {
+        std::mem::take(&mut self.rx)
+    }
+
+    /// Hands out the transmitting ends, one per TX queue. Empty at the second call.
+    pub fn tx(&mut self) -> Vec<Tx> {
+        std::mem::take(&mut self.tx)
+    }
+
+    /// Hands out the transmitting ends with a segmenter in front of each: frames that are marked to be cut
+    /// ([`Frame::offload`](crate::Frame::offload)), or too long for the port in a protocol that [`Port::switches`] name, leave
+    /// as packets that fit. What they cut is in [`Tx::segments`].
+    pub fn tx_cutting(&mut self) -> Vec<Tx> {
+        let cut = |tx: Tx| {
+            // Nobody outside can guess the time to the nanosecond.
+            let secret = clock::realtime_ns() ^ u64::from(std::process::id()) << 32;
+            let segmenter = Segmenter::new(self.sink).with_fragment_secret(secret);
+            gso::tx(tx, segmenter, Arc::clone(&self.switches))
+        };
+        std::mem::take(&mut self.tx).into_iter().map(cut).collect()
+    }
+
+    /// What is cut and merged at this port, as its spec says: [`Port::tx_cutting`] heeds them while it runs.
+    pub fn switches(&self) -> &Arc<Switches> {
+        &self.switches
+    }
+
+    /// Replaces the switches, before [`Port::tx_cutting`].
+    pub fn set_switches(&mut self, switches: Arc<Switches>) {
+        self.switches = switches;
+    }
+
+    /// Puts something around each receiving end that is still here, such as [`Rx::wrap`] does.
+    pub fn map_rx(&mut self, wrap: impl FnMut(Rx) -> Rx) {
+        self.rx = std::mem::take(&mut self.rx).into_iter().map(wrap).collect();
+    }
+
+    /// Puts something around each transmitting end that is still here, such as [`Tx::wrap`] does.
+    pub fn map_tx(&mut self, wrap: impl FnMut(Tx) -> Tx) {
+        self.tx = std::mem::take(&mut self.tx).into_iter().map(wrap).collect();
+    }
+
+    /// Lets packets in: the start barrier. Call it when every thread is ready.
+    ///
+    /// # Errors
+    /// The interface went away or refuses.
+    pub fn start(&mut self) -> Result<()> {
+        self.driver.start()
+    }
+
+    /// Masks and stop, for any thread.
+    pub fn control(&self) -> Arc<dyn Control> {
+        Arc::clone(&self.driver) as Arc<dyn Control>
+    }
+
+    /// Counts its frames, from any thread.
+    pub fn accounting(&self) -> Accounting {
+        self.accounting.clone()
+    }
+
+    /// Where the frames are now.
+    pub fn frames(&self) -> FrameCounts {
+        self.accounting.frames()
+    }
+
+    /// Whether packets may go on coming until it is stopped. A source with a given number of packets
+    /// ends by itself.
+    pub fn is_endless(&self) -> bool {
+        self.is_endless
+    }
+
+    /// What its transmitting ends can take.
+    pub fn sink(&self) -> Sink {
+        self.sink
+    }
+
+    /// Whether frames that it receives may be left to be cut ([`Frame::offload`](crate::Frame::offload)) though nobody asked
+    /// for it ([`Forwarding::offload`](super::Forwarding::offload)).
+    pub fn leaves_cutting(&self) -> bool {
+        self.leaves_cutting
+    }
+
+    /// What was found out after opening; complete once every receiving end has ended.
+    pub fn diagnostics(&self) -> Vec<String> {
+        self.driver.diagnostics()
+    }
+
+    /// The files that it reads, and that nobody may write meanwhile.
+    pub fn inputs(&self) -> Vec<FileId> {
+        self.inputs.clone()
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        // Ends that are still out keep their sockets; nothing more comes in through them.
+        self.driver.release();
+    }
+}

@@ -1,0 +1,129 @@
+//! Receiving ends.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::bundle::Bundle;
+use crate::error::Result;
+use crate::frame::Batch;
+use crate::mask::Class;
+use crate::stats::RxCounters;
+
+/// When an [`Rx`] is worth asking again.
+///
+/// A loop that has nothing else to do asks again at once after [`Readiness::Now`] and [`Readiness::Soon`]. An event loop
+/// does so after `Now` only, and waits for the descriptor of `Soon` as for that of [`Readiness::Descriptor`].
+#[derive(Clone, Copy, Debug)]
+pub enum Readiness<'a> {
+    /// Now.
+    Now,
+    /// When this descriptor becomes readable, or after the time, whichever comes first; but a thread that sleeps may wake up
+    /// too late for the next burst. Busy-poll if the processor is yours.
+    Soon(BorrowedFd<'a>, Duration),
+    /// When this descriptor becomes readable, or after the time, whichever comes first.
+    Descriptor(BorrowedFd<'a>, Duration),
+    /// After this time.
+    After(Duration),
+    /// Never: everything has been received.
+    End,
+}
+
+/// What a backend implements for receiving.
+pub trait Receive: Send {
+    /// Adds received frames to `batch` while it has room; returns how many. 0 if none is ready.
+    fn receive(&mut self, batch: &mut Batch) -> usize;
+
+    /// When to ask again after a call that returned nothing. Also the place for a backend's
+    /// housekeeping, such as reading the kernel's counters.
+    ///
+    /// # Errors
+    /// The interface went away or the system refuses; what was received before stays valid. Said
+    /// once: the next answer is [`Readiness::End`].
+    fn readiness(&mut self) -> Result<Readiness<'_>>;
+
+    /// No frame older than this (nanoseconds since the Unix epoch) will be received any more.
+    fn watermark(&self) -> u64;
+}
+
+/// The receiving end of one queue and class, or of a [`Bundle`] of them.
+pub struct Rx {
+    inner: Box<dyn Receive>,
+    counters: Arc<RxCounters>,
+    bundle: Option<Arc<Bundle>>,
+    not_sync: PhantomData<Cell<()>>,
+}
+
+impl Rx {
+    /// Wraps a backend's receiver.
+    pub fn new(inner: impl Receive + 'static, counters: Arc<RxCounters>) -> Self {
+        Self { inner: Box::new(inner), counters, bundle: None, not_sync: PhantomData }
+    }
+
+    /// Says that its packets are of several queues, each of which is to be counted for itself, too.
+    pub(crate) fn with_bundle(mut self, bundle: Option<Arc<Bundle>>) -> Self {
+        self.bundle = bundle;
+        self
+    }
+
+    /// Adds received frames to `batch` while it has room; returns how many. Never blocks.
+    #[inline]
+    pub fn receive(&mut self, batch: &mut Batch) -> usize {
+        let n = self.inner.receive(batch);
+        if n > 0 {
+            let new = &batch[batch.len() - n..];
+            let bytes: u64 = new.iter().map(|frame| u64::from(frame.original_len())).sum();
+            self.counters.packets.add(n as u64);
+            self.counters.bytes.add(bytes);
+            if let Some(bundle) = &self.bundle {
+                bundle.count(new);
+            }
+        }
+        n
+    }
+
+    /// When to ask again after a call that returned nothing.
+    ///
+    /// # Errors
+    /// As [`Receive::readiness`].
+    pub fn readiness(&mut self) -> Result<Readiness<'_>> {
+        self.inner.readiness()
+    }
+
+    /// No frame older than this (nanoseconds since the Unix epoch) will come any more.
+    pub fn watermark(&self) -> u64 {
+        self.inner.watermark()
+    }
+
+    /// The queue's number; `None` for packets that are tied to no queue ([`Class::Other`]).
+    pub fn queue(&self) -> Option<u16> {
+        self.counters.queue()
+    }
+
+    /// What its frames have in common.
+    pub fn class(&self) -> Class {
+        self.counters.class
+    }
+
+    /// Its counters, readable from any thread.
+    pub fn counters(&self) -> &Arc<RxCounters> {
+        &self.counters
+    }
+
+    /// The queues that its packets are of, if those are several in one stream.
+    pub fn bundle(&self) -> Option<&Arc<Bundle>> {
+        self.bundle.as_ref()
+    }
+
+    /// Puts a wrapper around the backend's receiver. What a wrapper drops it counts for the end as a whole, which is
+    /// no [`Rx::bundle`] any more.
+    pub fn wrap<R: Receive + 'static>(
+        self,
+        wrapper: impl FnOnce(Box<dyn Receive>, Arc<RxCounters>) -> R,
+    ) -> Self {
+        let inner = Box::new(wrapper(self.inner, Arc::clone(&self.counters)));
+        Self { inner, counters: self.counters, bundle: None, not_sync: PhantomData }
+    }
+}

@@ -1,0 +1,177 @@
+//! Building a simulated port: its memory and its ends.
+
+use std::sync::Arc;
+
+use super::config::{Config, Rate};
+use super::control::Switch;
+use super::sink::Sink;
+use super::source::Source;
+use super::stream::Stream;
+use super::tally::Tally;
+use crate::error::Result;
+use crate::mask::Class;
+use crate::memory::Allotment;
+use crate::pool::{Pool, PoolConfig, PoolGauge};
+use crate::port::accounting::{Accounting, FrameCounts};
+use crate::port::info::{PortInfo, PortMode};
+use crate::port::options::OpenOptions;
+use crate::port::port::Port;
+use crate::port::rx::Rx;
+use crate::port::spec::{Backend, Spec};
+use crate::port::tx::Tx;
+use crate::stats::{RxCounters, TxCounters};
+
+/// Bytes free before each packet: a cache line, so that packets begin at one.
+const HEADROOM: u32 = 64;
+/// Frames that stay in the second-level cache: enough when packets come as they are asked for.
+pub(super) const FRAMES: u32 = 1024;
+/// At full rate they are few enough to stay in a second-level cache, and never fewer than a few
+/// batches.
+const CACHE: u32 = 512 << 10;
+const FEWEST_FRAMES: u32 = 256;
+/// The ring of a paced queue, which must outlast the time its thread is not running.
+const RING_BYTES: u32 = 16 << 20;
+/// Frames of such a ring at most.
+const RING_FRAMES: u32 = 16_384;
+/// A thread that is ready runs within this time, in nanoseconds; until then its packets wait.
+const LATENESS: u64 = 100_000_000;
+
+/// As few as there may be where memory is short.
+const LEAST_FRAMES: u32 = 16;
+
+/// A simulated port while it is made.
+pub(super) struct Assembly {
+    pub(super) info: PortInfo,
+    pub(super) switch: Arc<Switch>,
+    pub(super) rx: Vec<Rx>,
+    pub(super) tx: Vec<Tx>,
+    pub(super) gauges: Vec<PoolGauge>,
+    pub(super) endless: bool,
+    /// What leaves this port by a cable.
+    pub(super) strands: Vec<Arc<Tally>>,
+}
+
+/// Opens the port that `spec` names.
+///
+/// # Errors
+/// A spec that cannot be (see [`Stream::new`](super::Stream::new)), a mask with a queue that does not exist, or no
+/// memory for the frames.
+pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
+    Assembly::new(spec, options).map(Assembly::finish)
+}
+
+impl Assembly {
+    fn new(spec: &Spec, options: &OpenOptions) -> Result<Self> {
+        let stream = Stream::new(spec)?;
+        let config = stream.config();
+        let mut sim = Self::empty(spec, config.queues, options)?;
+        let shortest = config.shortest();
+        if shortest > 64 && config.sizes.contains(&shortest) {
+            let note = format!("the shortest packets have {shortest} bytes, to hold all headers");
+            sim.info.notes.push(note);
+        }
+        sim.info.speed = match config.rate {
+            Rate::Bits(rate) => Some(rate),
+            Rate::Max | Rate::Packets(_) => None,
+        };
+        sim.endless = config.count.is_none();
+        sim.info.lossless = config.rate == Rate::Max;
+        let queues = sim.info.queues.clone();
+        let on_queues = |class| queues.iter().map(move |queue| (class, *queue));
+        let mut ends: Vec<_> = on_queues(Class::Rx).collect();
+        ends.extend(config.transmitted.into_iter().flat_map(|_| on_queues(Class::Tx)));
+        ends.extend(config.other.map(|_| (Class::Other, 0)));
+        if !options.receive {
+            ends.clear();
+        }
+        let mut memory = pool_config(config, options);
+        let mut sending = transmit_config(config.frames, config.longest());
+        if config.frames.is_none() && options.ring_bytes.is_none() {
+            let budget = Allotment::of_rest();
+            let (receivers, senders) =
+                (ends.len(), if options.transmit { queues.len() } else { 0 });
+            let bytes = |frames: u32| {
+                let sent = frames.min(sending.chunks) as usize * sending.chunk_size as usize;
+                receivers * frames as usize * memory.chunk_size as usize + senders * sent
+            };
+            let frames = budget.fit(memory.chunks, LEAST_FRAMES, bytes);
+            sim.info.notes.extend(budget.note("frames per queue", memory.chunks, frames));
+            (memory.chunks, sending.chunks) = (frames, frames.min(sending.chunks));
+        }
+        let position = |queue| queues.iter().position(|open| *open == queue).unwrap_or(0);
+        let node_of = |queue| options.placement.numa_node(position(queue));
+        for ((class, queue), walk) in ends.iter().zip(stream.walks(&ends)) {
+            let pool = sim.pool(PoolConfig { numa_node: node_of(*queue), ..memory.clone() })?;
+            let counters = Arc::new(RxCounters::new(*queue, *class));
+            let end = Arc::clone(&counters);
+            let source = Source::new(&stream, walk, &sim.switch, counters, pool, options.snaplen);
+            sim.rx.push(Rx::new(source, end));
+        }
+        for queue in queues.iter().filter(|_| options.transmit) {
+            let pool = sim.pool(PoolConfig { numa_node: node_of(*queue), ..sending.clone() })?;
+            let counters = Arc::new(TxCounters::new(*queue));
+            let end = Arc::clone(&counters);
+            sim.tx.push(Tx::new(Sink::new(pool, counters, config.verify), end));
+        }
+        Ok(sim)
+    }
+
+    /// A port without ends.
+    pub(super) fn empty(spec: &Spec, queues: u16, options: &OpenOptions) -> Result<Self> {
+        let selected =
+            |queue: &u16| spec.queues.as_ref().is_none_or(|set| set.contains(usize::from(*queue)));
+        let info = PortInfo {
+            queues: (0..queues).filter(selected).collect(),
+            hardware: Some("wirelane sim".into()),
+            snaplen: options.snaplen,
+            lateness: LATENESS,
+            ..PortInfo::new(spec, Backend::Sim, PortMode::Sim)
+        };
+        let switch = Arc::new(Switch::new(spec.to_string(), queues, options.mask.clone())?);
+        let (rx, tx) = (Vec::new(), Vec::new());
+        Ok(Self { info, switch, rx, tx, gauges: Vec::new(), endless: true, strands: Vec::new() })
+    }
+
+    /// A pool whose frames this port counts.
+    pub(super) fn pool(&mut self, config: PoolConfig) -> Result<Pool> {
+        let pool = Pool::new(config)?;
+        self.gauges.push(pool.gauge());
+        Ok(pool)
+    }
+
+    pub(super) fn finish(self) -> Port {
+        let Self { info, switch, rx, tx, gauges, endless, strands } = self;
+        let accounting = Accounting::new(move || {
+            let mut sum = FrameCounts::of(&gauges);
+            // Frames of other ports that were sent by this one are on the way as well.
+            let in_flight: u64 = strands.iter().map(|strand| strand.in_flight()).sum();
+            sum.tx = in_flight.min(sum.held());
+            sum
+        });
+        let mut port = Port::new(info, switch, accounting);
+        (port.rx, port.tx, port.is_endless) = (rx, tx, endless);
+        port
+    }
+}
+
+/// The memory of a receiving end.
+fn pool_config(config: &Config, options: &OpenOptions) -> PoolConfig {
+    let chunk_size = (u32::from(config.longest().max(128)) + HEADROOM).next_power_of_two();
+    let chunks = match (config.frames, options.ring_bytes, config.rate) {
+        (Some(frames), _, _) => frames,
+        (None, Some(bytes), _) => (bytes / chunk_size as usize).clamp(1, 1 << 24) as u32,
+        (None, None, Rate::Max) => (CACHE / chunk_size).clamp(FEWEST_FRAMES, FRAMES),
+        (None, None, _) => (RING_BYTES / chunk_size).clamp(FRAMES, RING_FRAMES),
+    };
+    PoolConfig { chunks, chunk_size: chunk_size.max(256), headroom: HEADROOM, numa_node: None }
+}
+
+/// The memory of a transmitting end, for full-size Ethernet packets and those of `longest` bytes.
+pub(super) fn transmit_config(frames: Option<u32>, longest: u16) -> PoolConfig {
+    PoolConfig {
+        chunks: frames.unwrap_or(FRAMES),
+        chunk_size: (u32::from(longest) + HEADROOM).next_power_of_two().max(2048),
+        headroom: HEADROOM,
+        numa_node: None,
+    }
+}

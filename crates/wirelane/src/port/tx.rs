@@ -1,0 +1,211 @@
+//! Transmitting ends.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::frame::{Batch, Frame};
+use crate::segment::SegmentCounters;
+use crate::stats::TxCounters;
+
+/// What a backend implements for transmitting.
+pub trait Transmit: Send {
+    /// Takes frames from the front of `batch`; returns how many. What does not fit stays.
+    /// Frames of another port's memory are copied.
+    fn transmit(&mut self, batch: &mut Batch) -> usize;
+
+    /// Lets `write` put packets straight into memory that is sent from, one per call and behind all that was
+    /// taken before, until there is no room or it says `None`; otherwise it says how many bytes they have.
+    /// Returns how many there were, `None` if the port has no memory of that kind. Their checksums are complete.
+    fn place(&mut self, write: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> Option<usize> {
+        let _ = write;
+        None
+    }
+
+    /// Adds up to `n` empty frames of the port's own memory to `batch`, which can be transmitted
+    /// without a copy; returns how many.
+    fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize;
+
+    /// Adds frames that have been transmitted to `batch` while it has room, stamped with the time at which each
+    /// left; returns how many. A port that was not told to keep them has none.
+    fn sent(&mut self, batch: &mut Batch) -> usize {
+        let _ = batch;
+        0
+    }
+
+    /// Makes sure that what was taken is on its way, and reclaims what has been transmitted.
+    ///
+    /// # Errors
+    /// The interface went away or the system refuses.
+    fn flush(&mut self) -> Result<()>;
+
+    /// Frames taken and not yet transmitted. Those that are still there when the [`Tx`] is dropped, after some flushes, it
+    /// counts as errors.
+    fn pending(&self) -> usize;
+
+    /// Waits until there is room again, at most `timeout`.
+    ///
+    /// # Errors
+    /// As [`Transmit::flush`].
+    fn wait(&mut self, timeout: Duration) -> Result<()>;
+}
+
+/// The transmitting end of one queue.
+///
+/// Before it passes frames on it completes checksums that are left to do, unless the backend knows what to do
+/// with such frames. What it cannot complete is an error, and counted as `unfinished` among them.
+///
+/// Dropping it sends what it has taken, as far as that takes no longer than [`Tx::drain`] says there, and counts the rest
+/// as errors: every frame that was taken is counted as sent or as an error.
+pub struct Tx {
+    pub(super) inner: Box<dyn Transmit>,
+    pub(super) counters: Arc<TxCounters>,
+    /// What a segmenter in front of it cut.
+    segments: Option<Arc<SegmentCounters>>,
+    /// Nothing may be left to do to what the backend gets.
+    finishes: bool,
+    /// Frames taken and not sent that are counted as errors already.
+    pub(super) lost: usize,
+    not_sync: PhantomData<Cell<()>>,
+}
+
+impl Tx {
+    /// Wraps a backend's transmitter.
+    pub fn new(inner: impl Transmit + 'static, counters: Arc<TxCounters>) -> Self {
+        Self {
+            inner: Box::new(inner),
+            counters,
+            segments: None,
+            finishes: true,
+            lost: 0,
+            not_sync: PhantomData,
+        }
+    }
+
+    /// Says whether the backend, or the wrapper around it, takes frames to which something is left to do
+    /// ([`Frame::offload`](crate::Frame::offload)) and does it.
+    #[must_use]
+    pub fn takes_offloads(mut self, takes: bool) -> Self {
+        self.finishes = !takes;
+        self
+    }
+
+    /// Says what the wrapper around the backend cuts.
+    #[must_use]
+    pub(super) fn with_segments(mut self, segments: Arc<SegmentCounters>) -> Self {
+        self.segments = Some(segments);
+        self
+    }
+
+    /// Takes frames from the front of `batch`; returns how many. What does not fit stays. Never
+    /// blocks.
+    #[inline]
+    pub fn transmit(&mut self, batch: &mut Batch) -> usize {
+        let refused = if self.finishes { self.finish(batch) } else { 0 };
+        refused + self.inner.transmit(batch)
+    }
+
+    /// Completes checksums; takes out what cannot be completed, and returns how many that were.
+    #[inline]
+    fn finish(&self, batch: &mut Batch) -> usize {
+        if !batch.iter().any(Frame::is_unfinished) {
+            return 0;
+        }
+        let before = batch.len();
+        batch.retain(|frame| !frame.is_unfinished() || frame.finish());
+        let refused = before - batch.len();
+        if refused > 0 {
+            self.counters.unfinished.add(refused as u64);
+            self.counters.errors.add(refused as u64);
+        }
+        refused
+    }
+
+    /// Adds up to `n` empty frames of the port's own memory to `batch`; returns how many.
+    #[inline]
+    pub fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize {
+        self.inner.allocate(batch, n)
+    }
+
+    /// Adds frames that have been transmitted to `batch` while it has room, each with the time at which it left
+    /// as its [`timestamp`](crate::Frame::timestamp); returns how many. Only of ports that were told to keep them,
+    /// such as `xdp:eth0?tx_timestamps=on`. Those that nobody takes in time go back to their pools.
+    #[inline]
+    pub fn sent(&mut self, batch: &mut Batch) -> usize {
+        self.inner.sent(batch)
+    }
+
+    /// Makes sure that what was taken is on its way, and reclaims what has been transmitted.
+    ///
+    /// # Errors
+    /// As [`Transmit::flush`].
+    pub fn flush(&mut self) -> Result<()> {
+        self.inner.flush()
+    }
+
+    /// Frames taken and not yet transmitted.
+    #[inline]
+    pub fn pending(&self) -> usize {
+        self.inner.pending()
+    }
+
+    /// Waits until there is room again, at most `timeout`.
+    ///
+    /// # Errors
+    /// As [`Transmit::wait`].
+    pub fn wait(&mut self, timeout: Duration) -> Result<()> {
+        self.inner.wait(timeout)
+    }
+
+    /// The queue's number.
+    pub fn queue(&self) -> u16 {
+        self.counters.queue
+    }
+
+    /// Its counters, readable from any thread.
+    pub fn counters(&self) -> &Arc<TxCounters> {
+        &self.counters
+    }
+
+    /// What is cut in front of it, if it came from [`Port::tx_cutting`](super::Port::tx_cutting).
+    pub fn segments(&self) -> Option<&Arc<SegmentCounters>> {
+        self.segments.as_ref()
+    }
+
+    /// Puts a wrapper around the backend's transmitter.
+    pub fn wrap<T: Transmit + 'static>(
+        mut self,
+        wrapper: impl FnOnce(Box<dyn Transmit>, Arc<TxCounters>) -> T,
+    ) -> Self {
+        let inner = std::mem::replace(&mut self.inner, Box::new(Vacant));
+        self.inner = Box::new(wrapper(inner, Arc::clone(&self.counters)));
+        self
+    }
+}
+
+/// What stays where a transmitter was taken out.
+struct Vacant;
+
+impl Transmit for Vacant {
+    fn transmit(&mut self, _batch: &mut Batch) -> usize {
+        0
+    }
+
+    fn allocate(&mut self, _batch: &mut Batch, _n: usize) -> usize {
+        0
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn pending(&self) -> usize {
+        0
+    }
+
+    fn wait(&mut self, _timeout: Duration) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,261 @@
+//! Trying a mode: program, sockets, rings, chunks, binding, in this order. What is refused leaves nothing behind.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use wirelane_os::packet::PacketSocket;
+use wirelane_os::xdp::{XDP_COPY, XDP_USE_NEED_WAKEUP, XDP_USE_SG, XDP_ZEROCOPY};
+
+use super::config::Switch;
+use super::fill::FillRing;
+use super::hints::Hints;
+use super::mode::Mode;
+use super::negotiate;
+use super::plan::{QueuePools, XdpPlan};
+use super::program::{Attachment, Target};
+use super::queue::{Queue, Request, Requests};
+use crate::error::{Error, Result};
+use crate::pool::{Pool, Region};
+
+/// The queues of a port, bound in a mode that the interface has.
+#[derive(Default)]
+pub(super) struct BoundQueues {
+    pub(super) attachment: Option<Attachment>,
+    pub(super) queues: Vec<(Arc<Queue>, Option<FillRing>)>,
+    pub(super) zero_copy: bool,
+    /// What can be asked for packets that are sent.
+    pub(super) requests: Requests,
+    pub(super) promiscuous: Option<PacketSocket>,
+}
+
+impl BoundQueues {
+    /// Closes what was bound; its chunks go back to their pools.
+    fn undo(self, pools: &mut [QueuePools]) {
+        drop(self.attachment);
+        for ((queue, fill), pools) in self.queues.into_iter().zip(pools) {
+            drop(queue);
+            pools.rx = fill.map(FillRing::into_pool);
+        }
+    }
+}
+
+impl XdpPlan {
+    /// Tries one mode.
+    ///
+    /// # Errors
+    /// Why the interface refuses it; then nothing is left of it, and `pools` are whole.
+    pub(super) fn attempt(
+        &self,
+        mode: Mode,
+        region: &Region,
+        pools: &mut [QueuePools],
+    ) -> Result<BoundQueues> {
+        let last = |bound: &mut BoundQueues| {
+            bound.promiscuous = self.promiscuous.then(|| self.promiscuous()).transpose()?;
+            Ok(())
+        };
+        self.attempt_and(last, mode, region, pools)
+    }
+
+    /// Tries one mode, and does the last thing in it, too.
+    fn attempt_and(
+        &self,
+        last: impl FnOnce(&mut BoundQueues) -> Result<()>,
+        mode: Mode,
+        region: &Region,
+        pools: &mut [QueuePools],
+    ) -> Result<BoundQueues> {
+        let mut bound = BoundQueues::default();
+        let tried = self.bind(&mut bound, mode, region, pools);
+        match tried.and_then(|()| last(&mut bound)) {
+            Ok(()) => Ok(bound),
+            Err(error) => {
+                bound.undo(pools);
+                Err(error)
+            }
+        }
+    }
+
+    /// # Errors
+    /// Why the interface refuses; what there is already is in `bound`.
+    fn bind(
+        &self,
+        bound: &mut BoundQueues,
+        mode: Mode,
+        region: &Region,
+        pools: &mut [QueuePools],
+    ) -> Result<()> {
+        bound.requests = self.tx_requests(mode)?;
+        if self.receive || self.sends_with_program(mode) {
+            bound.attachment = Some(self.attach(mode)?);
+        }
+        for (i, request) in self.requests.iter().enumerate() {
+            let owner = bound.queues.first().map(|(queue, _)| Arc::clone(queue));
+            let mut pool = pools.get_mut(i).and_then(|pools| pools.rx.take());
+            let mut open = |requests| {
+                let owner = owner.as_deref();
+                self.open_queue(*request, mode, region, (owner, requests), &mut pool)
+            };
+            let mut opened = open(bound.requests);
+            if bound.requests.any() && i == 0 && opened.as_ref().is_err_and(is_unknown) {
+                // Linux before 6.11 does not know how to be asked.
+                bound.requests = Requests::default();
+                opened = open(bound.requests);
+            }
+            if let Some(pools) = pools.get_mut(i) {
+                pools.rx = pool;
+            }
+            let explain = |error| negotiate::explain(&self.device, mode, request.number, error);
+            bound.queues.push(opened.map_err(explain)?);
+        }
+        if let Some((queue, _)) = bound.queues.first() {
+            // Not what was asked for, but what the kernel says.
+            let zero_copy = queue.socket().is_zero_copy();
+            bound.zero_copy =
+                zero_copy.map_err(|error| Error::os(self.device.name.as_str(), error))?;
+        }
+        if self.transmit && self.must_request() && !bound.requests.any() {
+            return Err(self.no_request("this kernel accepts no TX metadata"));
+        }
+        Ok(())
+    }
+
+    /// What is asked of the kernel or the device for packets that are sent.
+    ///
+    /// # Errors
+    /// Something that must be, and cannot.
+    fn tx_requests(&self, mode: Mode) -> Result<Requests> {
+        let completes = self.offers.completes_checksums(mode);
+        let requests = Requests {
+            checksums: match self.config.checksum {
+                // Without a device that does it, the sum that we make while we cut is the cheaper one.
+                Switch::Auto => mode.is_zero_copy() && completes && !self.shape.pieces,
+                Switch::On => true,
+                Switch::Off => false,
+            },
+            timestamps: self.config.tx_timestamps,
+        };
+        if !self.transmit || !requests.any() {
+            return Ok(Requests::default());
+        }
+        if requests.checksums && !completes {
+            return Err(self.no_request("in zero copy the driver completes no checksums"));
+        }
+        if requests.timestamps && !self.offers.stamps_packets(mode) {
+            return Err(
+                self.no_request("in zero copy the driver does not report when packets leave")
+            );
+        }
+        if self.shape.pieces {
+            // The pieces of a packet follow one another without a gap (`xp_aligned_validate_desc`).
+            return Err(self.no_request("packets in several pieces have no room for metadata"));
+        }
+        Ok(requests)
+    }
+
+    /// Whether it is an error if nothing can be asked.
+    fn must_request(&self) -> bool {
+        self.config.checksum == Switch::On || self.config.tx_timestamps
+    }
+
+    fn no_request(&self, why: &str) -> Error {
+        let options = match (self.config.checksum, self.config.tx_timestamps) {
+            (Switch::On, true) => "checksum=on or tx_timestamps=on",
+            (Switch::On, false) => "checksum=on",
+            _ => "tx_timestamps=on",
+        };
+        let cause = format!("{options} not available: {why}");
+        Error::failed(self.device.name.as_str(), cause).help("leave it out")
+    }
+
+    /// Whether a port that only sends has a program too, which leaves every packet to the host. Drivers
+    /// send from sockets in zero copy only while they have one (`igb_xsk_wakeup`, `i40e_xsk_wakeup`), no
+    /// matter whose.
+    fn sends_with_program(&self, mode: Mode) -> bool {
+        mode.is_zero_copy() && !self.offers.is_taken()
+    }
+
+    /// A socket that holds the wish for promiscuous mode, which the kernel forgets when it is closed.
+    fn promiscuous(&self) -> Result<PacketSocket> {
+        let wished = PacketSocket::open().and_then(|socket| {
+            socket.set_promiscuous(self.device.index, true)?;
+            Ok(socket)
+        });
+        wished.map_err(|error| Error::os(self.device.name.as_str(), error))
+    }
+
+    fn attach(&self, mode: Mode) -> Result<Attachment> {
+        let target = Target {
+            interface: &self.device.name,
+            ifindex: self.device.index,
+            queues: u32::from(self.device.rx_queues),
+            mode: mode.program(),
+            multi_buffer: self.shape.pieces,
+            tags: self.tags(mode)?,
+            hints: self.hints(mode)?,
+        };
+        match Attachment::new(&target, &self.verdicts) {
+            // A kernel may refuse the program only because it asks the driver: then that is not to be had.
+            Err(error) if target.asks() && !self.must_ask() && !is_exhausted(&error) => {
+                let target = Target { tags: None, hints: Hints::default(), ..target };
+                Attachment::new(&target, &self.verdicts)
+            }
+            attached => attached,
+        }
+    }
+
+    /// Opens one queue. Takes the pool that is to be received into, and leaves it if it fails.
+    fn open_queue(
+        &self,
+        request: Request,
+        mode: Mode,
+        region: &Region,
+        (owner, requests): (Option<&Queue>, Requests),
+        pool: &mut Option<Pool>,
+    ) -> wirelane_os::Result<(Arc<Queue>, Option<FillRing>)> {
+        let umem = (owner.is_none(), requests);
+        let queue = Queue::create(request, &self.config, &self.shape, region, umem)?;
+        let queue = Arc::new(queue);
+        // Drivers with zero copy take chunks when they are bound.
+        // SAFETY: the only fill ring's end of this queue.
+        let fill = pool.take().map(|pool| unsafe { FillRing::new(Arc::clone(&queue), pool) });
+        let (index, number) = (self.device.index, u32::from(request.number));
+        let bound = negotiate::bind_when_released(|| match owner {
+            Some(owner) => queue.socket().bind_shared(index, number, owner.socket()),
+            None => queue.socket().bind(index, number, self.flags(mode)),
+        });
+        match bound {
+            Ok(()) => Ok((queue, fill)),
+            Err(error) => {
+                drop(queue);
+                *pool = fill.map(FillRing::into_pool);
+                Err(error)
+            }
+        }
+    }
+
+    fn flags(&self, mode: Mode) -> u16 {
+        let mut flags = if mode.is_zero_copy() { XDP_ZEROCOPY } else { XDP_COPY };
+        if self.config.need_wakeup {
+            flags |= XDP_USE_NEED_WAKEUP;
+        }
+        if self.shape.pieces {
+            flags |= XDP_USE_SG;
+        }
+        flags
+    }
+}
+
+/// Whether there was no room, which there is no more without what was asked for.
+fn is_exhausted(error: &Error) -> bool {
+    error.errno().is_some_and(wirelane_os::error::is_exhaustion)
+}
+
+/// Whether the kernel does not know what it was asked for.
+fn is_unknown(error: &wirelane_os::OsError) -> bool {
+    error.errno() == Some(rustix::io::Errno::INVAL.raw_os_error())
+}
+
+#[cfg(test)]
+#[path = "attempt_tests.rs"]
+mod tests;

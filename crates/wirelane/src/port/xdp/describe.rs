@@ -1,0 +1,70 @@
+//! What an AF_XDP port turned out to be.
+
+use wirelane_os::bpf;
+
+use super::attempt::BoundQueues;
+use super::mode::Mode;
+use super::plan::XdpPlan;
+use crate::port::info::{Attempt, PortInfo, PortMode};
+use crate::port::spec::Backend;
+
+impl XdpPlan {
+    /// What the port turned out to be that was opened in `mode`, at the end of `negotiation`.
+    pub(super) fn describe(
+        &self,
+        mode: Mode,
+        bound: &BoundQueues,
+        negotiation: Vec<Attempt>,
+        mut notes: Vec<String>,
+    ) -> PortInfo {
+        if bound.zero_copy != mode.is_zero_copy() {
+            let is = if bound.zero_copy { "zero copy" } else { "copying" };
+            notes.push(format!("asked for {}, the kernel says {is}", mode.as_str()));
+        }
+        let attached = || bpf::attached(self.device.index).ok().flatten();
+        let actual = match (bound.zero_copy, &bound.attachment) {
+            (true, _) => PortMode::ZeroCopy,
+            // Without a program there is nothing that could run here or there.
+            (false, None) => PortMode::Copy,
+            (false, Some(_)) => match attached().map(|program| program.mode) {
+                Some(bpf::XdpMode::Generic) => PortMode::Generic,
+                Some(_) => PortMode::Native,
+                None => mode.of_port(),
+            },
+        };
+        if actual == PortMode::Generic && self.device.shifts_queues() {
+            notes.push(format!(
+                "in generic mode packets of queue 1 of {} arrive on queue 0, those of queue 2 \
+                 on queue 1, and so on: the kernel misreads the queue number that this driver \
+                 records",
+                self.device.name
+            ));
+        }
+        if actual == PortMode::Generic && self.receive && self.intact {
+            let name = &self.device.name;
+            notes.push(format!(
+                "in generic mode a long packet of segmentation offload or GRO is passed on \
+                 whole, or dropped if it exceeds a frame. packet:{name} recognises such \
+                 packets. To avoid them: `ethtool -K {name} gro off lro off`, and on the other \
+                 end of a veth pair `ethtool -K IF tso off gso off tx-udp-segmentation off`"
+            ));
+        }
+        if let Some(attachment) = bound.attachment.as_ref().filter(|_| self.receive) {
+            notes.extend(self.missing(mode, actual, attachment));
+        }
+        PortInfo {
+            interface: Some(self.device.name.clone()),
+            mac: self.device.mac,
+            queues: self.requests.iter().map(|request| request.number).collect(),
+            negotiation,
+            notes,
+            link_type: self.device.link_type,
+            hardware: self.device.hardware.clone(),
+            speed: self.device.speed,
+            snaplen: self.snaplen,
+            // Packets are stamped when they are taken out of the ring.
+            lateness: 0,
+            ..PortInfo::new(&self.spec, Backend::Xdp, actual)
+        }
+    }
+}

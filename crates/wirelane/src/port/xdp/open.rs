@@ -1,0 +1,129 @@
+//! Opening: plan, attempt the modes, assemble the ends, describe the result.
+
+use std::ops::{Deref, DerefMut};
+
+use wirelane_os::mmap::Kind;
+
+use super::negotiate::first_cause;
+use super::plan::XdpPlan;
+use crate::error::{Error, Result};
+use crate::memory::Allotment;
+use crate::pool::Region;
+use crate::port::info::Attempt;
+use crate::port::options::OpenOptions;
+use crate::port::port::Port;
+use crate::port::spec::Spec;
+
+/// An interface opened through AF_XDP: a [`Port`] that also says which memory its frames lie in. See the
+/// [module documentation](super).
+pub struct XdpPort {
+    port: Port,
+    region: Region,
+}
+
+impl XdpPort {
+    /// Opens the interface that `spec` names, in the calling thread's network namespace. Its program is
+    /// attached, but hands nothing over before [`Port::start`].
+    ///
+    /// # Errors
+    /// A usage error for a queue that does not exist, an unknown option, or an [`OpenOptions::take`] that takes
+    /// nothing; otherwise why no mode can be had: the first cause that is more than a driver without it.
+    pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Self> {
+        Self::negotiate(spec, options).map_err(|(error, _)| error)
+    }
+
+    /// As [`XdpPort::open`]; with an error come the attempts that were made.
+    pub(in crate::port) fn negotiate(
+        spec: &Spec,
+        options: &OpenOptions,
+    ) -> std::result::Result<Self, (Error, Vec<Attempt>)> {
+        let mut attempts = Vec::new();
+        Self::open_noting(spec, options, &mut attempts).map_err(|error| (error, attempts))
+    }
+
+    /// What the frames of the port lie in: another port that is opened with it can send them without a
+    /// copy, and the other way round.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Bytes of frame memory that [`XdpPort::open`] will take with the same arguments.
+    ///
+    /// # Errors
+    /// As there, as far as it can be known before anything is opened.
+    pub fn memory_for(spec: &Spec, options: &OpenOptions) -> Result<usize> {
+        Self::memory_within(spec, options, &Allotment::of_rest())
+    }
+
+    /// The same, if no more than this is to be taken.
+    ///
+    /// # Errors
+    /// As there.
+    pub(in crate::port) fn memory_within(
+        spec: &Spec,
+        options: &OpenOptions,
+        budget: &Allotment,
+    ) -> Result<usize> {
+        Ok(XdpPlan::new(spec, options, budget)?.bytes())
+    }
+
+    /// As [`XdpPort::open`]; each mode that was tried becomes one of `attempts`.
+    fn open_noting(
+        spec: &Spec,
+        options: &OpenOptions,
+        attempts: &mut Vec<Attempt>,
+    ) -> Result<Self> {
+        let budget = Allotment::of_rest();
+        let budget = match &options.memory {
+            Some(share) => budget.or_taken(share.bytes),
+            None => budget,
+        };
+        let mut plan = XdpPlan::new(spec, options, &budget)?;
+        let mut notes = std::mem::take(&mut plan.notes);
+        let region = plan.region(&mut notes)?;
+        let huge = region.kind() == Kind::Huge2M;
+        let mut pools = plan.carve(&region)?;
+        let mut refusals = Vec::new();
+        for mode in plan.modes() {
+            let refusal = plan.offers.refusal(mode, &plan.device, &plan.shape, plan.receive, huge);
+            let attempt = match refusal {
+                Some(error) => Err(error),
+                None => plan.attempt(mode, &region, &mut pools),
+            };
+            match attempt {
+                Ok(bound) => {
+                    attempts.push(Attempt::chosen(mode.way()));
+                    let info = plan.describe(mode, &bound, std::mem::take(attempts), notes);
+                    return Ok(Self { port: plan.assemble(info, bound, pools), region });
+                }
+                Err(error) => {
+                    attempts.push(Attempt::refused(mode.way(), &error));
+                    refusals.push(error);
+                }
+            }
+        }
+        // There is at least one mode.
+        let none = || Error::failed(spec.to_string(), "no mode is left to try");
+        Err(first_cause(refusals).unwrap_or_else(none))
+    }
+}
+
+impl Deref for XdpPort {
+    type Target = Port;
+
+    fn deref(&self) -> &Port {
+        &self.port
+    }
+}
+
+impl DerefMut for XdpPort {
+    fn deref_mut(&mut self) -> &mut Port {
+        &mut self.port
+    }
+}
+
+impl From<XdpPort> for Port {
+    fn from(xdp: XdpPort) -> Self {
+        xdp.port
+    }
+}

@@ -1,0 +1,196 @@
+//! What is decided before anything is tried: the spec, what the program asks for, and what the interface offers, made one.
+
+use std::sync::Arc;
+
+use super::config::{Config, LEAST_FRAMES, Shape};
+use super::device::Device;
+use super::mode::Mode;
+use super::negotiate::DeviceOffers;
+use super::program::Verdicts;
+use super::queue::Request;
+use super::seen::{ETHERNET, check_mask};
+use crate::error::{Error, Result};
+use crate::filter;
+use crate::mask::{Class, QueueMask};
+use crate::memory::Allotment;
+use crate::pool::{Pool, Region};
+use crate::port::options::{OpenOptions, Take};
+use crate::port::share::Share;
+use crate::port::spec::Spec;
+
+/// An AF_XDP port that can be opened, in one of some modes.
+pub(super) struct XdpPlan {
+    pub(super) spec: Spec,
+    pub(super) config: Config,
+    pub(super) device: Device,
+    pub(super) offers: DeviceOffers,
+    pub(super) shape: Shape,
+    /// One per queue.
+    pub(super) requests: Vec<Request>,
+    pub(super) receive: bool,
+    pub(super) transmit: bool,
+    /// Packets that are received go on elsewhere, and must be as they were on the wire.
+    pub(super) intact: bool,
+    pub(super) promiscuous: bool,
+    pub(super) snaplen: u32,
+    pub(super) mask: QueueMask,
+    /// Somebody has said that the host may lose all packets.
+    pub(super) may_take_all: bool,
+    /// What the packets that are taken must match at first.
+    pub(super) verdicts: Verdicts,
+    memory: Option<Share>,
+    numa_node: Option<u32>,
+    /// What a user should know.
+    pub(super) notes: Vec<String>,
+}
+
+/// The pools of one queue.
+pub(super) struct QueuePools {
+    pub(super) rx: Option<Pool>,
+    pub(super) whole: Option<Pool>,
+    pub(super) tx: Option<Pool>,
+}
+
+impl XdpPlan {
+    /// Reads the spec, looks at the interface, and fits the frames into `budget` if nobody has said how many there are.
+    ///
+    /// # Errors
+    /// A usage error, or there is no such interface.
+    pub(super) fn new(spec: &Spec, options: &OpenOptions, budget: &Allotment) -> Result<Self> {
+        let config = Config::parse(spec, options)?;
+        let device = Device::find(spec)?;
+        device.check_spec(spec)?;
+        let filter = filter(options)?;
+        if options.receive {
+            check_mask(&device, spec, &options.mask)?;
+            let cause = match options.take {
+                Take::Nothing => {
+                    Some("AF_XDP takes packets away from the host, which was not requested")
+                }
+                Take::Matching if filter.is_none() => {
+                    Some("AF_XDP takes packets away from the host; say which ones")
+                }
+                Take::Matching | Take::All => None,
+            };
+            if let Some(cause) = cause {
+                return Err(Error::usage(format!("port '{spec}'"), cause).help(format!(
+                    "add a filter (-f) or --all, or capture copies with packet:{}",
+                    spec.name_text()
+                )));
+            }
+        }
+        if !device.is_ethernet() {
+            let cause = "AF_XDP is for Ethernet interfaces";
+            return Err(Error::failed(spec.name_text(), cause));
+        }
+        let queues = |wanted, class| match wanted {
+            true => device.queues(spec, class),
+            false => Vec::new(),
+        };
+        let rx = queues(options.receive, Class::Rx);
+        let tx = queues(options.transmit, Class::Tx);
+        let shape = config.shape(&device, rx.len());
+        let mut numbers: Vec<u16> = rx.iter().chain(&tx).copied().collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let request = |number| Request {
+            number,
+            receive: rx.contains(&number),
+            transmit: tx.contains(&number),
+        };
+        let requests: Vec<_> = numbers.into_iter().map(request).collect();
+        if requests.is_empty() {
+            return Err(Error::usage(format!("port '{spec}'"), "there is no queue to open"));
+        }
+        let verdicts = Verdicts { keep_management: !options.take_management, filter };
+        let mut plan = Self {
+            offers: DeviceOffers::of(&device)?,
+            numa_node: device.inspected.numa_node.or(options.placement.numa_node(0)),
+            spec: spec.clone(),
+            config,
+            device,
+            shape,
+            requests,
+            receive: options.receive,
+            transmit: options.transmit,
+            intact: options.forwarding.intact,
+            promiscuous: options.promiscuous,
+            snaplen: options.clamped_snaplen(),
+            mask: options.mask.clone(),
+            may_take_all: options.take == Take::All,
+            verdicts,
+            memory: options.memory.clone(),
+            notes: Vec::new(),
+        };
+        if plan.config.frames.is_none() {
+            let bytes = |frames| plan.bytes_with(&shape.with_frames(frames));
+            let frames = budget.fit(shape.frames, LEAST_FRAMES, bytes);
+            if frames < shape.frames {
+                plan.notes.extend(budget.note("frames per queue", shape.frames, frames));
+                plan.shape = shape.with_frames(frames);
+            }
+        }
+        Ok(plan)
+    }
+
+    /// The modes to try, in order.
+    pub(super) fn modes(&self) -> Vec<Mode> {
+        self.config.mode.map_or_else(|| Mode::ALL.to_vec(), |mode| vec![mode])
+    }
+
+    /// Bytes of frame memory for all queues.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes_with(&self.shape)
+    }
+
+    fn bytes_with(&self, shape: &Shape) -> usize {
+        let pools = |request: &Request| self.config.pools(shape, request.receive, request.transmit);
+        self.requests.iter().map(|request| pools(request).bytes()).sum()
+    }
+
+    /// The region that was given, if there is enough of it; otherwise one of its own.
+    ///
+    /// # Errors
+    /// The system refuses the memory.
+    pub(super) fn region(&self, notes: &mut Vec<String>) -> Result<Region> {
+        let bytes = self.bytes();
+        if let Some(Share { region, .. }) = &self.memory {
+            if region.left() >= bytes {
+                return Ok(region.clone());
+            }
+            notes.push(format!(
+                "{} needs {bytes} bytes of frame memory, but the shared memory has {} left: \
+                 packets to and from other ports are copied",
+                self.device.name,
+                region.left()
+            ));
+        }
+        Region::new(bytes, self.numa_node)
+    }
+
+    /// The pools of all queues.
+    ///
+    /// # Errors
+    /// The region is too small.
+    pub(super) fn carve(&self, region: &Region) -> Result<Vec<QueuePools>> {
+        let pool = |config: Option<_>| config.map(|config| Pool::in_region(region, config));
+        let carve = |request: &Request| {
+            let pools = self.config.pools(&self.shape, request.receive, request.transmit);
+            Ok(QueuePools {
+                rx: pool(pools.rx).transpose()?,
+                whole: pool(pools.whole).transpose()?,
+                tx: pool(pools.tx).transpose()?,
+            })
+        };
+        self.requests.iter().map(carve).collect()
+    }
+}
+
+/// What packets must match at first.
+///
+/// # Errors
+/// The filter means nothing for Ethernet.
+fn filter(options: &OpenOptions) -> Result<Option<Arc<filter::Program>>> {
+    let filter = options.filter.as_ref().filter(|_| options.receive);
+    Ok(filter.map(|filter| filter.program(ETHERNET, options.clamped_snaplen())).transpose()?)
+}

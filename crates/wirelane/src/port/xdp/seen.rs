@@ -1,0 +1,30 @@
+//! What AF_XDP sees of an interface.
+
+use super::device::Device;
+use crate::error::{Error, Result};
+use crate::mask::{QueueMask, QueueSet};
+use crate::port::spec::Spec;
+
+/// `LINKTYPE_ETHERNET`, the only link type that AF_XDP is used with here.
+pub(super) const ETHERNET: u16 = 1;
+
+/// Refuses queues that the interface has not or the spec leaves out, and classes that AF_XDP cannot see.
+/// "All" of those is none of them.
+///
+/// # Errors
+/// A usage error.
+pub(super) fn check_mask(device: &Device, spec: &Spec, mask: &QueueMask) -> Result<()> {
+    let unseen = if mask.tx.largest().is_some() {
+        Some("TX queues")
+    } else if mask.other && mask.rx.is_empty() {
+        Some("packets of no queue (OTHER)")
+    } else {
+        None
+    };
+    if let Some(unseen) = unseen.filter(|_| mask.enabled) {
+        let cause = format!("AF_XDP sees received packets by RX queue, but no {unseen}");
+        return Err(Error::usage(format!("port '{spec}'"), cause)
+            .help(format!("packet:{} sees them", device.name)));
+    }
+    device.check_mask(spec, &QueueMask { tx: QueueSet::NONE, ..mask.clone() })
+}

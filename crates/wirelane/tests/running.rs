@@ -1,0 +1,250 @@
+//! Threads that receive keep their counts whole however they end, and event loops are not starved.
+
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, eventfd};
+use wirelane::halt::Halt;
+use wirelane::pipeline::{self, Consumer, Outcome, Threads};
+use wirelane::port::{self, OpenOptions, Port, Readiness, Receive, Rx};
+use wirelane::{Batch, Error, Result};
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn open(spec: &str) -> Port {
+    port::open(&spec.parse().unwrap(), &OpenOptions::default()).unwrap()
+}
+
+/// Counts, and ends in some way after so many packets.
+struct Counter {
+    packets: u64,
+    limit: u64,
+    end: fn() -> Result<()>,
+}
+
+impl Consumer for Counter {
+    fn consume(&mut self, _: usize, batch: &mut Batch) -> Result<()> {
+        self.packets += batch.len() as u64;
+        if self.packets < self.limit { Ok(()) } else { (self.end)() }
+    }
+}
+
+fn counting(limit: u64, end: fn() -> Result<()>) -> Counter {
+    Counter { packets: 0, limit, end }
+}
+
+fn never(_: &[Rx]) -> Counter {
+    counting(u64::MAX, || Ok(()))
+}
+
+/// What the consumers have is what the queues counted, and nothing is lost.
+#[track_caller]
+fn assert_whole(outcome: &Outcome<Counter>) -> u64 {
+    for queue in &outcome.queues {
+        let dropped = queue.dropped.total();
+        assert_eq!(queue.received, dropped.map(|n| n + queue.packets), "{queue:?}");
+    }
+    let counted: u64 = outcome.queues.iter().map(|queue| queue.packets).sum();
+    assert_eq!(counted, outcome.consumers.iter().map(|one| one.packets).sum::<u64>());
+    counted
+}
+
+#[test]
+fn threads_end_by_themselves_with_their_ports() {
+    let running = pipeline::spawn(open("sim:3?count=30000&tx=1&other=5"), never).unwrap();
+    assert!(running.wait(Some(PATIENCE)));
+    let outcome = running.join();
+    assert_eq!((outcome.consumers.len(), outcome.errors.len()), (3, 0));
+    assert_eq!(assert_whole(&outcome), 30_000);
+}
+
+#[test]
+fn threads_that_are_stopped_have_received_what_was_there() {
+    let running = pipeline::spawn(open("sim:2?rate=1Mpps"), never).unwrap();
+    assert!(!running.wait(Some(Duration::from_millis(100))));
+    running.stop();
+    assert!(running.wait(Some(PATIENCE)));
+    let outcome = running.join();
+    assert!(assert_whole(&outcome) > 1000 && outcome.errors.is_empty());
+}
+
+#[test]
+fn a_halt_ends_who_sleeps_at_once() {
+    let halt = Halt::default();
+    // One packet in a second: the threads sleep.
+    let threads = Threads::default().until(&halt.below());
+    let running = threads.spawn(open("sim:2?rate=1"), never);
+    let running = running.unwrap_or_else(|error| panic!("{error}"));
+    let asker = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(50));
+        halt.ask();
+        Instant::now()
+    });
+    let outcome = running.join();
+    let asked = asker.join().unwrap();
+    assert!(asked.elapsed() < Duration::from_secs(5) && outcome.errors.is_empty());
+    assert_whole(&outcome);
+}
+
+#[test]
+fn an_error_of_one_thread_stops_the_others_and_is_told() {
+    let fail = || Err(Error::failed("consumer", "full"));
+    let mut limits = [5000, u64::MAX].into_iter();
+    let make = |_: &[Rx]| counting(limits.next().unwrap(), fail);
+    let outcome = pipeline::spawn(open("sim:2?rate=max"), make).unwrap().join();
+    assert_whole(&outcome);
+    assert_eq!(outcome.result().map(|_| ()).unwrap_err().to_string(), "consumer: full");
+}
+
+#[test]
+fn a_panic_of_one_thread_stops_the_others_and_is_an_error() {
+    let mut limits = [5000, u64::MAX].into_iter();
+    let make = |_: &[Rx]| counting(limits.next().unwrap(), || panic!("on purpose"));
+    let outcome = pipeline::spawn(open("sim:2?rate=max"), make).unwrap().join();
+    assert_eq!((outcome.consumers.len(), outcome.errors.len()), (1, 1));
+    // What the thread had received is still counted.
+    assert_eq!(outcome.queues.len(), 2);
+    assert!(outcome.queues.iter().any(|queue| queue.packets >= 5000));
+}
+
+/// An end whose link goes down after some packets.
+struct Unplugged(Box<dyn Receive>, u64, Arc<AtomicU64>);
+
+impl Receive for Unplugged {
+    fn receive(&mut self, batch: &mut Batch) -> usize {
+        if self.1 == 0 {
+            return 0;
+        }
+        let n = self.0.receive(batch);
+        self.1 = self.1.saturating_sub(n as u64);
+        self.2.fetch_add(n as u64, Ordering::Relaxed);
+        n
+    }
+
+    fn readiness(&mut self) -> Result<Readiness<'_>> {
+        match self.1 {
+            0 => {
+                self.0.readiness()?;
+                Err(Error::failed("link", "is down"))
+            }
+            _ => self.0.readiness(),
+        }
+    }
+
+    fn watermark(&self) -> u64 {
+        self.0.watermark()
+    }
+}
+
+#[test]
+fn counts_stay_when_the_link_goes_down() {
+    let mut port = open("sim:2?rate=max");
+    let seen = Arc::new(AtomicU64::new(0));
+    let work = port.rx().into_iter().map(|rx| {
+        let seen = Arc::clone(&seen);
+        let rx = vec![rx.wrap(|inner, _| Unplugged(inner, 10_000, seen))];
+        pipeline::Work { port: 0, consumer: never(&rx), rx }
+    });
+    let work: Vec<_> = work.collect();
+    let outcome = Threads::default().start(vec![port], work).unwrap().join();
+    let counted: u64 = outcome.queues.iter().map(|queue| queue.packets).sum();
+    assert_eq!(counted, seen.load(Ordering::Relaxed));
+    assert_eq!(counted, outcome.consumers.iter().map(|one| one.packets).sum::<u64>());
+    assert_eq!(outcome.errors.len(), 1, "the same for both queues, told once");
+}
+
+/// An end that busy-polls for ever and has nothing.
+struct Awake;
+
+impl Receive for Awake {
+    fn receive(&mut self, _: &mut Batch) -> usize {
+        0
+    }
+
+    fn readiness(&mut self) -> Result<Readiness<'_>> {
+        Ok(Readiness::Now)
+    }
+
+    fn watermark(&self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn an_event_loop_with_two_ports_sees_all_that_happens() {
+    for awake in [false, true] {
+        let (mut one, mut two) = (open("sim:2?rate=200kpps&count=20000"), open("sim:1?count=5000"));
+        let mut rx = one.rx();
+        rx.extend(two.rx());
+        if awake {
+            let idle = open("sim:1").rx().remove(0);
+            rx.push(idle.wrap(|_, _| Awake));
+        }
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+        one.start().unwrap();
+        two.start().unwrap();
+        let (address, bell) = (socket.local_addr().unwrap(), event.try_clone().unwrap());
+        let sender = thread::spawn(move || {
+            let from = UdpSocket::bind("127.0.0.1:0").unwrap();
+            for number in 0..10_u8 {
+                thread::sleep(Duration::from_millis(5));
+                from.send_to(&[number], address).unwrap();
+                rustix::io::write(&bell, &1_u64.to_ne_bytes()).unwrap();
+            }
+        });
+        let (mut packets, mut datagrams, mut rings, mut ticks) = (0, 0, 0, 0);
+        let mut batch = Batch::default();
+        let tick = Duration::from_millis(10);
+        let (begun, mut next) = (Instant::now(), Instant::now() + tick);
+        while packets < 25_000 || datagrams < 10 || rings < 10 || ticks < 5 {
+            assert!(begun.elapsed() < PATIENCE, "{packets} {datagrams} {rings} {ticks}");
+            let before = packets;
+            for rx in &mut rx {
+                packets += rx.receive(&mut batch);
+                batch.clear();
+            }
+            if packets > before {
+                continue;
+            }
+            let own = [socket.as_fd(), event.as_fd()];
+            // Ends that have ended are no reason to return at once: the rest goes on.
+            let ends = if packets == 25_000 && !awake { &mut [][..] } else { &mut rx[..] };
+            let wake = pipeline::wait_any(ends, &own, Some(next)).unwrap();
+            if wake.is_ready(0) {
+                while socket.recv(&mut [0; 8]).is_ok() {
+                    datagrams += 1;
+                }
+            }
+            if wake.is_ready(1) {
+                let mut count = [0; 8];
+                rustix::io::read(&event, &mut count).unwrap();
+                rings += u64::from_ne_bytes(count);
+            }
+            if wake.deadline {
+                ticks += 1;
+                next += tick;
+            }
+        }
+        sender.join().unwrap();
+        assert_eq!((packets, datagrams, rings), (25_000, 10, 10), "awake: {awake}");
+    }
+}
+
+#[test]
+fn what_cannot_be_waited_for_is_told() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let many = vec![socket.as_fd(); 65];
+    assert!(pipeline::wait_any(&mut [], &many, None).is_err());
+    // More than are polled without allocating.
+    let wake = pipeline::wait_any(&mut [], &many[..64], Some(Instant::now())).unwrap();
+    assert!(wake.deadline && wake.ended && !wake.packets && !(0..70).any(|at| wake.is_ready(at)));
+    // Nothing to wait for.
+    assert!(pipeline::wait_any(&mut [], &[], None).unwrap().ended);
+}

@@ -1,0 +1,97 @@
+//! What the cases share.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use wirelane_bench::suites::turns::ProcessPlan;
+
+use crate::context::root;
+
+/// A part of a suite that runs the command as a process.
+pub(super) type Processes = fn(
+    &ProcessPlan<'_>,
+    &mut wirelane_bench::report::Report,
+    &AtomicBool,
+    &mut dyn FnMut(u32, &str),
+) -> wirelane::Result<()>;
+
+/// Why there is no figure, for the reader.
+pub(super) type Result<T> = std::result::Result<T, String>;
+
+/// What the cases share.
+pub(super) struct Context {
+    /// The program that is measured.
+    pub(super) wirelane: PathBuf,
+    pub(super) quick: bool,
+    /// Set by `^C`.
+    pub(super) interrupted: Arc<AtomicBool>,
+}
+
+impl Context {
+    /// How often everything is measured.
+    pub(super) fn rounds(&self) -> usize {
+        if self.quick { 3 } else { 5 }
+    }
+
+    /// An error once the user has had enough, so that everything is cleaned up on the way out.
+    pub(super) fn proceed(&self) -> Result<()> {
+        let interrupted = self.interrupted.load(Ordering::Relaxed);
+        if interrupted { Err("interrupted".to_owned()) } else { Ok(()) }
+    }
+
+    /// What `wirelane bench` says with these arguments.
+    pub(super) fn suite(&self, arguments: &[&str]) -> Result<Value> {
+        let mut command = Command::new(&self.wirelane);
+        command.arg("bench").args(arguments).arg("--json");
+        command.args(self.quick.then_some("--quick"));
+        parse(&output(&mut command)?)
+    }
+
+    /// What a part of a suite says that runs the command as a process.
+    pub(super) fn processes(&self, run: Processes) -> Result<Value> {
+        let plan = ProcessPlan {
+            own: &self.wirelane,
+            samples: self.rounds(),
+            window: Duration::from_secs(if self.quick { 1 } else { 3 }),
+            limit: None,
+            disk: None,
+        };
+        let mut report = wirelane_bench::report::Report::new(command_line());
+        let mut tell = |round: u32, what: &str| println!("round {round}: {what}");
+        run(&plan, &mut report, &self.interrupted, &mut tell).map_err(|error| error.to_string())?;
+        self.proceed()?;
+        report.finish();
+        serde_json::to_value(&report).map_err(|error| error.to_string())
+    }
+}
+
+/// Where cargo builds.
+pub(super) fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |path| root().join(path))
+}
+
+/// What a command writes to its standard output, if it succeeds.
+pub(super) fn output(command: &mut Command) -> Result<String> {
+    let shown = format!("{command:?}");
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cannot run {shown}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{shown} failed, {}", output.status));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+pub(super) fn parse(report: &str) -> Result<Value> {
+    serde_json::from_str(report).map_err(|error| format!("wirelane gave no report: {error}"))
+}
+
+/// What the user typed.
+pub(super) fn command_line() -> String {
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    format!("cargo xtask {}", arguments.join(" "))
+}
