@@ -200,7 +200,7 @@ fn miri(context: &Context) -> Outcome {
         "pool::",
         "frame::",
         "mask::",
-        "qdisc::gate",
+        "qdisc::stop_wake",
         "qdisc::run",
         "qdisc::small_queue",
     ];

@@ -44,8 +44,8 @@ pub(crate) fn find_user(text: &str) -> Result<User> {
         (name == text).then(|| Some(User { uid: uid.parse().ok()?, gid: gid.parse().ok()? }))?
     });
     user.ok_or_else(|| {
-        Error::usage(format!("user '{text}'"), "/etc/passwd does not have it")
-            .help("give UID:GID if another directory does")
+        Error::usage(format!("user '{text}'"), "it is not in /etc/passwd")
+            .help("use UID:GID for a user of another directory")
     })
 }
 
@@ -55,14 +55,13 @@ pub(crate) fn find_user(text: &str) -> Result<User> {
 /// # Errors
 /// The user cannot be changed, or the kernel refuses.
 pub(crate) fn drop_all(user: Option<User>) -> Result<()> {
-    let refused = |error| {
-        Error::os("privileges", error).help("to go on with all of them, add --keep-privileges")
-    };
+    let refused = |error| Error::os("privileges", error).help("add --keep-privileges to keep them");
     // Another user may no longer do it.
     privilege::drop_bounding(Set::EMPTY).map_err(refused)?;
     if let Some(User { uid, gid }) = user {
         privilege::switch_user(uid, gid, false).map_err(|error| {
-            Error::os(format!("user {uid}:{gid}"), error).help("only root can become another user")
+            Error::os(format!("user {uid}:{gid}"), error)
+                .help("only root can switch to another user")
         })?;
     }
     privilege::drop_all(Set::EMPTY).map_err(refused)

@@ -60,7 +60,7 @@ impl Allotment {
         let (wanted, had) = (wanted.try_into().ok()?, had.try_into().ok()?);
         (had < wanted).then(|| {
             let Self { limit, .. } = self;
-            format!("{had} {what} instead of {wanted}: {limit} leaves no more")
+            format!("{had} {what} instead of {wanted}: {limit} allows no more")
         })
     }
 }

@@ -1,4 +1,4 @@
-//! The loops that are measured: rxdrop, txpush and l2fwd of source 001, over any port.
+//! The loops that are measured: rxdrop, txpush and l2fwd of the 2018 AF_XDP zero-copy paper, over any port.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -259,18 +259,18 @@ fn refused(interface: &str, error: OsError) -> Error {
     }
     if privilege::is_in_initial_user_namespace() == Some(false) {
         // bpf_capable() and bpf_net_capable() ask the initial one, unless a BPF token was handed in.
-        let cause = "an XDP program needs CAP_BPF and CAP_NET_ADMIN of the system, and root of a user namespace \
-                     (a rootless container, `unshare -U`) has only those of its namespace";
+        let cause = "an XDP program needs the system's CAP_BPF and CAP_NET_ADMIN; root in a \
+         user namespace (a rootless container, `unshare -U`) has only those of its namespace";
         return Error::failed(interface, cause)
             .help(format!(
-                "run as root outside of it, or take packet:{interface}, which works inside"
+                "run as root outside of it, or use packet:{interface}, which works inside"
             ))
             .caused_by(error);
     }
     let missing = bpf::missing_capabilities();
     if missing.is_empty() {
-        let help = "the capabilities are there: a seccomp profile, a security module or the limit of locked memory may \
-                    forbid it";
+        let help = "the process has the capabilities; a seccomp profile, a security module or \
+         the limit of locked memory may forbid it";
         return Error::os(interface, error).help(help);
     }
     let names =
@@ -297,7 +297,7 @@ fn not_attached(target: &Target<'_>, error: OsError) -> Error {
     let help = match there.link {
         Some(link) => format!("stop the process that holds its BPF link {link}"),
         None => format!(
-            "stop whoever attached it, or remove it with `ip link set dev {} xdp off`",
+            "stop its owner, or remove it with `ip link set dev {} xdp off`",
             target.interface
         ),
     };
