@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn what_is_left_to_do_stays_with_the_packet() {
-        use crate::frame::{Gso, Offload, PartialChecksum};
+        use crate::frame::{Gso, OFFLOAD_BYTES, Offload, PartialChecksum};
         let mut pool = small();
         let mut frame = pool.take_one().unwrap();
         assert!(frame.fill(&[7; 100]) && frame.offload().is_none());
@@ -363,7 +363,7 @@ mod tests {
         let offload = Offload { gso: Gso::Tcp4, size: 1448, checksum, ..Offload::default() };
         assert!(frame.set_offload(offload) && frame.offload() == Some(offload));
         // It takes a part of the headroom, and counts from the first byte.
-        let kept = size_of::<Offload>();
+        let kept = OFFLOAD_BYTES;
         assert!(!frame.prepend(64 - kept + 1) && frame.prepend(64 - kept));
         let start = |frame: &Frame| frame.offload().unwrap().checksum.unwrap().start as usize;
         assert_eq!(start(&frame), 34 + 64 - kept);

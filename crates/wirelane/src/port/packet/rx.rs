@@ -18,7 +18,7 @@ use super::device::{ETHERNET, link_type, removed};
 use super::pace::Pace;
 use super::ring::{BlockStart, Ring, VLAN_TAG};
 use crate::error::{Error, Result};
-use crate::frame::{Batch, Frame, Left, Marks, Meta, Offload, PartialChecksum};
+use crate::frame::{Batch, Frame, Left, Marks, Meta, OFFLOAD_BYTES, Offload, PartialChecksum};
 use crate::mask::Class;
 use crate::port::rx::{Readiness, Receive};
 use crate::stats::RxCounters;
@@ -37,7 +37,7 @@ const END_PATIENCE: u64 = 5_000_000_000;
 const DISORDER: u64 = 1_000_000;
 /// The kernel puts no packet nearer to its header than this.
 const MAC_LEAST: usize = size_of::<Meta>() + VLAN_TAG;
-const _: () = assert!(TPACKET3_HDRLEN + 10 - MAC_LEAST >= size_of::<Offload>());
+const _: () = assert!(TPACKET3_HDRLEN + 10 - MAC_LEAST >= OFFLOAD_BYTES);
 
 /// Times of a ring, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
