@@ -51,4 +51,3 @@ pub mod tags;
 mod tx;
 
 pub use self::open::XdpPort;
-use super::packet::device;
