@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use wirelane_filter::MAX_INSTRUCTIONS;
 use wirelane_os::clock;
 use wirelane_os::packet::{PacketSocket, SockFilter};
 
@@ -10,7 +11,7 @@ use super::device::Device;
 use super::program::REJECT_ALL;
 use super::ring::Ring;
 use crate::error::{Error, Result};
-use crate::filter::{Filter, MAX_INSTRUCTIONS};
+use crate::filter::Filter;
 use crate::inspect;
 use crate::mask::{Class, QueueMask, QueueSet};
 use crate::port::accounting::FrameCounts;
