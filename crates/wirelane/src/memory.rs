@@ -4,7 +4,6 @@
 use std::sync::{Mutex, MutexGuard};
 
 use rustix::io::Errno;
-pub use wirelane_os::memory::spare_address_space;
 use wirelane_os::memory::{Limit, Room, address_space, room};
 
 use crate::error::{Error, Result};

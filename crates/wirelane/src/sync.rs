@@ -30,7 +30,7 @@ pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, 
 /// Alone on its cache lines: two of them, because the adjacent-line prefetcher of x86 pulls pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct CachePadded<T>(pub T);
+pub(crate) struct CachePadded<T>(pub T);
 
 impl<T> Deref for CachePadded<T> {
     type Target = T;
@@ -71,14 +71,14 @@ pub struct Counter(std::sync::atomic::AtomicU64);
 impl Counter {
     /// Adds `n`. Only the owning thread may call this.
     #[inline(always)]
-    pub fn add(&self, n: u64) {
+    pub(crate) fn add(&self, n: u64) {
         use std::sync::atomic::Ordering::Relaxed;
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
     /// Replaces the value. Only the owning thread may call this.
     #[inline(always)]
-    pub fn set(&self, value: u64) {
+    pub(crate) fn set(&self, value: u64) {
         self.0.store(value, std::sync::atomic::Ordering::Relaxed);
     }
 

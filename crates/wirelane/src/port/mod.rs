@@ -35,9 +35,9 @@ mod rx;
 mod selection;
 mod share;
 pub mod sim;
-pub mod spec;
+mod spec;
 mod switches;
-pub mod tap;
+mod tap;
 mod tx;
 pub mod xdp;
 

@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use wirelane_filter::MAX_INSTRUCTIONS;
 use wirelane_os::clock;
 use wirelane_os::packet::{PacketSocket, SockFilter};
 
 use super::ring::Ring;
 use crate::error::{Error, Result};
-use crate::filter::{Filter, MAX_INSTRUCTIONS};
+use crate::filter::Filter;
 use crate::inspect;
 use crate::mask::{Class, QueueMask, QueueSet};
 use crate::port::accounting::FrameCounts;
