@@ -16,6 +16,8 @@ pub(crate) struct Context {
     pub(crate) privileged: bool,
     /// Whether what cannot run is a failure.
     pub(crate) ci: bool,
+    /// Whether snapshots are written, not compared.
+    pub(crate) bless: bool,
     target: PathBuf,
 }
 
@@ -29,6 +31,7 @@ impl Context {
             root: status_field("Uid:").as_deref().is_some_and(is_root),
             privileged: status_field("CapEff:").as_deref().is_some_and(has_capabilities),
             ci: ci || env::var_os("CI").is_some_and(|value| value == "true" || value == "1"),
+            bless: false,
             target: target_directory(),
         }
     }

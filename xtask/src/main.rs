@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, reason = "talking to the terminal is what this program is for")]
 
 mod aarch64;
+mod api;
 mod background;
 mod bench;
 mod cargo;

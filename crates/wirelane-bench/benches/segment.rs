@@ -8,7 +8,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use wirelane::segment::Class;
+use wirelane::segment::SegmentClass;
 use wirelane_bench::statistics::quiet::Quiet;
 use wirelane_bench::suites::gso::segment::{
     Form, MSS, PAYLOAD, checksum_rate, segment, super_frame,
@@ -30,17 +30,17 @@ fn main() {
 fn measure() {
     let only = std::env::args().nth(1).filter(|arg| !arg.starts_with('-'));
     let mut cases: Vec<SegmentCase> = Vec::new();
-    for class in Class::ALL {
+    for class in SegmentClass::ALL {
         for (form, name) in [(Form::Copy, "copy"), (Form::Slices, "slices")] {
             // Less than 64 KB with the headers of any class, and of the right size for fragments.
             let (payload, mss) =
-                if class == Class::Tcp4 { (PAYLOAD, MSS) } else { (44 * 1424, 1424) };
+                if class == SegmentClass::Tcp4 { (PAYLOAD, MSS) } else { (44 * 1424, 1424) };
             let (frame, offload) = super_frame(class, payload, mss as u16).unwrap();
             let turn = move || segment(&frame, &offload, form, TURNS).unwrap();
             cases.push((format!("{} {name}", class.as_str()), Vec::new(), Box::new(turn)));
         }
     }
-    for (class, name) in [(Class::Tcp4, "tcp4"), (Class::Tcp6, "tcp6")] {
+    for (class, name) in [(SegmentClass::Tcp4, "tcp4"), (SegmentClass::Tcp6, "tcp6")] {
         cases.push((format!("{name} tun-rs"), Vec::new(), tun_rs(class)));
     }
     for round in 0..=ROUNDS {
@@ -82,9 +82,9 @@ fn median(figures: &[f64]) -> f64 {
 }
 
 /// The split of `tun-rs` over the same packet, without its Ethernet header.
-fn tun_rs(class: Class) -> Box<dyn FnMut() -> f64> {
+fn tun_rs(class: SegmentClass) -> Box<dyn FnMut() -> f64> {
     const BUFFER: usize = 2048;
-    let v6 = class == Class::Tcp6;
+    let v6 = class == SegmentClass::Tcp6;
     let (payload, mss) = if v6 { (44 * 1424, 1424) } else { (PAYLOAD, MSS) };
     let (frame, _) = super_frame(class, payload, mss as u16).unwrap();
     let original = frame[ethernet::LEN..].to_vec();

@@ -33,11 +33,6 @@ impl Flags {
         self.has(libc::IFF_LOOPBACK)
     }
 
-    /// In promiscuous mode by an explicit setting. Sockets' wishes do not show here: `dev_get_flags()` masks them.
-    pub fn is_promiscuous(self) -> bool {
-        self.has(libc::IFF_PROMISC)
-    }
-
     /// The bits.
     pub fn bits(self) -> u16 {
         self.0

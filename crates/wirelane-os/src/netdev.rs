@@ -254,11 +254,6 @@ impl XdpFeatures {
     pub fn tx_checksum(self) -> bool {
         self.tx_metadata & (1 << 1) != 0
     }
-
-    /// Programs see packets in several pieces (`NETDEV_XDP_ACT_RX_SG`).
-    pub fn rx_pieces(self) -> bool {
-        self.flags & (1 << 5) != 0
-    }
 }
 
 /// What the driver of the interface with this index can do with XDP; `None` on kernels before 6.3, or if it does

@@ -11,7 +11,7 @@ use wirelane::placement::Placement;
 use wirelane::port::{
     self, Backend, Forwarding, Offloads, OpenOptions, Port, Protocols, Spec, Switches,
 };
-use wirelane::qdisc::{Choice, QdiscSpec};
+use wirelane::qdisc::{QdiscSpec, QueueSelection};
 use wirelane::session::forward::{Forward, ForwardConfig};
 use wirelane::{Error, QueueMask, QueueSet, Result, clock};
 
@@ -64,7 +64,7 @@ pub(crate) struct ForwardArgs {
     /// How to choose a packet's TX queue: explicit (the number of its RX queue), flow (a hash of
     /// addresses and ports) or cpu
     #[arg(long, value_name = "HOW", value_parser = choice, default_value = "explicit", requires = "qdisc")]
-    tx_choice: Choice,
+    tx_choice: QueueSelection,
     /// Segment frames longer than the output port's MTU, just before its TX ring: tcp, udp or both (on).
     /// Lets the stack behind a TAP device send frames of up to 64 KB. For one port only:
     /// PORT?gso=PROTOCOLS&gso_max=BYTES
@@ -313,11 +313,11 @@ fn discipline(text: &str) -> Result<QdiscSpec, String> {
     })
 }
 
-fn choice(text: &str) -> Result<Choice, String> {
+fn choice(text: &str) -> Result<QueueSelection, String> {
     match text {
-        "explicit" => Ok(Choice::Explicit),
-        "flow" => Ok(Choice::FlowHash),
-        "cpu" => Ok(Choice::Cpu),
+        "explicit" => Ok(QueueSelection::Explicit),
+        "flow" => Ok(QueueSelection::FlowHash),
+        "cpu" => Ok(QueueSelection::Cpu),
         _ => Err("write explicit, flow or cpu".into()),
     }
 }

@@ -3,21 +3,11 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use super::mode::XdpMode;
 use super::program::{self, Program};
 use super::uapi::{self, LinkInfo};
 use crate::error::{OsError, Result};
 use crate::netdev;
-
-/// Where in the receive path an XDP program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum XdpMode {
-    /// In the driver, before the kernel has made a packet buffer of its own (`XDP_FLAGS_DRV_MODE`).
-    Native,
-    /// In the network stack, with any driver, after a buffer was made (`XDP_FLAGS_SKB_MODE`).
-    Generic,
-    /// In the hardware (`XDP_FLAGS_HW_MODE`).
-    Offloaded,
-}
 
 /// The place of an XDP or a traffic program on an interface. It ends when the link is dropped, and by the kernel when the process
 /// ends, however it does. Linux 5.9.

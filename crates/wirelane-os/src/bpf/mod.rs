@@ -16,6 +16,7 @@ pub mod insn;
 mod disassembly;
 mod link;
 mod map;
+mod mode;
 mod program;
 mod run;
 mod uapi;
@@ -29,8 +30,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use asm::{AsmError, Assembler, Label};
 pub use insn::{Alu, Cond, Insn, Reg, Size};
-pub use link::{Attached, Link, XdpMode, attached, program_exists};
+pub use link::{Attached, Link, attached, program_exists};
 pub use map::{Map, MapKind};
+pub use mode::XdpMode;
 pub use program::{Load, LoadError, Program, ProgramType, XdpAction};
 pub use run::{Arrival, Outcome};
 

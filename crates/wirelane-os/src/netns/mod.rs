@@ -1,6 +1,9 @@
 //! Network namespaces of threads; in [`names`], their names.
 
 pub mod names;
+mod nsfs;
+
+pub use nsfs::is_network_namespace;
 
 use crate::error::{OsError, Result};
 use crate::iface;
@@ -95,20 +98,6 @@ pub fn same(a: impl AsFd, b: impl AsFd) -> Result<bool> {
     };
     Ok(identity(&a)? == identity(&b)?)
 }
-
-/// Whether a descriptor is of a network namespace.
-pub fn is_network_namespace(file: impl AsFd) -> bool {
-    // Another kind of file could take the number for a request of its own.
-    if !names::on_nsfs(file.as_fd()) {
-        return false;
-    }
-    // SAFETY: on a file of nsfs this request takes nothing and returns the kind (ns_ioctl).
-    let kind = unsafe { libc::ioctl(file.as_fd().as_raw_fd(), NS_GET_NSTYPE) };
-    kind == libc::CLONE_NEWNET
-}
-
-/// `_IO(0xb7, 3)` of `include/uapi/linux/nsfs.h`, Linux 4.11.
-const NS_GET_NSTYPE: libc::Ioctl = 0xb703;
 
 /// Brings the thread that [`enter`]ed a namespace back when dropped. It stays on that thread: it is neither `Send` nor `Sync`.
 #[derive(Debug)]

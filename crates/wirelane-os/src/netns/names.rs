@@ -16,7 +16,7 @@ use rustix::mount::{
     MountPropagationFlags, UnmountFlags, mount_bind, mount_bind_recursive, mount_change, unmount,
 };
 
-use super::is_network_namespace;
+use super::nsfs::{is_network_namespace, on_nsfs};
 use crate::error::{OsError, Result};
 
 /// Where the names are (`NETNS_RUN_DIR` of iproute2).
@@ -208,13 +208,6 @@ impl Drop for Names {
     }
 }
 
-/// Whether a file belongs to the file system of namespaces.
-pub(super) fn on_nsfs(file: impl AsFd) -> bool {
-    rustix::fs::fstatfs(file).is_ok_and(|status| status.f_type as u64 == NSFS_MAGIC)
-}
-
-/// `include/uapi/linux/magic.h`
-const NSFS_MAGIC: u64 = 0x6e73_6673;
 /// A mark is one line.
 const LONGEST: u64 = 256;
 

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use super::bulk::Round;
+use super::discipline::{Lane, Qdisc, bytes};
 use super::fifo::{Fifo, Limit};
 use super::link::{Link, Wire};
 use super::lockless::Lockless;
 use super::noqueue::Noqueue;
-use super::spec::{Kind, QdiscSpec};
+use super::spec::{QdiscKind, QdiscSpec};
 use super::stats::{LaneCounters, QdiscStats, Sent};
-use super::{Lane, Qdisc, bytes};
 use crate::error::Result;
 use crate::frame::Batch;
 use crate::port::Tx;
@@ -65,12 +65,12 @@ impl Egress {
             bytes: spec.limit_bytes.unwrap_or(u64::MAX),
         };
         let qdisc: Box<dyn Qdisc> = match spec.kind {
-            Kind::Noqueue { round } => Box::new(Noqueue::new(round)),
-            Kind::Fifo => Box::new(Fifo::new(limit, Round::SINGLE)),
-            Kind::Bulk { round } => {
+            QdiscKind::Noqueue { round } => Box::new(Noqueue::new(round)),
+            QdiscKind::Fifo => Box::new(Fifo::new(limit, Round::SINGLE)),
+            QdiscKind::Bulk { round } => {
                 Box::new(Fifo::new(limit, Round::new(round as usize, Round::BYTES)))
             }
-            Kind::Lockless { bypass } => {
+            QdiscKind::Lockless { bypass } => {
                 let limit = spec.limit_packets.unwrap_or(QdiscSpec::RING);
                 Box::new(Lockless::new(limit as usize, bypass))
             }

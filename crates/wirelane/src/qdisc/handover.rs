@@ -2,8 +2,7 @@
 //! very code that moves frames is what loom explores.
 #![allow(unsafe_code)]
 
-use super::QUOTA;
-use super::run::RunBit;
+use super::run::{QUOTA, RunBit};
 use crate::ring::{Dequeuer, Enqueuer, Multi, Ring, Single};
 use crate::sync::{Counter, Mutex, UnsafeCell};
 

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use super::gate::Gate;
 use super::limit::FrameLimit;
 use super::lock::{Guard, SpinLock};
 use super::small_queue::Progress;
 use super::spec::QdiscSpec;
 use super::stats::{BqlStats, LaneCounters, QdiscStats};
+use super::stop_wake::QueueState;
 use crate::error::Result;
 use crate::frame::Batch;
 use crate::port::Tx;
@@ -20,7 +20,7 @@ use crate::sync::Counter;
 /// Its transmitting end is reached under the TX lock (the locked disciplines) or by whoever holds
 /// the running bit (`lockless`); one discipline uses one way only.
 pub struct Link {
-    gate: Gate,
+    state: QueueState,
     pub(super) wire: SpinLock<Wire>,
     /// Present if somebody has to know how far transmission has come.
     progress: Option<Progress>,
@@ -53,7 +53,7 @@ impl Link {
         let limit = spec.bql.then(FrameLimit::new);
         let wire = Wire { tx, limit, part: Batch::new(Batch::DEFAULT) };
         Self {
-            gate: Gate::new(),
+            state: QueueState::new(),
             wire: SpinLock::new(wire),
             progress: spec.small_queue.map(|_| Progress::default()),
             limit: spec.bql.then(LimitGauge::default),
@@ -71,7 +71,7 @@ impl Link {
     /// Whether the queue is to keep its frames, because the TX ring is full.
     #[inline(always)]
     pub(super) fn is_stopped(&self) -> bool {
-        self.gate.is_stopped()
+        self.state.is_stopped()
     }
 
     /// Frames left the queue, for the TX ring or for good.
@@ -142,7 +142,7 @@ impl Wire {
         now: u64,
     ) -> usize {
         let mut taken = 0;
-        let stopped = link.gate.stop(|| {
+        let stopped = link.state.stop(|| {
             taken += match self.limit {
                 None => self.tx.transmit(batch),
                 Some(_) => self.transmit_limited(batch, now),
@@ -200,7 +200,7 @@ impl Wire {
         }
         self.publish(link, 0);
         link.pending.set(self.tx.pending() as u64);
-        let woken = link.gate.wake();
+        let woken = link.state.wake();
         lane.wakes.add(u64::from(woken));
         result.map(|()| woken)
     }

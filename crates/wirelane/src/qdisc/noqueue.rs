@@ -1,4 +1,4 @@
-//! `noqueue`: no queue at all, source 004's null discipline.
+//! `noqueue`: no queue at all, the 2014 qdisc paper's null discipline.
 //!
 //! A frame goes straight into the TX ring. What remains is the TX lock, two operations, since
 //! several producers share the ring ("Still takes the TXQ lock"): two for a batch, or two for
@@ -8,9 +8,9 @@
 //! Unlike the source's hack, which does not "respect TXQ/device full state" and loses what does
 //! not fit, frames that find the ring full stay with the producer and are counted as `refused`.
 
+use super::discipline::{Lane, Qdisc};
 use super::link::{Link, Wire};
 use super::stats::Sent;
-use super::{Lane, Qdisc};
 use crate::error::Result;
 use crate::frame::Batch;
 

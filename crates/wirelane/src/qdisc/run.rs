@@ -21,6 +21,10 @@
 use super::lock::relax;
 use crate::sync::{AtomicU32, CachePadded, Ordering};
 
+/// Frames that a producer hands to the TX ring at most before it leaves the rest to others: no
+/// producer is held by the others' traffic for long (`weight_p` of the kernel's `__qdisc_run`).
+pub(super) const QUOTA: usize = 256;
+
 const IDLE: u32 = 0;
 const RUNNING: u32 = 1;
 const MISSED: u32 = 3;

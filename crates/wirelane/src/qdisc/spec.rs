@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 /// Which discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum QdiscKind {
     /// No queue: straight to the TX ring under the TX lock, `round` frames at a time; all of a
     /// batch at once when `None`.
     Noqueue {
@@ -32,17 +32,17 @@ pub enum Kind {
 /// A discipline and its limits, as the user chose them.
 ///
 /// ```
-/// use wirelane::qdisc::{Kind, QdiscSpec};
+/// use wirelane::qdisc::{QdiscKind, QdiscSpec};
 ///
 /// let spec: QdiscSpec = "bulk:8,limit=500,bql=on".parse().unwrap();
-/// assert_eq!(spec.kind, Kind::Bulk { round: 8 });
+/// assert_eq!(spec.kind, QdiscKind::Bulk { round: 8 });
 /// assert_eq!((spec.limit_packets, spec.bql), (Some(500), true));
 /// assert_eq!(spec.to_string(), "bulk:8,limit=500,bql=on");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QdiscSpec {
     /// Which discipline.
-    pub kind: Kind,
+    pub kind: QdiscKind,
     /// Most frames in the queue; [`QdiscSpec::LIMIT`] (`lockless`: [`QdiscSpec::RING`]) when
     /// neither limit is given.
     pub limit_packets: Option<u32>,
@@ -67,7 +67,7 @@ impl QdiscSpec {
     pub const MAX_ROUND: u32 = 1024;
 
     /// The discipline with its default limits.
-    pub const fn new(kind: Kind) -> Self {
+    pub const fn new(kind: QdiscKind) -> Self {
         Self { kind, limit_packets: None, limit_bytes: None, bql: false, small_queue: None }
     }
 }
@@ -75,17 +75,17 @@ impl QdiscSpec {
 impl Default for QdiscSpec {
     /// `lockless`.
     fn default() -> Self {
-        Self::new(Kind::Lockless { bypass: true })
+        Self::new(QdiscKind::Lockless { bypass: true })
     }
 }
 
-impl From<Kind> for QdiscSpec {
-    fn from(kind: Kind) -> Self {
+impl From<QdiscKind> for QdiscSpec {
+    fn from(kind: QdiscKind) -> Self {
         Self::new(kind)
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for QdiscKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Noqueue { round: None } => f.write_str("noqueue"),
@@ -159,8 +159,8 @@ impl FromStr for QdiscSpec {
     fn from_str(text: &str) -> Result<Self> {
         let bad = |cause: String| {
             Error::usage(format!("discipline '{}'", text.escape_debug()), cause).help(
-                "write noqueue[:n], fifo, bulk[:n] or lockless[:nobypass], then ,limit=1000 \
-                 (frames) ,limit=256k (bytes) ,bql=on or ,tsq=128k as wanted",
+                "write noqueue[:n], fifo, bulk[:n] or lockless[:nobypass], optionally followed \
+                 by ,limit=1000 (frames) ,limit=256k (bytes) ,bql=on or ,tsq=128k",
             )
         };
         let mut parts = text.split(',');
@@ -175,11 +175,13 @@ impl FromStr for QdiscSpec {
             })
         };
         let kind = match (name, argument) {
-            ("noqueue", argument) => Kind::Noqueue { round: argument.map(round).transpose()? },
-            ("fifo", None) => Kind::Fifo,
-            ("bulk", argument) => Kind::Bulk { round: argument.map_or(Ok(Self::ROUND), round)? },
-            ("lockless", None) => Kind::Lockless { bypass: true },
-            ("lockless", Some("nobypass")) => Kind::Lockless { bypass: false },
+            ("noqueue", argument) => QdiscKind::Noqueue { round: argument.map(round).transpose()? },
+            ("fifo", None) => QdiscKind::Fifo,
+            ("bulk", argument) => {
+                QdiscKind::Bulk { round: argument.map_or(Ok(Self::ROUND), round)? }
+            }
+            ("lockless", None) => QdiscKind::Lockless { bypass: true },
+            ("lockless", Some("nobypass")) => QdiscKind::Lockless { bypass: false },
             ("fifo" | "lockless", Some(argument)) => {
                 return Err(bad(format!("{name} has no form '{}'", argument.escape_debug())));
             }
@@ -192,16 +194,16 @@ impl FromStr for QdiscSpec {
             let Some((key, value)) = part.split_once('=') else { return Err(not("key=value")) };
             let is_bytes = value.ends_with(|c: char| c.is_ascii_alphabetic());
             if seen.contains(&(key, key == "limit" && is_bytes)) {
-                return Err(bad(format!("'{}' is given twice", key.escape_debug())));
+                return Err(bad(format!("'{}' appears twice", key.escape_debug())));
             }
             seen.push((key, key == "limit" && is_bytes));
             match key {
-                "limit" if matches!(kind, Kind::Noqueue { .. }) => {
+                "limit" if matches!(kind, QdiscKind::Noqueue { .. }) => {
                     return Err(bad("noqueue has no queue to limit".into()));
                 }
-                "limit" if is_bytes && matches!(kind, Kind::Lockless { .. }) => {
-                    return Err(bad("lockless counts frames: its producers share no byte \
-                                    counter; limit frames, or the bytes of each with tsq"
+                "limit" if is_bytes && matches!(kind, QdiscKind::Lockless { .. }) => {
+                    return Err(bad("lockless has no byte limit, because its producers share no \
+                     byte counter; limit frames, or the bytes of each producer with tsq"
                         .into()));
                 }
                 "limit" if is_bytes => {
@@ -239,13 +241,13 @@ mod tests {
     #[test]
     fn examples_of_the_grammar() {
         for (text, kind) in [
-            ("noqueue", Kind::Noqueue { round: None }),
-            ("noqueue:1", Kind::Noqueue { round: Some(1) }),
-            ("fifo", Kind::Fifo),
-            ("bulk", Kind::Bulk { round: 32 }),
-            ("bulk:8", Kind::Bulk { round: 8 }),
-            ("lockless", Kind::Lockless { bypass: true }),
-            ("lockless:nobypass", Kind::Lockless { bypass: false }),
+            ("noqueue", QdiscKind::Noqueue { round: None }),
+            ("noqueue:1", QdiscKind::Noqueue { round: Some(1) }),
+            ("fifo", QdiscKind::Fifo),
+            ("bulk", QdiscKind::Bulk { round: 32 }),
+            ("bulk:8", QdiscKind::Bulk { round: 8 }),
+            ("lockless", QdiscKind::Lockless { bypass: true }),
+            ("lockless:nobypass", QdiscKind::Lockless { bypass: false }),
         ] {
             assert_eq!(text.parse::<QdiscSpec>().unwrap(), QdiscSpec::new(kind), "{text}");
         }
@@ -304,7 +306,7 @@ mod tests {
         fn text_and_back(round in 1_u32..=1024, packets in proptest::option::of(1_u32..=1 << 22),
                          bytes in proptest::option::of(1_u64..1 << 40), bql: bool) {
             let spec = QdiscSpec {
-                kind: Kind::Bulk { round },
+                kind: QdiscKind::Bulk { round },
                 limit_packets: packets,
                 limit_bytes: bytes,
                 bql,

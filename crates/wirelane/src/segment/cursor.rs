@@ -8,8 +8,9 @@ use std::ops::Range;
 
 use wirelane_wire::checksum::Sum;
 
+use super::cut::Cut;
 use super::layout::Layout;
-use super::stats::{Class, Refusal};
+use super::stats::{Refusal, SegmentClass};
 use super::template::{self, Template};
 use crate::checksum;
 use crate::frame::Offload;
@@ -18,15 +19,12 @@ mod slices;
 
 pub use slices::Taken;
 
-/// The longest header block, in bytes.
-pub const MAX_HEADER: usize = 512;
-
 /// A frame that is being cut, resumable at any segment. It holds no reference to the frame, so that
 /// both can wait in a queue; every call must be given the same bytes.
 #[derive(Clone, Debug)]
 pub struct Cursor {
     template: Template,
-    class: Option<Class>,
+    class: Option<SegmentClass>,
     /// Bytes of the whole frame.
     frame_len: usize,
     /// Where the payload begins.
@@ -124,7 +122,7 @@ impl Cursor {
     }
 
     /// The class of what comes out; `None` for a frame that is not cut.
-    pub fn class(&self) -> Option<Class> {
+    pub fn class(&self) -> Option<SegmentClass> {
         self.class
     }
 
@@ -251,17 +249,4 @@ impl Cursor {
         let offload = self.template.left_to_sink(piece.len, self.mss, piece.offset == 0);
         Segment { header_len: header.len(), payload, offload }
     }
-}
-
-/// How a frame is to be cut.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Cut {
-    /// Payload bytes per segment.
-    pub(super) mss: usize,
-    /// Payload bytes per frame that comes out: a multiple of `mss`, or `mss`.
-    pub(super) unit: usize,
-    /// The sink completes checksums.
-    pub(super) partial: bool,
-    /// For IPv6 fragments.
-    pub(super) fragment_id: u32,
 }

@@ -5,7 +5,7 @@ use wirelane_wire::{
     UdpView, VlanView, VxlanView, WireError, ethernet, geneve, ipv6, udp, vlan, vxlan,
 };
 
-use super::stats::{Class, Refusal};
+use super::stats::{Refusal, SegmentClass};
 use crate::frame::{Gso, Offload, Tunnel};
 
 /// Tags before a network header, as in the kernel (`VLAN_MAX_DEPTH`).
@@ -33,7 +33,7 @@ pub(super) enum Layer {
 pub(super) struct Layout {
     layers: [Layer; MAX_LAYERS],
     count: usize,
-    pub(super) class: Class,
+    pub(super) class: SegmentClass,
     /// The first network header: what the MTU counts from.
     pub(super) network: usize,
     /// The transport header.
@@ -67,7 +67,7 @@ impl Layout {
         Self {
             layers: [Layer::None; MAX_LAYERS],
             count: 0,
-            class: Class::Tcp4,
+            class: SegmentClass::Tcp4,
             network: 0,
             transport: 0,
             payload: 0,
@@ -212,12 +212,12 @@ impl Layout {
     ) -> Result<(), Refusal> {
         let v6 = matches!(self.innermost(), Layer::Ipv6 { .. });
         let (class, wanted, field) = match (offload.gso, v6) {
-            (Gso::Tcp4, false) => (Class::Tcp4, Protocol::TCP, 16),
-            (Gso::Tcp6, true) => (Class::Tcp6, Protocol::TCP, 16),
-            (Gso::Udp, false) => (Class::Udp4, Protocol::UDP, 6),
-            (Gso::Udp, true) => (Class::Udp6, Protocol::UDP, 6),
-            (Gso::UdpFragment, false) => (Class::Frag4, Protocol::UDP, 6),
-            (Gso::UdpFragment, true) => (Class::Frag6, Protocol::UDP, 6),
+            (Gso::Tcp4, false) => (SegmentClass::Tcp4, Protocol::TCP, 16),
+            (Gso::Tcp6, true) => (SegmentClass::Tcp6, Protocol::TCP, 16),
+            (Gso::Udp, false) => (SegmentClass::Udp4, Protocol::UDP, 6),
+            (Gso::Udp, true) => (SegmentClass::Udp6, Protocol::UDP, 6),
+            (Gso::UdpFragment, false) => (SegmentClass::Frag4, Protocol::UDP, 6),
+            (Gso::UdpFragment, true) => (SegmentClass::Frag6, Protocol::UDP, 6),
             _ => return Err(Refusal::NotIp),
         };
         if protocol != wanted {

@@ -6,7 +6,7 @@ use crate::sync::Counter;
 
 /// What kind of packet is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Class {
+pub enum SegmentClass {
     /// TCP segments over IPv4.
     Tcp4,
     /// TCP segments over IPv6.
@@ -21,7 +21,7 @@ pub enum Class {
     Frag6,
 }
 
-impl Class {
+impl SegmentClass {
     /// All classes, in the order of the counters.
     pub const ALL: [Self; 6] =
         [Self::Tcp4, Self::Tcp6, Self::Udp4, Self::Udp6, Self::Frag4, Self::Frag6];
@@ -161,8 +161,8 @@ impl ClassCounters {
     }
 
     /// A reading of the classes of which there was anything.
-    pub(super) fn snapshot(classes: &[Self; Class::ALL.len()]) -> Vec<ClassStats> {
-        let read = |(class, counters): (Class, &Self)| ClassStats {
+    pub(super) fn snapshot(classes: &[Self; SegmentClass::ALL.len()]) -> Vec<ClassStats> {
+        let read = |(class, counters): (SegmentClass, &Self)| ClassStats {
             class: class.as_str(),
             super_frames: counters.super_frames.value(),
             segments: counters.segments.value(),
@@ -172,7 +172,7 @@ impl ClassCounters {
             smallest_mss: counters.smallest_mss.value(),
             largest_mss: counters.largest_mss.value(),
         };
-        let all = Class::ALL.into_iter().zip(classes).map(read);
+        let all = SegmentClass::ALL.into_iter().zip(classes).map(read);
         all.filter(|stats| stats.super_frames > 0).collect()
     }
 }
@@ -181,7 +181,7 @@ impl ClassCounters {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct SegmentCounters {
-    classes: [ClassCounters; Class::ALL.len()],
+    classes: [ClassCounters; SegmentClass::ALL.len()],
     bypassed: [Counter; Bypass::ALL.len()],
     refused: [Counter; Refusal::ALL.len()],
     /// Frames that went on without what they had behind their packet: padding or a trailer.
@@ -190,7 +190,7 @@ pub struct SegmentCounters {
 
 impl SegmentCounters {
     /// The counters of one class.
-    pub fn class(&self, class: Class) -> &ClassCounters {
+    pub fn class(&self, class: SegmentClass) -> &ClassCounters {
         // An enumeration without values indexes an array of its length.
         &self.classes[class as usize]
     }

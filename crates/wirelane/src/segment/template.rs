@@ -4,13 +4,15 @@
 //! what differs, and the sums of what does not.
 
 use wirelane_wire::checksum::Sum;
-use wirelane_wire::{Fragment, Protocol, TcpFlags, ipv4, udp};
+use wirelane_wire::{Protocol, TcpFlags, ipv4, udp};
 
 use self::fields::{field, flags_of, sum_but, sum_of};
 use self::middle::Middle;
 pub(super) use self::middle::{Header, Visitor};
+pub(super) use self::parts::Piece;
+use self::parts::{Fix, Transport};
 
-use super::cursor::{Cut, MAX_HEADER};
+use super::cut::{Cut, MAX_HEADER};
 use super::layout::{Layer, Layout};
 use super::stats::Refusal;
 use crate::frame::{Gso, Offload, PartialChecksum};
@@ -18,6 +20,7 @@ use crate::frame::{Gso, Offload, PartialChecksum};
 mod fields;
 mod fragments;
 mod middle;
+mod parts;
 mod write;
 
 /// IP, tunnel, IP, tunnel, IP.
@@ -50,93 +53,6 @@ pub(super) struct Template {
     middle: Option<Middle>,
     /// The first piece is one of them.
     first_is_middle: bool,
-}
-
-/// A part of the payload that goes out as one frame.
-pub(super) struct Piece {
-    /// Where it is in the payload.
-    pub(super) offset: usize,
-    /// Its length.
-    pub(super) len: usize,
-    /// How many came before.
-    pub(super) index: u32,
-    /// Whether it is the last one.
-    pub(super) last: bool,
-    /// Its sum; zero where nothing depends on it.
-    pub(super) sum: Sum,
-}
-
-/// What of the transport header differs from piece to piece. Places are below [`MAX_HEADER`]; in as few bytes
-/// as that takes, because a template is moved when it is made.
-#[derive(Clone, Copy, Debug)]
-enum Transport {
-    Tcp {
-        at: u16,
-        header_len: u16,
-        sequence: u32,
-        flags: TcpFlags,
-        urgent: u16,
-        accurate_ecn: bool,
-        /// Of pseudo-header and header without lengths and what differs.
-        base: Sum,
-        /// Of the pseudo-header without its length.
-        pseudo: Sum,
-    },
-    Udp {
-        at: u16,
-        checksum: bool,
-        base: Sum,
-        pseudo: Sum,
-    },
-    /// Fragments: the transport header is payload, in the prefix, with this checksum at this place.
-    Fragment {
-        checksum: Option<(u16, u16)>,
-    },
-    /// Only a checksum, from `start` on.
-    Whole {
-        start: u16,
-        field: u16,
-        nonzero: bool,
-    },
-}
-
-/// What of another header differs.
-#[derive(Clone, Copy, Debug, Default)]
-enum Fix {
-    #[default]
-    None,
-    Ipv4 {
-        at: u16,
-        id: u16,
-        step: u16,
-        base: Sum,
-    },
-    Ipv6 {
-        at: u16,
-    },
-    /// An IPv4 header of fragments.
-    Fragment4 {
-        at: u16,
-        base: Sum,
-        first_base: Sum,
-        options_len: u8,
-    },
-    /// An IPv6 header of fragments; its fragment header comes behind the frame's headers, and `link` is
-    /// the field that announces it.
-    Fragment6 {
-        at: u16,
-        link: u16,
-        header: Fragment,
-    },
-    Udp {
-        at: u16,
-        checksum: bool,
-        pseudo: Sum,
-    },
-    Gre {
-        at: u16,
-        checksum: bool,
-    },
 }
 
 impl Template {
@@ -209,7 +125,13 @@ impl Template {
         // Without a checksum of its own, a datagram is summed for those around it.
         let own = !matches!(self.transport, Transport::Udp { checksum: false, .. });
         self.sums_payload |= self.covered && !own;
-        self.middle = Middle::new(self, cut.unit);
+        self.middle = match self.fixes {
+            [fix, ..] if self.count == 1 => {
+                let places = (self.len, self.payload);
+                Middle::new(&self.transport, fix, places, self.partial, cut.unit)
+            }
+            _ => None,
+        };
         self.first_is_middle = self.first_is_alike();
         Ok(())
     }
@@ -358,12 +280,6 @@ impl Template {
             ..*offload
         };
         Ok(())
-    }
-}
-
-impl Fix {
-    fn has_checksum(&self) -> bool {
-        matches!(self, Self::Udp { checksum: true, .. } | Self::Gre { checksum: true, .. })
     }
 }
 

@@ -100,6 +100,7 @@ macro_rules! properties {
             forward: received_frames_leave_through_another_port, privileged_received_frames_leave_through_another_port;
             life: what_is_in_the_rings_is_received_after_the_stop, privileged_what_is_in_the_rings_is_received_after_the_stop;
             life: a_stop_in_the_middle_of_traffic_ends, privileged_a_stop_in_the_middle_of_traffic_ends;
+            life: a_dropped_port_is_stopped, privileged_a_dropped_port_is_stopped;
             life: a_port_that_was_never_started_ends, privileged_a_port_that_was_never_started_ends;
             life: ports_open_again_at_once, privileged_ports_open_again_at_once;
             life: a_port_dropped_in_the_middle_of_traffic_leaves_nothing, privileged_a_port_dropped_in_the_middle_of_traffic_leaves_nothing;

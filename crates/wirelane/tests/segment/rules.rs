@@ -1,7 +1,7 @@
 //! Every rule by name: the rows of the comparison of implementations, and what none of them does.
 
 use wirelane::frame::{Gso, Offload, Sink, SinkGso};
-use wirelane::segment::{Bypass, Class, Refusal, Segmenter, Stop, Verdict};
+use wirelane::segment::{Bypass, Refusal, SegmentClass, Segmenter, Stop, Verdict};
 use wirelane_wire::checksum::{pseudo_v4, pseudo_v6};
 use wirelane_wire::flow::Layers;
 use wirelane_wire::{
@@ -598,7 +598,7 @@ fn counters_say_what_happened() {
     while let Ok(segment) = cursor.copy(&bytes, &mut packet) {
         segmenter.sent(&cursor, &segment);
     }
-    let counters = segmenter.counters().class(Class::Tcp4);
+    let counters = segmenter.counters().class(SegmentClass::Tcp4);
     assert_eq!((counters.super_frames.value(), counters.segments.value()), (1, 3));
     assert_eq!(counters.bytes.value(), 4000 + 3 * 54);
     assert_eq!(

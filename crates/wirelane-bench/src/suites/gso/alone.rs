@@ -5,7 +5,7 @@ use crate::report::Report;
 use crate::row::{Param, Params, Row, summary};
 use crate::suites::gso::segment::{self, Form};
 use wirelane::frame::Offload;
-use wirelane::segment::Class;
+use wirelane::segment::SegmentClass;
 
 /// Frames that are cut for one figure: about half a millisecond.
 const FRAMES: usize = 400;
@@ -13,13 +13,13 @@ const FRAMES: usize = 400;
 const TURNS: usize = 5;
 
 /// The classes of frames, by the name of the row's `protocol`, and their payload per segment.
-const CLASSES: [(Class, &str, u16); 6] = [
-    (Class::Tcp4, "tcp4", 1460),
-    (Class::Tcp6, "tcp6", 1440),
-    (Class::Udp4, "udp4", 1472),
-    (Class::Udp6, "udp6", 1452),
-    (Class::Frag4, "frag4", 1480),
-    (Class::Frag6, "frag6", 1448),
+const CLASSES: [(SegmentClass, &str, u16); 6] = [
+    (SegmentClass::Tcp4, "tcp4", 1460),
+    (SegmentClass::Tcp6, "tcp6", 1440),
+    (SegmentClass::Udp4, "udp4", 1472),
+    (SegmentClass::Udp6, "udp6", 1452),
+    (SegmentClass::Frag4, "frag4", 1480),
+    (SegmentClass::Frag6, "frag6", 1448),
 ];
 
 /// What a segment costs.

@@ -11,7 +11,7 @@ use wirelane_wire::{
 
 use wirelane::checksum;
 use wirelane::frame::{Gso, Offload, Sink};
-use wirelane::segment::{Class, Segmenter, Verdict};
+use wirelane::segment::{SegmentClass, Segmenter, Verdict};
 
 /// Payload of the frame that is cut: 44 segments of 1460 bytes.
 pub const PAYLOAD: usize = 44 * MSS;
@@ -32,18 +32,18 @@ pub enum Form {
 /// # Errors
 /// [`WireError::Malformed`] when the payload is longer than IP allows.
 pub fn super_frame(
-    class: Class,
+    class: SegmentClass,
     payload: usize,
     mss: u16,
 ) -> Result<(Vec<u8>, Offload), WireError> {
     let gso = match class {
-        Class::Tcp4 => Gso::Tcp4,
-        Class::Tcp6 => Gso::Tcp6,
-        Class::Udp4 | Class::Udp6 => Gso::Udp,
-        Class::Frag4 | Class::Frag6 => Gso::UdpFragment,
+        SegmentClass::Tcp4 => Gso::Tcp4,
+        SegmentClass::Tcp6 => Gso::Tcp6,
+        SegmentClass::Udp4 | SegmentClass::Udp6 => Gso::Udp,
+        SegmentClass::Frag4 | SegmentClass::Frag6 => Gso::UdpFragment,
     };
     let is_tcp = matches!(gso, Gso::Tcp4 | Gso::Tcp6);
-    let v6 = matches!(class, Class::Tcp6 | Class::Udp6 | Class::Frag6);
+    let v6 = matches!(class, SegmentClass::Tcp6 | SegmentClass::Udp6 | SegmentClass::Frag6);
     let transport_len = if is_tcp { tcp::MIN_LEN } else { udp::LEN };
     let network_len = if v6 { ipv6::LEN } else { ipv4::MIN_LEN };
     let too_long = WireError::Malformed("payload above 65535 bytes");

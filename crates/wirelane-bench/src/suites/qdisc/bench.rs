@@ -18,7 +18,7 @@ use wirelane::error::{Error, Result};
 use wirelane::frame::Batch;
 use wirelane::pool::{Pool, PoolConfig};
 use wirelane::port::{self, OpenOptions, Tx};
-use wirelane::qdisc::{Egress, Handle, Kind, QdiscSpec, QdiscStats};
+use wirelane::qdisc::{Egress, Handle, QdiscKind, QdiscSpec, QdiscStats};
 
 /// Most producers of a case.
 pub(super) const MAX_PRODUCERS: usize = 8;
@@ -40,7 +40,7 @@ const STANDSTILL: Duration = Duration::from_secs(20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct QdiscCase {
     /// Through which discipline.
-    pub(super) discipline: Kind,
+    pub(super) discipline: QdiscKind,
     /// How many threads send, pinned to the CPUs in turn; 1 to [`MAX_PRODUCERS`].
     pub(super) producers: usize,
     /// Bytes of a packet, at most [`MAX_SIZE`].
@@ -105,7 +105,7 @@ impl Bench {
             return Err(Error::usage("benchmark", format!("{case:?} is out of range")));
         }
         let mut spec = QdiscSpec::new(case.discipline);
-        if !matches!(case.discipline, Kind::Noqueue { .. }) {
+        if !matches!(case.discipline, QdiscKind::Noqueue { .. }) {
             spec.limit_packets = Some(LIMIT);
         }
         let egress = Egress::new(&spec, sink()?);
@@ -267,11 +267,11 @@ mod tests {
     use wirelane::error::ErrorKind;
 
     const WINDOW: Duration = Duration::from_millis(2);
-    const BULK: Kind = Kind::Bulk { round: 8 };
-    const BYPASS: Kind = Kind::Lockless { bypass: true };
-    const NO_BYPASS: Kind = Kind::Lockless { bypass: false };
+    const BULK: QdiscKind = QdiscKind::Bulk { round: 8 };
+    const BYPASS: QdiscKind = QdiscKind::Lockless { bypass: true };
+    const NO_BYPASS: QdiscKind = QdiscKind::Lockless { bypass: false };
 
-    fn case(discipline: Kind, producers: usize, batch: usize) -> QdiscCase {
+    fn case(discipline: QdiscKind, producers: usize, batch: usize) -> QdiscCase {
         QdiscCase { discipline, producers, size: 64, batch, build: false }
     }
 
@@ -287,14 +287,14 @@ mod tests {
         let mut locks =
             |discipline, producers, batch| sample(discipline, producers, batch).locks_per_packet;
         // One producer fills its rounds: 6, and 2 + 4/n.
-        assert_eq!((locks(Kind::Fifo, 1, 32), locks(Kind::Fifo, 1, 1)), (6.0, 6.0));
+        assert_eq!((locks(QdiscKind::Fifo, 1, 32), locks(QdiscKind::Fifo, 1, 1)), (6.0, 6.0));
         assert_eq!((locks(BULK, 1, 32), locks(BULK, 1, 1)), (2.5, 6.0));
-        assert_eq!(locks(Kind::Noqueue { round: None }, 1, 32), 2.0 / 32.0);
+        assert_eq!(locks(QdiscKind::Noqueue { round: None }, 1, 32), 2.0 / 32.0);
         for producers in [1, 3] {
             assert_eq!((locks(BYPASS, producers, 32), locks(NO_BYPASS, producers, 1)), (0.0, 0.0));
         }
         // Emptying the queue at the end may add four, which are much where few packets came in time.
-        for (discipline, least) in [(Kind::Fifo, 6.0), (BULK, 2.5)] {
+        for (discipline, least) in [(QdiscKind::Fifo, 6.0), (BULK, 2.5)] {
             let together = sample(discipline, 3, 32);
             let most = 6.0 + 3.0 * 4.0 / together.packets as f64;
             assert!((least..=most).contains(&together.locks_per_packet), "{together:?}");
@@ -307,13 +307,13 @@ mod tests {
         let mut bypassed =
             |discipline| bench.measure(&case(discipline, 1, 32), WINDOW).unwrap().bypassed;
         assert_eq!((bypassed(BYPASS), bypassed(NO_BYPASS)), (1.0, 0.0));
-        assert_eq!(bypassed(Kind::Noqueue { round: None }), 1.0);
+        assert_eq!(bypassed(QdiscKind::Noqueue { round: None }), 1.0);
     }
 
     #[test]
     fn impossible_cases_are_refused() {
         let mut bench = Bench::new().unwrap();
-        let fine = case(Kind::Fifo, 1, 1);
+        let fine = case(QdiscKind::Fifo, 1, 1);
         for wrong in [
             QdiscCase { producers: 0, ..fine },
             QdiscCase { producers: MAX_PRODUCERS + 1, ..fine },

@@ -24,7 +24,7 @@ use crate::suites::loop_plan::LoopPlan;
 use clap::Args;
 use std::path::Path;
 use wirelane::error::{Error, Result};
-use wirelane::qdisc::Kind;
+use wirelane::qdisc::QdiscKind;
 use wirelane::ring::{Multi, Single};
 
 /// Measure queueing disciplines with 1 to 8 producers, rings between two cores, and a lock.
@@ -67,17 +67,17 @@ impl Suite for QdiscSuite {
     }
 }
 
-/// Nanoseconds that source 004 gives each packet: 10 Gbit/s of minimum frames.
+/// Nanoseconds that the 2014 qdisc paper gives each packet: 10 Gbit/s of minimum frames.
 pub const BUDGET: f64 = 67.2;
 
 const SUITE: &str = "qdisc";
-const DISCIPLINES: [Kind; 6] = [
-    Kind::Noqueue { round: None },
-    Kind::Fifo,
-    Kind::Bulk { round: 8 },
-    Kind::Bulk { round: 32 },
-    Kind::Lockless { bypass: true },
-    Kind::Lockless { bypass: false },
+const DISCIPLINES: [QdiscKind; 6] = [
+    QdiscKind::Noqueue { round: None },
+    QdiscKind::Fifo,
+    QdiscKind::Bulk { round: 8 },
+    QdiscKind::Bulk { round: 32 },
+    QdiscKind::Lockless { bypass: true },
+    QdiscKind::Lockless { bypass: false },
 ];
 /// Packets that an application sends in one call.
 const BATCH: usize = 32;
@@ -157,7 +157,7 @@ fn cases() -> Vec<QdiscCase> {
     let of = |producers, size, batch, build| {
         DISCIPLINES.map(|discipline| QdiscCase { discipline, producers, size, batch, build })
     };
-    // One packet per call is source 004's case.
+    // One packet per call is the 2014 qdisc paper's case.
     let mut cases = of(1, 64, 1, false).to_vec();
     for producers in [1, 2, 4, MAX_PRODUCERS] {
         for size in [64, 1500] {
@@ -169,12 +169,12 @@ fn cases() -> Vec<QdiscCase> {
     cases
 }
 
-fn name(discipline: Kind) -> &'static str {
+fn name(discipline: QdiscKind) -> &'static str {
     match discipline {
-        Kind::Noqueue { .. } => "noqueue",
-        Kind::Fifo => "fifo",
-        Kind::Bulk { .. } => "bulk",
-        Kind::Lockless { .. } => "lockless",
+        QdiscKind::Noqueue { .. } => "noqueue",
+        QdiscKind::Fifo => "fifo",
+        QdiscKind::Bulk { .. } => "bulk",
+        QdiscKind::Lockless { .. } => "lockless",
     }
 }
 
@@ -182,9 +182,9 @@ fn params(case: &QdiscCase) -> Params {
     let number = |value: usize| Param::Number(value as u64);
     let mut params = Vec::new();
     match case.discipline {
-        Kind::Bulk { round } => params.push(("round", Param::Number(round.into()))),
-        Kind::Lockless { bypass } => params.push(("bypass", Param::Flag(bypass))),
-        Kind::Noqueue { .. } | Kind::Fifo => {}
+        QdiscKind::Bulk { round } => params.push(("round", Param::Number(round.into()))),
+        QdiscKind::Lockless { bypass } => params.push(("bypass", Param::Flag(bypass))),
+        QdiscKind::Noqueue { .. } | QdiscKind::Fifo => {}
     }
     params.push(("producers", number(case.producers)));
     params.push(("size", number(case.size)));
@@ -193,7 +193,7 @@ fn params(case: &QdiscCase) -> Params {
     Params(params)
 }
 
-/// A figure of source 004, which has them for one CPU and minimum frames.
+/// A figure of the 2014 qdisc paper, which has them for one CPU and minimum frames.
 fn source(case: &QdiscCase, value: f64) -> Option<Source> {
     let is_comparable = case.producers == 1 && case.size == 64;
     is_comparable.then_some(Source { document: "004", value, unit: "ns" })
@@ -225,24 +225,24 @@ fn discipline_rows(cases: &[QdiscCase], samples: &[Vec<QdiscSample>]) -> Vec<Row
         let share = each(|sample| sample.ns_per_packet / BUDGET);
         rows.push(row("budget_share", "1", share, None));
         rows.push(row("cpu_ns_per_packet", "ns", each(|sample| sample.cpu_ns_per_packet), None));
-        let noqueue = Kind::Noqueue { round: None };
+        let noqueue = QdiscKind::Noqueue { round: None };
         match case.discipline {
-            Kind::Noqueue { .. } => {}
-            Kind::Fifo => {
+            QdiscKind::Noqueue { .. } => {}
+            QdiscKind::Fifo => {
                 rows.push(row("ns_over_noqueue", "ns", over(noqueue), source(case, 60.5)));
             }
-            Kind::Bulk { .. } => rows.push(row("ns_over_noqueue", "ns", over(noqueue), None)),
-            Kind::Lockless { bypass } => {
+            QdiscKind::Bulk { .. } => rows.push(row("ns_over_noqueue", "ns", over(noqueue), None)),
+            QdiscKind::Lockless { bypass } => {
                 // 579.22 - 577.70, and that with what the way through the ring adds.
                 let published = if bypass { 1.52 } else { 9.42 };
                 rows.push(row("ns_over_noqueue", "ns", over(noqueue), source(case, published)));
-                let saved = over(Kind::Fifo).into_iter().map(|ns| -ns).collect();
+                let saved = over(QdiscKind::Fifo).into_iter().map(|ns| -ns).collect();
                 let published = if bypass { 58.98 } else { 51.08 };
                 rows.push(row("ns_under_fifo", "ns", saved, source(case, published)));
             }
         }
-        if case.discipline == (Kind::Lockless { bypass: false }) {
-            let bypass = Kind::Lockless { bypass: true };
+        if case.discipline == (QdiscKind::Lockless { bypass: false }) {
+            let bypass = QdiscKind::Lockless { bypass: true };
             rows.push(row("ns_over_bypass", "ns", over(bypass), source(case, 7.9)));
         }
         rows.push(row("locks_per_packet", "1", each(|sample| sample.locks_per_packet), None));
@@ -254,7 +254,7 @@ fn discipline_rows(cases: &[QdiscCase], samples: &[Vec<QdiscSample>]) -> Vec<Row
     rows
 }
 
-/// A pair of operations, and one of them: source 004 counts operations, of 8 ns.
+/// A pair of operations, and one of them: the 2014 qdisc paper counts operations, of 8 ns.
 fn lock_rows(peer: Option<&'static str>, pairs: Vec<f64>) -> [Row; 2] {
     let operations = pairs.iter().map(|pair| pair / 2.0).collect();
     let row = |metric, samples, source| Row {

@@ -55,7 +55,7 @@ impl XdpPlan {
                     whole: pools.whole,
                     counters: Arc::clone(&counters),
                     handle: Arc::clone(&handle),
-                    snaplen: snaplen,
+                    snaplen,
                     busy: config.busy.is_some(),
                     spin: config.spin,
                     local,

@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::*;
+use crate::error::Result;
+use crate::frame::{Batch, Frame};
 use crate::pool::{Pool, PoolConfig};
 use crate::port::{Transmit, Tx};
 use crate::stats::TxCounters;

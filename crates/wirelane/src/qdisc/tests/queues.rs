@@ -15,7 +15,7 @@ fn open(spec: &str) -> Port {
 #[test]
 fn sim_to_sim_through_every_discipline_and_choice() {
     let count = if cfg!(miri) { 200 } else { 10_000 };
-    for choice in [Choice::FlowHash, Choice::Cpu, Choice::Explicit] {
+    for choice in [QueueSelection::FlowHash, QueueSelection::Cpu, QueueSelection::Explicit] {
         for spec in ALL {
             let mut from = open(&format!("sim:2?count={count}&flows=63&size=imix"));
             let mut to = open("sim:3?verify=on");
@@ -51,9 +51,9 @@ fn sim_to_sim_through_every_discipline_and_choice() {
             assert_eq!(stats.iter().map(|stats| stats.dropped.tx_error).sum::<u64>(), 0);
             let used = egresses.queues().iter().filter(|it| it.tx_counters().packets.value() > 0);
             match choice {
-                Choice::FlowHash => assert_eq!(used.count(), 3),
-                Choice::Cpu => assert!(used.count() <= 2),
-                Choice::Explicit => assert_eq!(used.count(), 1),
+                QueueSelection::FlowHash => assert_eq!(used.count(), 3),
+                QueueSelection::Cpu => assert!(used.count() <= 2),
+                QueueSelection::Explicit => assert_eq!(used.count(), 1),
             }
         }
     }
@@ -67,7 +67,7 @@ fn order_within_a_flow_holds_when_queues_are_full() {
     for spec in ["noqueue", "lockless,tsq=2k"] {
         let (queues, seen): (Vec<_>, Vec<_>) =
             [3, 50, 7].map(|slots| egress(spec, slots)).into_iter().unzip();
-        let egresses = Egresses::new(queues, Choice::FlowHash);
+        let egresses = Egresses::new(queues, QueueSelection::FlowHash);
         let mut producer = egresses.producer();
         let (mut batch, mut expected, mut next) = (Batch::new(200), vec![Vec::new(); 3], 0_u32);
         let hash = producer.hash_for_tests();
@@ -99,7 +99,7 @@ fn order_within_a_flow_holds_when_queues_are_full() {
 fn the_caller_chooses_the_queue() {
     let (queues, seen): (Vec<_>, Vec<_>) =
         [100, 100].map(|slots| egress("lockless", slots)).into_iter().unzip();
-    let egresses = Egresses::new(queues, Choice::Explicit);
+    let egresses = Egresses::new(queues, QueueSelection::Explicit);
     let (mut producer, mut source) = (egresses.producer(), Source::new(64));
     assert_eq!(producer.send_to(1, source.frames(5, 64), 0).accepted, 5);
     assert_eq!(producer.send(source.frames(3, 64), 0).accepted, 3);
@@ -107,7 +107,7 @@ fn the_caller_chooses_the_queue() {
     assert_eq!(source.batch.len(), 1);
     assert_eq!(seen.iter().map(|it| it.frames.lock().unwrap().len()).collect::<Vec<_>>(), [3, 5]);
     assert_eq!(
-        Egresses::new([], Choice::FlowHash).producer().send(&mut source.batch, 0).refused,
+        Egresses::new([], QueueSelection::FlowHash).producer().send(&mut source.batch, 0).refused,
         1
     );
 }

@@ -4,10 +4,12 @@ use wirelane_wire::checksum::Sum;
 use wirelane_wire::flow::Addresses;
 use wirelane_wire::{Ports, Protocol, TcpFlags, ipv4, ipv6, tcp, udp};
 
+use super::limits::{Limits, MAX_DATAGRAMS};
 use super::packet::{Flow, Packet, networks, own_place, pseudo};
-use super::{Flush, Limits, MAX_DATAGRAMS, Store};
+use super::stats::Flush;
+use super::store::Store;
 use crate::frame::{Gso, Offload};
-use crate::segment::Class;
+use crate::segment::stats::SegmentClass;
 
 /// The first packet of a flow, and the payload of those that followed.
 #[derive(Debug)]
@@ -109,12 +111,12 @@ impl<B> Held<B> {
     }
 
     /// What kind of frame it becomes.
-    pub(super) fn class(&self) -> Class {
+    pub(super) fn class(&self) -> SegmentClass {
         match (self.protocol == Protocol::TCP, self.v6) {
-            (true, false) => Class::Tcp4,
-            (true, true) => Class::Tcp6,
-            (false, false) => Class::Udp4,
-            (false, true) => Class::Udp6,
+            (true, false) => SegmentClass::Tcp4,
+            (true, true) => SegmentClass::Tcp6,
+            (false, false) => SegmentClass::Udp4,
+            (false, true) => SegmentClass::Udp6,
         }
     }
 

@@ -6,7 +6,8 @@ use wirelane_wire::{
     Layers, Ports, Protocol, TcpFlags, TcpView, UdpView, ipv4, ipv6, tcp, udp, vlan,
 };
 
-use super::{Alone, Limits};
+use super::limits::Limits;
+use super::stats::Alone;
 use crate::checksum;
 use crate::frame::PartialChecksum;
 
@@ -56,7 +57,7 @@ pub(super) struct Flow<'a> {
 
 /// A packet that cannot be merged: what is known of its flow, and why.
 #[derive(Debug)]
-pub(super) enum Kind<'a> {
+pub(super) enum Unmergeable<'a> {
     /// All is known.
     Flow(Flow<'a>, Alone),
     /// Only its addresses.
@@ -72,7 +73,7 @@ pub(super) fn networks(link: &[u8]) -> impl Iterator<Item = u16> + '_ {
     tags.iter().map(|[_, _, a, b]| u16::from_be_bytes([*a, *b]) & 0x0fff).filter(|vid| *vid != 0)
 }
 
-impl Kind<'_> {
+impl Unmergeable<'_> {
     pub(super) fn reason(&self) -> Alone {
         match self {
             Self::Flow(_, reason) | Self::Addresses(_, reason) | Self::Foreign(reason) => *reason,
@@ -87,8 +88,8 @@ impl<'a> Packet<'a> {
         frame: &'a [u8],
         partial: Option<PartialChecksum>,
         limits: &Limits,
-    ) -> Result<Self, Kind<'a>> {
-        let layers = Layers::parse(frame).map_err(|_| Kind::Foreign(Alone::Malformed))?;
+    ) -> Result<Self, Unmergeable<'a>> {
+        let layers = Layers::parse(frame).map_err(|_| Unmergeable::Foreign(Alone::Malformed))?;
         let network = layers.network_offset;
         let bytes = frame.get(network..).unwrap_or_default();
         // Total length, header length, and what is peculiar to the version.
@@ -102,9 +103,9 @@ impl<'a> Packet<'a> {
                 let stated = ipv6::LEN + usize::from(view.payload_len());
                 (Addresses::V6 { source, destination }, stated, true)
             }
-            Network::Other(_) => return Err(Kind::Foreign(Alone::OtherProtocol)),
+            Network::Other(_) => return Err(Unmergeable::Foreign(Alone::OtherProtocol)),
         };
-        let unknown = |reason| Kind::Addresses(addresses, reason);
+        let unknown = |reason| Unmergeable::Addresses(addresses, reason);
         let upper = layers.transport.ok_or(unknown(Alone::OtherProtocol))?;
         let (id, dont_fragment, plain, sound) = match &layers.network {
             Network::V4(view) => (
@@ -125,7 +126,7 @@ impl<'a> Packet<'a> {
         };
         let link = frame.get(..network).unwrap_or_default();
         let flow = Flow { link, addresses, ports, protocol: upper.protocol };
-        let known = |reason| Kind::Flow(flow, reason);
+        let known = |reason| Unmergeable::Flow(flow, reason);
         let is_tcp = upper.protocol == Protocol::TCP;
         if !(if is_tcp { limits.tcp } else { limits.udp }) {
             return Err(known(Alone::OtherProtocol));

@@ -5,7 +5,7 @@ use std::ops::Range;
 use wirelane_wire::TcpFlags;
 use wirelane_wire::checksum::Sum;
 
-use super::Piece;
+use super::parts::Piece;
 
 /// The flags of a piece (RFC 9293 section 3.10.7, RFC 3168 section 6.1.2, RFC 9768 section 3.2.2.1).
 #[inline]

@@ -4,10 +4,11 @@ use wirelane_wire::checksum::Sum;
 use wirelane_wire::{Fragment, Protocol, ipv4, ipv6, udp};
 
 use super::fields::{field, sum_but, sum_of};
-use super::{Fix, Template, Transport, pseudo};
+use super::parts::{Fix, Transport};
+use super::{Template, pseudo};
 use crate::checksum;
 use crate::frame::Offload;
-use crate::segment::cursor::Cut;
+use crate::segment::cut::Cut;
 use crate::segment::layout::{Layer, Layout};
 use crate::segment::stats::Refusal;
 

@@ -5,7 +5,7 @@ use wirelane_wire::checksum::Sum;
 use wirelane_wire::{Fragment, Protocol, TcpFlags, ipv4, ipv6, tcp, udp};
 
 use super::fields::{at_mut, control, flags_of, fragment_offset, put};
-use super::{Fix, Piece, Template, Transport};
+use super::parts::{Fix, Piece, Transport};
 
 /// What is to be written into the headers of such a piece.
 #[derive(Clone, Copy, Debug)]
@@ -36,19 +36,23 @@ pub(in crate::segment) trait Visitor {
 }
 
 impl Middle {
-    /// For pieces of `unit` bytes. `None` where their headers differ in more than this can write: in
-    /// tunnels, fragments with options and with urgent data.
+    /// For pieces of `unit` bytes behind headers of `len` bytes, of which no header is around the IP header that
+    /// `fix` is about. `None` where their headers differ in more than this can write: in fragments with
+    /// options and with urgent data.
     #[inline(always)]
-    pub(super) fn new(template: &Template, unit: usize) -> Option<Self> {
-        if template.count != 1 {
-            return None;
-        }
+    pub(super) fn new(
+        transport: &Transport,
+        fix: Fix,
+        (len, payload): (usize, usize),
+        partial: bool,
+        unit: usize,
+    ) -> Option<Self> {
         // Lengths fit: no piece is longer than IP allows.
-        let total = template.len + unit;
+        let total = len + unit;
         let length_from = |at: u16| (total - usize::from(at)) as u16;
         let with = |base: Sum, length| base.plus(Sum::of_field(length));
-        let upper = Upper::new(template, length_from)?;
-        Some(match template.fixes[0] {
+        let upper = Upper::new(transport, partial, length_from)?;
+        Some(match fix {
             Fix::Ipv4 { at, id, step, base } => {
                 let length = length_from(at);
                 let ip = Ipv4 { at, length, id, step, base: with(base, length) };
@@ -72,7 +76,7 @@ impl Middle {
             }
             Fix::Fragment6 { at, link, header } => {
                 let ip = Ipv6 { at, length: length_from(at + ipv6::LEN as u16) };
-                Self::Fragment6(Fragment6 { ip, link, at: template.payload as u16, header })
+                Self::Fragment6(Fragment6 { ip, link, at: payload as u16, header })
             }
             _ => return None,
         })
@@ -138,8 +142,8 @@ enum Upper {
 impl Upper {
     /// `None` with urgent data. `length_from` is what the pieces have from some place on.
     #[inline(always)]
-    fn new(template: &Template, length_from: impl Fn(u16) -> u16) -> Option<Self> {
-        Some(match template.transport {
+    fn new(transport: &Transport, partial: bool, length_from: impl Fn(u16) -> u16) -> Option<Self> {
+        Some(match *transport {
             Transport::Tcp { flags, .. } if flags.contains(TcpFlags::URG) => return None,
             Transport::Tcp {
                 at,
@@ -154,7 +158,7 @@ impl Upper {
                 let control = control(header_len, flags_of(flags, false, false, accurate_ecn));
                 let length = Sum::of_field(length_from(at));
                 let fields = Sum::of_field(control).plus(Sum::of_field(urgent));
-                let checksum = match template.partial {
+                let checksum = match partial {
                     true => Checksum::Fixed(pseudo.plus(length).partial()),
                     false => Checksum::Base(base.plus(length).plus(fields)),
                 };
@@ -163,7 +167,7 @@ impl Upper {
             Transport::Udp { at, checksum, base, pseudo } => {
                 let length = length_from(at);
                 let field = Sum::of_field(length);
-                let checksum = match template.partial {
+                let checksum = match partial {
                     _ if !checksum => Checksum::Fixed(0),
                     true => Checksum::Fixed(pseudo.plus(field).partial()),
                     // The length is in the header and in the pseudo-header.

@@ -3,8 +3,9 @@
 use wirelane_wire::checksum::Sum;
 use wirelane_wire::{Fragment, Protocol, TcpFlags, ipv4, ipv6, tcp, udp};
 
+use super::Template;
 use super::fields::{at_mut, control, flags_of, fragment_offset, put, sum_of};
-use super::{Fix, Piece, Template, Transport};
+use super::parts::{Fix, Piece, Transport};
 
 impl Template {
     /// Writes what differs into the copied block of a piece.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::placement::Placement;
 use crate::port::{FrameCounts, PortInfo, Switches};
-use crate::qdisc::{Choice, QdiscSpec, QdiscStats};
+use crate::qdisc::{QdiscSpec, QdiscStats, QueueSelection};
 use crate::segment::{CoalesceStats, SegmentStats};
 use crate::stats::{QueueStats, TxStats};
 
@@ -18,9 +18,9 @@ pub struct ForwardConfig {
     pub swap: bool,
     /// A discipline in front of every TX queue. Its limits drop packets of any source.
     pub qdisc: Option<QdiscSpec>,
-    /// How a packet's TX queue is chosen when there are disciplines. [`Choice::Explicit`] is as
+    /// How a packet's TX queue is chosen when there are disciplines. [`QueueSelection::Explicit`] is as
     /// without: by the position of the RX queue.
-    pub choice: Choice,
+    pub choice: QueueSelection,
     /// End after this many packets were received, both ways together.
     pub packets: Option<u64>,
     /// The CPUs of the threads, in turn.

@@ -8,7 +8,7 @@ use wirelane_os::clock;
 use crate::error::{Error, Result};
 use crate::frame::Batch;
 use crate::port::{Tx, drain};
-use crate::qdisc::{Choice, Egresses, Producer};
+use crate::qdisc::{Egresses, Producer, QueueSelection};
 use crate::stats::TxCounters;
 
 /// How long to wait for a transmitting end that makes no progress, once everything is to end.
@@ -40,8 +40,8 @@ pub(super) struct QueuedPath {
 
 impl QueuedPath {
     /// The way of the calling thread, to the queue at position `queue` if that is not left to others.
-    pub(super) fn new(egresses: &Egresses, choice: Choice, queue: usize) -> Self {
-        let queue = (choice == Choice::Explicit).then_some(queue);
+    pub(super) fn new(egresses: &Egresses, choice: QueueSelection, queue: usize) -> Self {
+        let queue = (choice == QueueSelection::Explicit).then_some(queue);
         Self { producer: egresses.producer(), queue, waiting: 0, pending: 0, unsettled: false }
     }
 
@@ -149,7 +149,7 @@ impl TxPath {
                 Ok(left) => {
                     let cause = match self.is_held() {
                         true => "the last packets could not be sent: the interface is down".into(),
-                        false => format!("it did not send the last {left} packets"),
+                        false => format!("the last {left} packets were not sent"),
                     };
                     break Error::failed(format!("port '{sink}'"), cause);
                 }
@@ -184,13 +184,13 @@ impl TxPath {
 /// The transmitting ends of one direction, before they are given to threads.
 pub(super) enum TxPaths {
     Direct(Vec<Option<Tx>>),
-    Queued(Egresses, Choice),
+    Queued(Egresses, QueueSelection),
 }
 
 /// Builds the [`TxPath`] of one thread, on that thread.
 pub(super) enum TxPathBuilder {
     Direct(Tx),
-    Queued(Egresses, Choice, usize),
+    Queued(Egresses, QueueSelection, usize),
 }
 
 impl TxPathBuilder {

@@ -1,12 +1,12 @@
 //! Start, stop, the end, and the next port in the same place.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wirelane::port::Readiness;
 
 use crate::bed::Bed;
-use crate::session::{Session, Verified, rx_only};
+use crate::session::{PATIENCE, Session, Verified, receive_on, rx_only};
 use crate::threads;
 use crate::traffic::{mixed, short};
 
@@ -65,6 +65,34 @@ pub(crate) fn a_stop_in_the_middle_of_traffic_ends(bed: &mut dyn Bed) -> Verifie
         });
     }
     verified.unwrap()
+}
+
+/// Dropping a port stops it: its receiving ends deliver what is in the rings, then the end comes.
+pub(crate) fn a_dropped_port_is_stopped(bed: &mut dyn Bed) -> Verified {
+    let mut session = Session::start(bed);
+    session.exchange(20, mixed);
+    for place in 0..session.rx.len() {
+        session.inject_all(place, 48, mixed);
+    }
+    session.calm();
+    let Session { port, mut rx, mut received, injected, mut batch, .. } = session;
+    drop(port);
+    let deadline = Instant::now() + PATIENCE;
+    for (rx, ledger) in rx.iter_mut().zip(&mut received) {
+        loop {
+            if receive_on(rx, ledger, &mut batch) > 0 {
+                continue;
+            }
+            match rx.readiness().unwrap() {
+                Readiness::End => break,
+                _ => thread::sleep(Duration::from_millis(1)),
+            }
+            assert!(Instant::now() < deadline, "no end of a port that was dropped");
+        }
+    }
+    let seen: Vec<_> = received.iter().map(|ledger| ledger.seen).collect();
+    assert!(seen.iter().copied().eq(injected.iter().map(|n| u64::from(*n))), "{seen:?}");
+    Verified::of(seen.iter().sum())
 }
 
 /// A port that is stopped or dropped without ever being started ends, and is no obstacle to the next.

@@ -22,7 +22,7 @@ use crate::frame::Batch;
 
 /// How the TX queue is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
+pub enum QueueSelection {
     /// By receive-side scaling's hash of addresses and ports. What is not IP takes the first
     /// queue; so do not mix fragments and whole packets of a flow, whose ports only the latter
     /// show, where order between them matters (as with any network card).
@@ -38,7 +38,7 @@ pub enum Choice {
 #[derive(Clone)]
 pub struct Egresses {
     queues: Arc<[Egress]>,
-    choice: Choice,
+    selection: QueueSelection,
     hash: Arc<FlowHash>,
 }
 
@@ -60,14 +60,14 @@ impl FlowHash {
 }
 
 impl Egresses {
-    /// Puts the chooser in front of `queues`.
-    pub fn new(queues: impl IntoIterator<Item = Egress>, choice: Choice) -> Self {
+    /// Selects one of `queues` for each frame.
+    pub fn new(queues: impl IntoIterator<Item = Egress>, selection: QueueSelection) -> Self {
         let queues: Arc<[Egress]> = queues.into_iter().collect();
         let hash = FlowHash {
             toeplitz: ToeplitzTable::new(&ToeplitzKey::MICROSOFT),
             table: IndirectionTable::spread(u16::try_from(queues.len()).unwrap_or(u16::MAX)),
         };
-        Self { queues, choice, hash: Arc::new(hash) }
+        Self { queues, selection, hash: Arc::new(hash) }
     }
 
     /// The queues.
@@ -77,12 +77,12 @@ impl Egresses {
 
     /// The ends of one more producer, made on its thread if the CPU chooses.
     pub fn producer(&self) -> Producer {
-        let own = match self.choice {
-            Choice::Cpu => rustix::thread::sched_getcpu() % self.queues.len().max(1),
-            Choice::FlowHash | Choice::Explicit => 0,
+        let own = match self.selection {
+            QueueSelection::Cpu => rustix::thread::sched_getcpu() % self.queues.len().max(1),
+            QueueSelection::FlowHash | QueueSelection::Explicit => 0,
         };
         let lanes = self.queues.iter().map(|queue| (queue.handle(), Batch::default())).collect();
-        let by_hash = self.choice == Choice::FlowHash && self.queues.len() > 1;
+        let by_hash = self.selection == QueueSelection::FlowHash && self.queues.len() > 1;
         Producer { lanes, own, hash: by_hash.then(|| Arc::clone(&self.hash)) }
     }
 

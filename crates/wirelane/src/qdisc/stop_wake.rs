@@ -19,9 +19,9 @@ use crate::sync::{AtomicBool, Ordering, fence};
 /// Whether the queue in front of a TX ring is stopped.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(super) struct Gate(AtomicBool);
+pub(super) struct QueueState(AtomicBool);
 
-impl Gate {
+impl QueueState {
     pub(super) fn new() -> Self {
         Self(AtomicBool::new(false))
     }
@@ -60,11 +60,11 @@ mod tests {
 
     #[test]
     fn a_stopped_queue_is_woken_once() {
-        let gate = Gate::new();
-        assert!(!gate.wake() && !gate.is_stopped());
-        assert!(!gate.stop(|| true) && !gate.is_stopped());
-        assert!(gate.stop(|| false) && gate.is_stopped());
-        assert!(gate.wake() && !gate.wake() && !gate.is_stopped());
+        let state = QueueState::new();
+        assert!(!state.wake() && !state.is_stopped());
+        assert!(!state.stop(|| true) && !state.is_stopped());
+        assert!(state.stop(|| false) && state.is_stopped());
+        assert!(state.wake() && !state.wake() && !state.is_stopped());
     }
 }
 
@@ -76,9 +76,9 @@ mod loom_tests {
     /// A full ring of one slot is emptied while the queue stops: either the second look finds the
     /// room, or the completer finds the queue stopped. It never stands still with an empty ring.
     #[test]
-    fn loom_gate_loses_no_wakeup() {
+    fn loom_stop_and_wake_lose_no_wakeup() {
         loom::model(|| {
-            let shared = Arc::new((Gate::new(), AtomicU32::new(1)));
+            let shared = Arc::new((QueueState::new(), AtomicU32::new(1)));
             let completer = {
                 let shared = Arc::clone(&shared);
                 thread::spawn(move || {

@@ -1,0 +1,17 @@
+//! How a frame is to be cut.
+
+/// The longest header block, in bytes.
+pub const MAX_HEADER: usize = 512;
+
+/// What the segmenter has decided.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    /// Payload bytes per segment.
+    pub(super) mss: usize,
+    /// Payload bytes per frame that comes out: a multiple of `mss`, or `mss`.
+    pub(super) unit: usize,
+    /// The sink completes checksums.
+    pub(super) partial: bool,
+    /// For IPv6 fragments.
+    pub(super) fragment_id: u32,
+}

@@ -1,0 +1,233 @@
+//! Decides what becomes of each frame.
+
+use std::sync::Arc;
+
+use super::coalesce::MAX_DATAGRAMS;
+use super::cursor::{Cursor, Segment, Taken};
+use super::cut::Cut;
+use super::layout::{self, Layer, Layout};
+use super::stats::{Bypass, Refusal, SegmentCounters};
+use crate::frame::{Gso, MAX_PACKET, Offload, Sink};
+
+/// What is to be done with a frame.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a cursor is the usual case, and is used in place")]
+pub enum Verdict {
+    /// Send it as it is; this is what the sink has to do to it.
+    Pass(Offload),
+    /// Send what the cursor gives.
+    Cut(Cursor),
+    /// Do not send it.
+    Refuse(Refusal),
+}
+
+/// Decides about frames for one sink and counts. It does no input or output, and reads no clock.
+#[derive(Debug)]
+pub struct Segmenter {
+    sink: Sink,
+    counters: Arc<SegmentCounters>,
+    fragment_secret: u64,
+    fragments: u32,
+}
+
+impl Segmenter {
+    /// A segmenter for `sink`.
+    pub fn new(sink: Sink) -> Self {
+        Self { sink, counters: Arc::default(), fragment_secret: 0, fragments: 0 }
+    }
+
+    /// Makes the identifications of IPv6 fragments hard to guess (RFC 7739): `secret` is a random
+    /// number. Every pair of addresses counts from a place of its own.
+    #[must_use]
+    pub fn with_fragment_secret(mut self, secret: u64) -> Self {
+        self.fragment_secret = secret;
+        self
+    }
+
+    /// The sink.
+    pub fn sink(&self) -> &Sink {
+        &self.sink
+    }
+
+    /// Changes the sink, from the next frame on.
+    pub fn set_sink(&mut self, sink: Sink) {
+        self.sink = sink;
+    }
+
+    /// The counters, for any thread to read.
+    pub fn counters(&self) -> &Arc<SegmentCounters> {
+        &self.counters
+    }
+
+    /// Says what is to be done with a frame, and counts it.
+    #[inline]
+    pub fn plan(&mut self, frame: &[u8], offload: &Offload) -> Verdict {
+        match offload.gso {
+            Gso::None => match self.plan_whole(frame, offload) {
+                Ok(verdict) => verdict,
+                Err(reason) => self.refuse(reason),
+            },
+            _ => self.plan_cut(frame, offload),
+        }
+    }
+
+    /// How many bytes of a frame are to go on, and whether its packet is longer than the MTU.
+    ///
+    /// Behind a packet there may be padding or a trailer (RFC 1042). Both are Ethernet's and neither payload nor part of what
+    /// the MTU is about, so they stay with a frame that passes. They are left out, and counted, of one that is to be cut, and of one that
+    /// would be too long with them only.
+    #[inline]
+    pub fn measure(&self, frame: &[u8], offload: &Offload) -> (usize, bool) {
+        let (len, mtu) = (frame.len(), self.sink.mtu);
+        let Ok((network, end)) = layout::extent(frame) else { return (len, len > mtu) };
+        let is_long = end - network > mtu;
+        if end == len || offload.gso == Gso::None && len - network <= mtu {
+            return (len, is_long);
+        }
+        self.counters.trailers.add(1);
+        (end, is_long)
+    }
+
+    /// Counts a segment that the sink has taken.
+    #[inline]
+    pub fn sent(&self, cursor: &Cursor, segment: &Segment) {
+        if let Some(class) = cursor.class() {
+            let counters = self.counters.class(class);
+            counters.segments.add(1);
+            counters.bytes.add(segment.len() as u64);
+        }
+    }
+
+    /// Counts segments that the sink has taken.
+    #[inline]
+    pub fn sent_all(&self, cursor: &Cursor, taken: &Taken) {
+        if let Some(class) = cursor.class() {
+            let counters = self.counters.class(class);
+            counters.segments.add(taken.segments as u64);
+            counters.bytes.add(taken.bytes as u64);
+        }
+    }
+
+    #[cold]
+    fn refuse(&self, reason: Refusal) -> Verdict {
+        self.counters.refused(reason).add(1);
+        Verdict::Refuse(reason)
+    }
+
+    /// A frame that is not to be cut.
+    fn plan_whole(&mut self, frame: &[u8], offload: &Offload) -> Result<Verdict, Refusal> {
+        if frame.len() > self.sink.mtu && frame.len() - layout::network(frame)? > self.sink.mtu {
+            return Err(Refusal::AboveMtu);
+        }
+        self.pass(frame, offload, Bypass::NotAsked)
+    }
+
+    /// Sends a frame as it is, or with its checksum completed.
+    fn pass(&self, frame: &[u8], offload: &Offload, why: Bypass) -> Result<Verdict, Refusal> {
+        let verdict = match offload.checksum {
+            Some(_) if !self.sink.checksum => Verdict::Cut(Cursor::whole(frame, offload)?),
+            checksum => {
+                let left = Offload { checksum, ..Offload::default() };
+                Verdict::Pass(if why == Bypass::SinkSegments { *offload } else { left })
+            }
+        };
+        self.counters.bypassed(why).add(1);
+        Ok(verdict)
+    }
+
+    /// A frame that is to be cut. The cursor is made in its place: to move it costs as much as to find the headers.
+    fn plan_cut(&mut self, frame: &[u8], offload: &Offload) -> Verdict {
+        let mut verdict = Verdict::Cut(Cursor::blank());
+        if let Verdict::Cut(cursor) = &mut verdict {
+            match self.cut(frame, offload, cursor) {
+                Ok(None) => {}
+                Ok(Some(instead)) => verdict = instead,
+                Err(reason) => verdict = self.refuse(reason),
+            }
+        }
+        verdict
+    }
+
+    /// Makes `cursor` one of the frame, or says what is to be done instead.
+    #[inline(always)]
+    fn cut(
+        &mut self,
+        frame: &[u8],
+        offload: &Offload,
+        cursor: &mut Cursor,
+    ) -> Result<Option<Verdict>, Refusal> {
+        let mut layout = Layout::new();
+        layout.parse(frame, offload)?;
+        let v6 = matches!(layout.innermost(), Layer::Ipv6 { .. });
+        let fragments = offload.gso == Gso::UdpFragment;
+        let headers = match offload.gso {
+            Gso::UdpFragment if v6 => layout.fragment + wirelane_wire::ipv6::FRAGMENT_LEN,
+            Gso::UdpFragment => layout.transport,
+            _ => layout.payload,
+        };
+        let begin = match offload.gso {
+            Gso::UdpFragment if v6 => layout.fragment,
+            _ => headers,
+        };
+        let payload = frame.len().saturating_sub(begin);
+        let longest = layout.network + self.sink.mtu.min(MAX_PACKET);
+        let room = longest.saturating_sub(headers);
+        let asked = if offload.size == 0 { room } else { offload.size.into() };
+        let mut mss = asked.min(room);
+        if fragments {
+            // All but the last are multiples of 8 bytes (RFC 791 section 3.2, RFC 8200 section 4.5).
+            mss -= mss % 8;
+        }
+        if payload <= asked && frame.len() <= longest {
+            return self.pass(frame, offload, Bypass::Fits).map(Some);
+        }
+        if mss == 0 {
+            return Err(Refusal::MtuTooSmall);
+        }
+        if offload.gso == Gso::Udp && asked > room {
+            // A datagram is whole or it is not (RFC 768): it cannot be made smaller.
+            return Err(Refusal::AboveMtu);
+        }
+        let rounded = asked - if fragments { asked % 8 } else { 0 };
+        // Of tunnels and of Accurate ECN no sink is known to know the rules. The kernel cuts no datagrams without
+        // checksums (`virtio_net_hdr_to_skb()`).
+        let accurate_ecn = offload.accurate_ecn || layout.accurate_ecn;
+        let plain = layout.layers().len() == 1 && mss == rounded && !accurate_ecn;
+        let is_udp = offload.gso == Gso::Udp;
+        let summed = !is_udp || v6 || offload.checksum.is_some() || layout.checksum;
+        let takes = self.sink.cuts(offload.gso).filter(|_| plain && summed);
+        let mut unit = mss;
+        if let Some(max) = takes {
+            let most = if is_udp { MAX_DATAGRAMS as usize } else { usize::MAX };
+            let fits = frame.len() <= layout.network + max && payload.div_ceil(mss) <= most;
+            if fits && offload.checksum.is_some() && offload.size != 0 {
+                return self.pass(frame, offload, Bypass::SinkSegments).map(Some);
+            }
+            if !fragments {
+                let room = (layout.network + max).saturating_sub(headers);
+                unit = mss * (room / mss).clamp(1, most);
+            }
+        }
+        let fragment_id = if fragments && v6 { self.fragment_id(frame, layout.network) } else { 0 };
+        let cut = Cut { mss, unit, partial: self.sink.checksum && !fragments, fragment_id };
+        cursor.take(frame, &layout, offload, cut)?;
+        let (first, last) = cursor.frame_lengths();
+        self.counters.class(layout.class).count(mss, last, first);
+        Ok(None)
+    }
+
+    /// The next identification for the addresses of a frame.
+    fn fragment_id(&mut self, frame: &[u8], network: usize) -> u32 {
+        let addresses = frame.get(network + 8..network + 40).unwrap_or_default();
+        let mut hash = self.fragment_secret;
+        for word in addresses.as_chunks::<8>().0 {
+            // The finaliser of SplitMix64: every bit depends on every bit.
+            hash = (hash ^ u64::from_ne_bytes(*word)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+            hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            hash ^= hash >> 31;
+        }
+        self.fragments = self.fragments.wrapping_add(1);
+        (hash as u32).wrapping_add(self.fragments)
+    }
+}
