@@ -22,10 +22,15 @@ use std::ops::Deref;
 #[cfg(not(loom))]
 use std::time::Duration;
 
+/// Locks `mutex`, whoever panicked with it: what is behind these locks is whole at every moment.
+pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// Alone on its cache lines: two of them, because the adjacent-line prefetcher of x86 pulls pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct CachePadded<T>(pub T);
+pub(crate) struct CachePadded<T>(pub T);
 
 impl<T> Deref for CachePadded<T> {
     type Target = T;
@@ -66,14 +71,14 @@ pub struct Counter(std::sync::atomic::AtomicU64);
 impl Counter {
     /// Adds `n`. Only the owning thread may call this.
     #[inline(always)]
-    pub fn add(&self, n: u64) {
+    pub(crate) fn add(&self, n: u64) {
         use std::sync::atomic::Ordering::Relaxed;
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
     /// Replaces the value. Only the owning thread may call this.
     #[inline(always)]
-    pub fn set(&self, value: u64) {
+    pub(crate) fn set(&self, value: u64) {
         self.0.store(value, std::sync::atomic::Ordering::Relaxed);
     }
 

@@ -172,7 +172,7 @@ impl Station {
         tx.flush()?;
         if !batch.is_empty() {
             tx.transmit(batch);
-            rx.counters().tx_full.add(batch.len() as u64);
+            rx.count_unforwarded(batch.len() as u64);
             batch.clear();
         }
         Ok(n)

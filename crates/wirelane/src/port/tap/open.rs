@@ -42,7 +42,7 @@ const LATENESS: u64 = 100_000_000;
 /// # Errors
 /// A usage error for an unknown option or a queue that does not exist; otherwise CAP_NET_ADMIN
 /// is missing, the device is in use or of another kind, or there is no memory.
-pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
+pub(crate) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let config = Config::parse(spec)?;
     let name = spec.name_text();
     let existed = iface::exists(name).map_err(|error| Error::os(name, error))?;
