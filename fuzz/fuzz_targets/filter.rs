@@ -3,7 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wirelane::filter::{Buffers, Ending, Engine, Interpreter, Packet, Program, translate};
+use wirelane::filter::Engine;
+use wirelane_filter::{Buffers, Ending, Interpreter, Packet, Program, translate};
 
 fuzz_target!(|data: &[u8]| {
     if let Ok(text) = std::str::from_utf8(data) {

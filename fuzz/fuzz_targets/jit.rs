@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wirelane::filter::jit::Jit;
-use wirelane::filter::{Instruction, Interpreter, Metadata, Packet, Program};
+use wirelane_filter::jit::Jit;
+use wirelane_filter::{Instruction, Interpreter, Metadata, Packet, Program};
 
 /// Every code that the kernel knows (`chk_code_allowed` of `net/core/filter.c`).
 const CODES: [u16; 53] = [

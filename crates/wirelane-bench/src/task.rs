@@ -15,7 +15,7 @@ impl Task {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Rxdrop, Self::Txpush, Self::L2fwd];
 
-    /// Its name in source 001 and in the rows.
+    /// Its name in the 2018 AF_XDP zero-copy paper and in the rows.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Rxdrop => "rxdrop",

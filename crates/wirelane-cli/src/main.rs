@@ -4,7 +4,10 @@ mod args;
 mod commands;
 mod control;
 mod output;
+mod privilege;
+mod reachability;
 mod session;
+mod ssh;
 mod take;
 
 use std::process::ExitCode;
@@ -49,7 +52,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    wirelane::memory::spare_address_space();
+    wirelane_os::memory::spare_address_space();
     // What cannot be written is an error to tell, not the end of the process.
     halt::survive_file_limits();
     let cli = match Cli::try_parse() {

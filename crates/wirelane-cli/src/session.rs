@@ -11,7 +11,6 @@ use wirelane::halt::{self, Halt};
 use wirelane::mask::MAX_QUEUES;
 use wirelane::placement::Placement;
 use wirelane::port::{Attempt, Outcome, PortInfo};
-use wirelane::privilege::{self, User};
 use wirelane::session::monitor::Monitor;
 use wirelane::{Error, ErrorKind, QueueSet, Result};
 
@@ -19,6 +18,7 @@ use crate::args;
 use crate::output;
 use crate::output::progress::Progress;
 use crate::output::summary::{self, Summary};
+use crate::privilege::{self, User};
 
 /// Options of such a command.
 #[derive(Args, Clone, Debug)]

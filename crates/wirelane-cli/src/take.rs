@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use clap::Args;
 use wirelane::filter::{Filter, Program};
 use wirelane::port::{self, Backend, OpenOptions, Port, PortInfo, Spec, Take};
-use wirelane::reachability::{Host, Taken, explain};
-use wirelane::ssh::{self, Connection};
 use wirelane::{Error, Result};
 
 use crate::output;
+use crate::reachability::{Host, Taken, explain};
+use crate::ssh::{self, Connection};
 
 /// Which packets ports take.
 #[derive(Args, Clone, Debug)]

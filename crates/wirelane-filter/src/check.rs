@@ -20,7 +20,7 @@ pub(crate) fn decode(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
     }
     if program.len() > MAX_INSTRUCTIONS {
         let len = program.len();
-        let cause = format!("it has {len} instructions, and the kernel takes {MAX_INSTRUCTIONS}");
+        let cause = format!("it has {len} instructions; the kernel accepts {MAX_INSTRUCTIONS}");
         return Err(Error::invalid("filter", cause).help("write a shorter expression"));
     }
     let mut ops = Vec::with_capacity(program.len());
@@ -35,7 +35,7 @@ pub(crate) fn decode(program: &[SockFilter]) -> Result<Vec<Op>, Error> {
         return Err(refused(program.len() - 1, *insn, cause));
     }
     memory(&ops).map_err(|(at, cell)| {
-        let cause = format!("M[{cell}] is loaded, and not every way here stores it");
+        let cause = format!("M[{cell}] is loaded, but not every path stores it first");
         refused(at, program[at], cause)
     })?;
     Ok(ops)
@@ -53,7 +53,10 @@ fn operation(insn: SockFilter, after: usize) -> Result<Op, String> {
         let SockFilter { code, k, .. } = insn;
         return Err(match k.checked_sub(ANCILLARY) {
             Some(field) if Op::decode(SockFilter { k: 0, ..insn }).is_some() => {
-                format!("offset {} is before the packet, and no ancillary field {field}", k as i32)
+                format!(
+                    "offset {} is before the packet and is no ancillary field {field}",
+                    k as i32
+                )
             }
             _ => format!("there is no instruction {code:#x}"),
         });
@@ -74,7 +77,7 @@ fn operation(insn: SockFilter, after: usize) -> Result<Op, String> {
         }
         Op::Jump(k) if k as i32 <= -1 => {
             return Err(
-                "it jumps back, and the kernel takes no loops: protochain makes one".to_owned()
+                "it jumps back, and the kernel accepts no loops (protochain makes one)".to_owned()
             );
         }
         Op::Jump(k) => in_program(k)?,

@@ -119,7 +119,7 @@ fn present<E>(engine: &'static str, found: Result<E, String>) -> (Option<E>, Cou
 
 fn libpcap(program: &Program) -> Result<pcap::Interpreter<'_>, String> {
     if let Some(field) = program.ancillary().first() {
-        return Err(format!("it does not know {}, which is not in the packet", field.name()));
+        return Err(format!("it cannot read {}, which is not in the packet", field.name()));
     }
     let library = pcap::library().map_err(|reason| format!("{reason}; {}", pcap::INSTALL))?;
     let instructions: &[SockFilter] = program.instructions();

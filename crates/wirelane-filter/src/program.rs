@@ -42,13 +42,13 @@ impl Program {
     pub fn parse(link_type: u16, text: &str) -> Result<Self> {
         let bad = |cause: String| {
             Error::invalid("filter program", cause)
-                .help("write what `tcpdump -ddd EXPRESSION` prints, or an expression")
+                .help("write an expression, or the output of `tcpdump -ddd EXPRESSION`")
         };
         let mut parts = text.trim().split([',', '\n']).map(str::trim).filter(|p| !p.is_empty());
         let count = parts.next().unwrap_or_default();
-        let count: usize = count
-            .parse()
-            .map_err(|_| bad(format!("it begins with {count:?}, not a number of instructions")))?;
+        let count: usize = count.parse().map_err(|_| {
+            bad(format!("it starts with {count:?}, not with a number of instructions"))
+        })?;
         let mut instructions = Vec::new();
         for (at, part) in parts.enumerate() {
             let mut numbers = part.split_ascii_whitespace();
@@ -73,7 +73,7 @@ impl Program {
         }
         if count != instructions.len() {
             let found = instructions.len();
-            return Err(bad(format!("it says {count} instructions and has {found}")));
+            return Err(bad(format!("it declares {count} instructions and has {found}")));
         }
         Self::new(link_type, instructions)
     }
@@ -120,7 +120,7 @@ impl Program {
                 _ => continue,
             };
             return Err(Error::invalid(format!("filter instruction {at}"), cause)
-                .help("it can run on packet: alone"));
+                .help("it runs on packet: only"));
         }
         Ok(())
     }

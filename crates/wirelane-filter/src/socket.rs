@@ -150,7 +150,7 @@ impl<'a> Writer<'a> {
         self.spare.first().copied().ok_or_else(|| {
             let cause = format!("it uses all {MEMORY_CELLS} cells of scratch memory");
             Error::invalid("filter", cause)
-                .help("one is needed to keep the packet's meaning in the kernel: use one less")
+                .help("the kernel needs one of them for the packet's metadata; use one less")
         })
     }
 
@@ -378,7 +378,7 @@ impl<'a> Writer<'a> {
         let len = starts.last().copied().unwrap_or(0);
         if len > MAX_INSTRUCTIONS {
             let cause = format!(
-                "for a socket of the kernel it has {len} instructions, and the kernel takes {MAX_INSTRUCTIONS}"
+                "as a socket filter it has {len} instructions; the kernel accepts {MAX_INSTRUCTIONS}"
             );
             return Err(Error::invalid("filter", cause).help("write a shorter expression"));
         }

@@ -47,7 +47,7 @@ impl Filter {
             Source::Program(program) if program.link_type() == link_type => Ok(Arc::clone(program)),
             Source::Program(program) => {
                 let (of, link) = (program.link_type(), link_type);
-                let cause = format!("it is for link type {of}, and the packets have {link}");
+                let cause = format!("it is for link type {of}, but the packets have {link}");
                 Err(Error::invalid("filter", cause))
             }
         }

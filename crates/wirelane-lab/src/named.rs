@@ -69,8 +69,9 @@ impl NamedLab {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let first = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
         if !first || name.len() > LONGEST || !name.chars().all(plain) {
-            return Err(Error::usage(format!("lab '{name}'"), "this cannot be its name").help(
-                "take up to 32 letters, digits, dots, hyphens and underscores, a letter or digit first",
+            return Err(Error::usage(format!("lab '{name}'"), "invalid name").help(
+                "use up to 32 letters, digits, dots, hyphens and underscores, starting with a \
+                 letter or digit",
             ));
         }
         Ok(Self { name: name.to_owned() })
@@ -105,7 +106,7 @@ impl NamedLab {
                 present.map_or("made by another version".into(), |config| config.to_string());
             return Err(Error::failed(
                 self.object(),
-                format!("it is up, and not as asked: {shape}"),
+                format!("it is already up, in another shape: {shape}"),
             )
             .help(format!("{} removes it", self.command("down"))));
         }
@@ -208,15 +209,15 @@ impl NamedLab {
         let failed = |error| refused(format!("namespace {name}"), error);
         Ok(match names::look(&name).map_err(failed)? {
             Entry::Absent => Found::Absent,
-            Entry::Other => Found::Foreign("it is no network namespace"),
+            Entry::Other => Found::Foreign("it is not a network namespace"),
             Entry::File(contents) => match Mark::read(&String::from_utf8_lossy(&contents)) {
                 Some(mark) if mark.is_of(&self.name, side) => Found::Leftover,
-                _ => Found::Foreign("it is a file that no lab made"),
+                _ => Found::Foreign("it is a file that does not belong to a lab"),
             },
             Entry::Namespace(namespace) => match mark_of(&namespace).map_err(failed)? {
                 Some(mark) if mark.is_of(&self.name, side) => Found::Ours(namespace, mark.config),
-                Some(_) => Found::Foreign("it is of another lab"),
-                None => Found::Foreign("no lab made it"),
+                Some(_) => Found::Foreign("it belongs to another lab"),
+                None => Found::Foreign("it does not belong to a lab"),
             },
         })
     }

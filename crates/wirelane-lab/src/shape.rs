@@ -56,7 +56,7 @@ impl LabConfig {
             return refuse(cause);
         }
         if self.ipv6.is_some() && (SHORTEST..IPV6_SHORTEST).contains(&self.mtu) {
-            let cause = "IPv6 needs an MTU of 1280 at least; choose that, or switch IPv6 off";
+            let cause = "IPv6 needs an MTU of at least 1280; raise it, or turn IPv6 off";
             return refuse(cause.into());
         }
         if !(shortest..=longest).contains(&self.mtu) {
@@ -125,7 +125,7 @@ impl FromStr for Network {
             return Err(refuse("it has no room for two hosts"));
         }
         if prefix == 0 || address.is_multicast() {
-            return Err(refuse("no two hosts can have its addresses"));
+            return Err(refuse("two hosts cannot share it"));
         }
         let address = match address {
             IpAddr::V4(address) => {
@@ -219,7 +219,7 @@ impl FromStr for Offloads {
         if (offloads.tso || offloads.uso) && !offloads.tx {
             return Err(Error::usage(
                 format!("offloads '{text}'"),
-                "tso and uso need tx: who cuts a frame computes the checksums of its pieces",
+                "tso and uso need tx: segmenting a frame includes computing the checksums of its segments",
             ));
         }
         Ok(offloads)

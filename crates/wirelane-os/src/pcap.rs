@@ -140,7 +140,7 @@ impl Libpcap {
             None => NonNull::new(unsafe { (self.open_dead)(link_type, snaplen) }),
         };
         let Some(handle) = handle else {
-            return Err("libpcap has no memory".to_owned());
+            return Err("libpcap is out of memory".to_owned());
         };
         let mut code = Code { len: 0, instructions: ptr::null_mut() };
         // SAFETY: the handle is open, and its file's bytes are there until the end; the expression is a string; the library fills `code` if it returns

@@ -221,11 +221,11 @@ pub fn drop_bounding(keep: Set) -> Result<()> {
 fn verify_dropped(before: CapabilitySets, target: CapabilitySets) -> Result<()> {
     let refuse = |what: &str| Err(OsError::from_errno("capget", what, libc::EPERM));
     if sets()? != target {
-        return refuse("capabilities are left after giving them away");
+        return refuse("some capabilities could not be dropped");
     }
     let regained = rustix::thread::set_capabilities(None, before).is_ok();
     if regained && sets()? != target {
-        return refuse("capabilities given away could be regained");
+        return refuse("dropped capabilities could be regained");
     }
     Ok(())
 }

@@ -135,11 +135,11 @@ impl CaptureError {
                 (format!("cannot {action}: {}", cause(source)), advice(source).into())
             }
             Self::Read { offset, .. } if self.is_would_block() => {
-                (format!("nothing is there yet at byte {offset}"), "read on later".into())
+                (format!("no data yet at byte {offset}"), "read on later".into())
             }
             Self::Read { offset, source, .. } if source.raw_os_error().is_none() => (
                 format!("damaged at byte {offset} of its content: {source}"),
-                "what is before can be used".into(),
+                "everything before it can be used".into(),
             ),
             Self::Read { offset, source, .. } => {
                 (format!("cannot read at byte {offset}: {}", cause(source)), advice(source).into())
@@ -166,9 +166,7 @@ impl CaptureError {
             Self::BrokenPipe { packets, .. } => {
                 (format!("the reader closed the pipe after {packets} packets"), "".into())
             }
-            Self::IsInput { .. } => {
-                ("it is the file to be read".into(), "write to another file".into())
-            }
+            Self::IsInput { .. } => ("it is the input file".into(), "write to another file".into()),
             Self::Unsupported { what, help, .. } => ((*what).into(), (*help).into()),
         }
     }

@@ -79,7 +79,7 @@ impl FileFormat {
             Self::Pcapng => pcapng::packet(out, record),
             Self::Pcap(_) if record.timestamp / 1_000_000_000 >= pcap::END_OF_TIME => {
                 return Err(Refusal::new(
-                    "a packet is from after 2106, and classic pcap counts seconds in 32 bits",
+                    "a packet is later than 2106, and classic pcap counts seconds in 32 bits",
                     "write pcapng; the packets before it are in the file",
                 ));
             }

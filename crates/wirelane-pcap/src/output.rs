@@ -327,7 +327,7 @@ fn open(path: &Path, halt: &Halt) -> io::Result<File> {
         match options.open(path) {
             Err(error) if is_fifo && error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
                 if halt.ends_waiting() {
-                    return Err(io::Error::other("the end came before anybody read it"));
+                    return Err(io::Error::other("the command ended before anything read from it"));
                 }
                 thread::sleep(NAP);
             }

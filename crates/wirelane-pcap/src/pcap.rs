@@ -254,7 +254,7 @@ impl<R: Read> PcapReader<R> {
                     help,
                 });
             }
-            _ => return Err(self.malformed("it does not begin with the magic number of pcap")),
+            _ => return Err(self.malformed("it does not start with the magic number of pcap")),
         };
         let link = self.word(20);
         self.source = Some(Source {

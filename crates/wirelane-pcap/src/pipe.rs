@@ -134,7 +134,7 @@ pub(crate) fn write(
             }
         }
         if is_full && halt.gives_up(*standing_since.get_or_insert_with(clock::monotonic_ns)) {
-            let cause = "the reader takes nothing, and the end has come";
+            let cause = "the reader takes nothing, and the command is ending";
             return fail(io::Error::new(io::ErrorKind::TimedOut, cause));
         }
     }

@@ -47,21 +47,21 @@ impl OddTimes {
                 self.early,
                 "is",
                 "are",
-                "from before 1970, a time that is not kept: 1970-01-01 00:00:00 stands for it",
+                "earlier than 1970, which cannot be stored: written as 1970-01-01 00:00:00",
             ),
             note(
                 self.late,
                 "is",
                 "are",
-                "from after 2554, a time that is not kept: 2554-07-21 23:34:33.709551615 stands for it",
+                "later than 2554, which cannot be stored: written as 2554-07-21 23:34:33.709551615",
             ),
             note(
                 self.finer,
                 "has",
                 "have",
-                "a time finer than nanoseconds: what is below them was cut off",
+                "a time finer than nanoseconds: truncated to nanoseconds",
             ),
-            note(self.missing, "has", "have", "no time: 1970-01-01 00:00:00 stands for it"),
+            note(self.missing, "has", "have", "no time: written as 1970-01-01 00:00:00"),
         ];
         notes.into_iter().flatten().collect()
     }

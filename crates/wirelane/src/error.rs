@@ -197,7 +197,7 @@ fn surroundings(source: &OsError) -> Option<&'static str> {
     let lacks =
         |mount: &str, file: &str| source.object.starts_with(mount) && !Path::new(file).exists();
     match Errno::from_raw_os_error(source.errno()?) {
-        Errno::MFILE => Some("`ulimit -n 1024`, or more, lets the process have more open files"),
+        Errno::MFILE => Some("`ulimit -n 1024` or more raises the limit of open files"),
         Errno::NOENT if lacks("/proc/", "/proc/self") => {
             Some("no /proc is mounted here: `mount -t proc proc /proc`")
         }

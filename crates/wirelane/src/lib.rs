@@ -59,8 +59,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`frame`], [`pool`] | one packet and who owns it; the memory of a queue |
-//! | [`memory`] | how much of it there is: asked before it is taken |
-//! | [`ring`], [`sync`] | the one queue between two threads, and what else threads share |
+//! | [`ring`] | the one queue between two threads |
 //! | [`mask`], [`stats`], [`error`] | which queues; what happened; what went wrong |
 //! | [`port`] | the traits of a port, and the ports: [`port::sim`], [`port::file`], [`port::packet`], [`port::xdp`] |
 //! | [`pipeline`] | the receive loop, on one screen |
@@ -73,22 +72,19 @@
 //! | [`session::monitor`] | reading a running capture or forwarding from any thread |
 //! | [`inspect`] | the queues of an interface and the CPUs behind them |
 //! | [`halt`] | ending what waits for others, by hand or by signals |
-//! | [`privilege`] | giving privileges away once everything is open |
-//! | [`reachability`] | which packets that keep a host reachable a filter would take from it |
-//! | [`ssh`] | the connections by which the user came, which nothing should take away |
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
 pub mod checksum;
 pub mod error;
 pub mod frame;
 pub mod mask;
-pub mod memory;
+mod memory;
 pub mod pool;
 pub mod qdisc;
 pub mod ring;
 pub mod segment;
 pub mod stats;
-pub mod sync;
+mod sync;
 
 #[cfg(not(loom))]
 pub mod filter;
@@ -101,13 +97,7 @@ pub mod placement;
 #[cfg(not(loom))]
 pub mod port;
 #[cfg(not(loom))]
-pub mod privilege;
-#[cfg(not(loom))]
-pub mod reachability;
-#[cfg(not(loom))]
 pub mod session;
-#[cfg(not(loom))]
-pub mod ssh;
 #[cfg(not(loom))]
 pub mod threads;
 

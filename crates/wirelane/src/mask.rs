@@ -1,6 +1,6 @@
 //! Queue masks: which RX queues, which TX queues, and whether the packets tied to no queue.
 //!
-//! The semantics are those of source 000 (mq_bpf): each capture handle has an RX mask, a TX mask
+//! The semantics are those of the 2011 multiqueue BPF paper (mq_bpf): each capture handle has an RX mask, a TX mask
 //! and an OTHER switch; the filter as a whole is enabled (`BIOCENAQMASK`) or disabled
 //! (`BIOCDISQMASK`), bits are set (`BIOCSTRXQMASK` …), cleared (`BIOCCRRXQMASK` …) and read back
 //! (`BIOCGTRXQMASK` …) while the handle is open.
@@ -115,7 +115,7 @@ impl FromStr for QueueSet {
             }
             match digits.parse::<usize>() {
                 Ok(queue) if queue < MAX_QUEUES => Ok(queue),
-                _ => Err(bad(part, "is beyond queue 4095, the highest there can be")),
+                _ => Err(bad(part, "exceeds 4095, the highest queue number")),
             }
         };
         let mut set = Self::NONE;

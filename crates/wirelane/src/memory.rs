@@ -4,7 +4,6 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
-pub use wirelane_os::memory::spare_address_space;
 use wirelane_os::memory::{Limit, Room, address_space, room};
 
 use crate::error::{Error, Result};
@@ -61,7 +60,7 @@ impl Allotment {
         let (wanted, had) = (wanted.try_into().ok()?, had.try_into().ok()?);
         (had < wanted).then(|| {
             let Self { limit, .. } = self;
-            format!("{had} {what} instead of {wanted}: {limit} leaves no more")
+            format!("{had} {what} instead of {wanted}: {limit} allows no more")
         })
     }
 }

@@ -21,7 +21,9 @@ impl Placement {
     pub fn of(cpus: &[u32]) -> Result<Self> {
         let allowed = allowed();
         if cpus.is_empty() {
-            return Err(Error::usage("CPUs", "a thread needs one").help("write a list such as 0-3"));
+            return Err(
+                Error::usage("CPUs", "the list of CPUs is empty").help("write a list such as 0-3")
+            );
         }
         if let Some(cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
             let list: Vec<_> = allowed.iter().map(u32::to_string).collect();

@@ -25,7 +25,7 @@ use std::time::Duration;
 /// Alone on its cache lines: two of them, because the adjacent-line prefetcher of x86 pulls pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct CachePadded<T>(pub T);
+pub(crate) struct CachePadded<T>(pub T);
 
 impl<T> Deref for CachePadded<T> {
     type Target = T;
@@ -66,14 +66,14 @@ pub struct Counter(std::sync::atomic::AtomicU64);
 impl Counter {
     /// Adds `n`. Only the owning thread may call this.
     #[inline(always)]
-    pub fn add(&self, n: u64) {
+    pub(crate) fn add(&self, n: u64) {
         use std::sync::atomic::Ordering::Relaxed;
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
     /// Replaces the value. Only the owning thread may call this.
     #[inline(always)]
-    pub fn set(&self, value: u64) {
+    pub(crate) fn set(&self, value: u64) {
         self.0.store(value, std::sync::atomic::Ordering::Relaxed);
     }
 
@@ -105,7 +105,7 @@ impl Watermark {
 /// Lets one thread sleep until others have work for it, without a lost wake-up.
 ///
 /// The sleeper announces itself, crosses a full barrier and looks once more; whoever brings work
-/// publishes it, crosses a full barrier and looks for a sleeper (source 004's stop/wake rule).
+/// publishes it, crosses a full barrier and looks for a sleeper (the 2014 qdisc paper's stop/wake rule).
 /// Bringing work costs one fence per batch, and a system call only if somebody sleeps.
 #[derive(Debug)]
 pub(crate) struct Doorbell {

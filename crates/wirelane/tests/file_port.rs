@@ -345,7 +345,7 @@ fn long_packets_and_the_snap_length() {
         assert_eq!(received.original_len, sent.original_len);
         assert!(received.data == sent.data[..sent.data.len().min(MAX_PACKET)]);
     }
-    assert_eq!(port.diagnostics(), ["1 packets longer than 131008 bytes were cut to that"]);
+    assert_eq!(port.diagnostics(), ["1 packets longer than 131008 bytes were cut to that length"]);
     assert_eq!((port.frames().held(), received.len()), (0, 4));
 
     let options = OpenOptions::default().snaplen(100);
@@ -583,7 +583,7 @@ fn what_cannot_be_opened_is_one_line() {
     is(&file("no/where.pcap"), &transmit, Failed, "ENOENT");
     is(&file("text"), &receive, Failed, "not a capture file");
     is(&file("none"), &receive, Failed, "it is empty");
-    is(&file("a.pcapng"), &both, Usage, "either read or written");
+    is(&file("a.pcapng"), &both, Usage, "read or written, not both");
     is(&file("a.pcapng?rate=1M"), &receive, Usage, "rate=1M is not max or original");
     is(&file("a.pcapng?loop=0"), &receive, Usage, "loop=0 is not a number from 1 on");
     is(&file("a.pcapng?frame=9k"), &receive, Usage, "'frame' is not an option");

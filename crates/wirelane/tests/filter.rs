@@ -13,10 +13,11 @@ mod packets;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use wirelane::filter::{self, Filter, Interpreter, Packet};
+use wirelane::filter::Filter;
 use wirelane::mask::QueueMask;
 use wirelane::port::{self, OpenOptions, Port, Readiness};
 use wirelane::{Batch, QueueSet};
+use wirelane_filter::{Interpreter, Packet, compile};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::privileged;
 use wirelane_testkit::tap::MultiQueueTap;
@@ -64,7 +65,7 @@ fn privileged_a_live_port_takes_what_the_bytes_say() {
     let (mut tagged, mut tried) = (0, 0);
     for expression in expressions.filter(|expression| !expression.text.contains("ifindex")) {
         let text = expression.text.as_str();
-        let interpreter = Interpreter::new(&filter::compile(text, 1, SNAPLEN).unwrap()).unwrap();
+        let interpreter = Interpreter::new(&compile(text, 1, SNAPLEN).unwrap()).unwrap();
         let accepts = |frame: &&&Vec<u8>| {
             let wire_len = frame.len() as u32;
             interpreter.run(&Packet { data: frame, wire_len, ..Packet::default() }) > 0

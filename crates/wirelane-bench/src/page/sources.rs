@@ -52,7 +52,7 @@ fn line(label: &'static str, cells: Vec<Cell>) -> Line {
     Line { label, cells }
 }
 
-/// Source 000: six conditions, one thread against all queues.
+/// The 2011 multiqueue BPF paper: six conditions, one thread against all queues.
 fn capture() -> Table {
     let condition = |label, port, target, published: [f64; 4]| {
         let [multi_10g, single_10g, multi_1g, single_1g] = published;
@@ -109,7 +109,7 @@ fn capture() -> Table {
     }
 }
 
-/// Source 001: rxdrop, txpush, l2fwd in three modes, and XDP_DROP.
+/// The 2018 AF_XDP zero-copy paper: rxdrop, txpush, l2fwd in three modes, and XDP_DROP.
 fn sockets(size: &'static str) -> Table {
     let cell = |case, mode, published| Cell {
         published,
@@ -164,7 +164,7 @@ fn sockets(size: &'static str) -> Table {
     }
 }
 
-/// Source 002: one thread against one per queue.
+/// The 2010 multiqueue socket paper: one thread against one per queue.
 fn scaling() -> Table {
     let cell = |cpus, published| Cell {
         published: Some(published),
@@ -192,7 +192,7 @@ fn scaling() -> Table {
     }
 }
 
-/// Source 003: TSO, GSO and none at six clock frequencies.
+/// The 2014 FreeBSD GSO paper: TSO, GSO and none at six clock frequencies.
 fn segmentation(case: &'static str) -> Table {
     type Published = [Option<f64>; 3];
     let tcp = |tso, gso, none| [Some(tso), Some(gso), Some(none)];
@@ -292,7 +292,7 @@ fn segmentation(case: &'static str) -> Table {
     }
 }
 
-/// Source 004: packets with one CPU, as rates and as times.
+/// The 2014 qdisc paper: packets with one CPU, as rates and as times.
 fn queueing() -> Table {
     let cells = |case, more: &[(&'static str, &'static str)], published: f64| {
         let figure = |metric, scale| Figure { scale, ..queueing_figure(case, more, metric) };
@@ -331,7 +331,7 @@ const QUEUEING: &str = "Source: Xeon E5-2695, Linux 3.15, trafgen on one CPU; wh
                         disciplines, packet by packet, into a simulated interface, so compare the differences and \
                         not the absolute times.";
 
-/// Source 004: differences of these, and locks.
+/// The 2014 qdisc paper: differences of these, and locks.
 fn queueing_costs() -> Table {
     let figure = queueing_figure;
     let single = |label, published, ours| {

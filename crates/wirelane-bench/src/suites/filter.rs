@@ -20,9 +20,10 @@ use crate::suites::loop_plan::LoopPlan;
 use clap::Args;
 use std::path::Path;
 use wirelane::error::{Error, Result};
-use wirelane::filter::{Buffers, Ending, Engine, Interpreter, Packet, Program, compile, translate};
+use wirelane::filter::Engine;
 use wirelane::frame::Batch;
 use wirelane::pool::{Pool, PoolConfig};
+use wirelane_filter::{Buffers, Ending, Interpreter, Packet, Program, compile, translate};
 
 const SUITE: &str = "filter";
 const ETHERNET: u16 = 1;

@@ -1,4 +1,4 @@
-//! The suite `scaling`: what more queues, each with a thread, bring (source 002).
+//! The suite `scaling`: what more queues, each with a thread, bring (the 2010 multiqueue socket paper).
 //!
 //! One to as many queues as there are CPUs receive and drop on the simulated interface, which costs so
 //! little that what threads do to each other is what shows. On a machine that is busy with other things the

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::de::DeserializeOwned;
-use wirelane::{Error, Result, privilege};
+use wirelane::{Error, Result};
 
 use super::line::{Lines, PATIENCE, REPLY, REQUEST};
 use super::place::{self, Process, Socket};
 use super::request::{Identity, Reply, Request};
+use crate::privilege;
 
 const WHICH: &str = "give the process id of a running `wirelane capture` or `wirelane forward`; \
                      `wirelane stats` lists them";

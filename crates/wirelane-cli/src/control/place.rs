@@ -20,7 +20,9 @@ use std::time::Duration;
 
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use wirelane::{Error, Result, privilege};
+use wirelane::{Error, Result};
+
+use crate::privilege;
 
 /// In the order in which a process tries to have its own there.
 const PLACES: [&str; 2] = ["/run", "/tmp"];

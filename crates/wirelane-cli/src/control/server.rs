@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use wirelane::{Error, Result, privilege};
+use wirelane::{Error, Result};
 
 use super::answer::answer;
 use super::line::{Lines, REQUEST};
@@ -18,6 +18,7 @@ use super::place;
 use super::request::{Refusal, Reply, Request};
 use super::subject::Subject;
 use crate::output;
+use crate::privilege;
 
 /// Most conversations at once.
 const MOST: usize = 32;

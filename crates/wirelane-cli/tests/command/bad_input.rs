@@ -20,7 +20,7 @@ fn ports_that_cannot_be() {
         ("sim:65", &["sim:65", "1 to 64", "; "]),
         ("foo:bar", &["no backend 'foo'", "known: sim, file, packet"]),
         ("sim:4?speed=1", &["'speed'", "known: rate"]),
-        ("sim:4?gso=tcp", &["sim:4?gso=tcp", "nothing is cut or merged here", "wirelane forward"]),
+        ("sim:4?gso=tcp", &["sim:4?gso=tcp", "neither segments nor merges", "wirelane forward"]),
         ("sim:4?rate=fast", &["rate=fast"]),
         ("sim:4?size=9217", &["size=9217", "9216"]),
         ("sim:4?size=1M", &["size=1M"]),

@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use rustix::net::{AddressFamily, SocketType, ipproto, socket};
 use tempfile::tempdir;
-use wirelane::filter::{Engine, Packet as Bytes, compile};
+use wirelane::filter::Engine;
+use wirelane_filter::{Packet as Bytes, compile};
 use wirelane_testkit::privileged;
 use wirelane_testkit::veth::VethPair;
 

@@ -132,12 +132,12 @@ fn privileged_an_interface_that_is_removed_ends_a_capture_with_one_error() {
         capture.wait_for(SENT);
         pair.far.run("ip", ["link", "del", "wl-far"]);
         let ended = capture.child.wait(PATIENCE);
-        assert_refused(&ended, 1, &["wl-far: the interface was removed", "is valid"]);
+        assert_refused(&ended, 1, &["wl-far: the interface was removed", "are valid"]);
         let summary = parse(&ended.stdout);
         assert_eq!(summary["errors"].as_array().unwrap().len(), 1, "{port}: {summary}");
         assert_eq!(summary["totals"]["delivered"], SENT, "{port}: {summary}");
         let notes = notes(&summary);
-        for untrue in ["taken off", "went down"] {
+        for untrue in ["detached", "went down"] {
             assert!(!notes.contains(untrue), "{port}: {notes}");
         }
     }
@@ -192,6 +192,10 @@ fn privileged_a_capture_that_waits_ends_when_it_is_told_to() {
 #[test]
 fn only_packet_ports_wait() {
     for port in ["xdp:lo", "sim:1", "tap:wl-none"] {
-        refused(&["capture", "--wait", port], 2, &["cannot wait for an interface", "packet: can"]);
+        refused(
+            &["capture", "--wait", port],
+            2,
+            &["cannot wait for a removed interface", "packet: can"],
+        );
     }
 }

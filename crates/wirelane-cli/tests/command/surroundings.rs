@@ -98,7 +98,7 @@ fn privileged_too_few_descriptors_are_the_cause_that_is_told() {
             }
             refusals += 1;
             assert_refused(&ended, 1, &["(EMFILE)", "ulimit -n"]);
-            for untrue in ["mode=native", "does not tell", "VLAN"] {
+            for untrue in ["mode=native", "does not report", "VLAN"] {
                 assert!(!ended.stderr.contains(untrue), "{limit}: {}", ended.stderr);
             }
         }

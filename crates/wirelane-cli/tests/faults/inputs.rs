@@ -34,7 +34,7 @@ fn an_input_is_not_destroyed() {
                     .unwrap();
                 let stderr = String::from_utf8_lossy(&ended.stderr);
                 assert_eq!(ended.status.code(), Some(2), "{args:?}: {stderr}");
-                assert!(stderr.contains("it is the file to be read"), "{args:?}: {stderr}");
+                assert!(stderr.contains("it is the input file"), "{args:?}: {stderr}");
                 assert!(std::fs::read(&file).unwrap() == whole, "{args:?}: the input was changed");
             }
         }
@@ -55,7 +55,7 @@ fn an_input_is_not_destroyed_by_a_name_made_up() {
     };
     let ended = capture(&["--split"]);
     assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
-    assert!(ended.stderr.contains("it is the file to be read"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("it is the input file"), "{}", ended.stderr);
     assert!(std::fs::read(&split).unwrap() == whole);
     // The third file of a rotation: its name holds the time at which it begins, which is that of its first packet.
     let ended = capture(&["--rotate-packets", "1000"]);
@@ -68,7 +68,7 @@ fn an_input_is_not_destroyed_by_a_name_made_up() {
     std::fs::hard_link(&split, third.unwrap()).unwrap();
     let ended = capture(&["--rotate-packets", "1000"]);
     assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
-    assert!(ended.stderr.contains("it is the file to be read"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("it is the input file"), "{}", ended.stderr);
     assert!(std::fs::read(&split).unwrap() == whole);
     assert_eq!(parse(&ended.stdout)["totals"]["written"], 2000);
 }

@@ -129,7 +129,7 @@ fn nobody_comes_to_read() {
             let mut child = ChildGuard::spawn(&mut wirelane(args));
             child.wait_until(PATIENCE, |child| catches(child, Signal::TERM));
             let ended = bed.end_by(end, child);
-            assert_told(kind, &ended, &["before anybody read it"]);
+            assert_told(kind, &ended, &["before anything read from it"]);
             assert_eq!(ended.stdout, "", "it has not begun");
         }
     }

@@ -31,7 +31,7 @@ fn ports_that_cannot_be_joined() {
         (&["sim:1", "--gso=sctp"], 2, &["--gso", "write tcp, udp, tcp,udp, on or off"]),
         (&["sim:1?gso=sctp"], 2, &["gso=sctp is not tcp, udp"]),
         (&["sim:1?gso_max=1"], 2, &["gso_max=1 is not a number from 576 to 65535"]),
-        (&["sim:1?gso=on&gso=off"], 2, &["'gso' is given twice"]),
+        (&["sim:1?gso=on&gso=off"], 2, &["'gso' appears twice"]),
     ] {
         refuses(args, status, parts);
     }
@@ -43,7 +43,7 @@ fn the_file_that_is_read_is_not_written() {
     let path = directory.path().join("x.pcapng");
     let port = format!("file:{}", path.display());
     forward(&["sim:1?count=10", &port]);
-    refuses(&[&port, &port], 2, &["it is the file to be read"]);
+    refuses(&[&port, &port], 2, &["it is the input file"]);
     assert_eq!(packets(&path).len(), 10);
 }
 
@@ -81,7 +81,7 @@ fn privileged_a_port_that_loses_tags_is_not_forwarded_from() {
     for said in [&from, &format!("{from}&tags=off")] {
         let ended = run(&["capture", said, "--duration", "100ms"]);
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
-        assert!(ended.stderr.contains("VLAN tags that veth keeps"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("VLAN tags that veth removes"), "{}", ended.stderr);
     }
     let ended = run(&["forward", &format!("{from}&tags=off"), "sim:1", "--duration", "100ms"]);
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);

@@ -91,7 +91,13 @@ fn masks_and_filters_of_both_ports() {
     // What nobody receives cannot be selected.
     for args in [&["--tx-queues", "0"][..], &["--disable"]] {
         let args = [&["--port", "0"], args].concat();
-        refused(&child, "mask", &args, 2, &["port 'sim:2?rate=20kpps'", "what the host sends"]);
+        refused(
+            &child,
+            "mask",
+            &args,
+            2,
+            &["port 'sim:2?rate=20kpps'", "packets that the host sends"],
+        );
     }
     refused(&child, "mask", &["--port", "0", "--rx-queues", "2"], 2, &["queue 2"]);
 
@@ -124,7 +130,7 @@ fn a_port_that_only_sends_has_no_masks() {
             "mask",
             &args,
             2,
-            &["port 'sim:1'", "only leave by it", "; choose the other"],
+            &["port 'sim:1'", "only leave through it", "; choose the other"],
         );
     }
     assert_eq!(stats(&child)["ports"][1]["selected"], Value::Null);
@@ -162,7 +168,7 @@ fn switches_are_read_and_changed() {
     assert_eq!(stats(&child)["ports"][1]["offload"]["gso"], "tcp,udp");
     refused(&child, "offload", &[], 2, &["the command has several ports"]);
     let without = ["--port", "1", "--gso", "off", "--gro", "tcp"];
-    let parts = ["gro: the port was started without; start it with gro=off"];
+    let parts = ["gro: the port was started without it; start it with gro=off"];
     refused(&child, "offload", &without, 2, &parts);
     let unchanged = ask(&child, "offload", &["--port", "1"]);
     assert_eq!(unchanged, "gso tcp,udp gro off gso_max 576\n");

@@ -166,7 +166,10 @@ fn merged_and_cut_again() {
     assert_merged(&summary);
     assert!(number(&summary["totals"]["merged"]) > 1500, "{summary}");
     assert_eq!(number(&summary["totals"]["sent"]), 3000, "{summary}");
-    assert!(summary["ports"][0]["notes"][0].as_str().unwrap().contains("cut again"), "{summary}");
+    assert!(
+        summary["ports"][0]["notes"][0].as_str().unwrap().contains("segmented again"),
+        "{summary}"
+    );
     // Each has the time of the first one that it was merged with.
     let times: BTreeSet<_> = merged.iter().map(|packet| packet.timestamp).collect();
     let count = |summary: &Value, key: &str| number(&summary["totals"][key]);

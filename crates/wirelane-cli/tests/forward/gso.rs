@@ -123,7 +123,8 @@ fn privileged_frames_are_left_to_a_device_that_cuts() {
         assert_eq!((left > 0, here > 0), (is_left, !is_left), "{spec} {features:?}: {summary}");
         let ports = summary["ports"].as_array().unwrap().iter();
         let mut notes = ports.flat_map(|port| port["notes"].as_array().unwrap());
-        let is_told = notes.any(|note| note.as_str().unwrap().contains("are left to"));
+        let is_told =
+            notes.any(|note| note.as_str().unwrap().contains("segments the long frames of"));
         assert_eq!(is_told, is_left, "{spec} {features:?}: {summary}");
         assert_eq!(of_port(&summary, "tx", 1, "errors"), 0, "{summary}");
     }

@@ -123,7 +123,7 @@ fn privileged_what_waits_for_a_link_that_stays_down_is_told_as_such() {
     assert_told(&summary);
     let unsent = of_port(&summary, "tx", 1, "unsent");
     assert!(unsent > 0, "{summary}");
-    let note = format!("{unsent} waited for the interface, which is down");
+    let note = format!("{unsent} were waiting for the interface, which is down");
     assert!(ended.stderr.contains(&note), "{}", ended.stderr);
     assert!(!ended.stderr.contains("MTU"), "{}", ended.stderr);
 }

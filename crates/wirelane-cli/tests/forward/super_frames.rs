@@ -91,7 +91,7 @@ fn privileged_generic_mode_says_that_it_cannot_tell_super_frames() {
         let spec = format!("xdp:{}?mode={mode}", pair.a.interface);
         let (summary, text) =
             Running::start(&near, &["--all", "--one-way", &spec, "sim:1"]).finish();
-        assert_eq!(text.contains("shows as one packet"), is_told, "{mode}: {summary}");
+        assert_eq!(text.contains("is passed on whole"), is_told, "{mode}: {summary}");
     }
 }
 

@@ -28,13 +28,17 @@ fn privileged_a_namespace_of_somebody_else_is_never_touched() {
     ip(&["-n", &foreign, "link", "add", "wl-b", "type", "veth", "peer", "wl-x"]);
     let identity = || fs::metadata(bed.path("b")).map(|found| (found.dev(), found.ino())).unwrap();
     let before = identity();
-    let parts = [&*format!("namespace {foreign}: "), "no lab made it; it is left alone", "--name"];
+    let parts = [
+        &*format!("namespace {foreign}: "),
+        "it does not belong to a lab; it is left alone",
+        "--name",
+    ];
     assert_refused(&output(&mut bed.lab(&["up"])), 1, &parts);
     assert_refused(&output(&mut bed.lab(&["down"])), 1, &parts);
     assert_refused(&output(&mut bed.exec("b", ["true"])), 125, &parts);
     let status = bed.status();
     assert_eq!(status["state"], "foreign");
-    assert_eq!(status["sites"][1]["cause"], "no lab made it");
+    assert_eq!(status["sites"][1]["cause"], "it does not belong to a lab");
     assert_eq!(status["sites"][1]["interfaces"].as_array().unwrap().len(), 0, "not looked into");
     assert_eq!(identity(), before);
     assert!(ip(&["-n", &foreign, "-br", "link"]).contains("wl-b"), "its interface is still there");
@@ -64,21 +68,21 @@ fn privileged_files_of_somebody_else_are_never_touched() {
     let plain =
         |contents: &'static str| move |path: &std::path::Path| fs::write(path, contents).unwrap();
     let makers: [(&str, Box<Maker>); 5] = [
-        ("a file that no lab made", Box::new(plain(""))),
-        ("a file that no lab made", Box::new(plain("wirelane lab x/a: \n"))),
+        ("a file that does not belong to a lab", Box::new(plain(""))),
+        ("a file that does not belong to a lab", Box::new(plain("wirelane lab x/a: \n"))),
         (
-            "no network namespace",
+            "not a network namespace",
             Box::new(|path| {
                 run(Command::new("mkfifo").arg(path));
             }),
         ),
         (
-            "no network namespace",
+            "not a network namespace",
             Box::new(|path| {
                 std::os::unix::fs::symlink("/proc/self/ns/net", path).unwrap();
             }),
         ),
-        ("no network namespace", Box::new(|path| fs::create_dir(path).unwrap())),
+        ("not a network namespace", Box::new(|path| fs::create_dir(path).unwrap())),
     ];
     for (cause, make) in makers {
         make(&path);

@@ -122,7 +122,11 @@ fn privileged_up_and_down_can_be_said_twice() {
     assert_eq!(bed.identity(), first, "the same namespaces");
 
     let ended = output(&mut bed.lab(&["up", "--queues", "2"]));
-    shared::assert_refused(&ended, 1, &["it is up, and not as asked: queues=4", "lab down --name"]);
+    shared::assert_refused(
+        &ended,
+        1,
+        &["it is already up, in another shape: queues=4", "lab down --name"],
+    );
     assert_eq!(bed.identity(), first);
     let processes = &bed.status()["sites"][0]["processes"];
     assert_eq!(processes[0]["pid"], sleeper.id());
@@ -290,8 +294,8 @@ fn what_a_lab_cannot_be_is_wrong_usage() {
         (&["up", "--offloads", "lro"], "a list of tx, tso"),
         (&["up", "--offloads", "tso"], "need tx"),
         (&["up", "--tap", "c"], "write a, b or both"),
-        (&["up", "--name", "a/b"], "this cannot be its name"),
-        (&["down", "--name", ".."], "this cannot be its name"),
+        (&["up", "--name", "a/b"], "invalid name"),
+        (&["down", "--name", ".."], "invalid name"),
         (&["exec", "c", "--", "true"], "a lab has the ends a and b"),
         (&["exec", "a"], "COMMAND"),
     ] {

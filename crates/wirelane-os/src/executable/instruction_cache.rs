@@ -6,7 +6,7 @@ pub(super) use aarch64::publish;
 
 /// After it every thread that is told of the `len` bytes at `code` may run them.
 #[cfg(any(not(target_arch = "aarch64"), miri))]
-#[expect(clippy::unnecessary_wraps, reason = "fails on processors where there is something to do")]
+#[expect(clippy::unnecessary_wraps, reason = "fails on processors that need it")]
 pub(super) fn publish(_code: *const u8, _len: usize) -> crate::error::Result<()> {
     Ok(())
 }

@@ -163,7 +163,7 @@ impl<R: Read> PcapngReader<R> {
         if kind == SECTION_HEADER {
             self.byte_order()?;
         } else if self.section.is_none() {
-            return Err(self.malformed("it does not begin with a section header block"));
+            return Err(self.malformed("it does not start with a section header block"));
         }
         let len = self.word(4) as usize;
         if len < BLOCK_OVERHEAD || !len.is_multiple_of(4) {

@@ -100,7 +100,7 @@ fn what_has_come_whole_is_read_before_the_rest_comes() {
                     Ok(None) => break,
                     Err(error) => {
                         assert!(error.is_would_block(), "{error}");
-                        assert!(error.to_string().contains("nothing is there yet"), "{error}");
+                        assert!(error.to_string().contains("no data yet"), "{error}");
                         // All that is whole in what was given, and nothing twice.
                         let whole =
                             ends.iter().rev().find(|(end, _)| *end <= given).map(|(_, n)| *n);

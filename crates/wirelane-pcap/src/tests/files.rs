@@ -300,7 +300,7 @@ fn merge_is_exact() {
 
     let error =
         merge_files(&[at("a.pcapng")], &at("a.pcapng"), &MergeControl::default()).unwrap_err();
-    assert!(error.to_string().ends_with("it is the file to be read; write to another file"));
+    assert!(error.to_string().ends_with("it is the input file; write to another file"));
     assert_eq!(read_all(&at("a.pcapng")).0.len(), 3, "the input was not touched");
 }
 

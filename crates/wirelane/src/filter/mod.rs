@@ -1,11 +1,8 @@
 //! Filters: tcpdump's language, one compiler, several engines that agree on every packet.
 //!
-//! What needs no frames is a crate of its own, `wirelane-filter`; its items are here as well.
+//! What needs no frames is a crate of its own, `wirelane-filter`. Here is what opening a port and sorting frames need.
 
 mod engine;
 
 pub use self::engine::Engine;
-pub use wirelane_filter::{
-    Buffers, Comparison, Count, Ending, ExpressionError, Filter, Instruction, Interpreter,
-    MAX_INSTRUCTIONS, Metadata, Packet, Program, compile, jit, op, translate,
-};
+pub use wirelane_filter::{Filter, Program, compile};

@@ -43,7 +43,8 @@ impl FromStr for Protocols {
                 "tcp" => protocols.tcp = true,
                 "udp" => protocols.udp = true,
                 _ => {
-                    let cause = format!("'{}' is no protocol to cut or merge", word.escape_debug());
+                    let cause =
+                        format!("'{}' is not a protocol to segment or merge", word.escape_debug());
                     return Err(Error::usage(format!("'{}'", text.escape_debug()), cause)
                         .help("write tcp, udp, tcp,udp, on or off"));
                 }

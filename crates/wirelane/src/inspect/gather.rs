@@ -127,7 +127,7 @@ pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
     };
     found.notes = notes::findings(&found, host.sysfs.is_some());
     if !host.has_proc {
-        let note = "interrupts and CPUs are not known: there is no /proc/interrupts, as /proc is not mounted here";
+        let note = "interrupts and CPUs are unknown: /proc is not mounted here";
         found.notes.push(note.to_owned());
     }
     found.notes.extend(failures.messages);
@@ -136,7 +136,7 @@ pub(super) fn interface(host: &Host, name: &str) -> Result<InterfaceQueues> {
 
 fn missing(name: &str) -> Error {
     Error::failed(name, "the interface does not exist")
-        .help("`wirelane queues` lists those that do")
+        .help("`wirelane queues` lists the interfaces")
 }
 
 /// Questions that failed, other than by being unknown to the driver. One that fails leaves the rest of the answer good.
@@ -157,7 +157,7 @@ impl Failures {
                 self.exhausted.get_or_insert(error);
                 return None;
             }
-            self.messages.push(format!("{error}: what it would tell is unknown"));
+            self.messages.push(format!("{error}: what it reports is unknown"));
             None
         })
     }

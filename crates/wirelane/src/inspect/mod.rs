@@ -1,8 +1,11 @@
-//! What the kernel and the driver say about the queues of an interface: how many, how deep, on which CPUs, and how packets
+//! What the kernel and the driver say about the queues of an interface: how many, how deep, on which CPUs, and how
+//! packets
 //! are spread over them.
 //!
-//! This is `test_ifqueue` of source 000 (queue counts and the CPU of each) and the counting of source 002, extended by ring
-//! sizes, NUMA nodes and receive-side scaling. Nothing is changed, no privilege is needed, and every answer is about the
+//! This is `test_ifqueue` of the 2011 multiqueue BPF paper (queue counts and the CPU of each) and the counting of
+//! the 2010 multiqueue socket paper, extended by ring
+//! sizes, NUMA nodes and receive-side scaling. Nothing is changed, no privilege is needed, and every answer is about
+//! the
 //! network namespace of the calling thread. What is not known is `None`, never 0.
 //!
 //! ```no_run
@@ -43,7 +46,8 @@ pub fn interfaces() -> Result<Vec<String>> {
 /// Everything known about the queues of the interface `name`.
 ///
 /// # Errors
-/// When there is no such interface in this network namespace, or the kernel cannot be asked. What a driver does not tell is
+/// When there is no such interface in this network namespace, or the kernel cannot be asked. What a driver does not
+/// tell is
 /// `None`, and a question that failed leaves a note.
 pub fn interface(name: &str) -> Result<InterfaceQueues> {
     gather::interface(&Host::of_this_namespace(), name)

@@ -12,7 +12,7 @@ pub(super) fn findings(found: &InterfaceQueues, steering_visible: bool) -> Vec<S
         note(format!("the interface is down: `ip link set {name} up`"));
     }
     if found.driver.as_deref() == Some("tun") && found.combined.count == Some(0) {
-        note("no program has a queue of this device open: it carries nothing".to_owned());
+        note("no program has opened a queue of this device: it carries no packets".to_owned());
     }
     match (found.rx_queue_mapping, found.driver.is_some()) {
         (QueueMapping::Unshifted, _) => note(

@@ -28,7 +28,7 @@ fn an_unknown_interface_says_what_to_do() {
         let error = interface(name).unwrap_err();
         assert_eq!(
             error.to_string(),
-            format!("{name}: the interface does not exist; `wirelane queues` lists those that do")
+            format!("{name}: the interface does not exist; `wirelane queues` lists the interfaces")
         );
     }
 }

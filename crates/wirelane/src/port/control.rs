@@ -25,7 +25,7 @@ pub trait Control: Send + Sync {
     /// The filter means nothing for packets of this link type or is over the limits (nothing changed),
     /// or the system refuses. A port that was not opened by [`open`](super::open()) may not be able to filter.
     fn set_filter(&self, filter: Option<&Filter>) -> Result<()> {
-        let cause = "it was opened by its backend alone, which cannot filter";
+        let cause = "its backend cannot filter by itself";
         filter.map_or(Ok(()), |_| Err(Error::failed("port", cause).help("open it with port::open")))
     }
 

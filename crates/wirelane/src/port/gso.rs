@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Segments are written into the slots of a ring, or else into frames of the sink's own memory, so that the copy
-//! out of the long frame is the only one. When the sink is full the cut stands still where it is, and goes on with the next
+//! out of the long frame is the only one. When the sink is full the cut stands still where it is, and goes on with
+//! the next
 //! call: order stays, nothing is lost and nothing comes out twice.
 
 use std::sync::Arc;
@@ -74,7 +75,8 @@ struct GsoTx {
     ready: Batch,
     /// Memory for segments.
     empty: Batch,
-    /// Memory for segments that the sink's frames are too short for; set up when the first one comes, as a wire has none.
+    /// Memory for segments that the sink's frames are too short for; set up when the first one comes, as a wire has
+    /// none.
     long: Option<Pool>,
     /// What is being looked at; empty between calls.
     incoming: Vec<Frame>,
@@ -279,7 +281,7 @@ impl Transmit for GsoTx {
     }
 }
 
-/// What to do with a frame longer than the MTU whose sender said nothing: as source 003, which cuts
+/// What to do with a frame longer than the MTU whose sender said nothing: as the 2014 FreeBSD GSO paper, which cuts
 /// whatever does not fit.
 fn infer(frame: &[u8], cut: Protocols) -> Gso {
     match FlowKey::parse(frame) {

@@ -72,7 +72,7 @@ pub(crate) fn routes(ports: &[Port], one_way: bool) -> Result<Vec<(usize, usize)
             if first.link_type != second.link_type {
                 let object = format!("ports '{}' and '{}'", first.spec, second.spec);
                 let cause = format!(
-                    "their packets begin with different headers (link types {} and {})",
+                    "their link types differ ({} and {})",
                     first.link_type, second.link_type
                 );
                 return Err(Error::failed(object, cause));

@@ -35,7 +35,7 @@ impl Backend {
         let (form, about, needs, options) = match self {
             Self::Sim => (
                 "sim:N",
-                "an interface with N queues in the process, with RSS and a deterministic source",
+                "a simulated interface with N queues, RSS and a predictable source",
                 None,
                 include_str!("sim/options.md"),
             ),
@@ -47,19 +47,19 @@ impl Backend {
             ),
             Self::Packet => (
                 "packet:IF",
-                "AF_PACKET: copies of the packets, a ring per queue, selected in the kernel",
+                "AF_PACKET: copies of packets; a ring per queue, selected in the kernel",
                 Some("CAP_NET_RAW"),
                 include_str!("packet/options.md"),
             ),
             Self::Xdp => (
                 "xdp:IF",
-                "AF_XDP: the packets themselves, a socket per queue; zero copy, native or generic mode",
+                "AF_XDP: takes the packets themselves; a socket per queue, in zero-copy, native or generic mode",
                 Some("CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF"),
                 include_str!("xdp/options.md"),
             ),
             Self::Tap => (
                 "tap:IF",
-                "a TAP device with a queue per descriptor: the kernel's own stack at the other end",
+                "a multi-queue TAP device with the kernel's network stack at its other end",
                 Some("CAP_NET_ADMIN"),
                 include_str!("tap/options.md"),
             ),

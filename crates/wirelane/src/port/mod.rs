@@ -32,9 +32,9 @@ mod port;
 mod rx;
 mod share;
 pub mod sim;
-pub mod spec;
+mod spec;
 mod switches;
-pub mod tap;
+mod tap;
 mod tx;
 pub mod xdp;
 

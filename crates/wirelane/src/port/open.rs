@@ -27,13 +27,11 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     if let Some((key, _)) =
         spec.offloads.pairs().next().filter(|_| !options.forwarding.heeds_offloads)
     {
-        let cause = format!("nothing is cut or merged here, as '{key}' says");
-        return Err(
-            Error::usage(format!("port '{spec}'"), cause).help("`wirelane forward` does both")
-        );
+        let cause = format!("'{key}' has no effect here: this command neither segments nor merges");
+        return Err(Error::usage(format!("port '{spec}'"), cause).help("use `wirelane forward`"));
     }
     if options.wait && !matches!(spec.backend, None | Some(Backend::Packet)) {
-        let cause = "it cannot wait for an interface that was removed";
+        let cause = "it cannot wait for a removed interface";
         return Err(Error::usage(format!("port '{spec}'"), cause).help("packet: can"));
     }
     let mut port = match spec.backend {
@@ -100,7 +98,7 @@ fn unsuitable(spec: &Spec, options: &OpenOptions) -> Error {
             .help(format!("name the backend, as in xdp:{name}"));
     }
     if options.wait {
-        return Error::usage(name, "AF_XDP cannot wait for an interface that was removed");
+        return Error::usage(name, "AF_XDP cannot wait for a removed interface");
     }
     Error::usage(name, "AF_XDP sees no packets of TX queues")
 }

@@ -112,6 +112,12 @@ impl Rx {
         &self.counters
     }
 
+    /// Counts packets that came by this end and found no room in a TX queue, as `tx_full`. A program that forwards by hand
+    /// calls it for those that it drops; [`Forwarder`](crate::pipeline::Forwarder) does so itself.
+    pub fn count_unforwarded(&mut self, packets: u64) {
+        self.counters.tx_full.add(packets);
+    }
+
     /// The queues that its packets are of, if those are several in one stream.
     pub fn bundle(&self) -> Option<&Arc<Bundle>> {
         self.bundle.as_ref()

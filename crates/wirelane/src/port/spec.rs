@@ -99,8 +99,7 @@ impl TryFrom<&OsStr> for Spec {
                 .help("write [backend:]NAME[@QUEUES][?key=value&…], as in packet:eth0@0-3 or sim:4")
         };
         let as_text = |part: &'_ OsStr| {
-            let no_text =
-                || bad(format!("'{}' is no UTF-8, as only a path may be", part.display()));
+            let no_text = || bad(format!("'{}' is not UTF-8; only paths may be", part.display()));
             part.to_str().map(str::to_owned).ok_or_else(no_text)
         };
         let (head, query) = match split_once(text, b'?') {
@@ -149,7 +148,7 @@ impl TryFrom<&OsStr> for Spec {
             };
             let said = offloads.pairs().any(|(known, _)| known == key);
             if said || options.iter().any(|(known, _)| known == key) {
-                return Err(bad(format!("'{}' is given twice", key.escape_debug())));
+                return Err(bad(format!("'{}' appears twice", key.escape_debug())));
             }
             if !offloads.take(key, value).map_err(bad)? {
                 options.push((key.into(), value.into()));
@@ -305,7 +304,7 @@ mod tests {
             ("eth0?gro=", "gro= is not tcp"),
             ("eth0?gso_max=575", "gso_max=575 is not a number from 576 to 65535"),
             ("eth0?gso_max=64Ki", "is not a number"),
-            ("eth0?gso=on&gso=off", "'gso' is given twice"),
+            ("eth0?gso=on&gso=off", "'gso' appears twice"),
         ] {
             let error = text.parse::<Spec>().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Usage);

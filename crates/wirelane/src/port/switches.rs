@@ -1,5 +1,5 @@
 //! The switches of a port: which protocols are cut on the way out, which are merged on the way in, and
-//! how long a frame may be (source 003's switches, per port and per protocol).
+//! how long a frame may be (the 2014 FreeBSD GSO paper's switches, per port and per protocol).
 //!
 //! A spec says them as `?gso=tcp,udp&gro=on&gso_max=32k`. [`Switches`] is what a running program turns:
 //! every end of the port looks at them once per batch, so that each packet meets the old or the new
@@ -162,8 +162,8 @@ impl Switches {
         match &self.gro {
             Some(gro) => gro.set(protocols),
             None if protocols.any() => {
-                return Err(Error::usage("gro", "the port was started without")
-                    .help("start it with gro=off, which can be switched on"));
+                return Err(Error::usage("gro", "the port was started without it")
+                    .help("start it with gro=off to turn it on later"));
             }
             None => {}
         }

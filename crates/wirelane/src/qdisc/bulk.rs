@@ -1,4 +1,4 @@
-//! How much one lock round may take out of a queue: source 004's bulk dequeue.
+//! How much one lock round may take out of a queue: the 2014 qdisc paper's bulk dequeue.
 //!
 //! `bulk` is [`super::fifo::Fifo`] with a larger [`Round`]: the second pair of root lock operations
 //! and the pair of TX lock operations are shared by all frames of a round ("Amortize root lock,

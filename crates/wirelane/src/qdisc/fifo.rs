@@ -1,6 +1,6 @@
 //! `fifo` and `bulk`: a queue behind a lock, as `pfifo` and `bfifo` of Linux 3.15 in the path of
 //! that time (`__dev_xmit_skb`, `qdisc_restart` and `sch_direct_xmit`, `net/core/dev.c` and
-//! `net/sched/sch_generic.c`). The lock operations are source 004's:
+//! `net/sched/sch_generic.c`). The lock operations are the 2014 qdisc paper's:
 //!
 //! ```text
 //!   (1) lock root     enqueue, or bypass if the queue is empty; become the one that runs it

@@ -1,5 +1,5 @@
 //! A spin lock that counts its operations: one for every acquisition, one for every release, the
-//! unit of source 004 ("8 ns × 6 lock operations").
+//! unit of the 2014 qdisc paper ("8 ns × 6 lock operations").
 //!
 //! The kernel's queue and transmit locks spin, too (`spin_lock(root_lock)`, `HARD_TX_LOCK`). There,
 //! preemption is off while a lock is held; here a holder can lose its CPU, so a waiter gives way

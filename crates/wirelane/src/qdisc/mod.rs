@@ -1,6 +1,6 @@
 //! Queueing disciplines: what stands between any number of producers and one TX queue.
 //!
-//! Source 004 ("Qdisc layer: fast enough for 10G wirespeed?", 2014) counts the lock operations of
+//! The 2014 qdisc paper ("Qdisc layer: fast enough for 10G wirespeed?") counts the lock operations of
 //! Linux's transmit path: six for every packet, 48 of the 67.2 ns that a minimum frame has at
 //! 10 Gbit/s. This module builds that path and what the source compares it with:
 //!

@@ -1,4 +1,4 @@
-//! `noqueue`: no queue at all, source 004's null discipline.
+//! `noqueue`: no queue at all, the 2014 qdisc paper's null discipline.
 //!
 //! A frame goes straight into the TX ring. What remains is the TX lock, two operations, since
 //! several producers share the ring ("Still takes the TXQ lock"): two for a batch, or two for

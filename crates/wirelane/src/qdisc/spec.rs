@@ -159,8 +159,8 @@ impl FromStr for QdiscSpec {
     fn from_str(text: &str) -> Result<Self> {
         let bad = |cause: String| {
             Error::usage(format!("discipline '{}'", text.escape_debug()), cause).help(
-                "write noqueue[:n], fifo, bulk[:n] or lockless[:nobypass], then ,limit=1000 \
-                 (frames) ,limit=256k (bytes) ,bql=on or ,tsq=128k as wanted",
+                "write noqueue[:n], fifo, bulk[:n] or lockless[:nobypass], optionally followed \
+                 by ,limit=1000 (frames) ,limit=256k (bytes) ,bql=on or ,tsq=128k",
             )
         };
         let mut parts = text.split(',');
@@ -194,7 +194,7 @@ impl FromStr for QdiscSpec {
             let Some((key, value)) = part.split_once('=') else { return Err(not("key=value")) };
             let is_bytes = value.ends_with(|c: char| c.is_ascii_alphabetic());
             if seen.contains(&(key, key == "limit" && is_bytes)) {
-                return Err(bad(format!("'{}' is given twice", key.escape_debug())));
+                return Err(bad(format!("'{}' appears twice", key.escape_debug())));
             }
             seen.push((key, key == "limit" && is_bytes));
             match key {
@@ -202,8 +202,8 @@ impl FromStr for QdiscSpec {
                     return Err(bad("noqueue has no queue to limit".into()));
                 }
                 "limit" if is_bytes && matches!(kind, QdiscKind::Lockless { .. }) => {
-                    return Err(bad("lockless counts frames: its producers share no byte \
-                                    counter; limit frames, or the bytes of each with tsq"
+                    return Err(bad("lockless has no byte limit, because its producers share no \
+                     byte counter; limit frames, or the bytes of each producer with tsq"
                         .into()));
                 }
                 "limit" if is_bytes => {

@@ -356,7 +356,12 @@ fn privileged_what_cannot_be_opened_says_why() {
             ErrorKind::Usage,
             "there is no RX queue 7: wl-err has 4 RX queues; they are numbered 0 to 3",
         ),
-        ("packet:wl-err@0", &masked(mask(&[1], &[], false)), ErrorKind::Usage, "not among"),
+        (
+            "packet:wl-err@0",
+            &masked(mask(&[1], &[], false)),
+            ErrorKind::Usage,
+            "was not opened for",
+        ),
     ] {
         let (found, message) = refused(spec, options);
         assert!(found == kind && message.contains(part), "{spec}: {message}");

@@ -161,7 +161,7 @@ fn privileged_forwarding_to_a_link_that_stands_still_counts_every_packet() {
         let outcome = forward.join();
         let (errors, _) = assert_balanced(&outcome);
         assert!(errors > 0, "{discipline:?}: {outcome:?}");
-        let said = outcome.errors.iter().any(|error| error.to_string().contains("did not send"));
+        let said = outcome.errors.iter().any(|error| error.to_string().contains("were not sent"));
         assert!(said, "{discipline:?}: {:?}", outcome.errors);
     }
 }

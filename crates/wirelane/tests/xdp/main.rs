@@ -6,7 +6,6 @@ mod filter;
 mod forward;
 mod hints;
 mod negotiation;
-mod program;
 mod robustness;
 mod soak;
 mod tags;

@@ -123,7 +123,7 @@ impl Restless {
                 let _ = ethernet::swap_addresses(frame.data_mut());
             }
             tx.transmit(&mut self.batch);
-            rx.counters().tx_full.add(self.batch.len() as u64);
+            rx.count_unforwarded(self.batch.len() as u64);
             self.batch.clear();
             tx.flush().unwrap();
         }

@@ -1,9 +1,9 @@
-//! The suite `capture`: source 000's six conditions, with one thread and with one per queue.
+//! The suite `capture`: the 2011 multiqueue BPF paper's six conditions, with one thread and with one per queue.
 //!
 //! Packets are only read, written to memory (`/dev/shm`), or written to a disk; each by a port that copies
 //! (`packet:`, a ring of AF_PACKET), by one that does not (`xdp:`), and from the simulated interface, which
 //! costs next to nothing and shows what the capture itself can do. `single` is a capture whose queues
-//! are all on one thread (source 000: test_sqbpf), `multi` one with a thread per queue (test_mqbpf).
+//! are all on one thread (the 2011 multiqueue BPF paper: test_sqbpf), `multi` one with a thread per queue (test_mqbpf).
 //!
 //! Cycles per packet are split as the source's programs print them: spent processing (user space), in system
 //! calls, both together (not sleeping), and from receiving a batch until its memory was given back.
@@ -477,7 +477,7 @@ impl Case {
         rows
     }
 
-    /// The figure of source 000 on its 10 Gbit/s card.
+    /// The figure of the 2011 multiqueue BPF paper on its 10 Gbit/s card.
     fn source(&self) -> Option<Source> {
         let (multi, single) = match (self.port, self.target, self.size) {
             ("packet", Target::None, 1500) => (5303.09, 3959.83),

@@ -13,14 +13,14 @@
 //! | `device` | nobody: `packet:IF` leaves frames to the device (`vnet=auto`), and the veth takes them as above | |
 //! | `partial` | the kernel's software, behind the port, where the veth takes no long frames (`vnet=on`) | |
 //! | `none` | the kernel's own GSO, just before the TAP device | the kernel's stack |
-//! | `stack` | TCP itself, which makes every segment on its own, as FreeBSD without TSO and GSO: source 003's "none" | |
+//! | `stack` | TCP itself, which makes every segment on its own, as FreeBSD without TSO and GSO: the 2014 FreeBSD GSO paper's "none" | |
 //!
 //! The cases named `gro-` go the other way. The far end sends packets of the wire's size; who merges them is the
 //! kernel at `wl-a`, without a TAP device, or Wirelane (`forward --gro`), or nobody.
 //!
 //! Everything runs on one CPU, and under the quota. What arrives at the far end is received by a thread of
 //! the kernel there (threaded NAPI) instead of by whoever sends, packet by packet: so GRO finds packets to merge,
-//! as in source 003's "LRO-enabled receiver", "otherwise TSO/GSO are ineffective".
+//! as in the 2014 FreeBSD GSO paper's "LRO-enabled receiver", "otherwise TSO/GSO are ineffective".
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

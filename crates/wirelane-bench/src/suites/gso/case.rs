@@ -30,7 +30,7 @@ pub struct GsoPlan {
 }
 
 impl GsoPlan {
-    /// A share for each clock frequency of source 003: 2.93, 2.53, 2.00, 1.46, 1.05 and 0.45 GHz.
+    /// A share for each clock frequency of the 2014 FreeBSD GSO paper: 2.93, 2.53, 2.00, 1.46, 1.05 and 0.45 GHz.
     pub const SHARES: [u64; 6] = [100, 86, 68, 50, 36, 15];
 
     /// The source's four tables, and merging what comes in.

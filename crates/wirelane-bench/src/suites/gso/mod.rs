@@ -1,4 +1,4 @@
-//! The suite `gso`: source 003's tables, TCP and UDP over IPv4 and IPv6 with the kernel's segmentation
+//! The suite `gso`: the 2014 FreeBSD GSO paper's tables, TCP and UDP over IPv4 and IPv6 with the kernel's segmentation
 //! offload, with Wirelane's, and with none.
 //!
 //! A transfer goes from one network namespace to another through a TAP device, `forward` and a veth pair

@@ -134,7 +134,7 @@ fn case_rows(
     rows
 }
 
-/// Mbit/s of source 003: TSO, GSO and none at each of its clock frequencies.
+/// Mbit/s of the 2014 FreeBSD GSO paper: TSO, GSO and none at each of its clock frequencies.
 const TABLES: [[[f64; 3]; 6]; 4] = [
     [
         [9347.0, 9298.0, 8308.0],

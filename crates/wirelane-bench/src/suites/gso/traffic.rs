@@ -17,7 +17,7 @@ use wirelane_lab::Site;
 
 /// Bytes per call of a TCP sender, and room of a receiver.
 const CHUNK: usize = 128 << 10;
-/// Payload of a datagram: source 003's "9K".
+/// Payload of a datagram: the 2014 FreeBSD GSO paper's "9K".
 pub(super) const DATAGRAM: usize = 9000;
 /// Datagrams on their way at most. UDP has no flow control, and a sender that outruns the path would
 /// measure how fast packets are thrown away. In seven fragments each, 32 are less than any queue on the way

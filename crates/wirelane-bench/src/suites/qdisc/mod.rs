@@ -65,7 +65,7 @@ impl Suite for QdiscSuite {
     }
 }
 
-/// Nanoseconds that source 004 gives each packet: 10 Gbit/s of minimum frames.
+/// Nanoseconds that the 2014 qdisc paper gives each packet: 10 Gbit/s of minimum frames.
 pub const BUDGET: f64 = 67.2;
 
 const SUITE: &str = "qdisc";
@@ -155,7 +155,7 @@ fn cases() -> Vec<Case> {
     let of = |producers, size, batch, build| {
         DISCIPLINES.map(|discipline| Case { discipline, producers, size, batch, build })
     };
-    // One packet per call is source 004's case.
+    // One packet per call is the 2014 qdisc paper's case.
     let mut cases = of(1, 64, 1, false).to_vec();
     for producers in [1, 2, 4, MAX_PRODUCERS] {
         for size in [64, 1500] {
@@ -191,7 +191,7 @@ fn params(case: &Case) -> Params {
     Params(params)
 }
 
-/// A figure of source 004, which has them for one CPU and minimum frames.
+/// A figure of the 2014 qdisc paper, which has them for one CPU and minimum frames.
 fn source(case: &Case, value: f64) -> Option<Source> {
     let is_comparable = case.producers == 1 && case.size == 64;
     is_comparable.then_some(Source { document: "004", value, unit: "ns" })
@@ -252,7 +252,7 @@ fn discipline_rows(cases: &[Case], samples: &[Vec<Sample>]) -> Vec<Row> {
     rows
 }
 
-/// A pair of operations, and one of them: source 004 counts operations, of 8 ns.
+/// A pair of operations, and one of them: the 2014 qdisc paper counts operations, of 8 ns.
 fn lock_rows(peer: Option<&'static str>, pairs: Vec<f64>) -> [Row; 2] {
     let operations = pairs.iter().map(|pair| pair / 2.0).collect();
     let row = |metric, samples, source| Row {

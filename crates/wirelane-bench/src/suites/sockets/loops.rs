@@ -1,4 +1,4 @@
-//! The loops that are measured: rxdrop, txpush and l2fwd of source 001, over any port.
+//! The loops that are measured: rxdrop, txpush and l2fwd of the 2018 AF_XDP zero-copy paper, over any port.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -172,7 +172,7 @@ impl Station {
         tx.flush()?;
         if !batch.is_empty() {
             tx.transmit(batch);
-            rx.counters().tx_full.add(batch.len() as u64);
+            rx.count_unforwarded(batch.len() as u64);
             batch.clear();
         }
         Ok(n)

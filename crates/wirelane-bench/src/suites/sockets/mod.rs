@@ -1,4 +1,4 @@
-//! The suite `sockets`: rxdrop, txpush and l2fwd of source 001 over every port and mode that the
+//! The suite `sockets`: rxdrop, txpush and l2fwd of the 2018 AF_XDP zero-copy paper over every port and mode that the
 //! machine has.
 //!
 //! ```text
@@ -78,7 +78,7 @@ pub struct SocketsPlan {
 }
 
 impl SocketsPlan {
-    /// Sizes of source 001.
+    /// Sizes of the 2018 AF_XDP zero-copy paper.
     pub const SIZES: [usize; 2] = [64, 1500];
 
     /// A few minutes.

@@ -1,8 +1,8 @@
 //! What a filter would take from the host on an `xdp:` port.
 
 use serde::Serialize;
-use wirelane::reachability::Taken;
 
+use crate::reachability::Taken;
 use crate::take;
 
 /// What it does to each class of packets that the host needs.

@@ -11,15 +11,16 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 use serde::Serialize;
-use wirelane::filter::{Program, compile};
 use wirelane::pcap::CaptureReader;
-use wirelane::reachability::{Host, explain};
-use wirelane::{Error, Result, ssh};
+use wirelane::{Error, Result};
+use wirelane_filter::{Program, compile};
 
 use self::explanation::Explained;
 use self::on::On;
 use self::stages::{Ebpf, Instruction, MachineCode, Stages};
 use crate::output;
+use crate::reachability::{Host, explain};
+use crate::ssh;
 
 /// Show how a filter is compiled, run it on a file, or list what it would take from the host.
 ///

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use wirelane::Result;
-use wirelane::filter::{Comparison, Program};
 use wirelane::pcap::CaptureReader;
+use wirelane_filter::{Comparison, Program};
 
 use crate::output::plural;
 

@@ -1,7 +1,8 @@
 //! What becomes of a filter: classic BPF, eBPF, machine code.
 
 use serde::Serialize;
-use wirelane::filter::{self, Buffers, Ending, Engine, Program, translate};
+use wirelane::filter::Engine;
+use wirelane_filter::{self as filter, Buffers, Ending, Program, translate};
 
 use crate::output::plural;
 

@@ -47,7 +47,7 @@ impl Replay {
                 format!("port '{spec}'"),
                 "standard input cannot be repeated",
             )
-            .help("name a file, or leave loop= out"));
+            .help("name a file, or remove loop="));
         }
         Ok(Self { path: spec.name.clone().into(), is_paced, again: times - 1 })
     }
@@ -281,8 +281,9 @@ impl Cursor {
         let shift = self.newest.saturating_add(1).saturating_sub(first.unwrap_or(0));
         // What the times of the next round come to, if they are those of this one.
         if (self.newest - self.shift).checked_add(shift).is_none() {
-            let error = Error::failed(self.reader.name(), "its times, repeated, go beyond 2554");
-            self.fail(error.help("lower loop=, or leave it out"));
+            let error =
+                Error::failed(self.reader.name(), "its times, when repeated, exceed the year 2554");
+            self.fail(error.help("use a smaller loop="));
             return None;
         }
         self.odd_times = self.odd_times.plus(self.reader.odd_times());

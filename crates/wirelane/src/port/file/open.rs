@@ -38,7 +38,7 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
             .help("use --rx-queues and --tx-queues"));
     }
     if options.receive && options.transmit {
-        return Err(Error::usage(object(), "a file is either read or written")
+        return Err(Error::usage(object(), "a file can be read or written, not both")
             .help("name two files, one for each direction"));
     }
     if options.transmit { write(spec, options) } else { read(spec, options) }
@@ -69,8 +69,8 @@ fn read(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let doubles = origins.doubles();
     if doubles > 0 {
         info.notes.push(format!(
-            "of {doubles} interfaces of the file queue and class are those of others before them: their packets \
-             come out as packets of those"
+            "{doubles} interfaces of the file have the queue and class of an earlier one; their \
+             packets count as packets of that one"
         ));
     }
     let bundle = origins.bundle(reader.interfaces(), options.snaplen).map(Arc::new);

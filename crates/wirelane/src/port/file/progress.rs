@@ -30,11 +30,13 @@ impl Progress {
     /// What a user should know of it.
     pub(super) fn diagnostics(&self) -> Vec<String> {
         let cut = self.cut.value();
-        let note = || format!("{cut} packets longer than {MAX_PACKET} bytes were cut to that");
+        let note =
+            || format!("{cut} packets longer than {MAX_PACKET} bytes were cut to that length");
         let strangers = self.strangers.value();
         let first = || {
             format!(
-                "{strangers} interfaces are described behind packets: what is theirs came out as of the first interface"
+                "{strangers} interfaces are described after the first packet; their packets \
+                 count as packets of the first interface"
             )
         };
         let notes = [(cut > 0).then(note), (strangers > 0).then(first)];

@@ -85,7 +85,7 @@ impl Config {
         if let (Some(ring), Some(block)) = (ring, block)
             && block > ring / FEWEST_BLOCKS
         {
-            let cause = format!("a block of {block} bytes is over a quarter of the ring of {ring}");
+            let cause = format!("a block of {block} bytes exceeds a quarter of the ring of {ring}");
             return Err(Error::usage(format!("port '{spec}'"), cause));
         }
         Ok(Self { ring, block, retire, bypass, vnet })

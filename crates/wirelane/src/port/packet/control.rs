@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use wirelane_filter::MAX_INSTRUCTIONS;
 use wirelane_os::clock;
 use wirelane_os::packet::{PacketSocket, SockFilter};
 
@@ -10,7 +11,7 @@ use super::device::Device;
 use super::program::REJECT_ALL;
 use super::ring::Ring;
 use crate::error::{Error, Result};
-use crate::filter::{Filter, MAX_INSTRUCTIONS};
+use crate::filter::Filter;
 use crate::inspect;
 use crate::mask::{Class, QueueMask, QueueSet};
 use crate::port::accounting::FrameCounts;
@@ -18,7 +19,7 @@ use crate::port::control::{Control, Driver};
 use crate::port::spec::Spec;
 use crate::stats::RxCounters;
 
-/// What one receiving socket is bound to, read back: source 002's question to the kernel.
+/// What one receiving socket is bound to, read back: the 2010 multiqueue socket paper's question to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
     /// The class of the packets that it takes.
@@ -66,13 +67,14 @@ impl Progress {
         let downs = self.downs.load(Ordering::Relaxed);
         if downs > 0 {
             let downs = times(downs);
-            notes.push(format!("{interface} went down {downs} meanwhile: no packets came then"));
+            notes.push(format!("{interface} went down {downs}; no packets arrived meanwhile"));
         }
         let returns = self.returns.load(Ordering::Relaxed);
         if returns > 0 {
             let returns = times(returns);
             notes.push(format!(
-                "{interface} was removed and came back {returns}: what passed before it was noticed is missing"
+                "{interface} was removed and came back {returns}; packets that passed before \
+                 this was noticed are missing"
             ));
         }
         notes
@@ -190,7 +192,8 @@ impl Handle {
             let program = ring.selection.program(self.snaplen, filter);
             if program.len() > MAX_INSTRUCTIONS {
                 let cause = format!(
-                    "with the selection of queues it has {} instructions, and the kernel takes {MAX_INSTRUCTIONS}",
+                    "with the selection of queues it has {} instructions; the kernel accepts \
+                     {MAX_INSTRUCTIONS}",
                     program.len()
                 );
                 return Err(Error::usage("filter", cause).help("write a shorter expression"));

@@ -35,7 +35,7 @@ impl Device {
         let name = spec.name_text();
         if !iface::exists(name).map_err(|error| Error::os(name, error))? {
             return Err(Error::failed(name, "there is no such interface")
-                .help("`wirelane queues` lists those there are"));
+                .help("`wirelane queues` lists the interfaces"));
         }
         let os = |error| Error::os(name, error);
         let index = iface::index(name).map_err(os)?;
@@ -110,8 +110,7 @@ impl Device {
     /// A usage error that names the first such queue and says how many there are.
     pub(in crate::port) fn check_mask(&self, spec: &Spec, mask: &QueueMask) -> Result<()> {
         if !self.outgoing && mask.enabled && mask.tx.largest().is_some() {
-            let cause =
-                "it was opened without what the host itself sends, so it has no TX queue to select";
+            let cause = "it was opened without the packets that the host sends, so there is no TX queue to select";
             return Err(Error::usage(format!("port '{spec}'"), cause));
         }
         for (class, set) in [(Class::Rx, &mask.rx), (Class::Tx, &mask.tx)] {
@@ -149,7 +148,7 @@ impl Device {
         let name = if class == Class::Tx { "TX" } else { "RX" };
         let plural = if count == 1 { "" } else { "s" };
         let cause = if queue < usize::from(count) {
-            format!("{name} queue {queue} is not among those that the port was opened for")
+            format!("the port was not opened for {name} queue {queue}")
         } else {
             format!(
                 "there is no {name} queue {queue}: {} has {count} {name} queue{plural}",
@@ -199,8 +198,8 @@ impl Device {
         let name = &self.name;
         vec![match bypass {
             true => format!(
-                "no CPU that this process may use sends through TX queue {set} of {name}: its \
-                 frames leave through the queue of the sending CPU"
+                "no CPU of this process sends through TX queue {set} of {name}: frames leave \
+                 through the queue of the sending CPU"
             ),
             false => format!(
                 "the kernel chooses the TX queue of each frame on {name} by its flow; with \
@@ -240,7 +239,7 @@ impl Device {
 /// What an interface ends with that is no longer there, at its receiving and transmitting ends alike.
 pub(in crate::port) fn removed(name: &str) -> Error {
     Error::failed(name, "the interface was removed, or moved to another network namespace")
-        .help("what was received before is valid")
+        .help("packets received before are valid")
 }
 
 pub(super) const ETHERNET: u16 = 1;

@@ -27,11 +27,14 @@
 //! that the kernel has merged (GRO), come longer than the MTU, or several in one. Whoever sends them on says so by
 //! [`Forwarding::intact`](super::Forwarding::intact), and each such frame says how it is to be cut ([`Frame::offload`](crate::Frame::offload)).
 //!
-//! Tags are no part of the MTU: full packets can have two. A veth pair or a bridge drops what is longer than the MTU of the
+//! Tags are no part of the MTU: full packets can have two. A veth pair or a bridge drops what is longer than the MTU
+//! of the
 //! receiving end by more than one tag (`is_skb_forwardable`): there that end needs an MTU of 4 bytes more.
 //!
-//! The kernel chooses the TX queue of what is sent, by the flow or by the sending CPU (see [`PacketPort::tx_queue_cpu`]).
-//! Frames of a flow leave in the order in which they were taken if the thread that sends them stays on one CPU, and on most
+//! The kernel chooses the TX queue of what is sent, by the flow or by the sending CPU (see
+//! [`PacketPort::tx_queue_cpu`]).
+//! Frames of a flow leave in the order in which they were taken if the thread that sends them stays on one CPU, and
+//! on most
 //! devices if it does not: see `tx`.
 //!
 //! Reading order: `plan` (what is decided before a socket is opened), `program` (who gets which packet), `ring` (the memory),

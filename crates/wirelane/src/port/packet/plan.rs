@@ -112,7 +112,7 @@ fn handing_on(name: &str, SinkGso { tcp4, tcp6, udp, .. }: SinkGso) -> String {
     let kinds = [(tcp4, "TCP over IPv4"), (tcp6, "TCP over IPv6"), (udp, "UDP")];
     let kinds: Vec<_> = kinds.into_iter().filter_map(|(cut, kind)| cut.then_some(kind)).collect();
     format!(
-        "long frames of {} are left to {name} to be cut; vnet=off cuts them before",
+        "{name} segments the long frames of {}; vnet=off segments them in Wirelane",
         kinds.join(", ")
     )
 }

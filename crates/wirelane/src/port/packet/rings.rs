@@ -81,7 +81,7 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<V
         ignore_outgoing(&rings, device.outgoing);
     } else if let Err(error) = distribute(&rings, selections, device.outgoing) {
         notes.push(format!(
-            "every packet is offered to each of the {} rings, which costs time in the kernel: {error}",
+            "the kernel offers every packet to each of the {} rings, which costs time: {error}",
             rings.len()
         ));
     }

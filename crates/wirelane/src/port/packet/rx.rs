@@ -318,7 +318,7 @@ impl Receiver {
         self.setup.counters.system_calls.add(1);
         let Ok((index, hardware_type)) = socket.find_interface(name) else { return };
         if link_type(hardware_type) != Some(self.setup.link_type) {
-            let cause = "the interface came back as another kind, whose frames begin otherwise";
+            let cause = "the interface came back with another type of link header";
             self.failure = Some(Error::failed(name, cause));
             return;
         }

@@ -74,10 +74,10 @@ impl<'a> Plug<'a> {
         let object = || format!("port '{spec}'");
         if queues > MAX_QUEUES {
             let cause = format!("{queues} queues are too many for a cable");
-            return Err(Error::usage(object(), cause).help("give it 8 at most"));
+            return Err(Error::usage(object(), cause).help("use at most 8"));
         }
         if spec.queues.is_some() {
-            return Err(Error::usage(object(), "all queues of a port at a cable are open"));
+            return Err(Error::usage(object(), "the cable's port has no more queues"));
         }
         let mut given = spec.options();
         let key = given.key()?;

@@ -190,7 +190,7 @@ pub(super) fn queues(spec: &Spec) -> Result<u16> {
     match spec.queues.as_ref().and_then(|set| set.largest()) {
         Some(largest) if largest >= usize::from(queues) => Err(no_queue(spec, largest, queues)),
         _ if spec.queues.as_ref().is_some_and(|set| set.is_empty()) => {
-            Err(Error::usage(format!("port '{spec}'"), "no queue is named after the @"))
+            Err(Error::usage(format!("port '{spec}'"), "the list of queues after @ is empty"))
         }
         _ => Ok(queues),
     }

@@ -74,7 +74,8 @@ impl Stream {
             .filter(|period| *period <= MAX_PERIOD)
             .ok_or_else(|| {
                 let cause =
-                    "flows, size, other and tx repeat together only after over 4194304 packets";
+                    "the combination of flows, size, other and tx repeats only after more than \
+                     4194304 packets";
                 Error::usage(format!("port '{spec}'"), cause)
                     .help("choose numbers with more common factors, or smaller ones")
             })?;
@@ -87,7 +88,7 @@ impl Stream {
         // A template that can be made once can be made for every flow: they differ in values only.
         for variant in 0..stream.config.sizes.len() {
             stream.template(0, variant).map_err(|error| {
-                Error::failed(format!("port '{spec}'"), format!("no packet can be made: {error}"))
+                Error::failed(format!("port '{spec}'"), format!("cannot build a packet: {error}"))
             })?;
         }
         Ok(stream)

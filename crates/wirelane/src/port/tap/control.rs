@@ -96,7 +96,7 @@ impl Device {
             _ => None,
         };
         if let Some(unseen) = unseen {
-            let cause = format!("it receives what the device sends, by its queue, and no {unseen}");
+            let cause = format!("it receives what the device sends, by queue, but no {unseen}");
             return Err(refuse(cause).help(format!("packet:{} sees them", self.name())));
         }
         let Some(largest) = mask.rx.largest() else { return Ok(()) };
@@ -153,9 +153,9 @@ impl Control for Device {
 
     fn set_offload(&self, offload: SinkGso) -> Result<()> {
         if offload != SinkGso::default() && !self.takes_long {
-            let cause = "it was opened for frames of its MTU at most";
+            let cause = "it was opened for frames up to its MTU";
             return Err(Error::usage(format!("port '{}'", self.spec), cause)
-                .help("start with what can be switched off, such as --gso"));
+                .help("start it with --gso or --gro to change this later"));
         }
         let offload = tun_offload(offload);
         self.tap.set_offload(offload).map_err(|error| Error::os(self.name(), error))

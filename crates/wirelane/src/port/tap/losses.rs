@@ -55,9 +55,10 @@ impl Losses {
         let name = &link.name;
         let length = link.tx_queue_len.map_or_else(String::new, |length| format!(", now {length}"));
         Some(format!(
-            "the kernel dropped {dropped} packets that its stack was to send through {name}: they came faster than they \
-             were taken (`ip link set {name} txqueuelen N` makes room for more{length}, and with --gso they are fewer \
-             and longer), or it could not cut or complete them for {name}, which it counts together"
+            "the kernel dropped {dropped} packets of its stack at {name}: the queue was full \
+             (`ip link set {name} txqueuelen N` makes it longer{length}; with --gso, packets \
+             are fewer and longer), or it could not segment or complete them; it counts both \
+             together"
         ))
     }
 }

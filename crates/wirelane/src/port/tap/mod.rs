@@ -32,4 +32,4 @@ mod open;
 mod rx;
 mod tx;
 
-pub use self::open::open;
+pub(super) use self::open::open;

@@ -42,7 +42,7 @@ const LATENESS: u64 = 100_000_000;
 /// # Errors
 /// A usage error for an unknown option or a queue that does not exist; otherwise CAP_NET_ADMIN
 /// is missing, the device is in use or of another kind, or there is no memory.
-pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
+pub(crate) fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     let config = Config::parse(spec)?;
     let name = spec.name_text();
     let existed = iface::exists(name).map_err(|error| Error::os(name, error))?;
@@ -56,7 +56,7 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     tap.set_offload(offload).map_err(os)?;
     let mut notes = Vec::new();
     if existed {
-        notes.push(format!("{name} was there before: its addresses and settings are kept"));
+        notes.push(format!("{name} existed before: its addresses and settings are kept"));
     }
     if let Some(mtu) = config.mtu {
         iface::set_mtu(tap.name(), mtu).map_err(os)?;
@@ -74,7 +74,7 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Port> {
     }
     // Until then the kernel drops what it sends. A device that was without queues may need a second.
     if let Err(error) = iface::wait_until_running(device.name(), RUNNING) {
-        notes.push(format!("{name} may lose what the kernel sends at first: {error}"));
+        notes.push(format!("{name} may lose the first packets that the kernel sends: {error}"));
     }
     let mtu = iface::mtu(device.name()).map_err(os)?;
     let selected =
@@ -165,14 +165,17 @@ fn refused(spec: &Spec, error: OsError) -> Error {
     let errno = error.errno().map(Errno::from_raw_os_error);
     let error = Error::os(format!("port '{spec}'"), error);
     match errno {
-        Some(Errno::PERM | Errno::ACCESS) => {
-            error.help("TAP devices need CAP_NET_ADMIN, or one that root made for this user: \
-                        `ip tuntap add dev NAME mode tap multi_queue vnet_hdr user NAME`")
-        }
-        Some(Errno::BUSY) => error.help("another program has it open; close that, or name another device"),
+        Some(Errno::PERM | Errno::ACCESS) => error.help(
+            "TAP devices need CAP_NET_ADMIN, or a device that root made for this user: \
+                        `ip tuntap add dev NAME mode tap multi_queue vnet_hdr user NAME`",
+        ),
+        Some(Errno::BUSY) => error.help(
+            "another program has it open; end that program, or name \
+         another device",
+        ),
         Some(Errno::INVAL) => error.help(
-            "the device may be there with other properties: it must be a TAP device, multi_queue if it is to \
-             have more than one queue",
+            "the device may exist with other properties: it must be a TAP device, and \
+             multi_queue for more than one queue",
         ),
         Some(Errno::NOENT | Errno::NODEV | Errno::NXIO) => {
             error.help("the kernel needs the tun driver (CONFIG_TUN) and /dev/net/tun")

@@ -115,7 +115,7 @@ impl XdpPlan {
                 zero_copy.map_err(|error| Error::os(self.device.name.as_str(), error))?;
         }
         if self.transmit && self.must_request() && !bound.requests.any() {
-            return Err(self.no_request("this kernel takes no metadata of packets to send"));
+            return Err(self.no_request("this kernel accepts no TX metadata"));
         }
         Ok(())
     }
@@ -142,7 +142,9 @@ impl XdpPlan {
             return Err(self.no_request("in zero copy the driver completes no checksums"));
         }
         if requests.timestamps && !self.offers.stamps_packets(mode) {
-            return Err(self.no_request("in zero copy the driver does not say when packets leave"));
+            return Err(
+                self.no_request("in zero copy the driver does not report when packets leave")
+            );
         }
         if self.shape.pieces {
             // The pieces of a packet follow one another without a gap (`xp_aligned_validate_desc`).
@@ -162,7 +164,7 @@ impl XdpPlan {
             (Switch::On, false) => "checksum=on",
             _ => "tx_timestamps=on",
         };
-        let cause = format!("{options} cannot be had: {why}");
+        let cause = format!("{options} not available: {why}");
         Error::failed(self.device.name.as_str(), cause).help("leave it out")
     }
 

@@ -103,7 +103,10 @@ impl Handle {
             woken.is_err_and(|error| error.raw_os_error() == Some(Errno::NXIO.raw_os_error()))
         };
         if state.attachment.as_ref().is_some_and(gone) && !state.queues.iter().any(unbound) {
-            self.note(format!("the program was taken off {} by somebody else", self.device.name));
+            self.note(format!(
+                "another program detached the XDP program from {}",
+                self.device.name
+            ));
         }
     }
 }
@@ -132,7 +135,7 @@ impl Control for Handle {
         if filter.is_none() && !self.may_take_all {
             let cause = "without a filter it would take every packet away from the host";
             return Err(Error::usage(format!("port '{}'", self.spec), cause)
-                .help("open it with a filter of your own, or ask for all of them"));
+                .help("open it with a filter or with --all"));
         }
         let filter = filter.map(|filter| filter.program(ETHERNET, self.snaplen)).transpose()?;
         let state = lock(&self.state);

@@ -34,17 +34,19 @@ impl XdpPlan {
         };
         if actual == PortMode::Generic && self.device.shifts_queues() {
             notes.push(format!(
-                "in generic mode the packets of queue 1 of {} arrive by queue 0, those of queue 2 by queue 1, \
-                 and so on: the kernel misreads what this driver says",
+                "in generic mode packets of queue 1 of {} arrive on queue 0, those of queue 2 \
+                 on queue 1, and so on: the kernel misreads the queue number that this driver \
+                 records",
                 self.device.name
             ));
         }
         if actual == PortMode::Generic && self.receive && self.intact {
             let name = &self.device.name;
             notes.push(format!(
-                "in generic mode what segmentation offload or GRO shows as one packet goes on as one, or is dropped if it is \
-                 longer than a frame: packet:{name} tells such packets, and `ethtool -K {name} gro off lro off`, and on the \
-                 other end of a veth pair `ethtool -K IF tso off gso off tx-udp-segmentation off`, ends them"
+                "in generic mode a long packet of segmentation offload or GRO is passed on \
+                 whole, or dropped if it exceeds a frame. packet:{name} recognises such \
+                 packets. To avoid them: `ethtool -K {name} gro off lro off`, and on the other \
+                 end of a veth pair `ethtool -K IF tso off gso off tx-udp-segmentation off`"
             ));
         }
         if let Some(attachment) = bound.attachment.as_ref().filter(|_| self.receive) {

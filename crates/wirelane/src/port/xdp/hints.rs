@@ -15,7 +15,7 @@ use crate::frame::Hints as Layout;
 
 /// Which hints to ask for, and how.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Hints {
+pub(super) struct Hints {
     hash: Option<Source>,
     time: Option<Source>,
 }
@@ -35,7 +35,7 @@ impl Hints {
     ///
     /// # Errors
     /// The kernel's description of itself cannot be read.
-    pub fn find(hash: bool, time: bool) -> wirelane_os::Result<Self> {
+    pub(super) fn find(hash: bool, time: bool) -> wirelane_os::Result<Self> {
         let find = |wanted: bool, name| -> wirelane_os::Result<_> {
             let found = if wanted { btf::kernel_function(name)? } else { None };
             Ok(found.map(Source::Function))
@@ -47,17 +47,17 @@ impl Hints {
     }
 
     /// Whether it asks for the hash.
-    pub fn hash(self) -> bool {
+    pub(super) fn hash(self) -> bool {
         self.hash.is_some()
     }
 
     /// Whether it asks when the hardware received the packet.
-    pub fn time(self) -> bool {
+    pub(super) fn time(self) -> bool {
         self.time.is_some()
     }
 
     /// Whether it asks for anything.
-    pub fn any(self) -> bool {
+    pub(super) fn any(self) -> bool {
         self.hash() || self.time()
     }
 

@@ -21,10 +21,11 @@ use wirelane_os::bpf::{Alu, Assembler, Cond, Insn, Label, Reg, Size};
 
 /// How many extension headers are walked. RFC 8200 section 4.1 has four before TCP or UDP, one of them
 /// twice; AH and ESP end the walk.
-pub const EXTENSIONS: usize = 6;
+pub(super) const EXTENSIONS: usize = 6;
 
-/// Whether packets of a TCP connection between these ports are among them.
-pub(crate) fn keeps_tcp(ports: [u16; 2]) -> bool {
+/// Whether packets of a TCP connection between these ports stay with the host unless a port takes them
+/// ([`OpenOptions::take_management`](crate::port::OpenOptions::take_management)).
+pub fn keeps_tcp(ports: [u16; 2]) -> bool {
     ports.iter().any(|port| TCP_PORTS.contains(port))
 }
 

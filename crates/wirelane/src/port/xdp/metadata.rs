@@ -44,16 +44,16 @@ impl XdpPlan {
             }
             Ok(None) if must => {
                 let cause = format!(
-                    "VLAN tags cannot be put back as tags=on wants: {} does not tell them in {} mode",
+                    "tags=on is impossible: {} does not report VLAN tags in {} mode",
                     self.driver(),
                     mode.as_str()
                 );
-                let help = "leave it out; `ethtool -K` switches off that the driver takes them out";
+                let help = "remove tags=on; `ethtool -K IF rxvlan off` keeps the driver from removing tags";
                 Err(Error::failed(self.device.name.as_str(), cause).help(help))
             }
             Ok(None) if self.must_keep_tags() => {
                 let cause = format!(
-                    "tagged packets would go on without their VLAN tags, which {} keeps beside them in {} mode",
+                    "packets would be forwarded without their VLAN tags, which {} removes in {} mode",
                     self.driver(),
                     mode.as_str()
                 );
@@ -63,10 +63,11 @@ impl XdpPlan {
                     if self.config.mode == Some(Mode::Generic) { "mode=native or " } else { "" };
                 let help = match self.is_veth() {
                     true => {
-                        format!("take {native}packet:{name}, or after {fix} say tags=off")
+                        format!("use {native}packet:{name}, or run {fix} and add tags=off")
                     }
                     false => format!(
-                        "{fix} leaves them in, packet:{name} keeps them, or say tags=off if there are none"
+                        "{fix} keeps them in packets; packet:{name} restores them; tags=off \
+                         declares that there are none"
                     ),
                 };
                 Err(Error::failed(name.as_str(), cause).help(help))
@@ -98,12 +99,12 @@ impl XdpPlan {
         match missing.iter().find(|(wish, had, ..)| *wish == Switch::On && !had) {
             Some((.., told, what, option)) => {
                 let why = match told {
-                    true => "this kernel has no function to ask for them".into(),
+                    true => "this kernel cannot report it".into(),
                     false => self.tells_none(mode),
                 };
-                let cause = format!("received packets have no {what} as {option}=on wants: {why}");
-                let help =
-                    format!("leave it out, or say {option}=auto to have it where it is told");
+                let cause =
+                    format!("{option}=on is impossible, received packets have no {what}: {why}");
+                let help = format!("remove it, or use {option}=auto");
                 Err(Error::failed(self.device.name.as_str(), cause).help(help))
             }
             None => Ok(asked),
@@ -113,10 +114,9 @@ impl XdpPlan {
     /// The kernel's description of itself, by which drivers are asked, cannot be read.
     fn undescribed(&self, what: &str, error: OsError) -> Error {
         let name = self.device.name.as_str();
-        let cause = format!("how to ask {} for {what} cannot be told: {error}", self.driver());
+        let cause = format!("cannot find out how to ask {} for {what}: {error}", self.driver());
         let remedy = Error::os(name, error);
-        let fix =
-            remedy.next_step().unwrap_or("a kernel with CONFIG_DEBUG_INFO_BTF describes itself");
+        let fix = remedy.next_step().unwrap_or("it takes a kernel with CONFIG_DEBUG_INFO_BTF");
         let help = format!("{fix}; packet:{name} needs none of it");
         let told = Error::failed(name, cause).help(help);
         match remedy.into_source() {
@@ -163,7 +163,8 @@ impl XdpPlan {
     fn lost_tags(&self, mode: PortMode) -> String {
         let (driver, fix) = (self.driver(), self.leaves_tags_in());
         format!(
-            "VLAN tags that {driver} keeps beside a packet are lost in {mode} mode: {fix} leaves them in it"
+            "VLAN tags that {driver} removes from packets are lost in {mode} mode: {fix} keeps \
+             them in packets"
         )
     }
 
@@ -181,7 +182,7 @@ impl XdpPlan {
 
     fn tells_none(&self, mode: Mode) -> String {
         let (driver, mode) = (self.driver(), mode.as_str());
-        format!("{driver} does not tell them in {mode} mode, or not on this kernel")
+        format!("{driver} does not report it in {mode} mode on this kernel")
     }
 
     fn driver(&self) -> &str {

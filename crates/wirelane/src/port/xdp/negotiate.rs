@@ -77,17 +77,18 @@ impl DeviceOffers {
         if let Some(program) = self.attached.as_ref().filter(|_| receive) {
             let cause = format!("{program} is attached to it already");
             return Some(refusal(name, cause, Errno::BUSY).help(format!(
-                "stop its owner, or `ip link set dev {name} xdp off` takes it off"
+                "stop its owner, or remove it with `ip link set dev {name} xdp off`"
             )));
         }
         if receive && !shape.fits {
             let cause = format!(
-                "packets of its MTU of {} bytes do not fit in frames of {} bytes, which hold {} of a packet",
+                "packets of its MTU of {} bytes do not fit in frames of {} bytes, which hold {} \
+                 bytes of a packet",
                 device.mtu, shape.frame, shape.room
             );
             let help = match shape.pieces {
                 true => format!("`ip link set dev {name} mtu 9000` or less"),
-                false => "take larger frames (frame=4096) or several per packet (sg=on)".to_owned(),
+                false => "use larger frames (frame=4096) or several per packet (sg=on)".to_owned(),
             };
             return Some(refusal(name, cause, Errno::MSGSIZE).help(help));
         }
@@ -99,11 +100,12 @@ impl DeviceOffers {
                     device.mtu, shape.frame
                 );
                 return Some(
-                    refusal(name, cause, Errno::MSGSIZE).help("take larger frames (frame=4096)"),
+                    refusal(name, cause, Errno::MSGSIZE).help("use larger frames (frame=4096)"),
                 );
             }
             if !features.zero_copy() {
-                let cause = format!("{driver} has no zero copy as the interface is set up");
+                let cause =
+                    format!("{driver} has no zero copy in this configuration of the interface");
                 return Some(refusal(name, cause, Errno::OPNOTSUPP));
             }
             if shape.pieces && features.zero_copy_segments.is_some_and(|most| most < 2) {
@@ -114,7 +116,7 @@ impl DeviceOffers {
                 );
             }
             if shape.unaligned && !huge {
-                let cause = "unaligned chunks cross pages, which must then be huge ones";
+                let cause = "unaligned chunks need huge pages";
                 return Some(
                     refusal(name, cause, Errno::OPNOTSUPP).help(
                         "reserve some with `sysctl vm.nr_hugepages=64`, or use chunks=aligned",
@@ -123,7 +125,8 @@ impl DeviceOffers {
             }
         }
         if receive && mode != Mode::Generic && !(features.native() && features.redirect()) {
-            let cause = format!("{driver} runs no XDP programs as the interface is set up");
+            let cause =
+                format!("{driver} runs no XDP programs in this configuration of the interface");
             let error = refusal(name, cause, Errno::OPNOTSUPP);
             // veth_set_xdp_features().
             let help = "a veth end needs as many RX queues as its peer has TX queues";
@@ -165,8 +168,8 @@ pub(super) fn explain(
     let name = device.name.as_str();
     let said = |cause: String| Error::failed(name, cause);
     let explained = match error.errno().map(Errno::from_raw_os_error) {
-        Some(Errno::BUSY) => said(format!("queue {queue} has another AF_XDP socket"))
-            .help("end the program that has it, or name other queues, as in xdp:eth0@1-3"),
+        Some(Errno::BUSY) => said(format!("queue {queue} already has an AF_XDP socket"))
+            .help("end the program that owns it, or name other queues, as in xdp:eth0@1-3"),
         Some(Errno::OPNOTSUPP) if mode.is_zero_copy() => {
             said(format!("the driver has no zero copy on queue {queue}: {error}"))
         }

@@ -64,15 +64,17 @@ impl XdpPlan {
         if options.receive {
             check_mask(&device, spec, &options.mask)?;
             let cause = match options.take {
-                Take::Nothing => Some("it takes packets away from the host, and was not told to"),
+                Take::Nothing => {
+                    Some("AF_XDP takes packets away from the host, which was not requested")
+                }
                 Take::Matching if filter.is_none() => {
-                    Some("it takes packets away from the host, and was not told which")
+                    Some("AF_XDP takes packets away from the host; say which ones")
                 }
                 Take::Matching | Take::All => None,
             };
             if let Some(cause) = cause {
                 return Err(Error::usage(format!("port '{spec}'"), cause).help(format!(
-                    "give a filter, ask for all of them, or see copies with packet:{}",
+                    "add a filter (-f) or --all, or capture copies with packet:{}",
                     spec.name_text()
                 )));
             }
@@ -157,7 +159,7 @@ impl XdpPlan {
                 return Ok(region.clone());
             }
             notes.push(format!(
-                "{} needs {bytes} bytes of frame memory, and what it was to share has {} left: \
+                "{} needs {bytes} bytes of frame memory, but the shared memory has {} left: \
                  packets to and from other ports are copied",
                 self.device.name,
                 region.left()

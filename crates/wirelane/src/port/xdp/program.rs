@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
+use wirelane_filter::{self as filter, Buffers, Ending, translate};
 use wirelane_os::OsError;
 use wirelane_os::bpf::{
     self, Alu, Assembler, Cond, Insn, Link, Load, Map, MapKind, Program, ProgramType, Reg, Size,
@@ -25,11 +26,10 @@ use super::hints::Hints;
 use super::management;
 use super::tags::Tags;
 use crate::error::{Error, Result};
-use crate::filter::{self, Buffers, Ending, translate};
 
 /// Which packets of the selected queues the sockets get; the others go on to the host.
 #[derive(Clone, Debug, Default)]
-pub struct Verdicts {
+pub(super) struct Verdicts {
     /// Leave to the host what keeps it reachable: ARP, neighbour discovery, SSH, DNS and DHCP, and whatever
     /// may be one of them. See [`management`] for the exact rule.
     pub keep_management: bool,
@@ -39,7 +39,7 @@ pub struct Verdicts {
 
 /// Where a program is to be attached.
 #[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
+pub(super) struct Target<'a> {
     /// Name of the interface, for errors.
     pub interface: &'a str,
     /// Its index in the calling thread's network namespace.
@@ -66,7 +66,7 @@ impl Target<'_> {
 
 /// The program of a port on its interface, until it is dropped.
 #[derive(Debug)]
-pub struct Attachment {
+pub(super) struct Attachment {
     link: Link,
     sockets: Map,
     interface: String,
@@ -91,7 +91,7 @@ impl Attachment {
     /// # Errors
     /// The interface has a program already, which is named and left alone; capabilities are missing, which
     /// are named; the driver has no such mode; the kernel refuses. [`Error::errno`] says which errno.
-    pub fn new(target: &Target<'_>, verdicts: &Verdicts) -> Result<Attachment> {
+    pub(super) fn new(target: &Target<'_>, verdicts: &Verdicts) -> Result<Attachment> {
         let sockets = Map::create(MapKind::Xsk, "wl_sockets", 4, target.queues.max(1))
             .map_err(|error| refused(target.interface, error))?;
         let Target { multi_buffer, tags, hints, .. } = *target;
@@ -109,7 +109,7 @@ impl Attachment {
     ///
     /// # Errors
     /// It is no AF_XDP socket, or the interface cannot have such a queue.
-    pub fn set_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<()> {
+    pub(super) fn set_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<()> {
         self.sockets.set_socket(queue, socket).map_err(|error| self.failed(error))
     }
 
@@ -117,7 +117,7 @@ impl Attachment {
     ///
     /// # Errors
     /// The interface cannot have such a queue.
-    pub fn clear(&self, queue: u32) -> Result<()> {
+    pub(super) fn clear(&self, queue: u32) -> Result<()> {
         self.sockets.delete(queue).map_err(|error| self.failed(error))
     }
 
@@ -125,7 +125,7 @@ impl Attachment {
     ///
     /// # Errors
     /// As [`Attachment::new`], and the interface is gone.
-    pub fn replace(&self, verdicts: &Verdicts) -> Result<()> {
+    pub(super) fn replace(&self, verdicts: &Verdicts) -> Result<()> {
         let program =
             self.at_home(|| load(&self.interface, &self.sockets, verdicts, self.recipe))?;
         self.link.update(&program).map_err(|error| match errno(&error) {
@@ -137,12 +137,12 @@ impl Attachment {
     }
 
     /// Whether it puts VLAN tags back that the driver takes out.
-    pub fn restores_tags(&self) -> bool {
+    pub(super) fn restores_tags(&self) -> bool {
         self.recipe.tags.is_some()
     }
 
     /// What it asks the driver for each packet that a socket gets.
-    pub fn hints(&self) -> Hints {
+    pub(super) fn hints(&self) -> Hints {
         self.recipe.hints
     }
 
@@ -151,7 +151,7 @@ impl Attachment {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn is_attached(&self) -> Result<bool> {
+    pub(super) fn is_attached(&self) -> Result<bool> {
         self.link.is_attached().map_err(|error| self.failed(error))
     }
 
@@ -160,7 +160,7 @@ impl Attachment {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn detach(&self) -> Result<()> {
+    pub(super) fn detach(&self) -> Result<()> {
         self.link.detach().map_err(|error| self.failed(error))
     }
 
@@ -259,18 +259,18 @@ fn refused(interface: &str, error: OsError) -> Error {
     }
     if privilege::is_in_initial_user_namespace() == Some(false) {
         // bpf_capable() and bpf_net_capable() ask the initial one, unless a BPF token was handed in.
-        let cause = "an XDP program needs CAP_BPF and CAP_NET_ADMIN of the system, and root of a user namespace \
-                     (a rootless container, `unshare -U`) has only those of its namespace";
+        let cause = "an XDP program needs the system's CAP_BPF and CAP_NET_ADMIN; root in a \
+         user namespace (a rootless container, `unshare -U`) has only those of its namespace";
         return Error::failed(interface, cause)
             .help(format!(
-                "run as root outside of it, or take packet:{interface}, which works inside"
+                "run as root outside of it, or use packet:{interface}, which works inside"
             ))
             .caused_by(error);
     }
     let missing = bpf::missing_capabilities();
     if missing.is_empty() {
-        let help = "the capabilities are there: a seccomp profile, a security module or the limit of locked memory may \
-                    forbid it";
+        let help = "the process has the capabilities; a seccomp profile, a security module or \
+         the limit of locked memory may forbid it";
         return Error::os(interface, error).help(help);
     }
     let names =
@@ -297,7 +297,7 @@ fn not_attached(target: &Target<'_>, error: OsError) -> Error {
     let help = match there.link {
         Some(link) => format!("stop the process that holds its BPF link {link}"),
         None => format!(
-            "stop whoever attached it, or remove it with `ip link set dev {} xdp off`",
+            "stop its owner, or remove it with `ip link set dev {} xdp off`",
             target.interface
         ),
     };
@@ -324,6 +324,9 @@ const MAP_LOOKUP_ELEM: i32 = 1;
 /// `BPF_FUNC_redirect_map`.
 const REDIRECT_MAP: i32 = 51;
 
+#[cfg(test)]
+#[path = "attachment_tests.rs"]
+mod attachment_tests;
 #[cfg(test)]
 #[path = "program_tests.rs"]
 mod tests;

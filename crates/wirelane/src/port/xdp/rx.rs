@@ -158,7 +158,7 @@ impl<const PIECES: bool> Receiver<PIECES> {
         if self.strangers > 0 {
             let (n, number) = (self.strangers, self.fill.queue.number);
             self.handle.note(format!(
-                "the kernel gave {n} descriptors on queue {number} that name no chunk it had"
+                "the kernel returned {n} descriptors on queue {number} for chunks that it did not have"
             ));
         }
         match self.failure.take() {

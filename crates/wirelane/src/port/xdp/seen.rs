@@ -22,7 +22,7 @@ pub(super) fn check_mask(device: &Device, spec: &Spec, mask: &QueueMask) -> Resu
         None
     };
     if let Some(unseen) = unseen.filter(|_| mask.enabled) {
-        let cause = format!("AF_XDP sees received packets, by their RX queue, and no {unseen}");
+        let cause = format!("AF_XDP sees received packets by RX queue, but no {unseen}");
         return Err(Error::usage(format!("port '{spec}'"), cause)
             .help(format!("packet:{} sees them", device.name)));
     }

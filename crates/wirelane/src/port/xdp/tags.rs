@@ -18,7 +18,7 @@ const FUNCTION: &str = "bpf_xdp_metadata_rx_vlan_tag";
 
 /// How to ask for the tag of a packet.
 #[derive(Clone, Copy, Debug)]
-pub struct Tags {
+pub(super) struct Tags {
     function: u32,
 }
 
@@ -27,7 +27,7 @@ impl Tags {
     ///
     /// # Errors
     /// The kernel's description of itself cannot be read.
-    pub fn find() -> wirelane_os::Result<Option<Self>> {
+    pub(super) fn find() -> wirelane_os::Result<Option<Self>> {
         Ok(btf::kernel_function(FUNCTION)?.map(|function| Self { function }))
     }
 

@@ -335,8 +335,8 @@ impl Drop for Capture {
     }
 }
 
-/// The receiving ends of each thread with their routes: those of a queue together (as test_mqbpf of source 000
-/// does), or all in one.
+/// The receiving ends of each thread with their routes: those of a queue together (as test_mqbpf of the 2011
+/// multiqueue BPF paper does), or all in one.
 fn group(inputs: Vec<Rx>, routes: Vec<Route>, single: bool) -> Vec<(Vec<Rx>, Vec<Route>)> {
     let ends: Vec<_> = inputs.into_iter().zip(routes).collect();
     let groups = if single && !ends.is_empty() {

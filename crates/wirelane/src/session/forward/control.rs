@@ -24,7 +24,7 @@ impl ReceiverControl {
     }
 
     fn check(&self) -> Result<()> {
-        let cause = "packets only leave by it, and none of its own are forwarded";
+        let cause = "packets only leave through it; none that it receives are forwarded";
         let refusal = || Error::usage(format!("port '{}'", self.spec), cause);
         if self.receives { Ok(()) } else { Err(refusal().help("choose the other port")) }
     }
@@ -38,10 +38,11 @@ impl Control for ReceiverControl {
     fn set_mask(&self, mask: QueueMask) -> Result<()> {
         self.check()?;
         if self.host_sends && !(mask.enabled && mask.tx.is_empty()) {
-            let cause = "what the host sends is on its way already, and is not forwarded: TX queues \
-                         cannot be selected, and masks not be switched off";
-            return Err(Error::usage(format!("port '{}'", self.spec), cause)
-                .help("select all RX queues, and packets of no queue, to forward whatever comes"));
+            let cause = "packets that the host sends are not forwarded: TX queues cannot be \
+             selected, and masks cannot be disabled";
+            return Err(Error::usage(format!("port '{}'", self.spec), cause).help(
+                "to forward everything received, select all RX queues and packets of no queue",
+            ));
         }
         self.inner.set_mask(mask)
     }

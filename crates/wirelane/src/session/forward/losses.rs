@@ -36,9 +36,9 @@ impl Losses {
         let name = &link.name;
         (dropped > 0).then(|| {
             format!(
-                "{name} itself dropped {dropped} packets that it was to send, ours or others' (tx_dropped): it \
-                 had no link, its other end no room, or the kernel could not cut them for it; ours among \
-                 them are counted as sent"
+                "{name} dropped {dropped} packets on transmit, of this and other programs \
+                 (tx_dropped): no link, no room at its other end, or the kernel could not \
+                 segment them. Those of this command count as sent"
             )
         })
     }
@@ -54,9 +54,7 @@ pub(super) fn refusals(info: &PortInfo, tx: &[&TxStats], gso: &[&SegmentStats]) 
         (sum(|tx| tx.wrong_length), sum(|tx| tx.refused), sum(|tx| tx.unsent));
     let mut reasons = Vec::new();
     if wrong_length > 0 {
-        reasons.push(format!(
-            "{wrong_length} are longer than its MTU allows, or too short for a frame"
-        ));
+        reasons.push(format!("{wrong_length} exceed its MTU, or are too short for a frame"));
     }
     if refused > 0 {
         let why = match tx.iter().find_map(|tx| tx.refused_errno) {
@@ -71,10 +69,10 @@ pub(super) fn refusals(info: &PortInfo, tx: &[&TxStats], gso: &[&SegmentStats]) 
         let held = |errno| tx.iter().any(|tx| tx.unsent > 0 && tx.held_errno == Some(errno));
         reasons.push(match (held("ENXIO"), held("ENETDOWN")) {
             (true, _) => {
-                format!("{unsent} were on their way to the interface when it was removed")
+                format!("{unsent} were queued when the interface was removed")
             }
-            (false, true) => format!("{unsent} waited for the interface, which is down"),
-            (false, false) => format!("{unsent} it had not sent at the end"),
+            (false, true) => format!("{unsent} were waiting for the interface, which is down"),
+            (false, false) => format!("{unsent} were not sent before the end"),
         });
     }
     let mut uncut: BTreeMap<_, u64> = BTreeMap::new();
@@ -83,7 +81,7 @@ pub(super) fn refusals(info: &PortInfo, tx: &[&TxStats], gso: &[&SegmentStats]) 
     }
     let above_mtu = uncut.contains_key("above_mtu");
     let told = |(reason, frames): (&str, u64)| {
-        format!("{frames} could not be cut ({})", reason.replace('_', " "))
+        format!("{frames} could not be segmented ({})", reason.replace('_', " "))
     };
     reasons.extend(uncut.into_iter().map(told));
     if errors == 0 {
@@ -95,9 +93,9 @@ pub(super) fn refusals(info: &PortInfo, tx: &[&TxStats], gso: &[&SegmentStats]) 
     }
     if wrong_length > 0 || above_mtu {
         note.push_str(
-            "; segmentation offload makes packets longer than the MTU: `--gso` cuts them, or `ethtool -K IF gro off \
-             lro off` on the interface that receives them, and on the other end of a veth pair `ethtool -K IF tso \
-             off gso off`, ends that",
+            "; segmentation offload makes packets longer than the MTU. Use --gso to segment \
+             them. To avoid them, run `ethtool -K IF gro off lro off` on the receiving \
+             interface, and `ethtool -K IF tso off gso off` on the other end of a veth pair",
         );
     }
     Some(note)
@@ -138,9 +136,9 @@ mod tests {
         let expected = "2 packets could not be sent through eth7: 2 were refused by the kernel (at first with EINVAL)";
         assert_eq!(refused.unwrap(), expected);
         for (held, words) in [
-            (Some(100), "5 waited for the interface, which is down"),
-            (Some(6), "5 were on their way to the interface when it was removed"),
-            (None, "5 it had not sent at the end"),
+            (Some(100), "5 were waiting for the interface, which is down"),
+            (Some(6), "5 were queued when the interface was removed"),
+            (None, "5 were not sent before the end"),
         ] {
             let note = note(|tx| {
                 tx.hold(Some(&errno(100)));
@@ -150,7 +148,7 @@ mod tests {
             assert_eq!(note.unwrap(), format!("5 packets could not be sent through eth7: {words}"));
         }
         let long = note(|tx| tx.of_wrong_length(1)).unwrap();
-        assert!(long.contains("1 are longer than its MTU") && long.contains("gro off"), "{long}");
+        assert!(long.contains("1 exceed its MTU") && long.contains("gro off"), "{long}");
     }
 
     #[test]
@@ -162,6 +160,6 @@ mod tests {
             ..SegmentStats::default()
         };
         let note = refusals(&info(), &[&counters.snapshot(0)], &[&of(1), &of(3)]).unwrap();
-        assert!(note.ends_with("eth7: 4 could not be cut (length mismatch)"), "{note}");
+        assert!(note.ends_with("eth7: 4 could not be segmented (length mismatch)"), "{note}");
     }
 }

@@ -268,13 +268,14 @@ impl Forward {
             let unfinished: u64 = of_port.iter().map(|tx| tx.unfinished).sum();
             if unfinished > 0 {
                 info.notes.push(format!(
-                    "{unfinished} packets were not sent, because their sender left a checksum to its \
-                     hardware that is none of TCP and UDP, or segmentation; `ethtool -K IF tx off` on \
-                     the interface that sends them ends that"
+                    "{unfinished} packets were not sent: their sender left segmentation, or a \
+                     checksum other than TCP's and UDP's, to its hardware; `ethtool -K IF tx \
+                     off` on the sending interface avoids this"
                 ));
             }
             if cut > 0 && position == 0 {
-                info.notes.push(format!("{cut} packets had been cut before, and were not sent on"));
+                info.notes
+                    .push(format!("{cut} packets are truncated (snap length) and were not sent"));
             }
             info.notes.extend(self.merged_in_vain(position, &outcome.gro));
             outcome.ports.push(info);
@@ -294,7 +295,7 @@ impl Forward {
         to.sink().gso_max.is_none().then(|| {
             let name = &to.info().spec;
             format!(
-                "what was merged here was cut again before '{name}', which takes no long frames"
+                "merged packets were segmented again for '{name}', which cannot send long frames"
             )
         })
     }

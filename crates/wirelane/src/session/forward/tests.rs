@@ -200,7 +200,7 @@ fn a_running_session_is_read_from_outside() {
     }
     assert_eq!(controls[0].mask(), mask);
     let error = controls[1].set_mask(mask).unwrap_err();
-    assert!(error.to_string().contains("only leave by it"), "{error}");
+    assert!(error.to_string().contains("only leave through it"), "{error}");
 
     let outcome = forward.join();
     assert!(outcome.qdiscs.iter().any(|(.., stats)| stats.enqueued > 0), "{outcome:?}");

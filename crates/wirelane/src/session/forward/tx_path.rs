@@ -149,7 +149,7 @@ impl TxPath {
                 Ok(left) => {
                     let cause = match self.is_held() {
                         true => "the last packets could not be sent: the interface is down".into(),
-                        false => format!("it did not send the last {left} packets"),
+                        false => format!("the last {left} packets were not sent"),
                     };
                     break Error::failed(format!("port '{sink}'"), cause);
                 }

@@ -9,21 +9,20 @@ use std::env;
 use std::fs;
 use std::os::fd::AsFd;
 
+use wirelane::{Error, Result};
 use wirelane_os::privilege::{self, Set};
-
-use crate::error::{Error, Result};
 
 /// A user to become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct User {
+pub(crate) struct User {
     /// User id.
-    pub uid: u32,
+    pub(crate) uid: u32,
     /// Group id.
-    pub gid: u32,
+    pub(crate) gid: u32,
 }
 
 /// The user who called sudo, if one did.
-pub fn sudo_user() -> Option<User> {
+pub(crate) fn sudo_user() -> Option<User> {
     let id = |key| env::var(key).ok()?.parse().ok();
     let user = User { uid: id("SUDO_UID")?, gid: id("SUDO_GID")? };
     (user.uid != 0).then_some(user)
@@ -33,7 +32,7 @@ pub fn sudo_user() -> Option<User> {
 ///
 /// # Errors
 /// There is no such user.
-pub fn find_user(text: &str) -> Result<User> {
+pub(crate) fn find_user(text: &str) -> Result<User> {
     let (uid, gid) = text.split_once(':').unwrap_or((text, text));
     if let (Ok(uid), Ok(gid)) = (uid.parse(), gid.parse()) {
         return Ok(User { uid, gid });
@@ -45,8 +44,8 @@ pub fn find_user(text: &str) -> Result<User> {
         (name == text).then(|| Some(User { uid: uid.parse().ok()?, gid: gid.parse().ok()? }))?
     });
     user.ok_or_else(|| {
-        Error::usage(format!("user '{text}'"), "/etc/passwd does not have it")
-            .help("give UID:GID if another directory does")
+        Error::usage(format!("user '{text}'"), "it is not in /etc/passwd")
+            .help("use UID:GID for a user of another directory")
     })
 }
 
@@ -55,15 +54,14 @@ pub fn find_user(text: &str) -> Result<User> {
 ///
 /// # Errors
 /// The user cannot be changed, or the kernel refuses.
-pub fn drop_all(user: Option<User>) -> Result<()> {
-    let refused = |error| {
-        Error::os("privileges", error).help("to go on with all of them, add --keep-privileges")
-    };
+pub(crate) fn drop_all(user: Option<User>) -> Result<()> {
+    let refused = |error| Error::os("privileges", error).help("add --keep-privileges to keep them");
     // Another user may no longer do it.
     privilege::drop_bounding(Set::EMPTY).map_err(refused)?;
     if let Some(User { uid, gid }) = user {
         privilege::switch_user(uid, gid, false).map_err(|error| {
-            Error::os(format!("user {uid}:{gid}"), error).help("only root can become another user")
+            Error::os(format!("user {uid}:{gid}"), error)
+                .help("only root can switch to another user")
         })?;
     }
     privilege::drop_all(Set::EMPTY).map_err(refused)
@@ -71,29 +69,29 @@ pub fn drop_all(user: Option<User>) -> Result<()> {
 
 /// The process at the other end of a local socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
+pub(crate) struct Peer {
     /// Process id; 0 if it has none here.
-    pub pid: u32,
+    pub(crate) pid: u32,
     /// Effective user id.
-    pub uid: u32,
+    pub(crate) uid: u32,
 }
 
 /// Who connected, or began to listen, at the other end of `socket`.
 ///
 /// # Errors
 /// It is no local socket.
-pub fn peer(socket: impl AsFd) -> Result<Peer> {
+pub(crate) fn peer(socket: impl AsFd) -> Result<Peer> {
     let (pid, uid) =
         privilege::peer(socket.as_fd()).map_err(|error| Error::os("local socket", error))?;
     Ok(Peer { pid, uid })
 }
 
 /// The effective user id.
-pub fn uid() -> u32 {
+pub(crate) fn uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
 /// Whether there is anything to give away.
-pub fn is_privileged() -> bool {
+pub(crate) fn is_privileged() -> bool {
     privilege::permitted().is_ok_and(|set| !set.is_empty())
 }

@@ -5,29 +5,34 @@ use std::num::NonZero;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, recv, socket_with, sockopt,
 };
 use rustix::process::Signal;
-use wirelane::filter;
-use wirelane::port::xdp::hints::Hints;
-use wirelane::port::xdp::program::{Attachment, Target, Verdicts};
 use wirelane_lab::live::{LiveSender, Pace};
 use wirelane_os::bpf::{
     Attached, Insn, Link, Load, Program, ProgramType, Reg, XdpAction, XdpMode, attached,
 };
 use wirelane_os::iface;
 use wirelane_os::privilege::{self, Capability, Set};
-use wirelane_testkit::privileged;
+use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::process::ChildGuard;
-use wirelane_testkit::veth::End;
+use wirelane_testkit::veth::{End, VethPair};
+use wirelane_testkit::{packets, privileged};
 
-use super::*;
+use super::{Attachment, Target, Verdicts};
+use crate::error::Result;
+use crate::filter;
+use crate::port::xdp::hints::Hints;
+
+/// Time after which something is stuck: on a busy machine a thread may wait for seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const PLACES: [XdpMode; 2] = [XdpMode::Native, XdpMode::Generic];
 
-fn attach(interface: &str, mode: XdpMode, plan: &Verdicts) -> wirelane::Result<Attachment> {
+fn attach(interface: &str, mode: XdpMode, plan: &Verdicts) -> Result<Attachment> {
     let ifindex = iface::index(interface).unwrap();
     let target = Target {
         interface,
@@ -55,6 +60,9 @@ fn everything() -> Option<Arc<filter::Program>> {
     Some(Arc::new(filter::Program::parse(1, "1\n6 0 0 262144\n").unwrap()))
 }
 
+/// The full name of the next one.
+const HOLD: &str = "port::xdp::program::attachment_tests::hold_a_program";
+
 /// The process that is killed; see [`privileged_the_program_goes_with_its_process`].
 #[test]
 #[ignore = "is started by another test"]
@@ -76,7 +84,7 @@ fn privileged_the_program_goes_with_its_process() {
     let _inside = a.enter();
     for (number, mode) in PLACES.into_iter().enumerate() {
         let mut command = a.command(env::current_exe().unwrap());
-        command.args(["--ignored", "--exact", "program::hold_a_program"]);
+        command.args(["--ignored", "--exact", HOLD]);
         command.env("WIRELANE_TEST_INTERFACE", interface);
         command.env("WIRELANE_TEST_MODE", number.to_string());
         let child = ChildGuard::spawn(&mut command);
@@ -269,4 +277,16 @@ fn frame(pair: &VethPair, number: u64, port: u16) -> Vec<u8> {
     frame[36..38].copy_from_slice(&port.to_be_bytes());
     frame[40..42].fill(0); // no checksum
     frame
+}
+
+/// Whether `condition` comes true.
+fn eventually(mut condition: impl FnMut() -> bool) -> bool {
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        if condition() {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    false
 }

@@ -6,26 +6,26 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::Serialize;
+use wirelane::port::xdp::keeps_tcp;
+use wirelane::{Error, Result};
+use wirelane_filter::{Interpreter, Packet, Program};
 
-use crate::error::{Error, Result};
-use crate::filter::{Interpreter, Packet, Program};
-use crate::port::xdp::management;
 use crate::ssh::Connection;
 
 /// Addresses of a host at an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Host {
+pub(crate) struct Host {
     /// Ethernet address.
-    pub mac: [u8; 6],
+    pub(crate) mac: [u8; 6],
     /// IP addresses, of either version.
-    pub addresses: Vec<IpAddr>,
+    pub(crate) addresses: Vec<IpAddr>,
     /// Running sessions of SSH to be looked at, too.
-    pub sessions: Vec<Connection>,
+    pub(crate) sessions: Vec<Connection>,
 }
 
 impl Host {
     /// A host with addresses for documentation (RFC 5737, RFC 3849) and a link-local one.
-    pub fn generic() -> Self {
+    pub(crate) fn generic() -> Self {
         let addresses = [
             IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10)),
             IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 10)),
@@ -38,7 +38,7 @@ impl Host {
     ///
     /// # Errors
     /// There is no such interface in this network namespace, or it has no Ethernet address.
-    pub fn of_interface(name: &str) -> Result<Self> {
+    pub(crate) fn of_interface(name: &str) -> Result<Self> {
         let failed = |error| Error::os(format!("interface '{name}'"), error);
         let mac = wirelane_os::iface::mac(name).map_err(failed)?;
         let addresses = wirelane_os::iface::addresses(name).map_err(failed)?;
@@ -49,7 +49,7 @@ impl Host {
 /// Packets that a host needs, by what it needs them for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum HostTraffic {
+pub(crate) enum HostTraffic {
     /// To the host's SSH server.
     SshServer,
     /// Answers to SSH clients on the host.
@@ -70,7 +70,7 @@ pub enum HostTraffic {
 
 impl HostTraffic {
     /// For people.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::SshServer => "SSH to this host (port 22)",
             Self::SshClient => "SSH from this host (answers)",
@@ -84,27 +84,27 @@ impl HostTraffic {
     }
 
     /// Whether losing it may lock an administrator out.
-    pub fn is_ssh(self) -> bool {
+    pub(crate) fn is_ssh(self) -> bool {
         matches!(self, Self::SshServer | Self::SshClient | Self::SshSession)
     }
 }
 
 /// What a filter does to the packets of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Taken {
+pub(crate) struct Taken {
     /// Which packets.
-    pub class: HostTraffic,
+    pub(crate) class: HostTraffic,
     /// How many the filter was run over.
-    pub packets: usize,
+    pub(crate) packets: usize,
     /// How many of them it accepts, and takes from the host.
-    pub matching: usize,
-    /// How many of those are [`management`], which stays with the host if nothing else is said.
-    pub management: usize,
+    pub(crate) matching: usize,
+    /// How many of those are management, which stays with the host if nothing else is said.
+    pub(crate) management: usize,
 }
 
 impl Taken {
     /// How many a port takes, with management or without.
-    pub fn packets_taken(&self, take_management: bool) -> usize {
+    pub(crate) fn packets_taken(&self, take_management: bool) -> usize {
         self.matching - if take_management { 0 } else { self.management }
     }
 }
@@ -117,7 +117,7 @@ impl Taken {
 ///
 /// # Errors
 /// The program is not for Ethernet, or asks for something that only the kernel's socket filter knows.
-pub fn explain(program: Option<&Program>, host: &Host) -> Result<Vec<Taken>> {
+pub(crate) fn explain(program: Option<&Program>, host: &Host) -> Result<Vec<Taken>> {
     const ETHERNET: u16 = 1;
     if let Some(program) = program.filter(|program| program.link_type() != ETHERNET) {
         let cause = format!("XDP sees Ethernet, and this is for link type {}", program.link_type());
@@ -170,7 +170,7 @@ fn packets(class: HostTraffic, host: &Host) -> Vec<(Vec<u8>, bool)> {
             for (flags, payload) in [(PUSH_ACK, 64), (0x10, 0)] {
                 let segment = tcp(ports, flags, payload);
                 let packet = ip(host.mac, TCP, (client.ip(), server.ip()), &segment);
-                let is_management = management::keeps_tcp([ports.0, ports.1]);
+                let is_management = keeps_tcp([ports.0, ports.1]);
                 packets.extend(packet.map(|packet| (packet, is_management)));
             }
         }
@@ -301,7 +301,7 @@ fn arp(
 #[cfg_attr(miri, allow(unused_imports))]
 mod tests {
     use super::*;
-    use crate::filter::compile;
+    use wirelane_filter::compile;
 
     /// Classes of which some packet matches, with how many.
     fn taken(expression: &str, host: &Host) -> Vec<(HostTraffic, usize)> {

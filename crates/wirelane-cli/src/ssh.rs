@@ -9,17 +9,17 @@ use wirelane_os::{iface, netdev};
 
 /// A connection to the SSH server of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Connection {
+pub(crate) struct Connection {
     /// The user's end.
-    pub client: SocketAddr,
+    pub(crate) client: SocketAddr,
     /// The end of this machine.
-    pub server: SocketAddr,
+    pub(crate) server: SocketAddr,
 }
 
 impl Connection {
     /// What sshd(8) writes into `SSH_CONNECTION`: address and port of the client, then of the server. `None` if it is
     /// something else.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut words = text.split_ascii_whitespace();
         let mut end = || {
             // A link-local address comes with its interface.
@@ -31,7 +31,7 @@ impl Connection {
 
     /// Whether its packets may arrive at `interface`. They do not if the address of the server is one of another
     /// interface, and none is stacked on this one (a bridge, a bond, a VLAN), of which the address could be.
-    pub fn may_arrive_at(&self, interface: &str) -> bool {
+    pub(crate) fn may_arrive_at(&self, interface: &str) -> bool {
         let owners = self.owners();
         if owners.is_empty() || owners.iter().any(|owner| owner == interface) {
             return true;
@@ -61,7 +61,7 @@ impl fmt::Display for Connection {
 /// The connections that this process and those that it was started by name in their environments: sudo clears that of
 /// what it starts. What somebody brought along from another network namespace, such as a shell outside of a lab, does
 /// not come in here.
-pub fn connections() -> Vec<Connection> {
+pub(crate) fn connections() -> Vec<Connection> {
     let said = |pid| Some((pid, process::environment(pid, "SSH_CONNECTION")?));
     let mut found: Vec<(u32, String)> = Vec::new();
     for (pid, text) in process::ancestry().filter_map(said) {
