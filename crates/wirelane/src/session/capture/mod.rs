@@ -9,9 +9,9 @@
 //! ```
 //!
 //! A worker copies each packet once, encoded, into the current chunk of its lane and gives the
-//! frame back. When the writer falls behind there is no empty chunk, and the packet is counted as
-//! a `writer` drop: a slow disk cannot be mistaken for a slow network stack. A port that waits
-//! for its consumer (a simulated source at full rate, a file) is made to wait instead.
+//! frame back. When the writer falls behind there is no empty chunk, and the packet is counted as a
+//! `writer` drop, so a slow disk does not look like a slow network stack. A port that waits for its
+//! consumer (a simulated source at full rate, a file) waits instead.
 
 mod chunk;
 mod config;
@@ -51,11 +51,11 @@ use crate::threads::{Crew, spawn};
 
 /// Bytes between a receiving end whose port waits and the writer: they stay in the cache.
 const CACHED: usize = 1 << 20;
-/// What a writer waits for a silent queue at least, beyond what the port itself may be late. In
-/// nanoseconds. Covers a worker's longest sleep and its patience with a partly filled chunk.
+/// The least time that a writer waits for a silent queue, beyond the port's own lateness, in
+/// nanoseconds. Covers a worker's longest sleep and the age of a partly filled chunk.
 const SLACK: u64 = 200_000_000;
 
-/// A running capture. Dropping it stops it; [`Capture::join`] also says what it came to.
+/// A running capture. Dropping it stops it; [`Capture::join`] also returns the outcome.
 pub struct Capture {
     port: Port,
     monitor: Monitor,
@@ -63,13 +63,13 @@ pub struct Capture {
     writers: Vec<JoinHandle<Finished>>,
     failed: Arc<AtomicBool>,
     lateness: u64,
-    /// What a user should know of it.
+    /// Notes for the user.
     notes: Vec<String>,
     /// Ends waiting for readers of pipes.
     halt: Halt,
 }
 
-/// What a worker leaves: its receiving ends, whose memory must outlive the writer's work.
+/// A worker's remains: its receiving ends, whose memory must outlive the writer's work.
 struct Ended {
     inputs: Vec<Rx>,
     error: Option<Error>,
@@ -107,7 +107,7 @@ impl Capture {
         Ok(capture)
     }
 
-    /// What the port turned out to be.
+    /// The port.
     pub fn info(&self) -> &PortInfo {
         self.port.info()
     }
@@ -117,7 +117,7 @@ impl Capture {
         self.port.control()
     }
 
-    /// Reads everything that is counted, from any thread.
+    /// Reads all counters, from any thread.
     pub fn monitor(&self) -> Monitor {
         self.monitor.clone()
     }
@@ -148,8 +148,8 @@ impl Capture {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// Lets no more packets in, receives and writes what is on its way, and reports. A reader that takes nothing any
-    /// more is not waited for ([`Halt`]); what it did not take is counted.
+    /// Lets no more packets in, receives and writes those on their way, and reports. It does not
+    /// wait for a stalled reader ([`Halt`]), but counts what that one did not take.
     pub fn join(mut self) -> CaptureOutcome {
         self.port.control().stop();
         self.halt.ask();
@@ -190,7 +190,7 @@ impl Capture {
         outcome
     }
 
-    /// Opens the files and starts their threads; returns the way of every receiving end to them.
+    /// Opens the files and starts their threads; returns the route of every receiving end to them.
     fn start_writers(
         &mut self,
         inputs: &[Rx],
@@ -335,8 +335,8 @@ impl Drop for Capture {
     }
 }
 
-/// The receiving ends of each thread with their routes: those of a queue together (as test_mqbpf of the 2011
-/// multiqueue BPF paper does), or all in one.
+/// The receiving ends of each thread with their routes: those of a queue together, as `test_mqbpf`
+/// of "Multiqueue support for bpf" (2011) does, or all in one.
 fn group(inputs: Vec<Rx>, routes: Vec<Route>, single: bool) -> Vec<(Vec<Rx>, Vec<Route>)> {
     let ends: Vec<_> = inputs.into_iter().zip(routes).collect();
     let groups = if single && !ends.is_empty() {
