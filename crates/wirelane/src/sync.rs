@@ -22,6 +22,11 @@ use std::ops::Deref;
 #[cfg(not(loom))]
 use std::time::Duration;
 
+/// Locks `mutex`, whoever panicked with it: what is behind these locks is whole at every moment.
+pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// Alone on its cache lines: two of them, because the adjacent-line prefetcher of x86 pulls pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -104,9 +109,9 @@ impl Watermark {
 
 /// Lets one thread sleep until others have work for it, without a lost wake-up.
 ///
-/// The sleeper announces itself, crosses a full barrier and looks once more; whoever brings work
-/// publishes it, crosses a full barrier and looks for a sleeper (the 2014 qdisc paper's stop/wake rule).
-/// Bringing work costs one fence per batch, and a system call only if somebody sleeps.
+/// The sleeper announces itself, crosses a full barrier and looks once more; a producer publishes
+/// its work, crosses a full barrier and looks for a sleeper (the 2014 qdisc paper's stop/wake
+/// rule). A producer pays one fence per batch, and a system call only if the sleeper sleeps.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
     asleep: AtomicBool,

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use wirelane_os::mmap::Kind;
+use wirelane_os::mmap::PageKind;
 
 use super::negotiate::first_cause;
 use super::plan::XdpPlan;
@@ -82,7 +82,7 @@ impl XdpPort {
         let mut plan = XdpPlan::new(spec, options, &budget)?;
         let mut notes = std::mem::take(&mut plan.notes);
         let region = plan.region(&mut notes)?;
-        let huge = region.kind() == Kind::Huge2M;
+        let huge = region.kind() == PageKind::Huge2M;
         let mut pools = plan.carve(&region)?;
         let mut refusals = Vec::new();
         for mode in plan.modes() {
