@@ -1,6 +1,6 @@
 //! Counters: written by one thread each, read by any, and never pretending to know.
 
-use std::io;
+use std::{fmt, io};
 
 use serde::Serialize;
 use wirelane_os::error::errno_name;
@@ -15,8 +15,7 @@ use crate::sync::Counter;
 pub struct RxCounters {
     /// The port's number for the queue.
     pub(crate) number: u16,
-    /// The class of all packets counted here.
-    pub class: Class,
+    pub(crate) class: Class,
     /// Packets that reached user space.
     pub packets: Counter,
     /// Their bytes on the wire, without frame check sequence.
@@ -79,6 +78,11 @@ impl RxCounters {
     /// The queue's number; `None` for packets that are tied to no queue ([`Class::Other`]).
     pub fn queue(&self) -> Option<u16> {
         (self.class != Class::Other).then_some(self.number)
+    }
+
+    /// The class of all packets counted here.
+    pub fn class(&self) -> Class {
+        self.class
     }
 
     /// Counts packets of so many bytes that were filtered or found no room; `None` if the bytes are
@@ -292,6 +296,19 @@ pub struct QueueStats {
     pub filtered: Option<u64>,
     /// Packets lost, by reason.
     pub dropped: Dropped,
+}
+
+impl fmt::Display for QueueStats {
+    /// One line, such as `port 0 rx 3: 1000 packets, 64000 bytes, 0 filtered, unknown dropped`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = |count: Option<u64>| count.map_or("unknown".into(), |count| count.to_string());
+        write!(f, "port {} {}", self.port, self.class)?;
+        if let Some(queue) = self.queue {
+            write!(f, " {queue}")?;
+        }
+        write!(f, ": {} packets, {} bytes, ", self.packets, known(self.bytes))?;
+        write!(f, "{} filtered, {} dropped", known(self.filtered), known(self.dropped.total()))
+    }
 }
 
 /// Packets lost, by reason; `None` where unknown.
