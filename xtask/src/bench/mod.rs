@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: figures of the release build beside those of other programs, and whether they reach their targets.
+//! `cargo xtask bench`: figures of the release build, compared with other programs and with their
+//! targets.
 //!
 //! What is measured, and how, is in `wirelane-bench`. A case is a suite of `wirelane bench`, or a part of one that runs
 //! the command as a process.
