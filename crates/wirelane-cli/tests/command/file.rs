@@ -234,10 +234,10 @@ fn interfaces_that_cannot_be_kept_are_told() {
     let summary = capture(&[&format!("file:{}", path.display()), "-w", y.to_str().unwrap()]);
     let notes = summary["ports"][0]["notes"].to_string();
     assert!(
-        notes.contains("of 1 interfaces of the file queue and class are those of others"),
+        notes.contains("1 interfaces of the file have the queue and class of an earlier one"),
         "{notes}"
     );
-    assert!(notes.contains("1 interfaces are described behind packets"), "{notes}");
+    assert!(notes.contains("1 interfaces are described after the first packet"), "{notes}");
     let (sources, packets) = content(&y);
     assert_eq!((sources.len(), packets.len()), (1, 3));
     assert_eq!(summary["queues"][0]["packets"], 3);
@@ -416,8 +416,8 @@ fn times_that_change_are_told() {
     fs::write(text("x.pcapng"), bytes).unwrap();
     let port = format!("file:{}", text("x.pcapng"));
     let told = |words: &str| {
-        assert!(words.contains("1 packet is from before 1970"), "{words}");
-        assert!(words.contains("1 packet is from after 2554"), "{words}");
+        assert!(words.contains("1 packet is earlier than 1970"), "{words}");
+        assert!(words.contains("1 packet is later than 2554"), "{words}");
     };
     let times =
         |name: &str| content(Path::new(&text(name))).1.iter().map(|one| one.1).collect::<Vec<_>>();
