@@ -38,7 +38,7 @@
 //! devices if it does not: see `tx`.
 //!
 //! Reading order: `plan` (what is decided before a socket is opened), `port/selection` (who gets which packet), `ring` (the
-//! memory), `rings` (opening them), `rx` (the walk), `idle` (when to wake), `control` (masks and stop), `tx`, `open`.
+//! memory), `rings` (opening them), `rx` (the walk), `idle` (when to wake), `control` (masks and stop), `tx_ring` and `tx`, `open`.
 
 mod config;
 mod control;
@@ -50,6 +50,7 @@ mod rings;
 mod rx;
 mod side_by_side;
 mod tx;
+mod tx_ring;
 
 pub use self::control::Binding;
 pub use self::open::PacketPort;
