@@ -60,11 +60,11 @@
 //! |---|---|
 //! | [`frame`], [`pool`] | one packet and who owns it; the memory of a queue |
 //! | [`ring`] | the one queue between two threads |
-//! | [`mask`], [`stats`], [`error`] | which queues; what happened; what went wrong |
+//! | [`mask`], [`stats`], [`error`] | which queues; counters; errors |
 //! | [`port`] | the traits of a port, and the ports: [`port::sim`], [`port::file`], [`port::packet`], [`port::xdp`] |
 //! | [`pipeline`] | the receive loop, on one screen |
 //! | [`filter`] | tcpdump's language: which packets to take |
-//! | [`qdisc`] | what stands between producers and a TX queue: locks, bulk, no locks |
+//! | [`qdisc`] | queueing disciplines between producers and a TX queue: locks, bulk, no locks |
 //! | [`segment`], [`checksum`] | cuts long frames into packets; sums them on the way |
 //! | [`pcap`] | capture files: pcap and pcapng, compression, rotation, merging by time |
 //! | [`session::capture`] | all queues of a port into one file, in order of time |

@@ -25,7 +25,7 @@ pub struct Link {
     pub tx_queues: Option<u32>,
     /// Kind of a software device, e.g. `veth`.
     pub kind: Option<String>,
-    /// What somebody wrote on it (`ip link set … alias`).
+    /// Its alias (`ip link set … alias`).
     pub alias: Option<String>,
     /// Longest frame that the stack hands it to cut, in bytes (`gso_max_size`).
     pub gso_max_size: Option<u32>,

@@ -1,4 +1,4 @@
-//! The consumer that sends on what was received.
+//! The consumer that forwards packets.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,34 +13,32 @@ use crate::stats::RxCounters;
 /// How long to sleep while frames wait to be sent: the transmitting end may want to be asked again.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// How long to wait for room, and at the end for what was taken.
+/// How long to wait for room, and at the end for pending frames.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Sends what it receives through the transmitting end of a [`Lane`]. Frames for which the TX queue has no
-/// room are dropped, as a switch does, and counted as `tx_full` of the queue that they came by. Those of a
-/// source that can wait ([`PortInfo::lossless`](crate::port::PortInfo)) are dropped only if there is none for
-/// a second.
+/// Sends received frames through the transmitting end of a [`Lane`]. When the TX queue is full,
+/// frames are dropped, as a switch does, and counted as `tx_full` of their RX queue. A source that
+/// can wait ([`PortInfo::lossless`](crate::port::PortInfo)) loses frames only if there is no room
+/// for a second.
 ///
-/// A consumer that changes packets keeps one inside and calls its methods at the end of its own:
+/// A program that changes or drops packets does so in [`Forwarder::after`]:
 ///
 /// ```
-/// use wirelane::pipeline::{Consumer, Forwarder};
-/// use wirelane::{Batch, Result};
+/// use wirelane::Batch;
+/// use wirelane::pipeline::Threads;
+/// use wirelane::port::{self, OpenOptions};
 ///
-/// struct ToUpper(Forwarder);
-///
-/// impl Consumer for ToUpper {
-///     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
-///         batch.iter_mut().for_each(|frame| frame.data_mut().make_ascii_uppercase());
-///         self.0.consume(input, batch)
-///     }
-///     fn longest_sleep(&self) -> Option<std::time::Duration> {
-///         self.0.longest_sleep()
-///     }
-///     fn round(&mut self, inputs: &[wirelane::port::Rx], idle: bool) -> Result<()> {
-///         self.0.round(inputs, idle)
-///     }
-/// }
+/// # fn main() -> wirelane::Result<()> {
+/// let options = OpenOptions::forwarder();
+/// let mut ports = vec![port::open(&"sim:2?count=100".parse()?, &options)?];
+/// // The shortest packets stay behind.
+/// let change = |batch: &mut Batch| batch.retain(|frame| frame.len() > 60);
+/// let lanes = port::lanes(&mut ports)?;
+/// let work = lanes.into_iter().map(|lane| lane.work(|out| out.after(change)));
+/// let outcome = Threads::default().start(ports, work)?.join();
+/// assert_eq!(outcome.queues.len(), 2);
+/// # Ok(())
+/// # }
 /// ```
 pub struct Forwarder {
     tx: Tx,
@@ -52,6 +50,12 @@ impl Forwarder {
     /// The transmitting end.
     pub fn tx(&mut self) -> &mut Tx {
         &mut self.tx
+    }
+
+    /// Sends what `change` leaves of each batch. Frames that it takes out are counted as `filtered` of the
+    /// queue that they came by.
+    pub fn after<F: FnMut(&mut Batch)>(self, change: F) -> Changing<F> {
+        Changing { change, forwarder: self }
     }
 
     #[cold]
@@ -68,12 +72,51 @@ impl Forwarder {
 }
 
 impl Lane {
-    /// The work of a thread that serves this lane; `make` makes its consumer, which sends by the
-    /// forwarder, or is it.
+    /// The work of a thread that serves this lane. `make` returns its consumer: the forwarder
+    /// itself, or one that contains it.
     pub fn work<C>(self, make: impl FnOnce(Forwarder) -> C) -> Work<C> {
         let counters = self.rx.iter().map(|rx| Arc::clone(rx.counters())).collect();
         let forwarder = Forwarder { tx: self.tx, counters, lossless: self.lossless };
         Work { port: self.from, rx: self.rx, consumer: make(forwarder) }
+    }
+}
+
+/// Packets and their bytes on the wire.
+fn tally(batch: &Batch) -> (u64, u64) {
+    let add =
+        |(packets, bytes), frame: &Frame| (packets + frame.packets(), bytes + frame.wire_bytes());
+    batch.iter().fold((0, 0), add)
+}
+
+/// A [`Forwarder`] behind a function that changes packets; see [`Forwarder::after`].
+pub struct Changing<F> {
+    change: F,
+    forwarder: Forwarder,
+}
+
+impl<F: FnMut(&mut Batch)> Consumer for Changing<F> {
+    fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
+        let before = tally(batch);
+        (self.change)(batch);
+        let left = tally(batch);
+        let counters = self.forwarder.counters.get(input);
+        if let Some(counters) = counters.filter(|_| left.0 < before.0) {
+            counters.filtered.add(before.0 - left.0);
+            counters.undelivered(Some(before.1.saturating_sub(left.1)));
+        }
+        self.forwarder.consume(input, batch)
+    }
+
+    fn longest_sleep(&self) -> Option<Duration> {
+        self.forwarder.longest_sleep()
+    }
+
+    fn round(&mut self, inputs: &[Rx], idle: bool) -> Result<()> {
+        self.forwarder.round(inputs, idle)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.forwarder.finish()
     }
 }
 
@@ -89,8 +132,9 @@ impl Consumer for Forwarder {
             self.wait_for_room(batch)?;
         }
         if let Some(counters) = self.counters.get(input).filter(|_| !batch.is_empty()) {
-            counters.tx_full.add(batch.iter().map(Frame::packets).sum());
-            counters.undelivered(Some(batch.iter().map(Frame::wire_bytes).sum()));
+            let (packets, bytes) = tally(batch);
+            counters.tx_full.add(packets);
+            counters.undelivered(Some(bytes));
         }
         Ok(())
     }

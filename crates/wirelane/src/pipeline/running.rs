@@ -17,9 +17,9 @@ use crate::port::{Control, Port, PortInfo, Rx};
 use crate::stats::{QueueStats, RxCounters};
 use crate::threads::Crew;
 
-/// Starts `port` and a thread for every queue of it; `make` makes the consumer of each thread, from the
-/// receiving ends that it serves: the RX and the TX side of a queue, and with those of the first queue the
-/// packets that are tied to none.
+/// Starts `port` with a thread for every queue. `make` makes the consumer of each thread from the
+/// receiving ends that the thread serves: the RX and the TX side of a queue. The first thread also
+/// serves packets tied to no queue.
 ///
 /// ```
 /// use wirelane::port::{self, OpenOptions};
@@ -59,7 +59,7 @@ impl Threads {
         self
     }
 
-    /// Once `halt` is asked, [`Running::wait`] and [`Running::join`] stop the ports.
+    /// Once `halt` is requested, [`Running::wait`] and [`Running::join`] stop the ports.
     #[must_use]
     pub fn until(mut self, halt: &Halt) -> Self {
         self.halt = halt.clone();
@@ -80,28 +80,45 @@ impl Threads {
         self.start(vec![port], work)
     }
 
-    /// Starts a thread for each of `work`, whose ends are of `ports`. When all threads are in place it
-    /// starts the ports.
+    /// Starts a thread for each of `work`, whose ends belong to `ports`, then starts the ports when
+    /// all threads are ready.
     ///
     /// # Errors
     /// There is nothing to receive from, a thread cannot be started or pinned, or a port refuses to start.
     pub fn start<C: Consumer + Send + 'static>(
         self,
-        mut ports: Vec<Port>,
+        ports: Vec<Port>,
         work: impl IntoIterator<Item = Work<C>>,
     ) -> Result<Running<C>> {
+        let job = |Work { port, rx, consumer }| {
+            let name = rx.first().map_or("wl".into(), thread_name);
+            Job { name, port, rx, make: |_: &[Rx]| consumer }
+        };
+        self.launch(ports, work.into_iter().map(job))
+    }
+
+    /// As [`Threads::start`]; each thread makes its consumer itself, so that its memory is the thread's.
+    pub(crate) fn launch<C, M>(
+        self,
+        mut ports: Vec<Port>,
+        jobs: impl IntoIterator<Item = Job<M>>,
+    ) -> Result<Running<C>>
+    where
+        C: Consumer + Send + 'static,
+        M: FnOnce(&[Rx]) -> C + Send + 'static,
+    {
         self.halt.descriptors()?;
         let stop = Arc::new(Stop {
             controls: ports.iter().map(|port| port.control()).collect(),
             asked: Event::new()?,
         });
         let mut counters = Vec::new();
-        let job = |Work { port, rx: mut inputs, mut consumer }| {
+        let job = |Job { name, port, rx: mut inputs, make }: Job<M>| {
             counters.extend(inputs.iter().map(|rx| (port, Arc::clone(rx.counters()))));
             let stop = Arc::clone(&stop);
-            let name = inputs.first().map_or("wl".into(), thread_name);
             let run = move || {
                 let on_panic = OnPanic(&stop);
+                let mut consumer = make(&inputs);
                 let failure = run_until(&mut inputs, &mut consumer, Some(&stop.asked)).err();
                 drop(on_panic);
                 if failure.is_some() {
@@ -111,7 +128,7 @@ impl Threads {
             };
             (name, run)
         };
-        let jobs: Vec<_> = work.into_iter().map(job).collect();
+        let jobs: Vec<_> = jobs.into_iter().map(job).collect();
         if jobs.is_empty() {
             let object = ports.first().map_or("ports".into(), |port| port.info().spec.clone());
             return Err(Error::failed(
@@ -129,12 +146,20 @@ impl Threads {
 
 /// What one thread has to do.
 pub struct Work<C> {
-    /// The position of the port that the receiving ends are of.
+    /// The position of the receiving ends' port.
     pub port: usize,
     /// The receiving ends.
     pub rx: Vec<Rx>,
-    /// What is done with their packets.
+    /// Handles their packets.
     pub consumer: C,
+}
+
+/// As [`Work`], with the name of the thread, and a consumer that is not made yet.
+pub(crate) struct Job<M> {
+    pub(crate) name: String,
+    pub(crate) port: usize,
+    pub(crate) rx: Vec<Rx>,
+    pub(crate) make: M,
 }
 
 /// Threads that receive. Dropping it stops them.
@@ -147,16 +172,16 @@ pub struct Running<C: Send + 'static> {
     halt: Halt,
 }
 
-/// What the threads came to.
+/// The result of the threads.
 #[derive(Debug)]
 pub struct Outcome<C> {
-    /// The consumers, in the order of the threads; of a thread that panicked there is none.
+    /// The consumers, in the order of the threads; none for a thread that panicked.
     pub consumers: Vec<C>,
-    /// The counters of every receiving end, whatever became of its thread.
+    /// The counters of every receiving end, even if its thread failed.
     pub queues: Vec<QueueStats>,
-    /// What the ports turned out to be, notes added while they ran included.
+    /// The ports, with notes added while they ran.
     pub ports: Vec<PortInfo>,
-    /// What went wrong, the first thing first. What is counted above happened nevertheless.
+    /// Errors, the first one first. The counters above are valid nevertheless.
     pub errors: Vec<Error>,
 }
 
@@ -171,9 +196,9 @@ impl<C> Outcome<C> {
 }
 
 impl<C: Send + 'static> Running<C> {
-    /// Waits until all threads have ended, `timeout` has passed, or the end was asked for ([`Threads::until`]);
-    /// true if they have ended. They do when all receiving ends have, when all consumers have no capacity left,
-    /// and after an error of any of them.
+    /// Waits until all threads have ended, `timeout` has passed, or the end was requested
+    /// ([`Threads::until`]); true if they have ended. Threads end when all receiving ends have
+    /// ended, when no consumer has capacity left, and after an error.
     pub fn wait(&self, timeout: Option<Duration>) -> bool {
         let Some(ended) = self.crew.ended() else { return true };
         let mut descriptors = vec![ended];
@@ -189,14 +214,24 @@ impl<C: Send + 'static> Running<C> {
         }
     }
 
-    /// Lets no more packets in, from any thread. What is in the rings is still received.
+    /// Lets no more packets in; callable from any thread. Packets in the rings are still received.
     pub fn stop(&self) {
         self.stop.ask();
+    }
+
+    /// Whether the end was requested, by [`Running::stop`] or by a failed thread.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.asked.wait(Duration::ZERO)
     }
 
     /// What the ports turned out to be.
     pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
         self.ports.iter().map(|port| port.info())
+    }
+
+    /// The ports themselves.
+    pub(crate) fn open_ports(&self) -> &[Port] {
+        &self.ports
     }
 
     /// Masks, filter and stop of each port, for any thread.
@@ -209,19 +244,13 @@ impl<C: Send + 'static> Running<C> {
         self.counters.iter().map(|(port, counters)| counters.snapshot(*port)).collect()
     }
 
-    /// Waits for the end, as [`Running::wait`] without a timeout; stops the ports if it was asked for. Says what
-    /// the threads came to.
+    /// Waits for the end, as [`Running::wait`] without a timeout; stops the ports if that was
+    /// requested. Returns the result of the threads.
     pub fn join(mut self) -> Outcome<C> {
         if !self.wait(None) {
             self.stop();
         }
-        let (mut ended, mut errors) = (Vec::new(), Vec::new());
-        self.crew.join(&mut ended, &mut errors);
-        let mut consumers = Vec::new();
-        for Ended { _inputs, consumer, failure } in ended {
-            consumers.push(consumer);
-            errors.extend(failure);
-        }
+        let (consumers, mut errors) = self.end();
         // An interface that goes away fails at each of its queues.
         Error::each_once(&mut errors);
         let mut ports = Vec::new();
@@ -231,6 +260,18 @@ impl<C: Send + 'static> Running<C> {
             ports.push(info);
         }
         Outcome { consumers, queues: self.queues(), ports, errors }
+    }
+
+    /// Waits until all threads have ended; the consumers, and all that went wrong. The ports stay.
+    pub(crate) fn end(&mut self) -> (Vec<C>, Vec<Error>) {
+        let (mut ended, mut errors) = (Vec::new(), Vec::new());
+        self.crew.join(&mut ended, &mut errors);
+        let mut consumers = Vec::new();
+        for Ended { _inputs, consumer, failure } in ended {
+            consumers.push(consumer);
+            errors.extend(failure);
+        }
+        (consumers, errors)
     }
 }
 
@@ -249,7 +290,7 @@ struct Ended<C> {
     failure: Option<Error>,
 }
 
-/// Ends the threads, from any of them and from outside.
+/// Ends the threads, from inside or outside.
 struct Stop {
     controls: Vec<Arc<dyn Control>>,
     /// Wakes those that sleep.
@@ -274,12 +315,12 @@ impl Drop for OnPanic<'_> {
     }
 }
 
-fn thread_name(rx: &Rx) -> String {
+pub(crate) fn thread_name(rx: &Rx) -> String {
     rx.queue().map_or("wl-rx".into(), |queue| format!("wl-rx{queue}"))
 }
 
-/// What belongs to one thread each: the RX and the TX side of a queue together, and what is tied to no
-/// queue with the first one.
+/// The ends of each thread: the RX and the TX side of a queue; the first one also has the ends tied
+/// to no queue.
 pub(crate) fn by_queue<T>(ends: Vec<T>, rx: impl Fn(&T) -> &Rx) -> Vec<Vec<T>> {
     let first = ends.iter().filter_map(|end| rx(end).queue()).min().unwrap_or(0);
     let mut groups: BTreeMap<u16, Vec<T>> = BTreeMap::new();

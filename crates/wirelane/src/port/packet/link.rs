@@ -23,8 +23,7 @@ pub(super) enum OnRemoval {
 enum Link {
     /// It was never seen to go down.
     Up,
-    /// It went down and may be up again, of which the kernel says nothing. It may also be removed, which the
-    /// kernel says no more, either.
+    /// It went down and may be up again or removed; the kernel reports neither.
     Uncertain,
     /// It is gone, and awaited.
     Gone,
@@ -55,9 +54,9 @@ impl LinkWatch {
         progress.saw(self.downs, self.returns);
     }
 
-    /// Notices that the interface `name` goes down, from which the kernel brings the socket back itself
-    /// (`packet_notifier`), and that it is gone: then nothing new will come, or only when there is another one of its
-    /// name.
+    /// Detects that the interface `name` went down, after which the kernel restores the socket itself
+    /// (`packet_notifier`), or was removed: then packets come only from another one of its name, if
+    /// at all.
     ///
     /// # Errors
     /// Nothing new will come.

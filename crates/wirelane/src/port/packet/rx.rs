@@ -22,17 +22,17 @@ use crate::port::device::ETHERNET;
 use crate::port::rx::{Readiness, Receive};
 use crate::stats::RxCounters;
 
-/// How often the socket's pending error is looked at while nothing comes.
+/// How often to check the socket's pending error without packets.
 const ERROR_PERIOD: u64 = 10_000_000;
-/// How often the kernel's counters are read while nothing comes.
+/// How often to read the kernel's counters without packets.
 const STATISTICS_PERIOD: u64 = 100_000_000;
-/// Blocks after which they are read if something comes all the time.
+/// Blocks after which to read them under load.
 const STATISTICS_BLOCKS: u32 = 256;
-/// Longest sleep, so that an order to stop is noticed and the watermark moves on.
+/// Longest sleep, so that a stop is noticed and the watermark advances.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// How long the kernel may take to hand over what it has counted, beyond its timer.
 const END_GRACE: u64 = 5_000_000_000;
-/// How far packets of one ring can be out of order: processors stamp first and queue then.
+/// How far packets of one ring can be out of order: CPUs take the time before they queue.
 const DISORDER: u64 = 1_000_000;
 
 /// Times of a ring, in nanoseconds.
@@ -83,7 +83,7 @@ pub(super) struct Receiver {
     next_error_check: u64,
 }
 
-/// What the kernel says it gave us, and what we got.
+/// The kernel's count of packets, and ours.
 #[derive(Default)]
 struct Ledger {
     /// Packets that passed the program, dropped ones included.
@@ -218,7 +218,7 @@ impl Receiver {
         Some(frame)
     }
 
-    /// Gives up the rest of the open block, whose contents make no sense.
+    /// Gives up the rest of the open block, whose contents are invalid.
     #[cold]
     fn abandon_block(&mut self) {
         let lost = std::mem::take(&mut self.left);

@@ -12,8 +12,7 @@ use crate::frame::{Frame, Meta, OFFLOAD_BYTES, Offload, PartialChecksum};
 pub(super) const MAC_LEAST: usize = size_of::<Meta>() + VLAN_TAG;
 const _: () = assert!(TPACKET3_HDRLEN + 10 - MAC_LEAST >= OFFLOAD_BYTES);
 
-/// Puts back the tag that the device or kernel has taken out of the packet, where it was: after
-/// the two addresses.
+/// Restores the tag that the device or kernel stripped, after the two addresses.
 ///
 /// # Safety
 /// `meta` describes a packet that is ours, with at least `VLAN_TAG` bytes before it.
@@ -41,8 +40,8 @@ pub(super) unsafe fn restore_vlan(meta: &mut Meta, header: &Tpacket3Hdr, snaplen
     meta.len = (meta.len + VLAN_TAG as u32).min(snaplen);
 }
 
-/// Says of a frame that it is to be cut, as the kernel does in `header`, which counts from where the packet began before it
-/// was moved by a tag of `tag` bytes.
+/// Marks a frame to be cut as `header` of the kernel says. Its offsets are from the packet's start
+/// before a tag of `tag` bytes was inserted.
 #[cold]
 pub(super) fn leave_cutting(frame: &mut Frame, header: &VirtioNetHdr, tag: u16) {
     // What is to be cut in an unknown way nobody may send as it is.
@@ -56,7 +55,7 @@ pub(super) fn leave_cutting(frame: &mut Frame, header: &VirtioNetHdr, tag: u16) 
     debug_assert!(fits);
 }
 
-/// Asks for the next header, which the walk reads next.
+/// Prefetches the next header, which the walk reads next.
 #[inline(always)]
 pub(super) fn prefetch(start: NonNull<u8>, slot: usize) {
     #[cfg(target_arch = "x86_64")]

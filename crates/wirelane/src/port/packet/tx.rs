@@ -1,18 +1,20 @@
 //! The transmitting end of one queue: what goes through its ring (`tx_ring`), and what past it.
 //!
-//! Each packet has a `virtio_net_hdr` in front (PACKET_VNET_HDR, since Linux 4.6). With it the kernel does not compare
-//! lengths with the MTU (`tpacket_snd`), which it does as if a frame had one tag at most. So we do, by the MTU of that moment:
-//! it is asked for once for all that goes to the kernel together.
+//! Each packet has a `virtio_net_hdr` in front (PACKET_VNET_HDR, since Linux 4.6). With it the
+//! kernel does not compare lengths with the MTU (`tpacket_snd`), where it allows for one tag only.
+//! So we do, with the current MTU, which is read once per batch for the kernel.
 //!
-//! A frame that the device cuts itself (with `vnet=on`, every one that is to be cut) goes to the kernel as it is, by a
-//! call and a socket of its own and behind what is in the ring: the kernel cuts it just before the driver, or the device does. One call for
-//! 64 KB costs less than to cut and send 44 packets. A checksum that is left to do is completed in the slot.
+//! A frame that the device cuts itself (with `vnet=on`, every frame to be cut) goes to the kernel
+//! whole, by a call and a socket of its own, behind the frames in the ring. The kernel cuts it just
+//! before the driver, or the device does. One call for 64 KB costs less than cutting and sending 44
+//! packets. A partial checksum is completed in the slot.
 //!
-//! The kernel chooses the TX queue of each packet, where there are several: by its flow, or by the CPU that sends where that
-//! is set up (XPS) and with `bypass=on` (`netdev_pick_tx`, `packet_pick_tx_queue`). So after the sending thread has come to
-//! another CPU nothing is sent before all of the earlier packets have left, or it could overtake them; the kernel waits in
-//! the same way before it changes the queue of a socket (`ooo_okay`). A call that is interrupted and goes on elsewhere
-//! cannot be helped: a thread that stays on its CPU has none.
+//! The kernel chooses the TX queue of each packet, where there are several: by its flow, or by the
+//! CPU that sends where that is set up (XPS) and with `bypass=on` (`netdev_pick_tx`,
+//! `packet_pick_tx_queue`). So after the sending thread has moved to another CPU, nothing is sent
+//! until all earlier packets have left, or it could overtake them. The kernel waits in the same way
+//! before it changes the queue of a socket (`ooo_okay`). A call that is interrupted and continues
+//! on another CPU can still reorder packets: pin the thread to avoid that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -33,12 +35,12 @@ use crate::port::limits::{ETHERNET_HEADER, FrameLimits, VLAN_TAG};
 use crate::port::tx::Transmit;
 use crate::stats::TxCounters;
 
-/// Drivers that copy what lies in pages of others.
+/// Drivers that copy foreign pages.
 const COPYING: [&str; 1] = ["veth"];
 /// Frames for programs that make packets, and room for headers in front of them.
 const FRAMES: u32 = 1024;
 const HEADROOM: u32 = 128;
-/// As few as there may be where memory is short.
+/// The fewest, where memory is short.
 const LEAST_FRAMES: u32 = 16;
 /// The longest frame to be cut, after its Ethernet header and tags.
 pub(super) const LONGEST: usize = 65_535;
@@ -56,7 +58,7 @@ pub(super) struct Transmitter {
     handing_on: Option<PacketSocket>,
     /// That socket had no room the last time.
     is_congested: bool,
-    /// What it failed with, to be told.
+    /// Its error, to be reported.
     failure: Option<Error>,
     ring: TxRing,
     /// The CPU from which the kernel was last told of slots.

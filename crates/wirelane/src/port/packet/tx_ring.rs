@@ -12,9 +12,10 @@
 //! as frames themselves, because the kernel takes them in ring order only, and one frame that a
 //! program keeps would hold up all others.
 //!
-//! A veth pair takes no pages of a ring: what lies in them is copied into pages of its own (`skb_orphan_frags` in
-//! `____dev_forward_skb`), one page allocated and freed per packet. There the header calls all of the packet a header: the
-//! kernel copies headers into the buffer that it allocates in any case, and there is no page to be copied.
+//! A veth pair takes no pages of a ring: it copies them into its own (`skb_orphan_frags` in
+//! `____dev_forward_skb`), with one page allocated and freed per packet. For it the
+//! `virtio_net_hdr` declares the whole packet a header: the kernel copies headers into the buffer
+//! that it allocates in any case, so no page is copied.
 //!
 //! A device that gives a packet's pages to a receiver on the same host (veth, loopback) reports it
 //! as sent before that receiver has read it (`skb_orphan`). A slot is therefore used again only
@@ -37,9 +38,11 @@ use crate::port::limits::complete;
 /// More than `net.core.netdev_max_backlog` (1000) and veth's queue (256) hold.
 const SLOTS: u32 = 2048;
 const BLOCK: usize = 256 << 10;
-/// Nothing lies in a slot that was copied. As many as are on their way at once, and stay in a core's cache.
+/// Slots for a driver that copies: free after the call. As many as are in flight at once and stay
+/// in a core's cache.
 const COPIED_SLOTS: u32 = 512;
-/// As much of a packet is a header for drivers that copy. More in one piece is hard for the kernel to find.
+/// The part of a packet declared a header for drivers that copy. More contiguous memory is hard for
+/// the kernel to find.
 const COPIED: usize = 16 << 10;
 /// Where a packet, or its `virtio_net_hdr`, starts in its slot.
 const DATA: usize = Version::V2.tx_data_offset();
@@ -50,13 +53,13 @@ pub(super) struct TxRing {
     request: TxRingRequest,
     /// Bytes of the `virtio_net_hdr` in front of each packet; 0 without one.
     vnet_header: usize,
-    /// As much of a packet is a header.
+    /// The part of a packet declared a header.
     copied: usize,
     slots: u32,
     /// The slot to fill next, and how many before it are not reclaimed.
     next: u32,
     used: u32,
-    /// Whether the kernel has still to be told of slots.
+    /// Whether the kernel must still be told of slots.
     unsent: bool,
 }
 
@@ -111,7 +114,7 @@ impl TxRing {
         self.slots - self.used
     }
 
-    /// Whether the kernel has still to be told of slots.
+    /// Whether the kernel must still be told of slots.
     #[inline(always)]
     pub(super) fn is_unsent(&self) -> bool {
         self.unsent

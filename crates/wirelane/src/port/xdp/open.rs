@@ -14,8 +14,8 @@ use crate::port::options::OpenOptions;
 use crate::port::port::Port;
 use crate::port::spec::Spec;
 
-/// An interface opened through AF_XDP: a [`Port`] that also says which memory its frames lie in. See the
-/// [module documentation](super).
+/// An interface opened through AF_XDP: a [`Port`] that also gives access to its frame memory. See
+/// the [module documentation](super).
 pub struct XdpPort {
     port: Port,
     region: Region,
@@ -26,13 +26,14 @@ impl XdpPort {
     /// attached, but hands nothing over before [`Port::start`].
     ///
     /// # Errors
-    /// A usage error for a queue that does not exist, an unknown option, or an [`OpenOptions::take`] that takes
-    /// nothing; otherwise why no mode can be had: the first cause that is more than a driver without it.
+    /// A usage error for a queue that does not exist, an unknown option, or an
+    /// [`OpenOptions::take`] that takes nothing; otherwise why no mode works: the first cause other
+    /// than a driver that lacks the mode.
     pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Self> {
         Self::negotiate(spec, options).map_err(|(error, _)| error)
     }
 
-    /// As [`XdpPort::open`]; with an error come the attempts that were made.
+    /// As [`XdpPort::open`]; an error includes the attempts.
     pub(in crate::port) fn negotiate(
         spec: &Spec,
         options: &OpenOptions,
@@ -41,8 +42,8 @@ impl XdpPort {
         Self::open_noting(spec, options, &mut attempts).map_err(|error| (error, attempts))
     }
 
-    /// What the frames of the port lie in: another port that is opened with it can send them without a
-    /// copy, and the other way round.
+    /// The memory of the port's frames. Ports opened with one region send each other's frames
+    /// without a copy.
     pub fn region(&self) -> &Region {
         &self.region
     }
@@ -50,12 +51,12 @@ impl XdpPort {
     /// Bytes of frame memory that [`XdpPort::open`] will take with the same arguments.
     ///
     /// # Errors
-    /// As there, as far as it can be known before anything is opened.
+    /// As there, as far as is known before anything is opened.
     pub fn memory_for(spec: &Spec, options: &OpenOptions) -> Result<usize> {
         Self::memory_within(spec, options, &Allotment::of_rest())
     }
 
-    /// The same, if no more than this is to be taken.
+    /// The same, within a budget.
     ///
     /// # Errors
     /// As there.

@@ -8,14 +8,14 @@
 //!   Tx 0 ◀──── … the same the other way, on threads of its own …─ Rx 0
 //! ```
 //!
-//! RX queue i goes to TX queue i modulo their number, with packets that are tied to no queue on the
-//! first one; whatever goes to one TX queue is one thread's work. So nothing is shared, no lock is
-//! taken, and the order within a flow holds. Frames are moved: a TX port that can send from foreign
-//! memory does, one that cannot copies once (see [`Transmit::transmit`](crate::port::Transmit)).
+//! RX queue i goes to TX queue i modulo their number; packets tied to no queue go to the first. One
+//! thread serves each TX queue, so nothing is shared, no lock is taken, and the order within a flow
+//! holds. Frames are moved: a TX port sends them in place if it can, and otherwise copies them once
+//! (see [`Transmit::transmit`](crate::port::Transmit)).
 //!
 //! When a TX queue is full, packets of a source that can wait
-//! ([`PortInfo::lossless`](crate::port::PortInfo)) wait; those of others are dropped at the tail, as
-//! a switch does, and counted as `tx_full` of the queue that they came by.
+//! ([`PortInfo::lossless`](crate::port::PortInfo)) wait. Others are dropped at the tail, as a
+//! switch does, and counted as `tx_full` of their RX queue.
 //!
 //! ```
 //! use std::time::Duration;
@@ -57,39 +57,38 @@ use self::routes::routes;
 use self::signals::Signals;
 pub use self::switches::PortSwitches;
 use self::tx_path::TxPaths;
-use self::worker::{Direction, Ended, Worker};
+use self::worker::{Direction, Worker};
 use crate::error::{Error, Result};
 use crate::pipeline::budget::{Allowance, Budget};
-use crate::port::{Control, FrameCounts, Port, PortInfo, lanes};
+use crate::pipeline::{Job, Running, Threads};
+use crate::port::{Control, FrameCounts, Port, PortInfo, Rx, lanes};
 use crate::qdisc::{Egress, Egresses};
 use crate::segment::CoalesceStats;
 use crate::session::monitor::{Monitor, Reading};
 use crate::stats::QueueStats;
-use crate::threads::Crew;
 
-/// Running threads that forward. Dropping it stops them; [`Forward::join`] also says what it came to.
+/// Running threads that forward. Dropping it stops them; [`Forward::join`] also returns the
+/// outcome.
 pub struct Forward {
-    ports: Vec<Port>,
+    running: Running<Worker>,
     monitor: Monitor,
     egresses: Vec<Egresses>,
     /// By port.
     switches: Vec<Option<PortSwitches>>,
     /// By port, for those that send.
     losses: Vec<Option<Losses>>,
-    crew: Crew<Ended>,
     signals: Arc<Signals>,
 }
 
-/// How long what was taken may take to leave when forwarding is ended from outside: a slow interface can have minutes of
-/// packets in its queue. What comes to its end by itself has all the time that it needs.
+/// How long frames may take to leave when forwarding is stopped from outside: a slow interface can
+/// have minutes of packets in its queue. Forwarding that ends by itself has no limit.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 impl Forward {
-    /// Starts the threads and lets packets in when all of them are ready. With one port packets go back through the queue they came by, with their addresses
-    /// swapped; with two they pass unchanged.
+    /// Starts the threads and lets packets in when all are ready. With one port packets go back
+    /// through their own queue with swapped addresses; with two they pass unchanged.
     ///
-    /// Open the ports for what they have to do here: the source of a direction for receiving, its
-    /// destination for transmitting.
+    /// Open the source of a direction for receiving and its destination for transmitting.
     ///
     /// # Errors
     /// The ports cannot be joined (there is none or more than two, they have different link types or
@@ -97,58 +96,47 @@ impl Forward {
     pub fn start(mut ports: Vec<Port>, config: &ForwardConfig) -> Result<Self> {
         let routes = routes(&ports, config)?;
         let mut received: Vec<_> = ports.iter_mut().map(Port::rx).collect();
-        let monitor = Monitor {
+        let mut monitor = Monitor {
             ports: ports.iter().map(|port| port.info().clone()).collect(),
             accounting: ports.iter().map(|port| port.accounting()).collect(),
             ..Monitor::default()
         };
-        let mut forward = Self {
-            ports,
-            monitor,
-            egresses: Vec::new(),
-            switches: Vec::new(),
-            losses: Vec::new(),
-            crew: Crew::default(),
-            signals: Arc::default(),
-        };
+        let (mut all_egresses, signals) = (Vec::new(), Arc::<Signals>::default());
         let budget = Arc::new(Budget::new(config.packets));
         let switches = |position: usize| config.switches.get(position).and_then(Option::as_ref);
         let mut jobs = Vec::new();
-        forward.switches = (0..forward.ports.len())
+        let all_switches = (0..ports.len())
             .map(|position| {
                 let switches = Arc::clone(switches(position)?);
                 let route = routes.iter().find(|(_, to)| *to == position);
-                let source = route.map(|(from, _)| forward.ports[*from].control());
+                let source = route.map(|(from, _)| ports[*from].control());
                 Some(PortSwitches { switches, source })
             })
             .collect();
         let sends = |position| routes.iter().any(|(_, to)| *to == position);
-        let senders = forward.ports.iter().enumerate();
-        forward.losses = senders
+        let senders = ports.iter().enumerate();
+        let losses = senders
             .map(|(position, port)| Losses::of(port.info()).filter(|_| sends(position)))
             .collect();
         for (from, to) in routes {
             let mut inputs = lanes::received(std::mem::take(&mut received[from]));
             let merges = switches(from).filter(|switches| switches.can_merge());
-            let sink = forward.ports[to].sink();
+            let sink = ports[to].sink();
             if let Some(switches) = merges {
-                let monitor = &mut forward.monitor;
-                inputs = offload::merge(monitor, from, inputs, &sink, switches, config)?;
+                inputs = offload::merge(&mut monitor, from, inputs, &sink, switches, config)?;
             }
             // What was merged, here or by the kernel, has to be cut again.
-            let comes_long = merges.is_some() || forward.ports[from].leaves_cutting();
+            let comes_long = merges.is_some() || ports[from].leaves_cutting();
             let cuts = switches(to).cloned().or_else(|| comes_long.then(Arc::default));
-            let port = &mut forward.ports[to];
             let outputs = match cuts {
-                Some(switches) => offload::cut(&mut forward.monitor, to, port, &switches),
-                None => port.tx(),
+                Some(switches) => offload::cut(&mut monitor, to, &mut ports[to], &switches),
+                None => ports[to].tx(),
             };
-            let (source, sink) = (forward.ports[from].info(), forward.ports[to].info());
+            let (source, sink) = (ports[from].info(), ports[to].info());
             lanes::check_ends(source, &inputs, sink, &outputs)?;
-            let monitor = &mut forward.monitor;
             monitor.rx.extend(inputs.iter().map(|rx| (from, Arc::clone(rx.counters()))));
             monitor.tx.extend(tx_path::counters(&outputs).map(|counters| (to, counters)));
-            let endless = forward.ports[from].is_endless();
+            let endless = ports[from].is_endless();
             let count = outputs.len();
             let mut paths = match &config.qdisc {
                 None => TxPaths::Direct(outputs.into_iter().map(Some).collect()),
@@ -156,67 +144,69 @@ impl Forward {
                     let queues = outputs.into_iter().map(|tx| Egress::new(spec, tx));
                     let egresses = Egresses::new(queues, config.choice);
                     let gauges = egresses.queues().iter().map(|egress| (to, egress.gauge()));
-                    forward.monitor.qdiscs.extend(gauges);
-                    forward.egresses.push(egresses.clone());
+                    monitor.qdiscs.extend(gauges);
+                    all_egresses.push(egresses.clone());
                     TxPaths::Queued(egresses, config.choice)
                 }
             };
             // Any number of threads may send through a discipline.
             let threads = if config.qdisc.is_some() { usize::MAX } else { count };
             let groups = lanes::by_tx_queue(inputs, threads);
-            let ports = (source.clone(), sink.clone());
-            for (position, inputs) in groups {
+            let infos = (source.clone(), sink.clone());
+            for (position, rx) in groups {
                 let Some(path) = paths.builder(position % count) else { continue };
                 if !endless {
-                    forward.signals.finite.fetch_add(1, Ordering::Relaxed);
+                    signals.finite.fetch_add(1, Ordering::Relaxed);
                 }
                 let direction = Direction {
-                    source: ports.0.clone(),
-                    sink: ports.1.clone(),
+                    source: infos.0.clone(),
+                    sink: infos.1.clone(),
                     endless,
                     swap: config.swap || from == to,
                 };
                 let allowance = Allowance::new(&budget);
-                let signals = Arc::clone(&forward.signals);
-                let name = format!("wl-fwd{from}-{position}");
-                jobs.push((name, move || {
-                    Worker::new(&inputs, path, direction, allowance, signals).run(inputs)
-                }));
+                let signals = Arc::clone(&signals);
+                let make =
+                    move |inputs: &[Rx]| Worker::new(inputs, path, direction, allowance, signals);
+                jobs.push(Job { name: format!("wl-fwd{from}-{position}"), port: from, rx, make });
             }
         }
         // What no direction uses.
         drop(received);
-        let ports = &mut forward.ports;
         ports.iter_mut().for_each(|port| drop(port.tx()));
-        let started = Crew::start(jobs, &config.placement, || {
-            ports.iter_mut().try_for_each(|port| port.start())
-        });
-        forward.crew = started.inspect_err(|_| forward.stop())?;
-        Ok(forward)
+        let running = Threads::default().placed(config.placement.clone()).launch(ports, jobs)?;
+        Ok(Self {
+            running,
+            monitor,
+            egresses: all_egresses,
+            switches: all_switches,
+            losses,
+            signals,
+        })
     }
 
-    /// What the ports turned out to be.
+    /// The ports.
     pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
-        self.ports.iter().map(|port| port.info())
+        self.running.ports()
     }
 
-    /// Masks, filter and stop of each port, for any thread. Only what is received here can be selected: not
-    /// what the host itself sends, and nothing at a port that only sends.
+    /// Masks, filter and stop of each port, for any thread. Only received packets can be selected:
+    /// none that the host itself sends, and none at a port that only sends.
     pub fn controls(&self) -> Vec<Arc<dyn Control>> {
         let receives = |position| self.monitor.rx.iter().any(|(of, _)| *of == position);
-        let ports = self.ports.iter().enumerate();
+        let ports = self.running.open_ports().iter().enumerate();
         let controls = ports.map(|(position, port)| {
             Arc::new(ReceiverControl::new(port.control(), port.info(), receives(position)))
         });
         controls.map(|control| control as Arc<dyn Control>).collect()
     }
 
-    /// What can be switched at each port while it runs; `None` for one that was started without switches.
+    /// The switches of each port while it runs; `None` for one started without switches.
     pub fn switches(&self) -> Vec<Option<PortSwitches>> {
         self.switches.clone()
     }
 
-    /// Reads everything that is counted, from any thread.
+    /// Reads all counters, from any thread.
     pub fn monitor(&self) -> Monitor {
         self.monitor.clone()
     }
@@ -226,28 +216,29 @@ impl Forward {
         self.monitor.queues()
     }
 
-    /// Waits until it has ended by itself (enough packets, the end of all sources that have one, an
-    /// error) or `timeout` has passed; true if it has ended.
+    /// Waits until it has ended by itself (enough packets, every finite source exhausted, an error)
+    /// or `timeout` has passed; true if it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.crew.wait(timeout) || self.signals.done.load(Ordering::Acquire)
+        self.running.wait(Some(timeout))
+            || self.running.is_stopped()
+            || self.signals.done.load(Ordering::Acquire)
     }
 
-    /// Lets no more packets in, forwards what is on its way, and reports. If it had not ended by itself, what has not left
-    /// after two seconds is counted as an error.
+    /// Lets no more packets in, forwards those on their way, and reports. Unless it had ended by
+    /// itself, packets that have not left after two seconds are counted as errors.
     pub fn join(mut self) -> ForwardOutcome {
         if !self.wait(Duration::ZERO) {
             let deadline = clock::monotonic_ns() + FAREWELL.as_nanos() as u64;
             self.signals.deadline.store(deadline, Ordering::Release);
         }
         self.stop();
-        let (mut ended, mut errors) = (Vec::new(), Vec::new());
-        self.crew.join(&mut ended, &mut errors);
+        let (mut workers, mut errors) = self.running.end();
         let mut cut = 0;
-        for worker in &mut ended {
+        for worker in &mut workers {
             errors.append(&mut worker.errors);
             cut += worker.cut;
         }
-        drop(ended);
+        drop(workers);
         self.egresses.iter().for_each(Egresses::close);
         // An interface that goes away fails at each of its queues.
         Error::each_once(&mut errors);
@@ -257,7 +248,7 @@ impl Forward {
             ForwardOutcome { ports: Vec::new(), queues, tx, qdiscs, gso, gro, frames, errors };
         // What still waits in a discipline goes back to its owner.
         self.egresses.clear();
-        for (position, port) in self.ports.iter().enumerate() {
+        for (position, port) in self.running.open_ports().iter().enumerate() {
             let mut info = port.info().clone();
             info.notes.extend(port.diagnostics());
             info.notes.extend(self.losses[position].as_mut().and_then(Losses::note));
@@ -284,14 +275,15 @@ impl Forward {
         outcome
     }
 
-    /// What a user should know if packets of a port were merged for one that wants none.
+    /// Notes for the user if packets were merged for a port that takes no long frames.
     fn merged_in_vain(
         &self,
         from: usize,
         gro: &[(usize, Option<u16>, CoalesceStats)],
     ) -> Option<String> {
         let merged = gro.iter().any(|(port, _, stats)| *port == from && stats.super_frames > 0);
-        let to = self.ports.get(self.ports.len() - 1 - from).filter(|_| merged)?;
+        let ports = self.running.open_ports();
+        let to = ports.get(ports.len() - 1 - from).filter(|_| merged)?;
         to.sink().gso_max.is_none().then(|| {
             let name = &to.info().spec;
             format!(
@@ -301,16 +293,15 @@ impl Forward {
     }
 
     fn stop(&self) {
-        self.ports.iter().for_each(|port| port.control().stop());
+        self.running.stop();
         self.signals.stopping.store(true, Ordering::Release);
     }
 }
 
 impl Drop for Forward {
     fn drop(&mut self) {
+        // The threads end when their handle, the first field, is dropped.
         self.stop();
-        // The threads end before the ports whose frames they hold.
-        drop(std::mem::take(&mut self.crew));
     }
 }
 
