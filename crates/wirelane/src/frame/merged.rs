@@ -11,7 +11,7 @@ struct Merged {
 }
 
 impl Merged {
-    fn to_bytes(self) -> [u8; kept::MERGED_BYTES] {
+    fn into_bytes(self) -> [u8; kept::MERGED_BYTES] {
         (u64::from(self.bytes) << 32 | u64::from(self.packets)).to_ne_bytes()
     }
 
@@ -44,7 +44,7 @@ impl Frame {
     /// small.
     #[must_use = "without headroom nothing was changed"]
     pub(crate) fn set_merged(&mut self, packets: u32, bytes: u32) -> bool {
-        let fits = self.keep(kept::MERGED, Merged { packets, bytes }.to_bytes());
+        let fits = self.keep(kept::MERGED, Merged { packets, bytes }.into_bytes());
         if fits {
             let meta = self.meta_mut();
             meta.marks = meta.marks.with(Marks::MERGED);

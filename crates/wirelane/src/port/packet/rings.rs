@@ -46,7 +46,7 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<V
                 (selection, socket): &(Selection, Mutex<Option<PacketSocket>>),
                 shape| {
         let (block, count) = if is_selected(&selection) { shape } else { config.excluded(shape) };
-        let socket = lock(&socket).take();
+        let socket = lock(socket).take();
         let request = RingRequest {
             block_size: u32::try_from(block).unwrap_or(u32::MAX),
             block_count: u32::try_from(count).unwrap_or(u32::MAX),
