@@ -234,6 +234,7 @@ impl TxCounters {
 
 /// A reading of one transmitting end.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct TxStats {
     /// Position of the port in the command.
     pub port: usize,
@@ -270,6 +271,7 @@ fn errno(error: &io::Error) -> u64 {
 
 /// A reading of one receiving end.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct QueueStats {
     /// Position of the port in the command.
     pub port: usize,
@@ -294,6 +296,7 @@ pub struct QueueStats {
 
 /// Packets lost, by reason; `None` where nobody can say.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct Dropped {
     /// In the kernel, for want of ring space.
     pub kernel: Option<u64>,

@@ -149,6 +149,7 @@ pub struct Running<C: Send + 'static> {
 
 /// What the threads came to.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Outcome<C> {
     /// The consumers, in the order of the threads; of a thread that panicked there is none.
     pub consumers: Vec<C>,

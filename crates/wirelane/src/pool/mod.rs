@@ -26,7 +26,7 @@ mod returns;
 
 use std::ptr::NonNull;
 
-pub use self::region::Region;
+pub(crate) use self::region::Region;
 use self::region::{GRAIN, Slot};
 pub(crate) use self::region::{Returned, Tag};
 use self::returns::Returns;
@@ -117,7 +117,7 @@ impl Pool {
     ///
     /// # Errors
     /// A shape outside the documented limits; the region has too little left.
-    pub fn in_region(region: &Region, config: PoolConfig) -> Result<Self> {
+    pub(crate) fn in_region(region: &Region, config: PoolConfig) -> Result<Self> {
         config.check()?;
         if !(GRAIN..=131_072).contains(&config.chunk_size) {
             return Err(Error::usage(config.object(), "the frame size is 2048 to 131072"));
@@ -199,12 +199,12 @@ impl Pool {
     }
 
     /// What the memory is a part of.
-    pub fn region(&self) -> &Region {
+    pub(crate) fn region(&self) -> &Region {
         &self.shared().region
     }
 
     /// Reads the number of free frames from other threads, also after the pool is gone.
-    pub fn gauge(&self) -> PoolGauge {
+    pub(crate) fn gauge(&self) -> PoolGauge {
         let returns = Arc::clone(&self.shared().returns);
         PoolGauge { size: self.size(), free: Arc::clone(&self.gauge), returns }
     }
@@ -268,7 +268,7 @@ impl Drop for Pool {
 /// A reading of a pool from outside: at most one batch old while the pool is in use, exact when it
 /// is not or is gone.
 #[derive(Clone)]
-pub struct PoolGauge {
+pub(crate) struct PoolGauge {
     size: u32,
     free: Arc<AtomicU32>,
     returns: Arc<Returns>,
@@ -282,12 +282,12 @@ impl std::fmt::Debug for PoolGauge {
 
 impl PoolGauge {
     /// Number of frames in the pool.
-    pub fn size(&self) -> u32 {
+    pub(crate) fn size(&self) -> u32 {
         self.size
     }
 
     /// Frames not in use.
-    pub fn free(&self) -> u32 {
+    pub(crate) fn free(&self) -> u32 {
         self.free.load(Ordering::Relaxed) + self.returns.count()
     }
 }

@@ -119,7 +119,7 @@ impl Rx {
     }
 
     /// The queues that its packets are of, if those are several in one stream.
-    pub fn bundle(&self) -> Option<&Arc<Bundle>> {
+    pub(crate) fn bundle(&self) -> Option<&Arc<Bundle>> {
         self.bundle.as_ref()
     }
 

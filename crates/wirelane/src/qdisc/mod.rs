@@ -28,37 +28,37 @@
 //! what happened.
 
 pub(crate) mod handover;
-pub mod limit;
+mod limit;
 pub(crate) mod lock;
 pub(crate) mod run;
-pub mod small_queue;
-pub mod stats;
+mod small_queue;
+mod stats;
 pub(crate) mod stop_wake;
 
-pub mod bulk;
+mod bulk;
 #[cfg(not(loom))]
 mod discipline;
 #[cfg(not(loom))]
 mod egress;
 #[cfg(not(loom))]
-pub mod fifo;
+mod fifo;
 #[cfg(not(loom))]
 mod link;
 #[cfg(not(loom))]
-pub mod lockless;
+mod lockless;
 #[cfg(not(loom))]
-pub mod noqueue;
+mod noqueue;
 #[cfg(not(loom))]
-pub mod selection;
+mod selection;
 #[cfg(not(loom))]
-pub mod spec;
+mod spec;
 
-pub use self::stats::{QdiscDropped, QdiscStats, Sent};
+#[cfg(not(loom))]
+pub(crate) use self::egress::EgressGauge;
+pub use self::stats::{BqlStats, QdiscDropped, QdiscStats, Sent};
 #[cfg(not(loom))]
 pub use self::{
-    discipline::{Lane, Qdisc},
-    egress::{Egress, EgressGauge, Handle},
-    link::{Link, Wire},
+    egress::{Egress, Handle},
     selection::{Egresses, Producer, QueueSelection},
     spec::{QdiscKind, QdiscSpec},
 };

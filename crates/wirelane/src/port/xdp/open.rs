@@ -8,7 +8,6 @@ use super::negotiate::first_cause;
 use super::plan::XdpPlan;
 use crate::error::{Error, Result};
 use crate::memory::Allotment;
-use crate::pool::Region;
 use crate::port::info::Attempt;
 use crate::port::options::OpenOptions;
 use crate::port::port::Port;
@@ -18,7 +17,6 @@ use crate::port::spec::Spec;
 /// [module documentation](super).
 pub struct XdpPort {
     port: Port,
-    region: Region,
 }
 
 impl XdpPort {
@@ -41,24 +39,10 @@ impl XdpPort {
         Self::open_noting(spec, options, &mut attempts).map_err(|error| (error, attempts))
     }
 
-    /// What the frames of the port lie in: another port that is opened with it can send them without a
-    /// copy, and the other way round.
-    pub fn region(&self) -> &Region {
-        &self.region
-    }
-
-    /// Bytes of frame memory that [`XdpPort::open`] will take with the same arguments.
+    /// Bytes of frame memory that [`XdpPort::open`] will take with the same arguments, and no more than `budget`.
     ///
     /// # Errors
     /// As there, as far as it can be known before anything is opened.
-    pub fn memory_for(spec: &Spec, options: &OpenOptions) -> Result<usize> {
-        Self::memory_within(spec, options, &Allotment::of_rest())
-    }
-
-    /// The same, if no more than this is to be taken.
-    ///
-    /// # Errors
-    /// As there.
     pub(in crate::port) fn memory_within(
         spec: &Spec,
         options: &OpenOptions,
@@ -94,7 +78,7 @@ impl XdpPort {
                 Ok(bound) => {
                     attempts.push(Attempt::chosen(mode.way()));
                     let info = plan.describe(mode, &bound, std::mem::take(attempts), notes);
-                    return Ok(Self { port: plan.assemble(info, bound, pools), region });
+                    return Ok(Self { port: plan.assemble(info, bound, pools) });
                 }
                 Err(error) => {
                     attempts.push(Attempt::refused(mode.way(), &error));
