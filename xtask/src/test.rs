@@ -180,9 +180,8 @@ fn loom(context: &Context) -> Outcome {
     command
         .env("RUSTFLAGS", "--cfg loom -Cdebug-assertions")
         .env("CARGO_TARGET_DIR", context.target("loom"))
-        // The models are what takes time here, not link-time optimisation.
-        .env("CARGO_PROFILE_RELEASE_LTO", "off")
-        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+        // The models are what should take time here, not optimising them as a whole.
+        .args(["--config", "profile.release.package.wirelane.codegen-units=16"]);
     if context.quick {
         command.env("LOOM_MAX_PREEMPTIONS", "2");
     }

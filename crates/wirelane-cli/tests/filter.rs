@@ -71,7 +71,7 @@ fn a_wrong_expression_is_marked() {
     assert_eq!(lines.len(), 3);
     let ended = filter(&["2,6 0 0 1"]);
     assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
-    assert!(ended.stderr.contains("it says 2 instructions and has 1"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("it declares 2 instructions and has 1"), "{}", ended.stderr);
 }
 
 #[test]

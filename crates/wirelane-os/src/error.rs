@@ -27,7 +27,14 @@ impl OsError {
         object: impl Into<String>,
         source: impl Into<io::Error>,
     ) -> OsError {
-        OsError { call, object: object.into(), source: source.into() }
+        let source = match source.into() {
+            // The standard library asks for memory itself, and says so in its own words.
+            error if error.kind() == io::ErrorKind::OutOfMemory => {
+                io::Error::from_raw_os_error(libc::ENOMEM)
+            }
+            error => error,
+        };
+        OsError { call, object: object.into(), source }
     }
 
     /// An error from the calling thread's `errno`; call it before anything else can change that.

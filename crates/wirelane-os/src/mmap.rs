@@ -10,7 +10,7 @@ pub const HUGE_PAGE: usize = 2 << 20;
 
 /// What a [`Mapping`] is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PageKind {
     /// Reserved huge pages of 2 MiB (`vm.nr_hugepages`).
     Huge2M,
     /// Base pages; an anonymous one also asks for transparent huge pages, which the kernel may or may not grant.
@@ -47,7 +47,7 @@ pub struct Degraded {
 pub struct Mapping {
     address: NonNull<u8>,
     len: usize,
-    kind: Kind,
+    kind: PageKind,
 }
 
 // SAFETY: a `Mapping` only owns an address range; munmap may be called from any thread.
@@ -73,7 +73,7 @@ impl Mapping {
             }
         }
         let len = round_up(len, page_size(), "anonymous")?;
-        let mapping = map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0, Kind::Plain)?;
+        let mapping = map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0, PageKind::Plain)?;
         if len >= HUGE_PAGE {
             // Refused only by kernels built without transparent huge pages, where there is nothing to gain.
             let _ = mapping.advise(libc::MADV_HUGEPAGE, "madvise MADV_HUGEPAGE");
@@ -98,7 +98,7 @@ impl Mapping {
         let flags = libc::MAP_SHARED | if populate { libc::MAP_POPULATE } else { 0 };
         let offset = libc::off_t::try_from(offset)
             .map_err(|_| OsError::from_errno("mmap", offset.to_string(), libc::EOVERFLOW))?;
-        map(len, flags, fd.as_fd().as_raw_fd(), offset, Kind::Plain)
+        map(len, flags, fd.as_fd().as_raw_fd(), offset, PageKind::Plain)
     }
 
     /// The first byte; aligned to at least the base page size, and to [`HUGE_PAGE`] when the kind is huge.
@@ -118,7 +118,7 @@ impl Mapping {
     }
 
     /// What the memory is made of.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> PageKind {
         self.kind
     }
 
@@ -157,7 +157,7 @@ impl Mapping {
         let len = round_up(len, HUGE_PAGE, "huge pages")?;
         let flags =
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB | libc::MAP_HUGE_2MB;
-        let mapping = map(len, flags, -1, 0, Kind::Huge2M)?;
+        let mapping = map(len, flags, -1, 0, PageKind::Huge2M)?;
         if let Some(node) = options.numa_node {
             degraded.numa = mapping.prefer_node(node).err();
         }
@@ -214,13 +214,13 @@ fn map(
     flags: libc::c_int,
     fd: libc::c_int,
     offset: libc::off_t,
-    kind: Kind,
+    kind: PageKind,
 ) -> Result<Mapping> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: without MAP_FIXED the kernel picks a free range, so no existing memory is affected.
     let address = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, fd, offset) };
     let failed = |source: io::Error| {
-        let pages = if kind == Kind::Huge2M { " on huge pages" } else { "" };
+        let pages = if kind == PageKind::Huge2M { " on huge pages" } else { "" };
         OsError::new("mmap", format!("{len} bytes{pages}"), source)
     };
     if address == libc::MAP_FAILED {
@@ -260,8 +260,8 @@ mod tests {
         fill(&mapping);
         assert!(mapping.len() >= 5000);
         match mapping.kind() {
-            Kind::Huge2M => assert_eq!(mapping.len(), HUGE_PAGE),
-            Kind::Plain => {
+            PageKind::Huge2M => assert_eq!(mapping.len(), HUGE_PAGE),
+            PageKind::Plain => {
                 assert_eq!(mapping.len() % page_size(), 0);
                 assert!(degraded.huge.is_some() || cfg!(miri));
             }
@@ -273,7 +273,7 @@ mod tests {
     fn anonymous_without_huge_pages() {
         let options = Options { no_huge: true, ..Options::default() };
         let (mapping, degraded) = Mapping::anonymous(3 * HUGE_PAGE, options).unwrap();
-        assert_eq!((mapping.kind(), mapping.len()), (Kind::Plain, 3 * HUGE_PAGE));
+        assert_eq!((mapping.kind(), mapping.len()), (PageKind::Plain, 3 * HUGE_PAGE));
         assert!(degraded.huge.is_none());
         fill(&mapping);
     }

@@ -29,18 +29,10 @@ fn main() -> Result<()> {
     capture.wait(Duration::from_secs(10));
     let outcome = capture.join();
 
-    println!("class  queue     packets     dropped");
-    for queue in &outcome.queues {
-        let name = queue.queue.map_or("-".into(), |queue| queue.to_string());
-        // A loss that the system does not report is unknown, not zero.
-        let dropped = queue.dropped.total().map_or("unknown".into(), |n| n.to_string());
-        println!("{:5} {name:>6} {:11} {dropped:>11}", queue.class, queue.packets);
-    }
+    // A loss that the system does not report is unknown, not zero.
+    outcome.queues.iter().for_each(|queue| println!("{queue}"));
     if let Some(written) = outcome.written {
         println!("{} packets, {} bytes in {}", written.packets, written.bytes, path.display());
     }
-    match outcome.errors.into_iter().next() {
-        Some(error) => Err(error),
-        None => Ok(()),
-    }
+    outcome.errors.into_iter().next().map_or(Ok(()), Err)
 }

@@ -34,15 +34,8 @@ fn main() -> Result<()> {
     running.stop();
     let outcome = running.join();
 
-    println!("class  queue     packets           bytes");
-    for queue in &outcome.queues {
-        // Packets may be tied to no queue; a counter that nobody can know is not zero.
-        let number = queue.queue.map_or("-".into(), |queue| queue.to_string());
-        let bytes = queue.bytes.map_or("unknown".into(), |bytes| bytes.to_string());
-        println!("{:5} {number:>6} {:11} {bytes:>15}", queue.class, queue.packets);
-    }
-    println!("total {:18}", outcome.queues.iter().map(|queue| queue.packets).sum::<u64>());
+    outcome.queues.iter().for_each(|queue| println!("{queue}"));
     let longest = outcome.result()?.into_iter().map(|seen| seen.0).max();
-    println!("longest {:16}", longest.unwrap_or(0));
+    println!("longest packet: {} bytes", longest.unwrap_or(0));
     Ok(())
 }

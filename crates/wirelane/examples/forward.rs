@@ -3,7 +3,8 @@
 //!     cargo run --release -p wirelane --example forward -- 'sim:2?count=1M' 'sim:2?count=1M'
 //!     sudo target/release/examples/forward packet:eth0 packet:eth1
 //!
-//! It ends when both ports do, or at ^C. `nat.rs` also rewrites addresses.
+//! Packets arrive as they were on the wire: those that the kernel shows as one are cut again, checksums that
+//! a host left to its hardware are completed. It ends when both ports do, or at ^C. `nat.rs` also rewrites addresses.
 #![allow(clippy::print_stdout)]
 
 use wirelane::Result;
@@ -22,18 +23,9 @@ fn main() -> Result<()> {
 
     // Each RX queue of one port with a TX queue of the other one.
     let lanes = port::lanes(&mut ports)?;
-    let threads = Threads::default().until(&Halt::by_signals()?);
-    let running = threads.start(ports, lanes.into_iter().map(|lane| lane.work(|out| out)))?;
-    let outcome = running.join();
+    let work = lanes.into_iter().map(|lane| lane.work(|out| out));
+    let outcome = Threads::default().until(&Halt::by_signals()?).start(ports, work)?.join();
 
-    println!("port  class  queue     packets     dropped");
-    for queue in &outcome.queues {
-        let number = queue.queue.map_or("-".into(), |queue| queue.to_string());
-        let dropped = queue.dropped.total().map_or("unknown".into(), |n| n.to_string());
-        println!(
-            "{:4}  {:5} {number:>6} {:11} {dropped:>11}",
-            queue.port, queue.class, queue.packets
-        );
-    }
-    outcome.result().map(|_| ())
+    outcome.queues.iter().for_each(|queue| println!("{queue}"));
+    outcome.result().map(drop)
 }

@@ -4,12 +4,15 @@
 //!     cargo run --release -p wirelane --example responder -- packet:outside 192.0.2.1
 //!
 //! It has no address itself and passes on what is not IP. The responder answers ARP for the address.
+#![allow(clippy::print_stdout)]
+
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use wirelane::pipeline::{self, Consumer};
-use wirelane::port::{self, OpenOptions, Rx, Tx};
+use wirelane::halt::Halt;
+use wirelane::pipeline::Threads;
+use wirelane::port::{self, OpenOptions};
 use wirelane::wire::{FlowKey, MacAddr, Protocol, flow::Addresses};
 use wirelane::{Batch, Error, Frame, Result};
 
@@ -25,10 +28,6 @@ struct Nat {
     ports: HashMap<Endpoint, u16>,
     hosts: HashMap<(Protocol, u16), (Endpoint, MacAddr)>,
     next: u16,
-    /// How many inputs are of the inside port.
-    inside: usize,
-    /// To the inside and to the outside.
-    tx: [Tx; 2],
 }
 
 impl Nat {
@@ -70,43 +69,28 @@ impl Nat {
     }
 }
 
-impl Consumer for Nat {
-    fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
-        let leaves = input < self.inside;
-        batch.retain(|it| if leaves { self.leave(it) } else { self.enter(it) }.is_some());
-        // What finds no room is dropped, as a switch does.
-        self.tx[usize::from(leaves)].transmit(batch);
-        Ok(())
-    }
-
-    fn round(&mut self, _: &[Rx], _: bool) -> Result<()> {
-        self.tx.iter_mut().try_for_each(Tx::flush)
-    }
-
-    fn longest_sleep(&self) -> Option<Duration> {
-        self.tx.iter().any(|tx| tx.pending() > 0).then_some(Duration::from_millis(1))
-    }
-}
-
 fn main() -> Result<()> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let [inside, outside, address] = &arguments[..] else {
         return Err(Error::usage("arguments", "two ports and an IPv4 address are needed"));
     };
     let address = address.parse().map_err(|_| Error::usage(address, "not an IPv4 address"))?;
-    let options = OpenOptions::forwarder();
-    let (mut inside, mut outside) =
-        (port::open(&inside.parse()?, &options)?, port::open(&outside.parse()?, &options)?);
-    let mut inputs = inside.rx();
-    let count = inputs.len();
-    inputs.extend(outside.rx());
-    let tx = [&mut inside, &mut outside].map(|port| {
-        // One queue sends, so that packets stay in order; what is too long for the wire is cut.
-        port.tx_cutting().remove(0)
+    let open = |port: &str| port::open(&port.parse()?, &OpenOptions::forwarder());
+    let mut ports = vec![open(inside)?, open(outside)?];
+
+    let nat = Nat { address, ports: HashMap::new(), hosts: HashMap::new(), next: 1024 };
+    let nat = Arc::new(Mutex::new(nat));
+    // A thread for each lane; all of them share the table, whose lock is taken once per batch.
+    let work = port::lanes(&mut ports)?.into_iter().map(|lane| {
+        let (leaves, nat) = (lane.from == 0, Arc::clone(&nat));
+        let translate = move |batch: &mut Batch| {
+            let mut nat = nat.lock().unwrap_or_else(PoisonError::into_inner);
+            batch.retain(|it| if leaves { nat.leave(it) } else { nat.enter(it) }.is_some());
+        };
+        lane.work(|out| out.after(translate))
     });
-    let (ports, hosts) = (HashMap::new(), HashMap::new());
-    let mut nat = Nat { address, ports, hosts, next: 1024, inside: count, tx };
-    inside.start()?;
-    outside.start()?;
-    pipeline::run_with(&mut inputs, &mut nat)
+    let outcome = Threads::default().until(&Halt::by_signals()?).start(ports, work)?.join();
+    // What could not be translated was filtered; what found no room was dropped, as a switch does.
+    outcome.queues.iter().for_each(|queue| println!("{queue}"));
+    outcome.result().map(drop)
 }

@@ -6,12 +6,14 @@
 use std::net::Ipv4Addr;
 
 use wirelane::filter::Filter;
+use wirelane::halt::Halt;
+use wirelane::pipeline::Threads;
 use wirelane::port::{self, OpenOptions, Take};
 use wirelane::wire::flow::Network;
 use wirelane::wire::{
     Arp, ArpOperation, ArpView, EtherType, Icmpv4, Icmpv4Mut, Layers, MacAddr, packet,
 };
-use wirelane::{Batch, Error, Frame, Result, pipeline};
+use wirelane::{Batch, Error, Frame, Result};
 
 /// The station that has the address: assigned locally, as the 02 says.
 const STATION: MacAddr = MacAddr([0x02, 0x57, 0x4c, 0, 0, 0x77]);
@@ -33,20 +35,15 @@ fn main() -> Result<()> {
         .promiscuous(true)
         .take(Take::Matching)
         .take_management(true);
-    let mut port = port::open(&spec.parse()?, &options)?;
-    let mut inputs = port.rx();
-    let mut outputs = port.tx().into_iter();
-    let mut tx = outputs.next().ok_or_else(|| Error::failed(spec, "it cannot transmit"))?;
-    port.start()?;
-    println!("{address} is at {STATION}");
+    let mut ports = vec![port::open(&spec.parse()?, &options)?];
 
-    let answers = move |_: usize, batch: &mut Batch| {
-        batch.retain(|frame| answer(frame, address).is_some());
-        // Frames are moved, not copied; what finds no room is dropped, and the other side asks again.
-        tx.transmit(batch);
-        tx.flush()
-    };
-    pipeline::run(&mut inputs, answers)
+    // With one port all goes back through the queue that it came by. Frames are moved, not copied.
+    let answers = move |batch: &mut Batch| batch.retain(|frame| answer(frame, address).is_some());
+    let lanes = port::lanes(&mut ports)?;
+    let work = lanes.into_iter().map(|lane| lane.work(|out| out.after(answers)));
+    let running = Threads::default().until(&Halt::by_signals()?).start(ports, work)?;
+    println!("{address} is at {STATION}");
+    running.join().result().map(drop)
 }
 
 /// Turns a request for `address` into its answer, in place; `None` for anything else.

@@ -40,5 +40,5 @@ fn main() -> Result<()> {
         println!("{:7.2} {cost:>10}   {}", sum / 1e6, queues.join(" "));
         before = now;
     }
-    running.join().result().map(|_| ())
+    running.join().result().map(drop)
 }

@@ -1,12 +1,13 @@
 //! Memory is asked for before it is taken: of what a cgroup, `ulimit -v` or the machine leaves, ports take a part, with
 //! smaller rings where it has to be, and what cannot be had at all is refused in words.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use rustix::io::Errno;
 use wirelane_os::memory::{Limit, Room, address_space, room};
 
 use crate::error::{Error, Result};
+use crate::sync::lock;
 
 /// Less than this is not asked for: it is had, or nothing is.
 const SMALL: usize = 256 << 10;
@@ -77,7 +78,7 @@ pub(crate) fn ask(
     if bytes < SMALL {
         return Ok(None);
     }
-    let alone = TAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let alone = lock(&TAKING);
     let room = room();
     grant(object, bytes as u64, Room { bytes: room.bytes.saturating_sub(KEPT), ..room })?;
     Ok(Some(alone))

@@ -1,6 +1,6 @@
 //! Counters: written by one thread each, read by any, and never pretending to know.
 
-use std::io;
+use std::{fmt, io};
 
 use serde::Serialize;
 use wirelane_os::error::errno_name;
@@ -15,8 +15,7 @@ use crate::sync::Counter;
 pub struct RxCounters {
     /// By which the port knows the queue.
     pub(crate) number: u16,
-    /// The class of all packets counted here.
-    pub class: Class,
+    pub(crate) class: Class,
     /// Packets that reached user space.
     pub packets: Counter,
     /// Their bytes on the wire, without frame check sequence.
@@ -26,25 +25,25 @@ pub struct RxCounters {
     /// Packets lost for want of frames or ring space in user space.
     pub ring_full: Counter,
     /// Frames dropped because the writer was too slow.
-    pub writer: Counter,
+    pub(crate) writer: Counter,
     /// Bytes of those frames.
-    pub writer_bytes: Counter,
+    pub(crate) writer_bytes: Counter,
     /// Frames that the writer took and could not write. Its thread owns this counter.
-    pub unwritten: Counter,
+    pub(crate) unwritten: Counter,
     /// Bytes of those frames; unknown if some were in the middle of being written.
-    pub unwritten_bytes: Counter,
+    pub(crate) unwritten_bytes: Counter,
     /// Frames dropped by a fault injector.
-    pub fault: Counter,
+    pub(crate) fault: Counter,
     /// Of these packets, those that were merged into the frame of another one.
     pub merged: Counter,
     /// Packets that a filter rejected in user space.
     pub filtered: Counter,
     /// 1 once the kernel has filtered, which does not count what it leaves out.
-    pub filtered_unseen: Counter,
+    pub(crate) filtered_unseen: Counter,
     /// Packets to be forwarded that found the TX queue full.
     pub tx_full: Counter,
     /// Bytes of the packets that were filtered or found the TX queue full, if known.
-    pub undelivered_bytes: Counter,
+    pub(crate) undelivered_bytes: Counter,
     /// System calls made to receive, waiting included.
     pub system_calls: Counter,
 }
@@ -79,6 +78,11 @@ impl RxCounters {
     /// The queue's number; `None` for packets that are tied to no queue ([`Class::Other`]).
     pub fn queue(&self) -> Option<u16> {
         (self.class != Class::Other).then_some(self.number)
+    }
+
+    /// The class of all packets counted here.
+    pub fn class(&self) -> Class {
+        self.class
     }
 
     /// Packets of so many bytes were filtered or found no room; `None` if nobody knows how many.
@@ -142,18 +146,18 @@ pub struct TxCounters {
     pub errors: Counter,
     /// Of these, those to which something was left to do that nobody could: a checksum whose place nobody
     /// knows, or segmentation at a port that does not cut.
-    pub unfinished: Counter,
+    pub(crate) unfinished: Counter,
     /// Of these, those of a length that the interface does not take.
     pub wrong_length: Counter,
     /// Of these, those that the kernel refused to send, each by itself.
     pub refused: Counter,
     /// The errno of the first one of those; 0 without one.
-    pub refused_errno: Counter,
+    pub(crate) refused_errno: Counter,
     /// Of these, those that had been taken and were not sent when the end came.
-    pub unsent: Counter,
+    pub(crate) unsent: Counter,
     /// The errno that keeps what was taken from being sent now: `ENETDOWN` while the interface is down, `ENXIO` once it
     /// is gone; 0 if nothing does.
-    pub held_errno: Counter,
+    pub(crate) held_errno: Counter,
     /// System calls made to transmit, waiting included.
     pub system_calls: Counter,
     /// Frames that were copied, because they lie in memory that the port cannot send from.
@@ -292,6 +296,19 @@ pub struct QueueStats {
     pub filtered: Option<u64>,
     /// Packets lost, by reason.
     pub dropped: Dropped,
+}
+
+impl fmt::Display for QueueStats {
+    /// One line, such as `port 0 rx 3: 1000 packets, 64000 bytes, 0 filtered, unknown dropped`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = |count: Option<u64>| count.map_or("unknown".into(), |count| count.to_string());
+        write!(f, "port {} {}", self.port, self.class)?;
+        if let Some(queue) = self.queue {
+            write!(f, " {queue}")?;
+        }
+        write!(f, ": {} packets, {} bytes, ", self.packets, known(self.bytes))?;
+        write!(f, "{} filtered, {} dropped", known(self.filtered), known(self.dropped.total()))
+    }
 }
 
 /// Packets lost, by reason; `None` where nobody can say.

@@ -22,6 +22,11 @@ use std::ops::Deref;
 #[cfg(not(loom))]
 use std::time::Duration;
 
+/// Locks `mutex`, whoever panicked with it: what is behind these locks is whole at every moment.
+pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// Alone on its cache lines: two of them, because the adjacent-line prefetcher of x86 pulls pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]

@@ -96,7 +96,7 @@ fn refused(text: &str, options: &OpenOptions) -> Error {
 
 fn packet(frame: &wirelane::Frame) -> Packet {
     Packet {
-        queue: frame.queue(),
+        queue: frame.queue().unwrap_or(0),
         class: frame.class(),
         timestamp: frame.timestamp(),
         original_len: frame.original_len(),

@@ -8,16 +8,32 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 use wirelane::halt::Halt;
+use wirelane::mask::{QueueMask, QueueSet};
 use wirelane::pipeline::{self, Consumer, Outcome, Threads};
-use wirelane::port::{self, OpenOptions, Port, Readiness, Receive, Rx};
+use wirelane::port::{self, OpenOptions, Port, Readiness, Receive, Rx, Take};
 use wirelane::{Batch, Error, Result};
+use wirelane_testkit::netns::Namespace;
+use wirelane_testkit::privileged;
+use wirelane_testkit::veth::VethPair;
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn open(spec: &str) -> Port {
     port::open(&spec.parse().unwrap(), &OpenOptions::default()).unwrap()
+}
+
+fn take_all(spec: &str) -> Port {
+    let options = OpenOptions::default()
+        .take(Take::All)
+        .take_management(true)
+        .mask(QueueMask { rx: QueueSet::All, ..QueueMask::NONE });
+    port::open(&spec.parse().unwrap(), &options).unwrap()
 }
 
 /// Counts, and ends in some way after so many packets.
@@ -234,6 +250,86 @@ fn an_event_loop_with_two_ports_sees_all_that_happens() {
         }
         sender.join().unwrap();
         assert_eq!((packets, datagrams, rings), (25_000, 10, 10), "awake: {awake}");
+    }
+}
+
+#[test]
+fn privileged_an_event_loop_keeps_its_time_while_an_xdp_port_idles() {
+    if !privileged::require() {
+        return;
+    }
+    let (near, far) = (Namespace::new(), Namespace::new());
+    let pair = VethPair::new(&near, &far, 1, 1500);
+    let mut port = far.inside(|| take_all(&format!("xdp:{}", pair.b.interface)));
+    let mut rx = port.rx();
+    port.start().unwrap();
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC).unwrap();
+    let every = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+    let every = Itimerspec { it_interval: every, it_value: every };
+    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &every).unwrap();
+    let (mut batch, mut ticks, mut wakes, mut packets) = (Batch::default(), 0, 0, 0);
+    let begun = Instant::now();
+    while ticks < 100 {
+        assert!(begun.elapsed() < PATIENCE, "{ticks} ticks");
+        let wake = pipeline::wait_any(&mut rx, &[timer.as_fd()], None).unwrap();
+        assert!(!wake.ended && !wake.deadline);
+        wakes += 1;
+        if wake.is_ready(0) {
+            let mut count = [0; 8];
+            rustix::io::read(&timer, &mut count).unwrap();
+            ticks += u64::from_ne_bytes(count);
+        }
+        packets += rx.iter_mut().map(|rx| rx.receive(&mut batch)).sum::<usize>();
+        batch.clear();
+    }
+    // It busy-polls for half a second at its beginning, and sleeps then.
+    assert_eq!(packets, 0);
+    assert!(begun.elapsed() >= Duration::from_millis(990), "{wakes} wakes");
+    let before = begun.elapsed();
+    for _ in 0..20 {
+        assert!(pipeline::wait_any(&mut rx, &[timer.as_fd()], None).unwrap().is_ready(0));
+        rustix::io::read(&timer, &mut [0; 8]).unwrap();
+    }
+    assert!(begun.elapsed() - before < PATIENCE);
+    // And a packet wakes it up.
+    let socket = near.inside(|| UdpSocket::bind((pair.a.address, 0)).unwrap());
+    socket.send_to(&[1; 99], (pair.b.address, 9)).unwrap();
+    while packets == 0 {
+        assert!(begun.elapsed() < PATIENCE, "the packet does not come");
+        pipeline::wait_any(&mut rx, &[], Some(Instant::now() + PATIENCE)).unwrap();
+        packets += rx.iter_mut().map(|rx| rx.receive(&mut batch)).sum::<usize>();
+    }
+    assert_eq!(packets, 1);
+}
+
+#[test]
+fn privileged_counts_stay_when_the_interface_goes() {
+    if !privileged::require() {
+        return;
+    }
+    for backend in ["packet", "xdp"] {
+        let (near, far) = (Namespace::new(), Namespace::new());
+        let pair = VethPair::new(&near, &far, 2, 1500);
+        let port = far.inside(|| take_all(&format!("{backend}:{}", pair.b.interface)));
+        let running = pipeline::spawn(port, never).unwrap();
+        let socket = near.inside(|| UdpSocket::bind((pair.a.address, 0)).unwrap());
+        for _ in 0..100 {
+            socket.send_to(&[1; 99], (pair.b.address, 9)).unwrap();
+        }
+        let begun = Instant::now();
+        let packets = || running.queues().iter().map(|queue| queue.packets).sum::<u64>();
+        while packets() < 100 {
+            assert!(begun.elapsed() < PATIENCE, "{backend}: {} packets", packets());
+            thread::sleep(Duration::from_millis(5));
+        }
+        // A link that is down and comes back ends nothing.
+        near.run("ip", ["link", "set", &pair.a.interface, "down"]);
+        assert!(!running.wait(Some(Duration::from_millis(300))), "{backend}");
+        near.run("ip", ["link", "del", &pair.a.interface]);
+        assert!(running.wait(Some(PATIENCE)), "{backend}: nobody has noticed");
+        let outcome = running.join();
+        assert_eq!(assert_whole(&outcome), 100, "{backend}");
+        assert_eq!(outcome.errors.len(), 1, "{backend}: {:?}", outcome.errors);
     }
 }
 

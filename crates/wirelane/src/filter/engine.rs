@@ -113,7 +113,7 @@ impl Engine {
 
     fn packet<'a>(&self, frame: &'a Frame) -> Packet<'a> {
         let metadata = Metadata {
-            queue: frame.queue().into(),
+            queue: frame.queue_number().into(),
             packet_type: if frame.class() == Class::Tx { OUTGOING } else { 0 },
             interface_index: self.interface_index,
         };
@@ -166,7 +166,8 @@ mod tests {
                 let left = engine.retain(&mut batch, first);
                 assert_eq!(batch.len(), 150 - left);
                 let expected = (0..150).filter(|number| number % 2 == 1 || *number < first);
-                let kept: Vec<_> = batch.iter().map(|frame| usize::from(frame.queue())).collect();
+                let kept: Vec<_> =
+                    batch.iter().map(|frame| usize::from(frame.queue_number())).collect();
                 assert_eq!(kept, expected.collect::<Vec<_>>(), "{load:?} from {first}");
                 drop(batch);
             }

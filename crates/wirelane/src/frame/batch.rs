@@ -110,6 +110,11 @@ impl Batch {
         self.frames.extend(other.frames.drain(..n));
     }
 
+    /// Moves the frames of `others`, which were taken from there, back to the place `at`.
+    pub(crate) fn put_back(&mut self, at: usize, others: &mut Batch) {
+        self.frames.splice(at..at, others.frames.drain(..));
+    }
+
     /// Takes the last frame out.
     pub fn pop(&mut self) -> Option<Frame> {
         self.frames.pop()

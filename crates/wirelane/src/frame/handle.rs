@@ -92,9 +92,15 @@ impl Frame {
         self.meta().timestamp
     }
 
-    /// The queue it came through. Without meaning when [`Frame::class`] is [`Class::Other`].
+    /// The queue it came through; `None` for a packet that is tied to no queue ([`Class::Other`]).
     #[inline(always)]
-    pub fn queue(&self) -> u16 {
+    pub fn queue(&self) -> Option<u16> {
+        (self.class() != Class::Other).then_some(self.queue_number())
+    }
+
+    /// As [`Frame::queue`], and the number under which its port has it if it is tied to none.
+    #[inline(always)]
+    pub(crate) fn queue_number(&self) -> u16 {
         self.meta().queue
     }
 

@@ -116,8 +116,7 @@ impl Frame {
         if !self.has_hints() {
             return None;
         }
-        // SAFETY: `keep_hints` wrote them there, and no packet has covered them since.
-        Hints::parse(unsafe { self.kept(kept::HINTS) })
+        Hints::parse(self.kept(kept::HINTS))
     }
 
     /// Takes what was left right before the packet, once: it is not there for the next packet at this place.

@@ -7,34 +7,36 @@
 
 use super::handle::Frame;
 use super::marks::{Left, Marks};
-use super::offload::Offload;
 
 /// Where each is.
 pub(super) const OFFLOAD: usize = 0;
-pub(super) const HINTS: usize = OFFLOAD + size_of::<Offload>();
+pub(super) const HINTS: usize = OFFLOAD + OFFLOAD_BYTES;
 pub(super) const MERGED: usize = HINTS + HINTS_BYTES;
 /// Bytes of each.
+pub(crate) const OFFLOAD_BYTES: usize = 12;
 pub(super) const HINTS_BYTES: usize = 16;
 pub(super) const MERGED_BYTES: usize = 8;
 
 impl Frame {
-    /// Reads what is kept at `place`.
-    ///
-    /// # Safety
-    /// [`Frame::keep`] wrote a `T` there, and no packet has covered it since.
+    /// Reads what is kept at `place`; zeroes if the headroom ends before, so that [`Frame::keep`] has put nothing there.
     #[inline(always)]
-    pub(super) unsafe fn kept<T: Copy>(&self, place: usize) -> T {
-        // SAFETY: inside the headroom, as `keep` has checked, and a `T` by contract.
-        unsafe { self.start().add(place).cast::<T>().read_unaligned() }
+    pub(super) fn kept<const N: usize>(&self, place: usize) -> [u8; N] {
+        if place + N > self.before() {
+            return [0; N];
+        }
+        // SAFETY: so much of the headroom belongs to this frame, and is initialised.
+        unsafe { self.start().add(place).cast::<[u8; N]>().read() }
     }
 
-    /// Keeps `value` at `place`. False, and nothing changed, if the headroom has too few bytes.
+    /// Keeps `bytes` at `place`. False, and nothing changed, if the headroom has too few.
+    ///
+    /// Bytes and no other type: the packet may grow over them ([`Frame::prepend`]), and padding is not initialised.
     #[inline(always)]
-    pub(super) fn keep<T: Copy>(&mut self, place: usize, value: T) -> bool {
-        let fits = place + size_of::<T>() <= self.before();
+    pub(super) fn keep<const N: usize>(&mut self, place: usize, bytes: [u8; N]) -> bool {
+        let fits = place + N <= self.before();
         if fits {
-            // SAFETY: this much of the headroom belongs to this frame.
-            unsafe { self.start().add(place).cast::<T>().write_unaligned(value) };
+            // SAFETY: so much of the headroom belongs to this frame.
+            unsafe { self.start().add(place).cast::<[u8; N]>().write(bytes) };
         }
         fits
     }
@@ -47,8 +49,30 @@ impl Marks {
         match (self.has(Self::HINTS), self.left() == Left::Offload) {
             _ if self.has(Self::MERGED) => MERGED + MERGED_BYTES,
             (true, _) => HINTS + HINTS_BYTES,
-            (false, true) => OFFLOAD + size_of::<Offload>(),
+            (false, true) => OFFLOAD + OFFLOAD_BYTES,
             (false, false) => 0,
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::frame::{Gso, Offload, Tunnel};
+    use crate::pool::{Pool, PoolConfig};
+
+    /// A packet may grow over all that its frame keeps: every byte of it has to be initialised. Miri sees it.
+    #[test]
+    fn a_packet_may_grow_over_what_was_kept() {
+        let config = PoolConfig { chunks: 1, chunk_size: 256, headroom: 64, numa_node: None };
+        let mut pool = Pool::new(config).unwrap();
+        for tunnel in [None, Some(Tunnel::Udp { transport: 1, network: 2 })] {
+            let offload = Offload { gso: Gso::Udp, size: 7, tunnel, ..Offload::default() };
+            let mut frame = pool.take_one().unwrap();
+            assert!(frame.fill(&[7; 60]) && frame.set_offload(offload) && frame.set_merged(2, 120));
+            assert!(frame.set_offload(Offload::default()) && frame.fill(&[7; 60]));
+            assert!(frame.prepend(64));
+            let sum: u32 = frame.data_mut().iter().copied().map(u32::from).sum();
+            assert!(sum > 60 * 7, "what was kept lies there");
         }
     }
 }

@@ -1,19 +1,25 @@
 //! How many packets a frame was put together from. Kept in its headroom.
-#![allow(unsafe_code)]
 
 use super::handle::Frame;
 use super::kept;
 use super::marks::Marks;
 
-/// As it lies in memory.
-#[derive(Clone, Copy)]
 struct Merged {
     packets: u32,
     /// On the wire, all headers included.
     bytes: u32,
 }
 
-const _: () = assert!(size_of::<Merged>() == kept::MERGED_BYTES);
+impl Merged {
+    fn to_bytes(self) -> [u8; kept::MERGED_BYTES] {
+        (u64::from(self.bytes) << 32 | u64::from(self.packets)).to_ne_bytes()
+    }
+
+    fn from_bytes(bytes: [u8; kept::MERGED_BYTES]) -> Self {
+        let both = u64::from_ne_bytes(bytes);
+        Self { packets: both as u32, bytes: (both >> 32) as u32 }
+    }
+}
 
 impl Frame {
     /// How many packets it was received as: more than one if it was put together on the way in (`gro=`).
@@ -30,16 +36,14 @@ impl Frame {
 
     #[inline]
     fn merged(&self) -> Option<Merged> {
-        self.meta().marks.has(Marks::MERGED).then(|| {
-            // SAFETY: `set_merged` wrote it there, and no packet has covered it since.
-            unsafe { self.kept::<Merged>(kept::MERGED) }
-        })
+        let kept = self.meta().marks.has(Marks::MERGED);
+        kept.then(|| Merged::from_bytes(self.kept(kept::MERGED)))
     }
 
     /// Says that it was put together from packets. False, and nothing changed, if the headroom has no room for that.
     #[must_use = "without headroom nothing was changed"]
     pub(crate) fn set_merged(&mut self, packets: u32, bytes: u32) -> bool {
-        let fits = self.keep(kept::MERGED, Merged { packets, bytes });
+        let fits = self.keep(kept::MERGED, Merged { packets, bytes }.to_bytes());
         if fits {
             let meta = self.meta_mut();
             meta.marks = meta.marks.with(Marks::MERGED);

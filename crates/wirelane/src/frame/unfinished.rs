@@ -1,5 +1,4 @@
 //! What may be left to do to a packet before it may go out, and where its frame keeps that.
-#![allow(unsafe_code)]
 
 use super::handle::Frame;
 use super::kept;
@@ -12,8 +11,7 @@ impl Frame {
     pub fn offload(&self) -> Option<Offload> {
         match self.meta().marks.left() {
             Left::Nothing => None,
-            // SAFETY: `set_offload` wrote it there, and no packet has covered it since.
-            Left::Offload => Some(unsafe { self.kept::<Offload>(kept::OFFLOAD) }),
+            Left::Offload => Some(Offload::from_bytes(self.kept(kept::OFFLOAD))),
             Left::Checksum | Left::Perhaps => self.found_checksum(),
         }
     }
@@ -75,7 +73,7 @@ impl Frame {
             self.set_left(Left::Nothing);
             return true;
         }
-        let fits = self.keep(kept::OFFLOAD, offload);
+        let fits = self.keep(kept::OFFLOAD, offload.to_bytes());
         if fits {
             self.set_left(Left::Offload);
         }

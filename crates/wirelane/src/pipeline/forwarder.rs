@@ -21,26 +21,24 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// source that can wait ([`PortInfo::lossless`](crate::port::PortInfo)) are dropped only if there is none for
 /// a second.
 ///
-/// A consumer that changes packets keeps one inside and calls its methods at the end of its own:
+/// A program that changes packets, or drops some, says how with [`Forwarder::after`]:
 ///
 /// ```
-/// use wirelane::pipeline::{Consumer, Forwarder};
-/// use wirelane::{Batch, Result};
+/// use wirelane::Batch;
+/// use wirelane::pipeline::Threads;
+/// use wirelane::port::{self, OpenOptions};
 ///
-/// struct ToUpper(Forwarder);
-///
-/// impl Consumer for ToUpper {
-///     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
-///         batch.iter_mut().for_each(|frame| frame.data_mut().make_ascii_uppercase());
-///         self.0.consume(input, batch)
-///     }
-///     fn longest_sleep(&self) -> Option<std::time::Duration> {
-///         self.0.longest_sleep()
-///     }
-///     fn round(&mut self, inputs: &[wirelane::port::Rx], idle: bool) -> Result<()> {
-///         self.0.round(inputs, idle)
-///     }
-/// }
+/// # fn main() -> wirelane::Result<()> {
+/// let options = OpenOptions::forwarder();
+/// let mut ports = vec![port::open(&"sim:2?count=100".parse()?, &options)?];
+/// // The shortest packets stay behind.
+/// let change = |batch: &mut Batch| batch.retain(|frame| frame.len() > 60);
+/// let lanes = port::lanes(&mut ports)?;
+/// let work = lanes.into_iter().map(|lane| lane.work(|out| out.after(change)));
+/// let outcome = Threads::default().start(ports, work)?.join();
+/// assert_eq!(outcome.queues.len(), 2);
+/// # Ok(())
+/// # }
 /// ```
 pub struct Forwarder {
     tx: Tx,
@@ -52,6 +50,12 @@ impl Forwarder {
     /// The transmitting end.
     pub fn tx(&mut self) -> &mut Tx {
         &mut self.tx
+    }
+
+    /// Sends what `change` leaves of each batch. Frames that it takes out are counted as `filtered` of the
+    /// queue that they came by.
+    pub fn after<F: FnMut(&mut Batch)>(self, change: F) -> Changing<F> {
+        Changing { change, forwarder: self }
     }
 
     #[cold]
@@ -77,6 +81,45 @@ impl Lane {
     }
 }
 
+/// Packets and their bytes on the wire.
+fn tally(batch: &Batch) -> (u64, u64) {
+    let add =
+        |(packets, bytes), frame: &Frame| (packets + frame.packets(), bytes + frame.wire_bytes());
+    batch.iter().fold((0, 0), add)
+}
+
+/// A [`Forwarder`] behind a function that changes packets; see [`Forwarder::after`].
+pub struct Changing<F> {
+    change: F,
+    forwarder: Forwarder,
+}
+
+impl<F: FnMut(&mut Batch)> Consumer for Changing<F> {
+    fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
+        let before = tally(batch);
+        (self.change)(batch);
+        let left = tally(batch);
+        let counters = self.forwarder.counters.get(input);
+        if let Some(counters) = counters.filter(|_| left.0 < before.0) {
+            counters.filtered.add(before.0 - left.0);
+            counters.undelivered(Some(before.1.saturating_sub(left.1)));
+        }
+        self.forwarder.consume(input, batch)
+    }
+
+    fn longest_sleep(&self) -> Option<Duration> {
+        self.forwarder.longest_sleep()
+    }
+
+    fn round(&mut self, inputs: &[Rx], idle: bool) -> Result<()> {
+        self.forwarder.round(inputs, idle)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.forwarder.finish()
+    }
+}
+
 impl Consumer for Forwarder {
     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
         self.tx.transmit(batch);
@@ -89,8 +132,9 @@ impl Consumer for Forwarder {
             self.wait_for_room(batch)?;
         }
         if let Some(counters) = self.counters.get(input).filter(|_| !batch.is_empty()) {
-            counters.tx_full.add(batch.iter().map(Frame::packets).sum());
-            counters.undelivered(Some(batch.iter().map(Frame::wire_bytes).sum()));
+            let (packets, bytes) = tally(batch);
+            counters.tx_full.add(packets);
+            counters.undelivered(Some(bytes));
         }
         Ok(())
     }

@@ -13,8 +13,8 @@ mod running;
 mod wait;
 
 pub use self::consumer::Consumer;
-pub use self::forwarder::Forwarder;
+pub use self::forwarder::{Changing, Forwarder};
 pub use self::run::{run, run_with};
-pub(crate) use self::running::by_queue;
+pub(crate) use self::running::{Job, by_queue, thread_name};
 pub use self::running::{Outcome, Running, Threads, Work, spawn};
 pub use self::wait::{Wake, wait_any};

@@ -87,21 +87,38 @@ impl Threads {
     /// There is nothing to receive from, a thread cannot be started or pinned, or a port refuses to start.
     pub fn start<C: Consumer + Send + 'static>(
         self,
-        mut ports: Vec<Port>,
+        ports: Vec<Port>,
         work: impl IntoIterator<Item = Work<C>>,
     ) -> Result<Running<C>> {
+        let job = |Work { port, rx, consumer }| {
+            let name = rx.first().map_or("wl".into(), thread_name);
+            Job { name, port, rx, make: |_: &[Rx]| consumer }
+        };
+        self.launch(ports, work.into_iter().map(job))
+    }
+
+    /// As [`Threads::start`]; each thread makes its consumer itself, so that its memory is the thread's.
+    pub(crate) fn launch<C, M>(
+        self,
+        mut ports: Vec<Port>,
+        jobs: impl IntoIterator<Item = Job<M>>,
+    ) -> Result<Running<C>>
+    where
+        C: Consumer + Send + 'static,
+        M: FnOnce(&[Rx]) -> C + Send + 'static,
+    {
         self.halt.descriptors()?;
         let stop = Arc::new(Stop {
             controls: ports.iter().map(|port| port.control()).collect(),
             asked: Event::new()?,
         });
         let mut counters = Vec::new();
-        let job = |Work { port, rx: mut inputs, mut consumer }| {
+        let job = |Job { name, port, rx: mut inputs, make }: Job<M>| {
             counters.extend(inputs.iter().map(|rx| (port, Arc::clone(rx.counters()))));
             let stop = Arc::clone(&stop);
-            let name = inputs.first().map_or("wl".into(), thread_name);
             let run = move || {
                 let on_panic = OnPanic(&stop);
+                let mut consumer = make(&inputs);
                 let failure = run_until(&mut inputs, &mut consumer, Some(&stop.asked)).err();
                 drop(on_panic);
                 if failure.is_some() {
@@ -111,7 +128,7 @@ impl Threads {
             };
             (name, run)
         };
-        let jobs: Vec<_> = work.into_iter().map(job).collect();
+        let jobs: Vec<_> = jobs.into_iter().map(job).collect();
         if jobs.is_empty() {
             let object = ports.first().map_or("ports".into(), |port| port.info().spec.clone());
             return Err(Error::failed(
@@ -135,6 +152,14 @@ pub struct Work<C> {
     pub rx: Vec<Rx>,
     /// What is done with their packets.
     pub consumer: C,
+}
+
+/// As [`Work`], with the name of the thread, and a consumer that is not made yet.
+pub(crate) struct Job<M> {
+    pub(crate) name: String,
+    pub(crate) port: usize,
+    pub(crate) rx: Vec<Rx>,
+    pub(crate) make: M,
 }
 
 /// Threads that receive. Dropping it stops them.
@@ -195,9 +220,19 @@ impl<C: Send + 'static> Running<C> {
         self.stop.ask();
     }
 
+    /// Whether the end was asked for, by [`Running::stop`] or by a thread that failed.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.asked.wait(Duration::ZERO)
+    }
+
     /// What the ports turned out to be.
     pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
         self.ports.iter().map(|port| port.info())
+    }
+
+    /// The ports themselves.
+    pub(crate) fn open_ports(&self) -> &[Port] {
+        &self.ports
     }
 
     /// Masks, filter and stop of each port, for any thread.
@@ -216,13 +251,7 @@ impl<C: Send + 'static> Running<C> {
         if !self.wait(None) {
             self.stop();
         }
-        let (mut ended, mut errors) = (Vec::new(), Vec::new());
-        self.crew.join(&mut ended, &mut errors);
-        let mut consumers = Vec::new();
-        for Ended { _inputs, consumer, failure } in ended {
-            consumers.push(consumer);
-            errors.extend(failure);
-        }
+        let (consumers, mut errors) = self.end();
         // An interface that goes away fails at each of its queues.
         Error::each_once(&mut errors);
         let mut ports = Vec::new();
@@ -232,6 +261,18 @@ impl<C: Send + 'static> Running<C> {
             ports.push(info);
         }
         Outcome { consumers, queues: self.queues(), ports, errors }
+    }
+
+    /// Waits until all threads have ended; the consumers, and all that went wrong. The ports stay.
+    pub(crate) fn end(&mut self) -> (Vec<C>, Vec<Error>) {
+        let (mut ended, mut errors) = (Vec::new(), Vec::new());
+        self.crew.join(&mut ended, &mut errors);
+        let mut consumers = Vec::new();
+        for Ended { _inputs, consumer, failure } in ended {
+            consumers.push(consumer);
+            errors.extend(failure);
+        }
+        (consumers, errors)
     }
 }
 
@@ -275,7 +316,7 @@ impl Drop for OnPanic<'_> {
     }
 }
 
-fn thread_name(rx: &Rx) -> String {
+pub(crate) fn thread_name(rx: &Rx) -> String {
     rx.queue().map_or("wl-rx".into(), |queue| format!("wl-rx{queue}"))
 }
 

@@ -75,7 +75,7 @@ impl Users {
 
 /// Whether the accesses to the cells are sound is what these models find out.
 #[cfg(all(test, loom))]
-#[allow(clippy::undocumented_unsafe_blocks)]
+#[allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
 mod loom_tests {
     use super::*;
     use crate::sync::{Arc, UnsafeCell};

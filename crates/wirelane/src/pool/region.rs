@@ -13,11 +13,12 @@
 //! While there is no [`Frame`] of a chunk, it is *in flight* in a ring of a socket, which a [`Tag`] names. An
 //! offset that comes out of a ring is taken for a frame only if the chunk is in flight in that very
 //! ring. So nothing that a driver does wrong can make two frames of one chunk.
+#![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
-use wirelane_os::mmap::{HUGE_PAGE, Kind, Mapping, Options, page_size};
+use wirelane_os::mmap::{HUGE_PAGE, Mapping, Options, PageKind, page_size};
 
 use crate::error::{Error, Result};
 use crate::frame::{Frame, Marks, Meta};
@@ -170,7 +171,7 @@ impl Region {
     }
 
     /// What the memory is made of.
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> PageKind {
         self.0.memory.kind()
     }
 

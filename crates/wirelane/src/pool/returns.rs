@@ -3,6 +3,7 @@
 //! A stack of chunk indices: any thread pushes a chain in one compare-and-swap, the owner takes
 //! the whole stack in one swap. Because nobody pops single elements, a stack that changed and
 //! changed back is as good as one that never changed, so there is no ABA problem to solve.
+#![allow(unsafe_code)]
 
 use crate::sync::{AtomicU64, CachePadded, Ordering, UnsafeCell};
 

@@ -74,7 +74,7 @@ impl Bundle {
         if self.strands.len() == 1 {
             return 0;
         }
-        self.place(frame.class(), frame.queue()).map_or(0, usize::from)
+        self.place(frame.class(), frame.queue_number()).map_or(0, usize::from)
     }
 
     #[inline]

@@ -8,7 +8,7 @@
 //! The engine is looked at once per batch, so each packet meets the old or the new filter.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::bundle::{Bundle, Tally};
 use super::control::{Control, Driver};
@@ -20,6 +20,7 @@ use crate::filter::{Engine, Filter};
 use crate::frame::{Batch, SinkGso};
 use crate::mask::QueueMask;
 use crate::stats::RxCounters;
+use crate::sync::lock;
 
 /// Puts the filter of `options` around the receiving ends of `port`.
 ///
@@ -184,9 +185,4 @@ fn reject(counters: &RxCounters, (packets, bytes): Tally) {
     counters.bytes.add(bytes);
     counters.filtered.add(packets);
     counters.undelivered(Some(bytes));
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind these locks is whole at every moment.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

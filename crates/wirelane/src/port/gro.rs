@@ -187,7 +187,7 @@ impl Frames {
     /// A long frame with the bytes of `first`, and what is known of it.
     fn long(&mut self, first: &Frame) -> Option<Frame> {
         let mut long = self.pool.take_one()?;
-        long.stamp(first.timestamp(), first.queue(), first.class());
+        long.stamp(first.timestamp(), first.queue_number(), first.class());
         long.fill(first.data()).then_some(long)
     }
 }

@@ -158,7 +158,7 @@ proptest! {
             frames += batch.len() as u64;
             for frame in batch.iter() {
                 assert!(frame.timestamp() >= promised);
-                assert_eq!((frame.queue(), frame.class()), (3, Class::Rx));
+                assert_eq!((frame.queue(), frame.class()), (Some(3), Class::Rx));
                 assert_eq!(frame.original_len() as usize, frame.len());
                 let packets = packets_of(frame);
                 assert_eq!(frame.packets(), packets.len() as u64);

@@ -123,7 +123,7 @@ impl GsoTx {
             self.segmenter.sent(cursor, &segment);
             let fits = out.set_len(segment.len()) && out.set_offload(segment.offload);
             debug_assert!(fits);
-            out.stamp(frame.timestamp(), frame.queue(), frame.class());
+            out.stamp(frame.timestamp(), frame.queue_number(), frame.class());
             if frame.timestamp() == 0 && frame.has_time() {
                 out.keep_time();
             }

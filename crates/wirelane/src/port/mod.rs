@@ -15,6 +15,7 @@
 mod accounting;
 mod bundle;
 mod control;
+mod device;
 pub(crate) mod drain;
 pub mod file;
 mod filtered;
@@ -22,6 +23,7 @@ pub(crate) mod gro;
 pub mod gso;
 mod info;
 pub(crate) mod lanes;
+mod limits;
 mod manual;
 mod number;
 mod open;
@@ -30,6 +32,7 @@ pub mod packet;
 #[allow(clippy::module_inception, reason = "the type that all of it is about")]
 mod port;
 mod rx;
+mod selection;
 mod share;
 pub mod sim;
 mod spec;

@@ -23,6 +23,17 @@ pub fn parse_number(text: &str) -> Option<u64> {
     (value < 1e18).then_some(value.round() as u64)
 }
 
+/// A time with one of two units, as a number of the first: 1 to 10,000. The second is a thousand of the first.
+pub(super) fn parse_time(text: &str, unit: &str, thousand: &str) -> Option<u64> {
+    let (digits, scale) = match text.strip_suffix(unit) {
+        Some(digits) => (digits, 1),
+        None => (text.strip_suffix(thousand)?, 1000),
+    };
+    let number = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse::<u64>());
+    let time = number?.ok()?.checked_mul(scale)?;
+    (1..=10_000).contains(&time).then_some(time)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! A discipline in front of one TX queue, and the producers' handles to it.
 
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use super::bulk::Round;
@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::frame::Batch;
 use crate::port::Tx;
 use crate::stats::TxCounters;
+use crate::sync::lock;
 
 /// One TX queue with a discipline in front, for any number of producers.
 ///
@@ -88,7 +89,7 @@ impl Egress {
     /// A handle for one more producer. Not for the hot path: it allocates.
     pub fn handle(&self) -> Handle {
         let counters = Arc::new(LaneCounters::default());
-        let mut lanes = self.0.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lanes = lock(&self.0.lanes);
         lanes.push(Arc::clone(&counters));
         let lane = Lane::new(counters, self.0.qdisc.input(), &self.0.spec);
         Handle { shared: Arc::clone(&self.0), lane, not_sync: PhantomData }
@@ -102,7 +103,7 @@ impl Egress {
     /// What happened so far, over all producers.
     pub fn stats(&self) -> QdiscStats {
         let mut stats = QdiscStats { discipline: self.0.spec.to_string(), ..QdiscStats::default() };
-        stats.read(&self.0.lanes.lock().unwrap_or_else(PoisonError::into_inner));
+        stats.read(&lock(&self.0.lanes));
         self.0.link.read(&mut stats);
         self.0.qdisc.read(&mut stats);
         stats
@@ -200,7 +201,7 @@ impl Handle {
             let sent = qdisc.send(&mut self.lane, link, &mut part, now);
             let went = offered - bytes(&part);
             let left = part.len();
-            batch.as_vec().splice(0..0, part.drain(left));
+            batch.put_back(0, &mut part);
             let position = qdisc.position(&self.lane);
             self.lane.part = part;
             if let Some(small) = &mut self.lane.small {

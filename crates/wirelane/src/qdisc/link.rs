@@ -171,8 +171,7 @@ impl Wire {
             total += taken;
             limit.settle(tx.pending(), now);
             if !part.is_empty() {
-                let left = part.len();
-                batch.as_vec().splice(0..0, part.drain(left));
+                batch.put_back(0, part);
                 break;
             }
         }

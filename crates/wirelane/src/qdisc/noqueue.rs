@@ -56,8 +56,7 @@ impl Qdisc for Noqueue {
                 let n = link.lock(counters).transmit(link, counters, out, now);
                 sent += n;
                 if n < wanted {
-                    let left = out.len();
-                    batch.as_vec().splice(0..0, out.drain(left));
+                    batch.put_back(0, out);
                     break;
                 }
             }

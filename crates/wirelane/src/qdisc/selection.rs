@@ -123,7 +123,7 @@ impl Producer {
             for (handle, staged) in self.lanes.iter_mut().filter(|(_, staged)| !staged.is_empty()) {
                 let sent = handle.send(staged, now);
                 total += sent;
-                batch.as_vec().splice(kept..kept, staged.drain(sent.refused));
+                batch.put_back(kept, staged);
                 kept += sent.refused;
             }
             if kept > 0 {

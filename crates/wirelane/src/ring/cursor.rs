@@ -5,7 +5,7 @@
 //! completion, RX and TX), whose indices are of 32 bits.
 //!
 //! Each side keeps its own index in a register and a cached copy of the other side's, and reads
-//! the shared one only when the cached copy promises too little (the watermark).
+//! the shared one only when the cached copy shows too little (the watermark).
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;

@@ -8,7 +8,7 @@
 //! All of them are arrays of a power-of-two number of slots between two free-running indices.
 //! The producers own the slots `consumer + size ..` ahead of theirs, the consumers those behind
 //! the producers' index. Each handle keeps a cached copy of the other side's index and reads the
-//! shared one only when the cached copy promises too little (the watermark): in steady state one
+//! shared one only when the cached copy shows too little (the watermark): in steady state one
 //! cache line moves per batch, not per element.
 //!
 //! ```text

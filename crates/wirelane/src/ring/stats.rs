@@ -1,9 +1,10 @@
 //! What became of the handles of a ring: retries, waits, and who kept others waiting.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::sync::Counter;
+use crate::sync::lock;
 
 /// The end of a ring that a handle works at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +100,6 @@ impl Registry {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Entry>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }

@@ -494,7 +494,7 @@ pub(crate) fn wait_for(rx: &mut [Rx], timeout: Duration) -> Wake {
 #[track_caller]
 pub(crate) fn check(rx: &Rx, ledger: &mut Ledger, frame: &Frame) -> bool {
     assert_eq!(frame.class(), rx.class(), "the class of a frame is that of its end");
-    assert!(rx.queue().is_none_or(|queue| frame.queue() == queue), "so is the queue");
+    assert!(frame.queue() == rx.queue(), "so is the queue");
     let ours = ledger.check(rx.queue(), frame.data());
     if ours {
         let tag = Tag::of(frame.data()).unwrap();

@@ -69,7 +69,7 @@ fn take(rx: &mut Rx, into: &mut Vec<Got>) -> usize {
         total += n;
         into.extend(batch.iter().map(|frame| Got {
             class: frame.class(),
-            queue: frame.queue(),
+            queue: frame.queue().unwrap_or(0),
             sequence: packets::sequence(frame.data()),
             bytes: frame.data().to_vec(),
             original_len: frame.original_len(),

@@ -103,7 +103,7 @@ fn take(rx: &mut Rx, into: &mut Vec<Got>) -> usize {
         into.extend(batch.iter().map(|frame| {
             assert_eq!(frame.class(), Class::Rx);
             Got {
-                queue: frame.queue(),
+                queue: frame.queue().unwrap(),
                 sequence: packets::sequence(frame.data()),
                 bytes: frame.data().to_vec(),
                 timestamp: frame.timestamp(),

@@ -1,7 +1,7 @@
 //! What any thread may ask of a file being read: start, stop and masks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use wirelane_os::clock;
 
@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::halt::Halt;
 use crate::mask::{MAX_QUEUES, QueueMask, QueueSet};
 use crate::port::control::{Control, Driver};
+use crate::sync::lock;
 
 /// Start, stop and masks of one file.
 #[derive(Debug)]
@@ -75,7 +76,7 @@ impl Switch {
 
 impl Control for Switch {
     fn mask(&self) -> QueueMask {
-        self.mask.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.mask).clone()
     }
 
     fn set_mask(&self, mask: QueueMask) -> Result<()> {
@@ -91,7 +92,7 @@ impl Control for Switch {
                 return Err(Error::usage(format!("port '{}'", self.spec), cause).help(help));
             }
         }
-        let mut current = self.mask.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = lock(&self.mask);
         *current = mask;
         self.generation.fetch_add(1, Ordering::Release);
         Ok(())

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use wirelane_os::clock;
@@ -17,6 +17,7 @@ use crate::pcap::pipe::{self, Input};
 use crate::pcap::{CaptureError, CaptureReader, OddTimes};
 use crate::port::number::parse_number;
 use crate::port::{Bundle, Control, Spec};
+use crate::sync::lock;
 
 /// How the file is read: its options.
 pub(super) struct Replay {
@@ -148,9 +149,9 @@ impl Cursor {
     }
 
     /// Moves to the next packet that is selected, unless it is there. `None` if there is none,
-    /// or has not come whole yet, or is not due, or `patience` packets were passed by. [`Cursor::take`] comes next.
+    /// or has not come whole yet, or is not due, or `skips` packets were passed by. [`Cursor::take`] comes next.
     #[inline(always)]
-    pub(super) fn seek(&mut self, patience: &mut usize) -> Option<Selected> {
+    pub(super) fn seek(&mut self, skips: &mut usize) -> Option<Selected> {
         loop {
             while !self.is_at_packet {
                 match self.reader.advance() {
@@ -170,7 +171,7 @@ impl Cursor {
                 return is_due.then_some(Selected { timestamp, queue, class });
             }
             self.is_at_packet = false;
-            *patience = patience.checked_sub(1)?;
+            *skips = skips.checked_sub(1)?;
         }
     }
 
@@ -193,7 +194,7 @@ impl Cursor {
         let now = self.odd_times.plus(self.reader.odd_times());
         if now != self.told_times {
             self.told_times = now;
-            *self.progress.odd_times.lock().unwrap_or_else(PoisonError::into_inner) = now;
+            *lock(&self.progress.odd_times) = now;
         }
     }
 

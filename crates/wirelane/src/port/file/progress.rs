@@ -1,10 +1,11 @@
 //! What the receiving end of a file tells its port.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use crate::pcap::OddTimes;
 use crate::pool::{PoolConfig, PoolGauge};
 use crate::sync::Counter;
+use crate::sync::lock;
 
 /// Frames for packets that do not fit the usual ones: the longest IP packet, 65,535 bytes, has an Ethernet header and tags in
 /// front.
@@ -40,7 +41,7 @@ impl Progress {
             )
         };
         let notes = [(cut > 0).then(note), (strangers > 0).then(first)];
-        let odd_times = *self.odd_times.lock().unwrap_or_else(PoisonError::into_inner);
+        let odd_times = *lock(&self.odd_times);
         notes.into_iter().flatten().chain(odd_times.notes()).collect()
     }
 }

@@ -39,10 +39,10 @@ impl Source {
 
     /// Fills the frames from `first` on with packets; returns how many were filled.
     fn fill(&mut self, batch: &mut Batch, first: usize) -> usize {
-        let mut patience = PASSED_BY;
+        let mut skips = PASSED_BY;
         let mut filled = 0;
         for frame in batch.get_mut(first..).unwrap_or_default() {
-            let Some(selected) = self.cursor.seek(&mut patience) else { break };
+            let Some(selected) = self.cursor.seek(&mut skips) else { break };
             let (data, original_len) = self.cursor.packet();
             let data = data.get(..self.snaplen).unwrap_or(data);
             if !frame.fill(data) {

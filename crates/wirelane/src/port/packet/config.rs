@@ -5,7 +5,7 @@ use std::time::Duration;
 use wirelane_os::mmap::page_size;
 
 use crate::error::{Error, Result};
-use crate::port::number::parse_number;
+use crate::port::number::{parse_number, parse_time};
 use crate::port::options::OpenOptions;
 use crate::port::spec::Spec;
 
@@ -70,7 +70,10 @@ impl Config {
             (page_size()..=LARGEST_BLOCK).contains(&power).then_some(Some(power))
         })?;
         let retire = open.latency.map_or(RETIRE, |time| time.clamp(SHORTEST_RETIRE, RETIRE));
-        let retire = options.value("retire", retire, "a time such as 20ms, 1ms to 10s", time)?;
+        let retire =
+            options.value("retire", retire, "a time such as 20ms, 1ms to 10s", |text| {
+                parse_time(text, "ms", "s").map(Duration::from_millis)
+            })?;
         let switch = |text: &str| match text {
             "on" => Some(true),
             "off" => Some(false),
@@ -126,16 +129,6 @@ pub(super) fn smaller((block, count): (usize, usize)) -> Option<(usize, usize)> 
 fn bytes(text: &str) -> Option<usize> {
     let bytes = usize::try_from(parse_number(text)?).ok()?;
     (4096..=4 << 30).contains(&bytes).then_some(bytes)
-}
-
-fn time(text: &str) -> Option<Duration> {
-    let (digits, unit) = match text.strip_suffix("ms") {
-        Some(digits) => (digits, 1),
-        None => (text.strip_suffix('s')?, 1000),
-    };
-    let number = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse::<u64>());
-    let millis = number?.ok()?.checked_mul(unit)?;
-    (1..=10_000).contains(&millis).then(|| Duration::from_millis(millis))
 }
 
 #[cfg(test)]

@@ -1,14 +1,12 @@
 //! Masks, start and stop of a packet port, from any thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use wirelane_filter::MAX_INSTRUCTIONS;
 use wirelane_os::clock;
 use wirelane_os::packet::{PacketSocket, SockFilter};
 
-use super::device::Device;
-use super::program::REJECT_ALL;
 use super::ring::Ring;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
@@ -16,8 +14,11 @@ use crate::inspect;
 use crate::mask::{Class, QueueMask, QueueSet};
 use crate::port::accounting::FrameCounts;
 use crate::port::control::{Control, Driver};
+use crate::port::device::Device;
+use crate::port::selection::REJECT_ALL;
 use crate::port::spec::Spec;
 use crate::stats::RxCounters;
+use crate::sync::lock;
 
 /// What one receiving socket is bound to, read back: the 2010 multiqueue socket paper's question to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -350,9 +351,4 @@ impl Drop for Handle {
             }
         });
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind these locks is whole at every moment.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -37,17 +37,14 @@
 //! on most
 //! devices if it does not: see `tx`.
 //!
-//! Reading order: `plan` (what is decided before a socket is opened), `program` (who gets which packet), `ring` (the memory),
-//! `rings` (opening them), `rx` (the walk), `pace` (when to wake), `control` (masks and stop), `tx`, `limits`, `open`.
+//! Reading order: `plan` (what is decided before a socket is opened), `port/selection` (who gets which packet), `ring` (the
+//! memory), `rings` (opening them), `rx` (the walk), `idle` (when to wake), `control` (masks and stop), `tx`, `open`.
 
 mod config;
 mod control;
-pub(super) mod device;
-pub(super) mod limits;
+mod idle;
 mod open;
-mod pace;
 mod plan;
-pub(in crate::port) mod program;
 mod ring;
 mod rings;
 mod rx;

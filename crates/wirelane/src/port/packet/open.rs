@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use super::control::{Binding, Handle};
-use super::pace;
+use super::idle;
 use super::plan::PacketPlan;
 use super::ring::Ring;
 use super::rings::open_rings;
@@ -176,7 +176,7 @@ impl PacketPlan {
     fn times(&self, rings: &[Ring]) -> Times {
         let retire = u64::try_from(self.config.retire.as_nanos()).unwrap_or(u64::MAX);
         let bytes = |ring: &Ring| u64::from(ring.block_size()) * u64::from(ring.block_count());
-        let nap = pace::longest_nap(rings.first().map_or(0, bytes), self.device.speed, retire);
+        let nap = idle::longest_nap(rings.first().map_or(0, bytes), self.device.speed, retire);
         Times { retire, lateness: 2 * retire + SLACK, nap }
     }
 

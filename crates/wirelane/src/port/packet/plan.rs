@@ -4,14 +4,14 @@ use rustix::io::Errno;
 use wirelane_os::packet::PacketSocket;
 
 use super::config::{Config, Vnet};
-use super::device::Device;
-use super::program::Selection;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::frame::SinkGso;
 use crate::mask::{Class, QueueMask};
 use crate::placement::Placement;
+use crate::port::device::Device;
 use crate::port::options::OpenOptions;
+use crate::port::selection::Selection;
 use crate::port::spec::Spec;
 
 /// A packet port that can be opened.

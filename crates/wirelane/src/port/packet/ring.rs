@@ -26,9 +26,9 @@ use wirelane_os::packet::{
     VirtioNetHdr,
 };
 
-use super::program::{REJECT_ALL, Selection};
 use crate::frame::{Meta, Owner};
 use crate::pool::blocks::{Blocks, Users};
+use crate::port::selection::{REJECT_ALL, Selection};
 
 /// Bytes of a VLAN tag, for which there must be room between a `Meta` and its packet. The kernel
 /// puts the link-layer header at `TPACKET3_HDRLEN` or later (`tpacket_rcv`).

@@ -1,17 +1,18 @@
 //! Opening the receive rings: their sizes, and who is offered which packet.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustix::io::Errno;
 use wirelane_os::packet::{PacketSocket, RingRequest};
 
 use super::config;
 use super::plan::PacketPlan;
-use super::program::{self, Selection};
 use super::ring::Ring;
 use super::side_by_side::side_by_side;
 use crate::error::{Error, Result};
 use crate::memory::Allotment;
+use crate::port::selection::{self, Selection};
+use crate::sync::lock;
 
 /// Nominal frame size: the kernel checks it and packs packets regardless.
 const FRAME_SIZE: usize = 2048;
@@ -45,7 +46,7 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<V
                 (selection, socket): &(Selection, Mutex<Option<PacketSocket>>),
                 shape| {
         let (block, count) = if is_selected(&selection) { shape } else { config.excluded(shape) };
-        let socket = socket.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let socket = lock(&socket).take();
         let request = RingRequest {
             block_size: u32::try_from(block).unwrap_or(u32::MAX),
             block_count: u32::try_from(count).unwrap_or(u32::MAX),
@@ -96,7 +97,7 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<V
 /// Lets the kernel offer each packet to one ring only, and what the host sends to none without `outgoing`.
 fn distribute(rings: &[Ring], selections: &[Selection], outgoing: bool) -> wirelane_os::Result<()> {
     ignore_outgoing(rings, outgoing);
-    let (Some(program), [first, others @ ..]) = (program::distribution(selections), rings) else {
+    let (Some(program), [first, others @ ..]) = (selection::distribution(selections), rings) else {
         return Ok(());
     };
     let members = u32::try_from(rings.len()).unwrap_or(u32::MAX);

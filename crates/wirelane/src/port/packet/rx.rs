@@ -14,12 +14,12 @@ use wirelane_os::packet::{
 };
 
 use super::control::Progress;
-use super::device::{ETHERNET, link_type, removed};
-use super::pace::Pace;
+use super::idle::IdlePolicy;
 use super::ring::{BlockStart, Ring, VLAN_TAG};
 use crate::error::{Error, Result};
-use crate::frame::{Batch, Frame, Left, Marks, Meta, Offload, PartialChecksum};
+use crate::frame::{Batch, Frame, Left, Marks, Meta, OFFLOAD_BYTES, Offload, PartialChecksum};
 use crate::mask::Class;
+use crate::port::device::{ETHERNET, link_type, removed};
 use crate::port::rx::{Readiness, Receive};
 use crate::stats::RxCounters;
 
@@ -32,12 +32,12 @@ const STATISTICS_BLOCKS: u32 = 256;
 /// Longest sleep, so that an order to stop is noticed and the watermark moves on.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// How long the kernel may take to hand over what it has counted, beyond its timer.
-const END_PATIENCE: u64 = 5_000_000_000;
+const END_GRACE: u64 = 5_000_000_000;
 /// How far packets of one ring can be out of order: processors stamp first and queue then.
 const DISORDER: u64 = 1_000_000;
 /// The kernel puts no packet nearer to its header than this.
 const MAC_LEAST: usize = size_of::<Meta>() + VLAN_TAG;
-const _: () = assert!(TPACKET3_HDRLEN + 10 - MAC_LEAST >= size_of::<Offload>());
+const _: () = assert!(TPACKET3_HDRLEN + 10 - MAC_LEAST >= OFFLOAD_BYTES);
 
 /// Times of a ring, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ pub(super) struct Times {
     pub(super) retire: u64,
     /// A packet is handed over at most this long after its timestamp.
     pub(super) lateness: u64,
-    /// Longest time to look away from a ring while packets come densely; see [`longest_nap`](super::pace::longest_nap).
+    /// Longest time to look away from a ring while packets come densely; see [`longest_nap`](super::idle::longest_nap).
     pub(super) nap: u64,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Receiver {
     offset: u32,
     watermark: u64,
     ledger: Ledger,
-    pace: Pace,
+    idle: IdlePolicy,
     failure: Option<Error>,
     link: Link,
     /// How often it went down, and came back after it was removed.
@@ -133,7 +133,7 @@ impl Receiver {
             offset: 0,
             watermark: 0,
             ledger: Ledger::default(),
-            pace: Pace::new(),
+            idle: IdlePolicy::new(),
             failure: None,
             link: Link::Up,
             downs: 0,
@@ -153,7 +153,7 @@ impl Receiver {
         self.left = header.num_pkts;
         self.offset = header.offset_to_first_pkt;
         self.ledger.blocks_since += 1;
-        self.pace.opened(header.block_status & TP_STATUS_BLK_TMO == 0);
+        self.idle.opened(header.block_status & TP_STATUS_BLK_TMO == 0);
         // The kernel says at the head of the block that it lost packets: the one moment to ask how
         // many without doing it in vain, and the only one if we never get to wait.
         let losing = header.block_status & TP_STATUS_LOSING != 0;
@@ -343,8 +343,8 @@ impl Receiver {
             None => return Ok(false),
         };
         // From when it was first looked for: this thread, and the kernel's timer, may have been kept waiting.
-        let patience = 2 * self.setup.times.retire + END_PATIENCE;
-        let deadline = *self.deadline.get_or_insert(since.max(now).saturating_add(patience));
+        let grace = 2 * self.setup.times.retire + END_GRACE;
+        let deadline = *self.deadline.get_or_insert(since.max(now).saturating_add(grace));
         self.read_statistics()?;
         let missing =
             self.ledger.counted.saturating_sub(self.ledger.delivered + self.ledger.dropped);
@@ -445,7 +445,7 @@ impl Receive for Receiver {
         if ending {
             return Ok(Readiness::After((retire / 8).min(Duration::from_millis(1))));
         }
-        if let Some(nap) = self.pace.next(now, self.setup.times.nap, self.setup.ring.block_count())
+        if let Some(nap) = self.idle.next(now, self.setup.times.nap, self.setup.ring.block_count())
         {
             return Ok(Readiness::After(nap));
         }

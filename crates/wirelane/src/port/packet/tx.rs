@@ -48,13 +48,13 @@ use wirelane_os::packet::{
     TP_STATUS_WRONG_FORMAT, Tpacket2Hdr, TxRingRequest, Version, VirtioNetHdr,
 };
 
-use super::device::{Device, removed};
-use super::limits::{ETHERNET_HEADER, Limits, VLAN_TAG, complete};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame, Gso, Offload, PartialChecksum};
 use crate::memory::Allotment;
 use crate::pool::{Pool, PoolConfig, PoolGauge, Region};
 use crate::port::accounting::FrameCounts;
+use crate::port::device::{Device, removed};
+use crate::port::limits::{ETHERNET_HEADER, FrameLimits, VLAN_TAG, complete};
 use crate::port::tx::Transmit;
 use crate::stats::TxCounters;
 
@@ -108,7 +108,7 @@ pub(super) struct Transmitter {
     cpu: u32,
     /// Several TX queues: packets that are sent from different CPUs can overtake each other.
     has_lanes: bool,
-    limits: Limits,
+    limits: FrameLimits,
     pool: Pool,
     counters: Arc<TxCounters>,
     /// `used` for other threads; written once per batch.
@@ -148,7 +148,7 @@ impl Transmitter {
         bypass: bool,
         counters: Arc<TxCounters>,
     ) -> Result<Self> {
-        let limits = Limits::of(device);
+        let limits = FrameLimits::of(device);
         let os = |error| Error::os(device.name.as_str(), error);
         let vnet = socket.set_vnet_hdr(true).is_ok();
         let vnet_header = if vnet { size_of::<VirtioNetHdr>() } else { 0 };
@@ -254,7 +254,7 @@ impl Transmitter {
     /// Copies a packet into the next slot, which is free, and completes its checksum at `place` there.
     #[inline]
     fn put(&mut self, packet: &[u8], place: Option<PartialChecksum>) {
-        // The room is longer than the longest packet that `Limits` lets through.
+        // The room is longer than the longest packet that `FrameLimits` lets through.
         let Some(copy) = self.room().get_mut(..packet.len()) else { return };
         copy.copy_from_slice(packet);
         if let Some(place) = place {

@@ -1,8 +1,8 @@
 //! What the receiving ends of a simulated port share: start, stop and masks. Written rarely, read
 //! once per batch.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use wirelane_os::clock;
 
@@ -10,6 +10,7 @@ use super::config;
 use crate::error::Result;
 use crate::mask::{Class, QueueMask};
 use crate::port::control::{Control, Driver};
+use crate::sync::lock;
 
 /// Start, stop and masks of one port.
 #[derive(Debug)]
@@ -76,7 +77,7 @@ impl Switch {
 
 impl Control for Switch {
     fn mask(&self) -> QueueMask {
-        self.mask.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.mask).clone()
     }
 
     fn set_mask(&self, mask: QueueMask) -> Result<()> {
@@ -89,7 +90,7 @@ impl Control for Switch {
             let selected = (0..u32::from(self.queues)).filter(|q| mask.selects(class, *q as usize));
             selected.fold(0, |word, queue| word | 1u64 << queue)
         };
-        let mut current = self.mask.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = lock(&self.mask);
         self.rx.store(word(Class::Rx), Ordering::Relaxed);
         self.tx.store(word(Class::Tx), Ordering::Relaxed);
         self.other.store(mask.selects(Class::Other, 0), Ordering::Relaxed);
@@ -112,7 +113,7 @@ impl Driver for Switch {
     /// Starts the clock; only the first call counts.
     fn start(&self) -> Result<()> {
         // The mutex keeps a second starter out while the first one writes the times.
-        let _guard = self.mask.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = lock(&self.mask);
         if !self.started.load(Ordering::Relaxed) {
             self.epoch.store(clock::realtime_ns(), Ordering::Relaxed);
             self.zero.store(clock::monotonic_ns(), Ordering::Relaxed);

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
 use wirelane_os::packet::SockFilter;
@@ -14,8 +14,9 @@ use crate::error::{Error, Result};
 use crate::frame::SinkGso;
 use crate::mask::{QueueMask, QueueSet};
 use crate::port::control::{Control, Driver};
-use crate::port::packet::program;
+use crate::port::selection;
 use crate::port::spec::Spec;
+use crate::sync::lock;
 
 /// The device of one port.
 pub(super) struct Device {
@@ -79,7 +80,7 @@ impl Device {
         }
         let chosen = queues.filter(is_chosen).collect();
         let chosen = QueueMask { enabled: true, rx: chosen, ..QueueMask::NONE };
-        self.attach(&program::of_queues(&chosen, self.queues))
+        self.attach(&selection::of_queues(&chosen, self.queues))
     }
 
     fn attach(&self, program: &[SockFilter]) -> Result<()> {
@@ -134,17 +135,17 @@ pub(super) fn tun_offload(offload: SinkGso) -> tun::Offload {
 
 impl Control for Device {
     fn mask(&self) -> QueueMask {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).mask.clone()
+        lock(&self.state).mask.clone()
     }
 
     fn set_mask(&self, mask: QueueMask) -> Result<()> {
         self.check(&mask)?;
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         let before = std::mem::replace(&mut state.mask, mask);
         let done = if state.started && !self.is_stopped() {
             self.apply(&mut state)
         } else if !state.started {
-            self.attach(&program::REJECT_ALL)
+            self.attach(&selection::REJECT_ALL)
         } else {
             Ok(())
         };
@@ -162,17 +163,17 @@ impl Control for Device {
     }
 
     fn stop(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         state.losses.end();
         // A device that is gone lets nothing in.
-        let _ = self.attach(&program::REJECT_ALL);
+        let _ = self.attach(&selection::REJECT_ALL);
         self.stopped.store(true, Ordering::Release);
     }
 }
 
 impl Driver for Device {
     fn start(&self) -> Result<()> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         state.started = true;
         self.apply(&mut state)?;
         state.losses.begin();
@@ -180,7 +181,7 @@ impl Driver for Device {
     }
 
     fn diagnostics(&self) -> Vec<String> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = lock(&self.state);
         state.losses.note().into_iter().collect()
     }
 }

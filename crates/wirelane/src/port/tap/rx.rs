@@ -20,7 +20,7 @@ use crate::port::{Readiness, Receive};
 use crate::stats::RxCounters;
 
 /// How long a silent queue may sleep before it looks whether it is to stop.
-const PATIENCE: Duration = Duration::from_millis(50);
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// Bytes to read at a time, about: what is read is in a core's cache still when it is cut.
 const BURST: usize = 256 << 10;
 /// All frames are in use: until some come back.
@@ -134,7 +134,7 @@ impl Receive for Receiver {
             return Ok(Readiness::After(HELD));
         }
         let fd: Option<BorrowedFd<'_>> = self.device.queue(self.counters.number);
-        fd.map(|fd| Readiness::Descriptor(fd, PATIENCE))
+        fd.map(|fd| Readiness::Descriptor(fd, LONGEST_SLEEP))
             .ok_or_else(|| Error::failed(self.device.name(), "the queue is not open"))
     }
 

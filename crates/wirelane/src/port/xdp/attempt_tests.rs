@@ -60,7 +60,7 @@ fn privileged_a_mode_that_is_refused_late_leaves_its_pools_to_the_next() {
         let taken = super::super::XdpPort::open(&spec.parse().unwrap(), &other).unwrap();
         let tried = plan.attempt(Mode::Native, &region, &mut pools);
         let error = tried.err().unwrap().to_string();
-        assert!(error.contains("queue 1 has another AF_XDP socket"), "{error}");
+        assert!(error.contains("queue 1 already has an AF_XDP socket"), "{error}");
         assert_eq!(chunks(&mut pools), whole);
         drop(taken);
         // The next mode has all of them.

@@ -5,11 +5,11 @@ use std::time::Duration;
 use wirelane_os::mmap::page_size;
 use wirelane_os::xdp::{TX_BATCH_SIZE, XDP_PACKET_HEADROOM, XDP_UMEM_MIN_CHUNK_SIZE};
 
-use super::device::Device;
 use super::mode::Mode;
 use crate::error::{Error, Result};
 use crate::pool::{PoolConfig, Region};
-use crate::port::number::parse_number;
+use crate::port::device::Device;
+use crate::port::number::{parse_number, parse_time};
 use crate::port::options::OpenOptions;
 use crate::port::spec::Spec;
 
@@ -127,7 +127,11 @@ impl Config {
         })?;
         let (rx_ring, ring) = (ring, ring.unwrap_or(RING));
         let busy = options.value("busy", None, "off or a time such as 20us, to 10ms", |text| {
-            if text == "off" { Some(None) } else { time(text).map(Some) }
+            if text == "off" {
+                Some(None)
+            } else {
+                parse_time(text, "us", "ms").map(|us| Some(Duration::from_micros(us)))
+            }
         })?;
         let need_wakeup = options.value("need_wakeup", true, "on or off", switch)?;
         let tx_budget = options.value("tx_budget", ring, "a number from 32 to 32768", |text| {
@@ -338,16 +342,6 @@ fn switch(text: &str) -> Option<bool> {
         "off" => Some(false),
         _ => None,
     }
-}
-
-fn time(text: &str) -> Option<Duration> {
-    let (digits, unit) = match text.strip_suffix("us") {
-        Some(digits) => (digits, 1),
-        None => (text.strip_suffix("ms")?, 1000),
-    };
-    let number = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse::<u64>());
-    let micros = number?.ok()?.checked_mul(unit)?;
-    (1..=10_000).contains(&micros).then(|| Duration::from_micros(micros))
 }
 
 #[cfg(test)]

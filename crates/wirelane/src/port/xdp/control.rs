@@ -1,13 +1,12 @@
 //! Masks, start and stop of an AF_XDP port, from any thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 use wirelane_os::packet::PacketSocket;
 use wirelane_os::xdp::wait_for_receivers;
 
-use super::device::Device;
 use super::plan::XdpPlan;
 use super::program::{Attachment, Verdicts};
 use super::queue::Queue;
@@ -16,7 +15,9 @@ use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::mask::{Class, QueueMask};
 use crate::port::control::{Control, Driver};
+use crate::port::device::Device;
 use crate::port::spec::Spec;
+use crate::sync::lock;
 
 /// The port's program and the queues that it may hand packets to.
 pub(super) struct Handle {
@@ -219,9 +220,4 @@ fn select(state: &State, before: &QueueMask, after: &QueueMask) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind these locks is whole at every moment.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

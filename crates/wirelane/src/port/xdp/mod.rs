@@ -52,4 +52,3 @@ mod tx;
 
 pub use self::management::keeps_tcp;
 pub use self::open::XdpPort;
-use super::packet::device;

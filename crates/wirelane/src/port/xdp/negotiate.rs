@@ -10,9 +10,9 @@ use wirelane_os::bpf;
 use wirelane_os::netdev::{self, XdpFeatures};
 
 use super::config::Shape;
-use super::device::Device;
 use super::mode::Mode;
 use crate::error::{Error, Result};
+use crate::port::device::Device;
 
 /// What the kernel says of the interface before anything is tried.
 pub(super) struct DeviceOffers {

@@ -2,12 +2,13 @@
 
 use std::ops::{Deref, DerefMut};
 
-use wirelane_os::mmap::Kind;
+use wirelane_os::mmap::PageKind;
 
 use super::negotiate::first_cause;
 use super::plan::XdpPlan;
 use crate::error::{Error, Result};
 use crate::memory::Allotment;
+use crate::pool::Region;
 use crate::port::info::Attempt;
 use crate::port::options::OpenOptions;
 use crate::port::port::Port;
@@ -17,6 +18,7 @@ use crate::port::spec::Spec;
 /// [module documentation](super).
 pub struct XdpPort {
     port: Port,
+    region: Region,
 }
 
 impl XdpPort {
@@ -37,6 +39,11 @@ impl XdpPort {
     ) -> std::result::Result<Self, (Error, Vec<Attempt>)> {
         let mut attempts = Vec::new();
         Self::open_noting(spec, options, &mut attempts).map_err(|error| (error, attempts))
+    }
+
+    /// Whether the frames of both lie in the same memory, so that each can send those of the other without a copy.
+    pub fn shares_memory_with(&self, other: &Self) -> bool {
+        self.region.is_same(&other.region)
     }
 
     /// Bytes of frame memory that [`XdpPort::open`] will take with the same arguments, and no more than `budget`.
@@ -65,7 +72,7 @@ impl XdpPort {
         let mut plan = XdpPlan::new(spec, options, &budget)?;
         let mut notes = std::mem::take(&mut plan.notes);
         let region = plan.region(&mut notes)?;
-        let huge = region.kind() == Kind::Huge2M;
+        let huge = region.kind() == PageKind::Huge2M;
         let mut pools = plan.carve(&region)?;
         let mut refusals = Vec::new();
         for mode in plan.modes() {
@@ -78,7 +85,7 @@ impl XdpPort {
                 Ok(bound) => {
                     attempts.push(Attempt::chosen(mode.way()));
                     let info = plan.describe(mode, &bound, std::mem::take(attempts), notes);
-                    return Ok(Self { port: plan.assemble(info, bound, pools) });
+                    return Ok(Self { port: plan.assemble(info, bound, pools), region });
                 }
                 Err(error) => {
                     attempts.push(Attempt::refused(mode.way(), &error));

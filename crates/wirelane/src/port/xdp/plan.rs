@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::config::{Config, LEAST_FRAMES, Shape};
-use super::device::Device;
 use super::mode::Mode;
 use super::negotiate::DeviceOffers;
 use super::program::Verdicts;
@@ -14,6 +13,7 @@ use crate::filter;
 use crate::mask::{Class, QueueMask};
 use crate::memory::Allotment;
 use crate::pool::{Pool, Region};
+use crate::port::device::Device;
 use crate::port::options::{OpenOptions, Take};
 use crate::port::share::Share;
 use crate::port::spec::Spec;

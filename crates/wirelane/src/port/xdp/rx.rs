@@ -10,13 +10,13 @@ use wirelane_os::xdp::XDP_PKT_CONTD;
 
 use super::config::Switch;
 use super::control::Handle;
-use super::device::removed;
 use super::fill::{FillRing, PORTION};
 use super::idle::IdlePolicy;
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
 use crate::mask::Class;
 use crate::pool::Pool;
+use crate::port::device::removed;
 use crate::port::rx::{Readiness, Receive};
 use crate::ring::cursor::Consumer;
 use crate::stats::RxCounters;

@@ -1,8 +1,8 @@
 //! What AF_XDP sees of an interface.
 
-use super::device::Device;
 use crate::error::{Error, Result};
 use crate::mask::{QueueMask, QueueSet};
+use crate::port::device::Device;
 use crate::port::spec::Spec;
 
 /// `LINKTYPE_ETHERNET`, the only link type that AF_XDP is used with here.

@@ -13,13 +13,13 @@ use wirelane_os::xdp::{
 
 use super::config::{Shape, TX_HEADROOM};
 use super::control::Handle;
-use super::device::removed;
 use super::queue::{Queue, Requests};
 use crate::error::{Error, Result};
-use crate::frame::{Batch, Frame, PartialChecksum};
+use crate::frame::{Batch, Frame};
 use crate::mask::Class;
 use crate::pool::{Pool, Returned};
-use crate::port::packet::limits;
+use crate::port::device::removed;
+use crate::port::limits;
 use crate::port::tx::Transmit;
 use crate::ring::cursor::{Consumer, Producer};
 use crate::stats::TxCounters;
@@ -134,7 +134,7 @@ impl Transmitter {
     #[inline(always)]
     fn way(&self, frame: &Frame) -> Way {
         let len = frame.len();
-        if self.requests.checksums && frame.checksum().is_some_and(|place| !is_inside(place, len)) {
+        if self.requests.checksums && frame.checksum().is_some_and(|place| !place.is_inside(len)) {
             return Way::Refused;
         }
         if !self.takes(frame.data()) {
@@ -368,11 +368,6 @@ fn request(requests: Requests, frame: &mut Frame) -> u32 {
     }
     // There is room: `has_no_room` was asked.
     if !metadata.is_none() && frame.write_before(&metadata.bytes()) { XDP_TX_METADATA } else { 0 }
-}
-
-/// Whether the checksum that is left to do lies in the packet; others the kernel would refuse for ever (`xsk_skb_metadata`).
-fn is_inside(place: PartialChecksum, len: usize) -> bool {
-    usize::from(place.start) + usize::from(place.offset) + 2 <= len
 }
 
 impl Transmit for Transmitter {

@@ -40,14 +40,14 @@ use crate::error::{Error, Result};
 use crate::halt::Halt;
 use crate::memory::{self, Allotment};
 use crate::pcap::{CaptureWriter, WriterOptions, Written};
-use crate::pipeline;
 use crate::pipeline::budget::{Allowance, Budget};
+use crate::pipeline::{Job, Running, Threads, by_queue, thread_name};
 use crate::port::{Control, FrameCounts, Port, PortInfo, Rx};
 use crate::ring::channel;
 use crate::session::monitor::Monitor;
 use crate::stats::QueueStats;
 use crate::sync::{Counter, Doorbell, Watermark};
-use crate::threads::{Crew, spawn};
+use crate::threads::spawn;
 
 /// Bytes between a receiving end whose port waits and the writer: they stay in the cache.
 const CACHED: usize = 1 << 20;
@@ -57,22 +57,22 @@ const SLACK: u64 = 200_000_000;
 
 /// A running capture. Dropping it stops it; [`Capture::join`] also says what it came to.
 pub struct Capture {
-    port: Port,
+    running: Running<Worker>,
+    writers: Writers,
     monitor: Monitor,
-    workers: Crew<Ended>,
-    writers: Vec<JoinHandle<Finished>>,
+}
+
+/// The writing threads. Dropping it waits for them.
+struct Writers {
+    threads: Vec<JoinHandle<Finished>>,
+    /// Packets in files, by file.
+    written: Vec<Arc<Counter>>,
     failed: Arc<AtomicBool>,
     lateness: u64,
-    /// What a user should know of it.
+    /// What a user should know of them.
     notes: Vec<String>,
     /// Ends waiting for readers of pipes.
     halt: Halt,
-}
-
-/// What a worker leaves: its receiving ends, whose memory must outlive the writer's work.
-struct Ended {
-    inputs: Vec<Rx>,
-    error: Option<Error>,
 }
 
 impl Capture {
@@ -88,33 +88,45 @@ impl Capture {
             rx: inputs.iter().flat_map(counters).map(|counters| (0, counters)).collect(),
             ..Monitor::default()
         };
-        let lateness = port.info().lateness + SLACK;
-        let mut capture = Self {
-            port,
-            monitor,
-            workers: Crew::default(),
-            writers: Vec::new(),
+        let mut writers = Writers {
+            threads: Vec::new(),
+            written: Vec::new(),
             failed: Arc::default(),
-            lateness,
+            lateness: port.info().lateness + SLACK,
             notes: Vec::new(),
             halt: config.output.as_ref().map(|to| to.options.halt.below()).unwrap_or_default(),
         };
         let routes = match &config.output {
-            Some(output) => capture.start_writers(&inputs, output, config)?,
+            Some(output) => writers.start(&port, &inputs, output, config)?,
             None => inputs.iter().map(|_| Route::default()).collect(),
         };
-        capture.start_workers(inputs, routes, config)?;
-        Ok(capture)
+        let budget = Arc::new(Budget::new(config.packets));
+        let lossless = port.info().lossless;
+        let job = |(rx, routes): (Vec<Rx>, Vec<Route>)| {
+            let allowance = Allowance::new(&budget);
+            let make = move |_: &[Rx]| Worker { routes, allowance, lossless };
+            Job { name: rx.first().map_or("wl-rx".into(), thread_name), port: 0, rx, make }
+        };
+        let jobs = group(inputs, routes, config.single).into_iter().map(job);
+        let threads = Threads::default().placed(config.placement.clone());
+        let running = threads.launch(vec![port], jobs)?;
+        let monitor = Monitor { written: writers.written.clone(), ..monitor };
+        Ok(Self { running, writers, monitor })
     }
 
     /// What the port turned out to be.
     pub fn info(&self) -> &PortInfo {
-        self.port.info()
+        self.port().info()
+    }
+
+    fn port(&self) -> &Port {
+        // A capture is of one port.
+        &self.running.open_ports()[0]
     }
 
     /// Masks and stop, for any thread.
     pub fn control(&self) -> Arc<dyn Control> {
-        self.port.control()
+        self.port().control()
     }
 
     /// Reads everything that is counted, from any thread.
@@ -136,40 +148,35 @@ impl Capture {
     /// error) and everything is written, or `timeout` has passed; true if it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
-        while self.workers.wait(deadline.saturating_duration_since(Instant::now())) {
-            if self.writers.iter().all(JoinHandle::is_finished) {
+        let failed = || self.writers.failed.load(Ordering::Acquire);
+        while self.running.wait(Some(deadline.saturating_duration_since(Instant::now()))) {
+            if self.writers.threads.iter().all(JoinHandle::is_finished) {
                 return true;
             }
-            if Instant::now() >= deadline || self.failed.load(Ordering::Acquire) {
+            if Instant::now() >= deadline || failed() {
                 break;
             }
             thread::sleep(Duration::from_millis(1));
         }
-        self.failed.load(Ordering::Acquire)
+        failed()
     }
 
     /// Lets no more packets in, receives and writes what is on its way, and reports. A reader that takes nothing any
     /// more is not waited for ([`Halt`]); what it did not take is counted.
     pub fn join(mut self) -> CaptureOutcome {
-        self.port.control().stop();
-        self.halt.ask();
-        let mut errors = Vec::new();
-        let mut ended = Vec::new();
-        self.workers.join(&mut ended, &mut errors);
-        let (inputs, failures): (Vec<_>, Vec<_>) =
-            ended.into_iter().map(|ended| (ended.inputs, ended.error)).unzip();
-        errors.extend(failures.into_iter().flatten());
+        self.stop();
+        let (_, mut errors) = self.running.end();
         Error::each_once(&mut errors);
         let mut outcome = CaptureOutcome {
-            port: self.port.info().clone(),
+            port: self.info().clone(),
             queues: Vec::new(),
             frames: FrameCounts::default(),
-            written: (!self.writers.is_empty()).then(Written::default),
+            written: (!self.writers.threads.is_empty()).then(Written::default),
             violations: 0,
-            lateness: self.lateness,
+            lateness: self.writers.lateness,
             errors,
         };
-        for writer in self.writers.drain(..) {
+        for writer in self.writers.threads.drain(..) {
             let Ok(finished) = writer.join() else {
                 outcome.errors.push(Error::failed("writing thread", "panicked: a defect"));
                 continue;
@@ -182,22 +189,30 @@ impl Capture {
                 written.bytes += finished.written.bytes;
             }
         }
-        drop(inputs);
-        outcome.port.notes.append(&mut self.notes);
-        outcome.port.notes.extend(self.port.diagnostics());
+        outcome.port.notes.append(&mut self.writers.notes);
+        outcome.port.notes.extend(self.port().diagnostics());
         outcome.queues = self.queues();
-        outcome.frames = self.port.frames();
+        outcome.frames = self.port().frames();
         outcome
     }
 
+    /// Lets no more packets in, and no writer wait for a reader.
+    fn stop(&self) {
+        self.running.stop();
+        self.writers.halt.ask();
+    }
+}
+
+impl Writers {
     /// Opens the files and starts their threads; returns the way of every receiving end to them.
-    fn start_writers(
+    fn start(
         &mut self,
+        port: &Port,
         inputs: &[Rx],
         output: &OutputConfig,
         config: &CaptureConfig,
     ) -> Result<Vec<Route>> {
-        let ends: Vec<Vec<_>> = inputs.iter().map(|rx| interfaces(self.port.info(), rx)).collect();
+        let ends: Vec<Vec<_>> = inputs.iter().map(|rx| interfaces(port.info(), rx)).collect();
         let now = clock::realtime_ns();
         // Per file: its path, and the lanes into it, each with its receiving end and interfaces.
         let files: Vec<(PathBuf, Vec<Member>)> = if output.split {
@@ -218,7 +233,7 @@ impl Capture {
         // A merge does: it holds the chunks of one queue until another has come as far.
         let lanes: usize = files.iter().map(|(_, lanes)| lanes.len()).sum();
         let merges = files.iter().any(|(_, lanes)| lanes.len() > 1);
-        let waits = self.port.info().lossless && !merges;
+        let waits = port.info().lossless && !merges;
         let wanted = config.buffer.min(if waits { CACHED * lanes } else { usize::MAX });
         let budget = Allotment::of_rest();
         let buffer = wanted.min(budget.bytes);
@@ -230,7 +245,7 @@ impl Capture {
         let route = |rx: &Rx| Route { lanes: Vec::new(), bundle: rx.bundle().cloned() };
         let mut routes: Vec<_> = inputs.iter().map(route).collect();
         let options = WriterOptions {
-            inputs: [&output.options.inputs[..], &self.port.inputs()].concat(),
+            inputs: [&output.options.inputs[..], &port.inputs()].concat(),
             halt: self.halt.clone(),
             ..output.options.clone()
         };
@@ -287,50 +302,27 @@ impl Capture {
                 fresh: Vec::new(),
                 scratch: Vec::new(),
             };
-            self.writers.push(handle);
-            self.monitor.written.push(written);
+            self.threads.push(handle);
+            self.written.push(written);
             // The thread waits for exactly this; it cannot be gone.
             let _ = send_thread.send(writer);
         }
         Ok(routes)
     }
-
-    /// Starts the receiving threads, waits until they are in place, and lets packets in.
-    fn start_workers(
-        &mut self,
-        inputs: Vec<Rx>,
-        routes: Vec<Route>,
-        config: &CaptureConfig,
-    ) -> Result<()> {
-        let budget = Arc::new(Budget::new(config.packets));
-        let lossless = self.port.info().lossless;
-        let job = |(mut inputs, routes): (Vec<Rx>, Vec<Route>)| {
-            let queue = inputs.first().and_then(Rx::queue);
-            let name = queue.map_or("wl-rx".into(), |queue| format!("wl-rx{queue}"));
-            let mut worker = Worker { routes, allowance: Allowance::new(&budget), lossless };
-            let run = move || {
-                let error = pipeline::run_with(&mut inputs, &mut worker).err();
-                Ended { inputs, error }
-            };
-            (name, run)
-        };
-        let jobs = group(inputs, routes, config.single).into_iter().map(job).collect();
-        let started = Crew::start(jobs, &config.placement, || self.port.start());
-        if started.is_err() {
-            self.port.control().stop();
-        }
-        self.workers = started?;
-        Ok(())
-    }
 }
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        self.port.control().stop();
+        // The receiving threads end when their handle, the first field, is dropped, and then those that write.
+        self.stop();
+    }
+}
+
+impl Drop for Writers {
+    fn drop(&mut self) {
         self.halt.ask();
-        self.workers.join(&mut Vec::new(), &mut Vec::new());
-        for writer in self.writers.drain(..) {
-            let _ = writer.join();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
         }
     }
 }
@@ -339,11 +331,7 @@ impl Drop for Capture {
 /// multiqueue BPF paper does), or all in one.
 fn group(inputs: Vec<Rx>, routes: Vec<Route>, single: bool) -> Vec<(Vec<Rx>, Vec<Route>)> {
     let ends: Vec<_> = inputs.into_iter().zip(routes).collect();
-    let groups = if single && !ends.is_empty() {
-        vec![ends]
-    } else {
-        pipeline::by_queue(ends, |(rx, _)| rx)
-    };
+    let groups = if single && !ends.is_empty() { vec![ends] } else { by_queue(ends, |(rx, _)| rx) };
     groups.into_iter().map(|ends| ends.into_iter().unzip()).collect()
 }
 

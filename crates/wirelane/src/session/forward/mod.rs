@@ -57,26 +57,25 @@ use self::routes::routes;
 use self::signals::Signals;
 pub use self::switches::PortSwitches;
 use self::tx_path::TxPaths;
-use self::worker::{Direction, Ended, Worker};
+use self::worker::{Direction, Worker};
 use crate::error::{Error, Result};
 use crate::pipeline::budget::{Allowance, Budget};
-use crate::port::{Control, FrameCounts, Port, PortInfo, lanes};
+use crate::pipeline::{Job, Running, Threads};
+use crate::port::{Control, FrameCounts, Port, PortInfo, Rx, lanes};
 use crate::qdisc::{Egress, Egresses};
 use crate::segment::CoalesceStats;
 use crate::session::monitor::{Monitor, Reading};
 use crate::stats::QueueStats;
-use crate::threads::Crew;
 
 /// Running threads that forward. Dropping it stops them; [`Forward::join`] also says what it came to.
 pub struct Forward {
-    ports: Vec<Port>,
+    running: Running<Worker>,
     monitor: Monitor,
     egresses: Vec<Egresses>,
     /// By port.
     switches: Vec<Option<PortSwitches>>,
     /// By port, for those that send.
     losses: Vec<Option<Losses>>,
-    crew: Crew<Ended>,
     signals: Arc<Signals>,
 }
 
@@ -97,58 +96,47 @@ impl Forward {
     pub fn start(mut ports: Vec<Port>, config: &ForwardConfig) -> Result<Self> {
         let routes = routes(&ports, config)?;
         let mut received: Vec<_> = ports.iter_mut().map(Port::rx).collect();
-        let monitor = Monitor {
+        let mut monitor = Monitor {
             ports: ports.iter().map(|port| port.info().clone()).collect(),
             accounting: ports.iter().map(|port| port.accounting()).collect(),
             ..Monitor::default()
         };
-        let mut forward = Self {
-            ports,
-            monitor,
-            egresses: Vec::new(),
-            switches: Vec::new(),
-            losses: Vec::new(),
-            crew: Crew::default(),
-            signals: Arc::default(),
-        };
+        let (mut all_egresses, signals) = (Vec::new(), Arc::<Signals>::default());
         let budget = Arc::new(Budget::new(config.packets));
         let switches = |position: usize| config.switches.get(position).and_then(Option::as_ref);
         let mut jobs = Vec::new();
-        forward.switches = (0..forward.ports.len())
+        let all_switches = (0..ports.len())
             .map(|position| {
                 let switches = Arc::clone(switches(position)?);
                 let route = routes.iter().find(|(_, to)| *to == position);
-                let source = route.map(|(from, _)| forward.ports[*from].control());
+                let source = route.map(|(from, _)| ports[*from].control());
                 Some(PortSwitches { switches, source })
             })
             .collect();
         let sends = |position| routes.iter().any(|(_, to)| *to == position);
-        let senders = forward.ports.iter().enumerate();
-        forward.losses = senders
+        let senders = ports.iter().enumerate();
+        let losses = senders
             .map(|(position, port)| Losses::of(port.info()).filter(|_| sends(position)))
             .collect();
         for (from, to) in routes {
             let mut inputs = lanes::received(std::mem::take(&mut received[from]));
             let merges = switches(from).filter(|switches| switches.can_merge());
-            let sink = forward.ports[to].sink();
+            let sink = ports[to].sink();
             if let Some(switches) = merges {
-                let monitor = &mut forward.monitor;
-                inputs = offload::merge(monitor, from, inputs, &sink, switches, config)?;
+                inputs = offload::merge(&mut monitor, from, inputs, &sink, switches, config)?;
             }
             // What was merged, here or by the kernel, has to be cut again.
-            let comes_long = merges.is_some() || forward.ports[from].leaves_cutting();
+            let comes_long = merges.is_some() || ports[from].leaves_cutting();
             let cuts = switches(to).cloned().or_else(|| comes_long.then(Arc::default));
-            let port = &mut forward.ports[to];
             let outputs = match cuts {
-                Some(switches) => offload::cut(&mut forward.monitor, to, port, &switches),
-                None => port.tx(),
+                Some(switches) => offload::cut(&mut monitor, to, &mut ports[to], &switches),
+                None => ports[to].tx(),
             };
-            let (source, sink) = (forward.ports[from].info(), forward.ports[to].info());
+            let (source, sink) = (ports[from].info(), ports[to].info());
             lanes::check_ends(source, &inputs, sink, &outputs)?;
-            let monitor = &mut forward.monitor;
             monitor.rx.extend(inputs.iter().map(|rx| (from, Arc::clone(rx.counters()))));
             monitor.tx.extend(tx_path::counters(&outputs).map(|counters| (to, counters)));
-            let endless = forward.ports[from].is_endless();
+            let endless = ports[from].is_endless();
             let count = outputs.len();
             let mut paths = match &config.qdisc {
                 None => TxPaths::Direct(outputs.into_iter().map(Some).collect()),
@@ -156,55 +144,57 @@ impl Forward {
                     let queues = outputs.into_iter().map(|tx| Egress::new(spec, tx));
                     let egresses = Egresses::new(queues, config.choice);
                     let gauges = egresses.queues().iter().map(|egress| (to, egress.gauge()));
-                    forward.monitor.qdiscs.extend(gauges);
-                    forward.egresses.push(egresses.clone());
+                    monitor.qdiscs.extend(gauges);
+                    all_egresses.push(egresses.clone());
                     TxPaths::Queued(egresses, config.choice)
                 }
             };
             // Any number of threads may send through a discipline.
             let threads = if config.qdisc.is_some() { usize::MAX } else { count };
             let groups = lanes::by_tx_queue(inputs, threads);
-            let ports = (source.clone(), sink.clone());
-            for (position, inputs) in groups {
+            let infos = (source.clone(), sink.clone());
+            for (position, rx) in groups {
                 let Some(path) = paths.builder(position % count) else { continue };
                 if !endless {
-                    forward.signals.finite.fetch_add(1, Ordering::Relaxed);
+                    signals.finite.fetch_add(1, Ordering::Relaxed);
                 }
                 let direction = Direction {
-                    source: ports.0.clone(),
-                    sink: ports.1.clone(),
+                    source: infos.0.clone(),
+                    sink: infos.1.clone(),
                     endless,
                     swap: config.swap || from == to,
                 };
                 let allowance = Allowance::new(&budget);
-                let signals = Arc::clone(&forward.signals);
-                let name = format!("wl-fwd{from}-{position}");
-                jobs.push((name, move || {
-                    Worker::new(&inputs, path, direction, allowance, signals).run(inputs)
-                }));
+                let signals = Arc::clone(&signals);
+                let make =
+                    move |inputs: &[Rx]| Worker::new(inputs, path, direction, allowance, signals);
+                jobs.push(Job { name: format!("wl-fwd{from}-{position}"), port: from, rx, make });
             }
         }
         // What no direction uses.
         drop(received);
-        let ports = &mut forward.ports;
         ports.iter_mut().for_each(|port| drop(port.tx()));
-        let started = Crew::start(jobs, &config.placement, || {
-            ports.iter_mut().try_for_each(|port| port.start())
-        });
-        forward.crew = started.inspect_err(|_| forward.stop())?;
-        Ok(forward)
+        let running = Threads::default().placed(config.placement.clone()).launch(ports, jobs)?;
+        Ok(Self {
+            running,
+            monitor,
+            egresses: all_egresses,
+            switches: all_switches,
+            losses,
+            signals,
+        })
     }
 
     /// What the ports turned out to be.
     pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
-        self.ports.iter().map(|port| port.info())
+        self.running.ports()
     }
 
     /// Masks, filter and stop of each port, for any thread. Only what is received here can be selected: not
     /// what the host itself sends, and nothing at a port that only sends.
     pub fn controls(&self) -> Vec<Arc<dyn Control>> {
         let receives = |position| self.monitor.rx.iter().any(|(of, _)| *of == position);
-        let ports = self.ports.iter().enumerate();
+        let ports = self.running.open_ports().iter().enumerate();
         let controls = ports.map(|(position, port)| {
             Arc::new(ReceiverControl::new(port.control(), port.info(), receives(position)))
         });
@@ -229,7 +219,9 @@ impl Forward {
     /// Waits until it has ended by itself (enough packets, the end of all sources that have one, an
     /// error) or `timeout` has passed; true if it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.crew.wait(timeout) || self.signals.done.load(Ordering::Acquire)
+        self.running.wait(Some(timeout))
+            || self.running.is_stopped()
+            || self.signals.done.load(Ordering::Acquire)
     }
 
     /// Lets no more packets in, forwards what is on its way, and reports. If it had not ended by itself, what has not left
@@ -240,14 +232,13 @@ impl Forward {
             self.signals.deadline.store(deadline, Ordering::Release);
         }
         self.stop();
-        let (mut ended, mut errors) = (Vec::new(), Vec::new());
-        self.crew.join(&mut ended, &mut errors);
+        let (mut workers, mut errors) = self.running.end();
         let mut cut = 0;
-        for worker in &mut ended {
+        for worker in &mut workers {
             errors.append(&mut worker.errors);
             cut += worker.cut;
         }
-        drop(ended);
+        drop(workers);
         self.egresses.iter().for_each(Egresses::close);
         // An interface that goes away fails at each of its queues.
         Error::each_once(&mut errors);
@@ -257,7 +248,7 @@ impl Forward {
             ForwardOutcome { ports: Vec::new(), queues, tx, qdiscs, gso, gro, frames, errors };
         // What still waits in a discipline goes back to its owner.
         self.egresses.clear();
-        for (position, port) in self.ports.iter().enumerate() {
+        for (position, port) in self.running.open_ports().iter().enumerate() {
             let mut info = port.info().clone();
             info.notes.extend(port.diagnostics());
             info.notes.extend(self.losses[position].as_mut().and_then(Losses::note));
@@ -291,7 +282,8 @@ impl Forward {
         gro: &[(usize, Option<u16>, CoalesceStats)],
     ) -> Option<String> {
         let merged = gro.iter().any(|(port, _, stats)| *port == from && stats.super_frames > 0);
-        let to = self.ports.get(self.ports.len() - 1 - from).filter(|_| merged)?;
+        let ports = self.running.open_ports();
+        let to = ports.get(ports.len() - 1 - from).filter(|_| merged)?;
         to.sink().gso_max.is_none().then(|| {
             let name = &to.info().spec;
             format!(
@@ -301,16 +293,15 @@ impl Forward {
     }
 
     fn stop(&self) {
-        self.ports.iter().for_each(|port| port.control().stop());
+        self.running.stop();
         self.signals.stopping.store(true, Ordering::Release);
     }
 }
 
 impl Drop for Forward {
     fn drop(&mut self) {
+        // The threads end when their handle, the first field, is dropped.
         self.stop();
-        // The threads end before the ports whose frames they hold.
-        drop(std::mem::take(&mut self.crew));
     }
 }
 

@@ -8,8 +8,8 @@ use super::signals::Signals;
 use super::tx_path::{Progress, RETRY, TxPath, TxPathBuilder};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
+use crate::pipeline::Consumer;
 use crate::pipeline::budget::Allowance;
-use crate::pipeline::{self, Consumer};
 use crate::port::{Backend, PortInfo, Rx};
 use crate::stats::RxCounters;
 
@@ -36,9 +36,9 @@ pub(super) struct Worker {
     /// The outlet has failed.
     failed: bool,
     /// What went wrong at the end.
-    errors: Vec<Error>,
+    pub(super) errors: Vec<Error>,
     /// Packets that were cut before they got here.
-    cut: u64,
+    pub(super) cut: u64,
 }
 
 /// From where to where a worker forwards, and how.
@@ -49,14 +49,6 @@ pub(super) struct Direction {
     pub(super) endless: bool,
     /// Exchange the addresses.
     pub(super) swap: bool,
-}
-
-/// What a worker leaves: the ends, whose memory must outlive all frames, and what went wrong.
-pub(super) struct Ended {
-    _inputs: Vec<Rx>,
-    _tx_path: TxPath,
-    pub(super) cut: u64,
-    pub(super) errors: Vec<Error>,
 }
 
 impl Worker {
@@ -83,18 +75,6 @@ impl Worker {
             errors: Vec::new(),
             cut: 0,
         }
-    }
-
-    /// Forwards until the inputs have ended, enough packets have come, or something fails.
-    pub(super) fn run(mut self, mut inputs: Vec<Rx>) -> Ended {
-        let received = pipeline::run_with(&mut inputs, &mut self);
-        let mut errors: Vec<_> = received.err().into_iter().collect();
-        errors.append(&mut self.errors);
-        let last = !self.endless && self.signals.finite.fetch_sub(1, Ordering::AcqRel) == 1;
-        if last || !errors.is_empty() {
-            self.signals.done.store(true, Ordering::Release);
-        }
-        Ended { _inputs: inputs, _tx_path: self.tx_path, cut: self.cut, errors }
     }
 
     /// Packets that became part of others since the last call.
@@ -197,6 +177,10 @@ impl Consumer for Worker {
             // Told beside what went wrong before.
             let drained = self.tx_path.drain(&self.sink, || self.signals.is_late());
             self.errors.extend(drained.err());
+        }
+        let last = !self.endless && self.signals.finite.fetch_sub(1, Ordering::AcqRel) == 1;
+        if last || !self.errors.is_empty() {
+            self.signals.done.store(true, Ordering::Release);
         }
         Ok(())
     }

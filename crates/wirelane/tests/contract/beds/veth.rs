@@ -180,7 +180,7 @@ pub(crate) fn hear(ears: &mut [Rx], batch: &mut Batch) -> Vec<Observed> {
     for rx in ears {
         while rx.receive(batch) > 0 {
             observed.extend(batch.iter().map(|frame| Observed {
-                queue: Some(frame.queue()),
+                queue: frame.queue(),
                 path: 0,
                 bytes: frame.data().to_vec(),
             }));

@@ -155,7 +155,7 @@ fn the_host_is_seen(bed: &mut dyn Bed) -> Verified {
         assert_eq!(session.batch.len(), usize::from(selected), "frames of the host");
         for frame_seen in session.batch.iter() {
             assert_eq!(frame_seen.class(), Class::Tx);
-            assert_eq!(frame_seen.queue(), queue.unwrap_or(frame_seen.queue()));
+            assert_eq!(frame_seen.queue(), queue);
             assert_eq!(frame_seen.data(), frame);
             seen += 1;
         }

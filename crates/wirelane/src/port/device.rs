@@ -1,4 +1,4 @@
-//! The interface under a packet port: what is asked of the system when it is opened.
+//! The interface under a port: what is asked of the system when it is opened.
 
 use crate::error::{Error, Result};
 use crate::frame::SinkGso;
@@ -9,21 +9,21 @@ use wirelane_os::ethtool::Ethtool;
 use wirelane_os::{affinity, iface};
 
 /// What is known of the interface.
-pub(in crate::port) struct Device {
-    pub(in crate::port) name: String,
-    pub(in crate::port) index: u32,
-    pub(in crate::port) rx_queues: u16,
-    pub(in crate::port) tx_queues: u16,
-    pub(in crate::port) mapping: QueueMapping,
-    pub(in crate::port) link_type: u16,
-    pub(in crate::port) mtu: u32,
+pub(super) struct Device {
+    pub(super) name: String,
+    pub(super) index: u32,
+    pub(super) rx_queues: u16,
+    pub(super) tx_queues: u16,
+    pub(super) mapping: QueueMapping,
+    pub(super) link_type: u16,
+    pub(super) mtu: u32,
     /// Of an interface with Ethernet frames.
-    pub(in crate::port) mac: Option<[u8; 6]>,
-    pub(in crate::port) hardware: Option<String>,
-    pub(in crate::port) speed: Option<u64>,
+    pub(super) mac: Option<[u8; 6]>,
+    pub(super) hardware: Option<String>,
+    pub(super) speed: Option<u64>,
     /// What the host sends can be selected.
-    pub(in crate::port) outgoing: bool,
-    pub(in crate::port) inspected: InterfaceQueues,
+    pub(super) outgoing: bool,
+    pub(super) inspected: InterfaceQueues,
 }
 
 impl Device {
@@ -31,7 +31,7 @@ impl Device {
     ///
     /// # Errors
     /// There is no such interface, it is down, or it is of a kind that cannot be captured.
-    pub(in crate::port) fn find(spec: &Spec) -> Result<Self> {
+    pub(super) fn find(spec: &Spec) -> Result<Self> {
         let name = spec.name_text();
         if !iface::exists(name).map_err(|error| Error::os(name, error))? {
             return Err(Error::failed(name, "there is no such interface")
@@ -67,12 +67,12 @@ impl Device {
         })
     }
 
-    pub(in crate::port) fn is_ethernet(&self) -> bool {
+    pub(super) fn is_ethernet(&self) -> bool {
         self.link_type == ETHERNET
     }
 
     /// Which frames it cuts itself, now. What it stops to cut later the kernel cuts in software.
-    pub(in crate::port) fn segments(&self) -> SinkGso {
+    pub(super) fn segments(&self) -> SinkGso {
         let features = Ethtool::open(&self.name).and_then(|ethtool| ethtool.features());
         // A device that does not tell cuts nothing, as far as anybody knows.
         let features = features.ok().flatten().unwrap_or_default();
@@ -87,12 +87,12 @@ impl Device {
 
     /// Whether the generic XDP hook takes queue `q + 1` of it for queue `q`: the driver does not mark packets
     /// that have no queue, and the hook expects it (`netif_get_rxqueue`).
-    pub(in crate::port) fn shifts_queues(&self) -> bool {
+    pub(super) fn shifts_queues(&self) -> bool {
         self.mapping == QueueMapping::Unshifted && self.rx_queues > 1
     }
 
     /// The queues of one class that the spec asks for.
-    pub(in crate::port) fn queues(&self, spec: &Spec, class: Class) -> Vec<u16> {
+    pub(super) fn queues(&self, spec: &Spec, class: Class) -> Vec<u16> {
         let count = match class {
             Class::Rx => self.rx_queues,
             Class::Tx => self.tx_queues,
@@ -108,7 +108,7 @@ impl Device {
     ///
     /// # Errors
     /// A usage error that names the first such queue and says how many there are.
-    pub(in crate::port) fn check_mask(&self, spec: &Spec, mask: &QueueMask) -> Result<()> {
+    pub(super) fn check_mask(&self, spec: &Spec, mask: &QueueMask) -> Result<()> {
         if !self.outgoing && mask.enabled && mask.tx.largest().is_some() {
             let cause = "it was opened without the packets that the host sends, so there is no TX queue to select";
             return Err(Error::usage(format!("port '{spec}'"), cause));
@@ -130,7 +130,7 @@ impl Device {
     ///
     /// # Errors
     /// As [`Device::check_mask`].
-    pub(in crate::port) fn check_spec(&self, spec: &Spec) -> Result<()> {
+    pub(super) fn check_spec(&self, spec: &Spec) -> Result<()> {
         let Some(queues) = &spec.queues else { return Ok(()) };
         if queues.is_empty() {
             return Err(Error::usage(format!("port '{spec}'"), "it names no queue"));
@@ -164,7 +164,7 @@ impl Device {
 
     /// The CPU whose packets the kernel sends through TX queue `queue`, if there is one that this
     /// thread may use. A driver with an opinion of its own (`ndo_select_queue`) may still differ.
-    pub(in crate::port) fn tx_queue_cpu(&self, queue: u16, bypass: bool) -> Option<u32> {
+    pub(super) fn tx_queue_cpu(&self, queue: u16, bypass: bool) -> Option<u32> {
         if self.tx_queues == 1 {
             return affinity::allowed_cpus().ok()?.first().copied();
         }
@@ -187,7 +187,7 @@ impl Device {
     }
 
     /// What a user should know about transmitting on this interface.
-    pub(in crate::port) fn tx_notes(&self, spec: &Spec, bypass: bool) -> Vec<String> {
+    pub(super) fn tx_notes(&self, spec: &Spec, bypass: bool) -> Vec<String> {
         let queues = self.queues(spec, Class::Tx);
         let unreachable: Vec<_> =
             queues.iter().filter(|queue| self.tx_queue_cpu(**queue, bypass).is_none()).collect();
@@ -209,7 +209,7 @@ impl Device {
     }
 
     /// What a user should know about captures on this interface.
-    pub(in crate::port) fn notes(&self) -> Vec<String> {
+    pub(super) fn notes(&self) -> Vec<String> {
         let name = &self.name;
         let mut notes = Vec::new();
         if self.mapping == QueueMapping::Unshifted {
@@ -237,7 +237,7 @@ impl Device {
 }
 
 /// What an interface ends with that is no longer there, at its receiving and transmitting ends alike.
-pub(in crate::port) fn removed(name: &str) -> Error {
+pub(super) fn removed(name: &str) -> Error {
     Error::failed(name, "the interface was removed, or moved to another network namespace")
         .help("packets received before are valid")
 }

@@ -12,7 +12,7 @@ pub(super) const ETHERNET_HEADER: usize = 14;
 
 /// Sizes of frames that the interface takes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct FrameLimits {
     pub(super) least: usize,
     pub(super) most: usize,
     /// What there is room for.
@@ -20,7 +20,7 @@ pub(super) struct Limits {
     ethernet: bool,
 }
 
-impl Limits {
+impl FrameLimits {
     pub(super) fn of(device: &Device) -> Self {
         let header = if device.is_ethernet() { ETHERNET_HEADER } else { 0 };
         let most = header + device.mtu as usize;
@@ -47,7 +47,7 @@ impl Limits {
 }
 
 /// Bytes of the tags of a packet, as far as it may have them beyond the MTU.
-pub(in crate::port) fn tags(packet: &[u8]) -> usize {
+pub(super) fn tags(packet: &[u8]) -> usize {
     let is_tag = |at: &usize| {
         let kind = packet.get(*at..).and_then(|rest| rest.first_chunk());
         kind.is_some_and(|kind| EtherType(u16::from_be_bytes(*kind)).is_vlan())
@@ -96,8 +96,8 @@ mod tests {
 
     #[test]
     fn a_frame_may_exceed_the_mtu_by_its_tags_only() {
-        let limits = Limits { least: 14, most: 1514, room: 1514, ethernet: true };
-        let check = |limits: &Limits, types: &[u16], most: usize| {
+        let limits = FrameLimits { least: 14, most: 1514, room: 1514, ethernet: true };
+        let check = |limits: &FrameLimits, types: &[u16], most: usize| {
             let mut frame = vec![0; 1530];
             for (position, kind) in types.iter().enumerate() {
                 frame[12 + 4 * position..][..2].copy_from_slice(&kind.to_be_bytes());
@@ -111,7 +111,7 @@ mod tests {
         check(&limits, &[0x8100, 0x0800], 1518);
         check(&limits, &[0x88a8, 0x8100, 0x0800], 1522);
         check(&limits, &[0x88a8, 0x8100, 0x8100], 1522);
-        check(&Limits { ethernet: false, ..limits }, &[0x8100, 0x8100], 1514);
+        check(&FrameLimits { ethernet: false, ..limits }, &[0x8100, 0x8100], 1514);
         let mut smaller = limits;
         smaller.follow(500);
         check(&smaller, &[0x88a8, 0x8100, 0x0800], 522);

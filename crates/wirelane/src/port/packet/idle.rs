@@ -1,4 +1,4 @@
-//! How long to look away from a ring while packets come densely.
+//! The idle policy of a ring: how long to look away from a ring while packets come densely.
 //!
 //! To be woken for each block costs more than to walk it: about 70 µs of CPU time were measured per
 //! wake-up on a virtual machine with Linux 6.18, which for blocks of 512 KiB made 230 ns per packet
@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 /// Decides on naps. See the [module documentation](self).
-pub(super) struct Pace {
+pub(super) struct IdlePolicy {
     /// Nanoseconds, adapted so that up to a quarter of the ring gathers.
     nap: u64,
     /// Monotonic time at which the last nap ends.
@@ -22,7 +22,7 @@ pub(super) struct Pace {
     dense: bool,
 }
 
-impl Pace {
+impl IdlePolicy {
     /// A shorter nap is not worth its wake-up.
     const SHORTEST: u64 = 100_000;
 
@@ -82,12 +82,12 @@ mod tests {
 
     #[test]
     fn naps_gather_two_blocks_or_are_not_taken() {
-        let mut pace = Pace::new();
+        let mut idle = IdlePolicy::new();
         let mut after = |interval: u64, blocks| {
-            pace.opened(true);
-            pace.blocks = blocks;
-            let now = pace.decided + interval;
-            pace.next(now, 4_000_000, 64)
+            idle.opened(true);
+            idle.blocks = blocks;
+            let now = idle.decided + interval;
+            idle.next(now, 4_000_000, 64)
         };
         for _ in 0..10 {
             assert_eq!(after(12_000_000, 1), None, "the kernel's wake-ups are the fewest");
@@ -99,17 +99,17 @@ mod tests {
 
     #[test]
     fn naps_follow_the_rate() {
-        let mut pace = Pace::new();
+        let mut idle = IdlePolicy::new();
         let mut now = 0;
         let mut round = |blocks, dense| {
             now += 50_000;
-            (pace.blocks, pace.dense) = (blocks, dense);
-            let nap = pace.next(now, 5_000_000, 64).map(|nap| nap.as_micros());
+            (idle.blocks, idle.dense) = (blocks, dense);
+            let nap = idle.next(now, 5_000_000, 64).map(|nap| nap.as_micros());
             // Asked again too early, what is left; too late, nothing.
             if let Some(nap) = nap {
-                let left = pace.next(now + 50_000, 5_000_000, 64).map(|nap| nap.as_micros());
+                let left = idle.next(now + 50_000, 5_000_000, 64).map(|nap| nap.as_micros());
                 assert_eq!(left, Some(nap - 50));
-                assert_eq!(pace.next(now + 5_000_000, 5_000_000, 64), None);
+                assert_eq!(idle.next(now + 5_000_000, 5_000_000, 64), None);
             }
             nap
         };

@@ -115,7 +115,7 @@ fn choose(rings: &[Selection], class: Class, shift: u32, other: u32) -> Vec<Sock
 
 /// A program for what a TAP device sends, which is received at its other end: takes the packets of the
 /// queues that `mask` selects, of `queues` that there are.
-pub(in crate::port) fn of_queues(mask: &QueueMask, queues: u16) -> Vec<SockFilter> {
+pub(super) fn of_queues(mask: &QueueMask, queues: u16) -> Vec<SockFilter> {
     let (chosen, others): (Vec<_>, Vec<_>) =
         (0..queues).partition(|queue| mask.selects(Class::Rx, usize::from(*queue)));
     if others.is_empty() || chosen.is_empty() {
@@ -130,7 +130,7 @@ pub(in crate::port) fn of_queues(mask: &QueueMask, queues: u16) -> Vec<SockFilte
 }
 
 /// The program of a ring that is not selected.
-pub(in crate::port) const REJECT_ALL: [SockFilter; 1] = [REJECT];
+pub(super) const REJECT_ALL: [SockFilter; 1] = [REJECT];
 
 const REJECT: SockFilter = SockFilter { code: opcode::RET, jt: 0, jf: 0, k: 0 };
 

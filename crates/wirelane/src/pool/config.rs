@@ -1,0 +1,40 @@
+//! The shape of a pool.
+
+use crate::error::{Error, Result};
+
+/// Shape of a pool.
+#[derive(Clone, Debug)]
+pub struct PoolConfig {
+    /// Number of chunks, each of which holds one frame; 1 to 2²⁴.
+    pub chunks: u32,
+    /// Bytes per chunk, headroom included: a power of two from 256 to 65536, or in a [`Region`] any
+    /// number from 2048 to 131072.
+    pub chunk_size: u32,
+    /// Bytes kept free before a packet, for headers that are prepended; less than the chunk.
+    pub headroom: u32,
+    /// NUMA node to take the memory from; any when `None`. In a region: that of the region.
+    pub numa_node: Option<u32>,
+}
+
+impl Default for PoolConfig {
+    fn default() -> Self {
+        Self { chunks: 4096, chunk_size: 2048, headroom: 128, numa_node: None }
+    }
+}
+
+impl PoolConfig {
+    pub(super) fn object(&self) -> String {
+        format!("pool of {} frames of {} bytes", self.chunks, self.chunk_size)
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        if !(1..=1 << 24).contains(&self.chunks) {
+            return Err(Error::usage(self.object(), "a pool holds 1 to 16777216 frames"));
+        }
+        if self.headroom >= self.chunk_size {
+            let cause = format!("{} bytes of headroom fill it", self.headroom);
+            return Err(Error::usage(self.object(), cause));
+        }
+        Ok(())
+    }
+}

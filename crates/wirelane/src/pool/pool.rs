@@ -1,0 +1,224 @@
+//! The owner's side of a pool, and what outlives it.
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
+
+use super::config::PoolConfig;
+use super::gauge::PoolGauge;
+use super::region::{GRAIN, Region, Slot};
+use super::returns::Returns;
+use crate::error::{Error, Result};
+use crate::frame::{Batch, Frame, Marks, Meta, Owner};
+use crate::mask::Class;
+use crate::sync::{Arc, AtomicU32, Ordering};
+
+/// The owner's side of a pool. It may move to another thread, but only one thread can use it.
+pub struct Pool {
+    shared: NonNull<Shared>,
+    /// Our own free list: the first chunk, and how many there are.
+    head: u32,
+    free: u32,
+    /// `free` for other threads to read; written once per batch.
+    gauge: Arc<AtomicU32>,
+}
+
+// SAFETY: the pool is the only user of the free list; what others touch of `Shared` is atomic.
+unsafe impl Send for Pool {}
+
+/// What outlives the pool while frames are in use.
+#[repr(C)]
+struct Shared {
+    owner: Owner,
+    returns: Arc<Returns>,
+    /// One per chunk. A raw pointer, because frames refer to single elements.
+    slots: NonNull<Slot>,
+    region: Region,
+    config: PoolConfig,
+}
+
+impl Pool {
+    /// Maps and prepares the memory: huge pages where the machine has some, plain ones otherwise.
+    ///
+    /// # Errors
+    /// A shape outside the documented limits; the system refuses the memory.
+    pub fn new(config: PoolConfig) -> Result<Self> {
+        config.check()?;
+        let size = config.chunk_size;
+        if !size.is_power_of_two() || !(256..=65536).contains(&size) {
+            let cause = "the frame size is a power of two, 256 to 65536";
+            return Err(Error::usage(config.object(), cause));
+        }
+        let bytes = config.chunks as usize * size as usize;
+        let region = Region::with_grain(|| config.object(), bytes, size, config.numa_node)?;
+        Self::carve(&region, config)
+    }
+
+    /// Takes the memory out of `region`, where it stays: it is given back with the region.
+    ///
+    /// # Errors
+    /// A shape outside the documented limits; the region has too little left.
+    pub(crate) fn in_region(region: &Region, config: PoolConfig) -> Result<Self> {
+        config.check()?;
+        if !(GRAIN..=131_072).contains(&config.chunk_size) {
+            return Err(Error::usage(config.object(), "the frame size is 2048 to 131072"));
+        }
+        Self::carve(region, config)
+    }
+
+    fn carve(region: &Region, config: PoolConfig) -> Result<Self> {
+        let chunks = config.chunks;
+        let slots = region.carve(chunks, config.chunk_size).ok_or_else(|| {
+            let left = region.left();
+            let cause = format!("the memory to take it from has {left} bytes left");
+            Error::failed(config.object(), cause)
+        })?;
+        let none = || Error::failed(config.object(), "there is no memory for the list of frames");
+        let returns = Returns::new(chunks).ok_or_else(none)?;
+        let shared = Box::new(Shared {
+            owner: Owner { release },
+            returns: Arc::new(returns),
+            slots,
+            region: region.clone(),
+            config,
+        });
+        let shared = NonNull::from(Box::leak(shared));
+        for index in 0..chunks {
+            // SAFETY: `carve` gave us this many slots, to which nobody else refers.
+            unsafe {
+                let slot = slots.add(index as usize);
+                let meta = Meta {
+                    owner: shared.cast::<Owner>(),
+                    data: region.base().add(slot.as_ref().chunk()),
+                    timestamp: 0,
+                    len: 0,
+                    original_len: 0,
+                    headroom: 0,
+                    room: slot.as_ref().size(),
+                    index,
+                    queue: 0,
+                    class: Class::Rx,
+                    marks: Marks::NONE,
+                };
+                slot.cast::<Meta>().write(meta);
+            }
+        }
+        Ok(Self { shared, head: 0, free: chunks, gauge: Arc::new(AtomicU32::new(chunks)) })
+    }
+
+    /// Adds up to `n` empty frames to `batch`, as far as it has room and the pool has frames;
+    /// returns how many.
+    #[inline]
+    pub fn take(&mut self, batch: &mut Batch, n: usize) -> usize {
+        let n = n.min(batch.room());
+        for taken in 0..n {
+            let Some(frame) = self.pop() else {
+                self.publish();
+                return taken;
+            };
+            batch.as_vec().push(frame);
+        }
+        self.publish();
+        n
+    }
+
+    /// One empty frame; `None` when all are in use.
+    pub fn take_one(&mut self) -> Option<Frame> {
+        let frame = self.pop()?;
+        self.publish();
+        Some(frame)
+    }
+
+    /// Number of frames the pool was made with.
+    pub fn size(&self) -> u32 {
+        self.shared().config.chunks
+    }
+
+    /// Frames that nobody uses now. Equal to [`Pool::size`] when every frame is back.
+    pub fn free(&self) -> u32 {
+        self.free + self.shared().returns.count()
+    }
+
+    /// What the memory is a part of.
+    pub(crate) fn region(&self) -> &Region {
+        &self.shared().region
+    }
+
+    /// Reads the number of free frames from other threads, also after the pool is gone.
+    pub(crate) fn gauge(&self) -> PoolGauge {
+        let returns = Arc::clone(&self.shared().returns);
+        PoolGauge { size: self.size(), free: Arc::clone(&self.gauge), returns }
+    }
+
+    #[inline(always)]
+    fn shared(&self) -> &Shared {
+        // SAFETY: `Shared` lives at least as long as the pool.
+        unsafe { self.shared.as_ref() }
+    }
+
+    /// Takes the first chunk of the free list; `None` when all are in use.
+    #[inline(always)]
+    fn pop(&mut self) -> Option<Frame> {
+        if self.free == 0 && !self.collect() {
+            return None;
+        }
+        let shared = self.shared.as_ptr();
+        // SAFETY: chunks on the free list are ours alone: no frame refers to them, so neither
+        // their link nor their meta is in use, and `new` made one meta per index.
+        unsafe {
+            let index = self.head;
+            let slot = (*shared).slots.add(index as usize);
+            let headroom = (*shared).config.headroom;
+            self.head = (*shared).returns.next(index);
+            self.free -= 1;
+            let meta = slot.cast::<Meta>();
+            let fields = meta.as_ptr();
+            (*fields).data =
+                (*shared).region.base().add((*slot.as_ptr()).chunk() + headroom as usize);
+            (*fields).headroom = headroom;
+            (*fields).marks = Marks::NONE;
+            (*fields).room = (*shared).config.chunk_size - headroom;
+            (*fields).len = 0;
+            Some(Frame::new(meta))
+        }
+    }
+
+    /// Takes over what has come back; false if nothing has.
+    fn collect(&mut self) -> bool {
+        (self.head, self.free) = self.shared().returns.take_all();
+        self.free > 0
+    }
+
+    #[inline(always)]
+    fn publish(&self) {
+        self.gauge.store(self.free, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // From here on our own list counts among what came back.
+        self.gauge.store(0, Ordering::Relaxed);
+        if self.shared().returns.close(self.head, self.free, self.size()) {
+            // SAFETY: every frame is back and the pool is going, so nobody refers to it any more.
+            drop(unsafe { Box::from_raw(self.shared.as_ptr()) });
+        }
+    }
+}
+
+/// Puts frames on the returned list; the last one of a pool that is gone frees the memory.
+unsafe fn release(owner: NonNull<Owner>, frames: &[NonNull<Meta>]) {
+    let shared = owner.cast::<Shared>();
+    // SAFETY: frames keep their pool's memory alive, and these are given up by the caller.
+    let last = unsafe {
+        let returns = &shared.as_ref().returns;
+        returns.give(frames.iter().map(|meta| meta.as_ref().index), shared.as_ref().config.chunks)
+    };
+    if last {
+        // SAFETY: the pool is gone and every frame is back: nobody refers to it any more.
+        drop(unsafe { Box::from_raw(shared.as_ptr()) });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "pool_tests.rs"]
+mod tests;
