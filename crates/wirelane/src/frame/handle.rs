@@ -8,7 +8,7 @@ use super::marks::Marks;
 use super::meta::{Meta, release_run};
 use crate::mask::Class;
 
-/// One received or to-be-sent packet. See the [module documentation](self).
+/// One received or to-be-sent packet. See the [module documentation](crate::frame).
 #[repr(transparent)]
 pub struct Frame(NonNull<Meta>);
 

@@ -54,7 +54,7 @@ pub struct OpenOptions {
     /// Which packets to take away from the host. Without it a program only looks, and a bare name is `packet:`.
     pub take: Take,
     /// Of those, take also what keeps the host reachable: ARP, neighbour discovery, SSH, DNS and DHCP, which
-    /// otherwise stay with it. See [`xdp::management`](super::xdp::management).
+    /// otherwise stay with it. See [`xdp::keeps_tcp`](super::xdp::keeps_tcp).
     pub take_management: bool,
     /// Files that are read elsewhere, and must not be written: see [`Port::inputs`](super::Port::inputs).
     pub inputs: Vec<FileId>,

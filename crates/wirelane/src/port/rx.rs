@@ -48,7 +48,7 @@ pub trait Receive: Send {
     fn watermark(&self) -> u64;
 }
 
-/// The receiving end of one queue and class, or of a [`Bundle`] of them.
+/// The receiving end of one queue and class, or, of a capture file, of several of them.
 pub struct Rx {
     inner: Box<dyn Receive>,
     counters: Arc<RxCounters>,
@@ -123,8 +123,7 @@ impl Rx {
         self.bundle.as_ref()
     }
 
-    /// Puts a wrapper around the backend's receiver. What a wrapper drops it counts for the end as a whole, which is
-    /// no [`Rx::bundle`] any more.
+    /// Puts a wrapper around the backend's receiver. What a wrapper drops it counts for the end as a whole.
     pub fn wrap<R: Receive + 'static>(
         self,
         wrapper: impl FnOnce(Box<dyn Receive>, Arc<RxCounters>) -> R,

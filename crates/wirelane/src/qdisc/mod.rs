@@ -6,10 +6,10 @@
 //!
 //! | discipline | what happens | lock operations |
 //! |---|---|---|
-//! | [`noqueue`] | straight into the TX ring, under the TX lock | 2 per batch; `noqueue:1`: 2 per frame |
-//! | [`fifo`] | root lock, TX lock, one frame per dequeue | 6 per frame |
-//! | [`bulk`] | the same with up to n frames per dequeue | 2 + 4/n per frame |
-//! | [`lockless`] | a ring for many producers; past it while it is empty | none |
+//! | `noqueue` | straight into the TX ring, under the TX lock | 2 per batch; `noqueue:1`: 2 per frame |
+//! | `fifo` | root lock, TX lock, one frame per dequeue | 6 per frame |
+//! | `bulk` | the same with up to n frames per dequeue | 2 + 4/n per frame |
+//! | `lockless` | a ring for many producers; past it while it is empty | none |
 //!
 //! ```text
 //!   producer ─ Handle::send ─┐
@@ -23,9 +23,9 @@
 //! [`Egress`] joins a discipline and a TX queue and hands out a [`Handle`] per producer. Frames that
 //! cannot be queued are counted under a reason and given back to their owners.
 //!
-//! Around it: [`limit`] keeps the TX ring as short as it can be (BQL), [`small_queue`] keeps one
-//! producer from filling all (TSQ), [`selection`] spreads flows over several TX queues, [`stats`] says
-//! what happened.
+//! Around it: [`QdiscSpec::bql`] keeps the TX ring as short as it can be, [`QdiscSpec::small_queue`]
+//! keeps one producer from filling all, [`Egresses`] spread flows over several TX queues, and
+//! [`QdiscStats`] says what happened.
 
 pub(crate) mod handover;
 mod limit;

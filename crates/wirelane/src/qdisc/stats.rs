@@ -135,7 +135,7 @@ impl QdiscDropped {
     }
 }
 
-/// A reading of the byte limit; see [`super::limit`].
+/// A reading of the byte limit ([`QdiscSpec::bql`](super::QdiscSpec::bql)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct BqlStats {

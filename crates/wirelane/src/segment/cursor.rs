@@ -195,7 +195,7 @@ impl Cursor {
     /// behind it there; the payload stays where it is, for a sink that takes vectors.
     ///
     /// # Errors
-    /// [`Stop`]; the cursor has not moved then. No block is longer than [`MAX_HEADER`].
+    /// [`Stop`]; the cursor has not moved then. No block is longer than [`MAX_HEADER`](super::MAX_HEADER).
     #[inline]
     pub fn slice(&mut self, frame: &[u8], out: &mut [u8]) -> Result<Segment, Stop> {
         let payload = self.next_payload();

@@ -1,7 +1,7 @@
 //! Segmentation in software: frames too long for the wire become packets, as late as possible.
 //!
-//! A stack hands over frames of up to 64 KB with an [`Offload`], which says as `virtio_net_hdr` does
-//! how they are to be cut. A [`Segmenter`] knows the [`Sink`] they go to, and says of each frame
+//! A stack hands over frames of up to 64 KB with an [`Offload`](crate::frame::Offload), which says as `virtio_net_hdr` does
+//! how they are to be cut. A [`Segmenter`] knows the [`Sink`](crate::frame::Sink) they go to, and says of each frame
 //! whether it passes, is to be cut, or is refused. A [`Cursor`] then gives the packets one by one:
 //! copied with their checksums ([`Cursor::copy`]), or as a header block and a part of the payload
 //! for a sink that takes vectors ([`Cursor::slice`], and many at a time [`Cursor::slices`]). When the sink is full, the cursor waits:

@@ -5,7 +5,7 @@
 //! name queue and class in the description of each interface (`rx queue 3`); in other files the
 //! number of the interface stands for the queue, and a packet belongs to [`Class::Rx`](crate::Class::Rx) unless it
 //! is marked as sent. The masks are applied to exactly that: what is not selected is neither
-//! delivered nor counted. What comes is counted per interface as well ([`Rx::bundle`](super::Rx::bundle)), and a capture writes
+//! delivered nor counted. What comes is counted per interface as well, and a capture writes
 //! the same interfaces again. It is one stream all the same, so that order, `-c` and a pipe mean what they say.
 //!
 #![doc = include_str!("options.md")]
