@@ -13,7 +13,7 @@ const LINKER: &str = "aarch64-linux-gnu-gcc";
 const EMULATOR: &str = "qemu-aarch64-static";
 /// Where Debian has the libraries of the other processor.
 const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
-/// Which have what is needed beside the toolchain.
+/// Packages needed in addition to the toolchain.
 const PACKAGES: [&str; 3] = ["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user-static"];
 
 /// What cannot run is left out, with a note: it is not what the machine that tests is about.

@@ -1,7 +1,7 @@
-//! Steps that only compute, in a process of their own beside the others, on what these leave of the processors.
+//! Steps that only compute, in a background process on the CPU time that the others leave.
 //!
-//! Tests with traffic wait much of their time. They are not disturbed: the kernel lets a process of the policy
-//! `SCHED_IDLE` run only while nobody else wants the processor (sched(7)).
+//! Tests with traffic wait much of their time. They are not disturbed: the kernel runs a process
+//! with the policy `SCHED_IDLE` only while no other wants the CPU (sched(7)).
 
 use std::fs::{self, File};
 use std::io;

@@ -43,7 +43,7 @@ pub(crate) fn install() {
 pub(crate) struct Report {
     cases: Vec<Case>,
     flaky: Vec<Flaky>,
-    /// What is wrong beside tests that failed.
+    /// Problems other than failed tests.
     broken: Option<String>,
 }
 

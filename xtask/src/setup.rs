@@ -30,7 +30,7 @@ const PROGRAMS: [(&str, &str); 16] = [
     ("c++", "g++"),
 ];
 
-/// Checks what is there, and installs the rest where that is possible.
+/// Checks what is installed, and installs the rest where possible.
 pub(crate) fn run(context: &Context) -> Outcome {
     let mut outcome = programs(context);
     outcome += test_runner(context);
@@ -65,7 +65,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// Installs Debian packages, where that is possible; whether they came shows in what is there afterwards.
+/// Installs Debian packages where possible; the caller checks the result.
 pub(crate) fn install(context: &Context, packages: &[&str]) {
     if context.root && find("apt-get").is_some() {
         let apt = || {

@@ -31,7 +31,7 @@ const STEPS: [Step<Context>; 12] = [
     Step { name: "fuzz", about: "every fuzz target for some seconds", run: fuzz::run },
 ];
 
-/// The steps that neither send packets nor measure: in a whole run they go on beside the others.
+/// The steps that neither send packets nor measure: in a whole run they run in the background.
 const BACKGROUND: [&str; 5] = ["aarch64", "loom", "miri", "tsan", "fuzz"];
 
 #[derive(clap::Args)]

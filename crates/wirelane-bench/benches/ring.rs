@@ -18,7 +18,7 @@ use wirelane_bench::machine::ticks_per_ns;
 use wirelane_bench::suites::qdisc::ring::{
     SLOTS, bulk_one_core, bulk_two_cores, crowd, one_core, pair_one_core, two_cores,
 };
-use wirelane_bench::suites::qdisc::rte_ring::{self, Figure};
+use wirelane_bench::suites::qdisc::rte_ring::{self, RingFigure};
 
 /// As many as in DPDK's test: 2^15 batches.
 const BATCHES: usize = 1 << 15;
@@ -27,7 +27,7 @@ const PAIRS: usize = 1 << 20;
 /// Nanoseconds by case and ring, one per round.
 type Figures = BTreeMap<(&'static str, &'static str), Vec<f64>>;
 /// A case, the ring, and what measures it.
-type Case = (&'static str, &'static str, fn() -> f64);
+type RingCase = (&'static str, &'static str, fn() -> f64);
 
 const SPSC_8: &str = "spsc, 2 cores, bulk 8";
 const SPSC_32: &str = "spsc, 2 cores, bulk 32";
@@ -38,7 +38,7 @@ const MPMC_PAIR: &str = "mpmc, 1 core, pair";
 const SPSC_BATCH: &str = "spsc, 1 core, per 32";
 const MPMC_BATCH: &str = "mpmc, 1 core, per 32";
 
-const CASES: [Case; 19] = [
+const CASES: [RingCase; 19] = [
     (SPSC_8, "wirelane", || bulk_two_cores::<Single, Single>(BATCHES * 8, 8)),
     (SPSC_8, "rtrb", || rtrb_two_cores(8)),
     (SPSC_32, "wirelane", || bulk_two_cores::<Single, Single>(BATCHES * 32, 32)),
@@ -145,13 +145,13 @@ fn rte_ring(figures: &mut Figures, cycles: f64) {
     };
     for (figure, value) in measured {
         let case = match figure {
-            Figure::Pair { multi: false } => SPSC_PAIR,
-            Figure::Pair { multi: true } => MPMC_PAIR,
-            Figure::TwoCores { multi: false, bulk: 8 } => SPSC_8,
-            Figure::TwoCores { multi: false, bulk: 32 } => SPSC_32,
-            Figure::TwoCores { multi: true, bulk: 8 } => MPMC_8,
-            Figure::TwoCores { multi: true, bulk: 32 } => MPMC_32,
-            Figure::TwoCores { .. } => continue,
+            RingFigure::Pair { multi: false } => SPSC_PAIR,
+            RingFigure::Pair { multi: true } => MPMC_PAIR,
+            RingFigure::TwoCores { multi: false, bulk: 8 } => SPSC_8,
+            RingFigure::TwoCores { multi: false, bulk: 32 } => SPSC_32,
+            RingFigure::TwoCores { multi: true, bulk: 8 } => MPMC_8,
+            RingFigure::TwoCores { multi: true, bulk: 32 } => MPMC_32,
+            RingFigure::TwoCores { .. } => continue,
         };
         figures.entry((case, "rte_ring")).or_default().push(value / cycles);
     }

@@ -19,7 +19,7 @@ const TURNS: usize = 200;
 const ROUNDS: usize = 40;
 
 /// Name, figures so far, and what measures it.
-type Case = (String, Vec<f64>, Box<dyn FnMut() -> f64>);
+type SegmentCase = (String, Vec<f64>, Box<dyn FnMut() -> f64>);
 
 fn main() {
     let quiet = Quiet::choose().unwrap();
@@ -29,7 +29,7 @@ fn main() {
 
 fn measure() {
     let only = std::env::args().nth(1).filter(|arg| !arg.starts_with('-'));
-    let mut cases: Vec<Case> = Vec::new();
+    let mut cases: Vec<SegmentCase> = Vec::new();
     for class in SegmentClass::ALL {
         for (form, name) in [(Form::Copy, "copy"), (Form::Slices, "slices")] {
             // Less than 64 KB with the headers of any class, and of the right size for fragments.

@@ -1,14 +1,14 @@
-//! What is targetd of our figures, and whether a run has kept it.
+//! The targets: what a figure should be, and whether a run met it.
 //!
-//! A target is about a ratio of two figures, or a difference, or a figure itself. As everywhere it is taken within
-//! a round before the median: then a slow moment of the machine hits both sides.
+//! A target limits a ratio of two figures, a difference, or a figure itself. Ratios and differences are taken within a
+//! round, before the median: a slow moment of the machine hits both sides.
 
 use serde::Serialize;
 
 use crate::comparison::{SENDER_BOUND, unless_sent};
 use crate::peers::testpmd::{self, NOWHERE};
 use crate::row::{Row, Skipped};
-use crate::task::PACED;
+use crate::task::{PACED, RATES};
 
 /// What a figure ought to be.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -34,7 +34,7 @@ impl Limit {
 pub struct Target {
     /// The suite that measures it.
     pub suite: &'static str,
-    /// What is targetd, in words.
+    /// The figure, in words.
     pub what: String,
     /// `×` of a ratio.
     pub unit: &'static str,
@@ -84,19 +84,28 @@ impl Book<'_> {
             ] {
                 let at = [("target", target)];
                 let of = |peer, metric| self.samples("capture", "cpu", peer, &at, metric);
-                let best = lowest(&PEERS.map(|peer| of(Some(peer), metric)));
+                // Who loses packets has less to do.
+                let of_lossless = |peer| {
+                    let is_lossless = of(peer, "lost_share").iter().all(|lost| *lost == 0.0);
+                    if is_lossless { of(peer, metric) } else { &[] }
+                };
+                let ours = of_lossless(None);
+                let best = lowest(&PEERS.map(|peer| of_lossless(Some(peer))));
+                let are_measured = PEERS.map(|peer| !of(Some(peer), metric).is_empty());
+                let is_lossy = !of(None, metric).is_empty()
+                    && are_measured.contains(&true)
+                    && (ours.is_empty() || best.is_empty());
                 let packets = of(None, "packets_received").iter().copied().reduce(f64::min);
                 let is_short = packets.is_some_and(|packets| packets < ENOUGH) && is_whole;
-                let values = if is_short { Vec::new() } else { ratios(of(None, metric), &best) };
+                let values = if is_short { Vec::new() } else { ratios(ours, &best) };
                 let what = format!(
                     "CPU time of a captured packet, {words}, {part}; beside the best of {}",
                     PEERS.join(", ")
                 );
                 let needs = ["cpu", "tcpdump", "dumpcap", "netsniff-ng"];
                 self.add("capture", what, "×", Limit::AtMost(0.7), values, &needs);
-                if let (true, Some(last)) = (is_short, self.targets.last_mut()) {
-                    last.reason = Some("too few packets: nearly all of it is the start".to_owned());
-                }
+                self.unclear_if(is_lossy, "wirelane or all others lost packets");
+                self.unclear_if(is_short, "too few packets: nearly all of it is the start");
             }
         }
         for (target, words) in [("none", "reading"), ("memory", "writing to memory")] {
@@ -129,7 +138,12 @@ impl Book<'_> {
         let rate = "packets_per_s";
         let beside = |case| ratios(native(case, rate), of(case, Some(PEER), "xdp", rate));
         let cpu = "cpu_ns_per_packet";
-        let paced = ratios(native(PACED, cpu), of(PACED, Some(PEER), "xdp", cpu));
+        let idle = |peer| {
+            let slowest = RATES[0].to_string();
+            let at = [("port", "xdp"), ("size", "64"), ("offered", slowest.as_str())];
+            self.samples("sockets", PACED, peer, &at, cpu)
+        };
+        let idle = ratios(idle(None), idle(Some(PEER)));
         let live = ratios(native("xdp-drop", rate), of("txpush", Some(PEER), "xdp", rate));
         let sim = ratios(of("l2fwd", None, "sim", rate), of("l2fwd", Some(NOWHERE), "sim", rate));
         let one = Limit::AtLeast(1.0);
@@ -138,7 +152,7 @@ impl Book<'_> {
             (
                 "CPU time of a packet received at 0.5 Mpps over AF_XDP beside testpmd rxonly",
                 Limit::AtMost(0.6),
-                paced,
+                idle,
                 "xdp-native",
             ),
             ("Sending over AF_XDP beside testpmd txonly", one, beside("txpush"), "xdp-native"),
@@ -158,6 +172,26 @@ impl Book<'_> {
         ] {
             self.add("sockets", what.to_owned(), "×", limit, values, &[PEER, needs]);
         }
+        self.losses();
+    }
+
+    /// What we lost in the rounds in which the peer lost nothing.
+    fn losses(&mut self) {
+        const PEER: &str = testpmd::PROGRAM;
+        let paced = RATES.map(|rate| (PACED, Some(rate.to_string())));
+        for (case, rate) in paced.into_iter().chain([("rxdrop", None)]) {
+            let mut at = vec![("port", "xdp"), ("mode", "native"), ("size", "64"), ("queues", "1")];
+            at.extend(rate.as_deref().map(|rate| ("offered", rate)));
+            let of = |peer| self.samples("sockets", case, peer, &at, "lost_share");
+            let rounds: Vec<_> = of(None).iter().zip(of(Some(PEER))).collect();
+            let lossless = rounds.iter().filter(|(_, theirs)| **theirs == 0.0);
+            let values: Vec<f64> = lossless.map(|(ours, _)| **ours).collect();
+            let is_unclear = values.is_empty() && !rounds.is_empty();
+            let rate = rate.map_or("all that can be sent".to_owned(), |rate| format!("{rate}/s"));
+            let what = format!("Share lost over AF_XDP of {rate}, where testpmd rxonly loses none");
+            self.add("sockets", what, "", Limit::AtMost(0.0), values, &[PEER, "xdp-native"]);
+            self.unclear_if(is_unclear, "the peer lost packets in every round");
+        }
     }
 
     fn noloss(&mut self) {
@@ -171,10 +205,8 @@ impl Book<'_> {
         let what = "Highest rate without loss over AF_XDP beside testpmd rxonly".to_owned();
         let needs = [testpmd::PROGRAM, "xdp-native"];
         self.add("noloss", what, "×", Limit::AtLeast(1.0), values, &needs);
-        if let (true, Some(last)) = (is_of_sender, self.targets.last_mut()) {
-            let reason = "neither lost anything of all that could be sent: the sender is the limit";
-            last.reason = Some(reason.to_owned());
-        }
+        let reason = "neither lost anything of all that could be sent: the sender is the limit";
+        self.unclear_if(is_of_sender, reason);
     }
 
     fn scaling(&mut self) {
@@ -182,6 +214,19 @@ impl Book<'_> {
         let values = ratios(of("2"), of("1"));
         let what = "Two queues, each with a thread, beside one".to_owned();
         self.add("scaling", what, "×", Limit::AtLeast(1.9), values, &["rx-projected"]);
+        for (target, words) in [("none", "reading"), ("memory", "writing to memory")] {
+            for size in ["64", "1500"] {
+                let of = |queues| {
+                    let at = [("target", target), ("size", size), ("queues", queues)];
+                    self.samples("scaling", "capture", None, &at, "packets_per_s")
+                };
+                let values = ratios(of("2"), of("1"));
+                let what = format!(
+                    "`wirelane capture` with two queues on two CPUs beside one, {words}, {size} bytes"
+                );
+                self.add("scaling", what, "×", Limit::AtLeast(1.9), values, &["capture", target]);
+            }
+        }
     }
 
     fn qdisc(&mut self) {
@@ -355,6 +400,13 @@ impl Book<'_> {
         let met = median.map(|median| limit.is_met(median));
         let reason = median.is_none().then(|| self.reason(suite, needs));
         self.targets.push(Target { suite, what, unit, limit, values, median, met, reason });
+    }
+
+    /// Gives the target that was added last a reason why it is not judged.
+    fn unclear_if(&mut self, is_unclear: bool, reason: &str) {
+        if let (true, Some(last)) = (is_unclear, self.targets.last_mut()) {
+            last.reason = Some(reason.to_owned());
+        }
     }
 
     /// What another command measures.

@@ -25,5 +25,7 @@ impl Task {
     }
 }
 
-/// The case of [`Task::Rxdrop`] in which packets come at a rate that leaves a receiver time to sleep.
+/// The case of [`Task::Rxdrop`] in which packets come at a fixed rate.
 pub(crate) const PACED: &str = "rxdrop-paced";
+/// These rates, in packets per second. The first one leaves a receiver time to sleep.
+pub(crate) const RATES: [u64; 5] = [500_000, 1_000_000, 1_500_000, 2_000_000, 3_000_000];

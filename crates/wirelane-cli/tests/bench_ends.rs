@@ -213,7 +213,8 @@ fn cgroups(name: &str) -> Vec<PathBuf> {
 /// leave: `all` runs them, once.
 const CAPTURE: &[&str] = &["capture", "--quick", "--disk", "disk"];
 const SOCKETS: &[&str] = &["sockets", "--quick", "--case", "rxdrop", "--case", "xdp-drop"];
-const SCALING: &[&str] = &["scaling", "--quick"];
+const SCALING: &[&str] =
+    &["scaling", "--quick", "--case", "rx", "--case", "capture", "--disk", "disk"];
 const GSO: &[&str] = &["gso", "--quick", "--cpu", "50"];
 const NOLOSS: &[&str] = &["noloss", "--quick"];
 const QDISC: &[&str] = &["qdisc", "--quick"];
@@ -311,7 +312,7 @@ fn privileged_a_benchmark_that_is_interrupted_leaves_nothing() {
     for (suite, moments) in [
         (CAPTURE, &[After(30), After(700), After(2500)][..]),
         (SOCKETS, &[After(30), After(700)]),
-        (SCALING, &[After(300)]),
+        (SCALING, &[After(300), After(2500)]),
         (GSO, &[After(30), After(700), After(2500)]),
         (NOLOSS, &[After(700)]),
         (QDISC, &[After(300)]),
@@ -347,7 +348,7 @@ fn privileged_a_benchmark_that_is_killed_leaves_what_lab_down_removes() {
         (CAPTURE, &[After(20), After(400), After(900), After(1600), After(2700)][..]),
         (SOCKETS, &[After(20), After(400), After(900)]),
         (GSO, &[After(20), After(400), After(900), After(1600), After(2700)]),
-        (SCALING, &[After(400)]),
+        (SCALING, &[After(400), After(2700)]),
         (NOLOSS, &[After(400), After(1500)]),
         (QDISC, &[After(300)]),
         (FILTER, &[After(200)]),

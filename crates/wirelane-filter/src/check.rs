@@ -92,8 +92,8 @@ fn operation(insn: SockFilter, after: usize) -> Result<Op, String> {
 
 /// Every load from scratch memory finds what a store left; otherwise where, and which cell.
 ///
-/// As in the kernel, what comes after a return counts as reached from it: a rule that is stricter
-/// than need be, and without which the kernel would refuse what we take.
+/// As in the kernel, code after a return counts as reached from it. The rule is stricter than
+/// necessary, but without it we would accept programs that the kernel refuses.
 fn memory(ops: &[Op]) -> Result<(), (usize, u32)> {
     // Jumps only lead forward, so each instruction comes after all that lead to it.
     let mut at_entry = vec![u16::MAX; ops.len()];

@@ -9,7 +9,7 @@ use wirelane_os::text::one_line;
 /// Result of what makes or prepares a filter. Running one cannot fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Who has to act on an error.
+/// Who must act on an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -16,7 +16,7 @@ pub enum Op {
     LoadAbsolute(Width, u32),
     /// A = the bytes of the packet at X plus this offset. The sum does not wrap.
     LoadIndirect(Width, u32),
-    /// A = what is known of the packet beside its bytes.
+    /// A = metadata of the packet.
     LoadAncillary(Ancillary),
     /// A = this number.
     LoadImmediate(u32),

@@ -7,14 +7,14 @@ pub struct Packet<'a> {
     pub data: &'a [u8],
     /// Bytes on the wire: what `len`, `greater` and `less` mean.
     pub wire_len: u32,
-    /// What is known beside the bytes.
+    /// The packet's metadata.
     pub metadata: Metadata,
 }
 
-/// What is known of a packet beside its bytes: what ancillary loads read.
+/// A packet's metadata, which ancillary loads read.
 ///
-/// VLAN tags are not here. Wirelane has them in the bytes of the packet, on every port, so the
-/// ancillary fields of VLAN tags read as 0, "no tag beside the packet".
+/// VLAN tags are not here. Wirelane has them in the bytes of the packet on every port, so the
+/// ancillary fields of VLAN tags read as 0, "no tag".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
     /// The packet's queue. The kernel's socket filter has `skb->queue_mapping` instead, which most

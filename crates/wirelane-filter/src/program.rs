@@ -93,7 +93,7 @@ impl Program {
         &self.ops
     }
 
-    /// What it asks beside the bytes of the packet, in order of the first use.
+    /// The metadata that it reads, in order of first use.
     pub fn ancillary(&self) -> Vec<Ancillary> {
         let mut fields = Vec::new();
         for op in &self.ops {

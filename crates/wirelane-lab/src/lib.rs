@@ -1,4 +1,4 @@
-//! A bed of its own for experiments: two network namespaces, joined by a multi-queue veth pair.
+//! A lab for experiments: two network namespaces, joined by a multi-queue veth pair.
 //!
 //! ```text
 //!    near namespace, "a"            far namespace, "b"
@@ -8,13 +8,12 @@
 //!   └────────────────┘             └────────────────┘
 //! ```
 //!
-//! The namespaces of a [`Lab`] have no name and nothing else knows them: they and all that is in them
-//! end with it, or with the process, however that ends. Those of a [`NamedLab`] stay until it is taken
-//! down, and any program can be run in them. No interface of the host is touched, and any number of
-//! labs can be there at once.
+//! The namespaces of a [`Lab`] have no name: they end with it, or with the process, however that
+//! ends. Those of a [`NamedLab`] stay until it is taken down, and any program can run in them. No
+//! interface of the host is touched, and any number of labs can exist at once.
 //!
-//! With [`LabConfig::taps`], the stack of an end is behind a TAP device, and its veth interface is the
-//! bare end of a cable. What joins the two is the program under test:
+//! With [`LabConfig::taps`], the stack of an end is behind a TAP device, and its veth interface is
+//! the bare end of a cable. The program under test joins the two:
 //!
 //! ```text
 //!    near namespace, "a"

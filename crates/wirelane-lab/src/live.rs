@@ -1,8 +1,8 @@
 //! A sender inside the kernel: the load of benchmarks.
 //!
-//! Sockets in copy mode send more slowly than the receivers that are to be measured. Here the kernel runs an
-//! XDP program on frames that it makes itself (`BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18), and the program
-//! redirects each of them out of the interface. One system call sends thousands.
+//! Sockets in copy mode send more slowly than the receivers under test. Here the kernel runs an XDP
+//! program on frames that it makes itself (`BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18), and the
+//! program redirects each of them out of the interface. One system call sends thousands.
 //!
 //! ```text
 //!   template ─▶ page pool ─▶ program: next template, count, redirect ─▶ ndo_xdp_xmit ─▶ cable ─▶ peer's NAPI
@@ -10,11 +10,13 @@
 //!
 //! What to know about it:
 //!
-//! * The interface must transmit redirected frames (`ndo_xdp_xmit`). A veth does if its *peer* runs NAPI: the
-//!   peer is up, and has an XDP program in native mode, or GRO on (`ethtool -K PEER gro on`, enough for a
-//!   receiver in generic mode). Otherwise every frame is dropped, and nobody says so but the peer's statistics.
-//! * What the interface or its peer drops is not noticed here either: [`Sent::frames`] is what the program
-//!   redirected. The statistics `tx_dropped` and `rx_dropped` of the interfaces have the rest.
+//! * The interface must transmit redirected frames (`ndo_xdp_xmit`). A veth does if its *peer* runs
+//!   NAPI: the peer is up, and has an XDP program in native mode, or GRO on (`ethtool -K PEER gro
+//!   on`, enough for a receiver in generic mode). Otherwise every frame is dropped, which only the
+//!   peer's statistics show.
+//! * Drops of the interface or its peer are not seen here either: [`Sent::frames`] counts
+//!   redirected frames. The statistics `tx_dropped` and `rx_dropped` of the interfaces have the
+//!   drops.
 //! * A veth delivers to the receive queue *CPU of the sender* modulo *receive queues of the peer*
 //!   (`veth_select_rxq`), whatever is in the frame. A sender per CPU is the way to reach several queues.
 //! * The receiver's NAPI runs on the sender's CPU, between two batches, until its consumer takes over. With

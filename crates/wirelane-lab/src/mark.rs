@@ -1,8 +1,9 @@
-//! How a namespace of a lab is told from all others.
+//! The mark by which a lab's namespace is recognized.
 //!
-//! The mark is the alias of the namespace's loopback interface. It cannot outlive the namespace, be separated from it or be
-//! found on another one, as could a list of names in a file, or a number that the kernel gives to a later namespace; and it
-//! is there before the namespace has a name. A name may stay without its namespace: below it lies a file with the same mark.
+//! The mark is the alias of the namespace's loopback interface. It cannot outlive the namespace, be
+//! separated from it or appear on another one, unlike a list in a file, or a number that the kernel
+//! reuses. It exists before the namespace has a name. A name may outlive its namespace: the file
+//! below it has the same mark.
 
 use std::fmt;
 

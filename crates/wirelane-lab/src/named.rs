@@ -1,8 +1,8 @@
 //! Labs that stay: their namespaces have names, which `ip netns` knows too.
 //!
-//! A lab is made whole before it gets its names, one after the other. So a process that is killed leaves
-//! nothing, or one name of two; and whoever takes a lab down can be killed anywhere, and leaves what the
-//! next one takes down. Both hold a lock on the directory of names meanwhile, which ends with them.
+//! A lab is complete before it gets its names, one after the other. So a process killed while
+//! making it leaves nothing, or one name of two. One killed while removing it leaves a rest that
+//! the next one removes. Both lock the directory of names; the lock ends with the process.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub(super) enum Found {
     Ours(OwnedFd, Option<LabConfig>),
     /// A name of this lab without a namespace.
     Leftover,
-    /// Somebody else's, and why it is taken for that.
+    /// A foreign namespace, and why it counts as one.
     Foreign(&'static str),
 }
 
@@ -87,12 +87,12 @@ impl NamedLab {
         format!("{}-{side}", self.name)
     }
 
-    /// Sees to it that the lab is there, in this shape. What is left of one is removed before; one that is there is not
-    /// touched.
+    /// Ensures that the lab exists in this shape. Remains of one are removed first; an existing one
+    /// is not touched.
     ///
     /// # Errors
-    /// It is there in another shape; what is left of one still has processes inside; somebody else has one of its names;
-    /// the shape is impossible; CAP_SYS_ADMIN or CAP_NET_ADMIN is missing.
+    /// It exists in another shape; remains of one still have processes inside; one of its names is
+    /// foreign; the shape is impossible; CAP_SYS_ADMIN or CAP_NET_ADMIN is missing.
     pub fn up(&self, config: &LabConfig) -> Result<Change> {
         config.check()?;
         let names = Names::lock().map_err(|error| self.refused(error))?;
@@ -125,12 +125,12 @@ impl NamedLab {
         Ok(change)
     }
 
-    /// Removes the lab, or what is left of one: ends the processes inside, for which those have `grace` after they are asked,
-    /// removes its interfaces and takes its names away.
+    /// Removes the lab, or its remains: ends the processes inside, which have `grace` after
+    /// SIGTERM, and removes its interfaces and names.
     ///
     /// # Errors
-    /// This process is inside; a process cannot be ended; somebody else has one of its names, which is left alone when
-    /// all else is gone; CAP_SYS_ADMIN or CAP_NET_ADMIN is missing.
+    /// This process is inside; a process cannot be ended; one of its names is foreign, and stays
+    /// when all else is gone; CAP_SYS_ADMIN or CAP_NET_ADMIN is missing.
     pub fn down(&self, grace: Duration) -> Result<Down> {
         let mut done = Down::default();
         // Nobody needs to be able to make the directory of names to learn that there are none.
@@ -222,7 +222,7 @@ impl NamedLab {
         })
     }
 
-    /// Refuses if somebody else has one of the names.
+    /// Refuses if one of the names is foreign.
     fn only_ours(&self, found: &[Found; 2]) -> Result<()> {
         for (side, found) in Side::ALL.into_iter().zip(found) {
             if let Found::Foreign(why) = found {

@@ -77,7 +77,7 @@ pub(super) fn end(object: &str, namespace: impl AsFd, grace: Duration) -> Result
     Ok(ended)
 }
 
-/// A namespace in which programs start programs faster than they are ended is given up after so many times.
+/// How many rounds to try in a namespace where programs start others faster than they are ended.
 const ROUNDS: usize = 16;
 /// How long the kernel may take to end what it was told to end; a process in the middle of writing to a disk can take long.
 const KILLED: Duration = Duration::from_secs(5);

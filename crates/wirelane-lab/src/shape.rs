@@ -18,7 +18,7 @@ pub struct LabConfig {
     pub mtu: u32,
     /// The IPv4 network that holds both ends: its first address is the near one, its second the far one.
     pub ipv4: Network,
-    /// The same of IPv6, which is off otherwise, so that nothing is on the wire but what is sent.
+    /// The same of IPv6, which is otherwise off, so that only sent packets are on the wire.
     pub ipv6: Option<Network>,
     /// What the veth interfaces offload; otherwise what the kernel gives them: all but generic receive offload.
     pub offloads: Option<Offloads>,
@@ -79,7 +79,7 @@ impl LabConfig {
 /// `ETH_MIN_MTU`, and the least that IPv6 works with (RFC 8200, section 5).
 const SHORTEST: u32 = 68;
 const IPV6_SHORTEST: u32 = 1280;
-/// `ETH_MAX_MTU`, and what is left of it by the Ethernet header of a TAP device (`tun_net_initialize`).
+/// `ETH_MAX_MTU`, and the same less the Ethernet header of a TAP device (`tun_net_initialize`).
 const LONGEST: u32 = 65_535;
 const TAP_LONGEST: u32 = 65_521;
 /// `rtnl_create_link` takes no more.
@@ -154,7 +154,7 @@ impl Serialize for Network {
 /// What an interface is to do for the stack above it: these, and none of the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Offloads {
-    /// Checksums of what is sent stay undone on a veth pair.
+    /// Checksums of sent packets stay partial on a veth pair.
     pub tx: bool,
     /// TCP segments of up to 64 KB are sent whole; needs `tx`.
     pub tso: bool,

@@ -13,7 +13,7 @@ use super::named::{Found, mark_of};
 use super::{LabConfig, NamedLab, Offloads, Process, Side, build, processes};
 use wirelane::error::Result;
 
-/// A lab, or what is left of one.
+/// A lab, or the remains of one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LabStatus {
     /// Its name.
@@ -36,7 +36,7 @@ pub enum State {
     Partial,
     /// Nothing.
     Absent,
-    /// Somebody else has its name.
+    /// Its name is foreign.
     Foreign,
 }
 
@@ -49,7 +49,7 @@ pub struct SiteStatus {
     pub namespace: String,
     /// How much of it there is.
     pub state: State,
-    /// Why it is taken for somebody else's.
+    /// Why it counts as foreign.
     pub cause: Option<&'static str>,
     /// Its interfaces, except for the loopback.
     pub interfaces: Vec<InterfaceStatus>,

@@ -23,8 +23,8 @@ pub fn preallocate(file: impl AsFd, offset: u64, len: u64) -> Result<bool> {
     }
 }
 
-/// How many bytes a pipe takes as a whole, and at once, because it is empty and nobody else writes to it; `None` if it is
-/// not empty, or no pipe.
+/// How many bytes a pipe takes in one piece, if it is empty and has no other writer; `None` if it
+/// is not empty, or no pipe.
 #[must_use]
 pub fn empty_pipe(file: impl AsFd) -> Option<usize> {
     let fd = file.as_fd();

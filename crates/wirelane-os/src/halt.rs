@@ -1,10 +1,11 @@
-//! Ending what waits for others: a pipe that is silent, a reader that takes nothing.
+//! Ends waiting for others: for a silent pipe, or a stalled reader.
 //!
-//! Whoever waits looks at a [`Halt`] every now and then. Reading ends when it is asked. Writing goes on as long as the
-//! reader takes something: it ends two seconds after the last byte, half a minute after it was asked in any case, and at
-//! once for who is in a hurry, as a second signal is. What could not be written then is counted, and an error says so.
+//! Code that waits checks a [`Halt`] periodically. Reading ends when the end is requested. Writing
+//! goes on while the reader takes data: it ends two seconds after the last byte, half a minute
+//! after the request in any case, and at once after [`Halt::hurry`] or a second signal. Data not
+//! written then is counted, and reported as an error.
 //!
-//! Whoever sleeps in `poll` adds [`Halt::descriptors`] to its own, and needs no looks.
+//! Code that sleeps in `poll` adds [`Halt::descriptors`] instead.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -15,14 +16,15 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::{clock, signal};
 
-/// How long a reader may take nothing once the end was asked for, and how long the rest may take in all; nanoseconds.
+/// How long a reader may stall once the end was requested, and how long writing may take in all;
+/// nanoseconds.
 const PATIENCE: u64 = 2_000_000_000;
 const LONGEST: u64 = 30_000_000_000;
 
-/// How long whoever waits sleeps between two looks, at most.
+/// The longest sleep between two checks.
 pub const NAP: Duration = Duration::from_millis(20);
 
-/// Asks for the end, from any thread. Clones are one and the same.
+/// Requests the end, from any thread. Clones share one state.
 ///
 /// ```
 /// use wirelane_os::halt::Halt;
@@ -39,21 +41,21 @@ pub struct Halt(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Monotonic clock when it was asked first; 0 before.
+    /// Monotonic clock of the first request; 0 before.
     asked: AtomicU64,
-    /// Nobody is to be waited for.
+    /// Wait for nothing.
     hurries: AtomicBool,
     /// Monotonic clock at which waiting ends in any case; 0 for never.
     limit: AtomicU64,
     above: Option<Halt>,
-    /// The signals of the process ask, too.
+    /// Signals of the process request the end, too.
     heeds_signals: bool,
-    /// Happens when it is asked, if somebody waits for that.
+    /// Happens on request, if a thread waits for it.
     event: OnceLock<Event>,
 }
 
 impl Halt {
-    /// One that is asked by itself and when this one is.
+    /// A halt of its own, which also follows this one.
     #[must_use]
     pub fn below(&self) -> Self {
         Self(Arc::new(State { above: Some(self.clone()), ..State::default() }))
@@ -125,13 +127,13 @@ impl Halt {
         Ok(event)
     }
 
-    /// Asks for an end that waits for nobody.
+    /// Requests an end without any waiting.
     pub fn hurry(&self) {
         self.ask();
         self.0.hurries.store(true, Ordering::Release);
     }
 
-    /// Whether the end was asked for.
+    /// Whether the end was requested.
     #[inline]
     #[must_use]
     pub fn is_asked(&self) -> bool {
@@ -190,7 +192,7 @@ impl Halt {
     }
 }
 
-/// Whether whoever started this process had it ignore SIGHUP, as `nohup` does.
+/// Whether this process was started with SIGHUP ignored, as `nohup` does.
 #[must_use]
 pub fn is_hangup_ignored() -> bool {
     signal::is_ignored(signal::SIGHUP)

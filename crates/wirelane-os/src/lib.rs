@@ -6,8 +6,9 @@
 //!
 //! Reading order: [`error`], [`mmap`], [`packet`], then whatever is needed.
 //!
-//! Many calls act on the network namespace of the *calling thread* ([`netns`]). None reads `/sys/class/net` directly,
-//! whose view belongs to whoever mounted it; see [`sysfs`].
+//! Many calls act on the network namespace of the *calling thread* ([`netns`]). None reads
+//! `/sys/class/net` directly, because its view belongs to the namespace that mounted it; see
+//! [`sysfs`].
 #![allow(unsafe_code)]
 
 pub mod affinity;

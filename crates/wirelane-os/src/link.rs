@@ -82,8 +82,8 @@ pub fn set_gso_max_segments(name: &str, segments: u32) -> Result<()> {
     modify(name, libc::IFLA_GSO_MAX_SEGS, &segments.to_ne_bytes())
 }
 
-/// Bounds the frames that the stack hands to an interface to be cut: so many bytes, of IPv4 and IPv6. Up to 65536 also
-/// devices that made larger ones before take (`netif_set_gso_max_size`).
+/// Bounds the length of frames that the stack hands to an interface to be cut, for IPv4 and IPv6.
+/// Up to 65536 also devices that made larger ones before take (`netif_set_gso_max_size`).
 ///
 /// # Errors
 /// `ENODEV` when there is no interface of this name, `EINVAL` for more than the driver's bound, `ERANGE` for less than
@@ -101,7 +101,8 @@ fn modify(name: &str, attribute: u16, value: &[u8]) -> Result<()> {
     Netlink::open(None)?.act(CALL, name, libc::RTM_SETLINK, 0, &request)
 }
 
-/// Gives an interface an address. An IPv6 address can be used at once: nobody is asked whether it is taken.
+/// Gives an interface an address. An IPv6 address is usable at once, without duplicate address
+/// detection.
 ///
 /// # Errors
 /// `EEXIST` when it has it, `EACCES` when IPv6 is off, `ENODEV` when there is no interface of this name.
@@ -121,7 +122,7 @@ pub fn add_address(name: &str, address: impl Into<IpAddr>, prefix: u8) -> Result
     Netlink::open(None)?.act(CALL, name, libc::RTM_NEWADDR, flags, &request)
 }
 
-/// Tells the kernel for good which link-layer address a neighbour has, so that nobody asks.
+/// Adds a permanent neighbour entry, so the kernel does not ask for the link-layer address.
 ///
 /// # Errors
 /// `ENODEV` when there is no interface of this name.

@@ -1,7 +1,8 @@
 //! How much more memory this process can have, and what limits it.
 //!
-//! Who takes more than a cgroup or the machine has is killed without a word, at the first touch of a page; who takes more
-//! than `ulimit -v` allows is refused, and often aborts. So large memory is asked for here before it is taken.
+//! A process that takes more than a cgroup or the machine has is killed silently, at the first
+//! touch of a page. One that takes more than `ulimit -v` allows is refused, and often aborts. So
+//! large memory is checked here before it is taken.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -57,7 +58,8 @@ impl fmt::Display for Limit {
     }
 }
 
-/// How much memory can be had now, in huge pages that are reserved or in others. What cannot be seen is no limit.
+/// How much memory is available now, in reserved huge pages or in others. A limit that cannot be
+/// read is none.
 pub fn room() -> Room {
     if cfg!(miri) {
         return Room { bytes: u64::MAX, limit: Limit::Machine };

@@ -41,8 +41,8 @@ pub struct Degraded {
 
 /// A mapped region of memory; unmapped when dropped.
 ///
-/// It owns addresses, not references: who reads and writes through [`Mapping::as_ptr`], and when, is the business of
-/// whoever wraps it. The region is readable and writable for the life of the value.
+/// It owns addresses, not references: the wrapping type decides who reads and writes through
+/// [`Mapping::as_ptr`], and when. The region is readable and writable for the life of the value.
 #[derive(Debug)]
 pub struct Mapping {
     address: NonNull<u8>,

@@ -13,8 +13,9 @@ use rustix::thread::UnshareFlags;
 
 use crate::error::{OsError, Result};
 
-/// Gives the calling thread, and what it starts or becomes, a `/sys` that shows the interfaces of its network namespace.
-/// Nobody else sees a change. What was mounted below `/sys` (cgroups, `bpf`, `debug`) is there as before.
+/// Gives the calling thread, and what it starts or becomes, a `/sys` that shows the interfaces of
+/// its network namespace. No other process sees a change. Mounts below `/sys` (cgroups, `bpf`,
+/// `debug`) stay.
 ///
 /// # Errors
 /// `EPERM` without CAP_SYS_ADMIN, `ENOSYS` before Linux 5.2. The thread may then have a view of its own, which still shows

@@ -30,7 +30,7 @@ pub struct Link {
     pub tx_queues: Option<u32>,
     /// Kind of a software device, e.g. `veth`.
     pub kind: Option<String>,
-    /// What somebody wrote on it (`ip link set … alias`).
+    /// Its alias (`ip link set … alias`).
     pub alias: Option<String>,
     /// Longest frame that the stack hands it to cut, in bytes (`gso_max_size`).
     pub gso_max_size: Option<u32>,
@@ -182,8 +182,8 @@ pub fn napis(interface: u32) -> Result<Option<Vec<Napi>>> {
     Ok(entries.map(|entries| entries.iter().filter_map(|entry| parse_napi(entry)).collect()))
 }
 
-/// Lets a kernel thread of its own run the NAPI context `napi` (Linux 6.17), which [`napis`] then names. Otherwise whoever
-/// raises its softirq runs it, for a veth whoever sends.
+/// Moves the NAPI context `napi` to a kernel thread of its own (Linux 6.17), which [`napis`] then
+/// names. Otherwise the CPU that raises its softirq runs it; for a veth, the sender's.
 ///
 /// # Errors
 /// `EOPNOTSUPP` or `EINVAL` on an older kernel, `EPERM` without CAP_NET_ADMIN, `ENOENT` when there is no such context.

@@ -127,8 +127,8 @@ pub fn threads() -> Result<usize> {
         .map_err(|error| OsError::new("readdir", "/proc/self/task", error))
 }
 
-/// The process id and the effective user id of the other end of a local socket: of whoever connected or began to
-/// listen, at that time. A process of another PID namespace has the id 0.
+/// The process id and the effective user id of the other end of a local socket: of the process that
+/// connected or began to listen, at that time. A process of another PID namespace has the id 0.
 ///
 /// # Errors
 /// What getsockopt(2) gives.

@@ -61,7 +61,7 @@ pub fn ignore(signal: i32) -> Result<()> {
     act(signal, libc::SIG_IGN)
 }
 
-/// Whether `signal` is ignored, as whoever started this process may have wanted.
+/// Whether `signal` is ignored, as it may be from the start of this process.
 #[must_use]
 pub fn is_ignored(signal: i32) -> bool {
     let mut now = MaybeUninit::<libc::sigaction>::zeroed();

@@ -95,8 +95,8 @@ impl Tap {
         Ok(tap)
     }
 
-    /// A device of which somebody else has queues keeps the properties that they gave it (`tun_set_iff`
-    /// leaves before it sets the flags): packets would have a header that we take for a packet, or none.
+    /// A device with queues of another process keeps that one's flags (`tun_set_iff` returns before
+    /// it sets them): packets would have a header that we take for a packet, or none.
     fn check_header(&self, options: Options) -> Result<()> {
         const FLAGS: &str = "ioctl TUNGETIFF";
         let Some(fd) = self.queue(0) else { return Ok(()) };
@@ -174,9 +174,8 @@ impl Tap {
         self.control(libc::TUNSETOFFLOAD, mask.into(), "ioctl TUNSETOFFLOAD")
     }
 
-    /// Gives the device a classic BPF program: of what it sends, only packets for which the program
-    /// returns more than 0 get to a queue, cut to so many bytes. Replaces the one before, between
-    /// two packets.
+    /// Gives the device a classic BPF program: only packets for which it returns more than 0 reach
+    /// a queue, truncated to that length. Replaces the old one between two packets.
     ///
     /// # Errors
     /// `EINVAL` for an invalid program, `EBADFD` when the device is gone.

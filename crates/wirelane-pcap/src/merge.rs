@@ -28,7 +28,7 @@ pub struct MergeReport {
     pub written: Written,
     /// Packets in the output that are older than the one before them. Not 0 only if an input is not in order itself.
     pub out_of_order: u64,
-    /// Somebody asked for the end before the inputs had come to theirs.
+    /// The end was requested before the inputs ended.
     pub stopped: bool,
     /// Why not everything could be written. [`MergeReport::written`] says what is safe.
     pub failure: Option<CaptureError>,
@@ -72,26 +72,26 @@ pub struct MergedInput {
     pub odd_times: OddTimes,
     /// Packets that are longer than [`MAX_PACKET`](super::pcapng::MAX_PACKET) and were cut to that.
     pub cut: u64,
-    /// Where it was damaged. What came before is in the output.
+    /// Where it was damaged. Everything before is in the output.
     pub damage: Option<CaptureError>,
 }
 
 /// Merges capture files of any format into one pcapng file, by time.
 ///
 /// Packets of equal time keep the order of the inputs, and packets of one input keep their order
-/// whatever their times: an input that is not in order makes an output that is not, which the report
-/// counts. Interfaces are numbered anew, in the order of the inputs, and their last statistics are
-/// written at the end. Of a damaged input, everything before the damage is merged. Through `control` other threads end
-/// the merge and ask how far it has come.
+/// whatever their times: an input that is not in order makes an output that is not, which the
+/// report counts. Interfaces are numbered anew, in the order of the inputs, and their last
+/// statistics are written at the end. Of a damaged input, everything before the damage is merged.
+/// Other threads use `control` to end the merge and read its progress.
 ///
 /// Kept are packets with their time in nanoseconds, their lengths and direction, interfaces and
 /// statistics. Not kept are comments and other packet options, addresses of interfaces, name
 /// resolution, and blocks of other kinds; the report counts packets that cannot be kept as they are.
 ///
 /// # Errors
-/// An input cannot be opened, or the output cannot be created or is one of the inputs; `control` asked for the end while
-/// an input was silent that had not said what it is, or while nobody read the output. What fails later is
-/// [`MergeReport::failure`].
+/// An input cannot be opened, or the output cannot be created or is one of the inputs; `control`
+/// requested the end while an input had sent no header, or while the output had no reader. Later
+/// failures are in [`MergeReport::failure`].
 pub fn merge_files(
     inputs: &[PathBuf],
     output: &Path,

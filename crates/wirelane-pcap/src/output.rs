@@ -64,12 +64,13 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Creates a file, or takes standard output for `-`, and puts the headers of the format into its buffer. Waits for
-    /// somebody to read a FIFO.
+    /// Creates a file, or takes standard output for `-`, and puts the headers of the format into
+    /// its buffer. Waits for a FIFO's reader.
     ///
     /// # Errors
-    /// The file cannot be created, is one of [`WriterOptions::inputs`] (nothing happens to it), or the sources do not fit
-    /// into the format; nobody has read a FIFO until [`WriterOptions::halt`] was asked.
+    /// The file cannot be created, is one of [`WriterOptions::inputs`] (nothing happens to it), or
+    /// the sources do not fit into the format; a FIFO had no reader until [`WriterOptions::halt`]
+    /// was requested.
     pub(crate) fn create(
         path: &Path,
         options: &WriterOptions,
@@ -315,7 +316,8 @@ impl Drop for Output {
     }
 }
 
-/// Opens `path` for writing and leaves what is in it. A FIFO that nobody reads would not even open: it is waited for.
+/// Opens `path` for writing without truncating it. Waits for the reader of a FIFO, which would not
+/// open otherwise.
 fn open(path: &Path, halt: &Halt) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false);

@@ -1,5 +1,5 @@
-//! Pipes, and whatever else may be silent for long or have a reader that takes nothing: waiting for either ends when
-//! somebody asks for it, and nobody waits for more with packets in hand.
+//! Pipes and other files that may be silent for long, or whose reader may stall. Waiting for either
+//! ends on request, and a reader never waits for more while it has packets.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -79,14 +79,15 @@ fn begin(path: &Path, halt: &Halt) -> Result<Beginning, CaptureError> {
     Ok((reader.of_file(FileId::of(&file)), waits, Some(file)))
 }
 
-/// Writes all of `data` to what may have a reader, or says how far it came. Where somebody else made it non-blocking is
-/// no matter, and nothing changes that for others.
+/// Writes all of `data` to a file that may have a reader, or reports how far it came. It works on
+/// blocking and non-blocking descriptors and changes neither.
 ///
-/// `whole(data, limit)` says how much of some data are whole blocks within the limit. Whatever happens, the reader has
-/// whole blocks, but of one that is longer than a page: what a pipe takes at once, it takes as a whole or not at all.
+/// `whole(data, limit)` says how much of the data are whole blocks within the limit. The reader
+/// always gets whole blocks, except for blocks longer than a page: a pipe takes up to a page at
+/// once or not at all.
 ///
 /// # Errors
-/// What write(2) gives; `TimedOut` when the reader takes nothing and `halt` has no more patience.
+/// Errors of write(2); `TimedOut` when the reader stalls for longer than `halt` allows.
 pub(crate) fn write(
     mut file: &File,
     mut data: &[u8],

@@ -38,9 +38,9 @@ pub struct CaptureWriter {
 }
 
 impl CaptureWriter {
-    /// Creates the (first) file; `-` is standard output, and a FIFO is waited for until somebody reads it. `now` is where the grid of
-    /// [`Rotation::max_age`](crate::Rotation::max_age) starts and what the first file of a rotation is named after, in
-    /// nanoseconds since the Unix epoch.
+    /// Creates the (first) file; `-` is standard output. Waits for the reader of a FIFO. `now` is
+    /// where the grid of [`Rotation::max_age`](crate::Rotation::max_age) starts and what the first
+    /// file of a rotation is named after, in nanoseconds since the Unix epoch.
     ///
     /// # Errors
     /// The file cannot be created, or the sources or the rotation do not fit the format or the path.

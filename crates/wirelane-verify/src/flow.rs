@@ -1,4 +1,4 @@
-//! What the packets of one flow say of each other, whoever sent them.
+//! Rules between the packets of one flow, for any sender.
 
 use wirelane_wire::TcpFlags;
 

@@ -67,13 +67,13 @@ use record::{Place, Recorder};
 use set::Fragments;
 use walk::Walk;
 
-/// What is asked of a capture, and how much may be remembered.
+/// What to check in a capture, and how much to remember.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Most bytes of a packet, from its IP header on. Without, packets beyond 1500 bytes are noted as
     /// super-frames; with, those beyond are violations.
     pub mtu: Option<u32>,
-    /// The packets are from the wire: what is only worth a note otherwise is a violation.
+    /// The packets are from the wire: notes become violations.
     pub strict: bool,
     /// Flows to remember.
     pub flows: usize,

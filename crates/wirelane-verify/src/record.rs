@@ -42,9 +42,9 @@ pub struct Summary {
     pub other_protocol: u64,
     /// Packets behind which a frame has more bytes than Ethernet's padding.
     pub trailers: u64,
-    /// Flows forgotten for want of room: rules between packets may have been missed.
+    /// Flows forgotten for lack of room: violations between packets may have been missed.
     pub evicted_flows: u64,
-    /// Sets of fragments forgotten for want of room, before they were whole.
+    /// Incomplete sets of fragments forgotten for lack of room.
     pub evicted_fragments: u64,
     rules: Rules,
 }

@@ -18,7 +18,7 @@ impl<K: Hash + Eq, V> Table<K, V> {
         Self { young: HashMap::new(), old: HashMap::new(), half, evicted: 0 }
     }
 
-    /// How many entries went for want of room.
+    /// How many entries were evicted for lack of room.
     pub(crate) fn evicted(&self) -> u64 {
         self.evicted
     }

@@ -1,7 +1,8 @@
 //! The internet checksum with the widest vectors of the CPU.
 //!
-//! [`wirelane_wire::checksum`] has it in plain Rust, compiled for what every CPU of the architecture
-//! has: 16-byte vectors on x86-64. Here the CPU is asked for more, at every call, which costs a load.
+//! [`wirelane_wire::checksum`] has it in plain Rust, compiled for what every CPU of the
+//! architecture has: 16-byte vectors on x86-64. Here the CPU's features are checked at every call,
+//! which costs a load.
 #![allow(unsafe_code)]
 
 use wirelane_wire::WireError;
@@ -27,7 +28,7 @@ pub fn copy(target: &mut [u8], source: &[u8]) -> Result<Sum, WireError> {
     Ok(run::<true>(target, source))
 }
 
-/// The sums of the pieces of `unit` bytes that `bytes` consist of, as many as there is room for.
+/// The sums of the pieces of `unit` bytes in `bytes`, as many as there is room for.
 #[inline]
 pub(crate) fn sums(bytes: &[u8], unit: usize, sums: &mut [Sum]) {
     let unit = unit.max(1);

@@ -112,7 +112,7 @@ impl Error {
         self.0.help.as_deref()
     }
 
-    /// Leaves out what an earlier one of `errors` has said: an interface that goes away fails at each of its queues.
+    /// Removes duplicates: an interface that goes away fails at each of its queues.
     pub(crate) fn each_once(errors: &mut Vec<Self>) {
         let mut said = BTreeSet::new();
         errors.retain(|error| said.insert((error.0.object.clone(), error.0.cause.clone())));
@@ -123,14 +123,14 @@ impl Error {
     }
 }
 
-/// For `?` in programs. What knows the object names it, with [`Error::os`].
+/// For `?` in programs. Code that knows the object names it with [`Error::os`].
 impl From<OsError> for Error {
     fn from(source: OsError) -> Self {
         Self::os("system", source)
     }
 }
 
-/// For `?` in programs. What knows the object names it, with [`Error::io`].
+/// For `?` in programs. Code that knows the object names it with [`Error::io`].
 impl From<io::Error> for Error {
     fn from(source: io::Error) -> Self {
         let kind = match source.kind() {
@@ -193,7 +193,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// What is to be done about a failure that lies in where the process runs, whatever it wanted.
+/// What to do about a failure of the process's environment, whatever the call.
 fn surroundings(source: &OsError) -> Option<&'static str> {
     let lacks =
         |mount: &str, file: &str| source.object.starts_with(mount) && !Path::new(file).exists();

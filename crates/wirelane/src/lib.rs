@@ -60,12 +60,12 @@
 //! |---|---|
 //! | [`frame`], [`pool`] | one packet and who owns it; the memory of a queue |
 //! | [`ring`] | the one queue between two threads |
-//! | [`mask`], [`stats`], [`error`] | which queues; what happened; what went wrong |
-//! | [`port`] | opening a port and its ends; what is particular to [`port::sim`], [`port::file`], [`port::packet`], [`port::xdp`] |
+//! | [`mask`], [`stats`], [`error`] | which queues; counters; errors |
+//! | [`port`] | opening a port and its ends; details of [`port::sim`], [`port::file`], [`port::packet`], [`port::xdp`] |
 //! | [`pipeline`] | the receive loop, on one screen |
 //! | [`placement`], [`threads`] | which CPU serves which queue; threads that begin together |
 //! | [`filter`] | tcpdump's language: which packets to take |
-//! | [`qdisc`] | what stands between producers and a TX queue: locks, bulk, no locks |
+//! | [`qdisc`] | queueing disciplines between producers and a TX queue: locks, bulk, no locks |
 //! | [`wire`] | packet headers: to read, change and build |
 //! | [`segment`], [`checksum`] | cuts long frames into packets; sums them on the way |
 //! | [`pcap`] | capture files: pcap and pcapng, compression, rotation, merging by time |

@@ -1,9 +1,9 @@
-//! Queue masks: which RX queues, which TX queues, and whether the packets tied to no queue.
+//! Queue masks: which RX queues, which TX queues, and whether packets tied to no queue.
 //!
-//! The semantics are those of the 2011 multiqueue BPF paper (mq_bpf): each capture handle has an RX mask, a TX mask
-//! and an OTHER switch; the filter as a whole is enabled (`BIOCENAQMASK`) or disabled
-//! (`BIOCDISQMASK`), bits are set (`BIOCSTRXQMASK` …), cleared (`BIOCCRRXQMASK` …) and read back
-//! (`BIOCGTRXQMASK` …) while the handle is open.
+//! The semantics are those of "Multiqueue support for bpf" (2011): each capture handle has an RX
+//! mask, a TX mask and an OTHER switch; the filter as a whole is enabled (`BIOCENAQMASK`) or
+//! disabled (`BIOCDISQMASK`), bits are set (`BIOCSTRXQMASK` …), cleared (`BIOCCRRXQMASK` …) and
+//! read back (`BIOCGTRXQMASK` …) while the handle is open.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +19,7 @@ pub const MAX_QUEUES: usize = 4096;
 /// A set of queue numbers, or all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueSet {
-    /// Every queue, those included that appear later.
+    /// Every queue, including later ones.
     All,
     /// The queues whose bits are set, in words of 64.
     Some(Vec<u64>),

@@ -1,5 +1,5 @@
-//! Memory is asked for before it is taken: of what a cgroup, `ulimit -v` or the machine leaves, ports take a part, with
-//! smaller rings where it has to be, and what cannot be had at all is refused in words.
+//! Checks memory before it is taken. Ports take a part of what a cgroup, `ulimit -v` or the machine
+//! leaves, with smaller rings if necessary. What does not fit is refused with a reason.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -9,16 +9,16 @@ use wirelane_os::memory::{Limit, Room, address_space, room};
 use crate::error::{Error, Result};
 use crate::sync::lock;
 
-/// Less than this is not asked for: it is had, or nothing is.
+/// Amounts below this are not checked.
 const SMALL: usize = 256 << 10;
-/// What is left to everything that does not ask, such as the kernel's own memory of this process.
+/// Reserved for memory that is not checked, such as the kernel's own for this process.
 const KEPT: u64 = 3 << 20;
 /// What a thread maps: its stack, a second one for signals, and some pages around them.
 const THREAD: u64 = (2 << 20) + (128 << 10);
-/// For two more that come later, and what else does.
+/// Reserved for two later threads and other mappings.
 const RESERVE: u64 = 2 * THREAD + (4 << 20);
 
-/// How much memory may be taken without asking for less.
+/// A budget of memory.
 pub(crate) struct Allotment {
     /// Bytes.
     pub(crate) bytes: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Allotment {
 }
 
 impl Allotment {
-    /// Half of what is left: the rest is for threads, for buffers and for whoever comes next.
+    /// Half of what is left; the rest is for threads, buffers and later ports.
     pub(crate) fn of_rest() -> Self {
         let Room { bytes, limit } = room();
         Self { bytes: usize::try_from(bytes / 2).unwrap_or(usize::MAX), limit }
@@ -37,12 +37,12 @@ impl Allotment {
         Self { bytes: self.bytes / parts.max(1), ..self }
     }
 
-    /// What was taken already, for this very purpose.
+    /// At least the bytes already taken for this purpose.
     pub(crate) fn or_taken(self, bytes: usize) -> Self {
         Self { bytes, ..self }
     }
 
-    /// `wanted`, halved until what they take, as `bytes` says, is within the budget; but not below `least`.
+    /// `wanted`, halved until its `bytes` fit the budget, but not below `least`.
     pub(crate) fn fit(&self, wanted: u32, least: u32, bytes: impl Fn(u32) -> usize) -> u32 {
         let mut count = wanted;
         while bytes(count) > self.bytes && count / 2 >= least {
@@ -51,7 +51,7 @@ impl Allotment {
         count
     }
 
-    /// That there are fewer than usual.
+    /// A note that there are fewer than usual.
     pub(crate) fn note(
         &self,
         what: &str,
@@ -66,10 +66,11 @@ impl Allotment {
     }
 }
 
-/// Whether there are `bytes` to be taken for `object`. Nobody else of this process takes any before the answer is dropped.
+/// Checks that `bytes` can be taken for `object`. No other thread takes any before the answer is
+/// dropped.
 ///
 /// # Errors
-/// There are not: what limits them, and how many there are.
+/// They cannot: names the limit and what is left.
 pub(crate) fn ask(
     object: impl FnOnce() -> String,
     bytes: usize,
@@ -84,7 +85,8 @@ pub(crate) fn ask(
     Ok(Some(alone))
 }
 
-/// Whether so many threads can be started: one that gets no second stack for its signals aborts the process.
+/// Checks that so many threads can be started: one without an alternate signal stack aborts the
+/// process.
 ///
 /// # Errors
 /// They cannot.

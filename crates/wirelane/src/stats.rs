@@ -8,39 +8,39 @@ use wirelane_os::error::errno_name;
 use crate::mask::Class;
 use crate::sync::Counter;
 
-/// What happened to the packets of one receiving end. `received = filtered + delivered + dropped`, where each of the
-/// packets that were merged into one frame counts.
+/// The counters of one receiving end. `received = filtered + delivered + dropped`, in packets:
+/// every packet of a merged frame counts.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct RxCounters {
-    /// By which the port knows the queue.
+    /// The port's number for the queue.
     pub(crate) number: u16,
     pub(crate) class: Class,
     /// Packets that reached user space.
     pub packets: Counter,
     /// Their bytes on the wire, without frame check sequence.
     pub bytes: Counter,
-    /// Packets lost in the kernel for want of ring space; [`RxCounters::UNKNOWN`] if it cannot say.
+    /// Packets lost in the kernel for lack of ring space; [`RxCounters::UNKNOWN`] if it cannot say.
     pub kernel: Counter,
-    /// Packets lost for want of frames or ring space in user space.
+    /// Packets lost for lack of frames or ring space in user space.
     pub ring_full: Counter,
     /// Frames dropped because the writer was too slow.
     pub(crate) writer: Counter,
     /// Bytes of those frames.
     pub(crate) writer_bytes: Counter,
-    /// Frames that the writer took and could not write. Its thread owns this counter.
+    /// Frames that the writer took but could not write. Its thread owns this counter.
     pub(crate) unwritten: Counter,
     /// Bytes of those frames; unknown if some were in the middle of being written.
     pub(crate) unwritten_bytes: Counter,
     /// Frames dropped by a fault injector.
     pub(crate) fault: Counter,
-    /// Of these packets, those that were merged into the frame of another one.
+    /// Of these packets, those merged into the frame of another one.
     pub merged: Counter,
     /// Packets that a filter rejected in user space.
     pub filtered: Counter,
-    /// 1 once the kernel has filtered, which does not count what it leaves out.
+    /// 1 once the kernel has filtered, because it does not count rejected packets.
     pub(crate) filtered_unseen: Counter,
-    /// Packets to be forwarded that found the TX queue full.
+    /// Packets to forward that found the TX queue full.
     pub tx_full: Counter,
     /// Bytes of the packets that were filtered or found the TX queue full, if known.
     pub(crate) undelivered_bytes: Counter,
@@ -85,7 +85,8 @@ impl RxCounters {
         self.class
     }
 
-    /// Packets of so many bytes were filtered or found no room; `None` if nobody knows how many.
+    /// Counts packets of so many bytes that were filtered or found no room; `None` if the bytes are
+    /// unknown.
     pub(crate) fn undelivered(&self, bytes: Option<u64>) {
         match bytes {
             _ if self.undelivered_bytes.value() == Self::UNKNOWN => {}
@@ -131,7 +132,7 @@ impl RxCounters {
     }
 }
 
-/// What happened to the packets of one transmitting end.
+/// The counters of one transmitting end.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct TxCounters {
@@ -141,28 +142,29 @@ pub struct TxCounters {
     pub packets: Counter,
     /// Their bytes.
     pub bytes: Counter,
-    /// Frames that could not be sent: too long for the port, refused by the kernel, or taken and not sent when the end of
-    /// the queue was dropped.
+    /// Frames that could not be sent: too long for the port, refused by the kernel, or still unsent
+    /// when the end was dropped.
     pub errors: Counter,
-    /// Of these, those to which something was left to do that nobody could: a checksum whose place nobody
-    /// knows, or segmentation at a port that does not cut.
+    /// Of these, those whose pending work could not be done: a checksum at an unknown place, or
+    /// segmentation at a port that does not cut.
     pub(crate) unfinished: Counter,
     /// Of these, those of a length that the interface does not take.
     pub wrong_length: Counter,
-    /// Of these, those that the kernel refused to send, each by itself.
+    /// Of these, those that the kernel refused one by one.
     pub refused: Counter,
     /// The errno of the first one of those; 0 without one.
     pub(crate) refused_errno: Counter,
     /// Of these, those that had been taken and were not sent when the end came.
     pub(crate) unsent: Counter,
-    /// The errno that keeps what was taken from being sent now: `ENETDOWN` while the interface is down, `ENXIO` once it
-    /// is gone; 0 if nothing does.
+    /// The errno that blocks frames now: `ENETDOWN` while the interface is down, `ENXIO` once it is
+    /// gone; 0 if nothing does.
     pub(crate) held_errno: Counter,
     /// System calls made to transmit, waiting included.
     pub system_calls: Counter,
     /// Frames that were copied, because they lie in memory that the port cannot send from.
     pub copied: Counter,
-    /// How often nothing had been sent for a while although frames were waiting, and the kernel was woken up.
+    /// How often the kernel was woken because nothing had been sent for a while although frames
+    /// waited.
     pub stalls: Counter,
 }
 
@@ -201,7 +203,7 @@ impl TxCounters {
         }
     }
 
-    /// What was taken stays where it is for now, because of `error`, or can go.
+    /// Frames taken are blocked by `error`, or free to go.
     pub(crate) fn hold(&self, error: Option<&io::Error>) {
         self.held_errno.set(error.map_or(0, errno));
     }
@@ -250,7 +252,7 @@ pub struct TxStats {
     pub bytes: u64,
     /// Frames that could not be sent.
     pub errors: u64,
-    /// Of these, those to which something was left to do that nobody could.
+    /// Of these, those whose pending work could not be done.
     pub unfinished: u64,
     /// Of these, those of a length that the interface does not take.
     pub wrong_length: u64,
@@ -260,15 +262,15 @@ pub struct TxStats {
     pub refused_errno: Option<&'static str>,
     /// Of these, those that had been taken and were not sent when the end came.
     pub unsent: u64,
-    /// What keeps frames from being sent: `ENETDOWN` while the interface is down, `ENXIO` once it is gone.
+    /// What blocks frames: `ENETDOWN` while the interface is down, `ENXIO` once it is gone.
     pub held_errno: Option<&'static str>,
     /// Frames that were copied, because they lie in memory that the port cannot send from.
     pub copied: u64,
-    /// How often the kernel had to be woken up out of a stall.
+    /// How often the kernel had to be woken from a stall.
     pub stalls: u64,
 }
 
-/// As a counter holds it: 0 for an error that is not of the kernel.
+/// As in a counter: 0 for an error that is not the kernel's.
 fn errno(error: &io::Error) -> u64 {
     error.raw_os_error().and_then(|errno| u64::try_from(errno).ok()).unwrap_or(0)
 }
@@ -289,8 +291,8 @@ pub struct QueueStats {
     pub packets: u64,
     /// Bytes on the wire of the packets delivered.
     pub bytes: Option<u64>,
-    /// Of the packets received, those that were merged into the frame of another one: so many fewer frames were handed
-    /// on, but all of them are counted, here and as delivered, filtered or dropped.
+    /// Of the packets received, those merged into the frame of another one: so many fewer frames
+    /// were handed on. They still count as delivered, filtered or dropped.
     pub merged: u64,
     /// Packets that a filter rejected.
     pub filtered: Option<u64>,
@@ -311,13 +313,13 @@ impl fmt::Display for QueueStats {
     }
 }
 
-/// Packets lost, by reason; `None` where nobody can say.
+/// Packets lost, by reason; `None` where unknown.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Dropped {
-    /// In the kernel, for want of ring space.
+    /// In the kernel, for lack of ring space.
     pub kernel: Option<u64>,
-    /// In user space, for want of frames.
+    /// In user space, for lack of frames.
     pub ring_full: Option<u64>,
     /// Because the writer was too slow.
     pub writer: Option<u64>,

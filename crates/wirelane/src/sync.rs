@@ -109,9 +109,9 @@ impl Watermark {
 
 /// Lets one thread sleep until others have work for it, without a lost wake-up.
 ///
-/// The sleeper announces itself, crosses a full barrier and looks once more; whoever brings work
-/// publishes it, crosses a full barrier and looks for a sleeper (the 2014 qdisc paper's stop/wake rule).
-/// Bringing work costs one fence per batch, and a system call only if somebody sleeps.
+/// The sleeper announces itself, crosses a full barrier and looks once more; a producer publishes
+/// its work, crosses a full barrier and looks for a sleeper (the 2014 qdisc paper's stop/wake
+/// rule). A producer pays one fence per batch, and a system call only if the sleeper sleeps.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
     asleep: AtomicBool,

@@ -1,4 +1,4 @@
-//! Threads that begin together and are waited for together: one per queue of a running session.
+//! Threads that start and end together: one per queue of a running session.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};

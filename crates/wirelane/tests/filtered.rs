@@ -75,7 +75,7 @@ fn without_a_filter_nothing_is_filtered() {
 fn a_wrong_filter_does_not_open() {
     for (filter, message) in [
         ("tcp prot 80", "syntax error at \"prot\""),
-        ("3,6 0 0 1", "says 3 instructions and has 1"),
+        ("3,6 0 0 1", "declares 3 instructions and has 1"),
         ("2,5 0 0 7,6 0 0 1", "skips 7 instructions, and 1 follow"),
         ("2,32 0 0 4294963236,22 0 0 0", "only the kernel's socket filter knows cpu"),
     ] {

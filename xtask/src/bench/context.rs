@@ -44,20 +44,35 @@ impl Context {
         if interrupted { Err("interrupted".to_owned()) } else { Ok(()) }
     }
 
-    /// What `wirelane bench` says with these arguments.
+    /// The report of `wirelane bench` with these arguments.
     pub(super) fn suite(&self, arguments: &[&str]) -> Result<Value> {
-        let mut command = Command::new(&self.wirelane);
-        command.arg("bench").args(arguments).arg("--json");
+        let mut command = self.bench(arguments);
         command.args(self.quick.then_some("--quick"));
         parse(&output(&mut command)?)
     }
 
-    /// What a part of a suite says that runs the command as a process.
+    /// The report of `wirelane bench sockets` with these cases and small packets. Its `--quick` would take too few
+    /// samples, and too short ones.
+    pub(super) fn sockets(&self, cases: &[&str]) -> Result<Value> {
+        let seconds = if self.quick { "1s" } else { "3s" };
+        let mut command = self.bench(&["sockets", "--size", "64", "--seconds", seconds]);
+        command.args(["--samples", &self.rounds().to_string()]);
+        command.args(cases.iter().flat_map(|case| ["--case", case]));
+        parse(&output(&mut command)?)
+    }
+
+    fn bench(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.wirelane);
+        command.arg("bench").args(arguments).arg("--json");
+        command
+    }
+
+    /// The report of a part of a suite that runs the command as a process.
     pub(super) fn processes(&self, run: Processes) -> Result<Value> {
         let plan = ProcessPlan {
             own: &self.wirelane,
             samples: self.rounds(),
-            window: Duration::from_secs(if self.quick { 1 } else { 3 }),
+            window: Duration::from_secs(if self.quick { 1 } else { 5 }),
             limit: None,
             disk: None,
         };

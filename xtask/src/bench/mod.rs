@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: figures of the release build beside those of other programs, and whether they reach their targets.
+//! `cargo xtask bench`: figures of the release build, compared with other programs and with their
+//! targets.
 //!
 //! What is measured, and how, is in `wirelane-bench`. A case is a suite of `wirelane bench`, or a part of one that runs
 //! the command as a process.
@@ -29,8 +30,10 @@ struct Case {
 
 /// How it is measured.
 enum How {
-    /// By `wirelane bench` with these arguments; once for all cases that have the same.
+    /// By `wirelane bench` with these arguments.
     Suite(&'static [&'static str]),
+    /// By `wirelane bench sockets` with these cases; once for all that have the same.
+    Sockets(&'static [&'static str]),
     /// By a part of a suite, which runs the command and others in turns.
     Processes(Processes),
     /// In a way of its own, which adds no rows.
@@ -45,8 +48,8 @@ const CAPTURE: [Case; 3] = [
     },
     Case {
         name: "scaling",
-        about: "two queues on two threads, beside one",
-        how: How::Suite(&["scaling"]),
+        about: "two queues on two threads beside one, and two dd beside one",
+        how: How::Suite(&["scaling", "--case", "rx", "--case", "capture"]),
     },
     Case {
         name: "write",
@@ -59,28 +62,32 @@ const SOCKETS: [Case; 6] = [
     Case {
         name: "rxdrop",
         about: "receiving all that can be sent",
-        how: How::Suite(&["sockets", "--case", "rxdrop"]),
+        how: How::Sockets(&["rxdrop"]),
     },
-    Case { name: "noloss", about: "the highest rate without loss", how: How::Suite(&["noloss"]) },
+    Case {
+        name: "noloss",
+        about: "what is lost at which rate",
+        how: How::Sockets(&["rxdrop-paced"]),
+    },
     Case {
         name: "idle",
         about: "CPU time of receiving 0.5 Mpps",
-        how: How::Suite(&["sockets", "--case", "rxdrop"]),
+        how: How::Sockets(&["rxdrop-paced"]),
     },
     Case {
         name: "txpush",
         about: "sending, from a program and from inside the kernel",
-        how: How::Suite(&["sockets", "--case", "txpush", "--case", "xdp-drop"]),
+        how: How::Sockets(&["txpush", "xdp-drop"]),
     },
     Case {
         name: "l2fwd",
         about: "swapping addresses and sending back",
-        how: How::Suite(&["sockets", "--case", "l2fwd"]),
+        how: How::Sockets(&["l2fwd"]),
     },
     Case {
         name: "macswap",
         about: "the same in the process, without an interface",
-        how: How::Suite(&["sockets", "--case", "l2fwd"]),
+        how: How::Sockets(&["l2fwd"]),
     },
 ];
 
@@ -173,10 +180,11 @@ fn measure(cases: &[Case], named: &[String], arguments: &Options) -> Result<()> 
         println!("\n=== {}: {}", case.name, case.about);
         context.proceed()?;
         match case.how {
-            How::Suite(arguments) if done.contains(&arguments) => println!("measured above"),
-            How::Suite(arguments) => {
-                done.push(arguments);
-                report.add(context.suite(arguments)?);
+            How::Suite(arguments) => report.add(context.suite(arguments)?),
+            How::Sockets(cases) if done.contains(&cases) => println!("measured above"),
+            How::Sockets(cases) => {
+                done.push(cases);
+                report.add(context.sockets(cases)?);
             }
             How::Processes(run) => report.add(context.processes(run)?),
             How::Alone(run) => run(&context)?,

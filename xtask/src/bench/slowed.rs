@@ -1,5 +1,6 @@
-//! `wirelane bench compare` notices a lock in the hot path, and takes nothing else for one: the program beside
-//! itself, and beside one that was built with a lock for every packet that a simulated interface receives.
+//! `wirelane bench compare` detects a lock in the hot path, without false alarms: compares the
+//! program with itself, and with a build that takes a lock for every packet that a simulated
+//! interface receives.
 
 use std::fs;
 use std::path::{Path, PathBuf};

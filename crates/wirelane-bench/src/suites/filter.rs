@@ -137,7 +137,7 @@ pub fn filter(
     for expression in expressions() {
         let program = compile(&expression.text, ETHERNET, u32::from(u16::MAX))?;
         for (share, name) in SHARES {
-            cases.push(Case::new(&expression, program.clone(), share, name)?);
+            cases.push(FilterCase::new(&expression, program.clone(), share, name)?);
         }
     }
     for case in &cases {
@@ -154,12 +154,12 @@ pub fn filter(
             case.measure(plan.window / 4);
         }
     }
-    report.rows.extend(cases.iter().flat_map(Case::rows));
+    report.rows.extend(cases.iter().flat_map(FilterCase::rows));
     Ok(())
 }
 
 /// An expression, its packets, and the engines for it.
-struct Case {
+struct FilterCase {
     expression: &'static str,
     share: &'static str,
     program: Program,
@@ -175,7 +175,7 @@ struct Case {
     samples: [Vec<f64>; ENGINES.len()],
 }
 
-impl Case {
+impl FilterCase {
     fn new(
         expression: &Expression,
         program: Program,
@@ -361,7 +361,7 @@ mod tests {
         for expression in expressions() {
             let program = compile(&expression.text, ETHERNET, 1500).unwrap();
             for (share, name) in SHARES {
-                let case = Case::new(&expression, program.clone(), share, name).unwrap();
+                let case = FilterCase::new(&expression, program.clone(), share, name).unwrap();
                 let mut verdicts = [0; FRAMES];
                 if let Some(jit) = &case.jit {
                     jit.verdicts(&case.frames, &mut verdicts);

@@ -5,6 +5,7 @@ pub mod filter;
 pub mod gso;
 mod loop_plan;
 pub mod noloss;
+mod place;
 pub mod qdisc;
 pub mod scaling;
 pub mod sockets;

@@ -7,6 +7,7 @@ mod gso;
 mod page;
 mod peers;
 mod qdisc;
+mod scaling;
 mod sockets;
 
 use std::process::Command;
@@ -23,6 +24,7 @@ fn help_and_wrong_usage() {
         ("qdisc", &["--quick", "--json", "--samples"][..]),
         ("gso", &["--quick", "--json", "--samples", "--cpu", "--case", "--offload", "--seconds"]),
         ("noloss", &["--quick", "--json", "--samples", "--size", "--seconds"]),
+        ("scaling", &["--quick", "--json", "--samples", "--case", "--disk"]),
         ("all", &["--quick", "--json", "--samples", "--suite", "--report"]),
         (
             "sockets",
@@ -45,6 +47,8 @@ fn help_and_wrong_usage() {
         &["sockets", "--size", "59"],
         &["sockets", "--case", "rx"],
         &["sockets", "--case", "xdp-drop", "--port", "sim:1"],
+        &["sockets", "--case", "rxdrop-paced", "--port", "sim:1"],
+        &["sockets", "--case", "rxdrop-paced", "--rate", "1k"],
         &["sockets", "--port", "nothing:x"],
         &["sockets", "--port", "sim:1?size=64"],
         &["sockets", "--port", "file:x.pcap"],

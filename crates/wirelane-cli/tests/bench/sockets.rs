@@ -180,8 +180,14 @@ fn privileged_sockets_in_a_lab_balance_and_leave_nothing() {
     }
     let promises = report["promises"].as_array().unwrap();
     let of_suite = promises.iter().filter(|promise| promise["suite"] == "sockets");
-    assert_eq!(of_suite.clone().count(), 6);
-    for promise in of_suite {
+    let of_losses = |promise: &&Value| promise["what"].as_str().unwrap().contains("loses none");
+    let (losses, ratios): (Vec<_>, Vec<_>) = of_suite.partition(of_losses);
+    assert_eq!((losses.len(), ratios.len()), (6, 6));
+    for promise in losses {
+        // A busy machine may lose some of any rate; a quick run has the lowest and the highest one.
+        assert!(promise["met"].is_boolean() || promise["reason"].is_string(), "{promise}");
+    }
+    for promise in ratios {
         assert!(promise["median"].as_f64().unwrap() > 0.0 && promise["met"].is_boolean());
         assert!(promise["reason"].is_null(), "{promise}");
     }

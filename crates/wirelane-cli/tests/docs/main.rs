@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod document;
+mod engineers;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -153,7 +153,7 @@ fn privileged_what_an_interface_that_was_removed_did_not_send_is_told_as_such() 
         let errors = of_port(&summary, "tx", 1, "errors");
         assert_eq!(errors, of_port(&summary, "tx", 1, "unsent"), "{summary}");
         if errors > 0 {
-            let note = format!("{errors} were on their way to the interface when it was removed");
+            let note = format!("{errors} were queued when the interface was removed");
             assert!(ended.stderr.contains(&note), "{}", ended.stderr);
         }
     }

@@ -1,4 +1,4 @@
-//! The second pass over the graph of a program: what nobody reads is not computed.
+//! The second pass over the graph of a program: removes dead code.
 
 use super::graph::{A, Action, Node, Subject, X, decided, full};
 use crate::op::Operand;

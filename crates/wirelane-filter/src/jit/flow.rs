@@ -1,13 +1,13 @@
-//! A classic program as a graph that is cheap to run: what is known at each instruction is used,
-//! and what nobody needs is left out.
+//! A classic program as a graph that is cheap to run: facts known at each instruction are used, and
+//! dead code is removed.
 //!
 //! Jumps go forward only, so one pass in order sees every predecessor first, and one pass back sees
 //! every successor first:
 //!
 //! 1. Forward: what A and X hold, as far as it is known (a constant, or bytes of the packet at a
-//!    fixed place under a mask), and how long the packet must be to get here. Loads that need not be
-//!    checked again are not; comparisons of bytes in the packet no longer need A; comparisons of
-//!    constants are decided.
+//!    fixed place under a mask), and how long the packet must be to get here. Redundant length
+//!    checks go; comparisons of bytes in the packet no longer need A; comparisons of constants are
+//!    decided.
 //! 2. Backward: loads and arithmetic whose result nobody reads are dropped.
 //! 3. Forward: chains of comparisons for equality that lead to the same place, as in
 //!    `host a or host b or …`, become one test of membership per field.

@@ -71,11 +71,11 @@ impl Link {
         self.done("bpf BPF_LINK_UPDATE", uapi::BPF_LINK_UPDATE, &mut attr)
     }
 
-    /// Takes the program off the interface now, whoever else holds a copy of the descriptor. Afterwards
-    /// the link is good for nothing.
+    /// Detaches the program now, even if another process holds a copy of the descriptor. Afterwards
+    /// the link is useless.
     ///
     /// # Errors
-    /// What the kernel says; an interface that is gone is none.
+    /// Errors of the kernel, except that the interface is gone.
     pub fn detach(&self) -> Result<()> {
         let mut attr = uapi::LinkDetach { link_fd: self.fd.as_raw_fd() as u32 };
         self.done("bpf BPF_LINK_DETACH", uapi::BPF_LINK_DETACH, &mut attr)
@@ -132,8 +132,8 @@ pub struct Attached {
     pub name: Option<String>,
     /// Where it runs.
     pub mode: XdpMode,
-    /// Number of the link that holds it. `None` if it was attached without one and so stays until somebody
-    /// takes it off, or without CAP_SYS_ADMIN.
+    /// Number of the link that holds it. `None` if it was attached without one and stays until it
+    /// is detached, or without CAP_SYS_ADMIN.
     pub link: Option<u32>,
 }
 

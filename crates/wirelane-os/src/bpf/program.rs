@@ -43,7 +43,7 @@ pub enum XdpAction {
 pub struct Load<'a> {
     /// What it is for.
     pub kind: ProgramType,
-    /// Its name, for whoever lists programs: 15 bytes of letters, digits, `_` and `.` at most.
+    /// Its name in listings: at most 15 letters, digits, `_` and `.`.
     pub name: &'a str,
     /// Its instructions.
     pub insns: &'a [Insn],

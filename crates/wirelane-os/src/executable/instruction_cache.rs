@@ -1,5 +1,5 @@
-//! What stands between code that was written and code that can be run: on x86-64 nothing, because
-//! processors see to it themselves; on aarch64 caches and pipelines.
+//! Makes written code executable: on x86-64 nothing to do, because CPUs keep caches coherent; on
+//! aarch64 caches and pipelines are flushed.
 
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 pub(super) use aarch64::publish;

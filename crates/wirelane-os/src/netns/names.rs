@@ -1,8 +1,8 @@
 //! Names of network namespaces, as `ip netns` gives them: files of `/run/netns` on which a namespace is mounted.
 //!
-//! A name given here differs from one of `ip netns add` in one thing: the file below the mount is not empty, it says who
-//! made it. It appears with its contents in one step, so that whoever finds it without a namespace on it (its maker was
-//! killed, or somebody unmounted the namespace) knows whose it is.
+//! A name given here differs from one of `ip netns add` in one thing: the file below the mount is
+//! not empty but names its owner. It appears with its contents in one step, so its owner is known
+//! even without a namespace on it (the owner was killed, or the namespace unmounted).
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{Read, Write};
@@ -46,7 +46,7 @@ pub fn path(name: &str) -> Result<PathBuf> {
     Ok(Path::new(DIRECTORY).join(name))
 }
 
-/// All names, sorted; none when nobody ever gave one.
+/// All names, sorted; none if the directory was never made.
 ///
 /// # Errors
 /// What readdir(3) gives.
@@ -102,7 +102,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Waits until nobody else changes names.
+    /// Waits until no other process changes names.
     ///
     /// # Errors
     /// `EACCES` for an ordinary user when the directory does not exist; what flock(2) gives.
@@ -155,8 +155,9 @@ impl Names {
             .map_err(|errno| OsError::new("unlink", name, errno))
     }
 
-    /// Makes the directory a mount that others share, as `ip netns add` does. It must be that before the first name is
-    /// mounted in it: otherwise the first `ip netns add` covers what is mounted there, and nobody gets at it any more.
+    /// Makes the directory a mount that others share, as `ip netns add` does. It must be that
+    /// before the first name is mounted in it: otherwise the first `ip netns add` covers earlier
+    /// mounts, which become unreachable.
     fn share(&self) -> Result<()> {
         let shared = || mount_change(DIRECTORY, MountPropagationFlags::SHARED);
         match shared() {

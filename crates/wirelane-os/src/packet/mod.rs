@@ -384,8 +384,8 @@ impl PacketSocket {
         Ok(rustix::net::send(&self.fd, frame, rustix::net::SendFlags::NOSIGNAL)?)
     }
 
-    /// Bytes of the frames sent that somebody still has, with what the kernel keeps around them: a queue of a device, or
-    /// whoever receives them, if that is the same kernel. 0 says that all of them have been taken or dropped.
+    /// Bytes of sent frames that are still in use, including the kernel's overhead: in a device
+    /// queue, or at a receiver on the same kernel. 0 means that all have been received or dropped.
     ///
     /// # Errors
     /// What ioctl(2) gives.
@@ -399,8 +399,9 @@ impl PacketSocket {
         Ok(usize::try_from(bytes).unwrap_or(0))
     }
 
-    /// Sends one frame by copy and without waiting, on a socket with [`PacketSocket::set_vnet_hdr`]: `header` says what is left
-    /// to do to it, which the device or the kernel does. A frame that is to be cut may be of up to 64 KB.
+    /// Sends one frame by copy and without waiting, on a socket with
+    /// [`PacketSocket::set_vnet_hdr`]: `header` describes its pending offloads, which the device or
+    /// the kernel does. A frame to be cut may have up to 64 KB.
     ///
     /// # Errors
     /// As [`PacketSocket::send_pending`]; `EAGAIN` when the send buffer is full, `EINVAL` for a header that does not fit the

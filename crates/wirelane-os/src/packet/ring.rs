@@ -1,4 +1,4 @@
-//! What is asked of a ring, and what its counters say.
+//! The shape of a ring, and its counters.
 
 use super::uapi::{SockaddrLl, TPACKET2_HDRLEN, TPACKET3_HDRLEN};
 use std::mem::size_of;

@@ -35,7 +35,7 @@ pub struct Umem {
     pub len: usize,
     /// Bytes per chunk: 2048 to the page size; with aligned chunks a power of two.
     pub chunk_size: u32,
-    /// Bytes left free before packets, beside the kernel's own.
+    /// Bytes left free before packets, in addition to the kernel's.
     pub headroom: u32,
     /// Chunks lie anywhere.
     pub unaligned: bool,
@@ -158,8 +158,9 @@ impl XskSocket {
         self.set(option::MAX_TX_SKB_BUDGET, packets, "setsockopt XDP_MAX_TX_SKB_BUDGET")
     }
 
-    /// Prefers busy polling: the driver's queue is served by whoever receives and sends, for up to `microseconds` and
-    /// `budget` packets at a time, and its interrupts stay off meanwhile (Linux 5.11; see also `napi_defer_hard_irqs`).
+    /// Prefers busy polling: receiving and sending calls serve the driver's queue, for up to
+    /// `microseconds` and `budget` packets at a time, and its interrupts stay off meanwhile (Linux
+    /// 5.11; see also `napi_defer_hard_irqs`).
     ///
     /// # Errors
     /// `ENOPROTOOPT` before Linux 5.11, `EPERM` without CAP_NET_ADMIN.

@@ -42,7 +42,7 @@ pub struct XdpUmemReg {
     pub len: u64,
     /// Bytes per chunk.
     pub chunk_size: u32,
-    /// Bytes that the kernel leaves free in a chunk, beside its own [`XDP_PACKET_HEADROOM`].
+    /// Bytes that the kernel leaves free in a chunk, in addition to [`XDP_PACKET_HEADROOM`].
     pub headroom: u32,
     /// `XDP_UMEM_*`; Linux 5.4.
     pub flags: u32,
@@ -91,7 +91,7 @@ unsafe impl Plain for XdpMmapOffsets {}
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XdpStatistics {
-    /// Packets dropped because no chunk was to be had, or they fit in none (copy mode).
+    /// Packets dropped because no chunk was available, or they fit in none (copy mode).
     pub rx_dropped: u64,
     /// Descriptors of the fill ring that were no chunk.
     pub rx_invalid_descs: u64,
@@ -161,17 +161,17 @@ pub struct XskTxMetadata {
 layout!(XskTxMetadata, 24, { flags: 0, csum_start: 8, csum_offset: 10, reserved: 12, launch_time: 16 });
 
 impl XskTxMetadata {
-    /// Has the checksum completed, beside what was asked for before.
+    /// Requests the checksum, in addition to earlier requests.
     pub fn checksum(self, csum_start: u16, csum_offset: u16) -> Self {
         Self { flags: self.flags | XDP_TXMD_FLAGS_CHECKSUM, csum_start, csum_offset, ..self }
     }
 
-    /// Wants to know when the packet left, beside what was asked for before.
+    /// Requests the time when the packet left, in addition to earlier requests.
     pub fn timestamp(self) -> Self {
         Self { flags: self.flags | XDP_TXMD_FLAGS_TIMESTAMP, ..self }
     }
 
-    /// Whether nothing is asked for.
+    /// Whether nothing is requested.
     pub fn is_none(&self) -> bool {
         self.flags == 0
     }

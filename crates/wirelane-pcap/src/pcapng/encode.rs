@@ -88,8 +88,8 @@ pub fn packet(out: &mut Vec<u8>, record: &Record<'_>) {
     }
 }
 
-/// Appends an enhanced packet block with a comment, which programs show beside the packet. It costs 12 bytes and the
-/// length of the comment.
+/// Appends an enhanced packet block with a comment, which programs show with the packet. It costs
+/// 12 bytes and the length of the comment.
 pub fn packet_with_comment(out: &mut Vec<u8>, record: &Record<'_>, comment: &str) {
     let data = record.data.get(..MAX_PACKET).unwrap_or(record.data);
     let start = begin_block(out, ENHANCED_PACKET);

@@ -34,8 +34,8 @@ impl Batch {
         self.limit - self.frames.len().min(self.limit)
     }
 
-    /// Holds at most `n` frames from now on, and never more than the batch was made for. Frames
-    /// already in it stay.
+    /// Holds at most `n` frames from now on, but never more than its capacity. Frames already in it
+    /// stay.
     #[inline]
     pub fn set_limit(&mut self, n: usize) {
         self.limit = n.min(self.frames.capacity());
@@ -142,7 +142,7 @@ impl Batch {
         ring.receive(&mut self.frames, room)
     }
 
-    /// The frames as a vector. Whoever adds some sees to it that they fit.
+    /// The frames as a vector. A caller that adds frames ensures that they fit.
     #[inline(always)]
     pub(crate) fn as_vec(&mut self) -> &mut Vec<Frame> {
         &mut self.frames

@@ -41,8 +41,8 @@ impl Frame {
         unsafe { self.0.as_mut() }
     }
 
-    /// Gives the handle up without giving the memory back: whoever gets the pointer stands for the
-    /// frame until [`Frame::new`] makes it one again.
+    /// Gives up the handle but keeps the memory: the receiver of the pointer owns the frame until
+    /// [`Frame::new`] makes it one again.
     #[inline(always)]
     pub(crate) fn into_meta(self) -> NonNull<Meta> {
         std::mem::ManuallyDrop::new(self).0
@@ -110,7 +110,7 @@ impl Frame {
         self.meta().class
     }
 
-    /// Bytes before the packet that belong to the frame, what is kept there included.
+    /// Bytes before the packet that belong to the frame, including metadata kept there.
     #[inline(always)]
     pub(crate) fn before(&self) -> usize {
         self.meta().headroom as usize
@@ -145,8 +145,8 @@ impl Frame {
         fits
     }
 
-    /// Replaces the packet by `bytes`, to which nothing is left to do, and of which no interface has said anything. False,
-    /// and nothing changed, if they do not fit.
+    /// Replaces the packet by `bytes`, without pending offloads or hints. False, and nothing
+    /// changed, if they do not fit.
     #[must_use = "bytes that do not fit were not copied"]
     pub fn fill(&mut self, bytes: &[u8]) -> bool {
         let fits = self.set_len(bytes.len());
@@ -157,7 +157,7 @@ impl Frame {
         fits
     }
 
-    /// Sets what a port or generator knows of the packet beside its bytes.
+    /// Sets the metadata that a port or generator knows.
     #[inline(always)]
     pub(crate) fn stamp(&mut self, timestamp: u64, queue: u16, class: Class) {
         let meta = self.meta_mut();
@@ -166,19 +166,19 @@ impl Frame {
         meta.class = class;
     }
 
-    /// The time is meant, although it is 0: the beginning of 1970.
+    /// The time is valid although it is 0: the beginning of 1970.
     #[cold]
     pub(crate) fn keep_time(&mut self) {
         let meta = self.meta_mut();
         meta.marks = meta.marks.with(Marks::TIMED);
     }
 
-    /// Whether a port has said when it saw the packet.
+    /// Whether a port has set the time.
     pub(crate) fn has_time(&self) -> bool {
         self.meta().timestamp != 0 || self.meta().marks.has(Marks::TIMED)
     }
 
-    /// Sets the wire length of a packet that was cut before it got here.
+    /// Sets the wire length of a packet that was truncated before.
     #[inline(always)]
     pub(crate) fn set_original_len(&mut self, len: u32) {
         self.meta_mut().original_len = len;

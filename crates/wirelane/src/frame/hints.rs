@@ -1,7 +1,8 @@
-//! What an interface says of a packet beside its bytes: the hash of its flow, and when the hardware saw it.
+//! Metadata that an interface reports with a packet: the hash of its flow and the hardware time.
 //!
-//! Whoever receives finds it right before the packet, where a program left it for us (`port/xdp/hints.rs`). There the
-//! next header would cover it, so a frame keeps it at the other end of its headroom (`frame/kept.rs`):
+//! The receiver finds them right before the packet, where the XDP program left them
+//! (`port/xdp/hints.rs`). There the next header would overwrite them, so a frame keeps them at the
+//! other end of its headroom (`frame/kept.rs`):
 //!
 //! ```text
 //!   │ Offload │ hints │ merged │  headroom  │ hints │ packet │
@@ -19,13 +20,13 @@ use super::marks::Marks;
 /// The hash by which an interface told flows apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RxHash {
-    /// Packets of one flow have one value. Which function made it is the affair of the interface.
+    /// Packets of one flow have one value. The interface chooses the function.
     pub value: u32,
     /// What it was made of.
     pub kind: RxHashKind,
 }
 
-/// What a hash was made of (`enum xdp_rss_hash_type`). The least known is [`RxHashKind::default`]: the interface does
+/// What a hash was made of (`enum xdp_rss_hash_type`). [`RxHashKind::default`]: the interface does
 /// not say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RxHashKind(u16);
@@ -94,7 +95,8 @@ impl Hints {
 }
 
 impl Frame {
-    /// The hash that the interface gave its flow; `None` if it gave none, or was not asked (`xdp:eth0?rx_hash=on`).
+    /// The hash of the packet's flow; `None` if the interface gave none, or was not asked
+    /// (`xdp:eth0?rx_hash=on`).
     pub fn rx_hash(&self) -> Option<RxHash> {
         self.hints()?.hash
     }
@@ -105,7 +107,7 @@ impl Frame {
         self.hints().map(|hints| hints.time).filter(|time| *time != 0)
     }
 
-    /// Whether the interface has said anything.
+    /// Whether there are any hints.
     #[inline(always)]
     pub(crate) fn has_hints(&self) -> bool {
         self.meta().marks.has(Marks::HINTS)
@@ -119,7 +121,8 @@ impl Frame {
         Hints::parse(self.kept(kept::HINTS))
     }
 
-    /// Takes what was left right before the packet, once: it is not there for the next packet at this place.
+    /// Takes the hints right before the packet, once: they must not apply to the next packet at
+    /// this place.
     #[inline]
     pub(crate) fn take_hints(&mut self) -> Option<RawHints> {
         let found = self.read_before::<{ Hints::BYTES }>()?;

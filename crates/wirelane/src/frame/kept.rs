@@ -1,4 +1,4 @@
-//! What a frame keeps of its packet at the start of its headroom, where the next header does not cover it.
+//! Metadata that a frame keeps at the start of its headroom, where no header overwrites it.
 //!
 //! ```text
 //!   │ Offload │ hints │ merged │  headroom that is free  │ packet │

@@ -1,4 +1,4 @@
-//! What else a frame has of its packet: a table of bits.
+//! Flags of a frame.
 
 /// One byte, so that a fresh packet has nothing else by one store.
 ///
@@ -16,14 +16,14 @@ impl Marks {
     /// Nothing.
     pub(crate) const NONE: Self = Self(0);
     const LEFT: u8 = 3;
-    /// What the interface has said of it is kept.
+    /// Hints of the interface are kept.
     pub(super) const HINTS: Self = Self(1 << 2);
-    /// Its time is one although it is 0.
+    /// A time of 0 is valid.
     pub(super) const TIMED: Self = Self(1 << 3);
-    /// It was put together from several packets, and how many is kept.
+    /// It was merged from several packets, and their number is kept.
     pub(super) const MERGED: Self = Self(1 << 4);
 
-    /// What is left to do, and where that is kept.
+    /// The pending offload, and where it is kept.
     #[inline(always)]
     pub(super) fn left(self) -> Left {
         match self.0 & Self::LEFT {
@@ -53,16 +53,16 @@ impl Marks {
     }
 }
 
-/// What is left to do to a packet before it may go out, and where that is kept.
+/// The pending offload of a packet, and where it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Left {
-    /// Nothing is.
+    /// Nothing.
     Nothing,
-    /// What the `Offload` says with which the headroom begins.
+    /// The `Offload` at the start of the headroom.
     Offload,
-    /// A checksum, which the packet itself shows.
+    /// A partial checksum, found in the packet itself.
     Checksum,
-    /// A checksum, if the packet shows one.
+    /// A partial checksum, if the packet has one.
     Perhaps,
 }

@@ -1,4 +1,4 @@
-//! How many packets a frame was put together from. Kept in its headroom.
+//! How many packets a frame was merged from. Kept in its headroom.
 
 use super::handle::Frame;
 use super::kept;
@@ -22,7 +22,7 @@ impl Merged {
 }
 
 impl Frame {
-    /// How many packets it was received as: more than one if it was put together on the way in (`gro=`).
+    /// How many packets it was received as: more than one if it was merged on the way in (`gro=`).
     #[inline]
     pub fn packets(&self) -> u64 {
         self.merged().map_or(1, |merged| merged.packets.into())
@@ -40,7 +40,8 @@ impl Frame {
         kept.then(|| Merged::from_bytes(self.kept(kept::MERGED)))
     }
 
-    /// Says that it was put together from packets. False, and nothing changed, if the headroom has no room for that.
+    /// Records that it was merged from packets. False, and nothing changed, if the headroom is too
+    /// small.
     #[must_use = "without headroom nothing was changed"]
     pub(crate) fn set_merged(&mut self, packets: u32, bytes: u32) -> bool {
         let fits = self.keep(kept::MERGED, Merged { packets, bytes }.to_bytes());

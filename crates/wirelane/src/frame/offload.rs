@@ -1,4 +1,4 @@
-//! What is left to do to a frame: segmentation and checksum, as `virtio_net_hdr` says it.
+//! Pending offloads of a frame: segmentation and checksum, as in `virtio_net_hdr`.
 
 use wirelane_os::packet::{
     VIRTIO_NET_HDR_F_NEEDS_CSUM, VIRTIO_NET_HDR_GSO_ECN, VIRTIO_NET_HDR_GSO_NONE,
@@ -6,7 +6,7 @@ use wirelane_os::packet::{
     VIRTIO_NET_HDR_GSO_UDP_L4, VirtioNetHdr,
 };
 
-/// What is left to do to a frame: nothing, by default.
+/// The pending offloads of a frame; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Offload {
     /// How to cut it.
@@ -14,9 +14,9 @@ pub struct Offload {
     /// Payload bytes per segment, the last one excepted; bytes of IP payload per fragment for
     /// [`Gso::UdpFragment`]. With 0, as many as fit.
     pub size: u16,
-    /// Where a partial checksum is to be completed. A frame without has a complete one or none.
+    /// Where to complete a partial checksum. Without it, the checksum is complete or absent.
     pub checksum: Option<PartialChecksum>,
-    /// CWR is set and the signal of RFC 3168: a sink that cuts the frame has to know the rule.
+    /// CWR is set as the signal of RFC 3168: a sink that cuts the frame must know the rule.
     pub ecn: bool,
     /// CWR is part of the counter of Accurate ECN (RFC 9768 section 3.2.2.1) and belongs to every
     /// segment. Without this it is the signal of RFC 3168, which belongs to the first. The AE flag in
@@ -46,8 +46,7 @@ pub enum Gso {
     UdpFragment,
 }
 
-/// A checksum field that holds the sum of the pseudo-header, with the rest left to do
-/// (`CHECKSUM_PARTIAL`).
+/// A checksum field that holds only the sum of the pseudo-header (`CHECKSUM_PARTIAL`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PartialChecksum {
     /// The first byte covered, from the start of the frame; all up to its end are.
@@ -76,8 +75,7 @@ pub enum Tunnel {
 }
 
 impl Offload {
-    /// Reads the header that the kernel puts before a packet, in its form of 10 bytes. `None` for a type that
-    /// this version does not know.
+    /// Reads the 10-byte header that the kernel puts before a packet. `None` for an unknown type.
     pub fn from_virtio(header: &VirtioNetHdr) -> Option<Self> {
         let ecn = header.gso_type & VIRTIO_NET_HDR_GSO_ECN != 0;
         let gso = match header.gso_type & !VIRTIO_NET_HDR_GSO_ECN {
@@ -100,8 +98,8 @@ impl Offload {
     }
 
     /// The header for a packet with headers of `header_len` bytes, the inverse of
-    /// [`from_virtio`](Self::from_virtio). Tunnels, a fixed identification and Accurate ECN have no place
-    /// in it.
+    /// [`from_virtio`](Self::from_virtio). It cannot express tunnels, a fixed identification or
+    /// Accurate ECN.
     pub fn to_virtio(&self, header_len: u16) -> VirtioNetHdr {
         let gso_type = match self.gso {
             Gso::None => VIRTIO_NET_HDR_GSO_NONE,
@@ -136,7 +134,7 @@ impl Offload {
         self.to_virtio(start.saturating_add(transport))
     }
 
-    /// Whether nothing is left to do.
+    /// Whether nothing is pending.
     pub fn is_none(&self) -> bool {
         self.gso == Gso::None && self.checksum.is_none()
     }

@@ -1,7 +1,7 @@
 //! Checksums that a sender left to its hardware: where they are, and completing them.
 //!
-//! The kernel says of a packet that its checksum is not ready (`TP_STATUS_CSUMNOTREADY`), and not which
-//! one. It is the one that holds the sum of its pseudo-header, as the stack leaves it
+//! The kernel reports that a packet's checksum is not ready (`TP_STATUS_CSUMNOTREADY`), but not
+//! which one. It is the one that holds the sum of its pseudo-header, as the stack leaves it
 //! (`CHECKSUM_PARTIAL`).
 
 use wirelane_wire::checksum::Sum;
@@ -17,12 +17,12 @@ use crate::checksum;
 const MAX_HEADERS: usize = 16;
 
 impl PartialChecksum {
-    /// Stands for a checksum that is not complete and that nobody knows: no frame has this place, so that
-    /// whoever is to complete it refuses the frame.
+    /// Stands for a partial checksum at an unknown place. No frame has this place, so completing it
+    /// fails.
     pub const UNKNOWN: Self = Self { start: u16::MAX, offset: 0 };
 
-    /// The checksum of an Ethernet frame that holds the sum of its pseudo-header. The outermost one, if
-    /// there are several: what is inside was complete when it was left.
+    /// The checksum of an Ethernet frame that holds the sum of its pseudo-header; the outermost one
+    /// if there are several, because inner ones are complete.
     pub fn find(frame: &[u8]) -> Option<Self> {
         let view = EthernetView::new(frame).ok()?;
         let (mut at, mut what) = (ethernet::LEN, What::Network(view.ethertype()));
@@ -120,7 +120,7 @@ enum What {
 }
 
 impl What {
-    /// What a tunnel says that it carries.
+    /// What a tunnel declares to carry.
     fn carried(ethertype: EtherType) -> Self {
         if ethertype == EtherType::BRIDGED { Self::Ethernet } else { Self::Network(ethertype) }
     }
@@ -149,7 +149,7 @@ fn addresses6(view: &Ipv6View<'_>, header: &[u8]) -> Option<Sum> {
 
 /// What a datagram on the port of a tunnel carries, and how far in.
 fn udp_tunnel(view: &UdpView<'_>) -> Option<(usize, What)> {
-    /// What Linux takes for VXLAN when it is not told the port.
+    /// The default VXLAN port of Linux.
     const VXLAN_LINUX: u16 = 8472;
     match view.destination_port() {
         vxlan::PORT | VXLAN_LINUX => {

@@ -13,8 +13,8 @@ pub struct Sink {
     pub mtu: usize,
     /// It completes partial checksums of TCP and UDP.
     pub checksum: bool,
-    /// It cuts frames itself, up to this many bytes after the Ethernet header and VLAN tags. What is
-    /// longer is cut to fit. It must also complete checksums.
+    /// It cuts frames itself, up to this many bytes after the Ethernet header and VLAN tags; longer
+    /// ones are cut to fit first. It must also complete checksums.
     pub gso_max: Option<usize>,
     /// Which kinds it cuts.
     pub gso: SinkGso,
@@ -34,8 +34,8 @@ pub struct SinkGso {
 }
 
 impl SinkGso {
-    /// What a source may leave to be cut, if these protocols are cut later: one that sends fragments
-    /// makes them itself.
+    /// Which frames a source may leave to be cut if these protocols are cut later. Sources make IP
+    /// fragments themselves.
     pub fn leaving(protocols: Protocols) -> Self {
         let Protocols { tcp, udp } = protocols;
         Self { tcp4: tcp, tcp6: tcp, udp, udp_fragment: false }
@@ -43,13 +43,13 @@ impl SinkGso {
 }
 
 impl Sink {
-    /// A sink with the MTU of Ethernet, 1500, that leaves everything to us.
+    /// A sink with the MTU of Ethernet, 1500, and no offloads.
     pub const fn ethernet() -> Self {
         let gso = SinkGso { tcp4: false, tcp6: false, udp: false, udp_fragment: false };
         Self { mtu: 1500, checksum: false, gso_max: None, gso }
     }
 
-    /// A sink for frames of any length, which leaves everything else to us: it is no wire.
+    /// A sink for frames of any length without other offloads, such as a file.
     pub const fn unlimited() -> Self {
         Self { mtu: usize::MAX, ..Self::ethernet() }
     }

@@ -1,4 +1,4 @@
-//! What may be left to do to a packet before it may go out, and where its frame keeps that.
+//! The pending offload of a packet, and where its frame keeps it.
 
 use super::handle::Frame;
 use super::kept;
@@ -6,7 +6,7 @@ use super::marks::Left;
 use super::offload::{Gso, Offload, PartialChecksum, Tunnel};
 
 impl Frame {
-    /// What is left to do to the packet before it may go out, such as to cut it; `None` if nothing is.
+    /// What must be done to the packet before it is sent, such as cutting it; `None` if nothing.
     #[inline(always)]
     pub fn offload(&self) -> Option<Offload> {
         match self.meta().marks.left() {
@@ -16,7 +16,7 @@ impl Frame {
         }
     }
 
-    /// The checksum that the packet shows to be left to do.
+    /// The partial checksum found in the packet.
     fn found_checksum(&self) -> Option<Offload> {
         let found = PartialChecksum::find(self.data());
         let unknown = Some(PartialChecksum::UNKNOWN);
@@ -25,7 +25,7 @@ impl Frame {
         checksum.map(|place| Offload { checksum: Some(place), ..Offload::default() })
     }
 
-    /// Its checksum may be left to do: then it holds the sum of the pseudo-header.
+    /// Its checksum may be partial: then it holds the sum of the pseudo-header.
     #[inline(always)]
     pub(crate) fn suspect_checksum(&mut self) {
         self.set_left(Left::Perhaps);
@@ -37,14 +37,14 @@ impl Frame {
         meta.marks = meta.marks.with_left(left);
     }
 
-    /// Whether anything may be left to do.
+    /// Whether an offload may be pending.
     #[inline(always)]
     pub(crate) fn is_unfinished(&self) -> bool {
         self.meta().marks.left() != Left::Nothing
     }
 
-    /// Completes the checksum, if one is left to do. False, and nothing changed, if that cannot be done, or is
-    /// not all that is left.
+    /// Completes a partial checksum, if there is one. False, and nothing changed, if that is
+    /// impossible or not all that is pending.
     pub(crate) fn finish(&mut self) -> bool {
         let finished = match self.offload() {
             None => true,
@@ -59,14 +59,14 @@ impl Frame {
         finished
     }
 
-    /// The checksum that is left to do.
+    /// The partial checksum.
     #[inline(always)]
     pub(crate) fn checksum(&self) -> Option<PartialChecksum> {
         self.offload().and_then(|offload| offload.checksum)
     }
 
-    /// Says what is left to do to the packet, with places counted from its first byte. Kept in the
-    /// headroom: false, and nothing changed, if that has too few bytes.
+    /// Sets the pending offload, with offsets from the packet's first byte. Kept in the headroom:
+    /// false, and nothing changed, if that is too small.
     #[must_use = "without headroom nothing was changed"]
     pub fn set_offload(&mut self, offload: Offload) -> bool {
         if offload.is_none() {
@@ -80,7 +80,7 @@ impl Frame {
         fits
     }
 
-    /// Moves the places that the offload names by `n` bytes, as the packet's first byte moves.
+    /// Moves the offsets of the offload by `n` bytes, as the packet's first byte moves.
     pub(super) fn shift_offload(&mut self, n: isize) {
         if self.meta().marks.left() != Left::Offload {
             return;

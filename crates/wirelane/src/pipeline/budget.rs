@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How many packets may still be received. Threads take portions, so that exactly the number
-/// asked for is received, and not a batch more.
+/// How many packets may still be received. Threads take portions, so exactly this number is
+/// received, not a batch more.
 pub(crate) struct Budget {
     limit: u64,
     left: AtomicU64,
@@ -19,7 +19,7 @@ impl Budget {
         Self { limit, left: AtomicU64::new(limit), used: AtomicU64::new(0) }
     }
 
-    /// Takes up to `wanted` of what nobody holds.
+    /// Takes up to `wanted` of the unclaimed packets.
     #[inline]
     fn take(&self, wanted: usize) -> usize {
         if self.limit == u64::MAX {
@@ -31,14 +31,14 @@ impl Budget {
         taken.map_or(0, |before| before.min(wanted as u64) as usize)
     }
 
-    /// Returns what was taken and not used.
+    /// Returns an unused portion.
     fn give_back(&self, unused: usize) {
         if self.limit != u64::MAX && unused > 0 {
             self.left.fetch_add(unused as u64, Ordering::Relaxed);
         }
     }
 
-    /// Uses what was taken.
+    /// Uses a portion.
     #[inline]
     fn spend(&self, used: usize) {
         if self.limit != u64::MAX {
@@ -52,7 +52,7 @@ impl Budget {
     }
 }
 
-/// What one thread has taken of the budget and not yet used. Dropping it gives that back.
+/// A thread's unused portion of the budget. Dropping it returns the portion.
 pub(crate) struct Allowance {
     budget: Arc<Budget>,
     admitted: usize,
@@ -64,8 +64,8 @@ impl Allowance {
         Self { budget: Arc::clone(budget), admitted: 0 }
     }
 
-    /// How many of `wanted` packets may be received. Waits while others hold what is left, which they
-    /// may give back; 0 once the budget is used.
+    /// How many of `wanted` packets may be received; 0 once the budget is used. Waits while other
+    /// threads hold the rest, because they may return it.
     #[inline]
     pub(crate) fn admit(&mut self, wanted: usize) -> usize {
         if self.admitted < wanted {
@@ -86,7 +86,7 @@ impl Allowance {
         self.budget.spend(received);
     }
 
-    /// Leaves to other threads what this one does not use now.
+    /// Returns the unused portion to other threads.
     pub(crate) fn give_back(&mut self) {
         self.budget.give_back(std::mem::take(&mut self.admitted));
     }

@@ -6,32 +6,32 @@ use crate::error::Result;
 use crate::frame::Batch;
 use crate::port::Rx;
 
-/// What is done with received frames.
+/// Handles received frames.
 ///
 /// Only [`Consumer::consume`] has to be written. Any `FnMut(usize, &mut Batch) -> Result<()>` is a
 /// consumer, too.
 pub trait Consumer {
-    /// Takes what it wants out of `batch`. Frames left in it go back to their owner. `input` is the
+    /// Takes the frames it wants out of `batch`; the rest go back to their owner. `input` is the
     /// position of the receiving end.
     ///
     /// # Errors
     /// Any error ends the loop, which returns it.
     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()>;
 
-    /// How many frames the next batch may hold, at most [`Batch::DEFAULT`]; 0 ends the loop. Asked
-    /// before every batch: a program that wants a given number of packets says here how many are left.
+    /// How many frames the next batch may hold, at most [`Batch::DEFAULT`]; 0 ends the loop. Called
+    /// before every batch: a program that wants N packets returns how many are left.
     fn capacity(&mut self) -> usize {
         Batch::DEFAULT
     }
 
-    /// How long the loop may sleep when nothing comes; `None` for as long as nothing does. Asked
-    /// before each sleep. A consumer with work of its own, such as frames that wait to be sent, does
-    /// it in [`Consumer::round`], which follows every sleep.
+    /// How long the loop may sleep without packets; `None` for no limit. Called before each sleep.
+    /// A consumer with other work, such as frames waiting to be sent, does it in
+    /// [`Consumer::round`], which follows every sleep.
     fn longest_sleep(&self) -> Option<Duration> {
         None
     }
 
-    /// One round over all receiving ends is done; `idle` says that it brought nothing.
+    /// Called after each round over all receiving ends; `idle` if it brought no packets.
     ///
     /// # Errors
     /// Any error ends the loop, which returns it.
@@ -40,7 +40,7 @@ pub trait Consumer {
         Ok(())
     }
 
-    /// The loop has ended, by itself or by an error: the place to hand over what is left.
+    /// Called when the loop has ended, by itself or by an error: hand over what is left here.
     ///
     /// # Errors
     /// Returned by the loop, unless it had an error before.

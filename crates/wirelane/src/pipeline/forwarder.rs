@@ -1,4 +1,4 @@
-//! The consumer that sends on what was received.
+//! The consumer that forwards packets.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,15 +13,15 @@ use crate::stats::RxCounters;
 /// How long to sleep while frames wait to be sent: the transmitting end may want to be asked again.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// How long to wait for room, and at the end for what was taken.
+/// How long to wait for room, and at the end for pending frames.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Sends what it receives through the transmitting end of a [`Lane`]. Frames for which the TX queue has no
-/// room are dropped, as a switch does, and counted as `tx_full` of the queue that they came by. Those of a
-/// source that can wait ([`PortInfo::lossless`](crate::port::PortInfo)) are dropped only if there is none for
-/// a second.
+/// Sends received frames through the transmitting end of a [`Lane`]. When the TX queue is full,
+/// frames are dropped, as a switch does, and counted as `tx_full` of their RX queue. A source that
+/// can wait ([`PortInfo::lossless`](crate::port::PortInfo)) loses frames only if there is no room
+/// for a second.
 ///
-/// A program that changes packets, or drops some, says how with [`Forwarder::after`]:
+/// A program that changes or drops packets does so in [`Forwarder::after`]:
 ///
 /// ```
 /// use wirelane::Batch;
@@ -72,8 +72,8 @@ impl Forwarder {
 }
 
 impl Lane {
-    /// The work of a thread that serves this lane; `make` makes its consumer, which sends by the
-    /// forwarder, or is it.
+    /// The work of a thread that serves this lane. `make` returns its consumer: the forwarder
+    /// itself, or one that contains it.
     pub fn work<C>(self, make: impl FnOnce(Forwarder) -> C) -> Work<C> {
         let counters = self.rx.iter().map(|rx| Arc::clone(rx.counters())).collect();
         let forwarder = Forwarder { tx: self.tx, counters, lossless: self.lossless };

@@ -1,4 +1,4 @@
-//! The receive loop: ask some receiving ends, hand what comes to a consumer, sleep when nothing does.
+//! The receive loop: poll receiving ends, hand frames to a consumer, sleep when there are none.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -14,17 +14,18 @@ use crate::port::Rx;
 /// Longest sleep, so that housekeeping and stop requests are never far away.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
-/// While some inputs are busy, the silent ones are asked for their state after this many rounds:
-/// their time goes on, and a merge by time waits for it.
+/// While some inputs are busy, silent ones are asked for their state after this many rounds: a
+/// merge by time waits for their time to advance.
 const ROUNDS_UNASKED: u32 = 32;
 
-/// Receives from all of `inputs` in turn on the calling thread until every one of them has ended. Calls
-/// `consume` with the position of the receiving end and what came by it; frames that it leaves in the batch
-/// go back to their owner.
+/// Receives from all of `inputs` in turn on the calling thread until every one of them has ended.
+/// Calls `consume` with the position of a receiving end and its frames; frames left in the batch go
+/// back to their owner.
 ///
 /// # Errors
-/// What `consume` returned, which ends the loop; or a receiving end failed. The others have been received
-/// from until they ended or failed, too: what they held is not lost. The first error is returned.
+/// An error of `consume`, which ends the loop, or of a receiving end. Then the other ends are
+/// received from until they end or fail, so their packets are not lost. The first error is
+/// returned.
 pub fn run(
     inputs: &mut [Rx],
     mut consume: impl FnMut(usize, &mut Batch) -> Result<()>,

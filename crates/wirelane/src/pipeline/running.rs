@@ -17,9 +17,9 @@ use crate::port::{Control, Port, PortInfo, Rx};
 use crate::stats::{QueueStats, RxCounters};
 use crate::threads::Crew;
 
-/// Starts `port` and a thread for every queue of it; `make` makes the consumer of each thread, from the
-/// receiving ends that it serves: the RX and the TX side of a queue, and with those of the first queue the
-/// packets that are tied to none.
+/// Starts `port` with a thread for every queue. `make` makes the consumer of each thread from the
+/// receiving ends that the thread serves: the RX and the TX side of a queue. The first thread also
+/// serves packets tied to no queue.
 ///
 /// ```
 /// use wirelane::port::{self, OpenOptions};
@@ -59,7 +59,7 @@ impl Threads {
         self
     }
 
-    /// Once `halt` is asked, [`Running::wait`] and [`Running::join`] stop the ports.
+    /// Once `halt` is requested, [`Running::wait`] and [`Running::join`] stop the ports.
     #[must_use]
     pub fn until(mut self, halt: &Halt) -> Self {
         self.halt = halt.clone();
@@ -80,8 +80,8 @@ impl Threads {
         self.start(vec![port], work)
     }
 
-    /// Starts a thread for each of `work`, whose ends are of `ports`. When all threads are in place it
-    /// starts the ports.
+    /// Starts a thread for each of `work`, whose ends belong to `ports`, then starts the ports when
+    /// all threads are ready.
     ///
     /// # Errors
     /// There is nothing to receive from, a thread cannot be started or pinned, or a port refuses to start.
@@ -146,11 +146,11 @@ impl Threads {
 
 /// What one thread has to do.
 pub struct Work<C> {
-    /// The position of the port that the receiving ends are of.
+    /// The position of the receiving ends' port.
     pub port: usize,
     /// The receiving ends.
     pub rx: Vec<Rx>,
-    /// What is done with their packets.
+    /// Handles their packets.
     pub consumer: C,
 }
 
@@ -172,17 +172,17 @@ pub struct Running<C: Send + 'static> {
     halt: Halt,
 }
 
-/// What the threads came to.
+/// The result of the threads.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Outcome<C> {
-    /// The consumers, in the order of the threads; of a thread that panicked there is none.
+    /// The consumers, in the order of the threads; none for a thread that panicked.
     pub consumers: Vec<C>,
-    /// The counters of every receiving end, whatever became of its thread.
+    /// The counters of every receiving end, even if its thread failed.
     pub queues: Vec<QueueStats>,
-    /// What the ports turned out to be, notes added while they ran included.
+    /// The ports, with notes added while they ran.
     pub ports: Vec<PortInfo>,
-    /// What went wrong, the first thing first. What is counted above happened nevertheless.
+    /// Errors, the first one first. The counters above are valid nevertheless.
     pub errors: Vec<Error>,
 }
 
@@ -197,9 +197,9 @@ impl<C> Outcome<C> {
 }
 
 impl<C: Send + 'static> Running<C> {
-    /// Waits until all threads have ended, `timeout` has passed, or the end was asked for ([`Threads::until`]);
-    /// true if they have ended. They do when all receiving ends have, when all consumers have no capacity left,
-    /// and after an error of any of them.
+    /// Waits until all threads have ended, `timeout` has passed, or the end was requested
+    /// ([`Threads::until`]); true if they have ended. Threads end when all receiving ends have
+    /// ended, when no consumer has capacity left, and after an error.
     pub fn wait(&self, timeout: Option<Duration>) -> bool {
         let Some(ended) = self.crew.ended() else { return true };
         let mut descriptors = vec![ended];
@@ -215,12 +215,12 @@ impl<C: Send + 'static> Running<C> {
         }
     }
 
-    /// Lets no more packets in, from any thread. What is in the rings is still received.
+    /// Lets no more packets in; callable from any thread. Packets in the rings are still received.
     pub fn stop(&self) {
         self.stop.ask();
     }
 
-    /// Whether the end was asked for, by [`Running::stop`] or by a thread that failed.
+    /// Whether the end was requested, by [`Running::stop`] or by a failed thread.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.asked.wait(Duration::ZERO)
     }
@@ -245,8 +245,8 @@ impl<C: Send + 'static> Running<C> {
         self.counters.iter().map(|(port, counters)| counters.snapshot(*port)).collect()
     }
 
-    /// Waits for the end, as [`Running::wait`] without a timeout; stops the ports if it was asked for. Says what
-    /// the threads came to.
+    /// Waits for the end, as [`Running::wait`] without a timeout; stops the ports if that was
+    /// requested. Returns the result of the threads.
     pub fn join(mut self) -> Outcome<C> {
         if !self.wait(None) {
             self.stop();
@@ -291,7 +291,7 @@ struct Ended<C> {
     failure: Option<Error>,
 }
 
-/// Ends the threads, from any of them and from outside.
+/// Ends the threads, from inside or outside.
 struct Stop {
     controls: Vec<Arc<dyn Control>>,
     /// Wakes those that sleep.
@@ -320,8 +320,8 @@ pub(crate) fn thread_name(rx: &Rx) -> String {
     rx.queue().map_or("wl-rx".into(), |queue| format!("wl-rx{queue}"))
 }
 
-/// What belongs to one thread each: the RX and the TX side of a queue together, and what is tied to no
-/// queue with the first one.
+/// The ends of each thread: the RX and the TX side of a queue; the first one also has the ends tied
+/// to no queue.
 pub(crate) fn by_queue<T>(ends: Vec<T>, rx: impl Fn(&T) -> &Rx) -> Vec<Vec<T>> {
     let first = ends.iter().filter_map(|end| rx(end).queue()).min().unwrap_or(0);
     let mut groups: BTreeMap<u16, Vec<T>> = BTreeMap::new();

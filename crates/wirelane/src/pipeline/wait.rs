@@ -1,4 +1,4 @@
-//! Sleeping until a receiving end, a descriptor of the program or a deadline has something to do.
+//! Sleeps until a receiving end or a descriptor of the program is ready, or a deadline passes.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -10,9 +10,9 @@ use rustix::time::Timespec;
 use crate::error::{Error, Result};
 use crate::port::{Readiness, Rx};
 
-/// As many descriptors are polled without allocating.
+/// How many descriptors are polled without allocating.
 const FEW: usize = 32;
-/// As many descriptors of a program fit into a [`Wake`].
+/// How many descriptors of a program fit into a [`Wake`].
 const MOST: usize = 64;
 
 /// Why a wait is over; several reasons at once are possible.
@@ -36,11 +36,11 @@ impl Wake {
     }
 }
 
-/// Waits until one of `inputs` is worth asking again, one of `descriptors` is readable, or `deadline`
-/// has passed. Call it after a round in which no end had packets.
+/// Waits until one of `inputs` may have packets, one of `descriptors` is readable, or `deadline`
+/// has passed. Call it after a round without packets.
 ///
-/// An end that busy-polls does not sleep; `descriptors` and `deadline` are looked at nevertheless. Once
-/// all ends have ended it returns at once. Without any end it waits for the rest.
+/// An end that busy-polls does not sleep; `descriptors` and `deadline` are still checked. Once all
+/// ends have ended it returns at once. Without ends it waits for descriptors and deadline.
 ///
 /// ```
 /// use std::os::fd::AsFd;
@@ -91,8 +91,8 @@ pub fn wait_any(
     Ok(wake)
 }
 
-/// As [`wait_any`], but does not say whether the time is over. `looks`: at the descriptors even if an
-/// end does not let us sleep, which costs a system call.
+/// As [`wait_any`], but does not report the deadline. `looks`: check the descriptors even if an end
+/// busy-polls, which costs a system call.
 pub(super) fn wait(
     inputs: &mut [Rx],
     descriptors: &[BorrowedFd<'_>],

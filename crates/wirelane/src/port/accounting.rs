@@ -1,4 +1,4 @@
-//! Where the frames of a port are: no frame is lost, and none is in two places.
+//! Where the frames of a port are: none is lost, and none is in two places.
 
 use std::ops::AddAssign;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::pool::PoolGauge;
 pub struct FrameCounts {
     /// All frames (for a mapped kernel ring: blocks, the unit in which it changes hands).
     pub pool: u64,
-    /// In nobody's use.
+    /// Free.
     pub free: u64,
     /// Waiting for the interface to fill them.
     pub fill: u64,

@@ -1,7 +1,7 @@
 //! Several queues in one stream of packets, in the order of that stream: what a capture file is.
 //!
-//! A receiving end of such a port ([`Rx::bundle`](super::Rx::bundle)) counts for each of its strands beside the end as
-//! a whole, and a capture writes each as the interface that it was.
+//! A receiving end of such a port ([`Rx::bundle`](super::Rx::bundle)) counts each of its strands as
+//! well as the whole, and a capture writes each strand as an interface of its own.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::mask::Class;
 use crate::pcap::Source;
 use crate::stats::RxCounters;
 
-/// One of the places that the packets of a receiving end come from.
+/// One source of the packets of a receiving end.
 #[derive(Debug)]
 pub(crate) struct Strand {
     /// How a capture file describes it.
@@ -19,7 +19,7 @@ pub(crate) struct Strand {
     pub counters: Arc<RxCounters>,
 }
 
-/// All places that the packets of one receiving end come from.
+/// All sources of the packets of one receiving end.
 #[derive(Debug)]
 pub(crate) struct Bundle {
     strands: Vec<Strand>,
@@ -31,8 +31,8 @@ pub(crate) struct Bundle {
 pub(crate) type Tally = (u64, u64);
 
 impl Bundle {
-    /// Of strands with the queues and classes whose packets are theirs; the first one that has a queue keeps it.
-    /// Packets that are of none of them are the first one's, and a bundle of none is `None`.
+    /// Strands with their queues and classes. If two name a queue, the first has it. Packets of no
+    /// strand belong to the first. Without strands there is no bundle.
     pub(crate) fn new(
         strands: impl IntoIterator<Item = (Source, u16, Vec<Class>)>,
     ) -> Option<Self> {
@@ -68,7 +68,7 @@ impl Bundle {
         self.place(class, queue).is_some()
     }
 
-    /// The number of the strand that a frame is of.
+    /// The number of a frame's strand.
     #[inline]
     pub(crate) fn strand_of(&self, frame: &Frame) -> usize {
         if self.strands.len() == 1 {

@@ -1,11 +1,11 @@
-//! What any thread may ask of an open port.
+//! Control of an open port, from any thread.
 
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::frame::SinkGso;
 use crate::mask::QueueMask;
 
-/// What may be asked of an open port from any thread.
+/// Control of an open port, from any thread.
 pub trait Control: Send + Sync {
     /// The masks in force.
     fn mask(&self) -> QueueMask;
@@ -18,23 +18,24 @@ pub trait Control: Send + Sync {
     /// changed), or the system refuses.
     fn set_mask(&self, mask: QueueMask) -> Result<()>;
 
-    /// Replaces the filter; `None` takes all packets that the masks select. Each packet meets the old
-    /// or the new one. Packets received before, and not yet asked for, have met the old one.
+    /// Replaces the filter; `None` takes all packets that the masks select. Each packet meets the
+    /// old or the new one. Packets already in the rings have met the old one.
     ///
     /// # Errors
-    /// The filter means nothing for packets of this link type or is over the limits (nothing changed),
-    /// or the system refuses. A port that was not opened by [`open`](super::open()) may not be able to filter.
+    /// The filter means nothing for packets of this link type or is over the limits (nothing
+    /// changed), or the system refuses. Only ports opened by [`open`](super::open()) can always
+    /// filter.
     fn set_filter(&self, filter: Option<&Filter>) -> Result<()> {
         let cause = "its backend cannot filter by itself";
         filter.map_or(Ok(()), |_| Err(Error::failed("port", cause).help("open it with port::open")))
     }
 
-    /// Replaces [`Forwarding::offload`](super::Forwarding::offload). Frames that are on their way already come as they are. A port
-    /// whose sender leaves nothing to us takes no notice.
+    /// Replaces [`Forwarding::offload`](super::Forwarding::offload). Frames already on their way
+    /// stay as they are. Ports without such a sender ignore it.
     ///
     /// # Errors
-    /// It was opened for no frame longer than its MTU, and has no room for any (a usage error, nothing
-    /// changed), or the system refuses.
+    /// It was opened without room for frames longer than its MTU (a usage error, nothing changed),
+    /// or the system refuses.
     fn set_offload(&self, offload: SinkGso) -> Result<()> {
         let _ = offload;
         Ok(())
@@ -53,12 +54,12 @@ pub(crate) trait Driver: Control {
     /// The interface went away or refuses.
     fn start(&self) -> Result<()>;
 
-    /// What was found out after opening.
+    /// Diagnostics since opening.
     fn diagnostics(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// The port is dropped: it stops, and gives back what its ends do not need.
+    /// The port is dropped: stop, and free what its ends do not need.
     fn release(&self) {
         self.stop();
     }

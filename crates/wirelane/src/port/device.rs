@@ -8,7 +8,7 @@ use crate::port::spec::Spec;
 use wirelane_os::ethtool::Ethtool;
 use wirelane_os::{affinity, iface};
 
-/// What is known of the interface.
+/// Facts about the interface.
 pub(super) struct Device {
     pub(super) name: String,
     pub(super) index: u32,
@@ -21,7 +21,7 @@ pub(super) struct Device {
     pub(super) mac: Option<[u8; 6]>,
     pub(super) hardware: Option<String>,
     pub(super) speed: Option<u64>,
-    /// What the host sends can be selected.
+    /// Packets that the host sends can be selected.
     pub(super) outgoing: bool,
     pub(super) inspected: InterfaceQueues,
 }
@@ -30,7 +30,7 @@ impl Device {
     /// Asks about the interface that the spec names.
     ///
     /// # Errors
-    /// There is no such interface, it is down, or it is of a kind that cannot be captured.
+    /// There is no such interface, it is down, or its kind cannot be captured.
     pub(super) fn find(spec: &Spec) -> Result<Self> {
         let name = spec.name_text();
         if !iface::exists(name).map_err(|error| Error::os(name, error))? {
@@ -71,7 +71,8 @@ impl Device {
         self.link_type == ETHERNET
     }
 
-    /// Which frames it cuts itself, now. What it stops to cut later the kernel cuts in software.
+    /// Which frames it cuts itself now. If that is turned off later, the kernel cuts them in
+    /// software.
     pub(super) fn segments(&self) -> SinkGso {
         let features = Ethtool::open(&self.name).and_then(|ethtool| ethtool.features());
         // A device that does not tell cuts nothing, as far as anybody knows.
@@ -104,7 +105,7 @@ impl Device {
         (0..count).filter(wanted).collect()
     }
 
-    /// Refuses queues that the interface has not, or the spec leaves out.
+    /// Refuses queues that the interface does not have, or the spec leaves out.
     ///
     /// # Errors
     /// A usage error that names the first such queue and says how many there are.
@@ -163,7 +164,7 @@ impl Device {
     }
 
     /// The CPU whose packets the kernel sends through TX queue `queue`, if there is one that this
-    /// thread may use. A driver with an opinion of its own (`ndo_select_queue`) may still differ.
+    /// thread may use. A driver with its own `ndo_select_queue` may still differ.
     pub(super) fn tx_queue_cpu(&self, queue: u16, bypass: bool) -> Option<u32> {
         if self.tx_queues == 1 {
             return affinity::allowed_cpus().ok()?.first().copied();
@@ -186,7 +187,7 @@ impl Device {
         bypass.then(|| allowed.into_iter().find(|cpu| cpu % count == u32::from(queue)))?
     }
 
-    /// What a user should know about transmitting on this interface.
+    /// Notes for the user about transmitting on this interface.
     pub(super) fn tx_notes(&self, spec: &Spec, bypass: bool) -> Vec<String> {
         let queues = self.queues(spec, Class::Tx);
         let unreachable: Vec<_> =
@@ -208,7 +209,7 @@ impl Device {
         }]
     }
 
-    /// What a user should know about captures on this interface.
+    /// Notes for the user about captures on this interface.
     pub(super) fn notes(&self) -> Vec<String> {
         let name = &self.name;
         let mut notes = Vec::new();
@@ -236,7 +237,7 @@ impl Device {
     }
 }
 
-/// What an interface ends with that is no longer there, at its receiving and transmitting ends alike.
+/// The error of a removed interface, at its receiving and transmitting ends alike.
 pub(super) fn removed(name: &str) -> Error {
     Error::failed(name, "the interface was removed, or moved to another network namespace")
         .help("packets received before are valid")

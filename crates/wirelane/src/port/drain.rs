@@ -1,4 +1,4 @@
-//! The end of a transmitting end: what it has taken is sent, or counted.
+//! Closing a transmitting end: frames that it has taken are sent or counted.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::tx::Tx;
 use crate::error::Result;
 
-/// How long dropping an end waits for what it has taken.
+/// How long dropping an end waits for its frames.
 const FAREWELL: Duration = Duration::from_millis(200);
 /// How long to leave the interface alone before asking again.
 const RETRY: Duration = Duration::from_micros(100);
@@ -14,16 +14,16 @@ const RETRY: Duration = Duration::from_micros(100);
 impl Tx {
     /// Sends what was taken and waits until all of it has left, at most `timeout`; returns how many frames have not.
     ///
-    /// Dropping an end does the same for a fifth of a second, and counts as errors what is left then.
+    /// Dropping an end does the same for a fifth of a second and counts the rest as errors.
     ///
     /// # Errors
-    /// As [`Tx::flush`]; what has not left is still [`Tx::pending`].
+    /// As [`Tx::flush`]; frames that have not left are still [`Tx::pending`].
     pub fn drain(&mut self, timeout: Duration) -> Result<usize> {
         until_none(timeout, || self.flush().map(|()| self.pending()))
     }
 
-    /// The end of what was taken, after which nothing more is transmitted: sends it, as dropping does, and counts as
-    /// errors what cannot be sent. Nobody will know what becomes of those.
+    /// Closes the end: sends what it has taken, as dropping does, and counts the rest as errors.
+    /// What becomes of these is unknown.
     pub(crate) fn close(&mut self) {
         // An error may be one of before, which nobody has asked for.
         if self.lost == 0 && self.drain(FAREWELL).is_err() {

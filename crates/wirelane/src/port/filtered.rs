@@ -5,7 +5,7 @@
 //!                         └─▶ the rest is counted as `filtered` and given back
 //! ```
 //!
-//! The engine is looked at once per batch, so each packet meets the old or the new filter.
+//! The engine is read once per batch, so each packet meets the old or the new filter.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -64,7 +64,7 @@ struct Shared {
     /// Counts the changes; 0 is "no filter yet".
     version: AtomicU64,
     engine: Mutex<Option<Arc<Engine>>>,
-    /// Why packets are not filtered by machine code.
+    /// Why the filter is not machine code.
     note: Mutex<Option<String>>,
 }
 
@@ -124,13 +124,13 @@ struct Filtering {
     inner: Box<dyn Receive>,
     counters: Arc<RxCounters>,
     bundle: Option<Arc<Bundle>>,
-    /// What came of each strand of the bundle, and what is left of it.
+    /// Per strand of the bundle: received, and accepted.
     tallies: [Vec<Tally>; 2],
     shared: Arc<Shared>,
     /// Of the engine.
     version: u64,
     engine: Option<Arc<Engine>>,
-    /// The last call left something out, so that there may be more than it returned.
+    /// The last call rejected packets, so more may be ready than it returned.
     rejected: bool,
 }
 
@@ -179,7 +179,7 @@ impl Receive for Filtering {
     }
 }
 
-/// Counts what was left out. It was received: what is delivered is what remains of `packets`.
+/// Counts rejected packets. They were received; the rest of `packets` is delivered.
 fn reject(counters: &RxCounters, (packets, bytes): Tally) {
     counters.packets.add(packets);
     counters.bytes.add(bytes);

@@ -1,5 +1,5 @@
-//! Puts a coalescer behind a receiving end: packets of a flow that follow each other become one frame
-//! before anybody sees them. The inverse of [`gso`](super::gso).
+//! Puts a coalescer behind a receiving end: consecutive packets of a flow become one frame before a
+//! consumer sees them. The inverse of [`gso`](super::gso).
 //!
 //! ```text
 //!   RX ring ─▶ look at each packet ─┬─ alone ──────────────────────────▶ ready ─▶ consumer
@@ -7,12 +7,12 @@
 //!                                        one flow, one frame ◀───────┘─────┘ full, ended, or 20 µs old
 //! ```
 //!
-//! A packet that stays alone passes in the frame it came in. With the second packet of its flow the first
-//! one is copied into a long frame of this wrapper's own memory, and so is each that follows: one copy
-//! each. Where there is no such frame left, packets pass as they are.
+//! A packet that stays alone passes in its own frame. When a second one of its flow comes, both are
+//! copied into a long frame of this wrapper's memory, as is each that follows: one copy each. When
+//! no long frame is free, packets pass as they are.
 //!
-//! What comes out has an [`Offload`]: a sink that takes long frames gets it whole, and [`gso`](super::gso)
-//! cuts it for any other. So there has to be one before the sink.
+//! What comes out has an [`Offload`]: a sink that takes long frames gets it whole, and
+//! [`gso`](super::gso) cuts it for any other. So a segmenter must stand before the sink.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,20 +30,20 @@ use crate::stats::RxCounters;
 
 /// Long frames per receiving end: what is held, and what is on its way to the sink. Prefaulted, so few.
 const FRAMES: u32 = 64;
-/// As few as there may be where memory is short.
+/// The fewest, where memory is short.
 const LEAST_FRAMES: u32 = 8;
 /// Bytes free before each packet, as in other ports.
 const HEADROOM: u32 = 128;
 
-/// What is known of a receiving end that merges, from any thread.
+/// The statistics of a receiving end that merges, for any thread.
 pub(crate) struct Merging {
     pub(crate) counters: Arc<CoalesceCounters>,
     pub(crate) frames: PoolGauge,
 }
 
-/// Puts a coalescer behind `rx`. What it holds it hands on after `limits.age` nanoseconds; with 0 it holds
-/// nothing when a call returns, so that as many packets have been received as were handed out. The protocols
-/// and the length are those of `switches`.
+/// Puts a coalescer behind `rx`. It hands packets on after `limits.age` nanoseconds at most; with 0
+/// it holds none when a call returns, so received and handed-out packets are equal. Protocols and
+/// length come from `switches`.
 ///
 /// # Errors
 /// There is no memory for long frames.
@@ -83,8 +83,8 @@ struct GroRx {
 }
 
 impl GroRx {
-    /// Hands out what is ready, as far as there is room. Each frame counts as one packet of its length; the
-    /// others that are in it are added here.
+    /// Hands out ready frames while there is room. Each frame counts as one packet of its length;
+    /// the others in it are added here.
     fn hand_out(&mut self, batch: &mut Batch) {
         let n = batch.room().min(self.frames.ready.len());
         let (mut merged, mut bytes) = (0, 0);
@@ -98,7 +98,7 @@ impl GroRx {
         self.counters.merged.add(merged);
     }
 
-    /// Takes what was received apart from what passes as it is.
+    /// Separates packets to merge from those that pass as they are.
     fn merge(&mut self, now: u64) {
         let count = self.incoming.len();
         for frame in self.incoming.drain(count) {

@@ -1,5 +1,5 @@
-//! Puts a segmenter in front of a transmitting end: what is too long for the wire is cut there, as late
-//! as possible.
+//! Puts a segmenter in front of a transmitting end: it cuts frames that are too long for the wire,
+//! as late as possible.
 //!
 //! ```text
 //!   frames of up to 64 KB ─▶ [queueing discipline] ─▶ plan ─┬─ fits ─────────────▶ TX ring
@@ -7,10 +7,9 @@
 //!                                                           └─ refused: counted
 //! ```
 //!
-//! Segments are written into the slots of a ring, or else into frames of the sink's own memory, so that the copy
-//! out of the long frame is the only one. When the sink is full the cut stands still where it is, and goes on with
-//! the next
-//! call: order stays, nothing is lost and nothing comes out twice.
+//! Segments are written into the slots of a ring, or else into frames of the sink's own memory, so
+//! that the copy out of the long frame is the only one. When the sink is full, the cut pauses and
+//! goes on with the next call: order is kept, nothing is lost or sent twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,17 +47,17 @@ pub fn tx(tx: Tx, segmenter: Segmenter, switches: Arc<Switches>) -> Tx {
     .with_segments(segments)
 }
 
-/// A frame of so many bytes more than the MTU fits for certain.
+/// A frame of at most so many bytes beyond the MTU always fits.
 const ETHERNET: usize = 14;
 /// The longest segment: an IP packet behind an Ethernet header and eight tags.
 const LONGEST: u32 = 65_535 + 14 + 8 * 4;
-/// As many as are cut at once, and room before each for what is left to do to it.
+/// As many as are cut at once, each with room for its pending offload.
 const FRAMES: u32 = Batch::DEFAULT as u32;
 const HEADROOM: u32 = 128;
 
 struct GsoTx {
     inner: Box<dyn Transmit>,
-    /// It has memory that can be written to without a frame.
+    /// It has memory that can be written without a frame.
     has_slots: bool,
     counters: Arc<TxCounters>,
     segmenter: Segmenter,
@@ -67,18 +66,18 @@ struct GsoTx {
     sink: Sink,
     /// What the segmenter knows of the switches.
     max_burst: u32,
-    /// Frames of at most so many bytes need no look.
+    /// Frames of at most so many bytes pass unexamined.
     short: usize,
-    /// The frame that is being cut. It comes after all in `ready`.
+    /// The frame being cut. It follows all in `ready`.
     current: Option<(Frame, Cursor)>,
     /// Frames that can go out, in order.
     ready: Batch,
     /// Memory for segments.
     empty: Batch,
-    /// Memory for segments that the sink's frames are too short for; set up when the first one comes, as a wire has
-    /// none.
+    /// Memory for segments too long for the sink's frames; set up for the first one, because a wire
+    /// sends none.
     long: Option<Pool>,
-    /// What is being looked at; empty between calls.
+    /// The frames under examination; empty between calls.
     incoming: Vec<Frame>,
 }
 
@@ -163,7 +162,7 @@ impl GsoTx {
         placed.unwrap_or(0)
     }
 
-    /// Lets the segmenter know of another longest frame.
+    /// Gives the segmenter a new longest frame.
     #[inline]
     fn follow_switches(&mut self) {
         let max_burst = self.switches.max_burst();
@@ -214,7 +213,7 @@ impl GsoTx {
     }
 }
 
-/// The frames for what those of the sink are too short for; `None` if there is no memory for them.
+/// Frames for segments too long for those of the sink; `None` if there is no memory.
 #[cold]
 fn long_frames(pool: &mut Option<Pool>) -> Option<&mut Pool> {
     if pool.is_none() {
@@ -281,8 +280,8 @@ impl Transmit for GsoTx {
     }
 }
 
-/// What to do with a frame longer than the MTU whose sender said nothing: as the 2014 FreeBSD GSO paper, which cuts
-/// whatever does not fit.
+/// What to do with a long frame that its sender did not mark: cut it, as "GSO for FreeBSD" (2014)
+/// does.
 fn infer(frame: &[u8], cut: Protocols) -> Gso {
     match FlowKey::parse(frame) {
         Ok(Some(flow)) => match (flow.protocol, flow.addresses) {

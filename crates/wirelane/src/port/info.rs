@@ -1,4 +1,4 @@
-//! What a port turned out to be, and which ways to open it were tried.
+//! What an open port is, and which modes were tried.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use super::spec::{Backend, Spec};
 use crate::error::Error;
 
-/// One way to open an interface that was tried.
+/// One attempt to open an interface.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Attempt {
@@ -20,7 +20,7 @@ pub struct Attempt {
     pub errno: Option<String>,
     /// The cause in words.
     pub cause: Option<String>,
-    /// What would make it work, if anything.
+    /// What would fix it, if anything.
     pub fix: Option<String>,
 }
 
@@ -35,12 +35,12 @@ pub enum Outcome {
 }
 
 impl Attempt {
-    /// The way in which the port is open.
+    /// The attempt that succeeded.
     pub(super) fn chosen(way: &'static str) -> Self {
         Self { way, outcome: Outcome::Chosen, errno: None, cause: None, fix: None }
     }
 
-    /// A way that failed.
+    /// An attempt that failed.
     pub(super) fn refused(way: &'static str, error: &Error) -> Self {
         let errno = error.errno().map(wirelane_os::error::errno_name);
         Self {
@@ -53,13 +53,13 @@ impl Attempt {
     }
 }
 
-/// How a port works underneath.
+/// The mode of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PortMode {
-    /// A simulated interface of its own.
+    /// A simulated interface.
     Sim,
-    /// A simulated interface that a cable joins to another one.
+    /// A simulated interface, joined to another by a cable.
     Cable,
     /// A capture file is read.
     Read,
@@ -112,7 +112,7 @@ impl Serialize for PortMode {
     }
 }
 
-/// What a port turned out to be.
+/// What an open port is: its mode, its queues and what is known of the interface.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct PortInfo {
@@ -129,9 +129,9 @@ pub struct PortInfo {
     pub mac: Option<[u8; 6]>,
     /// The queues that are open.
     pub queues: Vec<u16>,
-    /// The ways that were tried, in order.
+    /// The attempts, in order.
     pub negotiation: Vec<Attempt>,
-    /// What a user should know: fallbacks, things the driver hides.
+    /// Notes for the user: fallbacks, things that the driver hides.
     pub notes: Vec<String>,
     /// Link type in the registry of capture files (1 is Ethernet).
     pub link_type: u16,
@@ -148,7 +148,7 @@ pub struct PortInfo {
 }
 
 impl PortInfo {
-    /// Of a port for Ethernet frames that could be opened at once.
+    /// A port for Ethernet frames that opened at the first attempt.
     pub(super) fn new(spec: &Spec, backend: Backend, mode: PortMode) -> Self {
         Self {
             spec: spec.to_string(),

@@ -1,4 +1,4 @@
-//! Which receiving ends go with which transmitting end, when packets are passed on.
+//! Pairs receiving ends with transmitting ends, for forwarding.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use super::tx::Tx;
 use crate::error::{Error, Result};
 use crate::mask::Class;
 
-/// Receiving ends and the transmitting end for what comes by them: the work of one thread.
+/// Receiving ends and the transmitting end for their packets: the work of one thread.
 pub struct Lane {
-    /// The position of the port that it comes from.
+    /// The position of the source port.
     pub from: usize,
-    /// The position of the port that it goes to.
+    /// The position of the destination port.
     pub to: usize,
     /// The receiving ends.
     pub rx: Vec<Rx>,
@@ -25,10 +25,10 @@ pub struct Lane {
 
 /// Pairs the ends of two ports, both ways, or of one port with itself.
 ///
-/// RX queue i goes to TX queue i modulo their number, with packets that are tied to no queue on the first
-/// one. All that goes to one TX queue is one lane: with a thread for each, nothing is shared and the order
-/// within a flow holds. What the host itself sends (class TX) is on its way already and in no lane. Transmitting
-/// ends cut what is too long, as those of [`Port::tx_cutting`].
+/// RX queue i goes to TX queue i modulo their number; packets tied to no queue go to the first. A
+/// lane has everything that goes to one TX queue. With a thread per lane nothing is shared, and the
+/// order within a flow holds. Packets that the host itself sends (class TX) are already on their
+/// way and in no lane. The transmitting ends cut long frames, as those of [`Port::tx_cutting`] do.
 ///
 /// ```
 /// use wirelane::port::{self, OpenOptions};
@@ -46,7 +46,7 @@ pub struct Lane {
 /// ```
 ///
 /// # Errors
-/// There is no port or more than two, their packets begin with different headers, or one has no queue to
+/// There is no port or there are more than two, their link types differ, or one has no queue to
 /// receive from or to send through.
 pub fn lanes(ports: &mut [Port]) -> Result<Vec<Lane>> {
     let routes = routes(ports, false)?;
@@ -83,13 +83,13 @@ pub(crate) fn routes(ports: &[Port], one_way: bool) -> Result<Vec<(usize, usize)
     }
 }
 
-/// The ends whose packets came from outside: what the host itself sends is on its way already.
+/// The ends whose packets came from outside: packets that the host sends are already on their way.
 pub(crate) fn received(mut inputs: Vec<Rx>) -> Vec<Rx> {
     inputs.retain(|rx| rx.class() != Class::Tx);
     inputs
 }
 
-/// Whether there is something to receive from and to send through.
+/// Whether there are ends to receive from and to send through.
 pub(crate) fn check_ends(from: &PortInfo, rx: &[Rx], to: &PortInfo, tx: &[Tx]) -> Result<()> {
     let (info, lack) = match (rx, tx) {
         ([], _) => (from, "it has no queue to receive from"),
@@ -99,7 +99,7 @@ pub(crate) fn check_ends(from: &PortInfo, rx: &[Rx], to: &PortInfo, tx: &[Tx]) -
     Err(Error::failed(format!("port '{}'", info.spec), lack))
 }
 
-/// The receiving ends for each of `count` transmitting ends, by the position of that one.
+/// The receiving ends for each of `count` transmitting ends, by its position.
 pub(crate) fn by_tx_queue(inputs: Vec<Rx>, count: usize) -> BTreeMap<usize, Vec<Rx>> {
     let mut groups: BTreeMap<usize, Vec<Rx>> = BTreeMap::new();
     let mut position = 0;

@@ -1,4 +1,4 @@
-//! What may be sent: the lengths of frames that an interface takes, with all their checksums.
+//! Lengths of frames that an interface takes.
 
 use wirelane_wire::EtherType;
 
@@ -6,7 +6,7 @@ use super::device::Device;
 use crate::checksum;
 use crate::frame::PartialChecksum;
 
-/// A tag that a frame may have beyond the MTU, and two of them: 802.1Q and 802.1ad.
+/// Bytes of one and two tags (802.1Q, 802.1ad) that a frame may have beyond the MTU.
 pub(super) const VLAN_TAG: usize = 4;
 pub(super) const ETHERNET_HEADER: usize = 14;
 
@@ -27,7 +27,7 @@ impl FrameLimits {
         Self { least: header.max(1), most, room: most, ethernet: device.is_ethernet() }
     }
 
-    /// Follows the MTU, as far as there is room.
+    /// Follows the MTU, within the available room.
     #[inline]
     pub(super) fn follow(&mut self, mtu: u32) {
         let header = if self.ethernet { ETHERNET_HEADER } else { 0 };

@@ -1,29 +1,29 @@
-//! What can be written in a [`Spec`](super::Spec), as data: the tables of the modules' documentation, so that programs
-//! say the same.
+//! The syntax of a [`Spec`](super::Spec) as data, read from the tables of the modules'
+//! documentation.
 
 use super::Backend;
 
-/// A kind of port, for whoever asks what there is.
+/// A kind of port, for listings.
 #[derive(Clone, Debug)]
 pub struct Manual {
-    /// How it is written, with what stands for its name in capital letters.
+    /// Its form, with a placeholder in capitals for the name.
     pub form: &'static str,
     /// What it is.
     pub about: &'static str,
     /// The capabilities that opening takes; `None` if none.
     pub needs: Option<&'static str>,
-    /// What its ports have beside the options of every port.
+    /// Its options, without those of every port.
     pub options: Vec<SpecOption>,
 }
 
 /// One option of a spec: a row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecOption {
-    /// The word before the `=`.
+    /// The key.
     pub key: String,
-    /// What may stand behind it: words, or `A to B`.
+    /// Its values: words, or `A to B`.
     pub values: String,
-    /// What is in force if nothing is said.
+    /// The default.
     pub default: String,
     /// What it does.
     pub meaning: String,
@@ -92,8 +92,8 @@ mod tests {
     use super::*;
     use crate::port::{self, OpenOptions, Spec};
 
-    /// What opening a port of the backend says. Its options are read before anything is looked for, and the last
-    /// one does not exist: nothing is opened.
+    /// The error of opening a port of the backend. Options are parsed first, and the last one here
+    /// does not exist: nothing is opened.
     fn refused(backend: Backend, option: &str) -> String {
         let separator = if option.is_empty() { "" } else { "&" };
         let spec = format!("{}:1?{option}{separator}nosuch=1", backend.as_str());

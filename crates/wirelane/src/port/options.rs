@@ -1,4 +1,4 @@
-//! What a program asks of a port, beside what the port's spec says.
+//! The options of a program for a port, in addition to the port's spec.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::mask::{QueueMask, QueueSet};
 use crate::pcap::FileId;
 use crate::placement::Placement;
 
-/// What to open of a port, beside what its spec says. Each field has a setter of its name:
+/// How to open a port, in addition to its spec. Each field has a setter of the same name:
 ///
 /// ```
 /// use wirelane::QueueMask;
@@ -24,81 +24,89 @@ use crate::placement::Placement;
 pub struct OpenOptions {
     /// Which packets to select at first; [`Control::set_mask`](super::Control::set_mask) changes it later.
     pub mask: QueueMask,
-    /// Which of those to receive, at first; all of them when `None`.
-    /// [`Control::set_filter`](super::Control::set_filter) changes it later. On `xdp:` the others go to the host.
+    /// Which of the selected packets to receive, at first; all when `None`.
+    /// [`Control::set_filter`](super::Control::set_filter) changes it later. On `xdp:` the others
+    /// go to the host.
     pub filter: Option<Filter>,
     /// Open for receiving.
     pub receive: bool,
     /// Open for transmitting.
     pub transmit: bool,
-    /// What the host itself sends can be selected, now or later: TX queues of the masks. A program that never
-    /// does, as a forwarder, spares the kernel a copy of every packet that is sent while it receives.
+    /// Packets that the host itself sends can be selected, now or later (TX queues of the masks). A
+    /// forwarder never does, and turning this off saves the kernel a copy of every sent packet.
     pub outgoing: bool,
     /// Longest part of a packet to keep, in bytes.
     pub snaplen: u32,
-    /// Ask the interface to take packets that are not addressed to it, while the port is open.
+    /// Promiscuous mode while the port is open: receive packets not addressed to the interface.
     pub promiscuous: bool,
-    /// When the interface is removed, wait until there is one of its name again, and go on; otherwise that is the end, with
-    /// an error. Only `packet:` can. The kernel then offers each packet to every queue's ring.
+    /// When the interface is removed, wait for another one of its name and go on; otherwise the
+    /// port ends with an error. `packet:` only. The kernel then offers each packet to every queue's
+    /// ring.
     pub wait: bool,
     /// Bytes of receive memory per queue; the backend's choice when `None`.
     pub ring_bytes: Option<usize>,
-    /// How long a received packet may wait until others have come, about; the backend's choice when
-    /// `None`. A shorter time costs more wake-ups.
+    /// About how long a received packet may wait for others; the backend's choice when `None`. A
+    /// shorter time costs more wake-ups.
     pub latency: Option<Duration>,
-    /// Which CPU serves which queue: its memory is taken from the NUMA node of that CPU.
+    /// Which CPU serves which queue. The queue's memory comes from the NUMA node of that CPU.
     pub placement: Placement,
-    /// Memory to keep frames in, where the port can choose and there is enough of it: ports of one region
-    /// send each other's frames without a copy. See [`shared_memory`](super::shared_memory).
+    /// Frame memory, if the port can choose it and it is large enough. Ports of one region send
+    /// each other's frames without a copy. See [`shared_memory`](super::shared_memory).
     pub memory: Option<Share>,
-    /// Which packets to take away from the host. Without it a program only looks, and a bare name is `packet:`.
+    /// Which packets to take away from the host. By default a program only looks, and a bare name
+    /// is `packet:`.
     pub take: Take,
-    /// Of those, take also what keeps the host reachable: ARP, neighbour discovery, SSH, DNS and DHCP, which
-    /// otherwise stay with it. See [`xdp::keeps_tcp`](super::xdp::keeps_tcp).
+    /// Also take packets that keep the host reachable: ARP, neighbour discovery, SSH, DNS and DHCP.
+    /// Otherwise they stay with the host. See [`xdp::keeps_tcp`](super::xdp::keeps_tcp).
     pub take_management: bool,
-    /// Files that are read elsewhere, and must not be written: see [`Port::inputs`](super::Port::inputs).
+    /// Files that other ports read and that must not be overwritten: see
+    /// [`Port::inputs`](super::Port::inputs).
     pub inputs: Vec<FileId>,
-    /// Ends waiting for others, while the port opens and later: for a pipe that is silent, or that nobody reads.
+    /// Ends waiting for others, while the port opens and later: for a silent pipe, or one without a
+    /// reader.
     pub halt: Halt,
-    /// What only programs need that send on what they receive.
+    /// Options for forwarders only.
     pub forwarding: Forwarding,
 }
 
-/// What a program that sends on what it receives can do with frames that are not as they were on the wire.
+/// How a forwarder handles frames that are not as they were on the wire.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Forwarding {
-    /// A port through which packets would come changed, such as without their VLAN tags, is refused unless its spec says
-    /// that this is wanted (`tags=off`). Otherwise it opens, with a note. Packets that the kernel shows as one are marked to
-    /// be cut ([`Frame::offload`](crate::Frame::offload)), if the port can tell.
+    /// Refuse a port that would change packets, such as by stripping VLAN tags, unless its spec
+    /// allows that (`tags=off`). When false, such a port opens with a note. Packets that the kernel
+    /// has merged into one are marked to be cut ([`Frame::offload`](crate::Frame::offload)), if the
+    /// port can tell.
     pub intact: bool,
-    /// Which frames longer than the MTU the program can take, to be cut later ([`crate::segment`]):
-    /// a port whose sender can leave that to us (`tap:`) asks it to. With any of them, checksums may be
-    /// left to do as well: see [`Frame::offload`](crate::Frame::offload).
+    /// Which frames longer than the MTU the program accepts, to cut them later
+    /// ([`crate::segment`]). A port asks its sender for them if it can (`tap:`). Their checksums
+    /// may be partial, too: see [`Frame::offload`](crate::Frame::offload).
     pub offload: SinkGso,
-    /// Keep room for such frames even if none can come now:
-    /// [`Control::set_offload`](super::Control::set_offload) may ask for them.
+    /// Keep room for such frames even if none can come yet:
+    /// [`Control::set_offload`](super::Control::set_offload) may ask for them later.
     pub prepare_offload: bool,
-    /// The program cuts what is too long for the port before it transmits it
-    /// ([`Port::tx_cutting`](super::Port::tx_cutting)). A port whose device cuts frames itself
-    /// then leaves them to it, and its [`Port::sink`](super::Port::sink) says which.
+    /// The program cuts long frames before it transmits them
+    /// ([`Port::tx_cutting`](super::Port::tx_cutting)). A port then leaves to its device the frames
+    /// that this can cut, and [`Port::sink`](super::Port::sink) says which.
     pub cuts: bool,
-    /// The program heeds what the spec says of cutting and merging ([`Spec::offloads`](super::Spec)). A spec that says
-    /// something is refused otherwise.
+    /// The program follows the cutting and merging options of the spec
+    /// ([`Spec::offloads`](super::Spec)). Otherwise a spec with such options is refused.
     pub heeds_offloads: bool,
 }
 
-/// Which packets a port may take away from the host, of those that the masks select. `xdp:` cannot do otherwise;
-/// the other ports give copies, or have no host to take from.
+/// Which of the selected packets a port may take away from the host. Only `xdp:` takes packets
+/// away; the other ports copy, or have no host to take from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Take {
-    /// None: the program only looks. A bare name is `packet:`, and `xdp:` refuses to open for receiving, so that
-    /// nobody cuts off a host unawares.
+    /// None: the program only looks. A bare name is `packet:`, and `xdp:` refuses to open for
+    /// receiving, so that no host is cut off by accident.
     #[default]
     Nothing,
-    /// What [`OpenOptions::filter`] accepts, or a later one; the others go to the host. A bare name is `packet:`.
+    /// Those that the filter accepts ([`OpenOptions::filter`] or a later one); the others go to the
+    /// host. A bare name is `packet:`.
     Matching,
-    /// All of them, or what a filter accepts while there is one. A bare name is the best that the interface can have.
+    /// All of them, or those that the filter accepts while there is one. A bare name is the best
+    /// mode that works.
     All,
 }
 
@@ -106,9 +114,10 @@ impl OpenOptions {
     /// The longest snap length, and the default.
     pub const MAX_SNAPLEN: u32 = 262_144;
 
-    /// For a program that sends on what it receives, through the same port or another one opened like this: frames arrive
-    /// within about a millisecond and as they were on the wire, or marked to be cut, as [`Port::tx_cutting`] does. What the
-    /// host itself sends is left alone, since it is on its way already.
+    /// For a program that forwards, through the same port or another one opened like this. Frames
+    /// arrive within about a millisecond, as they were on the wire or marked to be cut, which
+    /// [`Port::tx_cutting`] does. Packets that the host itself sends are left alone: they are
+    /// already on their way.
     ///
     /// [`Port::tx_cutting`]: super::Port::tx_cutting
     pub fn forwarder() -> Self {

@@ -19,8 +19,8 @@ use crate::segment::Segmenter;
 /// One interface opened through one backend.
 ///
 /// Dropping a port stops it: its receiving ends deliver what is in the rings, then
-/// [`Readiness::End`](super::Readiness::End) follows. Frames that are out, and what its transmitting ends have taken, stay
-/// whole; what those ends can still do is up to the interface.
+/// [`Readiness::End`](super::Readiness::End) follows. Frames in use stay valid, also those that its
+/// transmitting ends have taken. Whether these ends can still send depends on the interface.
 pub struct Port {
     pub(super) info: PortInfo,
     pub(super) rx: Vec<Rx>,
@@ -35,7 +35,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// A port without ends that only its backend knows more of.
+    /// A port without ends; the backend adds the rest.
     pub(super) fn new(info: PortInfo, driver: Arc<dyn Driver>, accounting: Accounting) -> Self {
         Self {
             info,
@@ -66,9 +66,9 @@ impl Port {
         std::mem::take(&mut self.tx)
     }
 
-    /// Hands out the transmitting ends with a segmenter in front of each: frames that are marked to be cut
-    /// ([`Frame::offload`](crate::Frame::offload)), or too long for the port in a protocol that [`Port::switches`] name, leave
-    /// as packets that fit. What they cut is in [`Tx::segments`].
+    /// Hands out the transmitting ends, each behind a segmenter. It cuts frames that are marked for
+    /// it ([`Frame::offload`](crate::Frame::offload)), and frames too long for the port of a
+    /// protocol in [`Port::switches`]. [`Tx::segments`] counts what it cut.
     pub fn tx_cutting(&mut self) -> Vec<Tx> {
         let cut = |tx: Tx| {
             // Nobody outside can guess the time to the nanosecond.
@@ -79,7 +79,8 @@ impl Port {
         std::mem::take(&mut self.tx).into_iter().map(cut).collect()
     }
 
-    /// What is cut and merged at this port, as its spec says: [`Port::tx_cutting`] heeds them while it runs.
+    /// What is cut and merged at this port, at first as its spec says. [`Port::tx_cutting`] follows
+    /// changes while it runs.
     pub fn switches(&self) -> &Arc<Switches> {
         &self.switches
     }
@@ -89,12 +90,12 @@ impl Port {
         self.switches = switches;
     }
 
-    /// Puts something around each receiving end that is still here, such as [`Rx::wrap`] does.
+    /// Wraps each receiving end that was not handed out, as [`Rx::wrap`] does.
     pub fn map_rx(&mut self, wrap: impl FnMut(Rx) -> Rx) {
         self.rx = std::mem::take(&mut self.rx).into_iter().map(wrap).collect();
     }
 
-    /// Puts something around each transmitting end that is still here, such as [`Tx::wrap`] does.
+    /// Wraps each transmitting end that was not handed out, as [`Tx::wrap`] does.
     pub fn map_tx(&mut self, wrap: impl FnMut(Tx) -> Tx) {
         self.tx = std::mem::take(&mut self.tx).into_iter().map(wrap).collect();
     }
@@ -122,8 +123,8 @@ impl Port {
         self.accounting.frames()
     }
 
-    /// Whether packets may go on coming until it is stopped. A source with a given number of packets
-    /// ends by itself.
+    /// Whether packets may come until it is stopped. A source with a fixed number of packets ends
+    /// by itself.
     pub fn is_endless(&self) -> bool {
         self.is_endless
     }
@@ -133,18 +134,18 @@ impl Port {
         self.sink
     }
 
-    /// Whether frames that it receives may be left to be cut ([`Frame::offload`](crate::Frame::offload)) though nobody asked
-    /// for it ([`Forwarding::offload`](super::Forwarding::offload)).
+    /// Whether received frames may have to be cut ([`Frame::offload`](crate::Frame::offload)) even
+    /// without [`Forwarding::offload`](super::Forwarding::offload).
     pub fn leaves_cutting(&self) -> bool {
         self.leaves_cutting
     }
 
-    /// What was found out after opening; complete once every receiving end has ended.
+    /// Diagnostics since opening; complete once every receiving end has ended.
     pub fn diagnostics(&self) -> Vec<String> {
         self.driver.diagnostics()
     }
 
-    /// The files that it reads, and that nobody may write meanwhile.
+    /// The files that it reads. They must not be written meanwhile.
     pub fn inputs(&self) -> Vec<FileId> {
         self.inputs.clone()
     }

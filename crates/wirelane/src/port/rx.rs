@@ -12,7 +12,7 @@ use crate::frame::Batch;
 use crate::mask::Class;
 use crate::stats::RxCounters;
 
-/// When an [`Rx`] is worth asking again.
+/// When to ask an [`Rx`] again.
 ///
 /// A loop that has nothing else to do asks again at once after [`Readiness::Now`] and [`Readiness::Soon`]. An event loop
 /// does so after `Now` only, and waits for the descriptor of `Soon` as for that of [`Readiness::Descriptor`].
@@ -20,8 +20,8 @@ use crate::stats::RxCounters;
 pub enum Readiness<'a> {
     /// Now.
     Now,
-    /// When this descriptor becomes readable, or after the time, whichever comes first; but a thread that sleeps may wake up
-    /// too late for the next burst. Busy-poll if the processor is yours.
+    /// When this descriptor becomes readable or the time has passed, whichever comes first. A
+    /// sleeping thread may wake up too late for the next burst: busy-poll if the CPU is yours.
     Soon(BorrowedFd<'a>, Duration),
     /// When this descriptor becomes readable, or after the time, whichever comes first.
     Descriptor(BorrowedFd<'a>, Duration),
@@ -37,11 +37,11 @@ pub trait Receive: Send {
     fn receive(&mut self, batch: &mut Batch) -> usize;
 
     /// When to ask again after a call that returned nothing. Also the place for a backend's
-    /// housekeeping, such as reading the kernel's counters.
+    /// housekeeping such as reading the kernel's counters.
     ///
     /// # Errors
-    /// The interface went away or the system refuses; what was received before stays valid. Said
-    /// once: the next answer is [`Readiness::End`].
+    /// The interface went away or the system refuses; frames received before stay valid. The error
+    /// is returned once: the next answer is [`Readiness::End`].
     fn readiness(&mut self) -> Result<Readiness<'_>>;
 
     /// No frame older than this (nanoseconds since the Unix epoch) will be received any more.
@@ -62,7 +62,7 @@ impl Rx {
         Self { inner: Box::new(inner), counters, bundle: None, not_sync: PhantomData }
     }
 
-    /// Says that its packets are of several queues, each of which is to be counted for itself, too.
+    /// Declares that its packets come from several queues, which are also counted one by one.
     pub(crate) fn with_bundle(mut self, bundle: Option<Arc<Bundle>>) -> Self {
         self.bundle = bundle;
         self
@@ -102,7 +102,7 @@ impl Rx {
         self.counters.queue()
     }
 
-    /// What its frames have in common.
+    /// The class of its frames.
     pub fn class(&self) -> Class {
         self.counters.class
     }
@@ -112,18 +112,20 @@ impl Rx {
         &self.counters
     }
 
-    /// Counts packets that came by this end and found no room in a TX queue, as `tx_full`. A program that forwards by hand
-    /// calls it for those that it drops; [`Forwarder`](crate::pipeline::Forwarder) does so itself.
+    /// Counts packets received here that found no room in a TX queue, as `tx_full`. A program that
+    /// forwards by hand calls this for the packets that it drops;
+    /// [`Forwarder`](crate::pipeline::Forwarder) does so itself.
     pub fn count_unforwarded(&mut self, packets: u64) {
         self.counters.tx_full.add(packets);
     }
 
-    /// The queues that its packets are of, if those are several in one stream.
+    /// The queues of its packets, if one stream carries several.
     pub(crate) fn bundle(&self) -> Option<&Arc<Bundle>> {
         self.bundle.as_ref()
     }
 
-    /// Puts a wrapper around the backend's receiver. What a wrapper drops it counts for the end as a whole.
+    /// Puts a wrapper around the backend's receiver. A wrapper counts its drops for the end as a
+    /// whole.
     pub fn wrap<R: Receive + 'static>(
         self,
         wrapper: impl FnOnce(Box<dyn Receive>, Arc<RxCounters>) -> R,

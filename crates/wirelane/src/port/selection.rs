@@ -1,6 +1,6 @@
 //! The classic BPF programs that select packets in the kernel.
 //!
-//! Two things tell where a packet belongs. `skb->pkt_type` is `PACKET_OUTGOING` for what the host
+//! Two fields tell where a packet belongs. `skb->pkt_type` is `PACKET_OUTGOING` for what the host
 //! transmits (`dev_queue_xmit_nit` sets it on the copy for sockets like ours), something else for
 //! what it receives. `skb->queue_mapping` is the transmit queue of an outgoing packet
 //! (`netdev_core_pick_tx`), and of a received one what the driver wrote, usually through

@@ -1,8 +1,8 @@
 //! The switches of a port: which protocols are cut on the way out, which are merged on the way in, and
 //! how long a frame may be (the 2014 FreeBSD GSO paper's switches, per port and per protocol).
 //!
-//! A spec says them as `?gso=tcp,udp&gro=on&gso_max=32k`. [`Switches`] is what a running program turns:
-//! every end of the port looks at them once per batch, so that each packet meets the old or the new
+//! A spec sets them with `?gso=tcp,udp&gro=on&gso_max=32k`, a running program with [`Switches`].
+//! Every end of the port reads them once per batch, so each packet meets the old or the new
 //! settings.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -13,7 +13,7 @@ use super::number::parse_number;
 use crate::error::{Error, Result};
 use crate::frame::Protocols;
 
-/// What a spec says of cutting and merging; what it does not say is for the program to choose.
+/// The cutting and merging options of a spec. The program chooses those that are absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Offloads {
     /// `gso=`: what is cut before it leaves through the port.
@@ -25,10 +25,10 @@ pub struct Offloads {
 }
 
 impl Offloads {
-    /// The words that a spec can say.
+    /// The keys in a spec.
     pub const KEYS: [&'static str; 3] = ["gso", "gro", "gso_max"];
 
-    /// Whether it says nothing.
+    /// Whether none is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -53,7 +53,7 @@ impl Offloads {
         Ok(true)
     }
 
-    /// What it says, as a spec has it.
+    /// The options, as in a spec.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (&'static str, String)> {
         let protocols = |said: Option<Protocols>| said.map(|said| said.to_string());
         let max = self.gso_max.map(|bytes| bytes.to_string());
@@ -66,7 +66,7 @@ impl Offloads {
 #[derive(Debug)]
 pub struct Switches {
     gso: Pair,
-    /// Without, there is nothing to merge with.
+    /// False: no coalescer was set up.
     gro: Option<Pair>,
     max_burst: AtomicU32,
 }
@@ -96,7 +96,7 @@ impl Pair {
 }
 
 impl Default for Switches {
-    /// Nothing is cut that nobody asked for, and nothing merged.
+    /// Cuts only frames that are marked for it, and merges nothing.
     fn default() -> Self {
         Self::new(Protocols::NONE, None)
     }
@@ -114,7 +114,7 @@ impl Switches {
         Self { gso: Pair::new(gso), gro: gro.map(Pair::new), max_burst }
     }
 
-    /// As a spec says, and `others` where it says nothing.
+    /// As in a spec, with `others` for what is absent.
     pub fn of(said: &Offloads, others: &Offloads) -> Self {
         let gso = said.gso.or(others.gso).unwrap_or_default();
         let switches = Self::new(gso, said.gro.or(others.gro));
@@ -141,15 +141,15 @@ impl Switches {
         self.gro.is_some()
     }
 
-    /// The longest frame that goes through the port in one piece, in bytes from its IP header on: what is
-    /// merged on the way in, and on the way out what a port gets that cuts frames itself.
+    /// The longest frame that passes the port in one piece, in bytes from its IP header: merged on
+    /// the way in; on the way out, given to a port that cuts frames itself.
     #[inline]
     pub fn max_burst(&self) -> u32 {
         self.max_burst.load(Ordering::Relaxed)
     }
 
-    /// Changes what is cut from now on. A frame whose sender left something to do is cut in any case:
-    /// it was on its way already.
+    /// Changes what is cut from now on. A frame that its sender marked is cut in any case: it was
+    /// already on its way.
     pub fn set_gso(&self, protocols: Protocols) {
         self.gso.set(protocols);
     }
@@ -157,7 +157,7 @@ impl Switches {
     /// Changes what is merged from now on. What has been merged stays so.
     ///
     /// # Errors
-    /// A usage error, and nothing changed, if something is to be merged and nothing was prepared for it.
+    /// A usage error, and nothing changed, for any protocol if no coalescer was set up.
     pub fn set_gro(&self, protocols: Protocols) -> Result<()> {
         match &self.gro {
             Some(gro) => gro.set(protocols),

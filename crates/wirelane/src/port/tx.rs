@@ -12,24 +12,25 @@ use crate::stats::TxCounters;
 
 /// What a backend implements for transmitting.
 pub trait Transmit: Send {
-    /// Takes frames from the front of `batch`; returns how many. What does not fit stays.
+    /// Takes frames from the front of `batch`; returns how many. Frames that do not fit stay.
     /// Frames of another port's memory are copied.
     fn transmit(&mut self, batch: &mut Batch) -> usize;
 
-    /// Lets `write` put packets straight into memory that is sent from, one per call and behind all that was
-    /// taken before, until there is no room or it says `None`; otherwise it says how many bytes they have.
-    /// Returns how many there were, `None` if the port has no memory of that kind. Their checksums are complete.
+    /// Lets `write` put packets straight into TX memory, behind everything taken before. Each call
+    /// writes one packet and returns its length, or `None` to end; a lack of room ends it too.
+    /// Returns the number of packets, or `None` if the port has no such memory. Their checksums
+    /// must be complete.
     fn place(&mut self, write: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> Option<usize> {
         let _ = write;
         None
     }
 
-    /// Adds up to `n` empty frames of the port's own memory to `batch`, which can be transmitted
-    /// without a copy; returns how many.
+    /// Adds up to `n` empty frames of the port's own memory to `batch`; they can be transmitted
+    /// without a copy. Returns how many.
     fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize;
 
-    /// Adds frames that have been transmitted to `batch` while it has room, stamped with the time at which each
-    /// left; returns how many. A port that was not told to keep them has none.
+    /// Adds transmitted frames to `batch` while it has room, each stamped with the time at which it
+    /// left; returns how many. Only a port opened with timestamps keeps them.
     fn sent(&mut self, batch: &mut Batch) -> usize {
         let _ = batch;
         0
@@ -41,8 +42,8 @@ pub trait Transmit: Send {
     /// The interface went away or the system refuses.
     fn flush(&mut self) -> Result<()>;
 
-    /// Frames taken and not yet transmitted. Those that are still there when the [`Tx`] is dropped, after some flushes, it
-    /// counts as errors.
+    /// Frames taken and not yet transmitted. Dropping the [`Tx`] flushes a few times and counts the
+    /// rest as errors.
     fn pending(&self) -> usize;
 
     /// Waits until there is room again, at most `timeout`.
@@ -54,17 +55,17 @@ pub trait Transmit: Send {
 
 /// The transmitting end of one queue.
 ///
-/// Before it passes frames on it completes checksums that are left to do, unless the backend knows what to do
-/// with such frames. What it cannot complete is an error, and counted as `unfinished` among them.
+/// It completes partial checksums before it passes frames on, unless the backend takes them as they
+/// are. A frame that it cannot complete is an error, counted as `unfinished`.
 ///
-/// Dropping it sends what it has taken, as far as that takes no longer than [`Tx::drain`] says there, and counts the rest
-/// as errors: every frame that was taken is counted as sent or as an error.
+/// Dropping it sends what it has taken for a fifth of a second, as [`Tx::drain`] does, and counts
+/// the rest as errors: every frame taken is counted as sent or as an error.
 pub struct Tx {
     pub(super) inner: Box<dyn Transmit>,
     pub(super) counters: Arc<TxCounters>,
-    /// What a segmenter in front of it cut.
+    /// What a segmenter before it cut.
     segments: Option<Arc<SegmentCounters>>,
-    /// Nothing may be left to do to what the backend gets.
+    /// The backend takes only finished frames.
     finishes: bool,
     /// Frames taken and not sent that are counted as errors already.
     pub(super) lost: usize,
@@ -84,8 +85,8 @@ impl Tx {
         }
     }
 
-    /// Says whether the backend, or the wrapper around it, takes frames to which something is left to do
-    /// ([`Frame::offload`](crate::Frame::offload)) and does it.
+    /// Declares whether the backend, or the wrapper around it, takes and finishes frames with
+    /// pending offloads ([`Frame::offload`](crate::Frame::offload)).
     #[must_use]
     pub fn takes_offloads(mut self, takes: bool) -> Self {
         self.finishes = !takes;
@@ -99,7 +100,7 @@ impl Tx {
         self
     }
 
-    /// Takes frames from the front of `batch`; returns how many. What does not fit stays. Never
+    /// Takes frames from the front of `batch`; returns how many. Frames that do not fit stay. Never
     /// blocks.
     #[inline]
     pub fn transmit(&mut self, batch: &mut Batch) -> usize {
@@ -107,7 +108,7 @@ impl Tx {
         refused + self.inner.transmit(batch)
     }
 
-    /// Completes checksums; takes out what cannot be completed, and returns how many that were.
+    /// Completes checksums. Removes the frames that cannot be completed, and returns their number.
     #[inline]
     fn finish(&self, batch: &mut Batch) -> usize {
         if !batch.iter().any(Frame::is_unfinished) {
@@ -129,9 +130,9 @@ impl Tx {
         self.inner.allocate(batch, n)
     }
 
-    /// Adds frames that have been transmitted to `batch` while it has room, each with the time at which it left
-    /// as its [`timestamp`](crate::Frame::timestamp); returns how many. Only of ports that were told to keep them,
-    /// such as `xdp:eth0?tx_timestamps=on`. Those that nobody takes in time go back to their pools.
+    /// Adds transmitted frames to `batch` while it has room; returns how many. The
+    /// [`timestamp`](crate::Frame::timestamp) of each is the time at which it left. Only ports such
+    /// as `xdp:eth0?tx_timestamps=on` keep them; frames not taken in time return to their pools.
     #[inline]
     pub fn sent(&mut self, batch: &mut Batch) -> usize {
         self.inner.sent(batch)
@@ -169,7 +170,7 @@ impl Tx {
         &self.counters
     }
 
-    /// What is cut in front of it, if it came from [`Port::tx_cutting`](super::Port::tx_cutting).
+    /// What the segmenter of [`Port::tx_cutting`](super::Port::tx_cutting) cut, if there is one.
     pub fn segments(&self) -> Option<&Arc<SegmentCounters>> {
         self.segments.as_ref()
     }
@@ -185,7 +186,7 @@ impl Tx {
     }
 }
 
-/// What stays where a transmitter was taken out.
+/// The placeholder of a transmitter that was taken out.
 struct Vacant;
 
 impl Transmit for Vacant {

@@ -95,7 +95,8 @@ impl Egress {
         Handle { shared: Arc::clone(&self.0), lane, not_sync: PhantomData }
     }
 
-    /// The end: sends what the TX ring has taken, or counts it as errors there. Nobody sends any more.
+    /// Closes the queue: sends what the TX ring has taken, or counts it as errors. No producer
+    /// sends any more.
     pub(super) fn close(&self) {
         self.handle().with_wire(&mut |wire| wire.tx().close());
     }
@@ -151,9 +152,9 @@ impl EgressGauge {
 
 /// One producer's end of an [`Egress`]. It may move to another thread, but only one can use it.
 ///
-/// The last call of every handle is [`Handle::flush`], repeated while it returns frames that
-/// still wait, or the TX ring has some ([`Handle::pending`]): a producer that sends does only a bounded part of the others' work, and what it
-/// leaves waits for the next call of any handle.
+/// The last call of every handle is [`Handle::flush`], repeated while frames wait in the queue or
+/// in the TX ring ([`Handle::pending`]): a producer does only a bounded part of the others' work,
+/// and the rest waits for the next call of any handle.
 pub struct Handle {
     pub(super) shared: Arc<Shared>,
     pub(super) lane: Lane,

@@ -1,4 +1,4 @@
-//! Byte queue limits (BQL): how many bytes may be in a TX ring, found out from its completions.
+//! Byte queue limits (BQL): how many bytes may be in a TX ring, learnt from its completions.
 //!
 //! Frames in the TX ring are beyond the discipline's reach: they can be neither dropped nor
 //! overtaken, and a deep ring of them is latency in the dark. Too few of them, and the interface

@@ -1,4 +1,4 @@
-//! Queueing disciplines: what stands between any number of producers and one TX queue.
+//! Queueing disciplines: between any number of producers and one TX queue.
 //!
 //! The 2014 qdisc paper ("Qdisc layer: fast enough for 10G wirespeed?") counts the lock operations of
 //! Linux's transmit path: six for every packet, 48 of the 67.2 ns that a minimum frame has at
@@ -17,8 +17,8 @@
 //!   producer ─ Handle::send ─┘
 //! ```
 //!
-//! There is no thread of its own: as in the kernel's `qdisc_run`, a producer that finds nobody
-//! running the queue runs it, for the others as well.
+//! A discipline has no thread: as in the kernel's `qdisc_run`, a producer that finds the queue idle
+//! runs it, for the others as well.
 //!
 //! [`Egress`] joins a discipline and a TX queue and hands out a [`Handle`] per producer. Frames that
 //! cannot be queued are counted under a reason and given back to their owners.

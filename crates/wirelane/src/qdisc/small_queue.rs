@@ -1,9 +1,9 @@
 //! Small queues (TSQ): how much one producer may have on its way.
 //!
-//! A producer that is faster than the interface fills the queue, and then all that it sends is
-//! late, and so is everybody else's. Linux limits what one TCP socket has in queue and TX ring
-//! together (`tcp_small_queue_check`, `net/ipv4/tcp_output.c`, since 3.6) and lets it go on when
-//! completions come. The 2014 qdisc paper asks whether the frames that pile up behind such a limit should be
+//! A producer that is faster than the interface fills the queue, which delays its own packets and
+//! those of all others. Linux limits what one TCP socket has in queue and TX ring together
+//! (`tcp_small_queue_check`, `net/ipv4/tcp_output.c`, since 3.6) and lets it go on when completions
+//! come. The 2014 qdisc paper asks whether the frames that pile up behind such a limit should be
 //! enqueued in bulk: here they are, because a refused frame stays in its batch.
 //!
 //! Nothing is written onto frames, and producers share no counter for this. The queue is a FIFO

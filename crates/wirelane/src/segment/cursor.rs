@@ -1,4 +1,4 @@
-//! A frame that is being cut: where it stands, and what every segment's headers have in common.
+//! A frame being cut: the position, and what all segments' headers have in common.
 //!
 //! All segments but the last have one length. So the headers are looked at once, their sums are kept as a
 //! template, and per segment only what differs is written and added: sequence number, flags,
@@ -19,8 +19,8 @@ mod slices;
 
 pub use slices::Taken;
 
-/// A frame that is being cut, resumable at any segment. It holds no reference to the frame, so that
-/// both can wait in a queue; every call must be given the same bytes.
+/// A frame being cut, resumable at any segment. It holds no reference to the frame, so both can
+/// wait in a queue; every call must get the same bytes.
 #[derive(Clone, Debug)]
 pub struct Cursor {
     template: Template,
@@ -47,7 +47,7 @@ pub struct Segment {
     pub header_len: usize,
     /// The payload, in bytes of the frame that is cut.
     pub payload: Range<usize>,
-    /// What the sink has to do to it.
+    /// What the sink must do to it.
     pub offload: Offload,
 }
 
@@ -57,7 +57,7 @@ impl Segment {
         self.header_len + self.payload.len()
     }
 
-    /// Whether it has no byte; none has.
+    /// Always false: a frame has bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -218,7 +218,7 @@ impl Cursor {
         self.template.header_len(self.position == self.begin)
     }
 
-    /// Of the first fragment, what is in the header block already is no payload.
+    /// In the first fragment, bytes in the header block are no payload.
     #[inline]
     fn next_payload(&self) -> Range<usize> {
         let end = self.frame_len.min(self.position + self.unit);

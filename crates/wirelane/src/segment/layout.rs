@@ -1,4 +1,4 @@
-//! Where the headers of a frame are that change from segment to segment.
+//! Where the headers are that change from segment to segment.
 
 use wirelane_wire::{
     EtherType, EthernetView, GeneveView, GreView, Ipv4View, Ipv6View, Protocol, TcpFlags, TcpView,
@@ -283,7 +283,7 @@ fn link(frame: &[u8], at: usize) -> Result<(EtherType, usize), Refusal> {
     Ok((ethertype, at))
 }
 
-/// What a tunnel says that it carries.
+/// What a tunnel declares to carry.
 fn carried(frame: &[u8], ethertype: EtherType, at: usize) -> Result<(EtherType, usize), Refusal> {
     if ethertype == EtherType::BRIDGED { link(frame, at) } else { Ok((ethertype, at)) }
 }

@@ -1,11 +1,11 @@
 //! Segmentation in software: frames too long for the wire become packets, as late as possible.
 //!
-//! A stack hands over frames of up to 64 KB with an [`Offload`](crate::frame::Offload), which says as `virtio_net_hdr` does
-//! how they are to be cut. A [`Segmenter`] knows the [`Sink`](crate::frame::Sink) they go to, and says of each frame
-//! whether it passes, is to be cut, or is refused. A [`Cursor`] then gives the packets one by one:
-//! copied with their checksums ([`Cursor::copy`]), or as a header block and a part of the payload
-//! for a sink that takes vectors ([`Cursor::slice`], and many at a time [`Cursor::slices`]). When the sink is full, the cursor waits:
-//! nothing is lost and nothing comes out twice.
+//! A stack hands over frames of up to 64 KB with an [`Offload`](crate::frame::Offload), which says how to cut them, as
+//! `virtio_net_hdr` does. A [`Segmenter`] knows their [`Sink`](crate::frame::Sink) and decides for each frame: pass,
+//! cut or refuse. A [`Cursor`] then yields the packets one by one: copied with their checksums
+//! ([`Cursor::copy`]), or as a header block and a part of the payload for a sink that takes vectors
+//! ([`Cursor::slice`]; [`Cursor::slices`] yields many at a time). When the sink is full, the cursor
+//! waits: nothing is lost or sent twice.
 //!
 //! ```
 //! use wirelane::frame::{Gso, Offload, Sink};
@@ -47,7 +47,7 @@
 //!
 //! [`Coalescer`] is the inverse: it merges packets into frames that are cut into the same packets.
 //!
-//! What it cannot do right it refuses, under a [`Refusal`]: a frame is never sent wrong.
+//! What it cannot do right it refuses with a [`Refusal`]: a frame is never sent wrong.
 
 mod coalesce;
 mod cursor;

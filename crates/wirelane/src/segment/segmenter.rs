@@ -1,4 +1,4 @@
-//! Decides what becomes of each frame.
+//! Decides for each frame: pass, cut or refuse.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use super::layout::{self, Layer, Layout};
 use super::stats::{Bypass, Refusal, SegmentCounters};
 use crate::frame::{Gso, MAX_PACKET, Offload, Sink};
 
-/// What is to be done with a frame.
+/// What to do with a frame.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "a cursor is the usual case, and is used in place")]
 pub enum Verdict {
-    /// Send it as it is; this is what the sink has to do to it.
+    /// Send it as it is; the sink does these offloads.
     Pass(Offload),
-    /// Send what the cursor gives.
+    /// Send the cursor's packets.
     Cut(Cursor),
     /// Do not send it.
     Refuse(Refusal),
 }
 
-/// Decides about frames for one sink and counts. It does no input or output, and reads no clock.
+/// Decides about frames for one sink, and counts. It does no I/O and reads no clock.
 #[derive(Debug)]
 pub struct Segmenter {
     sink: Sink,
@@ -59,7 +59,7 @@ impl Segmenter {
         &self.counters
     }
 
-    /// Says what is to be done with a frame, and counts it.
+    /// Decides what to do with a frame, and counts it.
     #[inline]
     pub fn plan(&mut self, frame: &[u8], offload: &Offload) -> Verdict {
         match offload.gso {
@@ -71,11 +71,12 @@ impl Segmenter {
         }
     }
 
-    /// How many bytes of a frame are to go on, and whether its packet is longer than the MTU.
+    /// How many bytes of a frame to send, and whether its packet is longer than the MTU.
     ///
-    /// Behind a packet there may be padding or a trailer (RFC 1042). Both are Ethernet's and neither payload nor part of what
-    /// the MTU is about, so they stay with a frame that passes. They are left out, and counted, of one that is to be cut, and of one that
-    /// would be too long with them only.
+    /// A packet may be followed by padding or a trailer (RFC 1042). Both belong to Ethernet and
+    /// count neither as payload nor towards the MTU, so they stay with a frame that passes. They
+    /// are removed, and counted, from a frame to be cut, and from one that is too long only because
+    /// of them.
     #[inline]
     pub fn measure(&self, frame: &[u8], offload: &Offload) -> (usize, bool) {
         let (len, mtu) = (frame.len(), self.sink.mtu);
@@ -148,7 +149,7 @@ impl Segmenter {
         verdict
     }
 
-    /// Makes `cursor` one of the frame, or says what is to be done instead.
+    /// Sets `cursor` to the frame, or says what to do instead.
     #[inline(always)]
     fn cut(
         &mut self,

@@ -1,8 +1,8 @@
 //! Reading a running session from any thread.
 //!
-//! Counters are plain stores of the threads that own them, and a reader takes no lock that they take: nobody
-//! waits for it. A reading is therefore no instant. Each counter is at most a batch old, and a packet
-//! may be in one and not yet in the next; when the session has ended all of them agree.
+//! Counters are plain stores of the threads that own them; a reader takes no lock of theirs and
+//! delays nobody. So a reading is not one instant: each counter is at most a batch old, and a
+//! packet may be in one and not yet in the next. When the session has ended, all agree.
 //!
 //! ```
 //! use std::time::Duration;
@@ -28,7 +28,7 @@ use crate::segment::{CoalesceCounters, CoalesceStats, SegmentCounters, SegmentSt
 use crate::stats::{QueueStats, RxCounters, TxCounters, TxStats};
 use crate::sync::Counter;
 
-/// Reads one session. It keeps no frame, no queue and no port.
+/// Reads one session. It keeps no frame, queue or port alive.
 #[derive(Clone, Default)]
 pub struct Monitor {
     pub(crate) ports: Vec<PortInfo>,
@@ -49,24 +49,25 @@ pub struct Monitor {
 /// What all counters of a session say.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
-    /// The counters of every receiving end. Delivered is what the consumer, or a transmitting end, has taken.
+    /// The counters of every receiving end. Delivered packets are those taken by the consumer or a
+    /// transmitting end.
     pub queues: Vec<QueueStats>,
     /// The counters of every transmitting end.
     pub tx: Vec<TxStats>,
-    /// What happened at the disciplines, if there are any, with the position of the port and the
-    /// number of the TX queue.
+    /// The statistics of the disciplines, if any, with the position of the port and the number of
+    /// the TX queue.
     pub qdiscs: Vec<(usize, u16, QdiscStats)>,
     /// What was cut, with the position of the port and the number of the TX queue.
     pub gso: Vec<(usize, u16, SegmentStats)>,
     /// What was merged, with the position of the port and the number of the RX queue, or `None` for
     /// packets that are tied to no queue.
     pub gro: Vec<(usize, Option<u16>, CoalesceStats)>,
-    /// Packets safely in files; `None` if none are written.
+    /// Packets safely in files; `None` without files.
     pub written: Option<u64>,
 }
 
 impl Monitor {
-    /// What the ports turned out to be.
+    /// The ports.
     pub fn ports(&self) -> &[PortInfo] {
         &self.ports
     }

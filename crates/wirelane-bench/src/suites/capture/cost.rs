@@ -45,13 +45,15 @@ const LIMIT: Duration = Duration::from_secs(20);
 const SETTLE: Duration = Duration::from_millis(300);
 
 /// What one run of one program took.
-struct Sample {
+struct CostSample {
     /// CPU time of the whole process.
     total: Duration,
     /// The part of it from the first packet to the last one.
     loaded: Duration,
     captured: u64,
     sent: u64,
+    /// CPU time of the sender.
+    sender: Duration,
 }
 
 /// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
@@ -64,20 +66,20 @@ pub fn cost(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
-    let bed = match Bed::new(plan) {
+    let bed = match CostBed::new(plan) {
         Ok(bed) => bed,
         Err(error) => {
             report.skip(SUITE, CASE, error.to_string());
             return Ok(());
         }
     };
-    let mut cases: Vec<Case<'_>> = Vec::new();
+    let mut cases: Vec<CostCase<'_>> = Vec::new();
     for program in PROGRAMS {
         if program.command(plan.own, "", None).is_none() {
             report.skip(SUITE, program.name, missing(program.name));
             continue;
         }
-        let case = |is_written| Case { bed: &bed, program, is_written, samples: Vec::new() };
+        let case = |is_written| CostCase { bed: &bed, program, is_written, samples: Vec::new() };
         cases.extend([case(false), case(true)]);
     }
     cases.sort_by_key(|case| case.is_written);
@@ -89,15 +91,15 @@ pub fn cost(
 }
 
 /// A program, and what it does with packets.
-struct Case<'a> {
-    bed: &'a Bed<'a>,
+struct CostCase<'a> {
+    bed: &'a CostBed<'a>,
     program: Program,
     /// To a file in memory; otherwise they are only read.
     is_written: bool,
-    samples: Vec<Sample>,
+    samples: Vec<CostSample>,
 }
 
-impl Turn for Case<'_> {
+impl Turn for CostCase<'_> {
     fn case(&self) -> &'static str {
         self.program.name
     }
@@ -112,18 +114,18 @@ impl Turn for Case<'_> {
     }
 }
 
-impl Case<'_> {
+impl CostCase<'_> {
     fn target(&self) -> &'static str {
         if self.is_written { "memory" } else { "none" }
     }
 
-    fn rows(&self) -> [Row; 4] {
+    fn rows(&self) -> [Row; 5] {
         rows(&self.program, self.target(), &self.samples)
     }
 }
 
-fn rows(program: &Program, target: &'static str, samples: &[Sample]) -> [Row; 4] {
-    let row = |metric, unit, of: &dyn Fn(&Sample) -> f64| Row {
+fn rows(program: &Program, target: &'static str, samples: &[CostSample]) -> [Row; 5] {
+    let row = |metric, unit, of: &dyn Fn(&CostSample) -> f64| Row {
         suite: SUITE,
         case: CASE,
         peer: (!program.is_ours()).then_some(program.name),
@@ -138,9 +140,10 @@ fn rows(program: &Program, target: &'static str, samples: &[Sample]) -> [Row; 4]
         samples: samples.iter().map(of).collect(),
         source: None,
     };
-    let per =
-        |time: Duration, sample: &Sample| time.as_nanos() as f64 / sample.captured.max(1) as f64;
-    let lost = |sample: &Sample| {
+    let per = |time: Duration, sample: &CostSample| {
+        time.as_nanos() as f64 / sample.captured.max(1) as f64
+    };
+    let lost = |sample: &CostSample| {
         let lost = sample.sent.saturating_sub(sample.captured);
         lost as f64 / sample.sent.max(1) as f64
     };
@@ -148,12 +151,15 @@ fn rows(program: &Program, target: &'static str, samples: &[Sample]) -> [Row; 4]
         row("cpu_ns_per_packet_under_load", "ns", &|sample| per(sample.loaded, sample)),
         row("cpu_ns_per_packet", "ns", &|sample| per(sample.total, sample)),
         row("packets_received", "1", &|sample| sample.captured as f64),
+        row("sender_cpu_ns_per_packet", "ns", &|sample| {
+            sample.sender.as_nanos() as f64 / sample.sent.max(1) as f64
+        }),
         row("lost_share", "1", &lost),
     ]
 }
 
 /// A cable, and a CPU for either end.
-struct Bed<'a> {
+struct CostBed<'a> {
     own: &'a Path,
     window: Duration,
     lab: Lab,
@@ -163,7 +169,7 @@ struct Bed<'a> {
     memory: Folder,
 }
 
-impl<'a> Bed<'a> {
+impl<'a> CostBed<'a> {
     fn new(plan: &ProcessPlan<'a>) -> Result<Self> {
         let lab = Lab::new(LabConfig { queues: QUEUES, ..LabConfig::default() })?;
         // What the sender redirects arrives at packet sockets, too.
@@ -182,10 +188,10 @@ impl<'a> Bed<'a> {
     /// `None` if it was stopped.
     fn sample(
         &self,
-        case: &Case<'_>,
+        case: &CostCase<'_>,
         stop: &AtomicBool,
         report: &mut Report,
-    ) -> Result<Option<Sample>> {
+    ) -> Result<Option<CostSample>> {
         let program = &case.program;
         let unclear = |cause: &'static str| Error::failed(program.name, cause);
         let interface = self.lab.far.interface();
@@ -226,6 +232,7 @@ impl<'a> Bed<'a> {
         self.memory.remove();
         let counts = program.counts(&output.stdout, &output.stderr);
         let counts = counts.ok_or_else(|| unclear("does not tell how many packets it captured"))?;
-        Ok(Some(Sample { total, loaded, captured: counts.captured, sent: sent.frames }))
+        let (captured, sent, sender) = (counts.captured, sent.frames, sent.cpu.total());
+        Ok(Some(CostSample { total, loaded, captured, sent, sender }))
     }
 }

@@ -144,13 +144,13 @@ fn share(time: Option<Duration>, part: f64) -> Option<Duration> {
 
 /// Where packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
+enum Destination {
     None,
     Memory,
     Disk,
 }
 
-impl Target {
+impl Destination {
     const ALL: [Self; 3] = [Self::None, Self::Memory, Self::Disk];
 
     const fn as_str(self) -> &'static str {
@@ -163,18 +163,18 @@ impl Target {
 }
 
 /// One condition, and what came of it.
-struct Case {
+struct Condition {
     port: &'static str,
-    target: Target,
+    target: Destination,
     single: bool,
     size: u64,
-    samples: Vec<Sample>,
+    samples: Vec<CaptureRun>,
     refused: Option<Error>,
 }
 
 /// What one run brought.
 #[derive(Clone, Copy, Debug)]
-struct Sample {
+struct CaptureRun {
     packets: u64,
     dropped: Option<u64>,
     bytes: u64,
@@ -197,7 +197,7 @@ pub fn capture(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
-    let bed = Bed::new(plan, report);
+    let bed = CaptureBed::new(plan, report);
     let begin = Instant::now();
     let (mut cases, mut others): (Vec<_>, Vec<_>) =
         bed.cases(report).into_iter().partition(|case| case.port == "sim");
@@ -217,13 +217,13 @@ pub fn capture(
 }
 
 /// Where the ports and the files are.
-struct Bed {
+struct CaptureBed {
     lab: Option<Lab>,
     memory: Option<Folder>,
     disk: Option<Folder>,
 }
 
-impl Bed {
+impl CaptureBed {
     fn new(plan: &CapturePlan, report: &mut Report) -> Self {
         let lab = || -> Result<Lab> {
             let lab = Lab::new(LabConfig { queues: QUEUES, ..LabConfig::default() })?;
@@ -256,7 +256,7 @@ impl Bed {
     /// Measures the cases in turns.
     fn rounds(
         &self,
-        cases: &mut [Case],
+        cases: &mut [Condition],
         plan: &CapturePlan,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(u32, &str),
@@ -275,7 +275,7 @@ impl Bed {
         }
     }
 
-    fn cases(&self, report: &mut Report) -> Vec<Case> {
+    fn cases(&self, report: &mut Report) -> Vec<Condition> {
         let mut cases = Vec::new();
         let ports = if self.lab.is_some() { &PORTS[..] } else { &PORTS[..1] };
         if self.disk.is_none() {
@@ -283,14 +283,14 @@ impl Bed {
             report.skip(SUITE, "disk", reason);
         }
         for port in ports {
-            for target in Target::ALL {
-                if target != Target::None && self.folder(target).is_none() {
+            for target in Destination::ALL {
+                if target != Destination::None && self.folder(target).is_none() {
                     continue;
                 }
                 for size in [64, 1500] {
                     for single in [true, false] {
                         let (samples, refused) = (Vec::new(), None);
-                        cases.push(Case { port, target, single, size, samples, refused });
+                        cases.push(Condition { port, target, single, size, samples, refused });
                     }
                 }
             }
@@ -298,15 +298,15 @@ impl Bed {
         cases
     }
 
-    fn folder(&self, target: Target) -> Option<&Folder> {
+    fn folder(&self, target: Destination) -> Option<&Folder> {
         match target {
-            Target::None => None,
-            Target::Memory => self.memory.as_ref(),
-            Target::Disk => self.disk.as_ref(),
+            Destination::None => None,
+            Destination::Memory => self.memory.as_ref(),
+            Destination::Disk => self.disk.as_ref(),
         }
     }
 
-    fn run(&self, case: &Case, window: Duration, stop: &AtomicBool) -> Result<Sample> {
+    fn run(&self, case: &Condition, window: Duration, stop: &AtomicBool) -> Result<CaptureRun> {
         let lab = self.lab.as_ref().filter(|_| case.port != "sim");
         let spec: Spec = match lab {
             Some(lab) => format!("{}:{}", case.port, lab.far.interface()),
@@ -354,12 +354,12 @@ impl Bed {
     }
 
     /// Until `end`, or there is enough in the file.
-    fn wait(&self, capture: &Capture, case: &Case, end: Instant, stop: &AtomicBool) {
+    fn wait(&self, capture: &Capture, case: &Condition, end: Instant, stop: &AtomicBool) {
         const SLICE: Duration = Duration::from_millis(5);
         let most = MOST_BYTES / (case.size + 32);
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let full = case.target != Target::None && capture.written() >= most;
+            let full = case.target != Destination::None && capture.written() >= most;
             let stopped = stop.load(Ordering::Relaxed);
             if left.is_zero() || full || stopped || capture.wait(left.min(SLICE)) {
                 return;
@@ -392,17 +392,17 @@ fn sample(
     elapsed: Duration,
     cpu: CpuTime,
     held_ns: u64,
-) -> Result<Sample> {
+) -> Result<CaptureRun> {
     if let Some(error) = outcome.errors.into_iter().next() {
         return Err(error);
     }
     let packets = outcome.queues.iter().map(|queue| queue.packets).sum();
     let dropped = outcome.queues.iter().map(|queue| queue.dropped.total()).sum();
     let bytes = outcome.queues.iter().map(|queue| queue.bytes.unwrap_or(0)).sum();
-    Ok(Sample { packets, dropped, bytes, elapsed, cpu, held_ns })
+    Ok(CaptureRun { packets, dropped, bytes, elapsed, cpu, held_ns })
 }
 
-impl Case {
+impl Condition {
     /// Starts threads where they belong: a CPU for each thread that receives, which it shares with that which
     /// writes for it. Otherwise one thread would have the help of a second CPU as soon as it writes, and two would not
     /// be twice as many. Beside an interface the senders keep all CPUs busy, and the scheduler decides.
@@ -422,9 +422,9 @@ impl Case {
     fn name(&self) -> String {
         let threads = if self.single { "one thread" } else { "a thread per queue" };
         let target = match self.target {
-            Target::None => "reading",
-            Target::Memory => "writing to memory",
-            Target::Disk => "writing to disk",
+            Destination::None => "reading",
+            Destination::Memory => "writing to memory",
+            Destination::Disk => "writing to disk",
         };
         format!("{} {target}, {threads}, {} bytes", self.port, self.size)
     }
@@ -449,7 +449,8 @@ impl Case {
             samples,
             source,
         };
-        let each = |of: &dyn Fn(&Sample) -> f64| self.samples.iter().map(of).collect::<Vec<_>>();
+        let each =
+            |of: &dyn Fn(&CaptureRun) -> f64| self.samples.iter().map(of).collect::<Vec<_>>();
         let mut rows = vec![
             row(
                 "bits_per_s",
@@ -465,7 +466,8 @@ impl Case {
             rows.push(row("packets_dropped", "1", dropped, None));
         }
         let (scale, unit) = cycles_per_ns.map_or((1.0, "ns"), |cycles| (cycles, "cycles"));
-        let per = |of: &dyn Fn(&Sample) -> f64| each(&|s| of(s) * scale / s.packets.max(1) as f64);
+        let per =
+            |of: &dyn Fn(&CaptureRun) -> f64| each(&|s| of(s) * scale / s.packets.max(1) as f64);
         let ns = |time: Duration| time.as_nanos() as f64;
         let split: [(&'static str, Vec<f64>); 4] = [
             ("cost_processing", per(&|s| ns(s.cpu.user))),
@@ -480,12 +482,12 @@ impl Case {
     /// The figure of the 2011 multiqueue BPF paper on its 10 Gbit/s card.
     fn source(&self) -> Option<Source> {
         let (multi, single) = match (self.port, self.target, self.size) {
-            ("packet", Target::None, 1500) => (5303.09, 3959.83),
-            ("packet", Target::Memory, 1500) => (1061.25, 204.78),
-            ("packet", Target::Disk, 1500) => (119.91, 101.20),
-            ("xdp", Target::None, 1500) => (4772.92, 3173.20),
-            ("xdp", Target::Memory, 1500) => (306.90, 317.81),
-            ("xdp", Target::Disk, 1500) => (174.02, 138.07),
+            ("packet", Destination::None, 1500) => (5303.09, 3959.83),
+            ("packet", Destination::Memory, 1500) => (1061.25, 204.78),
+            ("packet", Destination::Disk, 1500) => (119.91, 101.20),
+            ("xdp", Destination::None, 1500) => (4772.92, 3173.20),
+            ("xdp", Destination::Memory, 1500) => (306.90, 317.81),
+            ("xdp", Destination::Disk, 1500) => (174.02, 138.07),
             _ => return None,
         };
         let value = if self.single { single } else { multi };
@@ -493,7 +495,7 @@ impl Case {
     }
 }
 
-impl Sample {
+impl CaptureRun {
     fn seconds(&self) -> f64 {
         self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
     }

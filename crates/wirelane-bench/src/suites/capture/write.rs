@@ -8,31 +8,32 @@
 //! The first run of each target is not counted: memory that nobody has touched yet costs more.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use wirelane_os::affinity;
 
-use crate::leftovers::{self, Folder};
 use crate::peers::process::{Running, line};
 use crate::peers::{find, missing};
 use crate::report::Report;
 use crate::row::{Param, Params, Row};
+use crate::suites::place::{DD, Place, dd};
 use crate::suites::turns::{self, ProcessPlan, Turn};
 use wirelane::error::{Error, Result};
 
 const SUITE: &str = "capture";
 const CASE: &str = "write";
-const PEER: &str = "dd";
 const SIZE: u64 = 1500;
 /// How long a program may take.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Bytes that are written in the time of a [`ProcessPlan::window`], about.
 const BYTES_PER_S: f64 = 2e9;
-/// Below, starting and ending would be most of it; above, it would be most of the memory of a small machine.
-const PACKETS: [u64; 2] = [300_000, 600_000];
+/// With fewer, starting and ending would be most of it; with more, it would only take longer.
+const PACKETS: [u64; 2] = [300_000, 2_000_000];
+/// Bytes of a packet in a file, about.
+const RECORD: u64 = SIZE + 40;
 
 /// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
 ///
@@ -44,46 +45,72 @@ pub fn write(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
-    let mut targets = Vec::new();
-    let memory = Path::new(leftovers::MEMORY);
-    for (name, parent) in [("memory", Some(memory)), ("disk", plan.disk)] {
-        match parent.map(|parent| Target::new(name, parent, plan)) {
-            Some(Ok(target)) => targets.push(target),
-            Some(Err(error)) => report.skip(SUITE, CASE, error.to_string()),
-            None => {}
-        }
-    }
-    if find(PEER).is_none() {
-        report.skip(SUITE, PEER, missing(PEER));
+    let places = Place::all(plan.disk, SUITE, CASE, report);
+    let mut targets: Vec<_> = places.iter().map(|place| WriteCase::new(place, plan)).collect();
+    if find(DD).is_none() {
+        report.skip(SUITE, DD, missing(DD));
     }
     turns::take(SUITE, plan, &mut targets, report, stop, progress);
-    report.rows.extend(targets.iter().flat_map(Target::rows));
+    report.rows.extend(targets.iter().flat_map(WriteCase::rows));
     Ok(())
 }
 
-/// A place to write to.
-struct Target<'a> {
-    name: &'static str,
+/// A place to write to, and what came of it.
+struct WriteCase<'a> {
     own: &'a Path,
-    folder: Folder,
+    place: &'a Place,
     packets: u64,
     cpus: Vec<u32>,
+    /// Bytes of our file, once it has been written.
+    bytes: u64,
     /// Bits per second of ours, and of the other program.
     samples: [Vec<f64>; 2],
 }
 
-impl<'a> Target<'a> {
-    fn new(name: &'static str, parent: &Path, plan: &ProcessPlan<'a>) -> Result<Self> {
-        let folder = Folder::new(parent)?;
+impl<'a> WriteCase<'a> {
+    fn new(place: &'a Place, plan: &ProcessPlan<'a>) -> Self {
         let [least, most] = PACKETS;
         let bytes = plan.window.as_secs_f64() * BYTES_PER_S;
-        let packets = ((bytes / SIZE as f64) as u64).clamp(least, most);
+        let packets = ((bytes / SIZE as f64) as u64).clamp(least, most).min(place.most / RECORD);
         let cpus = affinity::allowed_cpus().unwrap_or_default();
-        Ok(Self { name, own: plan.own, folder, packets, cpus, samples: Default::default() })
+        Self { own: plan.own, place, packets, cpus, bytes: 0, samples: Default::default() }
     }
 
-    fn run(&self, command: &mut Command, file: &Path) -> Result<(u64, Duration)> {
-        run(&self.folder, &self.cpus, command, file)
+    /// Bits per second of our command.
+    fn ours(&mut self, report: &mut Report) -> Result<f64> {
+        let file = self.file();
+        let mut command = Command::new(self.own);
+        command.arg("capture").arg(format!("sim:1?count={}&size={SIZE}", self.packets));
+        command.args(["--quiet", "--json", "-w"]).arg(&file);
+        let (bytes, rate) = self.run(&mut command, report)?;
+        if bytes < self.packets * SIZE {
+            return Err(Error::failed(CASE, "there is no room for the packets"));
+        }
+        self.bytes = bytes;
+        Ok(rate)
+    }
+
+    /// Bits per second of the other program; `None` if it is not installed.
+    fn theirs(&self, report: &mut Report) -> Result<Option<f64>> {
+        let Some(mut command) = dd(self.bytes, &self.file()) else { return Ok(None) };
+        let (_, rate) = self.run(&mut command, report)?;
+        Ok(Some(rate))
+    }
+
+    fn file(&self) -> PathBuf {
+        self.place.folder.file("capture.pcapng")
+    }
+
+    /// Runs a program that writes the file: its bytes, and bits per second. The file is gone then.
+    fn run(&self, command: &mut Command, report: &mut Report) -> Result<(u64, f64)> {
+        report.environment.add_command(line(command));
+        self.place.folder.make()?;
+        let begin = Instant::now();
+        let ended = Running::start(command, &self.cpus, None).and_then(|one| one.wait(LIMIT));
+        let elapsed = begin.elapsed();
+        let bytes = fs::metadata(self.file()).map_or(0, |file| file.len());
+        self.place.folder.remove();
+        ended.map(|_| (bytes, bytes as f64 * 8.0 / elapsed.as_secs_f64()))
     }
 
     fn rows(&self) -> Vec<Row> {
@@ -93,7 +120,7 @@ impl<'a> Target<'a> {
             peer,
             params: Params(vec![
                 ("port", Param::Text("sim")),
-                ("target", Param::Text(self.name)),
+                ("target", Param::Text(self.place.name)),
                 ("size", Param::Number(SIZE)),
             ]),
             metric: "bits_per_s",
@@ -102,63 +129,35 @@ impl<'a> Target<'a> {
             source: None,
         };
         let [ours, theirs] = &self.samples;
-        let rows = [row(None, ours), row(Some(PEER), theirs)];
+        let rows = [row(None, ours), row(Some(DD), theirs)];
         rows.into_iter().filter(|row| !row.samples.is_empty()).collect()
     }
 }
 
-impl Turn for Target<'_> {
+impl Turn for WriteCase<'_> {
     fn case(&self) -> &'static str {
         CASE
     }
 
     fn title(&self) -> String {
-        format!("writing to {}, beside {PEER}", self.name)
+        format!("writing to {}, beside {DD}", self.place.name)
     }
 
-    /// One sample of each program: a ratio needs both.
+    /// One sample of each program, another one first in every other round: a ratio needs both.
     fn measure(&mut self, round: u32, stop: &AtomicBool, report: &mut Report) -> Result<()> {
-        let file = self.folder.file("capture.pcapng");
-        let mut ours = Command::new(self.own);
-        ours.arg("capture").arg(format!("sim:1?count={}&size={SIZE}", self.packets));
-        ours.args(["--quiet", "--json", "-w"]).arg(&file);
-        report.environment.add_command(line(&ours));
-        if round == 1 {
-            self.run(&mut ours, &file)?;
+        if self.bytes == 0 {
+            self.ours(report)?;
         }
-        let (bytes, elapsed) = self.run(&mut ours, &file)?;
-        if bytes < self.packets * SIZE {
-            return Err(Error::failed(CASE, "there is no room for the packets"));
+        let mut theirs = None;
+        if round.is_multiple_of(2) {
+            theirs = self.theirs(report)?;
         }
-        let rate = |elapsed: Duration| bytes as f64 * 8.0 / elapsed.as_secs_f64();
-        let [own, others] = &mut self.samples;
-        own.push(rate(elapsed));
-        let Some(program) = find(PEER).filter(|_| !stop.load(Ordering::Relaxed)) else {
-            return Ok(());
-        };
-        let mut theirs = Command::new(program);
-        theirs.args(["if=/dev/zero", "bs=1M", "iflag=count_bytes", "status=none"]);
-        theirs.arg(format!("count={bytes}")).arg(format!("of={}", file.display()));
-        report.environment.add_command(line(&theirs));
-        let samples = others;
-        let elapsed = run(&self.folder, &self.cpus, &mut theirs, &file)?.1;
-        samples.push(rate(elapsed));
+        let ours = self.ours(report)?;
+        if !round.is_multiple_of(2) && !stop.load(Ordering::Relaxed) {
+            theirs = self.theirs(report)?;
+        }
+        self.samples[0].push(ours);
+        self.samples[1].extend(theirs);
         Ok(())
     }
-}
-
-/// Runs a program that writes a file: how many bytes, and in which time. The file is gone then.
-fn run(
-    folder: &Folder,
-    cpus: &[u32],
-    command: &mut Command,
-    file: &Path,
-) -> Result<(u64, Duration)> {
-    folder.make()?;
-    let begin = Instant::now();
-    let ended = Running::start(command, cpus, None).and_then(|running| running.wait(LIMIT));
-    let elapsed = begin.elapsed();
-    let bytes = fs::metadata(file).map_or(0, |file| file.len());
-    folder.remove();
-    ended.map(|_| (bytes, elapsed))
 }

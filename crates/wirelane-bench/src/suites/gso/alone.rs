@@ -23,14 +23,14 @@ const CLASSES: [(SegmentClass, &str, u16); 6] = [
 ];
 
 /// What a segment costs.
-pub(super) struct Figure {
+pub(super) struct SegmentCost {
     protocol: &'static str,
     form: &'static str,
     nanoseconds: f64,
 }
 
 /// A kind of frame in one form.
-struct Kind {
+struct SegmentCase {
     protocol: &'static str,
     form: (Form, &'static str),
     frame: Vec<u8>,
@@ -39,13 +39,13 @@ struct Kind {
 }
 
 /// A sample of every kind, with all checksums complete. The calling thread ought to have a CPU to itself.
-pub(super) fn measure() -> Vec<Figure> {
+pub(super) fn measure() -> Vec<SegmentCost> {
     let mut kinds = Vec::new();
     for (class, protocol, size) in CLASSES {
         for form in [(Form::Copy, "copy"), (Form::Slices, "slices")] {
             let payload = (44 * usize::from(size)).min(65_000);
             let Ok((frame, offload)) = segment::super_frame(class, payload, size) else { continue };
-            kinds.push(Kind { protocol, form, frame, offload, figures: Vec::new() });
+            kinds.push(SegmentCase { protocol, form, frame, offload, figures: Vec::new() });
         }
     }
     for turn in 0..=TURNS {
@@ -56,14 +56,14 @@ pub(super) fn measure() -> Vec<Figure> {
     }
     let figures = kinds.into_iter().filter_map(|kind| {
         let [_, nanoseconds, _] = summary(&kind.figures)?;
-        Some(Figure { protocol: kind.protocol, form: kind.form.1, nanoseconds })
+        Some(SegmentCost { protocol: kind.protocol, form: kind.form.1, nanoseconds })
     });
     figures.collect()
 }
 
 /// Adds a sample to every row, and the rows at first.
-pub(super) fn rows(figures: Vec<Figure>, report: &mut Report) {
-    for Figure { protocol, form, nanoseconds } in figures {
+pub(super) fn rows(figures: Vec<SegmentCost>, report: &mut Report) {
+    for SegmentCost { protocol, form, nanoseconds } in figures {
         let params = Params(vec![
             ("protocol", Param::Text(protocol)),
             ("form", Param::Text(form)),

@@ -32,8 +32,8 @@ use std::time::{Duration, Instant};
 use wirelane_os::ethtool::Ethtool;
 use wirelane_os::{OsError, affinity, iface, link, netdev};
 
-use super::case::{Case, Offloading, Protocol, WHOLE};
-use super::sample::Sample;
+use super::case::{GsoCase, Offloading, Protocol, WHOLE};
+use super::sample::GsoSample;
 use crate::suites::gso::account::Account;
 use crate::suites::gso::iperf;
 use crate::suites::gso::quota::Quota;
@@ -48,7 +48,7 @@ use wirelane_lab::{Lab, LabConfig, Site};
 
 /// What to measure, and how long.
 pub(super) struct Trial<'a> {
-    pub(super) case: Case,
+    pub(super) case: GsoCase,
     /// The kind of port at the veth, `packet` or `xdp`.
     pub(super) port: &'static str,
     pub(super) cpu: u32,
@@ -86,7 +86,7 @@ impl Trial<'_> {
     ///
     /// # Errors
     /// The namespaces, the ports, the quota or the connection cannot be had, or something fails meanwhile.
-    pub(super) fn run(&self) -> Result<Option<Sample>> {
+    pub(super) fn run(&self) -> Result<Option<GsoSample>> {
         // What a thread of a quota starts is in the quota. The caller's own thread stays out of it.
         let quota = (self.case.cpu < WHOLE).then(|| Quota::new(self.case.cpu)).transpose()?;
         std::thread::scope(|scope| {
@@ -103,7 +103,7 @@ impl Trial<'_> {
         })
     }
 
-    fn measure(&self, quota: Option<&Quota>) -> Result<Option<Sample>> {
+    fn measure(&self, quota: Option<&Quota>) -> Result<Option<GsoSample>> {
         let lab = Lab::new(LabConfig::default())?;
         let addresses = Addresses::of(self.case.v6);
         let receiving = self.prepare(&lab, &addresses)?;
@@ -243,7 +243,7 @@ impl Trial<'_> {
         transfer: &Transfer,
         forward: Option<&Forward>,
         receiving: &[u32],
-    ) -> Result<Option<Sample>> {
+    ) -> Result<Option<GsoSample>> {
         let until = |end: Instant| {
             loop {
                 let left = end.saturating_duration_since(Instant::now());
@@ -260,7 +260,7 @@ impl Trial<'_> {
         let before = Account::read(self.cpu, receiving);
         let counted = warm && until(begin + self.window);
         let (elapsed, after) = (begin.elapsed(), Account::read(self.cpu, receiving));
-        Ok(counted.then(|| Sample {
+        Ok(counted.then(|| GsoSample {
             bytes: transfer.received() - bytes,
             elapsed,
             account: after.zip(before).map(|(after, before)| after.since(before)),

@@ -87,7 +87,7 @@ pub(super) enum Offloading {
 
 /// One line of a table of the source, in one column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Case {
+pub(super) struct GsoCase {
     pub(super) protocol: Protocol,
     pub(super) v6: bool,
     /// From the far end: what is compared is merging.
@@ -97,7 +97,7 @@ pub(super) struct Case {
     pub(super) cpu: u64,
 }
 
-impl Case {
+impl GsoCase {
     pub(super) fn name(&self) -> &'static str {
         match (self.protocol, self.v6, self.inbound) {
             (Protocol::Tcp, false, false) => "tcp4",
@@ -134,20 +134,20 @@ impl Offloading {
 }
 
 /// Whether iperf3 repeats a case.
-pub(super) fn is_repeated(case: &Case) -> bool {
+pub(super) fn is_repeated(case: &GsoCase) -> bool {
     let is_compared = matches!(case.offloading, Offloading::Wirelane | Offloading::None);
     is_compared && case.protocol == Protocol::Tcp && !case.inbound && case.cpu == WHOLE
 }
 
 /// What is compared next to each other.
-pub(super) fn cases(plan: &GsoPlan) -> Vec<Case> {
+pub(super) fn cases(plan: &GsoPlan) -> Vec<GsoCase> {
     let (tcp, udp) = (Protocol::Tcp, Protocol::Udp);
     let mut cases = Vec::new();
     for cpu in &plan.shares {
         for (protocol, inbound) in [(tcp, false), (udp, false), (tcp, true)] {
             for v6 in [false, true] {
                 for offloading in Offloading::ALL {
-                    cases.push(Case { protocol, v6, inbound, offloading, cpu: *cpu });
+                    cases.push(GsoCase { protocol, v6, inbound, offloading, cpu: *cpu });
                 }
             }
         }

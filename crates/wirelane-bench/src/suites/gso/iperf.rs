@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::sample::Sample;
+use super::sample::GsoSample;
 use crate::peers::process::Running;
 use crate::suites::gso::traffic::Ends;
 use wirelane::error::{Error, Result};
@@ -26,7 +26,7 @@ pub(super) fn transfer(
     ends: &Ends<'_>,
     cpu: u32,
     stop: &AtomicBool,
-) -> Result<Sample> {
+) -> Result<GsoSample> {
     let address = ends.address.ip().to_string();
     let mut server = Command::new(path);
     server.args(["--server", "--one-off", "--forceflush", "--port", PORT]);
@@ -43,12 +43,12 @@ pub(super) fn transfer(
 }
 
 /// What was received, of the report of a client.
-fn received(report: &str) -> Option<Sample> {
+fn received(report: &str) -> Option<GsoSample> {
     let report: serde_json::Value = serde_json::from_str(report).ok()?;
     let sum = &report["end"]["sum_received"];
     let elapsed = Duration::try_from_secs_f64(sum["seconds"].as_f64()?).ok()?;
     let bytes = sum["bytes"].as_u64()?;
-    (!elapsed.is_zero()).then_some(Sample { bytes, elapsed, account: None, lost: 0 })
+    (!elapsed.is_zero()).then_some(GsoSample { bytes, elapsed, account: None, lost: 0 })
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ use self::bed::Trial;
 pub use self::case::GsoPlan;
 use self::case::{SUITE, WHOLE, cases, is_repeated};
 use self::quota::Quota;
-use self::sample::Series;
+use self::sample::GsoSeries;
 use crate::arguments;
 use crate::peers;
 use crate::report::Report;
@@ -137,9 +137,9 @@ pub fn gso(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
-    let mut series: Vec<Series> = cases(plan)
+    let mut series: Vec<GsoSeries> = cases(plan)
         .into_iter()
-        .map(|case| Series { case, samples: Vec::new(), theirs: Vec::new() })
+        .map(|case| GsoSeries { case, samples: Vec::new(), theirs: Vec::new() })
         .collect();
     if let Err(error) = Quota::new(50) {
         report.skip(SUITE, "quota", error.to_string());

@@ -1,17 +1,17 @@
 //! From samples to rows.
 
-use super::case::{Case, GsoPlan, Offloading, Protocol, SUITE};
-use super::sample::{Sample, Series};
+use super::case::{GsoCase, GsoPlan, Offloading, Protocol, SUITE};
+use super::sample::{GsoSample, GsoSeries};
 use crate::report::Report;
 use crate::row::{Param, Params, Row, Source};
 use crate::suites::gso::account::Account;
 use crate::suites::gso::iperf::PROGRAM;
 
 /// The rows of all cases.
-pub(super) fn rows(series: &[Series], port: &'static str, report: &mut Report) {
+pub(super) fn rows(series: &[GsoSeries], port: &'static str, report: &mut Report) {
     for one in series.iter().filter(|one| !one.samples.is_empty()) {
         let of = |offloading| {
-            let case = Case { offloading, ..one.case };
+            let case = GsoCase { offloading, ..one.case };
             series.iter().find(|other| other.case == case).map(|other| other.samples.as_slice())
         };
         let offloading = one.case.offloading;
@@ -20,14 +20,14 @@ pub(super) fn rows(series: &[Series], port: &'static str, report: &mut Report) {
         let stack = of(Offloading::Stack).filter(|_| is_ours);
         report.rows.extend(case_rows(one, port, none, stack));
         let is_none =
-            |other: &&Series| other.case == Case { offloading: Offloading::None, ..one.case };
+            |other: &&GsoSeries| other.case == GsoCase { offloading: Offloading::None, ..one.case };
         let none = series.iter().find(is_none).filter(|_| is_ours);
         report.rows.extend(iperf_rows(one, port, none.map(|none| none.theirs.as_slice())));
     }
 }
 
 /// What iperf3 saw: its rate, and the speed-up that follows.
-fn iperf_rows(one: &Series, port: &'static str, none: Option<&[Sample]>) -> Vec<Row> {
+fn iperf_rows(one: &GsoSeries, port: &'static str, none: Option<&[GsoSample]>) -> Vec<Row> {
     let pairs = one.theirs.iter().zip(none.unwrap_or_default());
     let faster = pairs.filter(|(_, none)| none.bytes > 0).map(|(own, none)| rate(own) / rate(none));
     let rates = one.theirs.iter().map(rate).collect();
@@ -46,7 +46,7 @@ fn iperf_rows(one: &Series, port: &'static str, none: Option<&[Sample]>) -> Vec<
 }
 
 /// The conditions of a case.
-fn params(case: &Case, port: &'static str) -> Params {
+fn params(case: &GsoCase, port: &'static str) -> Params {
     Params(vec![
         ("offload", Param::Text(case.offloading.as_str())),
         ("cpu", Param::Number(case.cpu)),
@@ -55,7 +55,7 @@ fn params(case: &Case, port: &'static str) -> Params {
 }
 
 /// Bits of payload per second.
-fn rate(sample: &Sample) -> f64 {
+fn rate(sample: &GsoSample) -> f64 {
     sample.bytes as f64 * 8.0 / sample.elapsed.as_secs_f64()
 }
 
@@ -63,18 +63,18 @@ fn rate(sample: &Sample) -> f64 {
 type Part = fn(&Account) -> u64;
 
 /// Seconds of CPU time per gigabyte (10⁹ bytes) of payload.
-fn cost(sample: &Sample, of: Part) -> Option<f64> {
+fn cost(sample: &GsoSample, of: Part) -> Option<f64> {
     (sample.bytes > 0).then_some(())?;
     Some(of(sample.account.as_ref()?) as f64 / sample.bytes as f64)
 }
 
 fn case_rows(
-    one: &Series,
+    one: &GsoSeries,
     port: &'static str,
-    none: Option<&[Sample]>,
-    stack: Option<&[Sample]>,
+    none: Option<&[GsoSample]>,
+    stack: Option<&[GsoSample]>,
 ) -> Vec<Row> {
-    let Series { case, samples, .. } = one;
+    let GsoSeries { case, samples, .. } = one;
     let params = params(case, port);
     let row = |metric, unit, samples: Vec<f64>, source| Row {
         suite: SUITE,
@@ -103,14 +103,15 @@ fn case_rows(
         rows.push(row(metric, "s", costs, None));
     }
     if case.protocol == Protocol::Udp {
-        let lost = |sample: &Sample| {
+        let lost = |sample: &GsoSample| {
             let sent = sample.bytes / super::traffic::DATAGRAM as u64 + sample.lost;
             sample.lost as f64 / sent.max(1) as f64
         };
         rows.push(row("lost_share", "1", samples.iter().map(lost).collect(), None));
     }
     // How many times as fast, and as much for the same CPU time, in the same round.
-    let over = |others: Option<&[Sample]>, of: &dyn Fn(&Sample, &Sample) -> Option<f64>| {
+    let over = |others: Option<&[GsoSample]>,
+                of: &dyn Fn(&GsoSample, &GsoSample) -> Option<f64>| {
         samples
             .iter()
             .zip(others.unwrap_or_default())
@@ -118,8 +119,9 @@ fn case_rows(
             .collect()
     };
     // Nothing in a round is no measure of something.
-    let faster = |own: &Sample, other: &Sample| (other.bytes > 0).then(|| rate(own) / rate(other));
-    let cheaper = |own: &Sample, other: &Sample| {
+    let faster =
+        |own: &GsoSample, other: &GsoSample| (other.bytes > 0).then(|| rate(own) / rate(other));
+    let cheaper = |own: &GsoSample, other: &GsoSample| {
         let total: Part = |account| account.total();
         Some(cost(other, total)? / cost(own, total)?)
     };
@@ -172,7 +174,7 @@ const TABLES: [[[f64; 3]; 6]; 4] = [
 ];
 
 /// The line of the source's table that a case stands for.
-fn line(case: &Case) -> Option<[f64; 3]> {
+fn line(case: &GsoCase) -> Option<[f64; 3]> {
     let table = match case.name() {
         "tcp4" => 0,
         "tcp6" => 1,
@@ -185,7 +187,7 @@ fn line(case: &Case) -> Option<[f64; 3]> {
 }
 
 /// In Mbit/s.
-fn published(case: &Case) -> Option<f64> {
+fn published(case: &GsoCase) -> Option<f64> {
     let [tso, gso, none] = line(case)?;
     let figure = match case.offloading {
         Offloading::Kernel => tso,
@@ -197,7 +199,7 @@ fn published(case: &Case) -> Option<f64> {
 }
 
 /// GSO over none.
-fn speedup_of_source(case: &Case) -> Option<f64> {
+fn speedup_of_source(case: &GsoCase) -> Option<f64> {
     let [_, gso, none] = line(case)?;
     Some((gso / none * 1000.0).round() / 1000.0)
 }
@@ -208,14 +210,14 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn sample(bytes: u64, forwarder: u64) -> Sample {
+    fn sample(bytes: u64, forwarder: u64) -> GsoSample {
         let account = Account { sender: 1000, forwarder, receiver: 500, softirqd: 0 };
-        Sample { bytes, elapsed: Duration::from_secs(1), account: Some(account), lost: 0 }
+        GsoSample { bytes, elapsed: Duration::from_secs(1), account: Some(account), lost: 0 }
     }
 
     #[test]
     fn speedups_are_of_one_round() {
-        let case = |offloading| Case {
+        let case = |offloading| GsoCase {
             protocol: Protocol::Tcp,
             v6: false,
             inbound: false,
@@ -228,8 +230,8 @@ mod tests {
         ];
         let series = series.map(|(offloading, samples)| {
             let theirs =
-                samples.iter().map(|one| Sample { bytes: one.bytes * 2, ..*one }).collect();
-            Series { case: case(offloading), samples, theirs }
+                samples.iter().map(|one| GsoSample { bytes: one.bytes * 2, ..*one }).collect();
+            GsoSeries { case: case(offloading), samples, theirs }
         });
         let mut report = Report::new("test".into());
         rows(&series, "packet", &mut report);
@@ -261,12 +263,12 @@ mod tests {
         let case = cases(&GsoPlan::quick())[0];
         let mut report = Report::new("test".into());
         rows(
-            &[Series { case, samples: vec![sample(0, 0)], theirs: vec![] }],
+            &[GsoSeries { case, samples: vec![sample(0, 0)], theirs: vec![] }],
             "packet",
             &mut report,
         );
         assert_eq!(report.rows.len(), 1, "{:?}", report.rows);
-        rows(&[Series { case, samples: vec![], theirs: vec![] }], "packet", &mut report);
+        rows(&[GsoSeries { case, samples: vec![], theirs: vec![] }], "packet", &mut report);
         assert_eq!(report.rows.len(), 1);
     }
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::account::Account;
-use super::case::Case;
+use super::case::GsoCase;
 
 /// What one trial brought.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sample {
+pub(super) struct GsoSample {
     /// Payload received while it was counted, in bytes.
     pub(super) bytes: u64,
     pub(super) elapsed: Duration,
@@ -18,9 +18,9 @@ pub(super) struct Sample {
 }
 
 /// All samples of one case, one per round.
-pub(super) struct Series {
-    pub(super) case: Case,
-    pub(super) samples: Vec<Sample>,
+pub(super) struct GsoSeries {
+    pub(super) case: GsoCase,
+    pub(super) samples: Vec<GsoSample>,
     /// Of iperf3.
-    pub(super) theirs: Vec<Sample>,
+    pub(super) theirs: Vec<GsoSample>,
 }

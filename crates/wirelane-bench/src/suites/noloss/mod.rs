@@ -119,10 +119,10 @@ pub fn noloss(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
-    let bed = Bed::new(plan, report)?;
+    let bed = SearchBed::new(plan, report)?;
     let mut series = bed.series(plan, report);
     'rounds: for round in Rounds::new(plan.samples, plan.limit) {
-        let takes_part = |one: &&mut Series| {
+        let takes_part = |one: &&mut SearchSeries| {
             one.refused.is_none() && (one.other.is_none() || round as usize <= plan.others)
         };
         for one in series.iter_mut().filter(takes_part) {
@@ -147,25 +147,25 @@ pub fn noloss(
 }
 
 /// All samples of one receiver.
-struct Series {
+struct SearchSeries {
     label: &'static str,
     port: &'static str,
     /// Another program in place of that port.
     other: Option<Other>,
     size: usize,
     nature: Option<Nature>,
-    samples: Vec<Sample>,
+    samples: Vec<SearchSample>,
     refused: Option<Error>,
 }
 
 /// What one search brought.
-struct Sample {
+struct SearchSample {
     found: Found,
     /// One for each of [`LOADS`]; empty where no rate passed, or nothing came.
     ages: Vec<Histogram<u64>>,
 }
 
-impl Series {
+impl SearchSeries {
     fn is_simulated(&self) -> bool {
         self.label == "sim"
     }
@@ -192,8 +192,9 @@ impl Series {
             samples,
             source: None,
         };
-        let each = |of: &dyn Fn(&Sample) -> f64| self.samples.iter().map(of).collect::<Vec<_>>();
-        let bound = |sample: &Sample| f64::from(u8::from(sample.found.sender_bound));
+        let each =
+            |of: &dyn Fn(&SearchSample) -> f64| self.samples.iter().map(of).collect::<Vec<_>>();
+        let bound = |sample: &SearchSample| f64::from(u8::from(sample.found.sender_bound));
         let mut rows = vec![
             row(None, "packets_per_s", "1/s", each(&|sample| sample.found.rate)),
             row(None, "sender_bound_share", "1", each(&bound)),
@@ -221,7 +222,7 @@ impl Series {
 }
 
 /// Where packets pass.
-struct Bed {
+struct SearchBed {
     lab: Option<Lab>,
     sender: Option<u32>,
     /// The CPU of the first queue, and of another program.
@@ -229,7 +230,7 @@ struct Bed {
     placement: Placement,
 }
 
-impl Bed {
+impl SearchBed {
     fn new(plan: &NolossPlan, report: &mut Report) -> Result<Self> {
         let allowed = affinity::allowed_cpus().unwrap_or_default();
         let (sender, placement) = match allowed.as_slice() {
@@ -259,7 +260,7 @@ impl Bed {
         Ok(Self { lab, sender, receiver, placement })
     }
 
-    fn series(&self, plan: &NolossPlan, report: &mut Report) -> Vec<Series> {
+    fn series(&self, plan: &NolossPlan, report: &mut Report) -> Vec<SearchSeries> {
         let mut all = RECEIVERS.map(|(label, port)| (label, port, None)).to_vec();
         // Without a lab they have been left out before.
         for other in OTHERS.into_iter().filter(|_| self.lab.is_some()) {
@@ -272,7 +273,7 @@ impl Bed {
         for (label, port, other) in all {
             for size in plan.sizes.iter().copied() {
                 let (nature, samples, refused) = (None, Vec::new(), None);
-                series.push(Series { label, port, other, size, nature, samples, refused });
+                series.push(SearchSeries { label, port, other, size, nature, samples, refused });
             }
         }
         series.retain(|one| one.is_simulated() || self.lab.is_some());
@@ -282,11 +283,11 @@ impl Bed {
     /// Searches once. `None` if it was stopped.
     fn measure(
         &self,
-        one: &Series,
+        one: &SearchSeries,
         plan: &NolossPlan,
         stop: &AtomicBool,
         report: &mut Report,
-    ) -> Result<Option<(Nature, Sample)>> {
+    ) -> Result<Option<(Nature, SearchSample)>> {
         let load = |near| Load::new(near, one.size, self.sender);
         let mut path: Box<dyn Path> = match (&self.lab, one.other) {
             (Some(lab), Some(other)) => {
@@ -321,7 +322,7 @@ impl Bed {
             }
         }
         let (nature, ages) = path.finish()?;
-        Ok(Some((nature, Sample { found, ages })))
+        Ok(Some((nature, SearchSample { found, ages })))
     }
 }
 

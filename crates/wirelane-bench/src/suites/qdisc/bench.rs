@@ -38,7 +38,7 @@ const STANDSTILL: Duration = Duration::from_secs(20);
 
 /// One way to send packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Case {
+pub(super) struct QdiscCase {
     /// Through which discipline.
     pub(super) discipline: QdiscKind,
     /// How many threads send, pinned to the CPUs in turn; 1 to [`MAX_PRODUCERS`].
@@ -51,9 +51,9 @@ pub(super) struct Case {
     pub(super) build: bool,
 }
 
-/// What one run of a [`Case`] brought.
+/// What one run of a [`QdiscCase`] brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Sample {
+pub(super) struct QdiscSample {
     /// Time between two packets at the sink, from all producers.
     pub(super) ns_per_packet: f64,
     /// CPU time of all producers per packet.
@@ -99,8 +99,8 @@ impl Bench {
     /// # Errors
     /// A case outside of what is documented; the simulated port cannot be opened; no packet gets
     /// through; frames were lost.
-    pub(super) fn measure(&mut self, case: &Case, window: Duration) -> Result<Sample> {
-        let Case { producers, size, batch, .. } = *case;
+    pub(super) fn measure(&mut self, case: &QdiscCase, window: Duration) -> Result<QdiscSample> {
+        let QdiscCase { producers, size, batch, .. } = *case;
         if !(1..=MAX_PRODUCERS).contains(&producers) || size > MAX_SIZE || batch == 0 {
             return Err(Error::usage("benchmark", format!("{case:?} is out of range")));
         }
@@ -152,7 +152,7 @@ impl Bench {
         let packets = counters.packets.value();
         self.take_back()?;
         let per_packet = |count: u64| count as f64 / packets as f64;
-        Ok(Sample {
+        Ok(QdiscSample {
             ns_per_packet: rate,
             cpu_ns_per_packet: cpu.as_nanos() as f64 / packets as f64,
             locks_per_packet: per_packet(stats.lock_operations),
@@ -226,7 +226,7 @@ fn drained(egress: &Egress) -> Result<QdiscStats> {
 }
 
 /// Sends until told to stop; returns the CPU time of that.
-fn produce(case: &Case, pool: &mut Pool, mut handle: Handle, stop: &AtomicBool) -> Duration {
+fn produce(case: &QdiscCase, pool: &mut Pool, mut handle: Handle, stop: &AtomicBool) -> Duration {
     let packet = [0x5a_u8; 2048];
     let mut batch = Batch::new(case.batch);
     let (mut now, mut idle) = (0, 0);
@@ -271,8 +271,8 @@ mod tests {
     const BYPASS: QdiscKind = QdiscKind::Lockless { bypass: true };
     const NO_BYPASS: QdiscKind = QdiscKind::Lockless { bypass: false };
 
-    fn case(discipline: QdiscKind, producers: usize, batch: usize) -> Case {
-        Case { discipline, producers, size: 64, batch, build: false }
+    fn case(discipline: QdiscKind, producers: usize, batch: usize) -> QdiscCase {
+        QdiscCase { discipline, producers, size: 64, batch, build: false }
     }
 
     #[test]
@@ -315,14 +315,14 @@ mod tests {
         let mut bench = Bench::new().unwrap();
         let fine = case(QdiscKind::Fifo, 1, 1);
         for wrong in [
-            Case { producers: 0, ..fine },
-            Case { producers: MAX_PRODUCERS + 1, ..fine },
-            Case { size: MAX_SIZE + 1, ..fine },
-            Case { batch: 0, ..fine },
+            QdiscCase { producers: 0, ..fine },
+            QdiscCase { producers: MAX_PRODUCERS + 1, ..fine },
+            QdiscCase { size: MAX_SIZE + 1, ..fine },
+            QdiscCase { batch: 0, ..fine },
         ] {
             assert_eq!(bench.measure(&wrong, WINDOW).unwrap_err().kind(), ErrorKind::Usage);
         }
-        let largest = Case { size: MAX_SIZE, build: true, ..fine };
+        let largest = QdiscCase { size: MAX_SIZE, build: true, ..fine };
         assert!(bench.measure(&largest, WINDOW).unwrap().packets > 0);
     }
 

@@ -10,9 +10,11 @@ pub mod rte_ring;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use self::bench::{Bench, Case, MAX_PRODUCERS, Sample, uncontended_lock, uncontended_mutex};
+use self::bench::{
+    Bench, MAX_PRODUCERS, QdiscCase, QdiscSample, uncontended_lock, uncontended_mutex,
+};
 use self::ring::{bulk_two_cores, pair_one_core};
-use self::rte_ring::Figure;
+use self::rte_ring::RingFigure;
 use crate::machine::Machine;
 use crate::report::Report;
 use crate::row::{Param, Params, Row, Source};
@@ -100,7 +102,7 @@ pub fn qdisc(
 ) -> Result<()> {
     let mut bench = Bench::new()?;
     let cases = cases();
-    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); cases.len()];
+    let mut samples: Vec<Vec<QdiscSample>> = vec![Vec::new(); cases.len()];
     let mut rings = Rings::new(&report.machine);
     let mut locks = [Vec::new(), Vec::new()];
     let cores = report.machine.cores as usize;
@@ -151,9 +153,9 @@ pub fn qdisc(
 }
 
 /// All disciplines next to each other, under each condition.
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<QdiscCase> {
     let of = |producers, size, batch, build| {
-        DISCIPLINES.map(|discipline| Case { discipline, producers, size, batch, build })
+        DISCIPLINES.map(|discipline| QdiscCase { discipline, producers, size, batch, build })
     };
     // One packet per call is the 2014 qdisc paper's case.
     let mut cases = of(1, 64, 1, false).to_vec();
@@ -176,7 +178,7 @@ fn name(discipline: QdiscKind) -> &'static str {
     }
 }
 
-fn params(case: &Case) -> Params {
+fn params(case: &QdiscCase) -> Params {
     let number = |value: usize| Param::Number(value as u64);
     let mut params = Vec::new();
     match case.discipline {
@@ -192,12 +194,12 @@ fn params(case: &Case) -> Params {
 }
 
 /// A figure of the 2014 qdisc paper, which has them for one CPU and minimum frames.
-fn source(case: &Case, value: f64) -> Option<Source> {
+fn source(case: &QdiscCase, value: f64) -> Option<Source> {
     let is_comparable = case.producers == 1 && case.size == 64;
     is_comparable.then_some(Source { document: "004", value, unit: "ns" })
 }
 
-fn discipline_rows(cases: &[Case], samples: &[Vec<Sample>]) -> Vec<Row> {
+fn discipline_rows(cases: &[QdiscCase], samples: &[Vec<QdiscSample>]) -> Vec<Row> {
     let mut rows = Vec::new();
     for (case, own) in cases.iter().zip(samples) {
         let row = |metric, unit, samples: Vec<f64>, source| Row {
@@ -210,10 +212,10 @@ fn discipline_rows(cases: &[Case], samples: &[Vec<Sample>]) -> Vec<Row> {
             samples,
             source,
         };
-        let each = |figure: fn(&Sample) -> f64| own.iter().map(figure).collect::<Vec<_>>();
+        let each = |figure: fn(&QdiscSample) -> f64| own.iter().map(figure).collect::<Vec<_>>();
         // Nanoseconds more than the same under another discipline in the same round.
         let over = |discipline| {
-            let other = Case { discipline, ..*case };
+            let other = QdiscCase { discipline, ..*case };
             let other = cases.iter().position(|case| *case == other).and_then(|i| samples.get(i));
             let pairs = own.iter().zip(other.into_iter().flatten());
             pairs.map(|(own, other)| own.ns_per_packet - other.ns_per_packet).collect::<Vec<_>>()
@@ -273,19 +275,21 @@ fn lock_rows(peer: Option<&'static str>, pairs: Vec<f64>) -> [Row; 2] {
 }
 
 /// What is measured of a ring, and how.
-type RingCase = (Figure, fn() -> f64);
+type RingCase = (RingFigure, fn() -> f64);
 
 const RINGS: [RingCase; 6] = [
-    (Figure::Pair { multi: false }, || pair_one_core::<Single, Single>(PAIRS)),
-    (Figure::Pair { multi: true }, || pair_one_core::<Multi, Multi>(PAIRS)),
-    (Figure::TwoCores { multi: false, bulk: 8 }, || {
+    (RingFigure::Pair { multi: false }, || pair_one_core::<Single, Single>(PAIRS)),
+    (RingFigure::Pair { multi: true }, || pair_one_core::<Multi, Multi>(PAIRS)),
+    (RingFigure::TwoCores { multi: false, bulk: 8 }, || {
         bulk_two_cores::<Single, Single>(BATCHES * 8, 8)
     }),
-    (Figure::TwoCores { multi: true, bulk: 8 }, || bulk_two_cores::<Multi, Multi>(BATCHES * 8, 8)),
-    (Figure::TwoCores { multi: false, bulk: 32 }, || {
+    (RingFigure::TwoCores { multi: true, bulk: 8 }, || {
+        bulk_two_cores::<Multi, Multi>(BATCHES * 8, 8)
+    }),
+    (RingFigure::TwoCores { multi: false, bulk: 32 }, || {
         bulk_two_cores::<Single, Single>(BATCHES * 32, 32)
     }),
-    (Figure::TwoCores { multi: true, bulk: 32 }, || {
+    (RingFigure::TwoCores { multi: true, bulk: 32 }, || {
         bulk_two_cores::<Multi, Multi>(BATCHES * 32, 32)
     }),
 ];
@@ -293,8 +297,8 @@ const RINGS: [RingCase; 6] = [
 /// Our ring and DPDK's, in cycles.
 struct Rings {
     cycles: Option<f64>,
-    ours: Vec<(Figure, f64)>,
-    peers: Vec<(Figure, f64)>,
+    ours: Vec<(RingFigure, f64)>,
+    peers: Vec<(RingFigure, f64)>,
     /// Why there is nothing more of the peer.
     missing: Option<String>,
     /// A producer and a consumer can run at the same time.
@@ -315,7 +319,7 @@ impl Rings {
 
     fn measure(&mut self) {
         for (figure, measure) in RINGS {
-            if self.two_cores || matches!(figure, Figure::Pair { .. }) {
+            if self.two_cores || matches!(figure, RingFigure::Pair { .. }) {
                 self.ours.push((figure, measure() * self.cycles.unwrap_or(1.0)));
             }
         }
@@ -333,7 +337,7 @@ impl Rings {
 
     fn finish(self, report: &mut Report) {
         let unit = if self.cycles.is_some() { "cycles" } else { "ns" };
-        let of = |from: &[(Figure, f64)], figure| {
+        let of = |from: &[(RingFigure, f64)], figure| {
             from.iter().filter(|(of, _)| *of == figure).map(|(_, value)| *value).collect::<Vec<_>>()
         };
         for (figure, _) in RINGS {
@@ -357,16 +361,16 @@ impl Rings {
 }
 
 fn ring_row(
-    figure: Figure,
+    figure: RingFigure,
     peer: Option<&'static str>,
     unit: &'static str,
     samples: Vec<f64>,
 ) -> Row {
     let (multi, cores, bulk, metric) = match (figure, unit) {
-        (Figure::Pair { multi }, "cycles") => (multi, 1, 1, "cycles_per_pair"),
-        (Figure::Pair { multi }, _) => (multi, 1, 1, "ns_per_pair"),
-        (Figure::TwoCores { multi, bulk }, "cycles") => (multi, 2, bulk, "cycles_per_element"),
-        (Figure::TwoCores { multi, bulk }, _) => (multi, 2, bulk, "ns_per_element"),
+        (RingFigure::Pair { multi }, "cycles") => (multi, 1, 1, "cycles_per_pair"),
+        (RingFigure::Pair { multi }, _) => (multi, 1, 1, "ns_per_pair"),
+        (RingFigure::TwoCores { multi, bulk }, "cycles") => (multi, 2, bulk, "cycles_per_element"),
+        (RingFigure::TwoCores { multi, bulk }, _) => (multi, 2, bulk, "ns_per_element"),
     };
     let case = if multi { "mpmc" } else { "spsc" };
     let params =

@@ -21,7 +21,7 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// What one figure is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Figure {
+pub enum RingFigure {
     /// One core, one element in and out: cycles per pair.
     Pair {
         /// MP/MC, or else SP/SC.
@@ -42,7 +42,7 @@ pub enum Figure {
 /// The reason in words: the program is missing (named with its package), ended otherwise than
 /// expected, printed nothing that is understood, or took longer than `timeout` or until `stop`, after
 /// which it is ended.
-pub fn measure(timeout: Duration, stop: &AtomicBool) -> Result<Vec<(Figure, f64)>, String> {
+pub fn measure(timeout: Duration, stop: &AtomicBool) -> Result<Vec<(RingFigure, f64)>, String> {
     // Without huge pages, devices and a telemetry socket it needs no privilege and leaves nothing.
     let arguments =
         ["--no-huge", "--no-pci", "--no-telemetry", "--no-shconf", "-l", "0,1", "-m", "512"];
@@ -101,7 +101,7 @@ fn talk(child: &mut Child, timeout: Duration, stop: &AtomicBool) -> Result<Strin
 
 /// The figures of the ring of pointers ("legacy APIs"), in the format of DPDK 20.05 and later:
 /// headings `### Testing … ###` and lines `legacy APIs: SP/SC: bulk (size: 32): 3.95`.
-fn parse(text: &str) -> Vec<(Figure, f64)> {
+fn parse(text: &str) -> Vec<(RingFigure, f64)> {
     let mut figures = Vec::new();
     let mut heading = "";
     for line in text.lines() {
@@ -119,11 +119,11 @@ fn parse(text: &str) -> Vec<(Figure, f64)> {
             _ => continue,
         };
         let figure = if heading.starts_with("Testing single element") && kind == "single" {
-            Figure::Pair { multi }
+            RingFigure::Pair { multi }
         } else if heading.starts_with("Testing using two physical cores") {
             let size = kind.strip_prefix("bulk (size: ").and_then(|rest| rest.strip_suffix(')'));
             let Some(bulk) = size.and_then(|size| size.parse().ok()) else { continue };
-            Figure::TwoCores { multi, bulk }
+            RingFigure::TwoCores { multi, bulk }
         } else {
             continue;
         };
@@ -159,10 +159,10 @@ elem APIs: element size 16B: SP/SC: bulk (size: 8): 386.68
 Test OK
 ";
         let expected = [
-            (Figure::Pair { multi: false }, 21.42),
-            (Figure::Pair { multi: true }, 71.2),
-            (Figure::TwoCores { multi: false, bulk: 8 }, 7.7),
-            (Figure::TwoCores { multi: true, bulk: 32 }, 9.8),
+            (RingFigure::Pair { multi: false }, 21.42),
+            (RingFigure::Pair { multi: true }, 71.2),
+            (RingFigure::TwoCores { multi: false, bulk: 8 }, 7.7),
+            (RingFigure::TwoCores { multi: true, bulk: 32 }, 9.8),
         ];
         assert_eq!(parse(text), expected);
         assert_eq!(parse("EAL: Error - exiting\n"), []);

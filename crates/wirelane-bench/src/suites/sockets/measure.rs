@@ -13,9 +13,9 @@ use wirelane_os::bpf::XdpMode;
 use super::baseline::Baseline;
 use super::loops::{Phase, SIZES, Tally};
 use super::peer;
-use super::sample::{Lost, Nature, Sample, Threads};
+use super::sample::{Lost, Nature, PortSample, Threads};
 use super::subject::{Over, Subject};
-use super::trial::{Outcome, Party, Trial, frames, sending_rate};
+use super::trial::{Outcome, Party, Trial, frames, sender_ns, sending_rate};
 use crate::task::Task;
 
 /// Longer than any ring keeps a packet back (50 ms, see `packet:`).
@@ -28,7 +28,7 @@ impl Trial<'_> {
     ///
     /// # Errors
     /// A port cannot be opened, or failed.
-    pub(super) fn run(&self, commands: &mut Vec<String>) -> Result<Option<(Nature, Sample)>> {
+    pub(super) fn run(&self, commands: &mut Vec<String>) -> Result<Option<(Nature, PortSample)>> {
         match (self.subject, self.site) {
             (Subject::Port(spec, kind), _) => self.run_port(spec, *kind),
             (Subject::XdpDrop(mode), Some(site)) => self.run_drop(*mode, site),
@@ -40,7 +40,7 @@ impl Trial<'_> {
         }
     }
 
-    fn run_port(&self, spec: &Spec, kind: Task) -> Result<Option<(Nature, Sample)>> {
+    fn run_port(&self, spec: &Spec, kind: Task) -> Result<Option<(Nature, PortSample)>> {
         let frames = Arc::new(frames(self.size)?);
         let subject = Party::start(spec, kind, self, &frames)?;
         let load = match &self.load {
@@ -66,7 +66,7 @@ impl Trial<'_> {
         Ok(go_on.then(|| (nature, sample(kind, &outcome, offered.as_ref()))))
     }
 
-    fn run_drop(&self, mode: XdpMode, site: &Site) -> Result<Option<(Nature, Sample)>> {
+    fn run_drop(&self, mode: XdpMode, site: &Site) -> Result<Option<(Nature, PortSample)>> {
         let baseline = site.inside(|| Baseline::attach(site.interface(), mode))??;
         let frames = frames(self.size)?;
         let load = self.load.as_ref().map(|load| load.start(&frames)).transpose()?;
@@ -84,12 +84,13 @@ impl Trial<'_> {
             mode: if mode == XdpMode::Native { "native" } else { "generic" }.to_owned(),
             queues: 1,
         };
-        let sample = Sample {
+        let sample = PortSample {
             packets_per_s: packets as f64 / elapsed.as_secs_f64(),
             packets,
             offered_per_s: offered.as_ref().map(sending_rate),
+            sender_ns: offered.as_ref().map(sender_ns),
             lost: Some(Lost { interface: lost, ..Lost::default() }),
-            ..Sample::default()
+            ..PortSample::default()
         };
         Ok(go_on.then_some((nature, sample)))
     }
@@ -101,7 +102,7 @@ fn rate(outcome: &Outcome, of: impl Fn(&Tally) -> u64) -> f64 {
     outcome.tallies.iter().map(of).sum()
 }
 
-fn sample(kind: Task, outcome: &Outcome, offered: Option<&Sent>) -> Sample {
+fn sample(kind: Task, outcome: &Outcome, offered: Option<&Sent>) -> PortSample {
     let packets = |tally: &Tally| match kind {
         Task::Rxdrop => tally.received,
         Task::Txpush | Task::L2fwd => tally.sent,
@@ -124,12 +125,13 @@ fn sample(kind: Task, outcome: &Outcome, offered: Option<&Sent>) -> Sample {
         batches,
         batch: total / count,
     };
-    Sample {
+    PortSample {
         packets_per_s: rate(outcome, packets),
         packets: sum(&packets),
         threads: Some(threads),
         cpu_ns: None,
         offered_per_s: offered.map(sending_rate),
+        sender_ns: offered.map(sender_ns),
         lost: (kind != Task::Txpush).then(|| outcome.lost(offered)),
     }
 }

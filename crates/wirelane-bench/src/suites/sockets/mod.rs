@@ -31,7 +31,7 @@ use std::time::Duration;
 use wirelane_os::affinity;
 use wirelane_os::bpf::XdpMode;
 
-use self::subject::{Over, PEER, SUITE, Series, Subject, XDP_DROP};
+use self::subject::{Over, PEER, PortSeries, SUITE, Subject, XDP_DROP};
 use self::trial::{Load, Trial};
 use crate::arguments;
 use crate::peers::testpmd::NOWHERE;
@@ -39,7 +39,7 @@ use crate::report::Report;
 use crate::statistics::rounds::Rounds;
 use crate::suite::{Effort, Progress, Suite};
 use crate::suites::turns::{self, ProcessPlan};
-use crate::task::Task;
+use crate::task::{RATES, Task};
 use clap::{Args, ValueEnum};
 use std::path::Path;
 use std::time::Instant;
@@ -71,6 +71,8 @@ pub struct SocketsPlan {
     pub take_all: bool,
     /// Packets per second that are sent to the ports in the lab; as fast as possible if `None`.
     pub rate: Option<u64>,
+    /// In the lab, receive and drop at each of these rates, too, beside the other program.
+    pub paced: Vec<u64>,
     /// In the lab, run other programs as well.
     pub peers: bool,
     /// CPUs of the queues, in turn. Otherwise all that the load leaves.
@@ -93,6 +95,7 @@ impl SocketsPlan {
             limit: None,
             take_all: false,
             rate: None,
+            paced: RATES.to_vec(),
             peers: true,
             placement: None,
         }
@@ -100,7 +103,8 @@ impl SocketsPlan {
 
     /// Less than a minute.
     pub fn quick() -> Self {
-        Self { samples: 3, window: Duration::from_millis(100), ..Self::full() }
+        let paced = RATES[..1].to_vec();
+        Self { samples: 3, window: Duration::from_millis(100), paced, ..Self::full() }
     }
 
     /// As `effort` asks for, within a time.
@@ -128,7 +132,7 @@ pub struct SocketsSuite {
     all: bool,
     /// Measure this case only; may be given several times
     #[arg(long = "case", value_name = "CASE", value_enum)]
-    cases: Vec<Case>,
+    cases: Vec<SocketsCase>,
     /// Packet size without frame check sequence, 60 to 9216 bytes; may be given several times
     #[arg(long = "size", value_name = "BYTES", default_values_t = SocketsPlan::SIZES.map(|size| size as u32),
           value_parser = clap::value_parser!(u32).range(60..=9216))]
@@ -148,9 +152,11 @@ pub struct SocketsSuite {
 
 /// What is measured of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Case {
+pub enum SocketsCase {
     /// Receive and drop
     Rxdrop,
+    /// The same at 0.5, 1, 1.5, 2 and 3 Mpps, beside dpdk-testpmd (not with --port)
+    RxdropPaced,
     /// Fill frames and send them
     Txpush,
     /// Receive, swap the MAC addresses, send back
@@ -161,7 +167,7 @@ pub enum Case {
 
 impl Suite for SocketsSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [30, 240];
+    const USUAL: [u64; 2] = [30, 340];
 
     fn for_report(effort: Effort, _: &Path) -> Self {
         Self {
@@ -213,13 +219,18 @@ impl SocketsSuite {
         let default = SocketsPlan::of(&self.effort, limit);
         let named = |case| self.cases.is_empty() || self.cases.contains(&case);
         let tasks = [
-            (Case::Rxdrop, Task::Rxdrop),
-            (Case::Txpush, Task::Txpush),
-            (Case::L2fwd, Task::L2fwd),
+            (SocketsCase::Rxdrop, Task::Rxdrop),
+            (SocketsCase::Txpush, Task::Txpush),
+            (SocketsCase::L2fwd, Task::L2fwd),
         ];
-        if !self.ports.is_empty() && self.cases.contains(&Case::XdpDrop) {
+        let is_paced = self.cases.contains(&SocketsCase::RxdropPaced);
+        if !self.ports.is_empty() && self.cases.contains(&SocketsCase::XdpDrop) {
             let error = Error::usage("case 'xdp-drop'", "it measures no port");
             return Err(error.help("leave --port out"));
+        }
+        if is_paced && (!self.ports.is_empty() || self.rate.is_some()) {
+            let error = Error::usage("case 'rxdrop-paced'", "its port and rates are fixed");
+            return Err(error.help("leave --port and --rate out"));
         }
         let cpus = self.cpus.as_ref().filter(|cpus| **cpus != QueueSet::All);
         let placement = cpus.map(|cpus| {
@@ -229,11 +240,16 @@ impl SocketsSuite {
         Ok(SocketsPlan {
             ports: self.ports.iter().map(|port| port.parse()).collect::<Result<_>>()?,
             tasks: tasks.iter().filter(|(case, _)| named(*case)).map(|(_, task)| *task).collect(),
-            xdp_drop: named(Case::XdpDrop),
+            xdp_drop: named(SocketsCase::XdpDrop),
             sizes: self.sizes.iter().map(|size| *size as usize).collect(),
             window: self.seconds.unwrap_or(default.window),
             take_all: self.all,
             rate: self.rate,
+            paced: match self.cases.is_empty() && self.rate.is_none() {
+                true => default.paced,
+                false if is_paced => RATES.to_vec(),
+                false => Vec::new(),
+            },
             peers: self.ports.is_empty(),
             placement: placement.transpose()?,
             ..default
@@ -256,7 +272,7 @@ pub fn sockets(
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
     check(plan)?;
-    let bed = Bed::new(plan, report)?;
+    let bed = SocketsBed::new(plan, report)?;
     let mut series = bed.series(plan)?;
     let mut commands = Vec::new();
     'rounds: for round in Rounds::new(plan.samples, plan.limit) {
@@ -287,8 +303,6 @@ pub fn sockets(
     Ok(())
 }
 
-/// Packets per second of that.
-const PACE: u64 = 500_000;
 /// Bytes of the packets with which the peer is measured.
 const PEER_SIZE: usize = 64;
 
@@ -301,7 +315,7 @@ const IN_LAB: [(&str, &str); 4] = [
 ];
 
 /// Where the ports are.
-struct Bed {
+struct SocketsBed {
     lab: Option<Lab>,
     /// How it is sent to.
     pace: Pace,
@@ -311,7 +325,7 @@ struct Bed {
     cores: usize,
 }
 
-impl Bed {
+impl SocketsBed {
     fn new(plan: &SocketsPlan, report: &mut Report) -> Result<Self> {
         let allowed = affinity::allowed_cpus().unwrap_or_default();
         let (cpu, queues) = match allowed.as_slice() {
@@ -336,7 +350,7 @@ impl Bed {
         Ok(lab)
     }
 
-    fn series(&self, plan: &SocketsPlan) -> Result<Vec<Series>> {
+    fn series(&self, plan: &SocketsPlan) -> Result<Vec<PortSeries>> {
         let mut ports: Vec<(Spec, _, _)> = Vec::new();
         for spec in &plan.ports {
             let label = spec.backend.map_or("port", Backend::as_str);
@@ -361,7 +375,7 @@ impl Bed {
                     if port.backend == Some(Backend::Sim) {
                         port.options.push(("size".into(), size.to_string()));
                     }
-                    series.push(Series::new(Subject::Port(port, *task), label, *size, in_lab));
+                    series.push(PortSeries::new(Subject::Port(port, *task), label, *size, in_lab));
                 }
             }
         }
@@ -373,15 +387,15 @@ impl Bed {
             let of = |mode| plan.sizes.iter().map(move |size| (mode, *size));
             let drops = modes.into_iter().flat_map(of);
             let drops = drops.map(|(mode, size)| (Subject::XdpDrop(mode), size));
-            series.extend(drops.map(|(drop, size)| Series::new(drop, XDP_DROP, size, true)));
+            series.extend(drops.map(|(drop, size)| PortSeries::new(drop, XDP_DROP, size, true)));
         }
         Ok(series)
     }
 
     /// What the other program does, and what is measured only beside it.
-    fn beside_peers(&self, plan: &SocketsPlan) -> Result<Vec<Series>> {
+    fn beside_peers(&self, plan: &SocketsPlan) -> Result<Vec<PortSeries>> {
         let peer = |task, over, label, in_lab| {
-            Series::new(Subject::Peer(task, over), label, PEER_SIZE, in_lab)
+            PortSeries::new(Subject::Peer(task, over), label, PEER_SIZE, in_lab)
         };
         let mut series = Vec::new();
         if plan.tasks.contains(&Task::L2fwd) {
@@ -392,18 +406,18 @@ impl Bed {
         }
         let over_xdp = |task| peer(task, Over::Xdp, PEER, true);
         series.extend(plan.tasks.iter().copied().map(over_xdp));
-        if plan.tasks.contains(&Task::Rxdrop) && plan.rate.is_none() {
+        for rate in &plan.paced {
             let (label, spec) = IN_LAB[1];
             let ours = Subject::Port(spec.parse()?, Task::Rxdrop);
-            let pair = [Series::new(ours, label, PEER_SIZE, true), over_xdp(Task::Rxdrop)];
-            series.extend(pair.map(|one| Series { paced: Some(PACE), ..one }));
+            let pair = [PortSeries::new(ours, label, PEER_SIZE, true), over_xdp(Task::Rxdrop)];
+            series.extend(pair.map(|one| PortSeries { paced: Some(*rate), ..one }));
         }
         Ok(series)
     }
 
     fn trial<'a>(
         &'a self,
-        one: &'a Series,
+        one: &'a PortSeries,
         plan: &'a SocketsPlan,
         stop: &'a AtomicBool,
     ) -> Trial<'a> {

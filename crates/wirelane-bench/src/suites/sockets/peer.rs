@@ -6,9 +6,9 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::sample::{Lost, Nature, Sample};
+use super::sample::{Lost, Nature, PortSample};
 use super::subject::PEER;
-use super::trial::{Trial, frames, sending_rate};
+use super::trial::{Trial, frames, sender_ns, sending_rate};
 use crate::peers::process::{Running, line};
 use crate::peers::testpmd;
 use crate::task::Task;
@@ -31,7 +31,7 @@ pub(super) fn over_xdp(
     trial: &Trial<'_>,
     kind: Task,
     commands: &mut Vec<String>,
-) -> Result<Option<(Nature, Sample)>> {
+) -> Result<Option<(Nature, PortSample)>> {
     let (Some(site), Some(load)) = (trial.site, &trial.load) else {
         return Err(Error::failed(PEER, "is for a lab only"));
     };
@@ -66,14 +66,15 @@ pub(super) fn over_xdp(
         let arrived = received as f64 / sent.frames.max(1) as f64;
         Lost { interface: (1.0 - arrived).max(0.0), ..Lost::default() }
     });
-    let sample = Sample {
+    let sample = PortSample {
         packets_per_s,
         packets: if kind == Task::Rxdrop { received } else { counted },
         // Of what it did in that time.
         cpu_ns: Some(used.as_nanos() as f64 / (packets_per_s * elapsed).max(1.0)),
         offered_per_s: sent.as_ref().map(sending_rate),
+        sender_ns: sent.as_ref().map(sender_ns),
         lost,
-        ..Sample::default()
+        ..PortSample::default()
     };
     // As our own port calls it: no program has a part in sending.
     let mode = if is_sent_to { "native" } else { "copy" };
@@ -88,7 +89,7 @@ pub(super) fn over_xdp(
 pub(super) fn over_nothing(
     trial: &Trial<'_>,
     commands: &mut Vec<String>,
-) -> Result<Option<(Nature, Sample)>> {
+) -> Result<Option<(Nature, PortSample)>> {
     let cpu = trial.placement.cpu(0).unwrap_or(0);
     let mut command = installed(testpmd::swap_nothing(trial.size, cpu))?;
     commands.push(line(&command));
@@ -101,11 +102,11 @@ pub(super) fn over_nothing(
     let packets_per_s = rate(&running).unwrap_or(0.0);
     running.interrupt(LIMIT)?;
     let sent = packets_per_s * elapsed;
-    let sample = Sample {
+    let sample = PortSample {
         packets_per_s,
         packets: sent as u64,
         cpu_ns: Some(used.as_nanos() as f64 / sent.max(1.0)),
-        ..Sample::default()
+        ..PortSample::default()
     };
     // As our own port without an interface calls it.
     let nature = Nature { backend: "sim", mode: "sim".to_owned(), queues: 1 };

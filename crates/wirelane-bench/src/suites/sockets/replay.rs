@@ -39,7 +39,7 @@ const PACKETS: [u64; 2] = [100_000, 2_000_000];
 const POLL: Duration = Duration::from_millis(1);
 
 /// What one run of one program brought.
-struct Sample {
+struct ReplaySample {
     packets_per_s: f64,
     /// Of the whole process.
     cpu: Duration,
@@ -56,7 +56,7 @@ pub fn replay(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u32, &str),
 ) -> Result<()> {
-    let bed = match Bed::new(plan) {
+    let bed = match ReplayBed::new(plan) {
         Ok(bed) => bed,
         Err(error) => {
             report.skip(SUITE, CASE, error.to_string());
@@ -77,9 +77,9 @@ pub fn replay(
 
 /// Ours, or the other program that is at `peer`.
 struct Program<'a> {
-    bed: &'a Bed<'a>,
+    bed: &'a ReplayBed<'a>,
     peer: Option<PathBuf>,
-    samples: Vec<Sample>,
+    samples: Vec<ReplaySample>,
 }
 
 impl Turn for Program<'_> {
@@ -100,7 +100,7 @@ impl Turn for Program<'_> {
 }
 
 /// A cable whose far end counts, and a file.
-struct Bed<'a> {
+struct ReplayBed<'a> {
     own: &'a Path,
     lab: Lab,
     counter: Baseline,
@@ -109,7 +109,7 @@ struct Bed<'a> {
     cpu: u32,
 }
 
-impl<'a> Bed<'a> {
+impl<'a> ReplayBed<'a> {
     fn new(plan: &ProcessPlan<'a>) -> Result<Self> {
         let lab = Lab::new(LabConfig::default())?;
         let far = lab.far.interface();
@@ -149,7 +149,7 @@ impl<'a> Bed<'a> {
     }
 
     /// `None` if it was stopped.
-    fn sample(&self, command: &mut Command, stop: &AtomicBool) -> Result<Option<Sample>> {
+    fn sample(&self, command: &mut Command, stop: &AtomicBool) -> Result<Option<ReplaySample>> {
         let start = self.counter.packets()?;
         let used = clock::children_cpu();
         let mut running = Running::start(command, &[self.cpu], Some(&self.lab.near))?;
@@ -183,11 +183,11 @@ impl<'a> Bed<'a> {
             return Err(Error::failed(line(command), "it sent all in less than a millisecond"));
         }
         let packets_per_s = (arrived - some) as f64 / elapsed;
-        Ok(Some(Sample { packets_per_s, cpu, arrived }))
+        Ok(Some(ReplaySample { packets_per_s, cpu, arrived }))
     }
 
-    fn rows(&self, is_peer: bool, samples: &[Sample]) -> [Row; 3] {
-        let row = |metric, unit, of: &dyn Fn(&Sample) -> f64| Row {
+    fn rows(&self, is_peer: bool, samples: &[ReplaySample]) -> [Row; 3] {
+        let row = |metric, unit, of: &dyn Fn(&ReplaySample) -> f64| Row {
             suite: SUITE,
             case: CASE,
             peer: is_peer.then_some(PEER),
@@ -197,10 +197,11 @@ impl<'a> Bed<'a> {
             samples: samples.iter().map(of).collect(),
             source: None,
         };
-        let lost = |sample: &Sample| {
+        let lost = |sample: &ReplaySample| {
             self.packets.saturating_sub(sample.arrived) as f64 / self.packets as f64
         };
-        let cpu = |sample: &Sample| sample.cpu.as_nanos() as f64 / sample.arrived.max(1) as f64;
+        let cpu =
+            |sample: &ReplaySample| sample.cpu.as_nanos() as f64 / sample.arrived.max(1) as f64;
         [
             row("packets_per_s", "1/s", &|sample| sample.packets_per_s),
             row("cpu_ns_per_packet", "ns", &cpu),

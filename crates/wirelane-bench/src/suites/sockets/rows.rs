@@ -1,7 +1,7 @@
 //! From samples to rows.
 
-use super::sample::{Lost, Sample, Threads};
-use super::subject::{SUITE, Series};
+use super::sample::{Lost, PortSample, Threads};
+use super::subject::{PortSeries, SUITE};
 use crate::row::{Param, Params, Row, Source};
 
 /// Names of the parts of the histogram: `batch_16_share` is the share of calls that moved 16 to 31
@@ -17,7 +17,7 @@ const BATCHES: [&str; super::loops::SIZES] = [
 ];
 
 /// The rows of one case; none without samples.
-pub(super) fn rows(series: &Series) -> Vec<Row> {
+pub(super) fn rows(series: &PortSeries) -> Vec<Row> {
     let Some(nature) = series.nature.as_ref().filter(|_| !series.samples.is_empty()) else {
         return Vec::new();
     };
@@ -41,8 +41,8 @@ pub(super) fn rows(series: &Series) -> Vec<Row> {
         samples,
         source,
     };
-    let each = |of: &dyn Fn(&Sample) -> f64| series.samples.iter().map(of).collect::<Vec<_>>();
-    let some = |of: &dyn Fn(&Sample) -> Option<f64>| {
+    let each = |of: &dyn Fn(&PortSample) -> f64| series.samples.iter().map(of).collect::<Vec<_>>();
+    let some = |of: &dyn Fn(&PortSample) -> Option<f64>| {
         series.samples.iter().filter_map(of).collect::<Vec<_>>()
     };
     let threads = |metric, unit, of: fn(&Threads) -> Option<f64>| {
@@ -64,6 +64,7 @@ pub(super) fn rows(series: &Series) -> Vec<Row> {
         threads("packets_per_system_call", "1", |threads| threads.packets_per_call),
         threads("packets_per_batch", "1", |threads| Some(threads.batch)),
         row("offered_per_s", "1/s", some(&|sample| sample.offered_per_s), None),
+        row("sender_cpu_ns_per_packet", "ns", some(&|sample| sample.sender_ns), None),
         row("lost_share", "1", some(&|sample| Some(sample.lost?.total())), None),
     ];
     let reason = |metric, of: fn(&Lost) -> f64| {
@@ -80,7 +81,7 @@ pub(super) fn rows(series: &Series) -> Vec<Row> {
     rows.extend(reasons.into_iter().filter(happened));
     let batches = BATCHES.iter().enumerate();
     rows.extend(batches.map(|(i, metric)| {
-        let share = |sample: &Sample| sample.threads.as_ref()?.batches.get(i).copied();
+        let share = |sample: &PortSample| sample.threads.as_ref()?.batches.get(i).copied();
         row(metric, "1", some(&share), None)
     }));
     // A rate of nothing per second has no time per packet.

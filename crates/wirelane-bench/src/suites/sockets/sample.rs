@@ -4,7 +4,7 @@ use super::loops::SIZES;
 
 /// What one measurement brought.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sample {
+pub(super) struct PortSample {
     /// Packets per second: received by rxdrop, sent by txpush and l2fwd.
     pub(super) packets_per_s: f64,
     /// These packets, while it was counted.
@@ -15,11 +15,14 @@ pub(super) struct Sample {
     pub(super) cpu_ns: Option<f64>,
     /// Packets that the load sent per second, if there is one.
     pub(super) offered_per_s: Option<f64>,
+    /// CPU time of the sender per packet, in nanoseconds: it pays for the way to the ring of the receiver, and for
+    /// waking it up.
+    pub(super) sender_ns: Option<f64>,
     /// Shares of what came to the interface that were lost.
     pub(super) lost: Option<Lost>,
 }
 
-impl Sample {
+impl PortSample {
     /// CPU time per packet of whoever received or sent, in nanoseconds.
     pub(super) fn cpu_ns(&self) -> Option<f64> {
         let own = self.threads.as_ref().map(|threads| threads.user_ns + threads.system_ns);

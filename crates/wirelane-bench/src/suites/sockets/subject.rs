@@ -4,7 +4,7 @@ use wirelane::error::Error;
 use wirelane::port::Spec;
 use wirelane_os::bpf::XdpMode;
 
-use super::sample::{Nature, Sample};
+use super::sample::{Nature, PortSample};
 use crate::peers::testpmd;
 use crate::task::{PACED, Task};
 
@@ -33,7 +33,7 @@ pub(super) enum Over {
 }
 
 /// All samples of one case.
-pub(super) struct Series {
+pub(super) struct PortSeries {
     pub(super) subject: Subject,
     /// The port for people, where it is skipped.
     pub(super) label: &'static str,
@@ -42,11 +42,11 @@ pub(super) struct Series {
     /// Packets per second that are sent to it, if that belongs to the case.
     pub(super) paced: Option<u64>,
     pub(super) nature: Option<Nature>,
-    pub(super) samples: Vec<Sample>,
+    pub(super) samples: Vec<PortSample>,
     pub(super) refused: Option<Error>,
 }
 
-impl Series {
+impl PortSeries {
     pub(super) fn new(subject: Subject, label: &'static str, size: usize, in_lab: bool) -> Self {
         let (paced, nature, samples, refused) = (None, None, Vec::new(), None);
         Self { subject, label, size, in_lab, paced, nature, samples, refused }

@@ -95,6 +95,11 @@ pub(super) fn sending_rate(sent: &Sent) -> f64 {
     sent.frames as f64 / sent.elapsed.as_secs_f64()
 }
 
+/// CPU time of the sender per packet, in nanoseconds.
+pub(super) fn sender_ns(sent: &Sent) -> f64 {
+    sent.cpu.total().as_nanos() as f64 / sent.frames.max(1) as f64
+}
+
 /// A port at work: a thread per queue.
 pub(super) struct Party {
     pub(super) port: Port,

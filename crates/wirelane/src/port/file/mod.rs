@@ -1,12 +1,13 @@
 //! `file:PATH`: a capture file as a port. It is read as fast as frames come back, or written.
 //!
-//! Opened for receiving, the file is the traffic: one [`Rx`](super::Rx) hands out its packets in their
-//! order, with the queue, class, time and wire length that the file records. Files of Wirelane
-//! name queue and class in the description of each interface (`rx queue 3`); in other files the
-//! number of the interface stands for the queue, and a packet belongs to [`Class::Rx`](crate::Class::Rx) unless it
-//! is marked as sent. The masks are applied to exactly that: what is not selected is neither
-//! delivered nor counted. What comes is counted per interface as well, and a capture writes
-//! the same interfaces again. It is one stream all the same, so that order, `-c` and a pipe mean what they say.
+//! Opened for receiving, the file is the traffic: one [`Rx`](super::Rx) hands out its packets in
+//! their order, with the queue, class, time and wire length that the file records. Files of
+//! Wirelane name queue and class in the description of each interface (`rx queue 3`); in other
+//! files the number of the interface stands for the queue, and a packet belongs to
+//! [`Class::Rx`](crate::Class::Rx) unless it is marked as sent. The masks apply to these: packets
+//! that are not selected are neither delivered nor counted. Counters exist per interface as well,
+//! and a capture writes the same interfaces again. It is still
+//! one stream, so order, `-c` and pipes keep their meaning.
 //!
 #![doc = include_str!("options.md")]
 //!

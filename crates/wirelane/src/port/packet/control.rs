@@ -20,7 +20,8 @@ use crate::port::spec::Spec;
 use crate::stats::RxCounters;
 use crate::sync::lock;
 
-/// What one receiving socket is bound to, read back: the 2010 multiqueue socket paper's question to the kernel.
+/// What one receiving socket is bound to, read back from the kernel: the 2010 multiqueue socket
+/// paper's question to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
     /// The class of the packets that it takes.
@@ -33,10 +34,10 @@ pub struct Binding {
     pub selected: bool,
 }
 
-/// What receivers must know of the port's life, and what they have to say.
+/// The port's state for its receivers, and their diagnostics.
 #[derive(Default)]
 pub(super) struct Progress {
-    /// Monotonic time of the order to stop; 0 before.
+    /// Monotonic time of the stop; 0 before.
     stopped_at: AtomicU64,
     notes: Mutex<Vec<String>>,
     /// How often a ring saw the interface go down, and come back after it was removed: of all rings the most.
@@ -45,12 +46,12 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// When nothing more was let in; `None` while packets come.
+    /// When the port stopped; `None` while packets come.
     pub(super) fn stopped_at(&self) -> Option<u64> {
         Some(self.stopped_at.load(Ordering::Acquire)).filter(|at| *at != 0)
     }
 
-    /// Keeps a finding for the report.
+    /// Keeps a diagnostic for the report.
     pub(super) fn note(&self, note: String) {
         lock(&self.notes).push(note);
     }
@@ -61,7 +62,7 @@ impl Progress {
         self.returns.fetch_max(returns, Ordering::Relaxed);
     }
 
-    /// The findings, of which those about `interface` are told once and not by every ring.
+    /// The diagnostics; those about `interface` once, not once per ring.
     pub(super) fn notes(&self, interface: &str) -> Vec<String> {
         let mut notes = lock(&self.notes).clone();
         let times = |n: u64| if n == 1 { "once".to_owned() } else { format!("{n} times") };
@@ -206,7 +207,7 @@ impl Handle {
         attached.map_err(|error| Error::os(self.device.name.as_str(), error))
     }
 
-    /// Says if the interface has other queues now than when it was opened.
+    /// Reports if the number of queues has changed since opening.
     fn compare_queues(&self) {
         let name = self.device.name.as_str();
         // Another namespace may have an interface of this name, and a thread may stop us from there.
@@ -227,7 +228,7 @@ impl Handle {
         }
     }
 
-    /// Says so if the driver seems not to record the queues of received packets.
+    /// Reports if the driver seems not to record the queues of received packets.
     fn hidden_queues(&self) -> Option<String> {
         let device = &self.device;
         let mask = self.mask();

@@ -1,10 +1,10 @@
 //! The idle policy of a ring: how long to look away from a ring while packets come densely.
 //!
-//! To be woken for each block costs more than to walk it: about 70 µs of CPU time were measured per
-//! wake-up on a virtual machine with Linux 6.18, which for blocks of 512 KiB made 230 ns per packet
-//! of 1500 bytes, and 40 ns with naps. So while full blocks come, a receiver sleeps for a time of its
-//! own choice, in which several of them gather. While they are handed over by their time-out, or come
-//! so slowly that a nap would end before the second one, it waits for the kernel.
+//! Waking for each block costs more than walking it: about 70 µs of CPU time per wake-up, measured
+//! on a virtual machine with Linux 6.18. With blocks of 512 KiB and packets of 1500 bytes that is
+//! 230 ns per packet, and 40 ns with naps. So while full blocks come, a receiver naps until several
+//! have gathered. It waits for the kernel while blocks time out, or come so slowly that a nap would
+//! end before the second one.
 
 use std::time::Duration;
 
@@ -58,8 +58,8 @@ impl IdlePolicy {
     }
 }
 
-/// How long a receiver may look away from a ring of `bytes` without fear that it overflows: half of
-/// what it holds at `speed` bits per second, and at no less than what virtual devices reach.
+/// How long a receiver may nap before a ring of `bytes` could overflow: half of what it holds at
+/// `speed` bits per second, or at the rate that virtual devices reach if that is higher.
 pub(super) fn longest_nap(bytes: u64, speed: Option<u64>, retire: u64) -> u64 {
     const VIRTUAL: u64 = 20_000_000_000;
     let bytes_per_second = speed.unwrap_or(0).max(VIRTUAL) / 8;

@@ -11,7 +11,7 @@
 //! user space. Each queue and class has a ring of its own, and with it a drop counter of its own: a
 //! shared ring could not say whose packet it lost. Rings exist for all queues that the spec names,
 //! selected or not, because masks may change when privileges are long gone. Those that the masks
-//! exclude at first are small, unless `ring=` or `--ring` says how large rings are.
+//! exclude at first are small, unless `ring=` or `--ring` sets the size.
 //!
 //! The sockets of all rings form a fanout group, whose program looks at the same two facts and
 //! offers a packet to the one ring that may take it. Without it the kernel would offer every packet
@@ -19,23 +19,24 @@
 //!
 #![doc = include_str!("options.md")]
 //!
-//! When the interface goes down the kernel takes the sockets off it, and puts them back when it is up. When it is removed
-//! every [`Rx`](super::Rx) fails, once. With [`OpenOptions::wait`](super::OpenOptions::wait) their sockets are bound to the next interface of its name instead:
-//! rings and programs stay, and no privilege is needed. A socket of a fanout group cannot be bound again, so then there is none.
+//! When the interface goes down the kernel detaches the sockets, and attaches them again when it is
+//! up. When it is removed every [`Rx`](super::Rx) fails once. With
+//! [`OpenOptions::wait`](super::OpenOptions::wait) their sockets are bound to the next interface of
+//! its name instead: rings and programs stay, and no privilege is needed. A socket of a fanout
+//! group cannot be bound again, so then there is none.
 //!
-//! What the program cuts itself, for `vnet=auto`, it says by [`Forwarding::cuts`](super::Forwarding::cuts); see `tx`. Packets of local senders, and those
-//! that the kernel has merged (GRO), come longer than the MTU, or several in one. Whoever sends them on says so by
-//! [`Forwarding::intact`](super::Forwarding::intact), and each such frame says how it is to be cut ([`Frame::offload`](crate::Frame::offload)).
+//! With `vnet=auto` a program that cuts frames sets [`Forwarding::cuts`](super::Forwarding::cuts);
+//! see `tx`. Packets of local senders, and those that the kernel has merged (GRO), can be longer
+//! than the MTU. A forwarder sets [`Forwarding::intact`](super::Forwarding::intact), and each such
+//! frame then says how to cut it ([`Frame::offload`](crate::Frame::offload)).
 //!
-//! Tags are no part of the MTU: full packets can have two. A veth pair or a bridge drops what is longer than the MTU
-//! of the
-//! receiving end by more than one tag (`is_skb_forwardable`): there that end needs an MTU of 4 bytes more.
+//! Tags do not count towards the MTU: full packets can have two. A veth pair or a bridge drops
+//! packets that exceed the MTU of the receiving end by more than one tag (`is_skb_forwardable`):
+//! that end needs an MTU of 4 bytes more.
 //!
-//! The kernel chooses the TX queue of what is sent, by the flow or by the sending CPU (see
-//! [`PacketPort::tx_queue_cpu`]).
-//! Frames of a flow leave in the order in which they were taken if the thread that sends them stays on one CPU, and
-//! on most
-//! devices if it does not: see `tx`.
+//! The kernel chooses the TX queue of sent packets, by the flow or by the sending CPU (see
+//! [`PacketPort::tx_queue_cpu`]). Frames of a flow leave in order if the sending thread stays on
+//! one CPU, and on most devices even if it does not: see `tx`.
 //!
 //! Reading order: `plan` (what is decided before a socket is opened), `port/selection` (who gets which packet), `ring` (the
 //! memory), `rings` (opening them), `rx` (the walk), `idle` (when to wake), `control` (masks and stop), `tx`, `open`.

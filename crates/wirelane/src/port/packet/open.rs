@@ -24,8 +24,8 @@ use crate::port::spec::{Backend, Spec};
 use crate::port::tx::Tx;
 use crate::stats::{RxCounters, TxCounters};
 
-/// An interface opened through AF_PACKET: a [`Port`] that also says what its sockets are bound to. See the
-/// [module documentation](super).
+/// An interface opened through AF_PACKET: a [`Port`] that also reports what its sockets are bound
+/// to. See the [module documentation](super).
 pub struct PacketPort {
     port: Port,
     handle: Arc<Handle>,
@@ -44,7 +44,7 @@ impl PacketPort {
         PacketPlan::new(spec, options)?.open()
     }
 
-    /// As [`PacketPort::open`], after better ways have been tried in vain.
+    /// As [`PacketPort::open`], after better backends were refused.
     ///
     /// # Errors
     /// As there.
@@ -98,8 +98,8 @@ impl From<PacketPort> for Port {
     }
 }
 
-/// Time that the kernel may take, beyond its timer, to hand a block over: a tick of the timer on
-/// kernels where it runs on ticks (before 6.18), and the wait for a processor.
+/// Time that the kernel may take beyond its timer to hand a block over: a tick where the timer runs
+/// on ticks (before 6.18), and the wait for a CPU.
 const SLACK: u64 = 20_000_000;
 
 impl PacketPlan {

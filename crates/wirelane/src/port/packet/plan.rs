@@ -1,4 +1,5 @@
-//! What is decided before a socket is opened: the spec, what the program asks for, and what the interface offers, made one.
+//! All decisions before a socket is opened: combines the spec, the options and what the interface
+//! offers.
 
 use rustix::io::Errno;
 use wirelane_os::packet::PacketSocket;
@@ -32,9 +33,9 @@ pub(super) struct PacketPlan {
     pub(super) wait: bool,
     /// The kernel says of each received packet whether it is to be cut.
     pub(super) tells_offloads: bool,
-    /// What is handed on to be cut.
+    /// Frames to hand on to be cut.
     pub(super) handed_on: SinkGso,
-    /// What a user should know.
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
 }
 
@@ -84,7 +85,7 @@ impl PacketPlan {
         })
     }
 
-    /// Whether anything is handed on to be cut.
+    /// Whether any frames are handed on to be cut.
     pub(super) fn hands_on(&self) -> bool {
         self.handed_on != SinkGso::default()
     }
@@ -107,7 +108,7 @@ impl PacketPlan {
     }
 }
 
-/// What a user should know when the device cuts.
+/// Notes for the user when the device cuts.
 fn handing_on(name: &str, SinkGso { tcp4, tcp6, udp, .. }: SinkGso) -> String {
     let kinds = [(tcp4, "TCP over IPv4"), (tcp6, "TCP over IPv6"), (udp, "UDP")];
     let kinds: Vec<_> = kinds.into_iter().filter_map(|(cut, kind)| cut.then_some(kind)).collect();

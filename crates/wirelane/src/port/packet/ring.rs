@@ -67,9 +67,9 @@ unsafe impl Send for Ring {}
 unsafe impl Sync for Ring {}
 
 impl Ring {
-    /// Makes the ring on a socket that is not bound yet, binds it to the interface and lets
-    /// nothing in: the rejecting program is attached first. With `vnet` the kernel says of each packet whether it is to be
-    /// cut, if it can (Linux 4.6).
+    /// Makes the ring on an unbound socket and binds it to the interface. No packet enters, because
+    /// the rejecting program is attached first. With `vnet` the kernel marks packets to be cut, if
+    /// it can (Linux 4.6).
     pub(super) fn new(
         socket: PacketSocket,
         request: &RingRequest,
@@ -97,14 +97,14 @@ impl Ring {
         Ok(Self(NonNull::from(Box::leak(shared))))
     }
 
-    /// What frames of this ring name as their owner.
+    /// The owner of this ring's frames.
     #[inline(always)]
     pub(super) fn owner(&self) -> NonNull<Owner> {
         self.0.cast()
     }
 
-    /// Opens `block` if the kernel has handed it over, and says what is in it. Its users are now its packets, and
-    /// the receiver, for all of which the caller stands.
+    /// Opens `block` if the kernel has handed it over, and describes its contents. Its users are
+    /// now its packets and the receiver; the caller acts for all of them.
     ///
     /// # Safety
     /// No other thread opens blocks of this ring at the same time.
@@ -124,7 +124,7 @@ impl Ring {
     /// `users` users of `block` are done with it.
     ///
     /// # Safety
-    /// The block is open, and the caller stands for so many of its users, which are gone afterwards.
+    /// The block is open, and the caller acts for so many of its users, which end with the call.
     #[inline]
     pub(super) unsafe fn close_block(&self, block: u32, users: u32) {
         // SAFETY: by contract.
@@ -178,7 +178,7 @@ impl Shared {
         self.block_size
     }
 
-    /// Whether the kernel has handed `block` over and nobody has opened it since.
+    /// Whether the kernel has handed `block` over and it was not opened since.
     #[inline(always)]
     pub(super) fn is_filled(&self, block: u32) -> bool {
         // In this order: once a block is no longer in use, its status is no longer the old one.
@@ -190,8 +190,8 @@ impl Shared {
         self.blocks.in_use(block as usize)
     }
 
-    /// Whether the kernel has put packets into `block`, which it still fills. Of a block that it has just got back and
-    /// not begun yet, this may say yes.
+    /// Whether the kernel has put packets into `block`, which it is still filling. May be true for
+    /// a block that was just returned and not begun.
     pub(super) fn is_begun(&self, block: u32) -> bool {
         self.word(block, BLOCK_PACKETS_OFFSET).load(Ordering::Acquire) > 0
     }
@@ -238,7 +238,7 @@ unsafe fn release(owner: NonNull<Owner>, frames: &[NonNull<Meta>]) {
 }
 
 /// # Safety
-/// The caller stands for `users` users of an open block of this ring, which are gone afterwards.
+/// The caller acts for `users` users of an open block of this ring, which end with the call.
 #[inline]
 unsafe fn give(ring: NonNull<Shared>, block: u32, users: u32) {
     // SAFETY: an open block is a user of the ring.
@@ -252,7 +252,7 @@ unsafe fn give(ring: NonNull<Shared>, block: u32, users: u32) {
 }
 
 /// # Safety
-/// The caller stands for one user of the ring, which is gone afterwards.
+/// The caller acts for one user of the ring, which ends with the call.
 unsafe fn leave(ring: NonNull<Shared>) {
     // SAFETY: before the call we are a user; if we were the last, nobody else refers to the ring.
     unsafe {

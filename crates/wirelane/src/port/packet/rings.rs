@@ -1,4 +1,4 @@
-//! Opening the receive rings: their sizes, and who is offered which packet.
+//! Opens the receive rings: their sizes, and which ring is offered which packet.
 
 use std::sync::Mutex;
 
@@ -94,7 +94,8 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<V
     Ok(rings)
 }
 
-/// Lets the kernel offer each packet to one ring only, and what the host sends to none without `outgoing`.
+/// Lets the kernel offer each packet to one ring only, and packets that the host sends to none
+/// without `outgoing`.
 fn distribute(rings: &[Ring], selections: &[Selection], outgoing: bool) -> wirelane_os::Result<()> {
     ignore_outgoing(rings, outgoing);
     let (Some(program), [first, others @ ..]) = (selection::distribution(selections), rings) else {
@@ -107,7 +108,7 @@ fn distribute(rings: &[Ring], selections: &[Selection], outgoing: bool) -> wirel
     others.iter().try_for_each(|ring| ring.socket().join_fanout(group, members, outgoing))
 }
 
-/// Spares the rings what the host sends, unless it is wanted.
+/// Keeps packets that the host sends from the rings, unless they are wanted.
 fn ignore_outgoing(rings: &[Ring], outgoing: bool) {
     for ring in rings.iter().filter(|_| !outgoing) {
         // Before Linux 4.20 the rings' programs reject it, which costs more and is as exact.

@@ -23,17 +23,17 @@ use crate::port::device::{ETHERNET, link_type, removed};
 use crate::port::rx::{Readiness, Receive};
 use crate::stats::RxCounters;
 
-/// How often the socket's pending error is looked at while nothing comes.
+/// How often to check the socket's pending error without packets.
 const ERROR_PERIOD: u64 = 10_000_000;
-/// How often the kernel's counters are read while nothing comes.
+/// How often to read the kernel's counters without packets.
 const STATISTICS_PERIOD: u64 = 100_000_000;
-/// Blocks after which they are read if something comes all the time.
+/// Blocks after which to read them under load.
 const STATISTICS_BLOCKS: u32 = 256;
-/// Longest sleep, so that an order to stop is noticed and the watermark moves on.
+/// Longest sleep, so that a stop is noticed and the watermark advances.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// How long the kernel may take to hand over what it has counted, beyond its timer.
 const END_GRACE: u64 = 5_000_000_000;
-/// How far packets of one ring can be out of order: processors stamp first and queue then.
+/// How far packets of one ring can be out of order: CPUs take the time before they queue.
 const DISORDER: u64 = 1_000_000;
 /// The kernel puts no packet nearer to its header than this.
 const MAC_LEAST: usize = size_of::<Meta>() + VLAN_TAG;
@@ -105,14 +105,13 @@ pub(super) struct Receiver {
 enum Link {
     /// It was never seen to go down.
     Up,
-    /// It went down and may be up again, of which the kernel says nothing. It may also be removed, which the
-    /// kernel says no more, either.
+    /// It went down and may be up again or removed; the kernel reports neither.
     Uncertain,
     /// It is gone, and awaited.
     Gone,
 }
 
-/// What the kernel says it gave us, and what we got.
+/// The kernel's count of packets, and ours.
 #[derive(Default)]
 struct Ledger {
     /// Packets that passed the program, dropped ones included.
@@ -248,7 +247,7 @@ impl Receiver {
         Some(frame)
     }
 
-    /// Gives up the rest of the open block, whose contents make no sense.
+    /// Gives up the rest of the open block, whose contents are invalid.
     #[cold]
     fn abandon_block(&mut self) {
         let lost = std::mem::take(&mut self.left);
@@ -272,8 +271,9 @@ impl Receiver {
         Ok(())
     }
 
-    /// Notices that the interface goes down, from which the kernel brings the socket back itself (`packet_notifier`),
-    /// and that it is gone: then nothing new will come, or only when there is another one of its name.
+    /// Detects that the interface went down, after which the kernel restores the socket itself
+    /// (`packet_notifier`), or was removed: then packets come only from another one of its name, if
+    /// at all.
     fn check_link(&mut self) {
         self.setup.counters.system_calls.add(1);
         let error = match self.setup.ring.socket().take_error() {
@@ -473,8 +473,7 @@ impl Drop for Receiver {
     }
 }
 
-/// Puts back the tag that the device or kernel has taken out of the packet, where it was: after
-/// the two addresses.
+/// Restores the tag that the device or kernel stripped, after the two addresses.
 ///
 /// # Safety
 /// `meta` describes a packet that is ours, with at least `VLAN_TAG` bytes before it.
@@ -502,8 +501,8 @@ unsafe fn restore_vlan(meta: &mut Meta, header: &Tpacket3Hdr, snaplen: u32) {
     meta.len = (meta.len + VLAN_TAG as u32).min(snaplen);
 }
 
-/// Says of a frame that it is to be cut, as the kernel does in `header`, which counts from where the packet began before it
-/// was moved by a tag of `tag` bytes.
+/// Marks a frame to be cut as `header` of the kernel says. Its offsets are from the packet's start
+/// before a tag of `tag` bytes was inserted.
 #[cold]
 fn leave_cutting(frame: &mut Frame, header: &VirtioNetHdr, tag: u16) {
     // What is to be cut in an unknown way nobody may send as it is.
@@ -517,7 +516,7 @@ fn leave_cutting(frame: &mut Frame, header: &VirtioNetHdr, tag: u16) {
     debug_assert!(fits);
 }
 
-/// Asks for the next header, which the walk reads next.
+/// Prefetches the next header, which the walk reads next.
 #[inline(always)]
 fn prefetch(start: NonNull<u8>, slot: usize) {
     #[cfg(target_arch = "x86_64")]

@@ -12,23 +12,26 @@
 //! as frames themselves, because the kernel takes them in ring order only, and one frame that a
 //! program keeps would hold up all others.
 //!
-//! Each packet has a `virtio_net_hdr` in front (PACKET_VNET_HDR, since Linux 4.6). With it the kernel does not compare
-//! lengths with the MTU (`tpacket_snd`), which it does as if a frame had one tag at most. So we do, by the MTU of that moment:
-//! it is asked for once for all that goes to the kernel together.
+//! Each packet has a `virtio_net_hdr` in front (PACKET_VNET_HDR, since Linux 4.6). With it the
+//! kernel does not compare lengths with the MTU (`tpacket_snd`), where it allows for one tag only.
+//! So we do, with the current MTU, which is read once per batch for the kernel.
 //!
-//! A veth pair takes no pages of a ring: what lies in them is copied into pages of its own (`skb_orphan_frags` in
-//! `____dev_forward_skb`), one page allocated and freed per packet. There the header calls all of the packet a header: the
-//! kernel copies headers into the buffer that it allocates in any case, and there is no page to be copied.
+//! A veth pair takes no pages of a ring: it copies them into its own (`skb_orphan_frags` in
+//! `____dev_forward_skb`), with one page allocated and freed per packet. For it the
+//! `virtio_net_hdr` declares the whole packet a header: the kernel copies headers into the buffer
+//! that it allocates in any case, so no page is copied.
 //!
-//! A frame that the device cuts itself (with `vnet=on`, every one that is to be cut) goes to the kernel as it is, by a
-//! call and a socket of its own and behind what is in the ring: the kernel cuts it just before the driver, or the device does. One call for
-//! 64 KB costs less than to cut and send 44 packets. A checksum that is left to do is completed in the slot.
+//! A frame that the device cuts itself (with `vnet=on`, every frame to be cut) goes to the kernel
+//! whole, by a call and a socket of its own, behind the frames in the ring. The kernel cuts it just
+//! before the driver, or the device does. One call for 64 KB costs less than cutting and sending 44
+//! packets. A partial checksum is completed in the slot.
 //!
-//! The kernel chooses the TX queue of each packet, where there are several: by its flow, or by the CPU that sends where that
-//! is set up (XPS) and with `bypass=on` (`netdev_pick_tx`, `packet_pick_tx_queue`). So after the sending thread has come to
-//! another CPU nothing is sent before all of the earlier packets have left, or it could overtake them; the kernel waits in
-//! the same way before it changes the queue of a socket (`ooo_okay`). A call that is interrupted and goes on elsewhere
-//! cannot be helped: a thread that stays on its CPU has none.
+//! The kernel chooses the TX queue of each packet, where there are several: by its flow, or by the
+//! CPU that sends where that is set up (XPS) and with `bypass=on` (`netdev_pick_tx`,
+//! `packet_pick_tx_queue`). So after the sending thread has moved to another CPU, nothing is sent
+//! until all earlier packets have left, or it could overtake them. The kernel waits in the same way
+//! before it changes the queue of a socket (`ooo_okay`). A call that is interrupted and continues
+//! on another CPU can still reorder packets: pin the thread to avoid that.
 //!
 //! A device that gives a packet's pages to a receiver on the same host (veth, loopback) reports it
 //! as sent before that receiver has read it (`skb_orphan`). A slot is therefore used again only
@@ -61,16 +64,18 @@ use crate::stats::TxCounters;
 /// More than `net.core.netdev_max_backlog` (1000) and veth's queue (256) hold.
 const SLOTS: u32 = 2048;
 const BLOCK: usize = 256 << 10;
-/// Nothing lies in a slot that was copied. As many as are on their way at once, and stay in a core's cache.
+/// Slots for a driver that copies: free after the call. As many as are in flight at once and stay
+/// in a core's cache.
 const COPIED_SLOTS: u32 = 512;
-/// Drivers that copy what lies in pages of others.
+/// Drivers that copy foreign pages.
 const COPYING: [&str; 1] = ["veth"];
-/// As much of a packet is a header for them. More in one piece is hard for the kernel to find.
+/// The part of a packet declared a header for them. More contiguous memory is hard for the kernel
+/// to find.
 const COPIED: usize = 16 << 10;
 /// Frames for programs that make packets, and room for headers in front of them.
 const FRAMES: u32 = 1024;
 const HEADROOM: u32 = 128;
-/// As few as there may be where memory is short.
+/// The fewest, where memory is short.
 const LEAST_FRAMES: u32 = 16;
 /// Where a packet, or its `virtio_net_hdr`, starts in its slot.
 const DATA: usize = Version::V2.tx_data_offset();
@@ -90,19 +95,19 @@ pub(super) struct Transmitter {
     handing_on: Option<PacketSocket>,
     /// That socket had no room the last time.
     is_congested: bool,
-    /// What it failed with, to be told.
+    /// Its error, to be reported.
     failure: Option<Error>,
     memory: Mapping,
     request: TxRingRequest,
     /// Bytes of the `virtio_net_hdr` in front of each packet; 0 without one.
     vnet_header: usize,
-    /// As much of a packet is a header.
+    /// The part of a packet declared a header.
     copied: usize,
     slots: u32,
     /// The slot to fill next, and how many before it are not reclaimed.
     next: u32,
     used: u32,
-    /// Whether the kernel has still to be told of slots.
+    /// Whether the kernel must still be told of slots.
     unsent: bool,
     /// The CPU from which it was told last.
     cpu: u32,

@@ -1,4 +1,5 @@
-//! Trying a mode: program, sockets, rings, chunks, binding, in this order. What is refused leaves nothing behind.
+//! Tries a mode: program, sockets, rings, chunks, bind, in this order. A refused attempt leaves
+//! nothing behind.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -17,13 +18,13 @@ use super::queue::{Queue, Request, Requests};
 use crate::error::{Error, Result};
 use crate::pool::{Pool, Region};
 
-/// The queues of a port, bound in a mode that the interface has.
+/// The queues of a port, bound in one mode.
 #[derive(Default)]
 pub(super) struct BoundQueues {
     pub(super) attachment: Option<Attachment>,
     pub(super) queues: Vec<(Arc<Queue>, Option<FillRing>)>,
     pub(super) zero_copy: bool,
-    /// What can be asked for packets that are sent.
+    /// Metadata requests that work for packets to send.
     pub(super) requests: Requests,
     pub(super) promiscuous: Option<PacketSocket>,
 }
@@ -43,7 +44,7 @@ impl XdpPlan {
     /// Tries one mode.
     ///
     /// # Errors
-    /// Why the interface refuses it; then nothing is left of it, and `pools` are whole.
+    /// Why the interface refuses it. Then nothing is left of it, and `pools` are whole.
     pub(super) fn attempt(
         &self,
         mode: Mode,
@@ -57,7 +58,7 @@ impl XdpPlan {
         self.attempt_and(last, mode, region, pools)
     }
 
-    /// Tries one mode, and does the last thing in it, too.
+    /// Tries one mode, including its last step.
     fn attempt_and(
         &self,
         last: impl FnOnce(&mut BoundQueues) -> Result<()>,
@@ -77,7 +78,7 @@ impl XdpPlan {
     }
 
     /// # Errors
-    /// Why the interface refuses; what there is already is in `bound`.
+    /// Why the interface refuses; `bound` has what was bound before.
     fn bind(
         &self,
         bound: &mut BoundQueues,
@@ -120,10 +121,10 @@ impl XdpPlan {
         Ok(())
     }
 
-    /// What is asked of the kernel or the device for packets that are sent.
+    /// What to request of the kernel or the device for packets to send.
     ///
     /// # Errors
-    /// Something that must be, and cannot.
+    /// A request that the user requires cannot be met.
     fn tx_requests(&self, mode: Mode) -> Result<Requests> {
         let completes = self.offers.completes_checksums(mode);
         let requests = Requests {
@@ -153,7 +154,7 @@ impl XdpPlan {
         Ok(requests)
     }
 
-    /// Whether it is an error if nothing can be asked.
+    /// Whether a missing answer is an error.
     fn must_request(&self) -> bool {
         self.config.checksum == Switch::On || self.config.tx_timestamps
     }
@@ -175,7 +176,7 @@ impl XdpPlan {
         mode.is_zero_copy() && !self.offers.is_taken()
     }
 
-    /// A socket that holds the wish for promiscuous mode, which the kernel forgets when it is closed.
+    /// A socket that keeps the interface promiscuous until it is closed.
     fn promiscuous(&self) -> Result<PacketSocket> {
         let wished = PacketSocket::open().and_then(|socket| {
             socket.set_promiscuous(self.device.index, true)?;
@@ -204,7 +205,7 @@ impl XdpPlan {
         }
     }
 
-    /// Opens one queue. Takes the pool that is to be received into, and leaves it if it fails.
+    /// Opens one queue. Takes the pool to receive into, and leaves it on failure.
     fn open_queue(
         &self,
         request: Request,
@@ -246,12 +247,12 @@ impl XdpPlan {
     }
 }
 
-/// Whether there was no room, which there is no more without what was asked for.
+/// Whether memory was missing; asking for less would not help.
 fn is_exhausted(error: &Error) -> bool {
     error.errno().is_some_and(wirelane_os::error::is_exhaustion)
 }
 
-/// Whether the kernel does not know what it was asked for.
+/// Whether the kernel does not know the request.
 fn is_unknown(error: &wirelane_os::OsError) -> bool {
     error.errno() == Some(rustix::io::Errno::INVAL.raw_os_error())
 }

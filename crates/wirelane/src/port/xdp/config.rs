@@ -15,14 +15,14 @@ use crate::port::spec::Spec;
 
 /// Slots of the TX ring.
 const RING: u32 = 2048;
-/// Frames to receive into, 32 MiB: what comes at 3 Mpps while another task has the processor from one tick of the
-/// scheduler to the next, 4 ms at 250 Hz, and a third of that in reserve.
+/// Frames to receive into, 32 MiB: 3 Mpps while another task has the CPU from one scheduler tick to
+/// the next, 4 ms at 250 Hz, and a third in reserve.
 const FRAMES: u32 = 16384;
 /// Memory for that on all queues together: from 17 queues on each has fewer frames, unless the user says how many.
 const BUDGET: usize = 512 << 20;
-/// But never fewer than drivers have slots at most, as a rule.
+/// But never fewer than most drivers have slots.
 const FEWEST_FRAMES: u32 = 4096;
-/// As few as there may be where memory is short.
+/// The fewest, where memory is short.
 pub(super) const LEAST_FRAMES: u32 = 64;
 /// Frames for programs that make packets, and for copies of packets in foreign memory.
 const TX_FRAMES: u32 = 1024;
@@ -39,7 +39,7 @@ pub(super) const BUSY_BUDGET: u16 = 64;
 /// An Ethernet header with one tag, which packets have beyond the MTU.
 const LINK_HEADER: u32 = 18;
 
-/// A switch that can be left to the port.
+/// A switch that the port can decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Switch {
     Auto,
@@ -50,7 +50,7 @@ pub(super) enum Switch {
 /// The options of a spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Config {
-    /// The mode to have; the best one when `None`.
+    /// The required mode; the best one when `None`.
     pub(super) mode: Option<Mode>,
     /// Bytes per frame; the smallest that the MTU fits in when `None`.
     pub(super) frame: Option<u32>,
@@ -87,7 +87,7 @@ pub(super) struct Config {
 }
 
 impl Config {
-    /// Reads the options, of which `options.md` tells.
+    /// Reads the options, which `options.md` describes.
     ///
     /// # Errors
     /// An unknown option, or a value that is not of its shape.
@@ -173,8 +173,8 @@ impl Config {
         })
     }
 
-    /// How packets lie in the memory, given the longest ones of `device`, and how much of it each of `queues` that
-    /// receive has.
+    /// The layout of packets in memory for the longest ones of `device`, and the share of each of
+    /// `queues` that receive.
     pub(super) fn shape(&self, device: &Device, queues: usize) -> Shape {
         let longest = device.mtu.saturating_add(LINK_HEADER);
         let taken = XDP_PACKET_HEADROOM + self.headroom;
@@ -277,8 +277,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// With so many frames to receive into, where memory is short, and no more of any other kind. The RX ring still has a
-    /// slot for each.
+    /// With so many frames to receive into and no more of any other kind, where memory is short.
+    /// The RX ring still has a slot for each.
     pub(super) fn with_frames(self, frames: u32) -> Self {
         let Others { host, large, tx } = self.others;
         let others =

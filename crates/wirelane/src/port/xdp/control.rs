@@ -25,7 +25,7 @@ pub(super) struct Handle {
     pub(super) device: Device,
     snaplen: u32,
     keep_management: bool,
-    /// Somebody has said that the host may lose all packets.
+    /// The user allows the host to lose all packets.
     may_take_all: bool,
     stopped: AtomicBool,
     state: Mutex<State>,
@@ -39,7 +39,7 @@ struct State {
     attachment: Option<Attachment>,
     /// Empty once the port is gone, so that its sockets can be closed.
     queues: Vec<Arc<Queue>>,
-    /// Holds the wish for promiscuous mode, which the kernel forgets when it is closed.
+    /// Keeps the interface promiscuous until it is closed.
     promiscuous: Option<PacketSocket>,
 }
 
@@ -75,17 +75,17 @@ impl Handle {
         }
     }
 
-    /// Whether everything that will ever come is in the rings.
+    /// Whether the rings hold everything that will ever come.
     pub(super) fn stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Keeps a finding for the report.
+    /// Keeps a diagnostic for the report.
     pub(super) fn note(&self, note: String) {
         lock(&self.notes).push(note);
     }
 
-    /// Nobody receives from `queue` any more: its packets go to the host.
+    /// `queue` has no receiver any more: its packets go to the host.
     pub(super) fn abandon(&self, queue: u16) {
         let mut state = lock(&self.state);
         if let Some(attachment) = &state.attachment {
@@ -95,7 +95,8 @@ impl Handle {
         state.queues.retain(|other| other.number != queue || other.rx.is_none());
     }
 
-    /// Says if the program did not stay on the interface until now, unless the interface itself went: the receivers say that.
+    /// Reports a program that was detached meanwhile, unless the interface itself went away, which
+    /// the receivers report.
     fn check_program(&self, state: &State) {
         let gone = |attachment: &Attachment| attachment.is_attached().is_ok_and(|there| !there);
         let unbound = |queue: &Arc<Queue>| {
@@ -196,7 +197,7 @@ impl Driver for Handle {
         lock(&self.notes).clone()
     }
 
-    /// The port is gone: what remains of it are the ends that somebody still has.
+    /// The port is dropped; only its ends remain.
     fn release(&self) {
         self.stop();
         let mut state = lock(&self.state);

@@ -1,4 +1,4 @@
-//! What an AF_XDP port turned out to be.
+//! Describes an open AF_XDP port.
 
 use wirelane_os::bpf;
 
@@ -9,7 +9,7 @@ use crate::port::info::{Attempt, PortInfo, PortMode};
 use crate::port::spec::Backend;
 
 impl XdpPlan {
-    /// What the port turned out to be that was opened in `mode`, at the end of `negotiation`.
+    /// Describes the port that was opened in `mode`, after `negotiation`.
     pub(super) fn describe(
         &self,
         mode: Mode,

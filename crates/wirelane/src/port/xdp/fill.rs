@@ -16,7 +16,7 @@ pub(super) const PORTION: u32 = 64;
 pub(super) struct FillRing {
     fill: Producer,
     pool: Pool,
-    /// Chunks that the kernel has, or has filled and we have not taken.
+    /// Chunks that the kernel has, or has filled but we have not taken.
     outstanding: u32,
     portion: Batch,
     /// After the cursor, which points into it.
@@ -49,8 +49,8 @@ impl FillRing {
         self.outstanding == 0
     }
 
-    /// Hands over what chunks there are, once it is worth while. True if the driver waits for them and must
-    /// be woken up.
+    /// Hands over free chunks once there are enough. True if the driver waits for them and must be
+    /// woken.
     #[inline]
     pub(super) fn refill(&mut self) -> bool {
         let missing = self.pool.size() - self.outstanding.min(self.pool.size());
@@ -62,7 +62,7 @@ impl FillRing {
         self.outstanding > before && self.queue.fill.needs_wakeup()
     }
 
-    /// Hands over every chunk there is.
+    /// Hands over every free chunk.
     fn hand_over(&mut self) {
         loop {
             let room = self.fill.reserve(PORTION);

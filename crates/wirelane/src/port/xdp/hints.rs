@@ -1,9 +1,9 @@
-//! Hands on what the driver knows of a packet beside its bytes: its hash, and when the hardware saw it.
+//! Passes on the driver's metadata of a packet: its hash and hardware time.
 //!
-//! A program that is for one interface only can ask the driver for both (`bpf_xdp_metadata_rx_hash`,
-//! `bpf_xdp_metadata_rx_timestamp`; Linux 6.3). It does so for packets that a socket gets, as the last thing before
-//! they go there: the host would take the answers for a part of the packet that tells flows apart
-//! (`skb_metadata_differs`).
+//! A program that is for one interface only can ask the driver for both
+//! (`bpf_xdp_metadata_rx_hash`, `bpf_xdp_metadata_rx_timestamp`; Linux 6.3). It asks only for
+//! packets that go to a socket, as its last step: the host would treat the answers as metadata that
+//! tells flows apart (`skb_metadata_differs`).
 //!
 //! ```text
 //!   headroom │ packet      ─▶      headroom │ Hints │ packet
@@ -31,10 +31,10 @@ enum Source {
 }
 
 impl Hints {
-    /// Asks for what is wanted, as far as this kernel has a way to ask.
+    /// Asks for the wanted hints that this kernel supports.
     ///
     /// # Errors
-    /// The kernel's description of itself cannot be read.
+    /// The kernel's BTF cannot be read.
     pub(super) fn find(hash: bool, time: bool) -> wirelane_os::Result<Self> {
         let find = |wanted: bool, name| -> wirelane_os::Result<_> {
             let found = if wanted { btf::kernel_function(name)? } else { None };
@@ -61,7 +61,7 @@ impl Hints {
         self.hash() || self.time()
     }
 
-    /// Asks, and puts the answers right before the packet. Loses R0 to R5.
+    /// Asks, and puts the answers right before the packet. Clobbers R0 to R5.
     pub(super) fn hand_on(self, asm: &mut Assembler, context: Reg) {
         let done = asm.label();
         asm.emit(Insn::store_imm(Size::Double, Reg::R10, TIME, 0));

@@ -1,35 +1,36 @@
-//! Whether to look again at an RX ring that is empty, or to sleep until the kernel says that it is not.
+//! Decides between busy-polling an empty RX ring and sleeping until the kernel wakes the thread.
 //!
-//! Sleeping saves CPU time, but a thread that sleeps may be woken up late: by some hundred microseconds
-//! where its processor was halted, is virtual, or is somewhere in the kernel for somebody else, and by
-//! several ticks of the scheduler where others want it, too. What comes meanwhile has to fit into the ring.
-//! So a thread sleeps as long as, at the rate at which packets came lately, the ring holds what comes
-//! during [`LATENESS`]. Once they came faster it goes on for as long as they did, without packets: who sends fast may
-//! be held up for a moment, too, and a moment in which this thread sleeps is one in which the scheduler moves others to
-//! its processor, where they stay when the packets are back. So at most half of the time awake is in vain.
+//! Sleeping saves CPU time, but a sleeping thread may wake late: by some hundred microseconds if
+//! its CPU is halted, virtual or busy in the kernel, and by several scheduler ticks if other tasks
+//! want the CPU. Packets that come meanwhile must fit into the ring. So a thread sleeps only while
+//! the ring can hold [`LATENESS`] of packets at the recent rate. After a faster period it
+//! busy-polls without packets for as long as that period lasted: a fast sender may pause, too, and
+//! while this thread sleeps the scheduler moves other tasks to its CPU, where they stay when
+//! packets return. So at most half of the time awake is wasted.
 
 use super::config::Switch;
 
-/// How late a thread may be, and for how long it stays awake at least after packets came fast, in nanoseconds.
+/// How late a thread may wake, and the least time to busy-poll after a fast period, in nanoseconds.
 const LATENESS: u64 = 10_000_000;
-/// For how long it stays awake at most, in nanoseconds: where a task of the kernel shares the sender's processor, the
-/// rate is down for 60 ms.
+/// The longest time to busy-poll, in nanoseconds: a kernel task that shares the sender's CPU lowers
+/// the rate for 60 ms.
 const MAX_SPIN: u64 = 1_000_000_000;
-/// The time over which packets are counted, in nanoseconds: several bursts of whoever sends with a timer.
+/// The time over which packets are counted, in nanoseconds: several bursts of a sender with a
+/// timer.
 const WINDOW: u64 = 4_000_000;
-/// For how long it stays awake at the beginning, in nanoseconds: nobody knows yet how fast packets come, and what else
-/// there is to do settles on another processor.
+/// How long to busy-poll at the beginning, in nanoseconds: the rate is not yet known, and other
+/// tasks settle on another CPU.
 const FIRST_SPIN: u64 = 500_000_000;
 
 /// Decides for one RX ring between busy-polling and sleep.
 pub(super) struct IdlePolicy {
     spin: Switch,
-    /// What the ring holds.
+    /// Slots of the ring.
     slots: u64,
-    /// When the window began, and how many packets came in it.
+    /// When the window began, and its packets so far.
     began: u64,
     packets: u64,
-    /// The time in which they came too fast for sleep, with pauses over which the thread stayed awake.
+    /// The period in which packets came too fast for sleep, including pauses that were busy-polled.
     busy: Option<BusyTime>,
 }
 
@@ -40,7 +41,7 @@ struct BusyTime {
 }
 
 impl BusyTime {
-    /// Whether the thread stays awake for its sake.
+    /// Whether the thread still busy-polls because of it.
     fn lasts(&self, now: u64) -> bool {
         let length = self.last.wrapping_sub(self.since);
         now.wrapping_sub(self.last) < length.clamp(LATENESS, MAX_SPIN)
@@ -58,7 +59,7 @@ impl IdlePolicy {
         self.packets += u64::from(packets);
     }
 
-    /// The ring is empty at the time `now`: whether to look again instead of sleeping.
+    /// The ring is empty at the time `now`: whether to busy-poll.
     pub(super) fn busy_polls(&mut self, now: u64) -> bool {
         match self.spin {
             Switch::On => return true,

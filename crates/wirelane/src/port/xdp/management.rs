@@ -1,4 +1,4 @@
-//! The part of an XDP program that finds the packets which keep a host reachable.
+//! The part of an XDP program that finds the packets that keep a host reachable.
 //!
 //! They are, behind up to two VLAN tags:
 //!
@@ -10,8 +10,8 @@
 //! | DNS, DHCP, DHCPv6 | UDP port 53, 67, 68, 546 or 547, of either side |
 //! | anything encrypted or signed | IPsec: ESP and AH, which may hold any of these |
 //!
-//! What cannot be told counts as management too: a header that is cut off or wrong, a third tag, more than
-//! [`EXTENSIONS`] extension headers, and later fragments, which have no ports.
+//! What cannot be classified counts as management too: a truncated or wrong header, a third tag,
+//! more than [`EXTENSIONS`] extension headers, and later fragments, which have no ports.
 //!
 //! Fields at fixed places are read from the packet. Behind IPv4 options and IPv6 extension headers a helper
 //! reads them (`bpf_xdp_load_bytes`, Linux 5.18): adding a variable to a packet pointer would need

@@ -1,5 +1,5 @@
-//! What the driver is to be asked for received packets: tags that it takes out of them, their hashes and times. And
-//! what to say where it does not tell.
+//! What to ask the driver about received packets: stripped tags, hashes and times. And what to
+//! report if it does not answer.
 
 use wirelane_os::OsError;
 
@@ -20,15 +20,15 @@ impl XdpPlan {
             || self.must_keep_tags()
     }
 
-    /// Whether tags that the driver takes out must come back, though nobody has asked for it by name.
+    /// Whether stripped tags must be restored although the user did not ask for it by name.
     fn must_keep_tags(&self) -> bool {
         self.intact && self.config.tags == Switch::Auto && self.strips_tags()
     }
 
-    /// How to put VLAN tags back, if that is wanted and can be.
+    /// How to restore VLAN tags, if wanted and possible.
     ///
     /// # Errors
-    /// It must be, and cannot.
+    /// It is required, and impossible.
     pub(super) fn tags(&self, mode: Mode) -> Result<Option<Tags>> {
         let must = self.config.tags == Switch::On;
         if !self.receive || !must && (self.config.tags == Switch::Off || !self.strips_tags()) {
@@ -76,10 +76,10 @@ impl XdpPlan {
         }
     }
 
-    /// How to ask for hashes and times, as far as that is wanted and can be.
+    /// How to ask for hashes and times, if wanted and possible.
     ///
     /// # Errors
-    /// Something must be, and cannot.
+    /// Something required is impossible.
     pub(super) fn hints(&self, mode: Mode) -> Result<Hints> {
         let (hash, time) = (self.config.rx_hash, self.config.rx_timestamps);
         if !self.receive || (hash, time) == (Switch::Off, Switch::Off) {
@@ -111,7 +111,7 @@ impl XdpPlan {
         }
     }
 
-    /// The kernel's description of itself, by which drivers are asked, cannot be read.
+    /// The kernel's BTF, which such questions need, cannot be read.
     fn undescribed(&self, what: &str, error: OsError) -> Error {
         let name = self.device.name.as_str();
         let cause = format!("cannot find out how to ask {} for {what}: {error}", self.driver());
@@ -125,7 +125,7 @@ impl XdpPlan {
         }
     }
 
-    /// What received packets lack, as notes.
+    /// Notes on what received packets lack.
     pub(super) fn missing(
         &self,
         mode: Mode,
@@ -168,7 +168,7 @@ impl XdpPlan {
         )
     }
 
-    /// What keeps tags in packets.
+    /// How to keep tags in packets.
     fn leaves_tags_in(&self) -> String {
         match self.is_veth() {
             true => "`ethtool -K` at its other end, with txvlan off,".to_owned(),

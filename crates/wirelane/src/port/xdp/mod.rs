@@ -9,20 +9,21 @@
 //!
 //! The modes, best first: *zero copy*, in which the device itself reads and writes the frames;
 //! *native*, in which the program runs in the driver and the kernel copies; *generic*, in which the
-//! program runs in the network stack. `mode=auto` takes the first that the interface can have, and
-//! [`PortInfo::negotiation`](super::PortInfo) says why not the others. A mode that you name is required: if the driver refuses it,
-//! opening fails.
+//! program runs in the network stack. `mode=auto` takes the first that works, and
+//! [`PortInfo::negotiation`](super::PortInfo) says why the others do not. A mode that you name is
+//! required: if the driver refuses it, opening fails.
 //!
-//! Unlike `packet:`, the packets that a port takes do not reach the host. So
-//! [`OpenOptions::take`](super::OpenOptions) must say which those are, and what keeps the host reachable stays with it
-//! without [`OpenOptions::take_management`](super::OpenOptions). What no selected queue takes goes up the stack
-//! untouched.
+//! Packets that a port takes do not reach the host, unlike with `packet:`. So
+//! [`OpenOptions::take`](super::OpenOptions) must name them, and packets that keep the host
+//! reachable stay with it unless [`OpenOptions::take_management`](super::OpenOptions) is set. All
+//! other packets go up the stack untouched.
 //!
 #![doc = include_str!("options.md")]
 //!
-//! What the driver says of a packet is in [`Frame::rx_hash`](crate::Frame::rx_hash) and
-//! [`Frame::hardware_timestamp`](crate::Frame::hardware_timestamp); packets that have left with their time come from
-//! [`Tx::sent`](super::Tx::sent). Where packets are sent on, [`Forwarding::intact`](super::Forwarding::intact) says so.
+//! [`Frame::rx_hash`](crate::Frame::rx_hash) and
+//! [`Frame::hardware_timestamp`](crate::Frame::hardware_timestamp) have the driver's metadata of a
+//! packet. [`Tx::sent`](super::Tx::sent) returns transmitted packets with their times. A forwarder
+//! sets [`Forwarding::intact`](super::Forwarding::intact).
 //!
 //! Reading order: `config`, `plan` (what is decided before anything is tried), `negotiate` and `attempt` (which mode, and why),
 //! `metadata` (what the driver is asked), `program`, `tags`, `hints` and `management` (who gets which packet, and what comes with

@@ -1,7 +1,7 @@
-//! Which mode an interface can have, found out by trying, and said in words.
+//! Which mode an interface supports: what is known beforehand, and what a refusal means.
 //!
-//! Each mode is tried as a whole (program, sockets, rings, chunks, binding of
-//! every queue), and what was tried leaves nothing behind if it is refused.
+//! Each mode is tried as a whole (program, sockets, rings, chunks, bind of every queue). A refused
+//! attempt leaves nothing behind.
 
 use std::time::{Duration, Instant};
 
@@ -14,16 +14,16 @@ use super::mode::Mode;
 use crate::error::{Error, Result};
 use crate::port::device::Device;
 
-/// What the kernel says of the interface before anything is tried.
+/// What the kernel reports of the interface before the first attempt.
 pub(super) struct DeviceOffers {
     features: Option<XdpFeatures>,
-    /// A program that is there already.
+    /// A program that is already attached.
     attached: Option<String>,
 }
 
 impl DeviceOffers {
     /// # Errors
-    /// There is no room to ask.
+    /// There is no memory to ask.
     pub(super) fn of(device: &Device) -> Result<Self> {
         let attached = answer(device, bpf::attached(device.index))?;
         Ok(Self {
@@ -32,28 +32,28 @@ impl DeviceOffers {
         })
     }
 
-    /// Whether somebody completes the checksums of packets that are sent in `mode`: in zero copy the device, if
-    /// it can; otherwise the stack, which leaves them to the device if that can (`validate_xmit_skb`).
+    /// Whether checksums of packets sent in `mode` are completed: in zero copy by the device, if it
+    /// can; otherwise by the stack, or by a device that can (`validate_xmit_skb`).
     pub(super) fn completes_checksums(&self, mode: Mode) -> bool {
         !mode.is_zero_copy() || self.features.is_some_and(XdpFeatures::tx_checksum)
     }
 
-    /// Whether somebody says when packets left that are sent in `mode`: the device, or else the kernel.
+    /// Whether packets sent in `mode` get a TX timestamp, from the device or the kernel.
     pub(super) fn stamps_packets(&self, mode: Mode) -> bool {
         !mode.is_zero_copy() || self.features.is_some_and(XdpFeatures::tx_timestamp)
     }
 
-    /// Whether the driver tells the VLAN tags that it takes out of packets, to programs that run in `mode`.
+    /// Whether the driver reports stripped VLAN tags to programs in `mode`.
     pub(super) fn tells_tags(&self, mode: Mode) -> bool {
         mode != Mode::Generic && self.features.is_some_and(XdpFeatures::rx_vlan_tag)
     }
 
-    /// Whether the driver tells the hashes of packets, to programs that run in `mode`.
+    /// Whether the driver reports packet hashes to programs in `mode`.
     pub(super) fn tells_hashes(&self, mode: Mode) -> bool {
         mode != Mode::Generic && self.features.is_some_and(XdpFeatures::rx_hash)
     }
 
-    /// Whether the driver tells when the hardware received packets, to programs that run in `mode`.
+    /// Whether the driver reports hardware RX times to programs in `mode`.
     pub(super) fn tells_times(&self, mode: Mode) -> bool {
         mode != Mode::Generic && self.features.is_some_and(XdpFeatures::rx_timestamp)
     }
@@ -63,7 +63,7 @@ impl DeviceOffers {
         self.attached.is_some()
     }
 
-    /// Why `mode` need not be tried.
+    /// Why trying `mode` is pointless.
     pub(super) fn refusal(
         &self,
         mode: Mode,
@@ -136,7 +136,8 @@ impl DeviceOffers {
     }
 }
 
-/// Who cannot be asked may still say yes. If that is for want of room, no later attempt can say what was wrong.
+/// A mode may work even if the question fails. But without memory no later attempt could name the
+/// cause.
 fn answer<T>(device: &Device, answer: wirelane_os::Result<Option<T>>) -> Result<Option<T>> {
     match answer {
         Err(error) if error.is_exhaustion() => Err(Error::os(device.name.as_str(), error)),
@@ -149,8 +150,8 @@ fn refusal(name: &str, cause: impl Into<std::borrow::Cow<'static, str>>, errno: 
     Error::failed(name, cause).caused_by(source)
 }
 
-/// Which of the refusals of all modes, in the order in which they were tried, to tell: the first that is more than a
-/// mode that the driver does not have.
+/// The refusal to report, of all modes in the order of attempts: the first other than a mode that
+/// the driver lacks.
 pub(super) fn first_cause(refusals: Vec<Error>) -> Option<Error> {
     let lacks = |error: &Error| error.errno() == Some(Errno::OPNOTSUPP.raw_os_error());
     let first = refusals.iter().position(|error| !lacks(error));
@@ -158,7 +159,7 @@ pub(super) fn first_cause(refusals: Vec<Error>) -> Option<Error> {
     refusals.into_iter().nth(told)
 }
 
-/// Says what a refused binding means.
+/// Explains a refused bind.
 pub(super) fn explain(
     device: &Device,
     mode: Mode,
@@ -189,7 +190,7 @@ pub(super) fn explain(
     explained.caused_by(error)
 }
 
-/// How long a queue may still be taken by a socket that was closed: the kernel ends it later
+/// How long a closed socket may keep its queue: the kernel releases it later
 /// (`xp_release_deferred`).
 const LONGEST_RELEASE: Duration = Duration::from_secs(2);
 

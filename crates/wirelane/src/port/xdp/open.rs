@@ -14,8 +14,8 @@ use crate::port::options::OpenOptions;
 use crate::port::port::Port;
 use crate::port::spec::Spec;
 
-/// An interface opened through AF_XDP: a [`Port`] that also says which memory its frames lie in. See the
-/// [module documentation](super).
+/// An interface opened through AF_XDP: a [`Port`] that also gives access to its frame memory. See
+/// the [module documentation](super).
 pub struct XdpPort {
     port: Port,
     region: Region,
@@ -26,13 +26,14 @@ impl XdpPort {
     /// attached, but hands nothing over before [`Port::start`].
     ///
     /// # Errors
-    /// A usage error for a queue that does not exist, an unknown option, or an [`OpenOptions::take`] that takes
-    /// nothing; otherwise why no mode can be had: the first cause that is more than a driver without it.
+    /// A usage error for a queue that does not exist, an unknown option, or an
+    /// [`OpenOptions::take`] that takes nothing; otherwise why no mode works: the first cause other
+    /// than a driver that lacks the mode.
     pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Self> {
         Self::negotiate(spec, options).map_err(|(error, _)| error)
     }
 
-    /// As [`XdpPort::open`]; with an error come the attempts that were made.
+    /// As [`XdpPort::open`]; an error includes the attempts.
     pub(in crate::port) fn negotiate(
         spec: &Spec,
         options: &OpenOptions,
@@ -41,15 +42,16 @@ impl XdpPort {
         Self::open_noting(spec, options, &mut attempts).map_err(|error| (error, attempts))
     }
 
-    /// Whether the frames of both lie in the same memory, so that each can send those of the other without a copy.
+    /// Whether the frames of both ports lie in the same memory: each then sends those of the other
+    /// without a copy.
     pub fn shares_memory_with(&self, other: &Self) -> bool {
         self.region.is_same(&other.region)
     }
 
-    /// Bytes of frame memory that [`XdpPort::open`] will take with the same arguments, and no more than `budget`.
+    /// Bytes of frame memory that [`XdpPort::open`] will take with the same arguments, within `budget`.
     ///
     /// # Errors
-    /// As there, as far as it can be known before anything is opened.
+    /// As there, as far as is known before anything is opened.
     pub(in crate::port) fn memory_within(
         spec: &Spec,
         options: &OpenOptions,

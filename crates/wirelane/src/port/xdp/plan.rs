@@ -1,4 +1,5 @@
-//! What is decided before anything is tried: the spec, what the program asks for, and what the interface offers, made one.
+//! All decisions before the first attempt: combines the spec, the options and what the interface
+//! offers.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::port::options::{OpenOptions, Take};
 use crate::port::share::Share;
 use crate::port::spec::Spec;
 
-/// An AF_XDP port that can be opened, in one of some modes.
+/// An AF_XDP port to open, in one of some modes.
 pub(super) struct XdpPlan {
     pub(super) spec: Spec,
     pub(super) config: Config,
@@ -29,18 +30,18 @@ pub(super) struct XdpPlan {
     pub(super) requests: Vec<Request>,
     pub(super) receive: bool,
     pub(super) transmit: bool,
-    /// Packets that are received go on elsewhere, and must be as they were on the wire.
+    /// Received packets are forwarded and must be as they were on the wire.
     pub(super) intact: bool,
     pub(super) promiscuous: bool,
     pub(super) snaplen: u32,
     pub(super) mask: QueueMask,
-    /// Somebody has said that the host may lose all packets.
+    /// The user allows the host to lose all packets.
     pub(super) may_take_all: bool,
-    /// What the packets that are taken must match at first.
+    /// What taken packets must match at first.
     pub(super) verdicts: Verdicts,
     memory: Option<Share>,
     numa_node: Option<u32>,
-    /// What a user should know.
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
 }
 
@@ -52,7 +53,8 @@ pub(super) struct QueuePools {
 }
 
 impl XdpPlan {
-    /// Reads the spec, looks at the interface, and fits the frames into `budget` if nobody has said how many there are.
+    /// Reads the spec, looks at the interface, and fits the frames into `budget` unless the user
+    /// chose their number.
     ///
     /// # Errors
     /// A usage error, or there is no such interface.
@@ -148,7 +150,7 @@ impl XdpPlan {
         self.requests.iter().map(|request| pools(request).bytes()).sum()
     }
 
-    /// The region that was given, if there is enough of it; otherwise one of its own.
+    /// The given region, if it is large enough; otherwise a new one.
     ///
     /// # Errors
     /// The system refuses the memory.

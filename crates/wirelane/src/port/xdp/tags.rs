@@ -1,10 +1,11 @@
 //! Puts VLAN tags back into packets that a driver took them out of.
 //!
-//! A driver that strips tags on receive (`rx-vlan-offload`), and a veth whose peer left the tag beside the
-//! packet, keep it where an AF_XDP socket does not look: the packet would arrive as if it never had a
-//! tag. A program that is for one interface only can ask the driver for it (`bpf_xdp_metadata_rx_vlan_tag`,
-//! Linux 6.8). It puts the tag back before anybody looks at the packet, so that filters see what was
-//! on the wire, and takes it out again if the packet goes on to the host, which knows of the tag.
+//! A driver that strips tags on receive (`rx-vlan-offload`), and a veth whose peer left the tag
+//! beside the packet, keep it where an AF_XDP socket does not look: the packet would arrive without
+//! its tag. A program that is for one interface only can ask the driver for it
+//! (`bpf_xdp_metadata_rx_vlan_tag`, Linux 6.8). It restores the tag first, so that filters see what
+//! was on the wire, and removes it again from packets that go on to the host, which knows of the
+//! tag.
 //!
 //! ```text
 //!   destination source │ type …       ─▶       destination source │ 8100 tag │ type …
@@ -13,7 +14,7 @@
 
 use wirelane_os::bpf::{Alu, Assembler, Cond, Insn, Label, Reg, Size, btf};
 
-/// The function of the kernel that is asked.
+/// The kernel function to ask.
 const FUNCTION: &str = "bpf_xdp_metadata_rx_vlan_tag";
 
 /// How to ask for the tag of a packet.
@@ -26,7 +27,7 @@ impl Tags {
     /// `None` if this kernel has no way to ask.
     ///
     /// # Errors
-    /// The kernel's description of itself cannot be read.
+    /// The kernel's BTF cannot be read.
     pub(super) fn find() -> wirelane_os::Result<Option<Self>> {
         Ok(btf::kernel_function(FUNCTION)?.map(|function| Self { function }))
     }

@@ -9,7 +9,7 @@ use super::stats::{Alone, CoalesceCounters, Flush};
 use super::store::{Copies, Store};
 use crate::frame::{MAX_PACKET, Offload};
 
-/// Merges packets. It does no input or output; time is passed in, in any unit that only grows.
+/// Merges packets. It does no I/O; time is passed in, in any unit that only grows.
 ///
 /// What it holds lies in buffers of type `B`: memory of its own, unless a port gives others.
 #[derive(Debug)]
@@ -30,8 +30,8 @@ impl Coalescer {
         Self::with_buffers(limits, || Vec::with_capacity(COALESCED))
     }
 
-    /// Takes a packet that came at `now`, and to which `offload` is left to do. `send` gets what is to be handed
-    /// on: the packet itself, or what was held before it, or both.
+    /// Takes a packet that came at `now`, with its pending `offload`. `send` gets frames to hand
+    /// on: the packet itself, or frames held before it, or both.
     pub fn push(
         &mut self,
         frame: &[u8],

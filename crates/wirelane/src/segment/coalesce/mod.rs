@@ -1,12 +1,12 @@
 //! The inverse of segmentation (GRO): packets of a flow that follow each other become one frame.
 //!
-//! What comes out says how it was put together, so that cutting it gives the very same packets back.
-//! Therefore only packets merge that cutting would make: with right checksums, in order, of one size, with the
-//! same headers, and with nothing behind the packet, neither padding nor a trailer. A packet that cannot be
-//! merged is handed on as it is, behind what is held of its flow: order within a flow is kept.
+//! A merged frame records how it was merged, so cutting it gives the very same packets back. So
+//! only packets merge that cutting would make: with right checksums, in order, of one size, with
+//! the same headers, and without padding or a trailer. A packet that cannot be merged is handed on
+//! as it is, behind held packets of its flow: order within a flow is kept.
 //!
-//! A checksum that its sender left to do needs no verification, and what is merged leaves its own to do in
-//! any case: whoever cuts it completes that of each packet, or leaves it to a sink that does.
+//! A merged frame always has a partial checksum. The segmenter, or a sink, completes it. A sender's
+//! partial checksum needs no verification.
 //!
 //! ```
 //! use wirelane::frame::Offload;

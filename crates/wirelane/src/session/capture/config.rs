@@ -1,4 +1,4 @@
-//! What a capture is asked for, and what it came to.
+//! The configuration of a capture, and its outcome.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::stats::QueueStats;
 /// How to capture.
 #[derive(Clone, Debug)]
 pub struct CaptureConfig {
-    /// Where packets go; only counted when `None`.
+    /// Where packets go; `None` only counts them.
     pub output: Option<OutputConfig>,
     /// All queues on one thread, instead of one thread per queue.
     pub single: bool,
@@ -50,22 +50,22 @@ pub struct OutputConfig {
     pub split: bool,
 }
 
-/// What a capture came to.
+/// The outcome of a capture.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CaptureOutcome {
-    /// What the port turned out to be, notes added while it ran included.
+    /// The port, with notes added while it ran.
     pub port: PortInfo,
     /// The counters of every queue.
     pub queues: Vec<QueueStats>,
     /// Where the frames were when everything had ended.
     pub frames: FrameCounts,
-    /// What is safely in files; `None` if nothing was to be written.
+    /// What is safely in files; `None` without output.
     pub written: Option<Written>,
     /// Packets that were written after a younger one.
     pub violations: u64,
     /// The bound within which order is guaranteed, in nanoseconds.
     pub lateness: u64,
-    /// What went wrong, the first thing first. What is counted above happened nevertheless.
+    /// Errors, the first one first. The counters above are valid nevertheless.
     pub errors: Vec<Error>,
 }

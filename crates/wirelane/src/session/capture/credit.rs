@@ -4,19 +4,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes per chunk: a few of them on their way fit into a second-level cache beside the rest.
 pub(super) const CHUNK: usize = 128 * 1024;
-/// Chunks that are a lane's own, whatever the others take: one being filled, one being written, two on
-/// the way. A lane that had none would wait for ever for one of a lane that has ended.
+/// Chunks reserved for each lane: one being filled, one being written, two on the way. A lane
+/// without any could wait forever for a chunk of a lane that has ended.
 pub(super) const OWN: usize = 4;
 
-/// The chunks that may still be made beyond those that lanes own, shared by all lanes; touched once per
-/// chunk at most.
+/// How many chunks may still be made beyond the reserved ones; shared by all lanes, touched at most
+/// once per chunk.
 pub(super) struct Credit {
     left: AtomicUsize,
     shared: usize,
 }
 
 impl Credit {
-    /// As many chunks as `bytes` hold, and at least what the lanes own.
+    /// As many chunks as `bytes` hold, and at least the reserved ones.
     pub(super) fn new(bytes: usize, lanes: usize) -> Self {
         let shared = (bytes / CHUNK).saturating_sub(OWN * lanes);
         Self { left: AtomicUsize::new(shared), shared }

@@ -1,9 +1,9 @@
 //! Bounded-window merge of the queues' chunks into one order of time.
 //!
 //! Packets leave in the order of their timestamps as soon as no queue can bring an older one: each
-//! queue promises, by its watermark, how far its time has come. A queue that promises nothing for
-//! longer than the writer waits is left behind; should it then bring something older than what
-//! has left, that is written at once and counted as a violation. Consecutive packets of one queue
+//! queue promises by its watermark that nothing older will come. The writer stops waiting for a
+//! queue that stays silent too long. If that queue then brings a packet older than one that has
+//! left, the packet is written at once and counted as a violation. Consecutive packets of one queue
 //! leave as one run of bytes.
 
 use std::collections::VecDeque;

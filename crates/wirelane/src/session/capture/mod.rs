@@ -9,9 +9,9 @@
 //! ```
 //!
 //! A worker copies each packet once, encoded, into the current chunk of its lane and gives the
-//! frame back. When the writer falls behind there is no empty chunk, and the packet is counted as
-//! a `writer` drop: a slow disk cannot be mistaken for a slow network stack. A port that waits
-//! for its consumer (a simulated source at full rate, a file) is made to wait instead.
+//! frame back. When the writer falls behind there is no empty chunk, and the packet is counted as a
+//! `writer` drop, so a slow disk does not look like a slow network stack. A port that waits for its
+//! consumer (a simulated source at full rate, a file) waits instead.
 
 mod chunk;
 mod config;
@@ -51,11 +51,11 @@ use crate::threads::spawn;
 
 /// Bytes between a receiving end whose port waits and the writer: they stay in the cache.
 const CACHED: usize = 1 << 20;
-/// What a writer waits for a silent queue at least, beyond what the port itself may be late. In
-/// nanoseconds. Covers a worker's longest sleep and its patience with a partly filled chunk.
+/// The least time that a writer waits for a silent queue, beyond the port's own lateness, in
+/// nanoseconds. Covers a worker's longest sleep and the age of a partly filled chunk.
 const SLACK: u64 = 200_000_000;
 
-/// A running capture. Dropping it stops it; [`Capture::join`] also says what it came to.
+/// A running capture. Dropping it stops it; [`Capture::join`] also returns the outcome.
 pub struct Capture {
     running: Running<Worker>,
     writers: Writers,
@@ -69,7 +69,7 @@ struct Writers {
     written: Vec<Arc<Counter>>,
     failed: Arc<AtomicBool>,
     lateness: u64,
-    /// What a user should know of them.
+    /// Notes for the user.
     notes: Vec<String>,
     /// Ends waiting for readers of pipes.
     halt: Halt,
@@ -114,7 +114,7 @@ impl Capture {
         Ok(Self { running, writers, monitor })
     }
 
-    /// What the port turned out to be.
+    /// The port.
     pub fn info(&self) -> &PortInfo {
         self.port().info()
     }
@@ -129,7 +129,7 @@ impl Capture {
         self.port().control()
     }
 
-    /// Reads everything that is counted, from any thread.
+    /// Reads all counters, from any thread.
     pub fn monitor(&self) -> Monitor {
         self.monitor.clone()
     }
@@ -161,8 +161,8 @@ impl Capture {
         failed()
     }
 
-    /// Lets no more packets in, receives and writes what is on its way, and reports. A reader that takes nothing any
-    /// more is not waited for ([`Halt`]); what it did not take is counted.
+    /// Lets no more packets in, receives and writes those on their way, and reports. It does not
+    /// wait for a stalled reader ([`Halt`]), but counts what that one did not take.
     pub fn join(mut self) -> CaptureOutcome {
         self.stop();
         let (_, mut errors) = self.running.end();
@@ -196,7 +196,7 @@ impl Capture {
         outcome
     }
 
-    /// Lets no more packets in, and no writer wait for a reader.
+    /// Lets no more packets in, and ends waiting for readers.
     fn stop(&self) {
         self.running.stop();
         self.writers.halt.ask();
@@ -204,7 +204,7 @@ impl Capture {
 }
 
 impl Writers {
-    /// Opens the files and starts their threads; returns the way of every receiving end to them.
+    /// Opens the files and starts their threads; returns the route of every receiving end to them.
     fn start(
         &mut self,
         port: &Port,
@@ -327,8 +327,8 @@ impl Drop for Writers {
     }
 }
 
-/// The receiving ends of each thread with their routes: those of a queue together (as test_mqbpf of the 2011
-/// multiqueue BPF paper does), or all in one.
+/// The receiving ends of each thread with their routes: those of a queue together, as `test_mqbpf`
+/// of "Multiqueue support for bpf" (2011) does, or all in one.
 fn group(inputs: Vec<Rx>, routes: Vec<Route>, single: bool) -> Vec<(Vec<Rx>, Vec<Route>)> {
     let ends: Vec<_> = inputs.into_iter().zip(routes).collect();
     let groups = if single && !ends.is_empty() { vec![ends] } else { by_queue(ends, |(rx, _)| rx) };

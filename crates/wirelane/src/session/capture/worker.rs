@@ -18,8 +18,8 @@ use crate::ring::{Receiver, Sender};
 use crate::stats::RxCounters;
 use crate::sync::{Doorbell, Watermark};
 
-/// The writer looks for chunks by itself every now and then; it is woken for this many. A wake-up
-/// costs as much as to encode thousands of packets.
+/// The writer looks for chunks periodically; it is woken for this many. A wake-up costs as much as
+/// encoding thousands of packets.
 const WORTH_WAKING: usize = 4;
 /// One receiving end's way to the writer, or to the writers of its strands.
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub(super) struct Route {
 
 /// A way to one writer.
 pub(super) struct Lane {
-    /// The counters of what goes there: one, or those of the strands.
+    /// Its counters: one, or those of the strands.
     pub(super) counters: Vec<Arc<RxCounters>>,
     /// Index of the interface description block of the first of them.
     pub(super) interface: u32,
@@ -49,7 +49,7 @@ pub(super) struct Lane {
     pub(super) bell: Arc<Doorbell>,
     /// Chunks handed over since the bell was rung.
     pub(super) unannounced: usize,
-    /// Monotonic clock when the current chunk was first found waiting for more, with nothing coming.
+    /// When the current chunk was first found incomplete with no packets coming; monotonic clock.
     pub(super) waiting_since: Option<u64>,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Worker {
     /// One per receiving end.
     pub(super) routes: Vec<Route>,
     pub(super) allowance: Allowance,
-    /// The port waits for us: nothing is lost by making it wait.
+    /// The port waits for us and loses nothing.
     pub(super) lossless: bool,
 }
 
@@ -87,7 +87,7 @@ impl Consumer for Worker {
         Ok(())
     }
 
-    /// Hands over what is left, and ends the lanes.
+    /// Hands over the rest and ends the lanes.
     fn finish(&mut self) -> Result<()> {
         self.allowance.give_back();
         for mut lane in self.routes.drain(..).flat_map(|route| route.lanes) {
@@ -132,8 +132,8 @@ fn place(bundle: &Bundle, frame: &Frame) -> (u32, Direction) {
 }
 
 impl Lane {
-    /// Copies the frames into chunks, each as a packet of the interface that `place` says, counted from the lane's own;
-    /// counts those for which there is no chunk.
+    /// Copies the frames into chunks, each as a packet of interface `place`, relative to the lane's
+    /// first; counts frames for which there is no chunk.
     #[inline]
     fn encode(
         &mut self,
@@ -213,8 +213,8 @@ impl Lane {
         }
     }
 
-    /// Whether packets have waited long enough by our own clock: the time of a port may stand still while nothing comes,
-    /// as that of a file does.
+    /// Whether packets have waited long enough by our own clock: the time of a port, such as a
+    /// file, may stand still without packets.
     fn waits_in_vain(&mut self) -> bool {
         if self.current.as_ref().is_none_or(Chunk::is_empty) {
             return false;

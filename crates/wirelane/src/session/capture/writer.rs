@@ -18,8 +18,8 @@ use crate::sync::{Counter, Doorbell, Watermark};
 /// Longest sleep: single chunks, flushing and rotation by time wait for its end.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
-/// How long a silent input is waited for while there is memory: its thread may be kept waiting on a busy machine. In
-/// nanoseconds.
+/// How long to wait for a silent input while there is memory, in nanoseconds: on a busy machine its
+/// thread may get no CPU.
 const LONGEST_WAIT: u64 = 10_000_000_000;
 
 /// The writer's end of a [`super::worker::Lane`].
@@ -37,7 +37,7 @@ pub(super) struct WriterThread {
     /// The counters of every interface of the file.
     pub(super) counters: Vec<Arc<RxCounters>>,
     pub(super) bell: Arc<Doorbell>,
-    /// How long a silent input is waited for when memory is scarce, in nanoseconds.
+    /// How long to wait for a silent input when memory is scarce, in nanoseconds.
     pub(super) lateness: u64,
     /// The memory of the lanes.
     pub(super) credit: Arc<Credit>,
@@ -67,8 +67,8 @@ impl Finished {
 }
 
 impl WriterThread {
-    /// Writes until every input has ended. After an error it goes on taking what comes, to count
-    /// it: nothing disappears silently, and nobody waits for a writer that is gone.
+    /// Writes until every input has ended. After an error it goes on taking and counting packets:
+    /// nothing disappears silently, and no worker waits for a dead writer.
     pub(super) fn run(mut self) -> Finished {
         let started = clock::realtime_ns();
         let mut merge = ChunkMerge::new(self.inputs.len());
@@ -115,13 +115,14 @@ impl WriterThread {
         }
     }
 
-    /// How long a silent input is waited for now. Rather out of order than lost: what waits takes memory.
+    /// How long to wait for a silent input now. Rather out of order than lost: waiting packets take
+    /// memory.
     fn wait(&self) -> u64 {
         let short = self.inputs.len() == 1 || self.credit.is_scarce();
         if short { self.lateness } else { self.lateness.max(LONGEST_WAIT) }
     }
 
-    /// Takes over what has come; true once every input has ended.
+    /// Takes over new chunks; true once every input has ended.
     fn collect(&mut self, merge: &mut ChunkMerge) -> bool {
         let mut finished = true;
         for (i, input) in self.inputs.iter_mut().enumerate() {
@@ -141,7 +142,8 @@ impl WriterThread {
         finished
     }
 
-    /// Writes the packets that may leave: those up to what all inputs promised, and what is overdue.
+    /// Writes the packets that may leave: those older than all inputs' watermarks, and overdue
+    /// ones.
     fn write_ready(&mut self, merge: &mut ChunkMerge, overdue: u64) -> Result<(), CaptureError> {
         let Self { file, ledger, inputs, .. } = self;
         let limit = merge.horizon().max(overdue);
@@ -191,7 +193,8 @@ impl WriterThread {
         self.bell.sleep(ready, LONGEST_SLEEP);
     }
 
-    /// Counts as dropped what was handed over and did not reach the file, until all inputs end.
+    /// Counts packets that were handed over but did not reach the file as dropped, until all inputs
+    /// end.
     fn count_unwritten(&mut self, mut merge: ChunkMerge, safe: u64) {
         self.ledger.lost_after(safe, &self.counters);
         loop {

@@ -1,4 +1,4 @@
-//! What forwarding is asked for, and what it came to.
+//! The configuration of forwarding, and its outcome.
 
 use std::sync::Arc;
 
@@ -18,32 +18,33 @@ pub struct ForwardConfig {
     pub swap: bool,
     /// A discipline in front of every TX queue. Its limits drop packets of any source.
     pub qdisc: Option<QdiscSpec>,
-    /// How a packet's TX queue is chosen when there are disciplines. [`QueueSelection::Explicit`] is as
-    /// without: by the position of the RX queue.
+    /// How disciplines select a packet's TX queue. [`QueueSelection::Explicit`] works as without
+    /// disciplines: by the position of the RX queue.
     pub choice: QueueSelection,
     /// End after this many packets were received, both ways together.
     pub packets: Option<u64>,
     /// The CPUs of the threads, in turn.
     pub placement: Placement,
-    /// What to cut and merge at each port, by position: merged as soon as it is received, cut after a
-    /// discipline and just before the TX rings. What was merged is cut for any port that does not take
-    /// long frames, whatever its switches say. With [`ForwardConfig::packets`] nothing is kept waiting for
-    /// others of its flow, and so less is merged.
+    /// What to cut and merge at each port, by position. Packets are merged as soon as they are
+    /// received, and cut after a discipline, just before the TX rings. Merged frames are cut for
+    /// any port that does not take long frames, whatever its switches say. With
+    /// [`ForwardConfig::packets`] no packet waits for others of its flow, so less is merged.
     pub switches: Vec<Option<Arc<Switches>>>,
 }
 
-/// What forwarding came to.
+/// The outcome of forwarding.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ForwardOutcome {
     /// What the ports turned out to be, notes added while it ran included.
     pub ports: Vec<PortInfo>,
-    /// The counters of every receiving end. Delivered is what a transmitting end has taken.
+    /// The counters of every receiving end. Delivered packets are those taken by a transmitting
+    /// end.
     pub queues: Vec<QueueStats>,
     /// The counters of every transmitting end.
     pub tx: Vec<TxStats>,
-    /// What happened at the disciplines, if there are any, with the position of the port and the
-    /// number of the TX queue.
+    /// The statistics of the disciplines, if any, with the position of the port and the number of
+    /// the TX queue.
     pub qdiscs: Vec<(usize, u16, QdiscStats)>,
     /// What was cut, with the position of the port and the number of the TX queue.
     pub gso: Vec<(usize, u16, SegmentStats)>,
@@ -52,6 +53,6 @@ pub struct ForwardOutcome {
     pub gro: Vec<(usize, Option<u16>, CoalesceStats)>,
     /// Where the frames of all ports were when everything had ended.
     pub frames: FrameCounts,
-    /// What went wrong, the first thing first. What is counted above happened nevertheless.
+    /// Errors, the first one first. The counters above are valid nevertheless.
     pub errors: Vec<Error>,
 }

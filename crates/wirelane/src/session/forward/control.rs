@@ -1,4 +1,4 @@
-//! What may be changed at a port while it forwards: which of the packets that it receives.
+//! The control of a port that forwards: it selects received packets only.
 
 use std::sync::Arc;
 
@@ -8,12 +8,13 @@ use crate::frame::SinkGso;
 use crate::mask::QueueMask;
 use crate::port::{Backend, Control, PortInfo};
 
-/// The control of a port, but for what has no receiving end here.
+/// The control of a port, without the classes that have no receiving end here.
 pub(super) struct ReceiverControl {
     inner: Arc<dyn Control>,
     spec: String,
     receives: bool,
-    /// What the host sends is on its way already, and nobody takes it. Nothing of what a file holds is.
+    /// Packets that the host sends are already on their way, and nothing receives them here.
+    /// Packets of a file are not.
     host_sends: bool,
 }
 

@@ -1,8 +1,8 @@
-//! What an interface drops of what it was given, and why it was not given the rest.
+//! Packets that an interface dropped after we sent them, and packets that we could not send.
 //!
-//! A port hands its frames to the interface, and counts them as sent. An interface without a link drops them, and so
-//! does one whose other end has no room (a veth pair: `veth_xmit()`). The kernel counts such frames for all queues and
-//! all senders together, so that no queue knows its own, but the interface can be asked.
+//! A port hands its frames to the interface and counts them as sent. An interface without a link
+//! drops them, as does one whose other end has no room (a veth pair: `veth_xmit()`). The kernel
+//! counts such drops only per interface, for all queues and senders together.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,9 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// Of the interface behind a port that sends; `None` where there is none or the kernel does not tell. What a TAP device
-    /// drops comes from the kernel's stack, and the port tells it itself.
+    /// For the interface behind a port that sends; `None` where there is none or the kernel does
+    /// not count. Packets that a TAP device drops come from the kernel's stack, and the port
+    /// reports them itself.
     pub(super) fn of(info: &PortInfo) -> Option<Self> {
         let name = info.interface.as_deref().filter(|_| info.backend != Backend::Tap)?;
         let mut reader = LinkReader::open(name).ok()?;
@@ -28,7 +29,7 @@ impl Losses {
         Some(Self { reader, before })
     }
 
-    /// What a user should know at the end.
+    /// Notes for the user at the end.
     pub(super) fn note(&mut self) -> Option<String> {
         // One that is gone has an error of its own.
         let link = self.reader.read().ok()?;
@@ -44,8 +45,8 @@ impl Losses {
     }
 }
 
-/// What a user should know if a port did not send everything it was given: how many packets each reason was counted for.
-/// What was left unfinished has a note of its own.
+/// Notes for the user if a port did not send everything: the number of packets per reason.
+/// Unfinished frames have their own note.
 pub(super) fn refusals(info: &PortInfo, tx: &[&TxStats], gso: &[&SegmentStats]) -> Option<String> {
     let name = info.interface.as_deref()?;
     let sum = |count: fn(&TxStats) -> u64| tx.iter().map(|tx| count(tx)).sum::<u64>();

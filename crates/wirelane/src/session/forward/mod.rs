@@ -8,14 +8,14 @@
 //!   Tx 0 ◀──── … the same the other way, on threads of its own …─ Rx 0
 //! ```
 //!
-//! RX queue i goes to TX queue i modulo their number, with packets that are tied to no queue on the
-//! first one; whatever goes to one TX queue is one thread's work. So nothing is shared, no lock is
-//! taken, and the order within a flow holds. Frames are moved: a TX port that can send from foreign
-//! memory does, one that cannot copies once (see [`Transmit::transmit`](crate::port::Transmit)).
+//! RX queue i goes to TX queue i modulo their number; packets tied to no queue go to the first. One
+//! thread serves each TX queue, so nothing is shared, no lock is taken, and the order within a flow
+//! holds. Frames are moved: a TX port sends them in place if it can, and otherwise copies them once
+//! (see [`Transmit::transmit`](crate::port::Transmit)).
 //!
 //! When a TX queue is full, packets of a source that can wait
-//! ([`PortInfo::lossless`](crate::port::PortInfo)) wait; those of others are dropped at the tail, as
-//! a switch does, and counted as `tx_full` of the queue that they came by.
+//! ([`PortInfo::lossless`](crate::port::PortInfo)) wait. Others are dropped at the tail, as a
+//! switch does, and counted as `tx_full` of their RX queue.
 //!
 //! ```
 //! use std::time::Duration;
@@ -67,7 +67,8 @@ use crate::segment::CoalesceStats;
 use crate::session::monitor::{Monitor, Reading};
 use crate::stats::QueueStats;
 
-/// Running threads that forward. Dropping it stops them; [`Forward::join`] also says what it came to.
+/// Running threads that forward. Dropping it stops them; [`Forward::join`] also returns the
+/// outcome.
 pub struct Forward {
     running: Running<Worker>,
     monitor: Monitor,
@@ -79,16 +80,15 @@ pub struct Forward {
     signals: Arc<Signals>,
 }
 
-/// How long what was taken may take to leave when forwarding is ended from outside: a slow interface can have minutes of
-/// packets in its queue. What comes to its end by itself has all the time that it needs.
+/// How long frames may take to leave when forwarding is stopped from outside: a slow interface can
+/// have minutes of packets in its queue. Forwarding that ends by itself has no limit.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 impl Forward {
-    /// Starts the threads and lets packets in when all of them are ready. With one port packets go back through the queue they came by, with their addresses
-    /// swapped; with two they pass unchanged.
+    /// Starts the threads and lets packets in when all are ready. With one port packets go back
+    /// through their own queue with swapped addresses; with two they pass unchanged.
     ///
-    /// Open the ports for what they have to do here: the source of a direction for receiving, its
-    /// destination for transmitting.
+    /// Open the source of a direction for receiving and its destination for transmitting.
     ///
     /// # Errors
     /// The ports cannot be joined (there is none or more than two, they have different link types or
@@ -185,13 +185,13 @@ impl Forward {
         })
     }
 
-    /// What the ports turned out to be.
+    /// The ports.
     pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
         self.running.ports()
     }
 
-    /// Masks, filter and stop of each port, for any thread. Only what is received here can be selected: not
-    /// what the host itself sends, and nothing at a port that only sends.
+    /// Masks, filter and stop of each port, for any thread. Only received packets can be selected:
+    /// none that the host itself sends, and none at a port that only sends.
     pub fn controls(&self) -> Vec<Arc<dyn Control>> {
         let receives = |position| self.monitor.rx.iter().any(|(of, _)| *of == position);
         let ports = self.running.open_ports().iter().enumerate();
@@ -201,12 +201,12 @@ impl Forward {
         controls.map(|control| control as Arc<dyn Control>).collect()
     }
 
-    /// What can be switched at each port while it runs; `None` for one that was started without switches.
+    /// The switches of each port while it runs; `None` for one started without switches.
     pub fn switches(&self) -> Vec<Option<PortSwitches>> {
         self.switches.clone()
     }
 
-    /// Reads everything that is counted, from any thread.
+    /// Reads all counters, from any thread.
     pub fn monitor(&self) -> Monitor {
         self.monitor.clone()
     }
@@ -216,16 +216,16 @@ impl Forward {
         self.monitor.queues()
     }
 
-    /// Waits until it has ended by itself (enough packets, the end of all sources that have one, an
-    /// error) or `timeout` has passed; true if it has ended.
+    /// Waits until it has ended by itself (enough packets, every finite source exhausted, an error)
+    /// or `timeout` has passed; true if it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
         self.running.wait(Some(timeout))
             || self.running.is_stopped()
             || self.signals.done.load(Ordering::Acquire)
     }
 
-    /// Lets no more packets in, forwards what is on its way, and reports. If it had not ended by itself, what has not left
-    /// after two seconds is counted as an error.
+    /// Lets no more packets in, forwards those on their way, and reports. Unless it had ended by
+    /// itself, packets that have not left after two seconds are counted as errors.
     pub fn join(mut self) -> ForwardOutcome {
         if !self.wait(Duration::ZERO) {
             let deadline = clock::monotonic_ns() + FAREWELL.as_nanos() as u64;
@@ -275,7 +275,7 @@ impl Forward {
         outcome
     }
 
-    /// What a user should know if packets of a port were merged for one that wants none.
+    /// Notes for the user if packets were merged for a port that takes no long frames.
     fn merged_in_vain(
         &self,
         from: usize,

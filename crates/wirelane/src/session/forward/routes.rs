@@ -1,4 +1,4 @@
-//! Which port sends what which other one receives.
+//! Which port sends the packets that another receives.
 
 use super::config::ForwardConfig;
 use crate::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! The switches of one port of a running forwarder, with all that follows from them.
+//! The switches of one port of a running forwarder, and their effect on its source.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use crate::port::{Control, Protocols, Switches};
 
 /// Turns what is cut and merged at one port, from any thread.
 ///
-/// Where a source leaves it to us to cut (a TAP device), switching off what is cut at the sink also tells
-/// the source to cut for itself.
+/// When cutting is turned off at the sink, a source that leaves segmentation to us (a TAP device)
+/// is told to segment.
 #[derive(Clone)]
 pub struct PortSwitches {
     pub(super) switches: Arc<Switches>,
-    /// Where the frames come from that leave through this port, if any do.
+    /// The source of the frames that leave through this port, if any.
     pub(super) source: Option<Arc<dyn Control>>,
 }
 
@@ -23,11 +23,10 @@ impl PortSwitches {
         &self.switches
     }
 
-    /// Changes what is cut before it leaves through the port.
+    /// Changes what is cut before frames leave through the port.
     ///
     /// # Errors
-    /// The source has no room for frames that would have to be cut, or the system refuses; nothing is
-    /// changed then.
+    /// The source has no room for long frames, or the system refuses. Then nothing is changed.
     pub fn set_gso(&self, protocols: Protocols) -> Result<()> {
         if let Some(source) = &self.source {
             source.set_offload(SinkGso::leaving(protocols))?;
@@ -36,7 +35,7 @@ impl PortSwitches {
         Ok(())
     }
 
-    /// Changes what is merged when it comes in by the port.
+    /// Changes what is merged when packets come in through the port.
     ///
     /// # Errors
     /// As [`Switches::set_gro`].

@@ -1,4 +1,4 @@
-//! Where a forwarding thread sends: one transmitting end of its own, or disciplines that it shares.
+//! Where a forwarding thread sends: its own transmitting end, or shared disciplines.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use crate::stats::TxCounters;
 /// How long to wait for a transmitting end that makes no progress, once everything is to end.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
-/// How long to sleep while the transmitting end still has frames: it may want to be asked again.
+/// How long to sleep while the transmitting end still has frames: it may need another flush.
 pub(super) const RETRY: Duration = Duration::from_millis(1);
 
-/// What the thread sends to.
+/// The thread's target.
 pub(super) enum TxPath {
     /// Straight to the TX ring, which is this thread's alone.
     Direct(Tx),
@@ -25,21 +25,22 @@ pub(super) enum TxPath {
     Queued(QueuedPath),
 }
 
-/// One thread's way through disciplines.
+/// One thread's path through disciplines.
 pub(super) struct QueuedPath {
     producer: Producer,
-    /// The queue to name, if nothing else chooses.
+    /// The queue to use, unless something else selects it.
     queue: Option<usize>,
     /// Frames in the queues when they were last looked at.
     waiting: usize,
-    /// Those, and what the TX rings had taken and not sent.
+    /// The same, plus unsent frames in the TX rings.
     pending: usize,
     /// Something was sent since.
     unsettled: bool,
 }
 
 impl QueuedPath {
-    /// The way of the calling thread, to the queue at position `queue` if that is not left to others.
+    /// The path of the calling thread, to the queue at position `queue` unless queue selection
+    /// decides.
     pub(super) fn new(egresses: &Egresses, choice: QueueSelection, queue: usize) -> Self {
         let queue = (choice == QueueSelection::Explicit).then_some(queue);
         Self { producer: egresses.producer(), queue, waiting: 0, pending: 0, unsettled: false }
@@ -59,8 +60,8 @@ impl QueuedPath {
 }
 
 impl TxPath {
-    /// Sends frames from the front of `batch`; what finds no room stays. Returns how many packets a limit of
-    /// the discipline has dropped, and counted.
+    /// Sends frames from the front of `batch`; frames without room stay. Returns how many packets a
+    /// limit of the discipline has dropped (and counted).
     #[inline]
     pub(super) fn send(&mut self, batch: &mut Batch) -> u64 {
         match self {
@@ -100,8 +101,8 @@ impl TxPath {
         }
     }
 
-    /// Whether so much waits in the queues that a source that can wait should: a limit drops packets
-    /// of any source.
+    /// Whether the queues are so full that a lossless source should wait: a limit drops packets of
+    /// any source.
     ///
     /// # Errors
     /// As [`TxPath::flush`].
@@ -135,7 +136,8 @@ impl TxPath {
         }
     }
 
-    /// Waits until what was taken is sent, as long as there is progress and it is not `late`; counts the rest as lost.
+    /// Waits until everything taken is sent, while there is progress and it is not `late`; counts
+    /// the rest as lost.
     ///
     /// # Errors
     /// As [`TxPath::flush`], or there was a rest.

@@ -7,6 +7,8 @@
 //! ([`Scalability`]); what it says about more CPUs than the machine has is in rows of a case of its own,
 //! `rx-projected`, and never among the measured ones.
 
+mod capture;
+
 use std::sync::atomic::AtomicBool;
 
 use wirelane_os::affinity;
@@ -16,10 +18,11 @@ use crate::row::{Param, Params, Row, Source};
 use crate::statistics::scalability::Scalability;
 use crate::suite::{Effort, Progress, Suite};
 use crate::suites::sockets::{self, SocketsPlan};
+use crate::suites::turns::{self, ProcessPlan};
 use crate::task::Task;
-use clap::Args;
-use std::path::Path;
-use std::time::Duration;
+use clap::{Args, ValueEnum};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use wirelane::error::Result;
 
 const SUITE: &str = "scaling";
@@ -29,20 +32,38 @@ const MOST: u32 = 64;
 
 /// Measure how receiving scales from one queue to one per CPU, on the simulated interface.
 ///
+/// Without --quick, wirelane capture also reads and writes with one and two queues, beside one and two
+/// processes of dd, which show how the machine itself scales.
+///
 /// The rows rx-projected extend the curve to more CPUs than the machine has by the Universal Scalability
 /// Law. They are a projection, not a measurement.
 #[derive(Args, Clone, Debug)]
 pub struct ScalingSuite {
+    /// Measure this case only; may be given several times [default: both; with --quick rx]
+    #[arg(long = "case", value_name = "CASE", value_enum)]
+    cases: Vec<ScalingCase>,
+    /// Directory on the disk to write to [default: none; skips writing to disk]
+    #[arg(long, value_name = "DIR")]
+    disk: Option<PathBuf>,
     #[command(flatten)]
     effort: Effort,
 }
 
+/// What is measured with one queue and with more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ScalingCase {
+    /// Receive and drop, in the benchmark's own process
+    Rx,
+    /// Run wirelane capture with one and two queues: read, write to memory and to disk, beside dd
+    Capture,
+}
+
 impl Suite for ScalingSuite {
     const NAME: &'static str = SUITE;
-    const USUAL: [u64; 2] = [1, 15];
+    const USUAL: [u64; 2] = [1, 180];
 
-    fn for_report(effort: Effort, _: &Path) -> Self {
-        Self { effort }
+    fn for_report(effort: Effort, folder: &Path) -> Self {
+        Self { cases: Vec::new(), disk: Some(folder.to_owned()), effort }
     }
 
     fn effort(&self) -> &Effort {
@@ -60,7 +81,23 @@ impl Suite for ScalingSuite {
         stop: &AtomicBool,
         progress: Progress<'_>,
     ) -> Result<()> {
-        scaling(&SocketsPlan::of(&self.effort, limit), report, stop, progress)
+        let begin = Instant::now();
+        let plan = SocketsPlan::of(&self.effort, limit);
+        let is_wanted = |case| match self.cases.is_empty() {
+            true => case == ScalingCase::Rx || !self.effort.quick,
+            false => self.cases.contains(&case),
+        };
+        if is_wanted(ScalingCase::Rx) {
+            scaling(&plan, report, stop, progress)?;
+        }
+        if is_wanted(ScalingCase::Capture) {
+            let (own, samples, window) = (turns::own()?, plan.samples, 2 * plan.window);
+            let limit = limit.map(|limit| limit.saturating_sub(begin.elapsed()));
+            let disk = self.disk.as_deref();
+            let plan = ProcessPlan { own: &own, samples, window, limit, disk };
+            capture::capture(&plan, report, stop, progress)?;
+        }
+        Ok(())
     }
 }
 
@@ -93,7 +130,7 @@ pub fn scaling(
         let row = rows.find(|row| row.metric == metric && row.params.0.contains(&queues));
         row.map_or_else(Vec::new, |row| row.samples.clone())
     };
-    let figures = |n: &u32| Figures {
+    let figures = |n: &u32| QueueFigures {
         queues: *n,
         rates: samples("packets_per_s", *n),
         cpu: samples("cpu_ns_per_packet", *n),
@@ -103,7 +140,7 @@ pub fn scaling(
 }
 
 /// What was measured with so many queues, by round.
-struct Figures {
+struct QueueFigures {
     queues: u32,
     /// Packets per second.
     rates: Vec<f64>,
@@ -116,7 +153,7 @@ fn counts(cores: u32) -> Vec<u32> {
     (1..=cores).filter(|n| *n <= 8 || n.is_power_of_two() || *n == cores).collect()
 }
 
-fn rows(figures: &[Figures], cores: u32, report: &mut Report) {
+fn rows(figures: &[QueueFigures], cores: u32, report: &mut Report) {
     let Some(single) = figures.first().filter(|figures| !figures.rates.is_empty()) else {
         return;
     };
@@ -147,11 +184,11 @@ fn rows(figures: &[Figures], cores: u32, report: &mut Report) {
     // One law per round, of what was measured in that round.
     let laws: Vec<Option<Scalability>> = (0..single.rates.len())
         .map(|round| {
-            let point = |of: &Figures| Some((of.queues, *of.rates.get(round)?));
+            let point = |of: &QueueFigures| Some((of.queues, *of.rates.get(round)?));
             Scalability::fit(&figures.iter().filter_map(point).collect::<Vec<_>>())
         })
         .collect();
-    for Figures { queues, rates, cpu } in figures {
+    for QueueFigures { queues, rates, cpu } in figures {
         let source = match *queues {
             1 => Some(0.73e6),
             n if n == cores => Some(4.20e6),
@@ -188,8 +225,8 @@ fn rows(figures: &[Figures], cores: u32, report: &mut Report) {
 mod tests {
     use super::*;
 
-    fn figures(queues: u32, rates: &[f64], cpu: &[f64]) -> Figures {
-        Figures { queues, rates: rates.to_vec(), cpu: cpu.to_vec() }
+    fn figures(queues: u32, rates: &[f64], cpu: &[f64]) -> QueueFigures {
+        QueueFigures { queues, rates: rates.to_vec(), cpu: cpu.to_vec() }
     }
 
     #[test]

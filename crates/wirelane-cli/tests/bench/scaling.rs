@@ -1,0 +1,40 @@
+//! `wirelane bench scaling`.
+
+use serde_json::Value;
+use wirelane_testkit::tools;
+
+use super::bench;
+
+#[test]
+fn capturing_with_one_and_two_queues_stands_beside_dd() {
+    let disk = tempfile::tempdir().unwrap();
+    let args = ["scaling", "--quick", "--samples", "1", "--case", "capture", "--json", "--disk"];
+    let ended = bench(&[&args[..], &[disk.path().to_str().unwrap()]].concat());
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    let of = |peer: Option<&str>, target: &str, metric: &str| {
+        let is_wanted = |row: &&Value| {
+            row["peer"].as_str() == peer
+                && row["params"]["target"] == target
+                && row["metric"] == metric
+                && row["case"] == "capture"
+        };
+        let figures = rows.iter().filter(is_wanted).map(|row| row["median"].as_f64().unwrap());
+        figures.inspect(|figure| assert!(*figure > 0.0)).count()
+    };
+    let skipped = report["skipped"].as_array().unwrap();
+    let has_dd = tools::require("dd");
+    for target in ["none", "memory", "disk"] {
+        // Two sizes, one queue and two.
+        assert_eq!(of(None, target, "packets_per_s"), 4, "{target}: {skipped:?}");
+        assert_eq!(of(None, target, "efficiency"), 2);
+        let is_written = target != "none" && has_dd;
+        assert_eq!(of(Some("dd"), target, "bits_per_s"), if is_written { 4 } else { 0 });
+        assert_eq!(of(Some("dd"), target, "efficiency"), if is_written { 2 } else { 0 });
+    }
+    let promises = report["promises"].as_array().unwrap();
+    let judged = promises.iter().filter(|promise| promise["met"].is_boolean());
+    assert_eq!(judged.count(), 4, "reading and writing to memory, of two sizes");
+    assert_eq!(std::fs::read_dir(disk.path()).unwrap().count(), 0);
+}
