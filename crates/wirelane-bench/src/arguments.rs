@@ -1,4 +1,4 @@
-//! Values of arguments.
+//! Parses the values of arguments.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use wirelane::QueueSet;
 /// `all`, `none` or a list of queues.
 ///
 /// # Errors
-/// It is none; the text says what to write.
+/// The text is no such value; the message says what to write.
 pub fn queues(text: &str) -> Result<QueueSet, String> {
     text.parse().map_err(reason)
 }
@@ -21,7 +21,7 @@ pub fn reason(error: wirelane::Error) -> String {
 /// A number above 0, as in `1000`, `10k`, `5M` (units of 1000).
 ///
 /// # Errors
-/// It is none; the text says what to write.
+/// The text is no such value; the message says what to write.
 pub fn count(text: &str) -> Result<u64, String> {
     wirelane::port::parse_number(text)
         .filter(|count| *count > 0)
@@ -31,7 +31,7 @@ pub fn count(text: &str) -> Result<u64, String> {
 /// A time, as in `10s`, `500ms`, `2m`, `1h`; a plain number is seconds.
 ///
 /// # Errors
-/// It is none; the text says what to write.
+/// The text is no such value; the message says what to write.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {

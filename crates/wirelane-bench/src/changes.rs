@@ -1,4 +1,4 @@
-//! Two runs of a benchmark side by side: what has become better or worse, and what is noise.
+//! Compares two runs of a benchmark: what became better or worse, and what is noise.
 //!
 //! A figure has a handful of samples in each run. Every pair of an old and a new sample gives a
 //! ratio; their median is the estimate of the change, and the ratios between the ranks that the
@@ -23,7 +23,7 @@ use serde_json::Value;
 use crate::row::Better;
 use wirelane::error::{Error, Result};
 
-/// A report that was written earlier, as far as it can be compared.
+/// What a comparison needs of an earlier report.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Recorded {
     schema: String,
@@ -65,7 +65,7 @@ pub fn parse(name: &str, text: &str) -> Result<Recorded> {
     }
 }
 
-/// What has become of a figure.
+/// How a figure changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -97,7 +97,7 @@ pub struct Change {
     /// How much slower the machine itself may have been meanwhile: the interval of the control of the
     /// suite; `None` if a run has none, or the figure does not depend on it.
     pub machine: Option<[f64; 2]>,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
@@ -106,7 +106,7 @@ pub struct Change {
 pub struct Comparison {
     /// `wirelane.compare/1`
     pub schema: &'static str,
-    /// The change from which on it counts, as a fraction.
+    /// Smaller changes do not count. A fraction.
     pub threshold: f64,
     /// Median change of the figures of peers, as [`Change::worse`].
     pub peers: Option<f64>,

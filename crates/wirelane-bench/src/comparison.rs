@@ -1,7 +1,7 @@
-//! Figures of ours beside those of other programs under the same conditions, as ratios.
+//! Ratios of our figures to those of other programs under the same conditions.
 //!
-//! A ratio is taken within a round before the median: then a slow moment of the machine hits both. What such a ratio
-//! ought to be is in [`crate::targets`].
+//! A ratio is taken within a round, before the median: a slow moment of the machine hits both sides.
+//! [`crate::targets`] says what a ratio should be.
 
 use serde::Serialize;
 
@@ -30,13 +30,13 @@ pub struct Ratio {
     pub ratios: Vec<f64>,
     /// The median of these.
     pub median: f64,
-    /// Which way it is better for us.
+    /// Whether a lower or a higher ratio is better for us.
     pub better: Better,
-    /// Shares of the packets that were lost meanwhile, ours and theirs, if that was counted.
+    /// The shares of packets that each side lost, ours first; `None` if losses were not counted.
     pub lost: Option<[f64; 2]>,
 }
 
-/// All that `rows` allow: a row of another program, and one of ours that is like it in everything else.
+/// All ratios that `rows` allow: each row of another program with our row of the same case, conditions and metric.
 pub fn ratios(rows: &[Row]) -> Vec<Ratio> {
     let of = |row: &Row| -> Option<Ratio> {
         let peer = row.peer?;
@@ -72,18 +72,18 @@ pub fn ratios(rows: &[Row]) -> Vec<Ratio> {
     rows.iter().filter_map(of).collect()
 }
 
-/// The metric that tells of rounds in which a receiver lost nothing of all that could be sent.
+/// The metric that marks rounds in which a receiver lost nothing of all that could be sent.
 pub(super) const SENDER_BOUND: &str = "sender_bound_share";
 
-/// Ours divided by theirs, for each round but those in which either figure is the sender's: they would compare the
-/// sender with itself. `bound` tells that of both, where it is known.
+/// Ours divided by theirs, round by round. Rounds in which both figures are the sender's are left out: they would
+/// compare the sender with itself. `bound` marks the rounds in which a side was, where that is known.
 pub(super) fn unless_sent(ours: &[f64], theirs: &[f64], bound: [&[f64]; 2]) -> Vec<f64> {
     let is_bound = |round: usize| bound.iter().all(|of| of.get(round).is_some_and(|of| *of > 0.0));
     let rounds = ours.iter().zip(theirs).enumerate().filter(|(round, _)| !is_bound(*round));
     rounds.map(|(_, (ours, theirs))| ours / theirs).collect()
 }
 
-/// The row of this program and metric under the conditions of another one.
+/// The row of this program and metric under the conditions of `row`.
 fn twin<'a>(rows: &'a [Row], row: &Row, metric: &str, peer: Option<&str>) -> Option<&'a Row> {
     rows.iter().find(|other| {
         (other.suite, other.case, &other.params) == (row.suite, row.case, &row.params)

@@ -1,4 +1,4 @@
-//! How long several suites will take yet, and how long each may take.
+//! Estimates the time that the remaining suites take, and the time that each may take.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What a benchmark makes where others see it, and removing what one that was killed left of that.
+//! What a benchmark creates outside its process, and how leftovers of a killed benchmark are removed.
 //!
 //! Namespaces, interfaces, programs and most files go with the process, whatever ends it. Two things have a
 //! name: the cgroup of a CPU quota, and the folder of files that a capture or another program opens. The name
@@ -33,7 +33,7 @@ pub(crate) fn path_in(parent: &Path) -> PathBuf {
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// In `parent`, which must take one. What benchmarks that were killed left there is removed.
+    /// A folder in `parent`, which must be writable. Leftovers of killed benchmarks there are removed.
     pub(crate) fn new(parent: &Path) -> Result<Self> {
         clear(parent);
         let folder = Self(path_in(parent));
@@ -64,18 +64,18 @@ impl Drop for Folder {
     }
 }
 
-/// What was found of benchmarks that were killed.
+/// Leftovers of killed benchmarks.
 #[derive(Debug, Default)]
 pub struct Swept {
-    /// What is gone now.
+    /// Removed.
     pub removed: Vec<PathBuf>,
     /// What could not be removed.
     pub left: Vec<PathBuf>,
 }
 
-/// Removes what benchmarks that were killed left in memory and among cgroups.
+/// Removes what killed benchmarks left in memory and among cgroups.
 ///
-/// What they left on a disk that was named is removed by the next one that is given it.
+/// Leftovers on a disk are removed by the next benchmark that is given the same folder.
 pub fn sweep() -> Swept {
     let mut swept = Swept::default();
     sweep_in(Path::new(MEMORY), &mut swept);
@@ -100,7 +100,7 @@ fn sweep_below(cgroup: &Path, depth: u32, swept: &mut Swept) {
     }
 }
 
-/// The same of one folder, where what cannot be removed is in nobody's way.
+/// Removes leftovers from one folder. What cannot be removed there does no harm.
 pub(crate) fn clear(parent: &Path) {
     sweep_in(parent, &mut Swept::default());
 }

@@ -10,7 +10,7 @@ pub struct Row {
     pub suite: &'static str,
     /// What was measured.
     pub case: &'static str,
-    /// The other program that it belongs to; ours when `None`.
+    /// The other program that was measured; `None` for Wirelane.
     pub peer: Option<&'static str>,
     /// Under which conditions.
     pub params: Params,
@@ -18,9 +18,9 @@ pub struct Row {
     pub metric: &'static str,
     /// Its unit, such as `ns`; `1` for a plain number.
     pub unit: &'static str,
-    /// One value per repetition.
+    /// One value per round.
     pub samples: Vec<f64>,
-    /// The same figure as a source published it.
+    /// The figure that a paper published for it.
     pub source: Option<Source>,
 }
 
@@ -62,7 +62,7 @@ impl Serialize for Row {
     }
 }
 
-/// Which way a figure is better.
+/// Whether a lower or a higher figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -73,7 +73,7 @@ pub enum Better {
 }
 
 impl Better {
-    /// Of the metric with this name; `None` where neither more nor less is better.
+    /// Of this metric; `None` if neither is better.
     pub fn of(metric: &str) -> Option<Self> {
         // What others sent is not our doing.
         if metric == "offered_per_s" {
@@ -110,7 +110,7 @@ impl Better {
 pub struct Params(pub Vec<(&'static str, Param)>);
 
 impl Params {
-    /// Whether this condition, with its value as people read it, is among them.
+    /// Whether this condition is among them. Its value is compared as text.
     pub fn has(&self, (name, value): (&str, &str)) -> bool {
         self.0.iter().any(|(own, found)| *own == name && found.to_string() == value)
     }
@@ -134,9 +134,9 @@ pub enum Param {
     Number(u64),
     /// Whether something holds.
     Flag(bool),
-    /// A name of ours.
+    /// A fixed name.
     Text(&'static str),
-    /// A name that was found out.
+    /// A name found at run time.
     Name(String),
 }
 
@@ -162,7 +162,7 @@ pub struct Source {
     pub unit: &'static str,
 }
 
-/// The paper that the number of a document in a report ([`Source::document`]) stands for.
+/// The paper behind a [`Source::document`].
 pub fn paper(document: &str) -> &'static str {
     match document {
         "000" => "Multiqueue support for bpf (FreeBSD, 2011)",

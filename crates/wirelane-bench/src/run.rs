@@ -14,15 +14,15 @@ use crate::statistics::control::Controller;
 use crate::suite::{Effort, Ready};
 use crate::suites::SUITES;
 
-/// What `--quick` may take, with some seconds to spare for the rounds that take longer than those before.
+/// Time budget of `--quick`. It leaves some seconds for rounds that take longer than the ones before.
 const QUICK: Duration = Duration::from_secs(100);
-/// When `--quick` ends, with what was measured until then: on a slow machine the first round of every suite may take
-/// longer than that. What is being measured comes to its end, which takes seconds.
+/// `--quick` stops here and keeps what was measured: on a slow machine the first rounds alone may exceed the budget.
+/// The measurement in progress still finishes, which takes seconds.
 const LATEST: Duration = Duration::from_secs(110);
-/// How many times its part of that a suite may take, before it is ended so that the others have theirs.
+/// A suite that takes so many times its share of the budget is ended, so that the others get theirs.
 const PATIENCE: f64 = 1.4;
 
-/// Who asked for a run, and who is told what it does.
+/// A run: who asked for it, and where its progress goes.
 pub struct Run<'a> {
     /// The command line.
     pub command: String,
@@ -30,7 +30,7 @@ pub struct Run<'a> {
     pub revision: Option<String>,
     /// Ends the run early, with what was measured until then.
     pub stop: &'a AtomicBool,
-    /// Is told what is measured next, in words.
+    /// Called with a description of what is measured next.
     pub tell: &'a mut dyn FnMut(&str),
 }
 
@@ -49,7 +49,7 @@ impl Run<'_> {
         })
     }
 
-    /// Runs those of these names, or all if there are none, one after the other; `folder` is where large files may be.
+    /// Runs the suites with these names (all, if `names` is empty) one after the other. Large files go to `folder`.
     ///
     /// # Errors
     /// None: what cannot be measured is skipped with its reason.
@@ -65,7 +65,7 @@ impl Run<'_> {
         })
     }
 
-    /// A report that `fill` adds to. Between its steps, when nothing else of ours runs, the machine is looked at.
+    /// Makes a report, which `fill` fills. Between its steps, when nothing of ours runs, the control is measured.
     fn collect(
         self,
         fill: impl FnOnce(&mut Report, &AtomicBool, Tell<'_>) -> Result<()>,
@@ -84,7 +84,7 @@ impl Run<'_> {
     }
 }
 
-/// Told the suite, the round, and what is measured next, for people.
+/// Called with the suite, the round, and a description of what is measured next.
 type Tell<'a> = &'a mut dyn FnMut(&'static str, u32, &str);
 
 /// Runs the suites until `stop` is set.
@@ -140,7 +140,7 @@ fn one_after_the_other(
     }
 }
 
-/// Sets `cut` when `stop` is, or at `end`, unless the work is done before.
+/// Sets `cut` when `stop` is set, or at `end`, unless the work ends first.
 fn watch(done: Receiver<()>, stop: &AtomicBool, end: Option<Instant>, cut: &AtomicBool) {
     const POLL: Duration = Duration::from_millis(10);
     while done.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout) {

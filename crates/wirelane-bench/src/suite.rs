@@ -1,4 +1,4 @@
-//! What every suite of `wirelane bench` is. The list of all of them is [`crate::suites::SUITES`].
+//! The trait of every suite of `wirelane bench`. [`crate::suites::SUITES`] lists them.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -9,10 +9,10 @@ use wirelane::error::Result;
 
 use crate::report::Report;
 
-/// Told the round and what is measured next.
+/// Called with the number of the round and the name of what is measured next.
 pub type Progress<'a> = &'a mut dyn FnMut(u32, &str);
 
-/// How thoroughly to measure, and how to say it: the same for every suite.
+/// Options of every suite: how thoroughly to measure, and how to print.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Effort {
     /// Finish within a minute; the figures vary more
@@ -27,32 +27,32 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// As often as was asked for, or else as the suite does by itself.
+    /// The number of samples asked for, or else the suite's own.
     pub(crate) fn samples(&self, usual: usize) -> usize {
         self.samples.map_or(usual, |samples| samples as usize)
     }
 }
 
-/// A suite, as its arguments. Their documentation says what it measures and what it needs.
+/// A suite, represented by its arguments. Their documentation is its help.
 pub trait Suite: Args + 'static {
     /// Its name on the command line and in the rows.
     const NAME: &'static str;
-    /// How many seconds it usually takes in a report: with `--quick`, and in full.
+    /// Usual duration within a report, in seconds: with `--quick`, and in full.
     const USUAL: [u64; 2];
-    /// How long it may take with `--quick` if it is run alone.
+    /// Time limit with `--quick` when it runs alone.
     const QUICK: Duration = Duration::from_secs(50);
 
-    /// How it is run for a report that is written to `folder`.
+    /// The suite as part of a report that is written to `folder`.
     fn for_report(effort: Effort, folder: &Path) -> Self;
 
-    /// How thoroughly it measures.
+    /// Its options that all suites share.
     fn effort(&self) -> &Effort;
 
-    /// Rounds: samples of every figure.
+    /// Rounds, which is samples of every figure.
     fn samples(&self) -> usize;
 
-    /// Measures, and adds the rows to `report`, and what was skipped with its reason. After `limit` no round
-    /// begins; `stop` ends the run early, with what was measured until then.
+    /// Measures, and adds to `report` the rows, and what it skipped with the reason. No round starts after `limit`.
+    /// `stop` ends the run early and keeps what was measured.
     ///
     /// # Errors
     /// What was asked for cannot be measured.
@@ -73,9 +73,9 @@ pub struct Ready {
     pub json: bool,
     /// Samples of every figure.
     pub samples: usize,
-    /// How long it usually takes.
+    /// Its usual duration.
     pub(crate) usual: Duration,
-    /// How long it may take alone.
+    /// Its time limit when it runs alone.
     pub(crate) limit: Option<Duration>,
     pub(crate) run: Box<Run>,
 }
@@ -104,9 +104,9 @@ pub struct Listed {
     pub name: &'static str,
     /// Adds its arguments and its help to a command.
     pub(crate) arguments: fn(Command) -> Command,
-    /// With the arguments of a command.
+    /// Makes it from the arguments of a command.
     pub(crate) parse: fn(&ArgMatches) -> Result<Ready, clap::Error>,
-    /// As part of a report.
+    /// Makes it as part of a report.
     pub(crate) for_report: fn(Effort, &Path) -> Ready,
 }
 

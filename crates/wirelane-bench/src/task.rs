@@ -1,6 +1,6 @@
-//! What a receiver or sender does with packets.
+//! The three tasks of a receiver or sender.
 
-/// What to do with packets.
+/// What a thread does with packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// Receive and give back.

@@ -8,103 +8,38 @@
 //! The kernel's structures are read at asserted offsets out of a buffer of words, so that parsing is safe code that a
 //! test can feed with a recorded answer.
 
+mod answers;
 mod features;
+mod request;
+mod uapi;
 
 use std::mem::{offset_of, size_of};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
+pub use self::answers::{Channels, DriverInfo, Offloads, Rings, RssConfig};
+use self::answers::{
+    link_mode_words, parse_channels, parse_driver, parse_indirection, parse_offloads, parse_rings,
+    parse_rss, parse_speed,
+};
+use self::request::{Request, word};
+use self::uapi::{
+    ETHTOOL_GCHANNELS, ETHTOOL_GDRVINFO, ETHTOOL_GFLAGS, ETHTOOL_GGRO, ETHTOOL_GLINK,
+    ETHTOOL_GLINKSETTINGS, ETHTOOL_GRINGPARAM, ETHTOOL_GRSSH, ETHTOOL_GRXFHINDIR, ETHTOOL_SGRO,
+    ETHTOOL_STSO, ETHTOOL_STXCSUM, UapiChannels, UapiDrvinfo, UapiLinkSettings, UapiRingparam,
+    UapiRxfh, UapiRxfhIndir, UapiValue,
+};
 use crate::error::{OsError, Result};
+
+/// More buckets or key bytes than any device has; bounds what a broken driver can make us allocate.
+const MOST_ENTRIES: u32 = 1 << 16;
 
 /// A handle for questions about one interface.
 #[derive(Debug)]
 pub struct Ethtool {
     socket: OwnedFd,
     name: String,
-}
-
-/// `ETHTOOL_GDRVINFO`: who drives the interface. Empty strings mean that the driver left the field empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DriverInfo {
-    /// The driver, e.g. `veth`, `ice`; for a device without one, its link kind.
-    pub driver: String,
-    /// The driver's version; drivers that follow the kernel give the kernel's.
-    pub version: String,
-    /// Firmware version of the device.
-    pub firmware: String,
-    /// Where the device sits, e.g. `0000:03:00.1`.
-    pub bus: String,
-}
-
-/// `ETHTOOL_GCHANNELS`: a channel is an interrupt and the queues it serves. 0 as a maximum means that the driver has no
-/// channels of that class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Channels {
-    /// Most receive-only channels.
-    pub max_rx: u32,
-    /// Most transmit-only channels.
-    pub max_tx: u32,
-    /// Most channels that serve one receive and one transmit queue.
-    pub max_combined: u32,
-    /// Receive-only channels in use.
-    pub rx: u32,
-    /// Transmit-only channels in use.
-    pub tx: u32,
-    /// Combined channels in use.
-    pub combined: u32,
-}
-
-/// `ETHTOOL_GRINGPARAM`: descriptors per queue. 0 as a maximum means that the driver has no such ring.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rings {
-    /// Largest receive ring.
-    pub max_rx: u32,
-    /// Largest transmit ring.
-    pub max_tx: u32,
-    /// Receive ring in use.
-    pub rx: u32,
-    /// Transmit ring in use.
-    pub tx: u32,
-}
-
-/// Receive-side scaling as the driver reports it (`ETHTOOL_GRSSH`, or `ETHTOOL_GRXFHINDIR` on drivers without it).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RssConfig {
-    /// The hash functions in use, a set of `ETH_RSS_HASH_*` bits; 0 when unknown.
-    pub functions: u8,
-    /// What the device does to the fields before hashing them, a set of `RXH_XFRM_*` bits; 0 for nothing.
-    pub input_transform: u8,
-    /// The hash key; empty when unknown.
-    pub key: Vec<u8>,
-    /// The receive queue of each hash bucket; empty when unknown.
-    pub indirection: Vec<u32>,
-}
-
-impl RssConfig {
-    /// `ETH_RSS_HASH_TOP_BIT`: the Toeplitz hash.
-    pub const TOEPLITZ: u8 = 1 << 0;
-    /// `ETH_RSS_HASH_XOR_BIT`: exclusive or of the fields.
-    pub const XOR: u8 = 1 << 1;
-    /// `ETH_RSS_HASH_CRC32_BIT`: CRC-32 of the fields.
-    pub const CRC32: u8 = 1 << 2;
-    /// `RXH_XFRM_SYM_XOR` (Linux 6.8): source and destination fields are both replaced by their exclusive or.
-    pub const SYMMETRIC_XOR: u8 = 1 << 0;
-    /// `RXH_XFRM_SYM_OR_XOR` (Linux 6.15): one becomes the exclusive or of both, the other their inclusive or.
-    pub const SYMMETRIC_OR_XOR: u8 = 1 << 1;
-}
-
-/// Offloads that change what a capture sees, from `ETHTOOL_GGRO` and `ETHTOOL_GFLAGS`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Offloads {
-    /// Generic receive offload: the kernel merges segments of a flow.
-    pub gro: Option<bool>,
-    /// Large receive offload: the device merges segments of a flow.
-    pub lro: Option<bool>,
-    /// The device strips VLAN tags on receive.
-    pub rx_vlan: Option<bool>,
-    /// The device inserts VLAN tags on transmit.
-    pub tx_vlan: Option<bool>,
 }
 
 impl Ethtool {
@@ -300,267 +235,6 @@ impl Ethtool {
         }
     }
 }
-
-/// A request's buffer: words, because that is the alignment of every structure of this interface.
-struct Request {
-    words: Vec<u32>,
-}
-
-impl Request {
-    /// `bytes` zeroes but for the command. A partial word at the end is rounded up.
-    fn new(command: u32, bytes: usize) -> Request {
-        let mut words = vec![0; bytes.div_ceil(4).max(1)];
-        words[0] = command;
-        Request { words }
-    }
-
-    fn set(&mut self, offset: usize, value: u32) {
-        if let Some(word) = self.words.get_mut(offset / 4) {
-            *word = value;
-        }
-    }
-
-    fn set_byte(&mut self, offset: usize, value: u8) {
-        if let Some(word) = self.words.get_mut(offset / 4) {
-            let mut bytes = word.to_ne_bytes();
-            bytes[offset % 4] = value;
-            *word = u32::from_ne_bytes(bytes);
-        }
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        self.words.iter().flat_map(|word| word.to_ne_bytes()).collect()
-    }
-}
-
-/// More buckets or key bytes than any device has; bounds what a broken driver can make us allocate.
-const MOST_ENTRIES: u32 = 1 << 16;
-
-fn parse_driver(bytes: &[u8]) -> Option<DriverInfo> {
-    Some(DriverInfo {
-        driver: text(bytes, offset_of!(UapiDrvinfo, driver), 32)?,
-        version: text(bytes, offset_of!(UapiDrvinfo, version), 32)?,
-        firmware: text(bytes, offset_of!(UapiDrvinfo, fw_version), 32)?,
-        bus: text(bytes, offset_of!(UapiDrvinfo, bus_info), 32)?,
-    })
-}
-
-fn parse_channels(bytes: &[u8]) -> Option<Channels> {
-    Some(Channels {
-        max_rx: word(bytes, offset_of!(UapiChannels, max_rx))?,
-        max_tx: word(bytes, offset_of!(UapiChannels, max_tx))?,
-        max_combined: word(bytes, offset_of!(UapiChannels, max_combined))?,
-        rx: word(bytes, offset_of!(UapiChannels, rx_count))?,
-        tx: word(bytes, offset_of!(UapiChannels, tx_count))?,
-        combined: word(bytes, offset_of!(UapiChannels, combined_count))?,
-    })
-}
-
-fn parse_rings(bytes: &[u8]) -> Option<Rings> {
-    Some(Rings {
-        max_rx: word(bytes, offset_of!(UapiRingparam, rx_max_pending))?,
-        max_tx: word(bytes, offset_of!(UapiRingparam, tx_max_pending))?,
-        rx: word(bytes, offset_of!(UapiRingparam, rx_pending))?,
-        tx: word(bytes, offset_of!(UapiRingparam, tx_pending))?,
-    })
-}
-
-fn parse_rss(bytes: &[u8]) -> Option<RssConfig> {
-    let entries = word(bytes, offset_of!(UapiRxfh, indir_size))? as usize;
-    let key_length = word(bytes, offset_of!(UapiRxfh, key_size))? as usize;
-    let after = bytes.get(size_of::<UapiRxfh>()..)?;
-    // A reply to a question for sizes has sizes and no contents.
-    let (table, key) = if after.is_empty() {
-        (after, after)
-    } else {
-        let (table, rest) = after.split_at_checked(entries.checked_mul(4)?)?;
-        (table, rest.get(..key_length)?)
-    };
-    Some(RssConfig {
-        functions: *bytes.get(offset_of!(UapiRxfh, hfunc))?,
-        input_transform: match *bytes.get(offset_of!(UapiRxfh, input_xfrm))? {
-            RXH_XFRM_NO_CHANGE => 0,
-            transform => transform,
-        },
-        key: key.to_vec(),
-        indirection: words(table),
-    })
-}
-
-fn parse_indirection(bytes: &[u8]) -> Option<RssConfig> {
-    let entries = word(bytes, offset_of!(UapiRxfhIndir, size))? as usize;
-    let table = bytes.get(size_of::<UapiRxfhIndir>()..)?.get(..entries.checked_mul(4)?)?;
-    Some(RssConfig { indirection: words(table), ..RssConfig::default() })
-}
-
-fn parse_offloads(gro: Option<&[u8]>, flags: Option<&[u8]>) -> Offloads {
-    let value = |bytes: Option<&[u8]>| word(bytes?, offset_of!(UapiValue, data));
-    let flag = |bit: u32| value(flags).map(|flags| flags & bit != 0);
-    Offloads {
-        gro: value(gro).map(|value| value != 0),
-        lro: flag(ETH_FLAG_LRO),
-        rx_vlan: flag(ETH_FLAG_RXVLAN),
-        tx_vlan: flag(ETH_FLAG_TXVLAN),
-    }
-}
-
-/// How many words each link-mode mask has, from the answer to a request with none.
-fn link_mode_words(bytes: &[u8]) -> Option<u8> {
-    let words = *bytes.get(offset_of!(UapiLinkSettings, link_mode_masks_nwords))? as i8;
-    words.checked_neg().and_then(|words| u8::try_from(words).ok()).filter(|words| *words > 0)
-}
-
-fn parse_speed(bytes: &[u8]) -> Option<u32> {
-    // SPEED_UNKNOWN is -1; drivers without a link say 0 as well.
-    word(bytes, offset_of!(UapiLinkSettings, speed))
-        .filter(|speed| *speed != 0 && *speed != u32::MAX)
-}
-
-fn word(bytes: &[u8], offset: usize) -> Option<u32> {
-    bytes.get(offset..)?.first_chunk().map(|word| u32::from_ne_bytes(*word))
-}
-
-fn words(bytes: &[u8]) -> Vec<u32> {
-    bytes.as_chunks().0.iter().map(|word| u32::from_ne_bytes(*word)).collect()
-}
-
-/// The text before the first zero byte of a fixed array.
-fn text(bytes: &[u8], offset: usize, length: usize) -> Option<String> {
-    let field = bytes.get(offset..)?.get(..length)?;
-    let field = field.split(|byte| *byte == 0).next().unwrap_or_default();
-    Some(String::from_utf8_lossy(field).trim().to_owned())
-}
-
-// Requests, flags and structures of include/uapi/linux/ethtool.h.
-const ETHTOOL_GDRVINFO: u32 = 0x03;
-const ETHTOOL_GRINGPARAM: u32 = 0x10;
-const ETHTOOL_GFLAGS: u32 = 0x25;
-const ETHTOOL_GLINK: u32 = 0x0a;
-const ETHTOOL_GGRO: u32 = 0x2b;
-const ETHTOOL_STXCSUM: u32 = 0x17;
-const ETHTOOL_STSO: u32 = 0x1f;
-const ETHTOOL_SGRO: u32 = 0x2c;
-const ETHTOOL_GRXFHINDIR: u32 = 0x38;
-const ETHTOOL_GCHANNELS: u32 = 0x3c;
-const ETHTOOL_GRSSH: u32 = 0x46;
-/// Linux 4.6.
-const ETHTOOL_GLINKSETTINGS: u32 = 0x4c;
-const ETH_FLAG_TXVLAN: u32 = 1 << 7;
-const ETH_FLAG_RXVLAN: u32 = 1 << 8;
-const ETH_FLAG_LRO: u32 = 1 << 15;
-/// Linux 6.8.
-const RXH_XFRM_NO_CHANGE: u8 = 0xff;
-
-/// `struct ethtool_drvinfo`.
-#[repr(C)]
-struct UapiDrvinfo {
-    cmd: u32,
-    driver: [u8; 32],
-    version: [u8; 32],
-    fw_version: [u8; 32],
-    bus_info: [u8; 32],
-    erom_version: [u8; 32],
-    reserved2: [u8; 12],
-    n_priv_flags: u32,
-    n_stats: u32,
-    testinfo_len: u32,
-    eedump_len: u32,
-    regdump_len: u32,
-}
-
-/// `struct ethtool_channels`.
-#[repr(C)]
-struct UapiChannels {
-    cmd: u32,
-    max_rx: u32,
-    max_tx: u32,
-    max_other: u32,
-    max_combined: u32,
-    rx_count: u32,
-    tx_count: u32,
-    other_count: u32,
-    combined_count: u32,
-}
-
-/// `struct ethtool_ringparam`.
-#[repr(C)]
-struct UapiRingparam {
-    cmd: u32,
-    rx_max_pending: u32,
-    rx_mini_max_pending: u32,
-    rx_jumbo_max_pending: u32,
-    tx_max_pending: u32,
-    rx_pending: u32,
-    rx_mini_pending: u32,
-    rx_jumbo_pending: u32,
-    tx_pending: u32,
-}
-
-/// `struct ethtool_rxfh`, before the table and the key. `input_xfrm` was reserved, and 0, until Linux 6.8.
-#[repr(C)]
-struct UapiRxfh {
-    cmd: u32,
-    rss_context: u32,
-    indir_size: u32,
-    key_size: u32,
-    hfunc: u8,
-    input_xfrm: u8,
-    rsvd8: [u8; 2],
-    rsvd32: u32,
-}
-
-/// `struct ethtool_rxfh_indir`, before the table.
-#[repr(C)]
-struct UapiRxfhIndir {
-    cmd: u32,
-    size: u32,
-}
-
-/// `struct ethtool_value`.
-#[repr(C)]
-struct UapiValue {
-    cmd: u32,
-    data: u32,
-}
-
-/// `struct ethtool_link_settings`, before its three masks.
-#[repr(C)]
-struct UapiLinkSettings {
-    cmd: u32,
-    speed: u32,
-    duplex: u8,
-    port: u8,
-    phy_address: u8,
-    autoneg: u8,
-    mdio_support: u8,
-    eth_tp_mdix: u8,
-    eth_tp_mdix_ctrl: u8,
-    link_mode_masks_nwords: i8,
-    transceiver: u8,
-    master_slave_cfg: u8,
-    master_slave_state: u8,
-    rate_matching: u8,
-    reserved: [u32; 7],
-}
-
-const _: () = {
-    assert!(size_of::<UapiDrvinfo>() == 196);
-    assert!(offset_of!(UapiDrvinfo, bus_info) == 100);
-    assert!(offset_of!(UapiDrvinfo, n_priv_flags) == 176);
-    assert!(size_of::<UapiChannels>() == 36);
-    assert!(offset_of!(UapiChannels, max_combined) == 16);
-    assert!(offset_of!(UapiChannels, combined_count) == 32);
-    assert!(size_of::<UapiRingparam>() == 36);
-    assert!(offset_of!(UapiRingparam, tx_max_pending) == 16);
-    assert!(offset_of!(UapiRingparam, tx_pending) == 32);
-    assert!(size_of::<UapiRxfh>() == 24);
-    assert!(offset_of!(UapiRxfh, hfunc) == 16);
-    assert!(offset_of!(UapiRxfh, input_xfrm) == 17);
-    assert!(size_of::<UapiRxfhIndir>() == 8);
-    assert!(size_of::<UapiValue>() == 8);
-    assert!(size_of::<UapiLinkSettings>() == 48);
-    assert!(offset_of!(UapiLinkSettings, link_mode_masks_nwords) == 15);
-};
 
 #[cfg(test)]
 #[path = "ethtool_tests.rs"]

@@ -1,5 +1,7 @@
 //! Answers recorded from drivers, and the same questions asked of virtual devices.
 
+use super::answers::*;
+use super::uapi::*;
 use super::*;
 use crate::testing::in_new_namespace;
 

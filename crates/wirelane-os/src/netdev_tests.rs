@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use super::*;
+use super::family::*;
+use super::links::*;
+use crate::netlink::push_attribute;
 use crate::testing::in_new_namespace;
 
 fn generic(attributes: &[(u16, u32)]) -> Vec<u8> {

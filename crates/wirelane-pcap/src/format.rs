@@ -14,7 +14,7 @@ const STATISTICS_LEN: u64 = 20 + 7 * 12 + 4 + 4;
 /// The format of a capture file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFormat {
-    /// Interfaces, queues and drop counters beside the packets.
+    /// Packets with interfaces, queues and drop counters.
     Pcapng,
     /// Packets alone, for programs that know nothing else.
     Pcap(Resolution),
@@ -119,7 +119,7 @@ impl FileFormat {
     }
 }
 
-/// What a format cannot hold, and what to do instead.
+/// What a format cannot hold, and the alternative.
 pub(crate) struct Refusal {
     what: &'static str,
     help: &'static str,

@@ -1,10 +1,11 @@
 //! Link headers whose numbers are in the byte order of the machine that captured.
 //!
-//! A file says which order that was, and everything else says nothing of it: not a packet on its way, and not the file
-//! to which it goes, which is written in the order of this machine. So such a header is turned into the order of this
-//! machine as soon as it is read. libpcap does it for the same link types (`swap_pseudo_headers` in pcap-util.c), but
-//! leaves the first two to its filter compiler, which asks the open file for its order (`gen_loopback_linktype` in
-//! gencode.c): there a filter for a file is no filter for anything else.
+//! Only the file that is read says which order that was; a packet in memory does not, and files are
+//! written in the order of this machine. So such a header is converted as soon as it is read.
+//! libpcap does it for the same link types (`swap_pseudo_headers` in pcap-util.c), but leaves the
+//! first two to its filter compiler, which asks the open file for its order
+//! (`gen_loopback_linktype` in gencode.c): there a filter for a file is no filter for anything
+//! else.
 
 const NULL: u16 = 0;
 const ENC: u16 = 109;
@@ -13,8 +14,8 @@ const USB_LINUX: u16 = 189;
 const USB_LINUX_MMAPPED: u16 = 220;
 const NFLOG: u16 = 239;
 
-/// Turns the link header at the start of `packet` from the other byte order into that of this machine. What was cut off
-/// is not there to be turned.
+/// Converts the link header at the start of `packet` from the other byte order to that of this
+/// machine, as far as it was captured.
 pub(crate) fn to_native(link_type: u16, packet: &mut [u8]) {
     match link_type {
         // The address family.

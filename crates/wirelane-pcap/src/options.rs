@@ -10,7 +10,7 @@ use crate::identity::FileId;
 use crate::record::Section;
 use crate::rotate::Rotation;
 
-/// Format, compression and rotation of what is written, and what it must not overwrite.
+/// Format, compression and rotation of the output, and files that it must not overwrite.
 #[derive(Clone, Debug)]
 pub struct WriterOptions {
     /// File format.
@@ -21,7 +21,7 @@ pub struct WriterOptions {
     pub rotation: Rotation,
     /// Who writes the file.
     pub section: Section,
-    /// Files that are read meanwhile, and are never written, whatever the name and however late.
+    /// Files that are being read; never overwritten, under any name and at any time.
     pub inputs: Vec<FileId>,
     /// Ends waiting for the reader of a pipe.
     pub halt: Halt,

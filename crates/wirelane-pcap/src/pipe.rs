@@ -29,14 +29,15 @@ const PAGE: usize = 4096;
 pub struct Input {
     /// Reads it.
     pub reader: CaptureReader,
-    /// Becomes readable when there is more, of what may be silent: its reader then says that it would block.
+    /// Becomes readable when there is more, for sources that may be silent; their reader would
+    /// block meanwhile.
     pub pipe: Option<Arc<File>>,
 }
 
 /// Opens the capture file at `path`; `-` is standard input.
 ///
 /// # Errors
-/// As [`CaptureReader::open`]; `halt` was asked before it said what it is.
+/// As [`CaptureReader::open`]; or `halt` was requested before the header came.
 pub fn open(path: &Path, halt: &Halt) -> Result<Input, CaptureError> {
     let (reader, waits, file) = begin(path, halt)?;
     // A decompressor is no place to stop in: it takes its blocks whole.
@@ -45,7 +46,7 @@ pub fn open(path: &Path, halt: &Halt) -> Result<Input, CaptureError> {
     Ok(Input { reader, pipe: file })
 }
 
-/// As [`open`], of what is waited for until it has come whole, or `halt` is asked: then reading fails.
+/// As [`open`], but waits for whole packets. Once `halt` is requested, reading fails.
 ///
 /// # Errors
 /// As [`open`].
@@ -53,7 +54,7 @@ pub(crate) fn open_waiting(path: &Path, halt: &Halt) -> Result<CaptureReader, Ca
     Ok(begin(path, halt)?.0)
 }
 
-/// What is read, whether it waits for more, and where, if it may have to.
+/// The source, whether it is waiting for more, and the descriptor to wait for.
 type Beginning = (CaptureReader, Arc<AtomicBool>, Option<Arc<File>>);
 
 fn begin(path: &Path, halt: &Halt) -> Result<Beginning, CaptureError> {

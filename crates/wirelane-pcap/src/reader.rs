@@ -1,4 +1,4 @@
-//! Opens a capture file of any kind: the content says what it is, not the name.
+//! Opens a capture file of any kind, by its content and not its name.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -60,7 +60,7 @@ impl CaptureReader {
         Self { file, ..self }
     }
 
-    /// The file that is read, to be put into [`WriterOptions::inputs`](super::WriterOptions::inputs).
+    /// The file being read, for [`WriterOptions::inputs`](super::WriterOptions::inputs).
     #[must_use]
     pub fn file(&self) -> Option<FileId> {
         self.file
@@ -107,8 +107,9 @@ impl CaptureReader {
         Ok(Self { name: name.into(), compression, decoder, file: None })
     }
 
-    /// The next packet, or `None` at the end. After an error the end is reached, unless it is that of a source that
-    /// would block: of that, nothing is lost, and the next call goes on ([`CaptureError::is_would_block`]).
+    /// The next packet, or `None` at the end. An error ends the stream, except when the source
+    /// would block: then nothing is lost, and the next call continues
+    /// ([`CaptureError::is_would_block`]).
     ///
     /// # Errors
     /// The file is damaged or cannot be read; every packet before the damage was delivered.
@@ -167,7 +168,7 @@ impl CaptureReader {
         }
     }
 
-    /// How many packets so far had a time in the file that is not theirs here.
+    /// How many packets so far had a time that could not be kept as it is.
     #[must_use]
     pub fn odd_times(&self) -> OddTimes {
         match &self.decoder {

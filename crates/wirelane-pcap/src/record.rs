@@ -14,13 +14,14 @@ pub struct Record<'a> {
     pub timestamp: u64,
     /// Bytes the packet had on the wire, before any snap length.
     pub original_len: u32,
-    /// Which way it went, where the file says so. Costs 12 bytes in pcapng; the interface of a queue says it for free.
+    /// Its direction, if the file says so. Costs 12 bytes in pcapng; the interface of a queue
+    /// implies it for free.
     pub direction: Direction,
     /// The captured bytes.
     pub data: &'a [u8],
 }
 
-/// The packets of a file whose time no [`Record`] can hold as it is. Each comes with the time that is nearest to it.
+/// Packets of a file whose time a [`Record`] cannot hold. Each gets the nearest time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OddTimes {
     /// From before 1970: they come with the first nanosecond of 1970, 0.

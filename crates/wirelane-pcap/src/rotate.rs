@@ -9,7 +9,8 @@ use wirelane_os::Class;
 use crate::compress::Compression;
 use crate::record::Source;
 
-/// When a capture goes on in a new file. Limits combine: whichever is reached first. All 0 or `None` is no limit.
+/// When a capture continues in a new file. Limits combine: the first one reached counts. 0 or
+/// `None` is no limit.
 ///
 /// * Files are named `NAME_00001_20261120213000.pcapng` for `NAME.pcapng`, as dumpcap does: a number from 1 and the
 ///   time the file begins at, in UTC. The number has five digits at least.

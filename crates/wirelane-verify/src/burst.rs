@@ -1,7 +1,7 @@
-//! Super-frames that are in the capture, and the segments that came of them.
+//! Super-frames in the capture, and the segments that they became.
 //!
-//! Only a super-frame itself proves that segments are of one burst. It has to be on another interface
-//! and earlier; then they must be what it says.
+//! Only a super-frame proves that segments are of one burst. It must be on another interface and
+//! earlier; then the segments must match it.
 
 use std::collections::VecDeque;
 

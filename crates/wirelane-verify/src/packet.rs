@@ -25,10 +25,10 @@ pub(crate) struct Ip<'p> {
     pub(crate) context: u64,
 }
 
-/// What the hardware would still add to the sum of some bytes; `None` if nothing is left to it.
+/// What the hardware would still add to the sum of some bytes; `None` if nothing.
 pub(crate) type Left = Option<Sum>;
 
-/// What is said of a fragment beside its packet's header.
+/// Facts about a fragment.
 #[derive(Clone, Copy)]
 pub(crate) struct Fragment<'p> {
     /// Bytes before the fragmented part that count for the limit of 65535: the IPv4 header, or the

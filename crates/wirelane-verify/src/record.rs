@@ -6,16 +6,16 @@ use serde::Serialize;
 
 use crate::rule::{Finding, Rule, Severity};
 
-/// What became of one rule.
+/// The results of one rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RuleCounts {
-    /// Times it was checked and held or did not.
+    /// How often it was checked.
     pub checked: u64,
     /// Times it was broken.
     pub violations: u64,
-    /// Times there was something to note.
+    /// How often there was a note.
     pub notes: u64,
-    /// Not checked: the capture has not all bytes of the packet (snap length).
+    /// Not checked: the capture lacks bytes of the packet (snap length).
     pub cut: u64,
     /// Not checked: the field was left to the hardware when the packet was captured.
     pub left: u64,
@@ -25,12 +25,12 @@ pub struct RuleCounts {
     pub first: Option<u64>,
 }
 
-/// What was seen in a capture.
+/// The results of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Packets.
     pub packets: u64,
-    /// Packets of which the capture has not all bytes.
+    /// Packets of which the capture lacks bytes.
     pub cut: u64,
     /// Packets of link types that are unknown here.
     pub unknown_link: u64,
@@ -59,7 +59,7 @@ impl Default for Rules {
 }
 
 impl Summary {
-    /// What became of a rule.
+    /// The results of a rule.
     pub fn rule(&self, rule: Rule) -> &RuleCounts {
         &self.rules.0[rule as usize]
     }
@@ -120,7 +120,7 @@ impl fmt::Display for Place {
 pub(crate) struct Recorder<'a> {
     pub(crate) summary: &'a mut Summary,
     pub(crate) found: &'a mut dyn FnMut(&Finding),
-    /// What is only worth a note otherwise is a violation.
+    /// Notes become violations.
     pub(crate) strict: bool,
     /// The packet being looked at.
     pub(crate) packet: u64,

@@ -1,11 +1,11 @@
-//! The rules, each with the document it is from, and what is said of a packet.
+//! The rules, each with its document, and findings about packets.
 
 use std::fmt;
 
 /// A closed list of rules: variant, name, document, and the rule in words.
 macro_rules! rules {
     ($($(#[$inner:meta])* $variant:ident: $name:literal, $reference:literal, $says:literal;)+) => {
-        /// What a packet is held to.
+        /// A rule for packets.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Rule { $(#[doc = $says] $(#[$inner])* $variant,)+ }
 
@@ -18,7 +18,7 @@ macro_rules! rules {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// The document and section that it is from.
+            /// Its document and section.
             pub const fn reference(self) -> &'static str {
                 match self { $(Self::$variant => $reference,)+ }
             }
@@ -120,7 +120,7 @@ pub enum Severity {
 pub struct Finding {
     /// Number of the packet in the capture, from 1.
     pub packet: u64,
-    /// Another packet that it takes to see it.
+    /// Another packet that is needed to see it.
     pub other: Option<u64>,
     /// The rule.
     pub rule: Rule,
@@ -128,9 +128,9 @@ pub struct Finding {
     pub severity: Severity,
     /// The tunnels around the packet, as in `in VXLAN`; empty outside of any.
     pub place: String,
-    /// What the rule wants.
+    /// What the rule expects.
     pub expected: String,
-    /// What is there.
+    /// What was found instead.
     pub found: String,
 }
 

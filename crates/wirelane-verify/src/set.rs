@@ -24,7 +24,7 @@ pub(crate) struct Set {
     /// Where the last one ends.
     pub(crate) end: Option<usize>,
     pub(crate) head: Option<Head>,
-    /// There is no sense in going on; the reason was said.
+    /// Checking stopped; the reason was reported.
     pub(crate) broken: bool,
     /// Bytes are missing in the capture.
     pub(crate) cut: bool,
@@ -54,7 +54,7 @@ pub(crate) struct Head {
 const MAX_PIECES: usize = 256;
 /// How long the pieces of a packet wait for the others (RFC 8200 section 4.5).
 const PATIENCE: u64 = 60_000_000_000;
-/// So late the same place again is another packet of that identification.
+/// After this time the same offset belongs to another packet of that identification.
 const AGAIN: u64 = 10_000_000;
 
 /// Sets of fragments that are not whole yet.
@@ -141,7 +141,7 @@ impl Set {
         !self.broken && self.end == Some(have)
     }
 
-    /// Says what is missing.
+    /// Reports what is missing.
     pub(crate) fn missing(&self, recorder: &mut Recorder<'_>) {
         if self.broken {
             return;

@@ -59,7 +59,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`frame`], [`pool`] | one packet and who owns it; the memory of a queue |
-//! | [`ring`] | the one queue between two threads |
+//! | [`ring`] | queues between threads |
 //! | [`mask`], [`stats`], [`error`] | which queues; counters; errors |
 //! | [`port`] | opening a port and its ends; details of [`port::sim`], [`port::file`], [`port::packet`], [`port::xdp`] |
 //! | [`pipeline`] | the receive loop, on one screen |
@@ -73,7 +73,7 @@
 //! | [`session::forward`] | between two ports, or back through one with swapped addresses |
 //! | [`session::monitor`] | reading a running capture or forwarding from any thread |
 //! | [`inspect`] | the queues of an interface and the CPUs behind them |
-//! | [`halt`] | ending what waits for others, by hand or by signals |
+//! | [`halt`] | ends waiting for others, by hand or by signals |
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
 pub mod checksum;

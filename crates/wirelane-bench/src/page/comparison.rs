@@ -1,4 +1,4 @@
-//! Targets, and our figures beside those of other programs.
+//! The tables of targets and of ratios to other programs.
 
 use crate::comparison::Ratio;
 use crate::report::Report;
@@ -132,7 +132,7 @@ fn line(ratio: &Ratio) -> Markup {
     }
 }
 
-/// What was lost meanwhile. A rate at which nothing was lost is that of whoever sent.
+/// The packets lost. If a receiver lost none, its rate is the sender's.
 fn losses(ratio: &Ratio, share: Option<f64>) -> Markup {
     let is_bound = ratio.metric == "packets_per_s" && share == Some(0.0);
     html! {

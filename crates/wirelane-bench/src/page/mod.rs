@@ -1,7 +1,7 @@
 //! A benchmark report as one HTML page that needs nothing else: no script, no font, no network.
 //!
-//! First each table of the sources beside this machine's figures, then every figure, by suite and
-//! metric, as bars. A cell that was not measured is blank and says why.
+//! First each table of the papers with this machine's figures, then every figure as bars, by suite and metric. A cell
+//! that was not measured is blank and shows the reason.
 
 mod comparison;
 mod machine;

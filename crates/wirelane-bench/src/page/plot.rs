@@ -34,7 +34,7 @@ fn percent(value: f64) -> String {
     format!("{value:.2}%")
 }
 
-/// The range of samples, for people.
+/// The range of samples, as text.
 pub(super) fn range(samples: usize, min: f64, max: f64) -> String {
     match samples {
         1 => "1 sample".to_owned(),

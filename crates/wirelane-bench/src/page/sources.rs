@@ -1,4 +1,4 @@
-//! The tables of the five sources, each cell with the figure of ours that stands beside it.
+//! The tables of the five papers, each cell with our figure.
 
 /// A table as its source printed it.
 pub(super) struct Table {

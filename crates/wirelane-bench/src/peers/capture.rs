@@ -1,4 +1,4 @@
-//! Programs that capture: how each is started, and how it tells what it did.
+//! Programs that capture: how each is started, and how its counts are read.
 
 use std::path::Path;
 use std::process::Command;
@@ -39,7 +39,7 @@ pub struct Counts {
 }
 
 /// All see whole packets of either direction in the interface's own mode, without names, and write
-/// the form they like best. When there is nothing to write, each is told to do the least it can.
+/// their default format. Without a file, each does as little as its options allow.
 pub const PROGRAMS: [Program; 4] = [
     // Without -w packets are counted. Nothing is sent, so the masks leave out what nobody would get.
     Program {

@@ -1,4 +1,4 @@
-//! Other programs that do the same: where they are, which version, and which package has them.
+//! The other programs: where they are, their versions, and their packages.
 
 pub mod capture;
 pub(crate) mod process;
@@ -10,14 +10,14 @@ use std::process::{Command, Stdio};
 
 use serde::Serialize;
 
-/// A program that can stand beside ours.
+/// A program to compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Its name on the command line.
     pub name: &'static str,
     /// The Debian package that has it.
     pub package: &'static str,
-    /// What makes it tell its version; with nothing, its package is asked.
+    /// The option that prints its version; without one, the version of its package is used.
     version: Option<&'static str>,
 }
 
@@ -43,7 +43,7 @@ pub struct Installed {
     pub package: &'static str,
     /// Whether it is installed.
     pub installed: bool,
-    /// Its version, as it says it; `None` if it is missing or does not tell.
+    /// Its version, in its own words; `None` if it is missing or prints none.
     pub version: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Running another program beside ours: on CPUs and in a network namespace of choice, watched, and ended with us.
+//! Runs another program on given CPUs and in a given network namespace, watches it, and ends it with this process.
 
 use std::fs::File;
 use std::io::Read;
@@ -40,7 +40,7 @@ impl Running {
     /// Starts `command` on these CPUs, at `site` if there is one. The calling thread is the one that it ends with.
     ///
     /// # Errors
-    /// The program, a CPU or the namespace is not to be had.
+    /// The program is missing, or the CPU or the namespace cannot be used.
     pub(crate) fn start(command: &mut Command, cpus: &[u32], site: Option<&Site>) -> Result<Self> {
         let name = name(command);
         let failed = |call: &'static str| {
@@ -91,7 +91,7 @@ impl Running {
         contents(&self.stderr)
     }
 
-    /// CPU time of all its threads so far; zero where the kernel does not tell.
+    /// CPU time of all its threads so far; zero if the kernel does not report it.
     pub(crate) fn cpu(&self) -> Duration {
         clock::threads_cpu(self.child.id())
     }
@@ -189,7 +189,7 @@ impl Drop for Running {
     }
 }
 
-/// A command line for people, with the name of the program in place of its path.
+/// A command line, with the name of the program in place of its path.
 pub(crate) fn line(command: &Command) -> String {
     let words = command.get_args().map(|word| format!(" {}", word.display()));
     name(command) + &words.collect::<String>()
@@ -200,7 +200,7 @@ fn name(command: &Command) -> String {
     path.file_name().unwrap_or(path.as_os_str()).display().to_string()
 }
 
-/// All of `file`, through a description of its own, so that the program's place in it stays.
+/// All of `file`, through a file description of its own: the program's position in it stays.
 fn contents(file: &File) -> String {
     let mut text = Vec::new();
     if let Ok(mut reader) = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())) {

@@ -18,7 +18,7 @@ use wirelane::error::{Error, Result};
 pub struct Quiet {
     /// Its number.
     pub cpu: u32,
-    /// Interrupts of devices that it has served since the machine was started; `None` if the kernel does not tell.
+    /// Device interrupts that it has served since boot; `None` if the kernel does not report them.
     pub interrupts: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ impl Quiet {
         all.rev().min_by_key(|quiet| quiet.interrupts.unwrap_or(u64::MAX))
     }
 
-    /// Runs `work` on this CPU, in a thread of its own.
+    /// Runs `work` on this CPU, in a new thread.
     ///
     /// # Errors
     /// The CPU went away.

@@ -10,7 +10,7 @@
 //!
 //! `n / X(n)` is linear in `1/rate`, `c/rate` and `k/rate`, so least squares find them. Neither of
 //! the last two can be negative: of the solutions that leave some out, the one that fits best counts.
-//! From two points only one of them can be had; contention is then taken.
+//! Two points determine only one of them; then contention is fitted.
 
 /// A law that fits some measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]

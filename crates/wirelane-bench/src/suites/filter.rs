@@ -116,9 +116,8 @@ const SHARES: [(Share, &str); 3] =
 
 /// Measures the engines side by side, and adds the rows to `report`.
 ///
-/// `progress` is told the round and what is measured next; `stop` ends the run early, with what was
-/// measured until then. Without libpcap there is nothing to compile the expressions, and everything
-/// is skipped.
+/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what was measured.
+/// Without libpcap nothing compiles the expressions, and everything is skipped.
 ///
 /// # Errors
 /// There is no memory for the frames.
@@ -312,7 +311,7 @@ impl FilterCase {
     }
 }
 
-/// The translation as an XDP program of its own.
+/// The translation as an XDP program.
 fn load(program: &Program) -> Result<bpf::Program> {
     let insns = translate(program, Buffers::One, Ending::Exit)?;
     let load = bpf::Load::new(bpf::ProgramType::Xdp, "wirelane_filter", &insns);

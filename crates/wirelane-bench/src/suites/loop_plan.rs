@@ -7,7 +7,7 @@ use crate::suite::Effort;
 /// How thoroughly to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopPlan {
-    /// Rounds: samples of every figure.
+    /// Rounds, which is samples of every figure.
     pub samples: usize,
     /// How long one sample of a discipline takes, when all producers have a CPU each; twice as
     /// long otherwise.

@@ -1,4 +1,4 @@
-//! Programs that take turns, as all measurements beside others do.
+//! Measures our command and other programs in turns.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use wirelane::error::{Error, Result};
 pub struct ProcessPlan<'a> {
     /// Our own command.
     pub own: &'a Path,
-    /// Rounds: samples of every figure.
+    /// Rounds, which is samples of every figure.
     pub samples: usize,
     /// How long a program is under load, about.
     pub window: Duration,
@@ -31,21 +31,20 @@ pub(crate) fn own() -> Result<PathBuf> {
     std::env::current_exe().map_err(|error| Error::io("wirelane", "find", error))
 }
 
-/// One that is measured once in every round: a program, or several together, under one condition.
+/// Something that is measured once in every round: a program, or several together, under one condition.
 pub(crate) trait Turn {
-    /// The case that is missing if it cannot be measured.
+    /// The case that is listed as skipped if it cannot be measured.
     fn case(&self) -> &'static str;
 
-    /// What is measured, for people.
+    /// What is measured, in words.
     fn title(&self) -> String;
 
-    /// Measures once, and keeps what came of it. `stop` may end it early, without a sample.
+    /// Measures once and keeps the sample. `stop` may end it early, without a sample.
     fn measure(&mut self, round: u32, stop: &AtomicBool, report: &mut Report) -> Result<()>;
 }
 
-/// Measures all of them in rounds, as `plan` says; what fails is skipped with its reason, and tried again in the
-/// next round. Another one begins each round, so that none is always the first; the first round, which may be the only
-/// one, has them in order.
+/// Measures all of them in rounds. What fails is skipped with its reason, and tried again in the next round. Each round
+/// starts with the next of them, so that none is always first; the first round, perhaps the only one, keeps the order.
 pub(crate) fn take<T: Turn>(
     suite: &'static str,
     plan: &ProcessPlan<'_>,

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::mem::size_of;
 
-use super::{Ethtool, Request, text, word};
+use super::Ethtool;
+use super::request::{Request, text, word};
 use crate::error::{OsError, Result};
 
 impl Ethtool {

@@ -95,16 +95,6 @@ pub struct Statistics {
     pub freezes: u32,
 }
 
-/// Which clock stamps the packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimestampSource {
-    /// The kernel, on reception.
-    Software,
-    /// The device, for packets that it stamped (its driver must have been told to); the kernel otherwise. Look at
-    /// [`super::TP_STATUS_TS_RAW_HARDWARE`] of each packet.
-    Hardware,
-}
-
 fn ring_bytes(block_size: u32, block_count: u32) -> Option<usize> {
     (block_size as usize).checked_mul(block_count as usize)
 }

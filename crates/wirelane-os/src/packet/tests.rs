@@ -1,4 +1,5 @@
 use super::*;
+use crate::mmap::Mapping;
 use crate::testing;
 use crate::tun::{self, Tap};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -192,10 +193,6 @@ fn privileged_a_filter_selects_exactly_a_queue_and_is_replaced() {
         assert_eq!(error.errno(), Some(libc::EINVAL), "{error}");
         write_all();
         assert_eq!(reader.marks(0), [], "a refused program leaves the old one");
-        reader.socket.detach_filter().unwrap();
-        write_all();
-        assert_eq!(reader.marks(4), [0, 1, 2, 3]);
-        assert_eq!(reader.socket.detach_filter().unwrap_err().errno(), Some(libc::ENOENT));
     });
 }
 
@@ -207,7 +204,6 @@ fn privileged_tx_rings_of_both_versions_send() {
                 let name = format!("wl-{version:?}-{bypass}");
                 let tap = tap(&name, 1);
                 let socket = PacketSocket::open().unwrap();
-                socket.set_loss(false).unwrap();
                 socket.set_qdisc_bypass(bypass).unwrap();
                 socket.set_tx_ring(version, &TX_RING).unwrap();
                 assert_eq!(socket.version().unwrap(), Some(version));
@@ -344,16 +340,14 @@ fn privileged_options_and_their_errors() {
             "setsockopt PACKET_RX_RING(AF_PACKET): Invalid argument (EINVAL)"
         );
         socket.set_version_v3().unwrap();
-        socket.set_reserve(64).unwrap();
         socket.set_ignore_outgoing(true).unwrap();
-        socket.set_timestamp_source(TimestampSource::Hardware).unwrap();
-        socket.set_timestamp_source(TimestampSource::Software).unwrap();
         socket.set_busy_poll(50).unwrap();
         socket.set_send_buffer(1 << 22).unwrap();
-        assert_eq!(socket.send_buffer().unwrap(), 2 << 22);
+        let level = (libc::SOL_SOCKET, libc::SO_SNDBUF);
+        let bytes: i32 = crate::socket::get(socket.as_fd(), level, "getsockopt SO_SNDBUF").unwrap();
+        assert_eq!(bytes, 2 << 22);
         socket.set_rx_ring(&RING).unwrap();
         assert_eq!(socket.set_version(Version::V2).unwrap_err().errno(), Some(libc::EBUSY));
-        assert_eq!(socket.set_reserve(4).unwrap_err().errno(), Some(libc::EBUSY));
         assert_eq!(socket.set_vnet_hdr(true).unwrap_err().errno(), Some(libc::EBUSY));
         assert_eq!(
             socket.set_tx_ring(Version::V2, &TX_RING).unwrap_err().errno(),

@@ -284,8 +284,6 @@ impl VirtioNetHdr {
 
 /// The checksum is partial: complete it from `csum_start` on.
 pub const VIRTIO_NET_HDR_F_NEEDS_CSUM: u8 = 1;
-/// The checksum was verified.
-pub const VIRTIO_NET_HDR_F_DATA_VALID: u8 = 2;
 /// Not to be segmented.
 pub const VIRTIO_NET_HDR_GSO_NONE: u8 = 0;
 /// TCP over IPv4.
@@ -314,8 +312,6 @@ pub const TPACKET2_HDRLEN: usize =
 pub const TP_STATUS_KERNEL: u32 = 0;
 /// The block or frame belongs to user space.
 pub const TP_STATUS_USER: u32 = 1 << 0;
-/// The packet was cut to the frame and the whole was also put on the socket's queue.
-pub const TP_STATUS_COPY: u32 = 1 << 1;
 /// Packets were dropped since the statistics were last read.
 pub const TP_STATUS_LOSING: u32 = 1 << 2;
 /// The checksum is still to be computed by the device (outgoing packets).
@@ -326,10 +322,6 @@ pub const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
 pub const TP_STATUS_BLK_TMO: u32 = 1 << 5;
 /// `vlan_tpid` is valid; Linux 3.14.
 pub const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
-/// The checksum was verified; Linux 4.0.
-pub const TP_STATUS_CSUM_VALID: u32 = 1 << 7;
-/// A TCP super-packet, of GSO or GRO; Linux 6.2.
-pub const TP_STATUS_GSO_TCP: u32 = 1 << 8;
 /// TX: the frame is free.
 pub const TP_STATUS_AVAILABLE: u32 = 0;
 /// TX: the frame is to be sent.
@@ -338,10 +330,6 @@ pub const TP_STATUS_SEND_REQUEST: u32 = 1 << 0;
 pub const TP_STATUS_SENDING: u32 = 1 << 1;
 /// TX: the frame was refused.
 pub const TP_STATUS_WRONG_FORMAT: u32 = 1 << 2;
-/// The time stamp is the kernel's; Linux 3.11.
-pub const TP_STATUS_TS_SOFTWARE: u32 = 1 << 29;
-/// The time stamp is the device's; Linux 3.11.
-pub const TP_STATUS_TS_RAW_HARDWARE: u32 = 1 << 31;
 
 /// `tpacket_req3.feature_req_word`: fill `rxhash`.
 pub const TP_FT_REQ_FILL_RXHASH: u32 = 1;
@@ -353,10 +341,6 @@ pub const ETH_P_ALL_BE: u16 = 0x0003u16.to_be();
 pub const PACKET_HOST: u8 = 0;
 /// `sockaddr_ll.pkttype`: link-layer broadcast.
 pub const PACKET_BROADCAST: u8 = 1;
-/// `sockaddr_ll.pkttype`: link-layer multicast.
-pub const PACKET_MULTICAST: u8 = 2;
-/// `sockaddr_ll.pkttype`: to another host, seen in promiscuous mode.
-pub const PACKET_OTHERHOST: u8 = 3;
 /// `sockaddr_ll.pkttype`: sent by this host.
 pub const PACKET_OUTGOING: u8 = 4;
 
@@ -368,16 +352,10 @@ pub(crate) mod option {
     pub(crate) const STATISTICS: i32 = 6;
     /// Linux 2.6.27.
     pub(crate) const VERSION: i32 = 10;
-    /// Linux 2.6.27.
-    pub(crate) const RESERVE: i32 = 12;
     /// Linux 2.6.31.
     pub(crate) const TX_RING: i32 = 13;
-    /// Linux 2.6.31.
-    pub(crate) const LOSS: i32 = 14;
     /// Linux 2.6.34.
     pub(crate) const VNET_HDR: i32 = 15;
-    /// Linux 2.6.36.
-    pub(crate) const TIMESTAMP: i32 = 17;
     /// Linux 3.1.
     pub(crate) const FANOUT: i32 = 18;
     /// Linux 3.14.

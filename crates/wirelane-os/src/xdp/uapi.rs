@@ -235,8 +235,6 @@ pub const XDP_USE_SG: u16 = 1 << 4;
 
 /// UMEM: chunks lie anywhere and have any size; Linux 5.4.
 pub const XDP_UMEM_UNALIGNED_CHUNK_FLAG: u32 = 1 << 0;
-/// UMEM: the kernel computes TX checksums itself; Linux 6.8.
-pub const XDP_UMEM_TX_SW_CSUM: u32 = 1 << 1;
 /// UMEM: `tx_metadata_len` is meant; Linux 6.11 insists on it.
 pub const XDP_UMEM_TX_METADATA_LEN: u32 = 1 << 2;
 

@@ -57,7 +57,7 @@ pub struct OpenOptions {
     /// is `packet:`.
     pub take: Take,
     /// Also take packets that keep the host reachable: ARP, neighbour discovery, SSH, DNS and DHCP.
-    /// Otherwise they stay with the host. See [`xdp::keeps_tcp`](super::xdp::keeps_tcp).
+    /// Otherwise they stay with the host. See the documentation of [`xdp`](super::xdp).
     pub take_management: bool,
     /// Files that other ports read and that must not be overwritten: see
     /// [`Port::inputs`](super::Port::inputs).

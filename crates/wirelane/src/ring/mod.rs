@@ -2,7 +2,7 @@
 //!
 //! | type | producers × consumers | use it for |
 //! |---|---|---|
-//! | [`channel`] | 1 × 1, and either end may be gone | packets and chunks from one thread to another |
+//! | [`channel()`] | 1 × 1, and either end may be gone | packets and chunks from one thread to another |
 //! | [`Ring`] | 1 or many × 1 or many, by type | queueing: bulk, reserve and commit, statistics |
 //!
 //! All of them are arrays of a power-of-two number of slots between two free-running indices.

@@ -1,13 +1,13 @@
-//! What capturing a packet costs: our command beside tcpdump, dumpcap and netsniff-ng, as processes.
+//! CPU time of a captured packet: our command, tcpdump, dumpcap and netsniff-ng as processes.
 //!
 //! ```text
 //!   first CPU: paced frames from the kernel ─▶ wl-a ═══ wl-b ─▶ ring of the capture     second CPU: capture
 //! ```
 //!
 //! The sender pays for what the kernel does until a packet lies in the ring, for every program alike; what is
-//! compared is the CPU time of the capturing process. It is told twice: of the whole process, and of the time under
-//! load alone, as starting and ending cost the same for any number of packets. That time begins with the first packet
-//! and ends when the program must have had the last one.
+//! compared is the CPU time of the capturing process. There are two figures: of the whole process, and of the time
+//! under load, because starting and ending cost the same for any number of packets. That time begins with the first
+//! packet and ends when the program must have received the last one.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,15 +36,15 @@ const SIZE: u64 = 64;
 const FLOWS: u64 = 64;
 /// Receive queues of the interface.
 const QUEUES: u16 = 2;
-/// However short the samples of others are: what a program does without packets meanwhile (waking up to look, the
-/// first way through its ring), and what the machine does in between, would be a large part of what it did for them.
+/// No sample is shorter: otherwise what a program does without packets (waking up to look, the first pass through its
+/// ring), and what else the machine does, would be a large part of the figure.
 const SHORTEST: Duration = Duration::from_secs(1);
 /// How long a program may take to get ready, and to end.
 const LIMIT: Duration = Duration::from_secs(20);
 /// From the moment that a program says it is ready until it is.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// What one run of one program took.
+/// One run of one program.
 struct CostSample {
     /// CPU time of the whole process.
     total: Duration,
@@ -59,7 +59,7 @@ struct CostSample {
 /// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
 ///
 /// # Errors
-/// None that the report could not hold: what cannot be measured is skipped with its reason.
+/// None: what cannot be measured is skipped with its reason.
 pub fn cost(
     plan: &ProcessPlan<'_>,
     report: &mut Report,
@@ -94,7 +94,7 @@ pub fn cost(
 struct CostCase<'a> {
     bed: &'a CostBed<'a>,
     program: Program,
-    /// To a file in memory; otherwise they are only read.
+    /// Whether packets are written to a file in memory.
     is_written: bool,
     samples: Vec<CostSample>,
 }

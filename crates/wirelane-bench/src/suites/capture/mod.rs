@@ -52,7 +52,7 @@ const SHARE: f64 = 0.4;
 /// What to measure, and how thoroughly.
 #[derive(Clone, Debug)]
 pub struct CapturePlan {
-    /// Rounds: samples of every figure.
+    /// Rounds, which is samples of every figure.
     pub samples: usize,
     /// How long one sample takes, at least.
     pub window: Duration,
@@ -162,7 +162,7 @@ impl Destination {
     }
 }
 
-/// One condition, and what came of it.
+/// One condition and its runs.
 struct Condition {
     port: &'static str,
     target: Destination,
@@ -172,7 +172,7 @@ struct Condition {
     refused: Option<Error>,
 }
 
-/// What one run brought.
+/// The counts of one run.
 #[derive(Clone, Copy, Debug)]
 struct CaptureRun {
     packets: u64,
@@ -186,11 +186,10 @@ struct CaptureRun {
 
 /// Measures what `plan` says, and adds the rows to `report`.
 ///
-/// `progress` is told the round and what is measured next; `stop` ends the run early, with what
-/// was measured until then.
+/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what was measured.
 ///
 /// # Errors
-/// None that a row of its own could not say: what cannot be measured is skipped with its reason.
+/// None: what cannot be measured is skipped with its reason.
 pub fn capture(
     plan: &CapturePlan,
     report: &mut Report,

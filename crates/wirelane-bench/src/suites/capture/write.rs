@@ -1,11 +1,11 @@
-//! Writing packets to a file, beside `dd` with as many bytes: the most that the file system takes from one writer.
+//! Writes packets to a file, and as many bytes with `dd`: the most that one writer gets out of the file system.
 //!
 //! ```text
 //!   sim:1, packets of 1500 bytes ─▶ wirelane capture ─▶ file        /dev/zero ─▶ dd bs=1M ─▶ file
 //! ```
 //!
-//! Both are processes, and the time is that from the start of the process to its end; nothing is synced to the disk.
-//! The first run of each target is not counted: memory that nobody has touched yet costs more.
+//! Both are processes, timed from start to end. Nothing is synced to the disk. The first run to each place is not
+//! counted: memory that nobody has touched yet costs more.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ const RECORD: u64 = SIZE + 40;
 /// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
 ///
 /// # Errors
-/// None that the report could not hold: what cannot be measured is skipped with its reason.
+/// None: what cannot be measured is skipped with its reason.
 pub fn write(
     plan: &ProcessPlan<'_>,
     report: &mut Report,
@@ -55,7 +55,7 @@ pub fn write(
     Ok(())
 }
 
-/// A place to write to, and what came of it.
+/// A place to write to, and the rates there.
 struct WriteCase<'a> {
     own: &'a Path,
     place: &'a Place,

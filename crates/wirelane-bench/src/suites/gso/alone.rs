@@ -9,7 +9,7 @@ use wirelane::segment::SegmentClass;
 
 /// Frames that are cut for one figure: about half a millisecond.
 const FRAMES: usize = 400;
-/// Figures of each kind, taken in turns, of which the median is the sample. One more comes before them, to warm up.
+/// Figures per case, taken in turns; their median is the sample. One more comes first, to warm up.
 const TURNS: usize = 5;
 
 /// The classes of frames, by the name of the row's `protocol`, and their payload per segment.
@@ -29,7 +29,7 @@ pub(super) struct SegmentCost {
     nanoseconds: f64,
 }
 
-/// A kind of frame in one form.
+/// One protocol in one form.
 struct SegmentCase {
     protocol: &'static str,
     form: (Form, &'static str),
@@ -38,7 +38,7 @@ struct SegmentCase {
     figures: Vec<f64>,
 }
 
-/// A sample of every kind, with all checksums complete. The calling thread ought to have a CPU to itself.
+/// One sample per protocol and form, with all checksums complete. The calling thread should have a CPU to itself.
 pub(super) fn measure() -> Vec<SegmentCost> {
     let mut kinds = Vec::new();
     for (class, protocol, size) in CLASSES {

@@ -85,7 +85,7 @@ impl Trial<'_> {
     /// Measures once, with all threads on one CPU and under the quota. `None` if it was stopped.
     ///
     /// # Errors
-    /// The namespaces, the ports, the quota or the connection cannot be had, or something fails meanwhile.
+    /// The namespaces, the ports, the quota or the connection cannot be set up, or the trial fails.
     pub(super) fn run(&self) -> Result<Option<GsoSample>> {
         // What a thread of a quota starts is in the quota. The caller's own thread stays out of it.
         let quota = (self.case.cpu < WHOLE).then(|| Quota::new(self.case.cpu)).transpose()?;
@@ -281,7 +281,7 @@ fn merge_in_a_thread(name: &str) -> Result<Vec<u32>> {
     Ok(napis()?.iter().filter_map(|napi| napi.thread).collect())
 }
 
-/// Gives an interface an address of the path, and tells it where the other end is.
+/// Gives an interface an address of the path, and a static neighbor entry for the other end.
 fn join(site: &Site, name: &str, own: IpAddr, addresses: &Addresses, peer: [u8; 6]) -> Result<()> {
     let other = if own == addresses.near { addresses.far } else { addresses.near };
     let act = || {

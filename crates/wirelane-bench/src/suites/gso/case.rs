@@ -11,7 +11,7 @@ pub(super) const WHOLE: u64 = 100;
 /// What to measure, and how thoroughly.
 #[derive(Clone, Debug)]
 pub struct GsoPlan {
-    /// Rounds: samples of every figure.
+    /// Rounds, which is samples of every figure.
     pub samples: usize,
     /// How long one sample counts.
     pub window: Duration,

@@ -126,8 +126,7 @@ impl Suite for GsoSuite {
 
 /// Measures what `plan` says, and adds the rows to `report`.
 ///
-/// `progress` is told the round and what is measured next; `stop` ends the run early, with what
-/// was measured until then.
+/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what was measured.
 ///
 /// # Errors
 /// None that a reason in the report could not say: what cannot be measured is skipped.

@@ -5,15 +5,15 @@ use std::time::Duration;
 use super::account::Account;
 use super::case::GsoCase;
 
-/// What one trial brought.
+/// The result of one trial.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GsoSample {
     /// Payload received while it was counted, in bytes.
     pub(super) bytes: u64,
     pub(super) elapsed: Duration,
-    /// CPU time meanwhile; `None` where the kernel does not tell.
+    /// CPU time of the trial; `None` if the kernel does not report it.
     pub(super) account: Option<Account>,
-    /// Datagrams lost meanwhile.
+    /// Datagrams lost during the trial.
     pub(super) lost: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A sender and a receiver with plain sockets, until they are told to stop; bytes count at the receiver.
+//! A sender and a receiver with plain sockets, which run until stopped. The receiver counts the bytes.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -23,7 +23,7 @@ pub(super) const DATAGRAM: usize = 9000;
 /// measure how fast packets are thrown away. In seven fragments each, 32 are less than any queue on the way
 /// holds: that of the veth pair has room for 256 packets.
 const WINDOW: u64 = 32;
-/// How long a call waits before it looks whether it is to stop.
+/// How long a call waits before it checks whether to stop.
 const SLICE: Duration = Duration::from_millis(50);
 /// A datagram that has not come by then is lost.
 const LOST: Duration = Duration::from_millis(100);

@@ -42,7 +42,7 @@ use wirelane::placement::Placement;
 use wirelane_lab::{Lab, LabConfig};
 
 const SUITE: &str = "noloss";
-/// Trials until something comes of which a latency can be told, at most.
+/// Most trials until one has packets whose latency can be measured.
 const PATIENCE: usize = 10;
 /// How long a search may take: then what has passed until then is the figure. One of another program is usually
 /// over in half a minute, as every step starts and ends the program.
@@ -108,11 +108,10 @@ const RECEIVERS: [(&str, &str); 4] = [
 
 /// Measures what `plan` says, and adds the rows to `report`.
 ///
-/// `progress` is told the round and what is measured next; `stop` ends the run early, with what
-/// was measured until then.
+/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what was measured.
 ///
 /// # Errors
-/// None that a row of its own could not say: what cannot be measured is skipped with its reason.
+/// None: what cannot be measured is skipped with its reason.
 pub fn noloss(
     plan: &NolossPlan,
     report: &mut Report,
@@ -158,7 +157,7 @@ struct SearchSeries {
     refused: Option<Error>,
 }
 
-/// What one search brought.
+/// The result of one search.
 struct SearchSample {
     found: Found,
     /// One for each of [`LOADS`]; empty where no rate passed, or nothing came.

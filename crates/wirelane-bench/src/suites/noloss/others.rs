@@ -72,12 +72,12 @@ impl Other {
         self.program().map_or(DRAIN_XDP, |program| program.drain)
     }
 
-    /// What is known of it if it captures.
+    /// The capturing program, if it is one.
     fn program(&self) -> Option<&'static capture::Program> {
         PROGRAMS.iter().find(|program| program.name == self.name)
     }
 
-    /// What it received and dropped, as it says.
+    /// What it reports as received and dropped.
     fn counts(&self, output: &Output) -> Option<Counts> {
         let Some(program) = self.program() else {
             let count = |name| testpmd::accumulated(&output.stdout, name);
@@ -100,7 +100,7 @@ pub(super) struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// How it is started, for people.
+    /// Its command line, for the report.
     pub(super) fn line(&self) -> Result<String> {
         Ok(line(&self.command()?))
     }

@@ -16,7 +16,7 @@ use wirelane::port::sim::Stream;
 use wirelane_lab::Site;
 use wirelane_lab::live::{LiveSender, Pace, Sent};
 
-/// What one trial brought.
+/// The result of one trial.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
     pub(super) sent: u64,

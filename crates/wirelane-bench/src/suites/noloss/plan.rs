@@ -14,7 +14,7 @@ pub(super) const LOADS: [u64; 2] = [100, 50];
 /// What to measure, and how thoroughly.
 #[derive(Clone, Debug)]
 pub struct NolossPlan {
-    /// Rounds: samples of every figure.
+    /// Rounds, which is samples of every figure.
     pub samples: usize,
     /// How long a trial sends.
     pub window: Duration,
@@ -22,7 +22,7 @@ pub struct NolossPlan {
     pub limit: Option<Duration>,
     /// Bytes of the packets, without frame check sequence.
     pub sizes: Vec<usize>,
-    /// The rate is known to this share of it.
+    /// Relative precision of the rate.
     pub resolution: f64,
     /// Rounds in which other programs take part: each search takes them half a minute.
     pub others: usize,

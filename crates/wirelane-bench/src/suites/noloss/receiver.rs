@@ -19,7 +19,7 @@ use wirelane::threads::Crew;
 use wirelane_lab::Site;
 use wirelane_lab::live::STAMP_BYTES;
 
-/// A thread that has nothing to do looks this often whether it is to end.
+/// An idle thread checks this often whether to end.
 const PATIENCE: Duration = Duration::from_millis(10);
 /// Longer than any ring keeps a packet back (50 ms, see `packet:`).
 const QUIET: Duration = Duration::from_millis(120);
@@ -29,7 +29,7 @@ const QUIET: Duration = Duration::from_millis(120);
 pub(super) enum Stamp {
     /// From its last bytes, where the sender wrote the monotonic clock.
     InPacket,
-    /// From the time at which the simulated interface had it due.
+    /// From when the packet was due on the simulated interface.
     OfPort,
 }
 
@@ -116,7 +116,7 @@ impl Receiver {
         }
     }
 
-    /// False if it has failed: then [`Receiver::finish`] says why.
+    /// False if it has failed; [`Receiver::finish`] returns the error.
     pub(super) fn is_alive(&self) -> bool {
         !self.crew.wait(Duration::ZERO)
     }

@@ -225,7 +225,7 @@ fn drained(egress: &Egress) -> Result<QdiscStats> {
     Ok(stats)
 }
 
-/// Sends until told to stop; returns the CPU time of that.
+/// Sends until stopped; returns the CPU time that this took.
 fn produce(case: &QdiscCase, pool: &mut Pool, mut handle: Handle, stop: &AtomicBool) -> Duration {
     let packet = [0x5a_u8; 2048];
     let mut batch = Batch::new(case.batch);

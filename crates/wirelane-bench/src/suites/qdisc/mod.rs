@@ -89,11 +89,10 @@ const PEER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Measures the queueing disciplines, the rings, and a lock, and adds the rows to `report`.
 ///
-/// `progress` is told the round and what is measured next; `stop` ends the run early, with what
-/// was measured until then.
+/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what was measured.
 ///
 /// # Errors
-/// The memory for the frames or the simulated port is not to be had; a discipline lost packets.
+/// No memory for the frames or the simulated port; or a discipline lost packets.
 pub fn qdisc(
     plan: &LoopPlan,
     report: &mut Report,

@@ -39,7 +39,7 @@ const SHORTEST: Duration = Duration::from_millis(500);
 /// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
 ///
 /// # Errors
-/// None that the report could not hold: what cannot be measured is skipped with its reason.
+/// None: what cannot be measured is skipped with its reason.
 pub(super) fn capture(
     plan: &ProcessPlan<'_>,
     report: &mut Report,

@@ -47,7 +47,7 @@ impl Baseline {
     }
 }
 
-/// Adds 1 to the only entry of a map, which every CPU has of its own, and drops.
+/// Adds 1 to the only entry of a per-CPU map, and drops.
 fn count_and_drop(map: i32) -> std::result::Result<Vec<Insn>, wirelane_os::bpf::AsmError> {
     /// `BPF_FUNC_map_lookup_elem`
     const LOOKUP: i32 = 1;

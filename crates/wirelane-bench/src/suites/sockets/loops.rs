@@ -13,7 +13,7 @@ use wirelane::frame::Batch;
 use wirelane::pipeline;
 use wirelane::port::{Rx, Tx};
 
-/// A thread that has nothing to do looks this often whether the phase has changed.
+/// An idle thread checks this often whether the phase has changed.
 const PATIENCE: Duration = Duration::from_millis(10);
 /// How long a full transmitting end is waited for at a time.
 const ROOM: Duration = Duration::from_millis(1);
@@ -28,7 +28,7 @@ pub(super) enum Phase {
     Warm = 0,
     /// Work and count.
     Count = 1,
-    /// Work on: what is on its way belongs to the balance.
+    /// Work on: packets on their way belong to the accounting.
     Drain = 2,
     /// End.
     End = 3,
@@ -56,7 +56,7 @@ impl Baton {
 /// What one thread did while it counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
-    /// From its own first look at the clock to the last.
+    /// Between the thread's own first and last reading of the clock.
     pub(super) elapsed_ns: u64,
     pub(super) received: u64,
     pub(super) sent: u64,

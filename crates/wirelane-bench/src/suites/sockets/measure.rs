@@ -1,4 +1,4 @@
-//! One measurement: open a port, put it under load, count for a while, and draw the balance.
+//! One measurement: open a port, put it under load, count for a while, and account for every packet.
 
 use std::sync::Arc;
 use std::thread;
@@ -20,7 +20,7 @@ use crate::task::Task;
 
 /// Longer than any ring keeps a packet back (50 ms, see `packet:`).
 const QUIET: Duration = Duration::from_millis(120);
-/// The balance is drawn after this time at the latest.
+/// Packets are counted after this time at the latest.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 impl Trial<'_> {

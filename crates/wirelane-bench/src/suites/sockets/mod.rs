@@ -61,7 +61,7 @@ pub struct SocketsPlan {
     pub xdp_drop: bool,
     /// Bytes of the packets, without frame check sequence.
     pub sizes: Vec<usize>,
-    /// Rounds: samples of every figure.
+    /// Rounds, which is samples of every figure.
     pub samples: usize,
     /// How long one sample counts.
     pub window: Duration,
@@ -259,8 +259,7 @@ impl SocketsSuite {
 
 /// Measures what `plan` says, and adds the rows to `report`.
 ///
-/// `progress` is told the round and what is measured next; `stop` ends the run early, with what
-/// was measured until then.
+/// `progress` gets the round and what is measured next. `stop` ends the run early and keeps what was measured.
 ///
 /// # Errors
 /// A port that the plan names cannot be opened or fails. In a lab of our own that is a reason to
@@ -392,7 +391,7 @@ impl SocketsBed {
         Ok(series)
     }
 
-    /// What the other program does, and what is measured only beside it.
+    /// What the other program does, and what is measured only for comparison with it.
     fn beside_peers(&self, plan: &SocketsPlan) -> Result<Vec<PortSeries>> {
         let peer = |task, over, label, in_lab| {
             PortSeries::new(Subject::Peer(task, over), label, PEER_SIZE, in_lab)

@@ -1,6 +1,6 @@
-//! The same with another program in the place of our port: `dpdk-testpmd` over AF_XDP, under the same load, on the
-//! same interface and CPU, and with the same balance: what was sent to it, less what it received. And over `net_null`,
-//! whose packets come from nowhere and go nowhere, as those of a simulated interface do.
+//! Measures another program in place of our port: `dpdk-testpmd` over AF_XDP, under the same load, on the
+//! same interface and CPU, and with the same accounting: what was sent to it, less what it received. Also over
+//! `net_null`, which makes and drops packets inside the process, as a simulated interface does.
 
 use std::fs;
 use std::process::Command;
@@ -18,7 +18,7 @@ use wirelane_lab::live::Sending;
 
 /// How long it may take to get ready, and to end.
 const LIMIT: Duration = Duration::from_secs(20);
-/// From the moment that it has begun until its rate is steady.
+/// Until its rate is steady after its start.
 const SETTLE: Duration = Duration::from_millis(200);
 /// Longer than it keeps a packet.
 const DRAIN: Duration = Duration::from_millis(120);

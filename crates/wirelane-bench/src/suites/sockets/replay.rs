@@ -1,4 +1,4 @@
-//! Sending a file: our command beside tcpreplay, as processes.
+//! Sends a file: our command and tcpreplay as processes.
 //!
 //! ```text
 //!   first CPU: file in memory ─▶ wirelane forward │ tcpreplay ─▶ wl-a ═══ wl-b: XDP_DROP, which counts
@@ -38,7 +38,7 @@ const PACKETS_PER_S: f64 = 500_000.0;
 const PACKETS: [u64; 2] = [100_000, 2_000_000];
 const POLL: Duration = Duration::from_millis(1);
 
-/// What one run of one program brought.
+/// The counts of one run of one program.
 struct ReplaySample {
     packets_per_s: f64,
     /// Of the whole process.
@@ -49,7 +49,7 @@ struct ReplaySample {
 /// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
 ///
 /// # Errors
-/// None that the report could not hold: what cannot be measured is skipped with its reason.
+/// None: what cannot be measured is skipped with its reason.
 pub fn replay(
     plan: &ProcessPlan<'_>,
     report: &mut Report,

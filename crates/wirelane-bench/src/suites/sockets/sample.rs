@@ -1,8 +1,8 @@
-//! What one measurement brought.
+//! The figures of one measurement.
 
 use super::loops::SIZES;
 
-/// What one measurement brought.
+/// The figures of one measurement.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PortSample {
     /// Packets per second: received by rxdrop, sent by txpush and l2fwd.
@@ -23,7 +23,7 @@ pub(super) struct PortSample {
 }
 
 impl PortSample {
-    /// CPU time per packet of whoever received or sent, in nanoseconds.
+    /// CPU time per packet of the receiver, or of the sender in `txpush`, in nanoseconds.
     pub(super) fn cpu_ns(&self) -> Option<f64> {
         let own = self.threads.as_ref().map(|threads| threads.user_ns + threads.system_ns);
         own.or(self.cpu_ns)
@@ -48,7 +48,7 @@ pub(super) struct Threads {
 /// Packets lost, as shares of those that came to the interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Lost {
-    /// By the interface or its driver, before the port had them.
+    /// By the interface or its driver, before they reached the port.
     pub(super) interface: f64,
     /// As the kernel counts for the port.
     pub(super) kernel: f64,
@@ -65,7 +65,7 @@ impl Lost {
     }
 }
 
-/// What it turned out to be.
+/// What was opened.
 #[derive(Clone, Debug)]
 pub(super) struct Nature {
     pub(super) backend: &'static str,

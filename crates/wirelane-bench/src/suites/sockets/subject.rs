@@ -1,4 +1,4 @@
-//! What is measured, and all that came of it.
+//! What is measured, and its samples.
 
 use wirelane::error::Error;
 use wirelane::port::Spec;
@@ -35,7 +35,7 @@ pub(super) enum Over {
 /// All samples of one case.
 pub(super) struct PortSeries {
     pub(super) subject: Subject,
-    /// The port for people, where it is skipped.
+    /// The name of the port in the list of what was skipped.
     pub(super) label: &'static str,
     pub(super) size: usize,
     pub(super) in_lab: bool,

@@ -60,7 +60,7 @@ impl Trial<'_> {
         }
     }
 
-    /// False if it was stopped meanwhile.
+    /// Sleeps; false if the run was stopped.
     pub(super) fn sleep(&self, time: Duration, subject: Option<&Party>) -> bool {
         let until = Instant::now() + time;
         loop {

@@ -39,18 +39,21 @@
 //! one CPU, and on most devices even if it does not: see `tx`.
 //!
 //! Reading order: `plan` (what is decided before a socket is opened), `port/selection` (who gets which packet), `ring` (the
-//! memory), `rings` (opening them), `rx` (the walk), `idle` (when to wake), `control` (masks and stop), `tx`, `open`.
+//! memory), `rings` (opening them), `slot` and `rx` (the walk), `link` (the interface comes and goes), `idle` (when to wake), `control` (masks and stop), `tx_ring` and `tx`, `open`.
 
 mod config;
 mod control;
 mod idle;
+mod link;
 mod open;
 mod plan;
 mod ring;
 mod rings;
 mod rx;
 mod side_by_side;
+mod slot;
 mod tx;
+mod tx_ring;
 
 pub use self::control::Binding;
 pub use self::open::PacketPort;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::control::{Binding, Handle};
 use super::idle;
+use super::link::OnRemoval;
 use super::plan::PacketPlan;
 use super::ring::Ring;
 use super::rings::open_rings;
-use super::rx::{OnRemoval, Receiver, Setup, Times};
+use super::rx::{Receiver, Setup, Times};
 use super::side_by_side::side_by_side;
 use super::tx::{LONGEST, Transmitter, TxGauge};
 use crate::error::{Error, Result};

@@ -1,25 +1,24 @@
 //! The receiving end of one ring.
 #![allow(unsafe_code)]
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::io::Errno;
 use wirelane_os::clock;
 use wirelane_os::packet::{
-    ETH_P_ALL_BE, TP_STATUS_BLK_TMO, TP_STATUS_CSUMNOTREADY, TP_STATUS_LOSING,
-    TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, TPACKET3_HDRLEN, Tpacket3Hdr,
+    TP_STATUS_BLK_TMO, TP_STATUS_CSUMNOTREADY, TP_STATUS_LOSING, TP_STATUS_VLAN_VALID, Tpacket3Hdr,
     VIRTIO_NET_HDR_GSO_NONE, VirtioNetHdr,
 };
 
 use super::control::Progress;
 use super::idle::IdlePolicy;
-use super::ring::{BlockStart, Ring, VLAN_TAG};
+use super::link::{LinkWatch, OnRemoval};
+use super::ring::{BlockStart, Ring};
+use super::slot::{MAC_LEAST, leave_cutting, prefetch, restore_vlan};
 use crate::error::{Error, Result};
-use crate::frame::{Batch, Frame, Left, Marks, Meta, OFFLOAD_BYTES, Offload, PartialChecksum};
+use crate::frame::{Batch, Frame, Left, Marks, Meta};
 use crate::mask::Class;
-use crate::port::device::{ETHERNET, link_type, removed};
+use crate::port::device::ETHERNET;
 use crate::port::rx::{Readiness, Receive};
 use crate::stats::RxCounters;
 
@@ -35,9 +34,6 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 const END_GRACE: u64 = 5_000_000_000;
 /// How far packets of one ring can be out of order: CPUs take the time before they queue.
 const DISORDER: u64 = 1_000_000;
-/// The kernel puts no packet nearer to its header than this.
-const MAC_LEAST: usize = size_of::<Meta>() + VLAN_TAG;
-const _: () = assert!(TPACKET3_HDRLEN + 10 - MAC_LEAST >= OFFLOAD_BYTES);
 
 /// Times of a ring, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -64,16 +60,6 @@ pub(super) struct Setup {
     pub(super) on_removal: OnRemoval,
 }
 
-/// What to do when the interface is removed.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum OnRemoval {
-    End,
-    /// Go on as soon as there is one of the same name.
-    Wait {
-        promiscuous: bool,
-    },
-}
-
 /// Hands out the packets of a ring.
 pub(super) struct Receiver {
     setup: Setup,
@@ -89,26 +75,12 @@ pub(super) struct Receiver {
     ledger: Ledger,
     idle: IdlePolicy,
     failure: Option<Error>,
-    link: Link,
-    /// How often it went down, and came back after it was removed.
-    downs: u64,
-    returns: u64,
+    link: LinkWatch,
     /// The end was reported, as such or as an error.
     ended: bool,
     /// Monotonic time at which to give up waiting for packets that the kernel has counted.
     deadline: Option<u64>,
     next_error_check: u64,
-}
-
-/// What is known of the interface.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Link {
-    /// It was never seen to go down.
-    Up,
-    /// It went down and may be up again or removed; the kernel reports neither.
-    Uncertain,
-    /// It is gone, and awaited.
-    Gone,
 }
 
 /// The kernel's count of packets, and ours.
@@ -124,6 +96,7 @@ struct Ledger {
 
 impl Receiver {
     pub(super) fn new(setup: Setup) -> Self {
+        let link = LinkWatch::new(setup.on_removal, setup.link_type);
         Self {
             setup,
             block: 0,
@@ -134,9 +107,7 @@ impl Receiver {
             ledger: Ledger::default(),
             idle: IdlePolicy::new(),
             failure: None,
-            link: Link::Up,
-            downs: 0,
-            returns: 0,
+            link,
             ended: false,
             deadline: None,
             next_error_check: 0,
@@ -271,70 +242,6 @@ impl Receiver {
         Ok(())
     }
 
-    /// Detects that the interface went down, after which the kernel restores the socket itself
-    /// (`packet_notifier`), or was removed: then packets come only from another one of its name, if
-    /// at all.
-    fn check_link(&mut self) {
-        self.setup.counters.system_calls.add(1);
-        let error = match self.setup.ring.socket().take_error() {
-            Ok(error) => error,
-            Err(error) => Some(error.source),
-        };
-        match error {
-            Some(error) if error.raw_os_error() != Some(Errno::NETDOWN.raw_os_error()) => {
-                let name = self.setup.interface.as_ref();
-                self.failure = Some(Error::failed(name, error.to_string()));
-                return;
-            }
-            Some(_) if self.link != Link::Gone => {
-                self.link = Link::Uncertain;
-                self.downs += 1;
-            }
-            _ => {}
-        }
-        if self.link == Link::Up {
-            return;
-        }
-        self.setup.counters.system_calls.add(1);
-        if !self.setup.ring.socket().has_lost_interface().unwrap_or(false) {
-            return;
-        }
-        if self.link == Link::Uncertain {
-            // It was that it went away.
-            self.downs = self.downs.saturating_sub(1);
-        }
-        match self.setup.on_removal {
-            OnRemoval::End => self.failure = Some(removed(&self.setup.interface)),
-            OnRemoval::Wait { promiscuous } => {
-                self.link = Link::Gone;
-                self.rejoin(promiscuous);
-            }
-        }
-    }
-
-    /// Binds the socket to the interface of the old name, if there is one again. The ring and its program stay as they are.
-    fn rejoin(&mut self, promiscuous: bool) {
-        let (socket, name) = (self.setup.ring.socket(), self.setup.interface.as_ref());
-        self.setup.counters.system_calls.add(1);
-        let Ok((index, hardware_type)) = socket.find_interface(name) else { return };
-        if link_type(hardware_type) != Some(self.setup.link_type) {
-            let cause = "the interface came back with another type of link header";
-            self.failure = Some(Error::failed(name, cause));
-            return;
-        }
-        match socket.bind(index, ETH_P_ALL_BE) {
-            // One that is not up yet is told as an error, and bound to all the same (packet_do_bind).
-            Err(error) if error.errno() != Some(Errno::NETDOWN.raw_os_error()) => return,
-            _ => {}
-        }
-        if promiscuous && let Err(error) = socket.set_promiscuous(index, true) {
-            let what = "not in promiscuous mode since the interface came back";
-            self.setup.progress.note(format!("{name}: {what}: {error}"));
-        }
-        self.link = Link::Uncertain;
-        self.returns += 1;
-    }
-
     /// Whether everything that the kernel counted has been received, or will not be.
     fn check_end(&mut self, now: u64) -> Result<bool> {
         let since = match self.setup.progress.stopped_at() {
@@ -362,7 +269,7 @@ impl Receiver {
             ));
         }
         self.ended = true;
-        self.setup.progress.saw(self.downs, self.returns);
+        self.link.report(&self.setup.progress);
         match self.failure.take() {
             Some(failure) => Err(failure),
             None => Ok(true),
@@ -428,7 +335,9 @@ impl Receive for Receiver {
         let now = clock::monotonic_ns();
         if self.failure.is_none() && now >= self.next_error_check {
             self.next_error_check = now + ERROR_PERIOD;
-            self.check_link();
+            let (socket, progress) = (self.setup.ring.socket(), &self.setup.progress);
+            let name = self.setup.interface.as_ref();
+            self.failure = self.link.check(socket, name, &self.setup.counters, progress).err();
         }
         if now >= self.ledger.next_reading {
             self.ledger.next_reading = now + STATISTICS_PERIOD;
@@ -439,7 +348,7 @@ impl Receive for Receiver {
             return Ok(Readiness::End);
         }
         let retire = Duration::from_nanos(self.setup.times.retire);
-        if self.link == Link::Gone && !ending {
+        if self.link.is_gone() && !ending {
             return Ok(Readiness::After(Duration::from_nanos(ERROR_PERIOD)));
         }
         if ending {
@@ -471,60 +380,4 @@ impl Drop for Receiver {
             unsafe { self.setup.ring.close_block(self.block, self.left + 1) };
         }
     }
-}
-
-/// Restores the tag that the device or kernel stripped, after the two addresses.
-///
-/// # Safety
-/// `meta` describes a packet that is ours, with at least `VLAN_TAG` bytes before it.
-#[cold]
-unsafe fn restore_vlan(meta: &mut Meta, header: &Tpacket3Hdr, snaplen: u32) {
-    const ADDRESSES: usize = 12;
-    const TPID_8021Q: u16 = 0x8100;
-    meta.original_len += VLAN_TAG as u32;
-    if (meta.len as usize) < ADDRESSES {
-        return;
-    }
-    let known = header.status & TP_STATUS_VLAN_TPID_VALID != 0;
-    let tpid = if known { header.vlan_tpid } else { TPID_8021Q };
-    let [a, b] = tpid.to_be_bytes();
-    let [c, d] = (header.vlan_tci as u16).to_be_bytes();
-    // SAFETY: by the contract, the bytes from 4 before the packet to its 12th are ours.
-    unsafe {
-        let start = meta.data.sub(VLAN_TAG);
-        std::ptr::copy(meta.data.as_ptr(), start.as_ptr(), ADDRESSES);
-        start.add(ADDRESSES).cast::<[u8; 4]>().write_unaligned([a, b, c, d]);
-        meta.data = start;
-    }
-    meta.headroom -= VLAN_TAG as u32;
-    meta.room += VLAN_TAG as u32;
-    meta.len = (meta.len + VLAN_TAG as u32).min(snaplen);
-}
-
-/// Marks a frame to be cut as `header` of the kernel says. Its offsets are from the packet's start
-/// before a tag of `tag` bytes was inserted.
-#[cold]
-fn leave_cutting(frame: &mut Frame, header: &VirtioNetHdr, tag: u16) {
-    // What is to be cut in an unknown way nobody may send as it is.
-    let unknown = || Offload { checksum: Some(PartialChecksum::UNKNOWN), ..Offload::default() };
-    let mut offload = Offload::from_virtio(header).unwrap_or_else(unknown);
-    if let Some(place) = &mut offload.checksum {
-        place.start = place.start.saturating_add(tag);
-    }
-    // There is more room in front of the packet than that takes (`MAC_LEAST`).
-    let fits = frame.set_offload(offload);
-    debug_assert!(fits);
-}
-
-/// Prefetches the next header, which the walk reads next.
-#[inline(always)]
-fn prefetch(start: NonNull<u8>, slot: usize) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing, whatever the address.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(start.as_ptr().wrapping_add(slot).cast_const().cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (start, slot);
 }

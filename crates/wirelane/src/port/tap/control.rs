@@ -23,7 +23,7 @@ pub(super) struct Device {
     tap: Tap,
     /// The port, for errors.
     spec: String,
-    /// How many the device has of us, and those of them that are received from.
+    /// Our queues of the device, and those that we receive from.
     queues: u16,
     open: QueueSet,
     /// Received frames have room for more than the MTU.
@@ -61,7 +61,7 @@ impl Device {
         self.tap.name()
     }
 
-    /// The descriptor of `queue`. A queue that is not open has none, and none asks for it.
+    /// The descriptor of `queue`, which must be open.
     pub(super) fn queue(&self, queue: u16) -> Option<BorrowedFd<'_>> {
         self.tap.queue(usize::from(queue))
     }
@@ -87,7 +87,7 @@ impl Device {
         self.tap.set_filter(program).map_err(|error| Error::os(self.name(), error))
     }
 
-    /// Refuses queues that are not there, and packets that a TAP device does not show.
+    /// Refuses missing queues, and packets that a TAP device does not show.
     fn check(&self, mask: &QueueMask) -> Result<()> {
         let refuse = |cause: String| Error::usage(format!("port '{}'", self.spec), cause);
         let unseen = match mask {
@@ -121,7 +121,8 @@ impl Device {
     }
 }
 
-/// What the kernel may leave to us. Checksums belong to it: the kernel does not sum what it does not cut.
+/// What the kernel may leave to us, including checksums: the kernel does not sum frames that it
+/// does not cut.
 pub(super) fn tun_offload(offload: SinkGso) -> tun::Offload {
     tun::Offload {
         checksum: offload != SinkGso::default(),

@@ -1,8 +1,8 @@
-//! What the device drops, mostly because nobody takes it in time.
+//! Packets that the device drops, mostly because they were not received in time.
 //!
-//! The kernel counts that for all queues together (`tun_net_xmit()`), with what a mask leaves out and what it could not
-//! cut among it (`validate_xmit_skb()`): so no queue
-//! knows its own, but the port can say how many there were, unless a mask left something out.
+//! The kernel counts them for all queues together (`tun_net_xmit()`), including packets that a mask
+//! excludes or that it could not cut (`validate_xmit_skb()`). So no queue knows its own drops, but
+//! the port can report their sum unless a mask excluded some.
 
 use wirelane_os::netdev::{Link, LinkReader};
 
@@ -11,7 +11,7 @@ pub(super) struct Losses {
     /// `None` where the kernel does not tell.
     reader: Option<LinkReader>,
     before: Option<u64>,
-    /// What a mask leaves out is counted, too.
+    /// The count includes packets that a mask excludes.
     is_mixed: bool,
     end: Option<(u64, Link)>,
 }
@@ -31,7 +31,7 @@ impl Losses {
         self.before = self.read().and_then(|link| link.tx_dropped);
     }
 
-    /// A mask leaves something out.
+    /// A mask excludes packets.
     pub(super) fn mix(&mut self) {
         self.is_mixed = true;
     }
@@ -46,7 +46,7 @@ impl Losses {
         }
     }
 
-    /// What a user should know at the end.
+    /// Notes for the user at the end.
     pub(super) fn note(&self) -> Option<String> {
         let (dropped, link) = self.end.as_ref().filter(|(dropped, _)| *dropped > 0)?;
         if self.is_mixed {

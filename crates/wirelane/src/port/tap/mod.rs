@@ -5,16 +5,16 @@
 //!   kernel's TCP/IP ◀─ tap0, RX queue i ◀─ descriptor i ◀─ Tx i
 //! ```
 //!
-//! What the kernel sends through queue i is received here on queue i; what is transmitted here on
-//! queue i the kernel receives on queue i. The device is made if there is none, and goes with the
-//! port unless `persist=on`.
+//! Packets that the kernel sends through queue i are received here on queue i, and the other way
+//! round. The device is created if missing, and removed with the port unless `persist=on`.
 //!
 //! With [`Forwarding::offload`](super::Forwarding::offload) the kernel leaves segmentation and
-//! checksums to whoever receives here: it sends frames of up to 64 KB, each with an
-//! [`Offload`](crate::frame::Offload). In the other direction it takes such frames always.
+//! checksums to the receiver here: it sends frames of up to 64 KB, each with an
+//! [`Offload`](crate::frame::Offload). In the other direction it always takes such frames.
 //!
-//! What the stack sends faster than it is received the kernel drops (`txqueuelen` packets per queue fit), and counts for
-//! all queues together: no queue knows its own, and [`Port::diagnostics`](super::Port::diagnostics) says how many were dropped.
+//! If the stack sends faster than the program receives, the kernel drops packets (`txqueuelen`
+//! packets per queue fit). It counts drops for all queues together: no queue knows its own, and
+//! [`Port::diagnostics`](super::Port::diagnostics) reports the sum.
 //!
 //! The masks become a classic BPF program of the device, so that a packet of a queue that is not
 //! selected never reaches user space. A TAP device sees neither what is sent here (class TX) nor packets

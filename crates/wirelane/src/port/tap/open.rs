@@ -25,11 +25,11 @@ use crate::port::spec::{Backend, Spec};
 use crate::port::tx::Tx;
 use crate::stats::{RxCounters, TxCounters};
 
-/// Bytes free before each packet, for headers that are prepended and for what is left to do to it.
+/// Bytes free before each packet, for prepended headers and its pending offload.
 const HEADROOM: u32 = 128;
 /// Room for the longest frame of segmentation offload: 65535 bytes, with Ethernet and two tags.
 const LONGEST: u32 = 65_535 + 22;
-/// As few frames as there may be where memory is short.
+/// The fewest frames, where memory is short.
 const LEAST_FRAMES: u32 = 8;
 /// How long the kernel may take until it sends through a new device.
 const RUNNING: Duration = Duration::from_secs(3);
@@ -160,7 +160,7 @@ fn chunk_size(longest: u32) -> u32 {
     (longest + HEADROOM).next_multiple_of(2048)
 }
 
-/// What to do when the device cannot be had.
+/// What to do when the device cannot be opened.
 fn refused(spec: &Spec, error: OsError) -> Error {
     let errno = error.errno().map(Errno::from_raw_os_error);
     let error = Error::os(format!("port '{spec}'"), error);

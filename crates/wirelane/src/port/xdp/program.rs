@@ -7,8 +7,9 @@
 //!                host ◀────────────────────────── tag taken out ◀──────┘
 //! ```
 //!
-//! The steps before the last are taken only where the [`Verdicts`], [`tags`](super::tags) and [`hints`](super::hints) need them. The program is attached by a
-//! link, so that the kernel takes it off when the process ends, however it does.
+//! The program contains only the steps that its [`Verdicts`], [`tags`](super::tags) and
+//! [`hints`](super::hints) need. It is attached by a link, so the kernel detaches it when the
+//! process ends, however that happens.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -30,30 +31,30 @@ use crate::error::{Error, Result};
 /// Which packets of the selected queues the sockets get; the others go on to the host.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Verdicts {
-    /// Leave to the host what keeps it reachable: ARP, neighbour discovery, SSH, DNS and DHCP, and whatever
-    /// may be one of them. See [`management`] for the exact rule.
+    /// Leave to the host the packets that keep it reachable: ARP, neighbour discovery, SSH, DNS and
+    /// DHCP, and packets that may be one of them. See [`management`] for the exact rule.
     pub keep_management: bool,
     /// Take only what this filter accepts; everything if `None`.
     pub filter: Option<Arc<filter::Program>>,
 }
 
-/// Where a program is to be attached.
+/// Where to attach a program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target<'a> {
     /// Name of the interface, for errors.
     pub interface: &'a str,
     /// Its index in the calling thread's network namespace.
     pub ifindex: u32,
-    /// How many receive queues it has at most.
+    /// The most receive queues that it can have.
     pub queues: u32,
-    /// Where the program is to run.
+    /// Where the program runs.
     pub mode: XdpMode,
     /// The sockets take packets of several buffers (`XDP_USE_SG`). The program then sees the first buffer
     /// only. Linux 5.18.
     pub multi_buffer: bool,
-    /// VLAN tags that the driver takes out are put back. Not in [`XdpMode::Generic`].
+    /// Restores VLAN tags that the driver strips. Not in [`XdpMode::Generic`].
     pub tags: Option<Tags>,
-    /// What the driver is asked for each packet that a socket gets. Not in [`XdpMode::Generic`].
+    /// What to ask the driver for each packet that goes to a socket. Not in [`XdpMode::Generic`].
     pub hints: Hints,
 }
 
@@ -71,17 +72,17 @@ pub(super) struct Attachment {
     sockets: Map,
     interface: String,
     recipe: Recipe,
-    /// Where the interface is, for programs that are for it only.
+    /// The interface, for programs that are bound to it.
     namespace: Option<OwnedFd>,
 }
 
-/// What is the same in all programs of a port.
+/// What all programs of a port share.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recipe {
     multi_buffer: bool,
     tags: Option<Tags>,
     hints: Hints,
-    /// The interface that is asked for them, if any.
+    /// The interface to ask for them, if any.
     asked: Option<u32>,
 }
 
@@ -105,7 +106,7 @@ impl Attachment {
         Ok(Attachment { link, sockets, interface: target.interface.to_owned(), recipe, namespace })
     }
 
-    /// Lets the packets of a receive queue go to `socket`, from the next one on.
+    /// Sends the packets of a receive queue to `socket`, from the next one on.
     ///
     /// # Errors
     /// It is no AF_XDP socket, or the interface cannot have such a queue.
@@ -113,7 +114,7 @@ impl Attachment {
         self.sockets.set_socket(queue, socket).map_err(|error| self.failed(error))
     }
 
-    /// Lets the packets of a receive queue go on to the host, from the next one on.
+    /// Sends the packets of a receive queue to the host, from the next one on.
     ///
     /// # Errors
     /// The interface cannot have such a queue.
@@ -136,12 +137,12 @@ impl Attachment {
         })
     }
 
-    /// Whether it puts VLAN tags back that the driver takes out.
+    /// Whether it restores VLAN tags that the driver strips.
     pub(super) fn restores_tags(&self) -> bool {
         self.recipe.tags.is_some()
     }
 
-    /// What it asks the driver for each packet that a socket gets.
+    /// What it asks the driver for each packet that goes to a socket.
     pub(super) fn hints(&self) -> Hints {
         self.recipe.hints
     }
@@ -155,8 +156,8 @@ impl Attachment {
         self.link.is_attached().map_err(|error| self.failed(error))
     }
 
-    /// Takes the program off the interface now; packets on their way to a socket still arrive. A second call
-    /// does nothing, and an interface that is gone is no error.
+    /// Detaches the program now; packets on their way to a socket still arrive. A second call does
+    /// nothing, and a removed interface is no error.
     ///
     /// # Errors
     /// What the kernel says.
@@ -164,7 +165,7 @@ impl Attachment {
         self.link.detach().map_err(|error| self.failed(error))
     }
 
-    /// Runs `what` where the number of the interface means this one.
+    /// Runs `what` in the namespace in which the interface's index is valid.
     fn at_home<T: Send>(&self, what: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         let away = |home: &&OwnedFd| match netns::current() {
             Ok(here) => !netns::same(&here, home).unwrap_or(true),
@@ -313,7 +314,7 @@ fn errno(error: &OsError) -> Option<Errno> {
     error.errno().map(Errno::from_raw_os_error)
 }
 
-/// Name of the program, for whoever lists programs.
+/// Name of the program in listings.
 const NAME: &str = "wirelane";
 /// As [`management`] and [`translate`] want it.
 const CONTEXT: Reg = Reg::R6;

@@ -15,8 +15,8 @@ use crate::pool::{PoolGauge, Region, Tag};
 use crate::port::accounting::FrameCounts;
 use crate::ring::cursor::{Consumer, Producer};
 
-/// A socket with its rings. It is closed, and what the kernel still had goes back to its pools, when
-/// neither end nor the port uses it any more.
+/// A socket with its rings. When neither an end nor the port uses it any more, it is closed, and
+/// chunks of the kernel return to their pools.
 pub(super) struct Queue {
     /// `None` while it is being closed.
     socket: Option<XskSocket>,
@@ -33,7 +33,7 @@ pub(super) struct Queue {
     pub(super) gauge: Arc<Gauge>,
 }
 
-/// What of a queue can be read from outside, also when it is gone.
+/// The counts of a queue, readable from outside even after its end.
 #[derive(Default)]
 pub(super) struct Gauge {
     /// Chunks with the kernel to receive into, or received and not taken.
@@ -42,7 +42,7 @@ pub(super) struct Gauge {
     pub(super) sending: AtomicU32,
 }
 
-/// What is asked of one queue.
+/// What to open of one queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) number: u16,
@@ -50,7 +50,7 @@ pub(super) struct Request {
     pub(super) transmit: bool,
 }
 
-/// What the kernel or the device can be asked to do to packets that are sent.
+/// What the kernel or the device can do to packets to send.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Requests {
     /// To complete their checksums.
@@ -67,8 +67,9 @@ impl Requests {
 }
 
 impl Queue {
-    /// Opens a socket and makes its rings; with the UMEM of `owner`, or else with one of its own. It is
-    /// not bound, and so takes nothing. With `requests` that UMEM has room for them before packets to send.
+    /// Opens a socket and makes its rings, with the UMEM of `owner` or one of its own. It is not
+    /// bound, so nothing is received. With `requests` the UMEM has room for metadata before packets
+    /// to send.
     ///
     /// # Errors
     /// The system refuses.
@@ -123,7 +124,7 @@ impl Queue {
         })
     }
 
-    /// The socket; an error code that says so while it is being closed.
+    /// The socket; an error while it is being closed.
     #[inline(always)]
     pub(super) fn socket(&self) -> &XskSocket {
         match &self.socket {
@@ -179,7 +180,7 @@ impl Drop for Queue {
     }
 }
 
-/// Counts the frames of one queue, also when it is gone.
+/// Counts the frames of one queue, even after its end.
 pub(super) struct QueueGauge {
     pub(super) pools: Vec<PoolGauge>,
     pub(super) gauge: Arc<Gauge>,

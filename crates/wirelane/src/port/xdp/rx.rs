@@ -21,13 +21,13 @@ use crate::port::rx::{Readiness, Receive};
 use crate::ring::cursor::Consumer;
 use crate::stats::RxCounters;
 
-/// How often the socket's error and counters are read while nothing comes.
+/// How often to read the socket's error and counters without packets.
 const PERIOD: u64 = 50_000_000;
-/// Batches after which they are read if something comes all the time.
+/// Batches after which to read them under load.
 const PERIOD_BATCHES: u32 = 4096;
-/// Longest sleep, so that an order to stop is noticed and the watermark moves on.
+/// Longest sleep, so that a stop is noticed and the watermark advances.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
-/// How long to leave a consumer alone that holds every chunk.
+/// How long to wait for a consumer that holds every chunk.
 const STARVED: Duration = Duration::from_millis(1);
 
 /// What a receiver is made from.
@@ -39,10 +39,9 @@ pub(super) struct Setup {
     pub(super) handle: Arc<Handle>,
     pub(super) snaplen: u32,
     pub(super) busy: bool,
-    /// Looking again at an empty ring instead of sleeping.
+    /// Busy-polling an empty ring instead of sleeping.
     pub(super) spin: Switch,
-    /// Packets can be of this host: their checksums may be left to hardware that there is not, and nothing
-    /// tells which are.
+    /// Packets may come from this host with partial checksums, which AF_XDP does not mark.
     pub(super) local: bool,
     /// The program leaves hints before packets.
     pub(super) hints: bool,
@@ -63,7 +62,7 @@ pub(super) struct Receiver<const PIECES: bool> {
     watermark: u64,
     batches: u32,
     next_reading: u64,
-    /// Descriptors that named no chunk that the kernel had.
+    /// Descriptors of chunks that the kernel did not have.
     strangers: u64,
     failure: Option<Error>,
     ended: bool,
@@ -82,7 +81,7 @@ struct Assembly {
 enum Open {
     None,
     Packet(Frame),
-    /// There was no frame for it, or it did not fit; its other pieces go, too.
+    /// There was no frame for it, or it did not fit; its other pieces are dropped, too.
     Lost,
 }
 
@@ -120,8 +119,8 @@ impl<const PIECES: bool> Receiver<PIECES> {
         })
     }
 
-    /// Reads the kernel's counters. Where it had no chunk, that is our want of frames; in zero copy it
-    /// counts how often it looked for one, and the device what it lost.
+    /// Reads the kernel's counters. An empty fill ring means that we lacked frames. In zero copy
+    /// the kernel counts how often it looked for a chunk, and the device counts lost packets.
     fn read_statistics(&mut self) -> Result<()> {
         self.batches = 0;
         self.counters.system_calls.add(1);
@@ -135,7 +134,7 @@ impl<const PIECES: bool> Receiver<PIECES> {
         Ok(())
     }
 
-    /// Notices that the interface is gone: nothing new will come.
+    /// Detects that the interface was removed: nothing new will come.
     fn check_error(&mut self) {
         self.counters.system_calls.add(1);
         let cause = match self.fill.queue.socket().take_error() {
@@ -301,7 +300,7 @@ impl Assembly {
         None
     }
 
-    /// A frame for the packet that begins with `piece`, before which lies what its driver knows of it.
+    /// A frame for the packet that begins with `piece`, which the driver's hints precede.
     fn begin(&mut self, piece: &mut Frame) -> Option<Frame> {
         let mut whole = self.pool.take_one().filter(|whole| piece.len() <= whole.capacity())?;
         if self.hints

@@ -26,14 +26,14 @@ use crate::stats::TxCounters;
 
 /// Frames reclaimed at a time.
 const PORTION: u32 = 64;
-/// Nothing has been completed for so long although something is to be sent: a stall.
+/// Without any completion for this long while frames wait, the queue has stalled.
 const STALL: u64 = 10_000_000;
 /// Bytes of metadata before a packet.
 const METADATA: usize = size_of::<XskTxMetadata>();
 /// The shortest Ethernet frame: addresses and type.
 const LEAST: usize = 14;
 
-/// Sends frames of the queue's region where they lie, and copies of all others.
+/// Sends frames of the queue's region in place, and copies of all others.
 pub(super) struct Transmitter {
     tx: Producer,
     completion: Consumer,
@@ -46,17 +46,19 @@ pub(super) struct Transmitter {
     frames: u32,
     shape: Shape,
     flagged: bool,
-    /// What can be asked for each packet. With any of it every packet has room for metadata before it.
+    /// The possible requests for each packet. With any of them, every packet has room for metadata
+    /// before it.
     requests: Requests,
-    /// Frames that have left, until somebody takes them: a part of the pool, so that it never runs dry.
+    /// Transmitted frames kept for the program: at most a part of the pool, so that it never runs
+    /// dry.
     sent: Batch,
-    /// Those that nobody took in time.
+    /// Those not taken in time.
     missed: u64,
-    /// How far the clock of time stamps is ahead of ours.
+    /// How far the clock of timestamps is ahead of ours.
     ahead: u64,
-    /// Monotonic time when something was last completed, or begun to be waited for.
+    /// Monotonic time of the last completion, or since when one is awaited.
     progress: u64,
-    /// Completions that named nothing that was being sent.
+    /// Completions of frames that were not being sent.
     strangers: u64,
     counters: Arc<TxCounters>,
     handle: Arc<Handle>,
@@ -67,7 +69,7 @@ pub(super) struct Transmitter {
 /// How one frame goes out.
 #[derive(Clone, Copy)]
 enum Way {
-    /// Where it lies, in so many pieces.
+    /// In place, in so many pieces.
     Direct(u32),
     /// By copy, in so many pieces.
     Copied(u32),
@@ -155,7 +157,8 @@ impl Transmitter {
         }
     }
 
-    /// Whether a packet of this length can go out. The longest one has a tag; another tag is no part of the MTU either.
+    /// Whether a packet of this length can be sent. The longest one has a tag; a second tag does
+    /// not count towards the MTU either.
     #[inline(always)]
     fn takes(&self, packet: &[u8]) -> bool {
         let (len, longest) = (packet.len(), self.shape.longest as usize);
@@ -209,7 +212,8 @@ impl Transmitter {
         pieces
     }
 
-    /// How many of the first frames of `batch` go out now; has copies ready for those that need one.
+    /// How many of the first frames of `batch` can be sent now; prepares copies for those that need
+    /// one.
     #[inline]
     fn plan(&mut self, batch: &Batch) -> usize {
         let limit = self.queue.completion.size() - self.descriptors;
@@ -228,8 +232,8 @@ impl Transmitter {
         if copies == 0 { taken } else { self.prepare_copies(batch, taken, copies) }
     }
 
-    /// Takes frames for `copies` copies; if there are fewer, the first frames of `batch` that make do with
-    /// those go out now.
+    /// Takes frames for `copies` copies. If there are fewer, only the first frames of `batch` that
+    /// these suffice for are sent now.
     fn prepare_copies(&mut self, batch: &Batch, taken: usize, copies: usize) -> usize {
         let mut left = self.pool.take(&mut self.copies, copies);
         if left == copies {
@@ -291,7 +295,7 @@ impl Transmitter {
         }
     }
 
-    /// Has the kernel send, as long as that brings something forward.
+    /// Makes the kernel send while there is progress.
     fn send(&mut self) -> Result<()> {
         let mut left = self.unsent();
         while left > 0 && self.wants_wakeup() {
@@ -338,7 +342,7 @@ impl Transmitter {
         }
     }
 
-    /// Kicks a kernel that has been silent for too long, whatever it says.
+    /// Wakes a kernel that has been silent for too long, even if it does not ask for it.
     fn check_stall(&mut self) -> Result<()> {
         if self.frames == 0 {
             return Ok(());
@@ -356,7 +360,7 @@ impl Transmitter {
     }
 }
 
-/// Says before `frame` what is asked for it; returns the option of its descriptor.
+/// Writes the requests before `frame`; returns the option of its descriptor.
 #[inline(always)]
 fn request(requests: Requests, frame: &mut Frame) -> u32 {
     let mut metadata = XskTxMetadata::default();

@@ -13,8 +13,8 @@ pub const MAX_DATAGRAMS: u32 = 64;
 pub struct Limits {
     /// Bytes of the longest frame, from its IP header on; 65535 at most.
     pub size: usize,
-    /// Bytes of the longest packet that is merged, from its IP header on: what the sink sends in one piece. A longer one
-    /// would not come back as it was, and what is to become of it is decided where it leaves.
+    /// Bytes of the longest packet to merge, from its IP header on: what the sink sends in one
+    /// piece. A longer one could not be restored, and the segmenter decides about it.
     pub packet: usize,
     /// Packets in one frame; of UDP [`MAX_DATAGRAMS`] at most.
     pub segments: u32,

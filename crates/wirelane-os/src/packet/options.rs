@@ -1,0 +1,116 @@
+//! What a socket takes and how it sends: filter, promiscuous mode and other options, and its counters.
+
+use std::os::fd::AsFd;
+
+use super::ring::Statistics;
+use super::uapi::{PacketMreq, SockFilter, SockFprog, TpacketStatsV3, option};
+use super::{PacketSocket, ifindex_i32};
+use crate::error::{OsError, Result};
+use crate::socket::{self, Plain};
+
+impl PacketSocket {
+    /// Attaches a classic BPF program, in place of the one before: every packet meets the old or the new one, none neither.
+    /// Its result is the number of bytes to capture, 0 to leave the packet out.
+    ///
+    /// # Errors
+    /// `EINVAL` when the kernel's verifier refuses the program, `ENOMEM` when it is over `net.core.optmem_max`.
+    pub fn attach_filter(&self, program: &[SockFilter]) -> Result<()> {
+        attach_filter(self, program)
+    }
+
+    /// Adds or removes this socket's wish for promiscuous mode. The kernel counts wishes, and forgets this one when the socket
+    /// is closed, however the process ends.
+    ///
+    /// # Errors
+    /// `ENODEV` for an unknown interface. Removing a wish never made is none (`packet_mc_drop`).
+    pub fn set_promiscuous(&self, ifindex: u32, on: bool) -> Result<()> {
+        let (name, call) = if on {
+            (option::ADD_MEMBERSHIP, "setsockopt PACKET_ADD_MEMBERSHIP")
+        } else {
+            (option::DROP_MEMBERSHIP, "setsockopt PACKET_DROP_MEMBERSHIP")
+        };
+        let request = PacketMreq {
+            ifindex: ifindex_i32(ifindex, call)?,
+            kind: option::MR_PROMISC,
+            ..PacketMreq::default()
+        };
+        self.set(name, &request, call)
+    }
+
+    /// Sends past the queueing discipline, straight to the driver's queue. Without one chosen by XPS, that queue is the sending
+    /// CPU modulo the number of TX queues (`packet_pick_tx_queue`).
+    ///
+    /// # Errors
+    /// What setsockopt(2) gives.
+    pub fn set_qdisc_bypass(&self, on: bool) -> Result<()> {
+        self.set(option::QDISC_BYPASS, &i32::from(on), "setsockopt PACKET_QDISC_BYPASS")
+    }
+
+    /// Does not receive what this host sends.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT` before Linux 4.20.
+    pub fn set_ignore_outgoing(&self, on: bool) -> Result<()> {
+        self.set(option::IGNORE_OUTGOING, &i32::from(on), "setsockopt PACKET_IGNORE_OUTGOING")
+    }
+
+    /// Puts a [`VirtioNetHdr`] before each packet, received and sent.
+    ///
+    /// # Errors
+    /// `EBUSY` when the socket has a ring already.
+    pub fn set_vnet_hdr(&self, on: bool) -> Result<()> {
+        self.set(option::VNET_HDR, &i32::from(on), "setsockopt PACKET_VNET_HDR")
+    }
+
+    /// Lets a poll spin on the device for up to `microseconds` before it sleeps, where the kernel knows which NAPI context the
+    /// socket is fed by; 0 turns that off.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_NET_ADMIN when it raises the value.
+    pub fn set_busy_poll(&self, microseconds: u32) -> Result<()> {
+        let value = i32::try_from(microseconds).unwrap_or(i32::MAX);
+        self.set_socket(libc::SO_BUSY_POLL, value, "setsockopt SO_BUSY_POLL")
+    }
+
+    /// Asks for `bytes` of send buffer, beyond `net.core.wmem_max` with CAP_NET_ADMIN; it bounds what a TX ring may have in
+    /// flight.
+    ///
+    /// # Errors
+    /// What setsockopt(2) gives.
+    pub fn set_send_buffer(&self, bytes: usize) -> Result<()> {
+        let value = i32::try_from(bytes).unwrap_or(i32::MAX);
+        self.set_socket(libc::SO_SNDBUFFORCE, value, "setsockopt SO_SNDBUFFORCE")
+            .or_else(|_| self.set_socket(libc::SO_SNDBUF, value, "setsockopt SO_SNDBUF"))
+    }
+
+    /// What happened since this was last called; reading resets the kernel's 32-bit counters, so call it often enough that they
+    /// cannot wrap, and from one place.
+    ///
+    /// # Errors
+    /// What getsockopt(2) gives.
+    pub fn statistics(&self) -> Result<Statistics> {
+        let level = (libc::SOL_PACKET, option::STATISTICS);
+        let raw: TpacketStatsV3 = socket::get(self.as_fd(), level, "getsockopt PACKET_STATISTICS")?;
+        Ok(Statistics { packets: raw.packets, drops: raw.drops, freezes: raw.freeze_q_cnt })
+    }
+}
+
+/// [`PacketSocket::attach_filter`] for a socket of any kind.
+///
+/// # Errors
+/// As there.
+pub fn attach_filter(socket: impl AsFd, program: &[SockFilter]) -> Result<()> {
+    const CALL: &str = "setsockopt SO_ATTACH_FILTER";
+    let object = || format!("{} instructions", program.len());
+    let len = u16::try_from(program.len())
+        .map_err(|_| OsError::from_errno(CALL, object(), libc::EINVAL))?;
+    let raw = SockFprog { len, filter: program.as_ptr() };
+    socket::set(socket.as_fd(), (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER), &raw, CALL, object)
+}
+
+// SAFETY: u32 fields only; no padding and no invalid patterns.
+unsafe impl Plain for TpacketStatsV3 {}
+// SAFETY: integers that fill the structure (see its layout assertions).
+unsafe impl Plain for PacketMreq {}
+// SAFETY: sk_attach_filter() reads `len` and `filter` and never the padding between them. It is never read from the kernel.
+unsafe impl Plain for SockFprog {}

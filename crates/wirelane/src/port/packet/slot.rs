@@ -1,0 +1,69 @@
+//! What stands around a packet in its slot of a block.
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
+
+use wirelane_os::packet::{TP_STATUS_VLAN_TPID_VALID, TPACKET3_HDRLEN, Tpacket3Hdr, VirtioNetHdr};
+
+use super::ring::VLAN_TAG;
+use crate::frame::{Frame, Meta, OFFLOAD_BYTES, Offload, PartialChecksum};
+
+/// The kernel puts no packet nearer to its header than this.
+pub(super) const MAC_LEAST: usize = size_of::<Meta>() + VLAN_TAG;
+const _: () = assert!(TPACKET3_HDRLEN + 10 - MAC_LEAST >= OFFLOAD_BYTES);
+
+/// Restores the tag that the device or kernel stripped, after the two addresses.
+///
+/// # Safety
+/// `meta` describes a packet that is ours, with at least `VLAN_TAG` bytes before it.
+#[cold]
+pub(super) unsafe fn restore_vlan(meta: &mut Meta, header: &Tpacket3Hdr, snaplen: u32) {
+    const ADDRESSES: usize = 12;
+    const TPID_8021Q: u16 = 0x8100;
+    meta.original_len += VLAN_TAG as u32;
+    if (meta.len as usize) < ADDRESSES {
+        return;
+    }
+    let known = header.status & TP_STATUS_VLAN_TPID_VALID != 0;
+    let tpid = if known { header.vlan_tpid } else { TPID_8021Q };
+    let [a, b] = tpid.to_be_bytes();
+    let [c, d] = (header.vlan_tci as u16).to_be_bytes();
+    // SAFETY: by the contract, the bytes from 4 before the packet to its 12th are ours.
+    unsafe {
+        let start = meta.data.sub(VLAN_TAG);
+        std::ptr::copy(meta.data.as_ptr(), start.as_ptr(), ADDRESSES);
+        start.add(ADDRESSES).cast::<[u8; 4]>().write_unaligned([a, b, c, d]);
+        meta.data = start;
+    }
+    meta.headroom -= VLAN_TAG as u32;
+    meta.room += VLAN_TAG as u32;
+    meta.len = (meta.len + VLAN_TAG as u32).min(snaplen);
+}
+
+/// Marks a frame to be cut as `header` of the kernel says. Its offsets are from the packet's start
+/// before a tag of `tag` bytes was inserted.
+#[cold]
+pub(super) fn leave_cutting(frame: &mut Frame, header: &VirtioNetHdr, tag: u16) {
+    // What is to be cut in an unknown way nobody may send as it is.
+    let unknown = || Offload { checksum: Some(PartialChecksum::UNKNOWN), ..Offload::default() };
+    let mut offload = Offload::from_virtio(header).unwrap_or_else(unknown);
+    if let Some(place) = &mut offload.checksum {
+        place.start = place.start.saturating_add(tag);
+    }
+    // There is more room in front of the packet than that takes (`MAC_LEAST`).
+    let fits = frame.set_offload(offload);
+    debug_assert!(fits);
+}
+
+/// Prefetches the next header, which the walk reads next.
+#[inline(always)]
+pub(super) fn prefetch(start: NonNull<u8>, slot: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing, whatever the address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(start.as_ptr().wrapping_add(slot).cast_const().cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (start, slot);
+}
