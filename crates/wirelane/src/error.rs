@@ -20,6 +20,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Who has to act on an error: it decides the exit status of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// The request itself is wrong (a malformed spec, an unknown key): exit status 2.
     Usage,

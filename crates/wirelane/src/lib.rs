@@ -61,10 +61,12 @@
 //! | [`frame`], [`pool`] | one packet and who owns it; the memory of a queue |
 //! | [`ring`] | queues between threads |
 //! | [`mask`], [`stats`], [`error`] | which queues; counters; errors |
-//! | [`port`] | the traits of a port, and the ports: [`port::sim`], [`port::file`], [`port::packet`], [`port::xdp`] |
+//! | [`port`] | opening a port and its ends; details of [`port::sim`], [`port::file`], [`port::packet`], [`port::xdp`] |
 //! | [`pipeline`] | the receive loop, on one screen |
+//! | [`placement`], [`threads`] | which CPU serves which queue; threads that begin together |
 //! | [`filter`] | tcpdump's language: which packets to take |
 //! | [`qdisc`] | queueing disciplines between producers and a TX queue: locks, bulk, no locks |
+//! | [`wire`] | packet headers: to read, change and build |
 //! | [`segment`], [`checksum`] | cuts long frames into packets; sums them on the way |
 //! | [`pcap`] | capture files: pcap and pcapng, compression, rotation, merging by time |
 //! | [`session::capture`] | all queues of a port into one file, in order of time |

@@ -25,25 +25,25 @@ pub struct RxCounters {
     /// Packets lost for lack of frames or ring space in user space.
     pub ring_full: Counter,
     /// Frames dropped because the writer was too slow.
-    pub writer: Counter,
+    pub(crate) writer: Counter,
     /// Bytes of those frames.
-    pub writer_bytes: Counter,
+    pub(crate) writer_bytes: Counter,
     /// Frames that the writer took but could not write. Its thread owns this counter.
-    pub unwritten: Counter,
+    pub(crate) unwritten: Counter,
     /// Bytes of those frames; unknown if some were in the middle of being written.
-    pub unwritten_bytes: Counter,
+    pub(crate) unwritten_bytes: Counter,
     /// Frames dropped by a fault injector.
-    pub fault: Counter,
+    pub(crate) fault: Counter,
     /// Of these packets, those merged into the frame of another one.
     pub merged: Counter,
     /// Packets that a filter rejected in user space.
     pub filtered: Counter,
     /// 1 once the kernel has filtered, because it does not count rejected packets.
-    pub filtered_unseen: Counter,
+    pub(crate) filtered_unseen: Counter,
     /// Packets to forward that found the TX queue full.
     pub tx_full: Counter,
     /// Bytes of the packets that were filtered or found the TX queue full, if known.
-    pub undelivered_bytes: Counter,
+    pub(crate) undelivered_bytes: Counter,
     /// System calls made to receive, waiting included.
     pub system_calls: Counter,
 }
@@ -147,18 +147,18 @@ pub struct TxCounters {
     pub errors: Counter,
     /// Of these, those whose pending work could not be done: a checksum at an unknown place, or
     /// segmentation at a port that does not cut.
-    pub unfinished: Counter,
+    pub(crate) unfinished: Counter,
     /// Of these, those of a length that the interface does not take.
     pub wrong_length: Counter,
     /// Of these, those that the kernel refused one by one.
     pub refused: Counter,
     /// The errno of the first one of those; 0 without one.
-    pub refused_errno: Counter,
+    pub(crate) refused_errno: Counter,
     /// Of these, those that had been taken and were not sent when the end came.
-    pub unsent: Counter,
+    pub(crate) unsent: Counter,
     /// The errno that blocks frames now: `ENETDOWN` while the interface is down, `ENXIO` once it is
     /// gone; 0 if nothing does.
-    pub held_errno: Counter,
+    pub(crate) held_errno: Counter,
     /// System calls made to transmit, waiting included.
     pub system_calls: Counter,
     /// Frames that were copied, because they lie in memory that the port cannot send from.
@@ -240,6 +240,7 @@ impl TxCounters {
 
 /// A reading of one transmitting end.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct TxStats {
     /// Position of the port in the command.
     pub port: usize,
@@ -276,6 +277,7 @@ fn errno(error: &io::Error) -> u64 {
 
 /// A reading of one receiving end.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct QueueStats {
     /// Position of the port in the command.
     pub port: usize,
@@ -313,6 +315,7 @@ impl fmt::Display for QueueStats {
 
 /// Packets lost, by reason; `None` where unknown.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct Dropped {
     /// In the kernel, for lack of ring space.
     pub kernel: Option<u64>,

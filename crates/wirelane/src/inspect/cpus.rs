@@ -16,7 +16,7 @@ const MOST_CPUS: u32 = 1 << 16;
 
 impl CpuList {
     /// From a list, e.g. `0-3,8` (`/proc/irq/N/smp_affinity_list`); `None` when it is malformed.
-    pub fn from_list(text: &str) -> Option<CpuList> {
+    pub(crate) fn from_list(text: &str) -> Option<CpuList> {
         let mut cpus = BTreeSet::new();
         for part in text.trim().split(',').filter(|part| !part.is_empty()) {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -31,7 +31,7 @@ impl CpuList {
 
     /// From a mask in hexadecimal words of 32 bits, the most significant first, e.g. `00000001,00000003`
     /// (`/sys/class/net/IF/queues/rx-0/rps_cpus`); `None` when it is malformed.
-    pub fn from_mask(text: &str) -> Option<CpuList> {
+    pub(crate) fn from_mask(text: &str) -> Option<CpuList> {
         let mut cpus = BTreeSet::new();
         let mut base = 0;
         for word in text.trim().rsplit(',') {
@@ -61,7 +61,7 @@ impl CpuList {
     }
 
     /// Whether every CPU of this set is also in `other`.
-    pub fn is_subset(&self, other: &CpuList) -> bool {
+    pub(crate) fn is_subset(&self, other: &CpuList) -> bool {
         self.cpus.is_subset(&other.cpus)
     }
 }

@@ -7,6 +7,7 @@ use super::mapping::QueueMapping;
 
 /// An interface and its queues.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct InterfaceQueues {
     /// Name, e.g. `eth0`.
     pub name: String,
@@ -47,6 +48,7 @@ pub struct InterfaceQueues {
 
 /// One direction of an interface.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Side<Q> {
     /// Queues in use.
     pub count: Option<u32>,
@@ -60,6 +62,7 @@ pub struct Side<Q> {
 
 /// Combined channels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Combined {
     /// In use.
     pub count: Option<u32>,
@@ -69,6 +72,7 @@ pub struct Combined {
 
 /// The depth of a queue, in descriptors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Ring {
     /// In use.
     pub current: Option<u32>,
@@ -78,6 +82,7 @@ pub struct Ring {
 
 /// A receive queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct RxQueue {
     /// Its number.
     pub index: u32,
@@ -90,6 +95,7 @@ pub struct RxQueue {
 
 /// A transmit queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct TxQueue {
     /// Its number.
     pub index: u32,
@@ -103,6 +109,7 @@ pub struct TxQueue {
 
 /// What runs a queue's work, and on which CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Service {
     /// Identity of its NAPI context.
     pub napi: Option<u32>,
@@ -121,6 +128,7 @@ pub struct Service {
 /// How the CPUs of a queue became known, the most certain first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum CpusFrom {
     /// The affinity of the kernel thread that polls the queue.
     Thread,
@@ -149,6 +157,7 @@ pub struct Rss {
 
 /// Offloads that change what a capture sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Offloads {
     /// The kernel merges received segments of a flow.
     pub gro: Option<bool>,

@@ -22,22 +22,6 @@ impl QueueMapping {
             QueueMapping::Unshifted => Some(value),
         }
     }
-
-    /// The value that packets of receive queue `queue` carry; `None` when the number is too large to be carried.
-    pub const fn value_of(self, queue: u16) -> Option<u16> {
-        match self {
-            QueueMapping::Shifted => queue.checked_add(1),
-            QueueMapping::Unshifted => Some(queue),
-        }
-    }
-
-    /// The value that packets tied to no queue carry, if they can be told at all.
-    pub const fn value_of_none(self) -> Option<u16> {
-        match self {
-            QueueMapping::Shifted => Some(0),
-            QueueMapping::Unshifted => None,
-        }
-    }
 }
 
 /// How `driver` (as `ethtool -i` names it) writes the receive queue; for a driver not known to differ, as most do.
@@ -45,7 +29,7 @@ impl QueueMapping {
 /// * `veth` (checked on Linux 6.18): a packet keeps the sender's transmit queue, unshifted, which is also the number of the receive
 ///   queue it arrives on (veth_xmit). A packet that came by XDP redirect carries 0 whatever its queue.
 /// * `tun` (every multi-queue TUN and TAP device; checked): shifted (tun_get_user).
-pub fn rx_mapping(driver: &str) -> QueueMapping {
+pub(crate) fn rx_mapping(driver: &str) -> QueueMapping {
     match driver {
         "veth" => QueueMapping::Unshifted,
         _ => QueueMapping::Shifted,
@@ -65,22 +49,17 @@ mod tests {
     }
 
     #[test]
-    fn shifted_and_back() {
+    fn shifted() {
         let mapping = QueueMapping::Shifted;
         assert_eq!(mapping.rx_queue(0), None);
         assert_eq!(mapping.rx_queue(1), Some(0));
-        assert_eq!(mapping.value_of(0), Some(1));
-        assert_eq!(mapping.value_of(u16::MAX), None);
-        assert_eq!(mapping.value_of_none(), Some(0));
     }
 
     #[test]
-    fn unshifted_and_back() {
+    fn unshifted() {
         let mapping = QueueMapping::Unshifted;
         for queue in [0, 1, 7, u16::MAX] {
             assert_eq!(mapping.rx_queue(queue), Some(queue));
-            assert_eq!(mapping.value_of(queue), Some(queue));
         }
-        assert_eq!(mapping.value_of_none(), None);
     }
 }

@@ -32,7 +32,8 @@ pub use cpus::CpuList;
 pub use interface::{
     Combined, CpusFrom, InterfaceQueues, Offloads, Ring, Rss, RxQueue, Service, Side, TxQueue,
 };
-pub use mapping::{QueueMapping, rx_mapping};
+pub use mapping::QueueMapping;
+pub(crate) use mapping::rx_mapping;
 
 /// The names of the interfaces of this network namespace, in the kernel's order.
 ///

@@ -174,6 +174,7 @@ pub struct Running<C: Send + 'static> {
 
 /// The result of the threads.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Outcome<C> {
     /// The consumers, in the order of the threads; none for a thread that panicked.
     pub consumers: Vec<C>,

@@ -17,6 +17,7 @@ const MOST: usize = 64;
 
 /// Why a wait is over; several reasons at once are possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Wake {
     /// A receiving end may have packets: ask all of them.
     pub packets: bool,

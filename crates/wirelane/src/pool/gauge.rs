@@ -6,7 +6,7 @@ use crate::sync::{Arc, AtomicU32, Ordering};
 /// A reading of a pool from outside: at most one batch old while the pool is in use, exact when it
 /// is not or is gone.
 #[derive(Clone)]
-pub struct PoolGauge {
+pub(crate) struct PoolGauge {
     pub(super) size: u32,
     pub(super) free: Arc<AtomicU32>,
     pub(super) returns: Arc<Returns>,
@@ -20,12 +20,12 @@ impl std::fmt::Debug for PoolGauge {
 
 impl PoolGauge {
     /// Number of frames in the pool.
-    pub fn size(&self) -> u32 {
+    pub(crate) fn size(&self) -> u32 {
         self.size
     }
 
     /// Frames not in use.
-    pub fn free(&self) -> u32 {
+    pub(crate) fn free(&self) -> u32 {
         self.free.load(Ordering::Relaxed) + self.returns.count()
     }
 }

@@ -12,8 +12,8 @@
 //! that whole list when its own is empty. So a frame costs less than one atomic operation on
 //! the way round, and queues share nothing.
 //!
-//! A pool has memory of its own ([`Pool::new`]) or a part of a [`Region`] that it shares with other
-//! pools ([`Pool::in_region`]). A region is what a kernel can register as a whole (an AF_XDP UMEM), so
+//! A pool has memory of its own ([`Pool::new`]) or, in a port, a part of a region that it shares with
+//! other pools ([`shared_memory`](crate::port::shared_memory)). A region is what a kernel can register as a whole (an AF_XDP UMEM), so
 //! that a frame of any of its pools can be sent through any socket that knows the region, uncopied.
 //!
 //! The memory lives until the last pool of its region is dropped *and* every frame is back, whoever
@@ -28,7 +28,6 @@ mod region;
 mod returns;
 
 pub use self::config::PoolConfig;
-pub use self::gauge::PoolGauge;
+pub(crate) use self::gauge::PoolGauge;
 pub use self::pool::Pool;
-pub use self::region::Region;
-pub(crate) use self::region::{Returned, Tag};
+pub(crate) use self::region::{Region, Returned, Tag};

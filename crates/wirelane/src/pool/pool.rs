@@ -57,7 +57,7 @@ impl Pool {
     ///
     /// # Errors
     /// A shape outside the documented limits; the region has too little left.
-    pub fn in_region(region: &Region, config: PoolConfig) -> Result<Self> {
+    pub(crate) fn in_region(region: &Region, config: PoolConfig) -> Result<Self> {
         config.check()?;
         if !(GRAIN..=131_072).contains(&config.chunk_size) {
             return Err(Error::usage(config.object(), "the frame size is 2048 to 131072"));
@@ -139,12 +139,12 @@ impl Pool {
     }
 
     /// What the memory is a part of.
-    pub fn region(&self) -> &Region {
+    pub(crate) fn region(&self) -> &Region {
         &self.shared().region
     }
 
     /// Reads the number of free frames from other threads, also after the pool is gone.
-    pub fn gauge(&self) -> PoolGauge {
+    pub(crate) fn gauge(&self) -> PoolGauge {
         let returns = Arc::clone(&self.shared().returns);
         PoolGauge { size: self.size(), free: Arc::clone(&self.gauge), returns }
     }

@@ -31,7 +31,7 @@ pub(super) const GRAIN: u32 = 2048;
 /// A mapping from which pools take their chunks. A handle: the memory goes with the last one, the
 /// last pool and the last frame.
 #[derive(Clone)]
-pub struct Region(Arc<Inner>);
+pub(crate) struct Region(Arc<Inner>);
 
 struct Inner {
     memory: Mapping,
@@ -105,12 +105,12 @@ impl Region {
     ///
     /// # Errors
     /// There is not so much memory: asked before it is taken, because who takes too much is killed.
-    pub fn new(bytes: usize, numa_node: Option<u32>) -> Result<Self> {
+    pub(crate) fn new(bytes: usize, numa_node: Option<u32>) -> Result<Self> {
         Self::with_grain(|| format!("frame memory of {bytes} bytes"), bytes, GRAIN, numa_node)
     }
 
     /// Bytes that a pool of so many chunks takes of a region at most.
-    pub fn bytes_for(chunks: u32, chunk_size: u32) -> usize {
+    pub(crate) fn bytes_for(chunks: u32, chunk_size: u32) -> usize {
         let size = chunk_size as usize;
         // What cannot cross a huge page is lost at its end.
         let packed = if chunk_size.is_power_of_two() {
@@ -155,18 +155,18 @@ impl Region {
     }
 
     /// Bytes that no pool has taken.
-    pub fn left(&self) -> usize {
+    pub(crate) fn left(&self) -> usize {
         let carved = self.0.carved.lock().map(|carved| *carved);
         carved.map_or(0, |carved| self.0.memory.len().saturating_sub(carved))
     }
 
     /// Bytes of the whole region.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.0.memory.len()
     }
 
     /// Whether both are handles to the same memory.
-    pub fn is_same(&self, other: &Region) -> bool {
+    pub(crate) fn is_same(&self, other: &Region) -> bool {
         std::ptr::eq(self.base().as_ptr(), other.base().as_ptr())
     }
 

@@ -9,6 +9,7 @@ use crate::pool::PoolGauge;
 
 /// Where the frames of a port are. `free + fill + rx + held + tx + completion = pool` at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct FrameCounts {
     /// All frames (for a mapped kernel ring: blocks, the unit in which it changes hands).
     pub pool: u64,

@@ -12,7 +12,7 @@ use crate::stats::RxCounters;
 
 /// One source of the packets of a receiving end.
 #[derive(Debug)]
-pub struct Strand {
+pub(crate) struct Strand {
     /// How a capture file describes it.
     pub source: Source,
     /// What became of its packets.
@@ -21,7 +21,7 @@ pub struct Strand {
 
 /// All sources of the packets of one receiving end.
 #[derive(Debug)]
-pub struct Bundle {
+pub(crate) struct Bundle {
     strands: Vec<Strand>,
     /// The strand of each queue, by class.
     places: [Vec<Option<u16>>; 3],
@@ -59,7 +59,7 @@ impl Bundle {
     }
 
     /// The strands, in the order in which they were described.
-    pub fn strands(&self) -> &[Strand] {
+    pub(crate) fn strands(&self) -> &[Strand] {
         &self.strands
     }
 
@@ -70,7 +70,7 @@ impl Bundle {
 
     /// The number of a frame's strand.
     #[inline]
-    pub fn strand_of(&self, frame: &Frame) -> usize {
+    pub(crate) fn strand_of(&self, frame: &Frame) -> usize {
         if self.strands.len() == 1 {
             return 0;
         }

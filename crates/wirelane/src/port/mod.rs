@@ -42,7 +42,7 @@ mod tx;
 pub mod xdp;
 
 pub use self::accounting::{Accounting, FrameCounts};
-pub use self::bundle::{Bundle, Strand};
+pub(crate) use self::bundle::{Bundle, Strand};
 pub use self::control::Control;
 pub use self::info::{Attempt, Outcome, PortInfo, PortMode};
 pub use self::lanes::{Lane, lanes};

@@ -48,7 +48,7 @@ pub trait Receive: Send {
     fn watermark(&self) -> u64;
 }
 
-/// The receiving end of one queue and class, or of a [`Bundle`] of them.
+/// The receiving end of one queue and class, or, of a capture file, of several of them.
 pub struct Rx {
     inner: Box<dyn Receive>,
     counters: Arc<RxCounters>,
@@ -120,12 +120,12 @@ impl Rx {
     }
 
     /// The queues of its packets, if one stream carries several.
-    pub fn bundle(&self) -> Option<&Arc<Bundle>> {
+    pub(crate) fn bundle(&self) -> Option<&Arc<Bundle>> {
         self.bundle.as_ref()
     }
 
     /// Puts a wrapper around the backend's receiver. A wrapper counts its drops for the end as a
-    /// whole, so the end is no longer an [`Rx::bundle`].
+    /// whole.
     pub fn wrap<R: Receive + 'static>(
         self,
         wrapper: impl FnOnce(Box<dyn Receive>, Arc<RxCounters>) -> R,

@@ -9,24 +9,24 @@
 
 /// The most that one lock round takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Round {
+pub(super) struct Round {
     packets: usize,
     bytes: u64,
 }
 
 impl Round {
     /// One frame per round.
-    pub const SINGLE: Self = Self { packets: 1, bytes: u64::MAX };
+    pub(super) const SINGLE: Self = Self { packets: 1, bytes: u64::MAX };
     /// Bytes of a round of `bulk`: the largest that a single segmented packet of Linux has.
-    pub const BYTES: u64 = 65_536;
+    pub(super) const BYTES: u64 = 65_536;
 
     /// Up to `packets` frames, one at least.
-    pub fn packets(packets: usize) -> Self {
+    pub(super) fn packets(packets: usize) -> Self {
         Self { packets, bytes: u64::MAX }
     }
 
     /// Up to `packets` frames and `bytes` bytes; one frame is always taken, however long.
-    pub fn new(packets: usize, bytes: u64) -> Self {
+    pub(super) fn new(packets: usize, bytes: u64) -> Self {
         Self { packets: packets.max(1), bytes }
     }
 

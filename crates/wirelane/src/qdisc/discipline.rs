@@ -14,15 +14,11 @@ use crate::frame::{Batch, Frame};
 ///
 /// All methods may be called from any number of threads at once, each with a [`Lane`] of its own.
 /// `now` is a time in nanoseconds; nothing here reads a clock.
-pub trait Qdisc: Send + Sync {
+pub(super) trait Qdisc: Send + Sync {
     /// What one more producer needs beside its counters.
     fn input(&self) -> Option<Input<Frame>> {
         None
     }
-
-    /// Puts the frames of `batch` into the queue, in order. Those over a limit are dropped and
-    /// counted; those refused stay in `batch`.
-    fn enqueue(&self, lane: &mut Lane, batch: &mut Batch, now: u64) -> Sent;
 
     /// Moves up to `max` frames, oldest first, to the end of `into` while it has room; returns how
     /// many.
@@ -35,13 +31,9 @@ pub trait Qdisc: Send + Sync {
     /// Frames in the queue.
     fn len(&self) -> usize;
 
-    /// Whether no frame is in the queue.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// [`Qdisc::enqueue`], then runs the queue unless somebody else does; in the order of locks
-    /// that makes the discipline.
+    /// Puts the frames of `batch` into the queue, in order, and runs the queue unless somebody else
+    /// does; in the order of locks that makes the discipline. Frames over a limit are dropped and
+    /// counted; those refused stay in `batch`.
     fn send(&self, lane: &mut Lane, link: &Link, batch: &mut Batch, now: u64) -> Sent;
 
     /// Hands what is in the queue to the TX ring until the queue is empty or the ring is full, has
@@ -62,7 +54,7 @@ pub trait Qdisc: Send + Sync {
 }
 
 /// What one producer keeps for itself between calls.
-pub struct Lane {
+pub(super) struct Lane {
     pub(super) counters: Arc<LaneCounters>,
     /// Frames on the way from the queue to the TX ring.
     pub(super) out: Batch,

@@ -80,7 +80,7 @@ impl Egress {
     }
 
     /// Puts a discipline of one's own in front of `tx`; `spec` is only what the statistics say.
-    pub fn with(spec: QdiscSpec, qdisc: Box<dyn Qdisc>, tx: Tx) -> Self {
+    pub(super) fn with(spec: QdiscSpec, qdisc: Box<dyn Qdisc>, tx: Tx) -> Self {
         let lanes = Mutex::new(Vec::new());
         let link = Link::new(tx, &spec);
         Self(Arc::new(Shared { spec, qdisc, link, lanes }))
@@ -111,7 +111,7 @@ impl Egress {
     }
 
     /// Reads the queue and does not keep it.
-    pub fn gauge(&self) -> EgressGauge {
+    pub(crate) fn gauge(&self) -> EgressGauge {
         EgressGauge { queue: self.queue(), shared: Arc::downgrade(&self.0) }
     }
 
@@ -133,19 +133,19 @@ impl Egress {
 
 /// Reads an [`Egress`] from any thread, as long as there is one.
 #[derive(Clone)]
-pub struct EgressGauge {
+pub(crate) struct EgressGauge {
     queue: u16,
     shared: Weak<Shared>,
 }
 
 impl EgressGauge {
     /// The number of the TX queue.
-    pub fn queue(&self) -> u16 {
+    pub(crate) fn queue(&self) -> u16 {
         self.queue
     }
 
     /// What happened so far, over all producers; `None` once the queue is gone.
-    pub fn stats(&self) -> Option<QdiscStats> {
+    pub(crate) fn stats(&self) -> Option<QdiscStats> {
         self.shared.upgrade().map(|shared| Egress(shared).stats())
     }
 }

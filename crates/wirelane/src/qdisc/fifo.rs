@@ -31,7 +31,7 @@ use crate::sync::Counter;
 
 /// How much a queue holds.
 #[derive(Clone, Copy, Debug)]
-pub struct Limit {
+pub(super) struct Limit {
     /// Most frames, as `pfifo`.
     pub packets: usize,
     /// Most bytes, as `bfifo`.
@@ -40,7 +40,7 @@ pub struct Limit {
 
 /// See the [module documentation](self).
 #[derive(Debug)]
-pub struct Fifo {
+pub(super) struct Fifo {
     root: SpinLock<Queue>,
     limit: Limit,
     round: Round,
@@ -62,7 +62,7 @@ const PREPARED: usize = 1 << 16;
 
 impl Fifo {
     /// A queue for what `limit` allows, from which each lock round takes what `round` allows.
-    pub fn new(limit: Limit, round: Round) -> Self {
+    pub(super) fn new(limit: Limit, round: Round) -> Self {
         // The shortest Ethernet frame has 60 bytes.
         let by_bytes = usize::try_from(limit.bytes / 60).unwrap_or(usize::MAX);
         let prepared = limit.packets.min(by_bytes).saturating_add(1).min(PREPARED);
@@ -185,18 +185,6 @@ impl Queue {
 }
 
 impl Qdisc for Fifo {
-    fn enqueue(&self, lane: &mut Lane, batch: &mut Batch, _: u64) -> Sent {
-        let offered = batch.len();
-        let mut sent = Sent::default();
-        for frame in batch.drain(offered) {
-            // The guard goes before the frame does: memory is given back outside of the lock.
-            let result = self.push(&mut self.root.lock(&lane.counters), &lane.counters, frame);
-            let _ = result.inspect_err(|frame| sent.drops(frame));
-        }
-        sent.accepted = offered - sent.dropped;
-        sent
-    }
-
     fn dequeue(&self, lane: &mut Lane, into: &mut Batch, max: usize, _: u64) -> usize {
         let first = into.len();
         let mut root = self.root.lock(&lane.counters);

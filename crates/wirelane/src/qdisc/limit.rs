@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 /// assert_eq!((limit.limit(), limit.inflight()), (1500, 0));
 /// ```
 #[derive(Clone, Debug)]
-pub struct ByteLimit {
+pub(super) struct ByteLimit {
     bounds: Bounds,
     limit: u64,
     /// Bytes queued and completed since the beginning.
@@ -48,7 +48,7 @@ pub struct ByteLimit {
 
 /// What a limit may become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub(super) struct Bounds {
     /// Never fewer bytes.
     pub min: u64,
     /// Never more bytes.
@@ -66,7 +66,7 @@ impl Default for Bounds {
 
 impl ByteLimit {
     /// Starts at the lower bound.
-    pub fn new(bounds: Bounds) -> Self {
+    pub(super) fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
             limit: bounds.min,
@@ -82,30 +82,30 @@ impl ByteLimit {
     }
 
     /// Bytes that may be in the ring.
-    pub fn limit(&self) -> u64 {
+    pub(super) fn limit(&self) -> u64 {
         self.limit
     }
 
     /// Bytes that are in the ring.
-    pub fn inflight(&self) -> u64 {
+    pub(super) fn inflight(&self) -> u64 {
         self.queued - self.completed
     }
 
     /// Bytes that may be added; while it is not negative, one more frame goes, whatever its length.
     #[inline]
-    pub fn available(&self) -> i64 {
+    pub(super) fn available(&self) -> i64 {
         self.limit as i64 - self.inflight() as i64
     }
 
     /// Bytes were put into the ring.
     #[inline]
-    pub fn queued(&mut self, bytes: u64) {
+    pub(super) fn queued(&mut self, bytes: u64) {
         self.last_queued = bytes;
         self.queued += bytes;
     }
 
     /// Bytes left the ring, at the time `now` in nanoseconds. No more than are in it count.
-    pub fn completed(&mut self, bytes: u64, now: u64) {
+    pub(super) fn completed(&mut self, bytes: u64, now: u64) {
         let before = self.completed;
         let completed = before + bytes.min(self.inflight());
         let over = self.inflight().saturating_sub(self.limit);

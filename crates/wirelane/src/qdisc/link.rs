@@ -19,7 +19,7 @@ use crate::sync::Counter;
 ///
 /// Its transmitting end is reached under the TX lock (the locked disciplines) or by whoever holds
 /// the running bit (`lockless`); one discipline uses one way only.
-pub struct Link {
+pub(super) struct Link {
     state: QueueState,
     pub(super) wire: SpinLock<Wire>,
     /// Present if somebody has to know how far transmission has come.
@@ -40,7 +40,7 @@ struct LimitGauge {
 }
 
 /// What the thread that transmits now has to itself.
-pub struct Wire {
+pub(super) struct Wire {
     tx: Tx,
     limit: Option<FrameLimit>,
     /// The frames of a batch that the limit lets go.

@@ -25,7 +25,7 @@ use crate::error::Result;
 use crate::frame::{Batch, Frame};
 
 /// See the [module documentation](self).
-pub struct Lockless {
+pub(super) struct Lockless {
     core: HandOver<Batch>,
     limit: usize,
     bypass: bool,
@@ -45,7 +45,7 @@ impl Lockless {
     ///
     /// A limit that is a power of two is exact and costs nothing; with any other, producers that
     /// enqueue at the same time can exceed it by a batch each.
-    pub fn new(limit: usize, bypass: bool) -> Self {
+    pub(super) fn new(limit: usize, bypass: bool) -> Self {
         let core = HandOver::new(limit, Batch::new(Batch::DEFAULT));
         Self { core, limit, bypass }
     }
@@ -158,13 +158,6 @@ impl Host for Port<'_> {
 impl Qdisc for Lockless {
     fn input(&self) -> Option<Input<Frame>> {
         Some(self.core.input())
-    }
-
-    fn enqueue(&self, lane: &mut Lane, batch: &mut Batch, _: u64) -> Sent {
-        let Lane { counters, input: Some(input), .. } = lane else {
-            return Sent { refused: batch.len(), ..Sent::default() };
-        };
-        enqueue(counters, input, self.limit_beside(input), batch)
     }
 
     fn dequeue(&self, lane: &mut Lane, into: &mut Batch, max: usize, _: u64) -> usize {

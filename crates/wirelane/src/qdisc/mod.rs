@@ -6,10 +6,10 @@
 //!
 //! | discipline | what happens | lock operations |
 //! |---|---|---|
-//! | [`noqueue`] | straight into the TX ring, under the TX lock | 2 per batch; `noqueue:1`: 2 per frame |
-//! | [`fifo`] | root lock, TX lock, one frame per dequeue | 6 per frame |
-//! | [`bulk`] | the same with up to n frames per dequeue | 2 + 4/n per frame |
-//! | [`lockless`] | a ring for many producers; past it while it is empty | none |
+//! | `noqueue` | straight into the TX ring, under the TX lock | 2 per batch; `noqueue:1`: 2 per frame |
+//! | `fifo` | root lock, TX lock, one frame per dequeue | 6 per frame |
+//! | `bulk` | the same with up to n frames per dequeue | 2 + 4/n per frame |
+//! | `lockless` | a ring for many producers; past it while it is empty | none |
 //!
 //! ```text
 //!   producer ─ Handle::send ─┐
@@ -23,42 +23,42 @@
 //! [`Egress`] joins a discipline and a TX queue and hands out a [`Handle`] per producer. Frames that
 //! cannot be queued are counted under a reason and given back to their owners.
 //!
-//! Around it: [`limit`] keeps the TX ring as short as it can be (BQL), [`small_queue`] keeps one
-//! producer from filling all (TSQ), [`selection`] spreads flows over several TX queues, [`stats`] says
-//! what happened.
+//! Around it: [`QdiscSpec::bql`] keeps the TX ring as short as it can be, [`QdiscSpec::small_queue`]
+//! keeps one producer from filling all, [`Egresses`] spread flows over several TX queues, and
+//! [`QdiscStats`] says what happened.
 
 pub(crate) mod handover;
-pub mod limit;
+mod limit;
 pub(crate) mod lock;
 pub(crate) mod run;
-pub mod small_queue;
-pub mod stats;
+mod small_queue;
+mod stats;
 pub(crate) mod stop_wake;
 
-pub mod bulk;
+mod bulk;
 #[cfg(not(loom))]
 mod discipline;
 #[cfg(not(loom))]
 mod egress;
 #[cfg(not(loom))]
-pub mod fifo;
+mod fifo;
 #[cfg(not(loom))]
 mod link;
 #[cfg(not(loom))]
-pub mod lockless;
+mod lockless;
 #[cfg(not(loom))]
-pub mod noqueue;
+mod noqueue;
 #[cfg(not(loom))]
-pub mod selection;
+mod selection;
 #[cfg(not(loom))]
-pub mod spec;
+mod spec;
 
-pub use self::stats::{QdiscDropped, QdiscStats, Sent};
+#[cfg(not(loom))]
+pub(crate) use self::egress::EgressGauge;
+pub use self::stats::{BqlStats, QdiscDropped, QdiscStats, Sent};
 #[cfg(not(loom))]
 pub use self::{
-    discipline::{Lane, Qdisc},
-    egress::{Egress, EgressGauge, Handle},
-    link::{Link, Wire},
+    egress::{Egress, Handle},
     selection::{Egresses, Producer, QueueSelection},
     spec::{QdiscKind, QdiscSpec},
 };

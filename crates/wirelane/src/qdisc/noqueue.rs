@@ -16,23 +16,19 @@ use crate::frame::Batch;
 
 /// See the [module documentation](self).
 #[derive(Debug)]
-pub struct Noqueue {
+pub(super) struct Noqueue {
     /// Most frames per lock round.
     round: usize,
 }
 
 impl Noqueue {
     /// Takes the TX lock once for up to `round` frames; for a whole batch when `None`.
-    pub fn new(round: Option<u32>) -> Self {
+    pub(super) fn new(round: Option<u32>) -> Self {
         Self { round: round.map_or(usize::MAX, |round| round.max(1) as usize) }
     }
 }
 
 impl Qdisc for Noqueue {
-    fn enqueue(&self, _: &mut Lane, batch: &mut Batch, _: u64) -> Sent {
-        Sent { refused: batch.len(), ..Sent::default() }
-    }
-
     fn dequeue(&self, _: &mut Lane, _: &mut Batch, _: usize, _: u64) -> usize {
         0
     }

@@ -48,9 +48,9 @@ pub struct QdiscSpec {
     pub limit_packets: Option<u32>,
     /// Most bytes in the queue.
     pub limit_bytes: Option<u64>,
-    /// Whether the bytes in the TX ring are limited by its completions; see [`super::limit`].
+    /// Whether the bytes in the TX ring are limited by its completions, as BQL does.
     pub bql: bool,
-    /// Most bytes that one producer may have in queue and TX ring; see [`super::small_queue`].
+    /// Most bytes that one producer may have in queue and TX ring, as TSQ does.
     pub small_queue: Option<u64>,
 }
 

@@ -10,6 +10,7 @@ use crate::sync::Counter;
 /// What became of the frames of one call: `accepted + dropped + refused` is how many there were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "frames that were refused are still in the batch"]
+#[non_exhaustive]
 pub struct Sent {
     /// In the queue or on their way.
     pub accepted: usize,
@@ -44,7 +45,7 @@ impl std::ops::AddAssign for Sent {
 /// What the transmitting side does is counted by the producer that does it at the time.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct LaneCounters {
+pub(super) struct LaneCounters {
     /// Frames put into the queue.
     pub(super) enqueued: Counter,
     pub(super) enqueued_bytes: Counter,
@@ -71,6 +72,7 @@ pub struct LaneCounters {
 /// Frames accepted are either `bypassed` or `enqueued`, and
 /// `enqueued = dequeued + dropped.purged + backlog_packets`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct QdiscStats {
     /// The discipline, as [`super::QdiscSpec`] writes it.
     pub discipline: String,
@@ -114,6 +116,7 @@ pub struct QdiscStats {
 
 /// Frames lost in a discipline, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct QdiscDropped {
     /// The queue held as many frames as it may.
     pub limit_packets: u64,
@@ -132,8 +135,9 @@ impl QdiscDropped {
     }
 }
 
-/// A reading of the byte limit; see [`super::limit`].
+/// A reading of the byte limit ([`QdiscSpec::bql`](super::QdiscSpec::bql)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct BqlStats {
     /// Bytes that may be in the TX ring.
     pub limit: u64,

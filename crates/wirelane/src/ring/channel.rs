@@ -39,7 +39,7 @@ pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 }
 
 /// A channel whose indices start at `start`: tests start just before the wrap.
-pub fn channel_at<T: Send>(capacity: usize, start: u32) -> (Sender<T>, Receiver<T>) {
+pub(super) fn channel_at<T: Send>(capacity: usize, start: u32) -> (Sender<T>, Receiver<T>) {
     let size = capacity.clamp(1, 1 << 30).next_power_of_two() as u32;
     let shared = Arc::new(Shared {
         producer: CachePadded(AtomicU32::new(start)),

@@ -55,7 +55,7 @@ mod slots;
 mod stats;
 
 pub use bounded::{Dequeuer, Enqueuer, Reservation, Ring};
-pub use channel::{Receiver, Sender, channel, channel_at};
+pub use channel::{Receiver, Sender, channel};
 pub use side::{Multi, Side, Single};
 pub use stats::{End, HandleStats};
 

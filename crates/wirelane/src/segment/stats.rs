@@ -228,6 +228,7 @@ impl SegmentCounters {
 
 /// A reading of [`SegmentCounters`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct SegmentStats {
     /// Classes of which anything was cut.
     pub classes: Vec<ClassStats>,
@@ -241,6 +242,7 @@ pub struct SegmentStats {
 
 /// A reading of [`ClassCounters`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ClassStats {
     /// Name of the class.
     pub class: &'static str,

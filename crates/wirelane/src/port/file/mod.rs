@@ -5,8 +5,8 @@
 //! Wirelane name queue and class in the description of each interface (`rx queue 3`); in other
 //! files the number of the interface stands for the queue, and a packet belongs to
 //! [`Class::Rx`](crate::Class::Rx) unless it is marked as sent. The masks apply to these: packets
-//! that are not selected are neither delivered nor counted. Counters exist per interface as well
-//! ([`Rx::bundle`](super::Rx::bundle)), and a capture writes the same interfaces again. It is still
+//! that are not selected are neither delivered nor counted. Counters exist per interface as well,
+//! and a capture writes the same interfaces again. It is still
 //! one stream, so order, `-c` and pipes keep their meaning.
 //!
 #![doc = include_str!("options.md")]

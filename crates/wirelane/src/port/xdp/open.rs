@@ -42,24 +42,16 @@ impl XdpPort {
         Self::open_noting(spec, options, &mut attempts).map_err(|error| (error, attempts))
     }
 
-    /// The memory of the port's frames. Ports opened with one region send each other's frames
+    /// Whether the frames of both ports lie in the same memory: each then sends those of the other
     /// without a copy.
-    pub fn region(&self) -> &Region {
-        &self.region
+    pub fn shares_memory_with(&self, other: &Self) -> bool {
+        self.region.is_same(&other.region)
     }
 
-    /// Bytes of frame memory that [`XdpPort::open`] will take with the same arguments.
+    /// Bytes of frame memory that [`XdpPort::open`] will take with the same arguments, within `budget`.
     ///
     /// # Errors
     /// As there, as far as is known before anything is opened.
-    pub fn memory_for(spec: &Spec, options: &OpenOptions) -> Result<usize> {
-        Self::memory_within(spec, options, &Allotment::of_rest())
-    }
-
-    /// The same, within a budget.
-    ///
-    /// # Errors
-    /// As there.
     pub(in crate::port) fn memory_within(
         spec: &Spec,
         options: &OpenOptions,

@@ -115,6 +115,7 @@ impl CoalesceCounters {
 
 /// A reading of [`CoalesceCounters`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct CoalesceStats {
     /// Packets that came in.
     pub packets: u64,
