@@ -194,16 +194,16 @@ impl Counts {
 
     /// The reasons for which packets were dropped, with the number of each if there are several.
     fn reasons(&self) -> String {
-        let known: [(&str, fn(&Dropped) -> Option<u64>); 5] = [
+        type Count = fn(&Dropped) -> Option<u64>;
+        let known: [(&str, Count); 5] = [
             ("kernel", |dropped| dropped.kernel),
             ("ring_full", |dropped| dropped.ring_full),
             ("writer", |dropped| dropped.writer),
             ("tx_full", |dropped| dropped.tx_full),
             ("fault", |dropped| dropped.fault),
         ];
-        let sum = |of: fn(&Dropped) -> Option<u64>| -> u64 {
-            self.queues.iter().filter_map(|queue| of(&queue.dropped)).sum()
-        };
+        let sum =
+            |of: Count| -> u64 { self.queues.iter().filter_map(|queue| of(&queue.dropped)).sum() };
         let counts = known.map(|(reason, of)| (reason, sum(of)));
         let mut counts: Vec<_> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
         counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));

@@ -126,7 +126,7 @@ fn run(block: &Block, place: &Path, programs: &Path) -> Vec<String> {
     command.args(["-mnpf", "--mount-proc", "--kill-child", "bash", "-c", &script]);
     let ended = output(command.current_dir(place).env("PATH", path).env_remove("SUDO_UID"));
     let took = ended.stdout.trim_end().replace('\n', ", ");
-    println!("{} of {}: {took}", begin.elapsed().as_secs(), block.document);
+    eprintln!("{} of {}: {took}", begin.elapsed().as_secs(), block.document);
     let mut failures = Vec::new();
     let lines = block.commands.iter().map(|command| (command.number, command.text.as_str()));
     let process = block.process.iter().map(|text| (0, text.as_str()));
