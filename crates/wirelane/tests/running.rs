@@ -25,7 +25,7 @@ use wirelane_testkit::veth::VethPair;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn open(spec: &str) -> Port {
-    port::open(&spec.parse().unwrap(), &OpenOptions::default()).unwrap()
+    port::open(&spec.parse().expect("a spec"), &OpenOptions::default()).expect("it opens")
 }
 
 fn take_all(spec: &str) -> Port {
@@ -33,7 +33,7 @@ fn take_all(spec: &str) -> Port {
         .take(Take::All)
         .take_management(true)
         .mask(QueueMask { rx: QueueSet::All, ..QueueMask::NONE });
-    port::open(&spec.parse().unwrap(), &options).unwrap()
+    port::open(&spec.parse().expect("a spec"), &options).expect("it opens")
 }
 
 /// Counts, and ends in some way after so many packets.

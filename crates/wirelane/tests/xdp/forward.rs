@@ -96,7 +96,7 @@ fn privileged_ports_of_one_region_forward_without_a_copy() {
                 chain.middle.inside(|| XdpPort::open(spec, &options).unwrap())
             });
             assert!(ports[0].shares_memory_with(&ports[1]));
-            let ports = ports.into_iter().map(|port| Port::from(port)).collect();
+            let ports = ports.into_iter().map(Port::from).collect();
             let outcome = chain.run(ports, mode, u64::from(mtu) + 14);
             let sent: u64 = outcome.tx.iter().map(|tx| tx.packets).sum();
             let copied: u64 = outcome.tx.iter().map(|tx| tx.copied).sum();
@@ -117,7 +117,7 @@ fn privileged_frames_of_foreign_memory_are_copied_and_counted() {
             .each_ref()
             .map(|spec| chain.middle.inside(|| XdpPort::open(spec, &both()).unwrap()));
         assert!(!ports[0].shares_memory_with(&ports[1]));
-        let ports = ports.into_iter().map(|port| Port::from(port)).collect();
+        let ports = ports.into_iter().map(Port::from).collect();
         let outcome = chain.run(ports, "native", u64::from(mtu) + 14);
         let copied: u64 = outcome.tx.iter().map(|tx| tx.copied).sum();
         assert_eq!(copied, COUNT);
