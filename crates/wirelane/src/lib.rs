@@ -111,3 +111,12 @@ pub use wirelane_os::{clock, halt};
 pub use wirelane_pcap as pcap;
 /// Packet headers: to read, change and build them.
 pub use wirelane_wire as wire;
+
+/// The examples of the README and of its chapter about the library compile.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/library.md")]
+    struct Library;
+}

@@ -17,17 +17,6 @@
 use std::collections::VecDeque;
 
 /// The limit in bytes of one TX ring, which adapts to its completions.
-///
-/// ```
-/// use wirelane::qdisc::limit::ByteLimit;
-///
-/// let mut limit = ByteLimit::new(Default::default());
-/// assert!(limit.available() >= 0); // one frame always goes
-/// limit.queued(1500);
-/// assert!(limit.available() < 0); // and then the queue is stopped
-/// limit.completed(1500, 1_000); // it ran dry: the limit grows
-/// assert_eq!((limit.limit(), limit.inflight()), (1500, 0));
-/// ```
 #[derive(Clone, Debug)]
 pub(super) struct ByteLimit {
     bounds: Bounds,
@@ -222,6 +211,17 @@ mod tests {
             limit.completed(sent, now);
         }
         (limit.limit(), dry)
+    }
+
+    #[test]
+    fn one_frame_always_goes_and_then_the_queue_stops_until_the_limit_grows() {
+        let mut limit = ByteLimit::new(Bounds::default());
+        assert!(limit.available() >= 0);
+        limit.queued(1500);
+        assert!(limit.available() < 0);
+        // It ran dry.
+        limit.completed(1500, 1_000);
+        assert_eq!((limit.limit(), limit.inflight()), (1500, 0));
     }
 
     #[test]
