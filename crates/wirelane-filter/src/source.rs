@@ -114,6 +114,6 @@ mod tests {
         let filter = Filter::from(Program::parse(1, "1,6 0 0 9").unwrap());
         assert!(filter.program(1, 96).is_ok());
         let error = filter.program(101, 96).unwrap_err().to_string();
-        assert!(error.contains("link type 1, and the packets have 101"), "{error}");
+        assert!(error.contains("it is for link type 1, but the packets have 101"), "{error}");
     }
 }

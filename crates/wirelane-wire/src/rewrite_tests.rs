@@ -132,10 +132,12 @@ fn no_udp_checksum_stays_none() {
 
 #[test]
 fn a_udp_checksum_never_becomes_none() {
-    // For every port, one of which makes the sum 0xffff.
     let mut frame = emitted(&LINK.ipv4(A4, B4).udp(1, 2, b"x"));
+    // The port that makes the sum 0xffff, and with it the checksum 0: 1 and the complement of today's sum.
+    let (port, carry) = u16::from_be_bytes([frame[40], frame[41]]).overflowing_add(1);
+    let port = port + u16::from(carry);
     let mut seen = false;
-    for port in 0..=u16::MAX {
+    for port in (0..=20).map(|near| port.wrapping_add(near).wrapping_sub(10)) {
         PacketMut::new(&mut frame).unwrap().set_source_port(port).unwrap();
         assert_ne!(frame[40..42], [0, 0]);
         seen |= frame[40..42] == [0xff, 0xff];

@@ -1,7 +1,13 @@
 # What every block of command lines begins with; it is in mount, network and process namespaces of its own.
 set -u
-for place in /tmp /run /mnt; do mount -t tmpfs none $place; done
-mkdir /mnt/disk
+mount -t tmpfs none /mnt
+mkdir /mnt/disk /mnt/bin /mnt/place
+# From where they are, which may be below what gets a file system of its own now.
+mount --bind "$PROGRAMS" /mnt/bin
+mount --bind . /mnt/place
+for place in /tmp /run; do mount -t tmpfs none $place; done
+cd /mnt/place
+export PATH="/mnt/bin:$PATH"
 mount -t sysfs none /sys
 ip link set lo up
 for n in 0 1; do

@@ -62,7 +62,6 @@ fn privileged_every_command_line_runs() {
     {
         return;
     }
-    // Not in /tmp, in the place of which each block has one of its own.
     let directory = tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let programs = directory.path().join("bin");
     fs::create_dir(&programs).unwrap();
@@ -121,10 +120,9 @@ fn run(block: &Block, place: &Path, programs: &Path) -> Vec<String> {
         script += &format!("{how} {index}\n");
     }
     script += "finish\n";
-    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
     let mut command = Command::new("unshare");
     command.args(["-mnpf", "--mount-proc", "--kill-child", "bash", "-c", &script]);
-    let ended = output(command.current_dir(place).env("PATH", path).env_remove("SUDO_UID"));
+    let ended = output(command.current_dir(place).env("PROGRAMS", programs).env_remove("SUDO_UID"));
     let took = ended.stdout.trim_end().replace('\n', ", ");
     eprintln!("{} of {}: {took}", begin.elapsed().as_secs(), block.document);
     let mut failures = Vec::new();

@@ -37,7 +37,7 @@ fn signals_end_it_with_everything_in_the_file() {
             child.signal(signal);
             let ended = bed.end(child);
             match kind {
-                Kind::Merge => assert_told(kind, &ended, &["ended by a signal"]),
+                Kind::Merge => assert_told(kind, &ended, &["a signal ended the merge"]),
                 _ => assert_eq!(ended.status.code(), Some(0), "{signal:?}: {}", ended.stderr),
             }
             assert!(assert_written(kind, &ended, &file).unwrap() > 0, "{kind:?} {signal:?}");
