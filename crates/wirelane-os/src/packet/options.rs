@@ -54,7 +54,7 @@ impl PacketSocket {
         self.set(option::IGNORE_OUTGOING, &i32::from(on), "setsockopt PACKET_IGNORE_OUTGOING")
     }
 
-    /// Puts a [`VirtioNetHdr`] before each packet, received and sent.
+    /// Puts a [`VirtioNetHdr`](super::VirtioNetHdr) before each packet, received and sent.
     ///
     /// # Errors
     /// `EBUSY` when the socket has a ring already.
