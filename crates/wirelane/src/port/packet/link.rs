@@ -50,8 +50,11 @@ impl LinkWatch {
         self.link == Link::Gone
     }
 
-    pub(super) fn report(&self, progress: &Progress) {
-        progress.saw(self.downs, self.returns);
+    /// Tells at the end what was seen. A ring that is stopped because another one has found the interface removed may have
+    /// seen it go down only, which was the beginning of that.
+    pub(super) fn report(&self, socket: &PacketSocket, progress: &Progress) {
+        let removed = self.link == Link::Uncertain && socket.has_lost_interface().unwrap_or(false);
+        progress.saw(self.downs.saturating_sub(removed.into()), self.returns);
     }
 
     /// Detects that the interface `name` went down, after which the kernel restores the socket itself
@@ -93,10 +96,10 @@ impl LinkWatch {
             // It was that it went away.
             self.downs = self.downs.saturating_sub(1);
         }
+        self.link = Link::Gone;
         match self.on_removal {
             OnRemoval::End => Err(removed(name)),
             OnRemoval::Wait { promiscuous } => {
-                self.link = Link::Gone;
                 counters.system_calls.add(1);
                 self.rejoin(socket, name, promiscuous, progress)
             }

@@ -269,7 +269,7 @@ impl Receiver {
             ));
         }
         self.ended = true;
-        self.link.report(&self.setup.progress);
+        self.link.report(self.setup.ring.socket(), &self.setup.progress);
         match self.failure.take() {
             Some(failure) => Err(failure),
             None => Ok(true),
