@@ -1,0 +1,8 @@
+//! Sends packets at speed, paced to the microsecond, and measures what lies between two ports.
+//!
+//! ```text
+//!   Source ─▶ Pacer ─▶ engine ─┬─ sockets: a thread and a Tx per TX queue
+//!  (wirelane-gen)              └─ kernel: live frames of an XDP program
+//! ```
+//!
+//! Depends on `wirelane` for ports and on `wirelane-gen` for what to send. The library never prints.
