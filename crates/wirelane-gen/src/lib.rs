@@ -11,9 +11,11 @@
 #![forbid(unsafe_code)]
 
 pub mod rate;
+pub mod signature;
 pub mod source;
 pub mod values;
 
 pub use rate::Rate;
+pub use signature::Signature;
 pub use source::{Departure, Lane, Source};
 pub use values::Values;
