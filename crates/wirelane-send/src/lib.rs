@@ -6,3 +6,5 @@
 //! ```
 //!
 //! Depends on `wirelane` for ports and on `wirelane-gen` for what to send. The library never prints.
+
+pub mod kernel;
