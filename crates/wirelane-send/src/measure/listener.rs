@@ -54,12 +54,10 @@ impl Board {
     /// time.
     pub(super) fn records(&self, version: u64, threads: usize, limit: Duration) -> Vec<Record> {
         let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = |records: &Vec<(u64, Record)>| {
-            records.iter().filter(|(of, _)| *of == version).count()
-        };
-        let waited = self.handed_over.wait_timeout_while(records, limit, |records| {
-            count(records) < threads
-        });
+        let count =
+            |records: &Vec<(u64, Record)>| records.iter().filter(|(of, _)| *of == version).count();
+        let waited =
+            self.handed_over.wait_timeout_while(records, limit, |records| count(records) < threads);
         let mut records = waited.unwrap_or_else(PoisonError::into_inner).0;
         let of_trial = records.drain(..).filter(|(of, _)| *of == version);
         of_trial.map(|(_, record)| record).collect()

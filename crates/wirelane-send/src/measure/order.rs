@@ -72,9 +72,10 @@ impl Order {
     #[cold]
     fn late(&self, sequence: u64, arrival: u64) -> Late {
         let before = self.runs.partition_point(|run| run.sequence + run.len <= sequence + 1);
-        let first = self.runs.get(before).map_or(arrival, |run| {
-            run.arrival + (sequence + 1).saturating_sub(run.sequence)
-        });
+        let first = self
+            .runs
+            .get(before)
+            .map_or(arrival, |run| run.arrival + (sequence + 1).saturating_sub(run.sequence));
         let extent = arrival.saturating_sub(first);
         Late { extent, at_least: before == 0 && self.forgotten }
     }

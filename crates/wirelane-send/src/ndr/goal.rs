@@ -103,7 +103,8 @@ mod tests {
     #[test]
     fn every_trial_must_pass_without_an_exceed_ratio() {
         let goal = goal(0.0, 0.0, 3);
-        let of = |lost: &[u64]| goal.classify(&lost.iter().map(|l| shot(1, *l)).collect::<Vec<_>>());
+        let of =
+            |lost: &[u64]| goal.classify(&lost.iter().map(|l| shot(1, *l)).collect::<Vec<_>>());
         assert_eq!(of(&[]), Class::Open);
         assert_eq!(of(&[0, 0]), Class::Open);
         assert_eq!(of(&[0, 0, 0]), Class::Passes);
@@ -115,7 +116,8 @@ mod tests {
     #[test]
     fn some_trials_may_fail_with_one() {
         let goal = goal(0.01, 0.5, 4);
-        let of = |lost: &[u64]| goal.classify(&lost.iter().map(|l| shot(1, *l)).collect::<Vec<_>>());
+        let of =
+            |lost: &[u64]| goal.classify(&lost.iter().map(|l| shot(1, *l)).collect::<Vec<_>>());
         // Ten of a thousand may be lost.
         assert_eq!(of(&[10, 10]), Class::Passes);
         assert_eq!(of(&[11, 10]), Class::Open);

@@ -11,4 +11,4 @@ mod goal;
 mod search;
 
 pub use self::goal::{Goal, Shot};
-pub use self::search::{Found, Probe, Search, Method};
+pub use self::search::{Found, Method, Probe, Search};

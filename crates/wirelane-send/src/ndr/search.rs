@@ -126,8 +126,7 @@ impl Search {
             let Some(lower) = lower else { return Found { failed, complete, ..Found::default() } };
             let sender_bound = lower.rate >= self.max;
             let full = lower.shots.iter().filter(|shot| shot.duration >= goal.duration);
-            let passed: Vec<_> =
-                full.filter(|shot| shot.loss_ratio() <= goal.loss_ratio).collect();
+            let passed: Vec<_> = full.filter(|shot| shot.loss_ratio() <= goal.loss_ratio).collect();
             let mean = |of: fn(&Shot) -> f64| {
                 passed.iter().map(|shot| of(shot)).sum::<f64>() / passed.len().max(1) as f64
             };
@@ -352,9 +351,8 @@ mod tests {
 
     #[test]
     fn the_faster_search_is_faster() {
-        let seconds = |method| {
-            search(Search::new(1e7, vec![goal(0.0, 0.005)], method), &bottleneck(1.2e6)).2
-        };
+        let seconds =
+            |method| search(Search::new(1e7, vec![goal(0.0, 0.005)], method), &bottleneck(1.2e6)).2;
         let [bisection, mlr] = BOTH.map(seconds);
         assert!(mlr < 0.7 * bisection, "{mlr} {bisection}");
     }
