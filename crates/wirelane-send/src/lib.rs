@@ -8,3 +8,5 @@
 //! Depends on `wirelane` for ports and on `wirelane-gen` for what to send. The library never prints.
 
 pub mod kernel;
+pub mod measure;
+pub mod ndr;
