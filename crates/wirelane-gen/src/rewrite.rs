@@ -174,7 +174,8 @@ fn retag(rule: VlanRule, frame: &mut Vec<u8>) {
             frame.drain(TAG_AT..TAG_AT + TAG);
         }
         VlanRule::Set(id) if ethertype.is_vlan() => {
-            if let Some([high, low]) = frame.get_mut(TAG_AT + 2..).and_then(|it| it.first_chunk_mut())
+            if let Some([high, low]) =
+                frame.get_mut(TAG_AT + 2..).and_then(|it| it.first_chunk_mut())
             {
                 let [a, b] = id.to_be_bytes();
                 (*high, *low) = (*high & 0xf0 | a & 0x0f, b);

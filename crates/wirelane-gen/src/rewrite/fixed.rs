@@ -55,7 +55,8 @@ impl Fixed {
 
     /// What leads back, as far as nothing was lost.
     pub(super) fn inverse(&self) -> Self {
-        let macs = self.macs.iter().filter_map(|(side, from, to)| Some((*side, Some(*to), (*from)?)));
+        let macs =
+            self.macs.iter().filter_map(|(side, from, to)| Some((*side, Some(*to), (*from)?)));
         let addresses = self.addresses.iter().map(|(side, from, to)| {
             // Of a wider prefix, the addresses that came from the narrower one.
             let length = to.length() + (to.host_bits() - from.host_bits());
@@ -96,15 +97,17 @@ impl Fixed {
 
 impl Edits for Fixed {
     fn mac(&self, side: Side, old: MacAddr, is_outer: bool) -> MacAddr {
-        let fitting = self.macs.iter().find(|(of, from, _)| {
-            fits(*of, side) && from.map_or(is_outer, |from| from == old)
-        });
+        let fitting = self
+            .macs
+            .iter()
+            .find(|(of, from, _)| fits(*of, side) && from.map_or(is_outer, |from| from == old));
         fitting.map_or(old, |(_, _, to)| *to)
     }
 
     #[inline]
     fn v4(&self, side: Side, old: u32) -> u32 {
-        let shuffled = |it| self.unique.as_ref().map_or(it, |unique| unique.shuffle_v4(it, self.back));
+        let shuffled =
+            |it| self.unique.as_ref().map_or(it, |unique| unique.shuffle_v4(it, self.back));
         if self.back {
             let old = shuffled(old);
             let old = self.pseudonyms.as_ref().map_or(old, |names| names.original_v4(old));
@@ -116,7 +119,8 @@ impl Edits for Fixed {
 
     #[inline]
     fn v6(&self, side: Side, old: u128) -> u128 {
-        let shuffled = |it| self.unique.as_ref().map_or(it, |unique| unique.shuffle_v6(it, self.back));
+        let shuffled =
+            |it| self.unique.as_ref().map_or(it, |unique| unique.shuffle_v6(it, self.back));
         if self.back {
             let old = shuffled(old);
             let old = self.pseudonyms.as_ref().map_or(old, |names| names.original_v6(old));

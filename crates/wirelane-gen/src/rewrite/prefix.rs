@@ -101,7 +101,8 @@ impl FromStr for Prefix {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is no prefix; write 10.0.0.0/8, 2001:db8::/32 or 10.0.0.1");
+        let wrong =
+            || format!("'{text}' is no prefix; write 10.0.0.0/8, 2001:db8::/32 or 10.0.0.1");
         let (address, length) = match text.split_once('/') {
             Some((address, length)) if length.bytes().all(|byte| byte.is_ascii_digit()) => {
                 (address, Some(length.parse().map_err(|_| wrong())?))
@@ -110,9 +111,8 @@ impl FromStr for Prefix {
             None => (text, None),
         };
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
-        let prefix =
-            Self::new(address, length.unwrap_or(if address.is_ipv4() { 32 } else { 128 }))
-                .ok_or_else(wrong)?;
+        let prefix = Self::new(address, length.unwrap_or(if address.is_ipv4() { 32 } else { 128 }))
+            .ok_or_else(wrong)?;
         if prefix.address != address {
             return Err(format!("'{text}' has bits behind its prefix; write {prefix}"));
         }
@@ -130,7 +130,8 @@ mod tests {
             assert_eq!(text.parse::<Prefix>().unwrap().to_string(), text);
         }
         assert_eq!("192.0.2.1".parse::<Prefix>().unwrap().host_bits(), 0);
-        for wrong in ["", "/8", "10.0.0.0/33", "10.0.0.0/+8", "10.0.0.1/8", "::/129", "x/8", "10/8"] {
+        for wrong in ["", "/8", "10.0.0.0/33", "10.0.0.0/+8", "10.0.0.1/8", "::/129", "x/8", "10/8"]
+        {
             assert!(wrong.parse::<Prefix>().is_err(), "{wrong}");
         }
     }

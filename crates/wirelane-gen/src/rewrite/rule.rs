@@ -130,9 +130,7 @@ impl Rule {
     /// # Errors
     /// In words.
     pub fn map_mac(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!("'{text}' is no map; write 02:00:00:00:00:01=02:00:00:00:00:02")
-        };
+        let wrong = || format!("'{text}' is no map; write 02:00:00:00:00:01=02:00:00:00:00:02");
         let (side, rest) = side(text);
         let (from, to) = rest.split_once('=').ok_or_else(wrong)?;
         let (from, to) = (from.parse(), to.parse());
@@ -144,7 +142,8 @@ impl Rule {
     /// # Errors
     /// In words.
     pub fn port(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is no change of ports; write 80=8080, dst:=53 or src:+1000");
+        let wrong =
+            || format!("'{text}' is no change of ports; write 80=8080, dst:=53 or src:+1000");
         let (side, rest) = side(text);
         let port = |text: &str| number::<u16>(text).ok_or_else(wrong);
         if let Some(more) = rest.strip_prefix('+') {

@@ -354,7 +354,8 @@ mod tests {
         let unique = Unique::new(7, &within).unwrap();
         assert_eq!(unique.period(), 13 * 12);
         let hosts: Vec<u32> = (0..13).map(|host| 0x0a01_0200 | host).collect();
-        let original: HashSet<u32> = hosts.iter().map(|host| unique.shuffle_v4(*host, true)).collect();
+        let original: HashSet<u32> =
+            hosts.iter().map(|host| unique.shuffle_v4(*host, true)).collect();
         assert_eq!(original, hosts.iter().copied().collect());
         for (x, y) in hosts.iter().flat_map(|x| hosts.iter().map(move |y| (*x, *y))) {
             let pairs: HashSet<_> = (0..unique.period())
@@ -366,7 +367,9 @@ mod tests {
 
     #[test]
     fn prefixes_without_hosts_are_refused() {
-        for wrong in ["224.0.0.0/8", "10.0.0.0/7", "10.0.0.1/32", "fe80::/10", "::/0", "127.0.0.0/8"] {
+        for wrong in
+            ["224.0.0.0/8", "10.0.0.0/7", "10.0.0.1/32", "fe80::/10", "::/0", "127.0.0.0/8"]
+        {
             assert!(Unique::new(0, &[wrong.parse().unwrap()]).is_err(), "{wrong}");
         }
     }

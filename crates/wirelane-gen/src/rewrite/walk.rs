@@ -75,7 +75,9 @@ fn ethernet(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
     }
     let mut at = 12;
     for _ in 0..=MAX_TAGS {
-        let Some(ethertype) = field(bytes, at).map(u16::from_be_bytes).map(EtherType) else { return };
+        let Some(ethertype) = field(bytes, at).map(u16::from_be_bytes).map(EtherType) else {
+            return;
+        };
         at += 2;
         let rest = bytes.get_mut(at..).unwrap_or_default();
         match ethertype {
@@ -186,12 +188,7 @@ fn ipv6(bytes: &mut [u8], edits: &impl Edits, depth: u32) {
 
 /// The addresses of a routing header of a known type (RFC 5095, RFC 6275, RFC 8754). The one at `last`
 /// is what the pseudo-header has for destination.
-fn routing(
-    bytes: &mut [u8],
-    last: Option<usize>,
-    edits: &impl Edits,
-    destination: &mut Change,
-) {
+fn routing(bytes: &mut [u8], last: Option<usize>, edits: &impl Edits, destination: &mut Change) {
     let count = match bytes.get(2) {
         Some(0 | 2) => bytes.len().saturating_sub(8) / 16,
         // The list is followed by options.
