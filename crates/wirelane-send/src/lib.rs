@@ -9,6 +9,8 @@
 
 pub mod engine;
 pub mod kernel;
+pub mod measure;
+pub mod ndr;
 pub mod pacer;
 pub mod session;
 pub mod sockets;
