@@ -1,7 +1,7 @@
 //! Clocks and the CPU time used.
 
-use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime};
 use rustix::thread::{ClockId as ThreadClock, clock_nanosleep_absolute, set_current_timer_slack};
+use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime};
 use std::fs;
 use std::num::NonZeroU64;
 use std::path::Path;

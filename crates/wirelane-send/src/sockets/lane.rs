@@ -105,12 +105,8 @@ impl LaneSender {
         shared: &Arc<Shared>,
         pacing: Pacing,
     ) -> Self {
-        let end = LaneEnd {
-            departures: Departures::new(),
-            too_long: 0,
-            unsent: 0,
-            errors: Vec::new(),
-        };
+        let end =
+            LaneEnd { departures: Departures::new(), too_long: 0, unsent: 0, errors: Vec::new() };
         Self {
             index,
             outlet,
