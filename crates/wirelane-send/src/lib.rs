@@ -11,6 +11,7 @@ pub mod engine;
 pub mod kernel;
 pub mod measure;
 pub mod ndr;
+pub mod replay;
 pub mod pacer;
 pub mod session;
 pub mod sockets;
