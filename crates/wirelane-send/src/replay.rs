@@ -27,8 +27,8 @@ mod report;
 mod tests;
 
 use std::path::Path;
-use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 
 use wirelane::{Error, Result};
@@ -117,7 +117,10 @@ impl Opening<'_> {
                 return Ok(lanes);
             }
             if !can_repeat {
-                let cause = format!("does not fit into {} MiB, and a pipe cannot be read twice", limit >> 20);
+                let cause = format!(
+                    "does not fit into {} MiB, and a pipe cannot be read twice",
+                    limit >> 20
+                );
                 return Err(Error::failed(self.name(), cause)
                     .help("name a file, leave out --loop, or allow more with --load"));
             }
@@ -205,10 +208,8 @@ impl Opening<'_> {
     }
 
     fn lane(&self, supply: Supply, failure: Option<Error>) -> ReplayLane {
-        let is_paced = !matches!(
-            self.config.timing,
-            Timing::Top | Timing::Rate { rate: Rate::Max, .. }
-        );
+        let is_paced =
+            !matches!(self.config.timing, Timing::Top | Timing::Rate { rate: Rate::Max, .. });
         let rewrite = Arc::new(self.config.rewrite.clone());
         ReplayLane::new(supply, self.scale.clone(), is_paced, rewrite, failure)
     }

@@ -3,8 +3,8 @@
 
 use wirelane::pcap::{LINK_TYPE_ETHERNET, Record, Source};
 use wirelane::{Error, Result};
-use wirelane_wire::flow::Network;
 use wirelane_wire::checksum::{self, Sum};
+use wirelane_wire::flow::Network;
 use wirelane_wire::{Layers, MacAddr, Protocol};
 
 use super::config::Cut;
@@ -63,7 +63,8 @@ impl Adapter {
         if link_type == LINK_TYPE_ETHERNET {
             frame.extend_from_slice(data);
         } else {
-            let (ethertype, skip) = payload(link_type, data).ok_or_else(|| foreign(name, link_type))?;
+            let (ethertype, skip) =
+                payload(link_type, data).ok_or_else(|| foreign(name, link_type))?;
             let (destination, source) = self.header.ok_or_else(|| headless(name, link_type))?;
             let Some(payload) = data.get(skip..) else { return Ok(Adapted::Short) };
             frame.extend_from_slice(&destination.0);
@@ -110,8 +111,11 @@ fn payload(link_type: u16, data: &[u8]) -> Option<(u16, usize)> {
 }
 
 fn foreign(name: &str, link_type: u16) -> Error {
-    Error::failed(name, format!("its packets have the link type {link_type}, which is not Ethernet"))
-        .help("convert it to Ethernet first, such as with editcap or Scapy")
+    Error::failed(
+        name,
+        format!("its packets have the link type {link_type}, which is not Ethernet"),
+    )
+    .help("convert it to Ethernet first, such as with editcap or Scapy")
 }
 
 fn headless(name: &str, link_type: u16) -> Error {
@@ -153,7 +157,9 @@ pub(super) fn fix(frame: &mut [u8], len: usize) {
         }
         Network::Other(_) => return,
     };
-    let Some(pseudo) = pseudo.filter(|_| !is_fragment && end >= begin && end <= len) else { return };
+    let Some(pseudo) = pseudo.filter(|_| !is_fragment && end >= begin && end <= len) else {
+        return;
+    };
     let (field_at, pseudo) = match protocol {
         Protocol::TCP => (16, pseudo),
         Protocol::UDP => (6, pseudo),
@@ -162,7 +168,9 @@ pub(super) fn fix(frame: &mut [u8], len: usize) {
         _ => return,
     };
     let end = end.min(frame.len());
-    let Some(packet) = frame.get_mut(begin..end).filter(|it| it.len() >= field_at + 2) else { return };
+    let Some(packet) = frame.get_mut(begin..end).filter(|it| it.len() >= field_at + 2) else {
+        return;
+    };
     if protocol == Protocol::UDP && field(packet, 6) == Some(0) {
         return;
     }

@@ -185,7 +185,9 @@ impl Scale {
         let rate = |per_second: f64| ((per_second * 1e6).round() as u128).max(1);
         let second = 1_000_000_000 * 1_000_000;
         let (numerator, denominator) = match *timing {
-            Timing::File(Speed { numerator, denominator }) => (denominator.into(), numerator.into()),
+            Timing::File(Speed { numerator, denominator }) => {
+                (denominator.into(), numerator.into())
+            }
             Timing::Rate { rate: Rate::Packets(packets), .. } => (second, rate(packets)),
             Timing::Rate { rate: Rate::Bits(bits), .. } => (second, rate(bits)),
             Timing::Rate { rate: Rate::Share(share), link: Some(link) } => {
@@ -221,8 +223,7 @@ impl Scale {
                 self.rest = total % self.denominator;
             }
             None => {
-                let total =
-                    u128::from(more) * u128::from(self.numerator) + u128::from(self.rest);
+                let total = u128::from(more) * u128::from(self.numerator) + u128::from(self.rest);
                 let whole = total / u128::from(self.denominator);
                 self.time = self.time.saturating_add(u64::try_from(whole).unwrap_or(u64::MAX));
                 self.rest = (total % u128::from(self.denominator)) as u64;
@@ -299,7 +300,8 @@ mod tests {
             let timing = timing(rate);
             let (mut meter, mut scale) =
                 (Meter::new(&timing, None, None), Scale::new(&timing).unwrap());
-            let due: Vec<_> = places(&mut meter, &[9, 8, 7]).iter().map(|it| scale.due(*it)).collect();
+            let due: Vec<_> =
+                places(&mut meter, &[9, 8, 7]).iter().map(|it| scale.due(*it)).collect();
             assert_eq!(due[..2], [0, second], "{rate}");
         }
         assert!(Scale::new(&Timing::Rate { rate: Rate::Share(0.5), link: None }).is_err());

@@ -138,7 +138,8 @@ impl FromStr for Speed {
 /// A decimal number as a fraction.
 fn decimal(text: &str) -> Option<(u64, u64)> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-    let is_number = !whole.is_empty() && (whole.bytes().chain(part.bytes())).all(|b| b.is_ascii_digit());
+    let is_number =
+        !whole.is_empty() && (whole.bytes().chain(part.bytes())).all(|b| b.is_ascii_digit());
     let scale = 10_u64.checked_pow(part.len().try_into().ok()?)?;
     let digits: u64 = format!("{whole}{part}").parse().ok().filter(|_| is_number)?;
     (digits < 1 << 40 && scale < 1 << 40).then_some((digits, scale))

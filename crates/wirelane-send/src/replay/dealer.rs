@@ -82,7 +82,11 @@ impl Dealer {
     ///
     /// # Errors
     /// A file cannot be opened or read to its end; what came before was dealt.
-    pub(super) fn deal(&mut self, files: &[impl AsRef<Path>], table: &mut impl Table) -> Result<(u64, End)> {
+    pub(super) fn deal(
+        &mut self,
+        files: &[impl AsRef<Path>],
+        table: &mut impl Table,
+    ) -> Result<(u64, End)> {
         let mut result = Ok(End::Whole);
         for (index, path) in files.iter().enumerate() {
             result = self.file(path.as_ref(), index, table);
@@ -133,7 +137,12 @@ impl Dealer {
     }
 
     /// Deals one packet. False if nobody wants any more.
-    fn packet(&mut self, reader: &CaptureReader, index: usize, table: &mut impl Table) -> Result<bool> {
+    fn packet(
+        &mut self,
+        reader: &CaptureReader,
+        index: usize,
+        table: &mut impl Table,
+    ) -> Result<bool> {
         let record = reader.current();
         self.meter.advance(record.timestamp);
         let source = reader.interfaces().get(record.interface as usize);
@@ -153,7 +162,9 @@ impl Dealer {
         let lacking = len - self.frame.len();
         if lacking > 0 {
             file.padded += 1;
-        } else if self.adapter.cut == Cut::Send && (record.original_len as usize) > record.data.len() {
+        } else if self.adapter.cut == Cut::Send
+            && (record.original_len as usize) > record.data.len()
+        {
             file.shortened += 1;
         }
         if !self.rewrite.is_empty() {
@@ -207,8 +218,10 @@ impl Dealer {
             (0, 0) => Error::failed(names, "holds no packets").help("name a file with packets"),
             (0, _) => Error::failed(names, "holds only packets too short for an Ethernet header")
                 .help("name a file with Ethernet frames"),
-            (cut, _) => Error::failed(names, format!("all packets ({cut}) are cut by a snap length"))
-                .help("send them with zeros at the end (--cut pad) or as they are (--cut send)"),
+            (cut, _) => {
+                Error::failed(names, format!("all packets ({cut}) are cut by a snap length"))
+                    .help("send them with zeros at the end (--cut pad) or as they are (--cut send)")
+            }
         })
     }
 }

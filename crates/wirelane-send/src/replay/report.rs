@@ -76,11 +76,20 @@ impl ReplayReport {
         let TimeFaults { backwards, set_back, missing } = self.times;
         let notes = [
             note(total.padded, "cut by a snap length: sent with zeros at the end (--cut pad)"),
-            note(total.shortened, "cut by a snap length: sent as short as in the file (--cut send)"),
+            note(
+                total.shortened,
+                "cut by a snap length: sent as short as in the file (--cut send)",
+            ),
             note(total.cut, "cut by a snap length: not sent (--cut skip)"),
             note(total.short, "too short for an Ethernet header: not sent"),
-            note(backwards, "with an earlier time than one before: sent in file order, without a gap"),
-            note(set_back, "with a time more than a second earlier: the clock was set, gaps count from there"),
+            note(
+                backwards,
+                "with an earlier time than one before: sent in file order, without a gap",
+            ),
+            note(
+                set_back,
+                "with a time more than a second earlier: the clock was set, gaps count from there",
+            ),
             note(missing, "without a time: sent without a gap"),
         ];
         notes.into_iter().flatten().collect()
