@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod rate;
+pub mod rewrite;
 pub mod signature;
 pub mod source;
 pub mod values;
