@@ -47,10 +47,9 @@ const LATENESS: i16 = 16;
 const STATE_BYTES: usize = LATENESS as usize + 8 * STEPS;
 
 // On the stack. The key of a look-up is at -4.
-const DUE: i16 = -16;
-const NOW: i16 = -24;
-const LENGTH: i16 = -32;
-const SUMS: i16 = -40;
+const NOW: i16 = -16;
+const LENGTH: i16 = -24;
+const SUMS: i16 = -32;
 
 /// What a program is to send.
 pub(super) struct Parts<'a> {
@@ -489,3 +488,7 @@ fn sign(asm: &mut Assembler, Key(key): Key, flow: u32) {
     asm.emit(Insn::alu64(Alu::Xor, x, 0xffff));
     store_number(asm, Reg::R4, 16, 2, x, true);
 }
+
+#[cfg(test)]
+#[path = "program_tests.rs"]
+mod tests;
