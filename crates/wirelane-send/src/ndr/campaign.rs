@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wirelane::{ErrorKind, Result};
+use wirelane::{Error, Result};
 
 use super::goal::{Goal, Shot};
 use super::report::{BackToBack, LossPoint, Report, SizeReport, Summary, Throughput};
@@ -92,15 +92,29 @@ impl Campaign {
             let outcome = bench.measure();
             report.sizes.push(bench.own);
             match outcome {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {
+                Ok(()) => {}
+                Err(Ended::Failed(error)) => return Err(error),
+                Err(Ended::Halted) => {
                     report.interrupted = true;
                     break;
                 }
-                outcome => outcome?,
             }
         }
         report.trials = tester.trials();
         Ok(report)
+    }
+}
+
+/// Why there are no more trials.
+enum Ended {
+    /// The end was requested.
+    Halted,
+    Failed(Error),
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
     }
 }
 
@@ -114,7 +128,7 @@ struct Bench<'a, 'b> {
 }
 
 impl Bench<'_, '_> {
-    fn measure(&mut self) -> Result<()> {
+    fn measure(&mut self) -> Result<(), Ended> {
         let Campaign { rate, tests, duration, .. } = *self.campaign;
         if let Some(rate) = rate {
             self.doing = "measuring";
@@ -147,7 +161,7 @@ impl Bench<'_, '_> {
         Ok(())
     }
 
-    fn throughput(&mut self, max: f64) -> Result<()> {
+    fn throughput(&mut self, max: f64) -> Result<(), Ended> {
         self.doing = "throughput";
         let Campaign { duration, repeat, exceed_ratio, width, method, .. } = *self.campaign;
         let goal = |loss_ratio: &f64| Goal {
@@ -178,7 +192,7 @@ impl Bench<'_, '_> {
     }
 
     /// From all that can be sent downwards, until nothing is lost twice in a row.
-    fn loss_curve(&mut self, max: f64) -> Result<()> {
+    fn loss_curve(&mut self, max: f64) -> Result<(), Ended> {
         self.doing = "frame loss rate";
         let mut without = 0;
         for tenths in (1..=10).rev() {
@@ -196,7 +210,7 @@ impl Bench<'_, '_> {
     }
 
     /// Halves the range between a burst that passes and one that does not.
-    fn burst(&mut self, max: f64) -> Result<()> {
+    fn burst(&mut self, max: f64) -> Result<(), Ended> {
         self.doing = "back-to-back frames";
         let longest = (max * LONGEST_BURST.as_secs_f64()) as u64;
         let (mut passed, mut failed, mut rate) = (0, longest + 1, 0.0);
@@ -215,7 +229,12 @@ impl Bench<'_, '_> {
         Ok(())
     }
 
-    fn trial(&mut self, rate: f64, duration: Duration, packets: Option<u64>) -> Result<Vec<Passage>> {
+    fn trial(
+        &mut self,
+        rate: f64,
+        duration: Duration,
+        packets: Option<u64>,
+    ) -> Result<Vec<Passage>, Ended> {
         let load = Load { len: self.own.length, rate, duration, packets };
         let (frame, doing) = (self.own.frame, self.doing);
         let step = Step { frame, doing, load, moments: &[], result: None };
@@ -223,6 +242,7 @@ impl Bench<'_, '_> {
         let passages = self.tester.trial(&load, &mut |moments| {
             watch(&Step { moments, ..step.clone() });
         })?;
+        let passages = passages.ok_or(Ended::Halted)?;
         (self.watch)(&Step { result: Some(&passages), ..step });
         Ok(passages)
     }

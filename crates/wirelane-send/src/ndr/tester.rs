@@ -133,11 +133,16 @@ impl Tester {
         self.directions.iter().filter_map(|direction| direction.receiver.info())
     }
 
-    /// Makes a trial. `watch` is told every now and then how far each direction is.
+    /// Makes a trial. `watch` is told every now and then how far each direction is. `None` if the
+    /// end was requested meanwhile.
     ///
     /// # Errors
-    /// A port cannot be opened, sending or receiving fails, or the end was requested meanwhile.
-    pub fn trial(&mut self, load: &Load, watch: &mut dyn FnMut(&[Moment])) -> Result<Vec<Passage>> {
+    /// A port cannot be opened, or sending or receiving fails.
+    pub fn trial(
+        &mut self,
+        load: &Load,
+        watch: &mut dyn FnMut(&[Moment]),
+    ) -> Result<Option<Vec<Passage>>> {
         self.trials += 1;
         // A key of its own for each trial: late packets of another one are known as such.
         let key = Key((self.seed ^ self.trials).wrapping_mul(0xff51_afd7_ed55_8ccd));
@@ -166,10 +171,7 @@ impl Tester {
             let heard = direction.receiver.end()?;
             passages.push(sent.passage(direction, load, heard));
         }
-        if self.halt.is_asked() {
-            return Err(Error::interrupted("trial"));
-        }
-        Ok(passages)
+        Ok((!self.halt.is_asked()).then_some(passages))
     }
 }
 
@@ -230,7 +232,9 @@ fn expectation(traffic: &dyn Traffic, load: &Load, lanes: u32, key: Key) -> Resu
     let streams = by_lane.first().map_or(0, Vec::len);
     let most = Lane { index: lanes.saturating_sub(1), of: lanes };
     if streams > 0 && signature::flow(streams as u32 - 1, most).is_none() {
-        let cause = format!("{streams} streams on {lanes} threads are more flows than a signature can name");
+        let cause = format!(
+            "{streams} streams on {lanes} threads are more flows than a signature can name"
+        );
         return Err(Error::usage("traffic", cause).help("use fewer streams or threads"));
     }
     let packets = (0..streams).flat_map(|stream| by_lane.iter().map(move |lane| lane[stream]));
@@ -247,7 +251,8 @@ struct Sent {
 impl Sent {
     fn passage(self, direction: &Direction, load: &Load, heard: Heard) -> Passage {
         let lanes = self.lanes.len();
-        let by_lane: Vec<Vec<u64>> = self.lanes.iter().map(|lane| lane.streams().collect()).collect();
+        let by_lane: Vec<Vec<u64>> =
+            self.lanes.iter().map(|lane| lane.streams().collect()).collect();
         let streams = direction.traffic.streams().into_iter().enumerate().map(|(number, name)| {
             let mut arrivals = Arrivals::default();
             for flow in heard.flows.iter().skip(number * lanes).take(lanes) {

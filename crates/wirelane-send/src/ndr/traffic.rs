@@ -119,19 +119,23 @@ impl Udp {
         let wrong = |cause: String| Error::usage("size", cause);
         if !(headers + signature::LEN..=headers + 65_000).contains(&len) {
             let shortest = headers + signature::LEN;
-            return Err(wrong(format!("a packet of {len} bytes has no room: {shortest} is the shortest")));
+            return Err(wrong(format!(
+                "a packet of {len} bytes has no room: {shortest} is the shortest"
+            )));
         }
         let payload = vec![0; len - headers];
         let link = packet::ethernet(self.macs.source, self.macs.destination);
         let Ends { source, destination } = self.ports;
         let mut bytes = vec![0; len];
         let written = match self.network {
-            Network::V4(ip) => {
-                link.ipv4(ip.source, ip.destination).udp(source, destination, &payload).emit(&mut bytes)
-            }
-            Network::V6(ip) => {
-                link.ipv6(ip.source, ip.destination).udp(source, destination, &payload).emit(&mut bytes)
-            }
+            Network::V4(ip) => link
+                .ipv4(ip.source, ip.destination)
+                .udp(source, destination, &payload)
+                .emit(&mut bytes),
+            Network::V6(ip) => link
+                .ipv6(ip.source, ip.destination)
+                .udp(source, destination, &payload)
+                .emit(&mut bytes),
         };
         written.map_err(|error| wrong(error.to_string()))?;
         Ok(bytes)
@@ -199,11 +203,8 @@ struct Copies {
 
 impl Source for Copies {
     fn next(&mut self) -> Result<Option<Departure>, SourceError> {
-        let departure = || Departure {
-            at: self.schedule.at(self.sent),
-            len: self.packet.len(),
-            stream: 0,
-        };
+        let departure =
+            || Departure { at: self.schedule.at(self.sent), len: self.packet.len(), stream: 0 };
         Ok((self.sent < self.count).then(departure))
     }
 
