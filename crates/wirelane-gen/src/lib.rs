@@ -20,6 +20,7 @@ mod notation;
 pub mod protocol;
 pub mod rate;
 pub mod recipe;
+pub mod rewrite;
 pub mod schedule;
 pub mod signature;
 pub mod sizes;
