@@ -1,5 +1,6 @@
 //! The kernel as a sender: frames that an XDP program writes and sends, without a copy into a socket.
 
+mod anchor;
 mod code;
 mod field;
 pub mod live;

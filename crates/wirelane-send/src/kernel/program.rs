@@ -39,36 +39,40 @@ pub(super) const STEPS: usize = 4096;
 /// Fixed point of the interval between two packets.
 pub(super) const INTERVAL_SHIFT: i32 = 20;
 
-// The state: frames, the largest lateness, then how often each lateness.
+// The state: frames; with a schedule the last departure and the largest lateness, too, then how often
+// each lateness.
 const COUNT: i16 = 0;
-const LATEST: i16 = 8;
-const LATENESS: i16 = 16;
-/// Bytes of the state.
-const STATE_BYTES: usize = LATENESS as usize + 8 * STEPS;
+const LAST: i16 = 8;
+const LATEST: i16 = 16;
+const LATENESS: i16 = 24;
+/// Bytes of the state, with and without a schedule.
+const PACED_BYTES: usize = LATENESS as usize + 8 * STEPS;
+const PLAIN_BYTES: usize = 8;
 
 // On the stack. The key of a look-up is at -4.
 const NOW: i16 = -16;
 const LENGTH: i16 = -24;
-const SUMS: i16 = -32;
+const DUE: i16 = -32;
+const SUMS: i16 = -40;
 
 /// What a program is to send.
 pub(super) struct Parts<'a> {
     /// Where.
-    pub ifindex: u32,
-    pub stream: &'a Stream,
-    pub lane: Lane,
+    pub(super) ifindex: u32,
+    pub(super) stream: &'a Stream,
+    pub(super) lane: Lane,
     /// The key of the run and the flow.
-    pub signature: Option<(Key, u32)>,
+    pub(super) signature: Option<(Key, u32)>,
     /// Whether each packet waits until it is due.
-    pub paced: bool,
+    pub(super) paced: bool,
 }
 
 /// A program, its maps, and the frame that it starts from.
 #[derive(Debug)]
 pub(super) struct Sender {
-    pub program: Program,
+    pub(super) program: Program,
     /// The longest frame, as packet 0 begins.
-    pub frame: Vec<u8>,
+    pub(super) frame: Vec<u8>,
     state: Map,
     pace: Option<Map>,
     /// The program looks into them.
@@ -82,17 +86,22 @@ pub(super) struct State(Vec<u8>);
 
 impl State {
     /// Frames handed over.
-    pub fn frames(&self) -> u64 {
+    pub(super) fn frames(&self) -> u64 {
         self.word(COUNT as usize)
     }
 
+    /// The last departure, on the monotonic clock.
+    pub(super) fn last(&self) -> u64 {
+        self.word(LAST as usize)
+    }
+
     /// The largest lateness in nanoseconds.
-    pub fn latest(&self) -> u64 {
+    pub(super) fn latest(&self) -> u64 {
         self.word(LATEST as usize)
     }
 
     /// How many packets had each lateness, in steps of 64 ns.
-    pub fn lateness(&self) -> impl Iterator<Item = u64> {
+    pub(super) fn lateness(&self) -> impl Iterator<Item = u64> {
         (0..STEPS).map(|step| self.word(LATENESS as usize + 8 * step))
     }
 
@@ -104,14 +113,15 @@ impl State {
 
 impl Sender {
     /// Makes and loads the program.
-    pub fn new(parts: &Parts<'_>) -> Result<Self, FieldError> {
+    pub(super) fn new(parts: &Parts<'_>) -> Result<Self, FieldError> {
         let stream = parts.stream;
         let template = &*stream.template;
         let fields = template.edits().iter().map(Field::new).collect::<Result<Vec<_>, _>>()?;
         let head = head_length(template)?;
-        let state = Map::create(MapKind::Array, "wl_sent", STATE_BYTES as u32, 1);
+        let bytes = if parts.paced { PACED_BYTES } else { PLAIN_BYTES };
+        let state = Map::create(MapKind::Array, "wl_sent", bytes as u32, 1);
         let state = state.map_err(FieldError::Os)?;
-        let pace = parts.paced.then(|| Map::create(MapKind::Array, "wl_pace", 24, 1)).transpose();
+        let pace = parts.paced.then(|| Map::create(MapKind::Array, "wl_pace", 32, 1)).transpose();
         let pace = pace.map_err(FieldError::Os)?;
         let frame = frame(template, stream.lengths.max());
         let sizes = match stream.lengths.fixed() {
@@ -130,21 +140,22 @@ impl Sender {
     }
 
     /// What it has done so far.
-    pub fn state(&self) -> Result<State, OsError> {
+    pub(super) fn state(&self) -> Result<State, OsError> {
         self.state.lookup(0).map(State)
     }
 
     /// From packet `count` of the lane on: due at `base` on the monotonic clock, then every
-    /// `interval` nanoseconds in units of 2⁻²⁰.
-    pub fn pace(&self, base: u64, count: u64, interval: u64) -> Result<(), OsError> {
+    /// `interval` nanoseconds in units of 2⁻²⁰. What is late leaves an eighth faster, never in a burst.
+    pub(super) fn pace(&self, base: u64, count: u64, interval: u64) -> Result<(), OsError> {
         let Some(pace) = &self.pace else { return Ok(()) };
-        pace.update(0, &[base, count, interval].map(u64::to_ne_bytes).concat())
+        let least = (interval >> INTERVAL_SHIFT) * 7 / 8;
+        pace.update(0, &[base, count, interval, least].map(u64::to_ne_bytes).concat())
     }
 
     /// Counts from `count` on.
     #[cfg(test)]
-    pub fn set_count(&self, count: u64) {
-        let mut state = vec![0; STATE_BYTES];
+    fn set_count(&self, count: u64) {
+        let mut state = self.state.lookup(0).unwrap();
         state[..8].copy_from_slice(&count.to_ne_bytes());
         self.state.update(0, &state).unwrap();
     }
@@ -405,6 +416,7 @@ impl Writer<'_> {
 /// Emits waiting until the packet is due; a packet that is due much later is left for another call.
 fn wait(asm: &mut Assembler, pace: &Map, failed: Label) {
     let (again, go, counted) = (asm.label(), asm.label(), asm.label());
+    let spaced = asm.label();
     asm.emit(Insn::mov(Reg::R1, 0));
     look_up(asm, pace, failed);
     asm.emit(Insn::load(Size::Double, FRAME, STATE, COUNT));
@@ -416,6 +428,14 @@ fn wait(asm: &mut Assembler, pace: &Map, failed: Label) {
     asm.emit(Insn::load(Size::Double, Reg::R1, Reg::R0, 0));
     // The time; the frame is looked at later.
     asm.emit(Insn::alu64_reg(Alu::Add, FRAME, Reg::R1));
+    asm.emit(Insn::store(Size::Double, Reg::R10, DUE, FRAME));
+    // Not too soon after the one before.
+    asm.emit(Insn::load(Size::Double, Reg::R1, STATE, LAST));
+    asm.emit(Insn::load(Size::Double, Reg::R2, Reg::R0, 24));
+    asm.emit(Insn::alu64_reg(Alu::Add, Reg::R1, Reg::R2));
+    asm.jump_if_reg(Cond::Ge, FRAME, Reg::R1, spaced);
+    asm.emit(Insn::mov_reg(FRAME, Reg::R1));
+    asm.place(spaced);
     asm.emit(Insn::mov(NUMBER, SPINS));
     asm.place(again);
     asm.emit(Insn::call(KTIME_GET_NS));
@@ -426,8 +446,10 @@ fn wait(asm: &mut Assembler, pace: &Map, failed: Label) {
     asm.emit(Insn::exit());
     asm.place(go);
     asm.emit(Insn::store(Size::Double, Reg::R10, NOW, Reg::R0));
+    asm.emit(Insn::store(Size::Double, STATE, LAST, Reg::R0));
     asm.emit(Insn::mov_reg(Reg::R1, Reg::R0));
-    asm.emit(Insn::alu64_reg(Alu::Sub, Reg::R1, FRAME));
+    asm.emit(Insn::load(Size::Double, Reg::R2, Reg::R10, DUE));
+    asm.emit(Insn::alu64_reg(Alu::Sub, Reg::R1, Reg::R2));
     asm.emit(Insn::load(Size::Double, Reg::R2, STATE, LATEST));
     asm.jump_if_reg(Cond::Ge, Reg::R2, Reg::R1, counted);
     asm.emit(Insn::store(Size::Double, STATE, LATEST, Reg::R1));

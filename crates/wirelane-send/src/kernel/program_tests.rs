@@ -8,17 +8,21 @@ use super::*;
 
 const RECIPES: &[&str] = &[
     "udp",
-    "ipv4 src=10.0.0.1..10.0.0.200 udp src=1000..1999 dst=53,80,443",
-    "ipv6 src=2001:db8::1..2001:db8::ff udp dst=random",
-    "ipv6 dst=random tcp src=random:7 seq=random",
-    "vlan id=1..4000 pcp=random ipv4 ttl=1..64@step:3 tcp dst=1..65535",
-    "icmp",
-    "ipv6 icmpv6",
-    "ipv4 udp vxlan vni=1..1000 ipv4 src=10.0.0.0..10.0.255.255 udp src=random",
-    "ipv6 udp vxlan vni=random ipv6 src=random tcp",
-    "ipv4 gre ipv4 udp src=1..9",
-    "mpls label=16..99 ipv4 udp payload fill=random",
-    "eth src=02:00:00:00:00:01..02:00:00:00:ff:ff ipv4 udp payload data=0123456789",
+    "ipv4 src=10.0.0.1-10.0.0.200 udp src=1000-1999 dst=53,80,443",
+    "ipv4 src=10.0.0.0/8@random dst=10.0.0.9-10.0.0.1 ttl=1-64@step:3 udp src=100-300@random",
+    "ipv6 src=2001:db8::1-2001:db8::ff udp dst=random",
+    "ipv6 dst=random src=2001:db8::1,2001:db8::77 label=random tcp src=random:7 seq=random",
+    "ipv6 dst=fe80::ffff:ffff:ffff:fff0-fe80:0:0:1::ff src=2001:db8::/64@random udp",
+    "ipv6 dst=fe80::9-fe80::1 src=::1:0:0:0:7-::fff0:0:0:2@step:18446744073709551615 udp",
+    "vlan id=1-4000 priority=random ipv4 tcp dst=1-65535",
+    "vlan id=1,2 vlan id=random ipv4 icmp id=0-999",
+    "ipv6 icmpv6 seq=0-65535",
+    "ipv4 udp vxlan vni=1-1000 ipv4 src=10.0.0.0-10.0.255.255 udp src=random",
+    "ipv6 udp checksum=auto vxlan vni=random ipv6 src=random tcp",
+    "ipv4 gre checksum=auto ipv4 udp src=1-9",
+    "mpls label=16-99 ipv4 udp payload fill=random",
+    "eth src=02:00:00:00:00:01-02:00:00:00:ff:ff dst=random ipv4 udp payload text=123456789",
+    "geneve vni=random udp src=1-3 payload fill=count",
 ];
 
 /// What the program makes of its starting frame as packet `number`.
@@ -50,7 +54,7 @@ fn privileged_programs_write_what_templates_write() {
         return;
     }
     for recipe in RECIPES {
-        for sizes in [None, Some("200"), Some("imix"), Some("150-1400@random")] {
+        for sizes in [None, Some("200"), Some("imix"), Some("190-1400@random")] {
             for (lane, reserved) in [(Lane::ALL, 0), (Lane { index: 2, of: 3 }, signature::LEN)] {
                 let stream = stream(recipe, sizes, reserved);
                 let parts = Parts { ifindex: 1, stream: &stream, lane, signature: None, paced: false };
@@ -74,7 +78,7 @@ fn privileged_programs_sign() {
     }
     let key = Key(0x0123_4567_89ab_cdef);
     for recipe in RECIPES {
-        for sizes in [Some("200"), Some("imix"), Some("161,160")] {
+        for sizes in [Some("200"), Some("imix"), Some("201,200")] {
             let stream = stream(recipe, sizes, signature::LEN);
             let signature = Some((key, 0x12_3456));
             let parts =
@@ -133,7 +137,14 @@ fn privileged_what_is_too_much_for_a_program_is_refused() {
     if !privileged::require() {
         return;
     }
-    let recipe = "eth src=random:02:00:00:00:00:00..02:00:12:34:56:78 ipv4 udp";
-    let Ok(recipe) = recipe.parse::<Recipe>() else { return };
-    let _ = recipe;
+    for (recipe, refusal) in [
+        ("eth src=02:00:00:00:00:00-02:12:34:56:78:9a@random", Refusal::Values),
+        ("ipv6 dst=::-::5@random udp", Refusal::Values),
+    ] {
+        let stream = stream(recipe, None, 0);
+        let parts =
+            Parts { ifindex: 1, stream: &stream, lane: Lane::ALL, signature: None, paced: false };
+        let refused = Sender::new(&parts).err();
+        assert!(matches!(refused, Some(FieldError::Refused(found)) if found == refusal), "{recipe}");
+    }
 }
