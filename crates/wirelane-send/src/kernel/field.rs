@@ -5,9 +5,7 @@ use wirelane_gen::template::Edit;
 use wirelane_os::OsError;
 use wirelane_os::bpf::{Alu, Assembler, Cond, Insn, Label, Map, MapKind, Reg, Size};
 
-use super::code::{
-    FRAME, NUMBER, add_to_sum, apply, constant, look_up, modulo, store_number,
-};
+use super::code::{FRAME, NUMBER, add_to_sum, apply, constant, look_up, modulo, store_number};
 use super::refusal::Refusal;
 
 /// The value of a field, as instructions compute it.
@@ -21,20 +19,48 @@ pub(super) enum Field {
 
 #[derive(Debug)]
 pub(super) enum Narrow {
-    Counter { start: u64, step: u64, period: u64 },
-    List { map: Map, period: u64 },
+    Counter {
+        start: u64,
+        step: u64,
+        period: u64,
+    },
+    List {
+        map: Map,
+        period: u64,
+    },
     /// `bits` of the span, which is a power of two.
-    RandomBits { low: u64, bits: u32, seed: u64 },
+    RandomBits {
+        low: u64,
+        bits: u32,
+        seed: u64,
+    },
     /// Of at most 2³² values.
-    RandomSpan { low: u64, span: u64, seed: u64 },
+    RandomSpan {
+        low: u64,
+        span: u64,
+        seed: u64,
+    },
 }
 
 #[derive(Debug)]
 pub(super) enum Wide {
     /// Adds or subtracts a product that has no more than 64 bits, and another to the upper half.
-    Counter { start: u128, high: u64, low: u64, falls: bool, period: u64 },
-    List { map: Map, period: u64 },
-    Random { low: u128, mask: u128, seed: u64 },
+    Counter {
+        start: u128,
+        high: u64,
+        low: u64,
+        falls: bool,
+        period: u64,
+    },
+    List {
+        map: Map,
+        period: u64,
+    },
+    Random {
+        low: u128,
+        mask: u128,
+        seed: u64,
+    },
 }
 
 /// Why a field cannot be prepared.

@@ -7,12 +7,10 @@
 //! A page of the kernel's pool comes back with what the program and the receiver left in it. So the
 //! head of each packet is written anew: what a receiver changed in its headers does not come again.
 
-use std::os::fd::{AsFd, AsRawFd};
-
+use wirelane_gen::Lane;
 use wirelane_gen::signature::{self, Key};
 use wirelane_gen::stream::Stream;
 use wirelane_gen::template::{Checksum, Template};
-use wirelane_gen::Lane;
 use wirelane_os::OsError;
 use wirelane_os::bpf::{
     Alu, Assembler, Cond, Insn, Label, Load, Map, MapKind, Program, ProgramType, Reg, Size,
@@ -24,10 +22,9 @@ use super::code::{
     constant, fold, look_up, reach, store_bytes, store_number,
 };
 use super::field::{Field, FieldError};
+use super::limits::MAX_HEAD;
 use super::refusal::Refusal;
 
-/// How much of a packet's front a program writes at most.
-pub(super) const MAX_HEAD: usize = 512;
 /// How much of a head that never changes is written anew: as long as common stacks of headers.
 const USUAL_HEAD: usize = 128;
 /// Steps of waiting until a packet is due, some 25 ns each.
@@ -130,8 +127,8 @@ impl Sender {
         };
         let writer = Writer { parts, template, head, fields: &fields, sizes: sizes.as_ref() };
         let insns = writer.assemble(&state, pace.as_ref(), &frame);
-        let insns = insns
-            .map_err(|error| FieldError::Refused(Refusal::Kernel(error.to_string())))?;
+        let insns =
+            insns.map_err(|error| FieldError::Refused(Refusal::Kernel(error.to_string())))?;
         let program = Program::load(&Load::new(ProgramType::Xdp, "wl_send", &insns))
             .map_err(|error| FieldError::Os(error.into()))?;
         let tables = sizes.map(|sizes| [Some(sizes.lengths), sizes.content]);

@@ -57,7 +57,8 @@ fn privileged_programs_write_what_templates_write() {
         for sizes in [None, Some("200"), Some("imix"), Some("190-1400@random")] {
             for (lane, reserved) in [(Lane::ALL, 0), (Lane { index: 2, of: 3 }, signature::LEN)] {
                 let stream = stream(recipe, sizes, reserved);
-                let parts = Parts { ifindex: 1, stream: &stream, lane, signature: None, paced: false };
+                let parts =
+                    Parts { ifindex: 1, stream: &stream, lane, signature: None, paced: false };
                 let sender = load(&parts);
                 for count in (0..5).chain([255, 4095, 65_536, 1 << 33, u64::MAX / 3 - 1]) {
                     let number = count * u64::from(lane.of) + u64::from(lane.index);
@@ -145,6 +146,9 @@ fn privileged_what_is_too_much_for_a_program_is_refused() {
         let parts =
             Parts { ifindex: 1, stream: &stream, lane: Lane::ALL, signature: None, paced: false };
         let refused = Sender::new(&parts).err();
-        assert!(matches!(refused, Some(FieldError::Refused(found)) if found == refusal), "{recipe}");
+        assert!(
+            matches!(refused, Some(FieldError::Refused(found)) if found == refusal),
+            "{recipe}"
+        );
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::limits::{MAX_HEAD, MAX_STREAMS};
+
 /// Why the kernel cannot send something by itself: sockets can.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -45,7 +47,7 @@ impl fmt::Display for Refusal {
                 write!(f, "a frame has {bytes} bytes, of at most {most}")
             }
             Self::Streams(streams) => {
-                write!(f, "{streams} streams, of at most {}", super::MAX_STREAMS)
+                write!(f, "{streams} streams, of at most {}", MAX_STREAMS)
             }
             Self::Rates => f.write_str("several streams at rates of their own"),
             Self::Intervals => {
@@ -55,7 +57,7 @@ impl fmt::Display for Refusal {
                 f.write_str("a random range or a 128-bit counter that a program cannot compute")
             }
             Self::TooDeep => {
-                write!(f, "a field changes beyond byte {}", super::program::MAX_HEAD)
+                write!(f, "a field changes beyond byte {}", MAX_HEAD)
             }
             Self::NoStreams => f.write_str("the packets come from a file"),
             Self::Kernel(answer) => f.write_str(answer),
