@@ -96,8 +96,7 @@ fn the_end_is_exact() {
 #[test]
 fn a_stop_ends_a_long_wait_with_exact_counts() {
     let day = 86_400 * 1_000_000_000;
-    let mut sources =
-        |lane| Ok(Box::new(Numbered::new(lane, u64::MAX, day)) as Box<dyn Source>);
+    let mut sources = |lane| Ok(Box::new(Numbered::new(lane, u64::MAX, day)) as Box<dyn Source>);
     let config = SendConfig::default();
     let sending = Box::new(sockets::start(open("sim:1"), &mut sources, &config).unwrap());
     while sending.progress().packets == 0 {

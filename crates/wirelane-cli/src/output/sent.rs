@@ -66,10 +66,7 @@ impl Sent {
             departure_error: errors,
             moved_s: timing.moved.as_secs_f64(),
             moves: timing.moves,
-            skipped: Skipped {
-                too_long: outcome.skipped.too_long,
-                unsent: outcome.skipped.unsent,
-            },
+            skipped: Skipped { too_long: outcome.skipped.too_long, unsent: outcome.skipped.unsent },
         }
     }
 
@@ -84,7 +81,8 @@ impl Sent {
         if lost > 0 {
             text += &format!(", {} not sent", grouped(lost));
         }
-        let seconds = if self.achieved.duration_s > 0.0 { self.achieved.duration_s } else { elapsed_s };
+        let seconds =
+            if self.achieved.duration_s > 0.0 { self.achieved.duration_s } else { elapsed_s };
         let rate = self.achieved.packets_per_s.unwrap_or(packets as f64 / elapsed_s.max(1e-9));
         let bits = bytes as f64 * 8.0 / seconds.max(1e-9);
         text + &format!(" in {elapsed_s:.3} s ({}packet/s, {}bit/s)", scaled(rate), scaled(bits))

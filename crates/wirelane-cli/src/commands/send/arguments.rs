@@ -125,7 +125,7 @@ pub(super) struct RewriteArgs {
     pseudonyms: Option<u64>,
     /// Replace ports: [src:|dst:]80=8080, =8080 for all, or +1000
     #[arg(long, value_name = "MAP", value_parser = Rule::port, requires = "files", help_heading = "Rewriting")]
-    port: Vec<Rule>,
+    map_port: Vec<Rule>,
     /// TTL or hop limit: 64, +1 or -1
     #[arg(long, value_name = "TTL", value_parser = ttl, allow_hyphen_values = true, requires = "files", help_heading = "Rewriting")]
     ttl: Option<TtlRule>,
@@ -143,7 +143,7 @@ impl RewriteArgs {
         let ttl = self.ttl.map(Rule::Ttl);
         let within = self.unique.clone();
         let unique = within.map(|within| Rule::Unique { seed: 0, within });
-        let several = [&self.map_mac, &self.map_ip, &self.port].into_iter().flatten().cloned();
+        let several = [&self.map_mac, &self.map_ip, &self.map_port].into_iter().flatten().cloned();
         several.chain([vlan, pseudonyms, ttl, unique].into_iter().flatten()).collect()
     }
 }

@@ -23,7 +23,6 @@ pub(crate) use self::arguments::SendArgs;
 use self::content::Content;
 use self::live::Live;
 use crate::control::{ControlServer, Served, Subject};
-use crate::output;
 use crate::output::summary::{self, Summary};
 use crate::session::{self, Privileges};
 
@@ -69,10 +68,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     sending.stop();
     let mut outcome = sending.join();
     outcome.port.notes.extend(content.notes());
-    let mut summary = Summary::of_send(&outcome, started.elapsed(), clock::process_cpu());
-    if args.session.quiet {
-        summary.silence();
-    }
+    let summary = Summary::of_send(&outcome, started.elapsed(), clock::process_cpu());
     session::conclude(&summary, &args.session, outcome.errors, &privileges)
 }
 
@@ -98,7 +94,8 @@ fn open(args: &SendArgs, placement: &Placement, halt: &Halt) -> Result<(Port, u3
         let cause = format!("its link type is {}, not Ethernet", port.info().link_type);
         return Err(Error::failed(spec.to_string(), cause).help("name an Ethernet interface"));
     }
-    let gso = args.gso.map(|gso| Offloads { gso: Some(gso), gro: Some(Protocols::NONE), gso_max: None });
+    let gso =
+        args.gso.map(|gso| Offloads { gso: Some(gso), gro: Some(Protocols::NONE), gso_max: None });
     if let Some(gso) = gso {
         port.set_switches(Arc::new(Switches::of(&spec.offloads, &gso)));
     }
@@ -136,7 +133,8 @@ fn watch(
 ) {
     halt.limit(None);
     let monitor: Monitor = sending.monitor();
-    let mut live = if args.session.quiet { None } else { Live::new(expected, args.session.duration) };
+    let mut live =
+        if args.session.quiet { None } else { Live::new(expected, args.session.duration) };
     let mut reports = 0;
     while !halt.is_asked() && !sending.wait(Duration::from_millis(100)) {
         let asked = Halt::reports();

@@ -8,7 +8,7 @@ use std::thread;
 
 use wirelane::halt::Halt;
 use wirelane::{Error, Result};
-use wirelane_gen::{Lane, Source as _};
+use wirelane_gen::Lane;
 
 use super::arguments::SendArgs;
 use super::content::Content;
