@@ -24,7 +24,6 @@
 //! ```
 
 mod build;
-pub mod live;
 mod mark;
 mod named;
 mod processes;

@@ -188,6 +188,13 @@ impl TxCounters {
         }
     }
 
+    /// Counts packets that were sent past a [`Tx`](crate::port::Tx), by the kernel itself. Only the
+    /// owning thread may call this.
+    pub fn count(&self, packets: u64, bytes: u64) {
+        self.packets.add(packets);
+        self.bytes.add(bytes);
+    }
+
     /// `n` frames have a length that the interface does not take.
     pub(crate) fn of_wrong_length(&self, n: u64) {
         self.errors.add(n);

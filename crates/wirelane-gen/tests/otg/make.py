@@ -198,7 +198,9 @@ def every():
         getattr(one.packet, name)()
         if name == "custom":
             one.packet[-1].bytes = "00"
-        elif name not in ("snmpv2c", "rsvp", "cfm", "lacp"):
+        elif name == "snmpv2c":
+            one.packet[-1].data.get_request
+        elif name not in ("rsvp", "cfm", "lacp"):
             # Those need more than defaults.
             touch(one.packet[-1])
     return made

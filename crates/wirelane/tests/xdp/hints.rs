@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use wirelane::filter::Filter;
 use wirelane::{Frame, RxHash};
-use wirelane_lab::live::LiveSender;
 use wirelane_os::bpf::{Insn, Load, Program, ProgramType};
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;
 use wirelane_os::xdp::wait_for_receivers;
+use wirelane_send::kernel::LiveSender;
 use wirelane_testkit::privileged;
 
 use super::*;

@@ -6,12 +6,12 @@ use std::process::Command;
 use std::thread;
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
-use wirelane_lab::live::{LiveSender, Pace, Sending};
 use wirelane_os::bpf::{
     Attached, Insn, Link, Load, Program, ProgramType, Reg, XdpAction, XdpMode, attached,
 };
 use wirelane_os::iface;
 use wirelane_os::privilege::{self, Capability, Set};
+use wirelane_send::kernel::{LiveSender, Pace, Sending};
 use wirelane_testkit::privileged;
 use wirelane_testkit::process::{ChildGuard, output};
 

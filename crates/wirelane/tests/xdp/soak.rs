@@ -6,9 +6,9 @@
 
 use std::env;
 
-use wirelane_lab::live::{LiveSender, Pace, Sending};
 use wirelane_os::bpf;
 use wirelane_os::xdp::wait_for_receivers;
+use wirelane_send::kernel::{LiveSender, Pace, Sending};
 use wirelane_testkit::oracle::Random;
 use wirelane_testkit::privileged;
 use wirelane_testkit::process::output;

@@ -25,8 +25,8 @@ use crate::row::{Param, Params, Row};
 use crate::suites::turns::{self, ProcessPlan, Turn};
 use wirelane::error::{Error, Result};
 use wirelane::port::sim::Stream;
-use wirelane_lab::live::{LiveSender, Pace};
 use wirelane_lab::{Lab, LabConfig};
+use wirelane_send::kernel::{LiveSender, Pace};
 
 const SUITE: &str = "capture";
 const CASE: &str = "cpu";

@@ -35,8 +35,8 @@ use wirelane::pcap::WriterOptions;
 use wirelane::port::sim::Stream;
 use wirelane::port::{self, OpenOptions, Spec, Take};
 use wirelane::session::capture::{Capture, CaptureConfig, CaptureOutcome, OutputConfig};
-use wirelane_lab::live::{LiveSender, Pace, Sending};
 use wirelane_lab::{Lab, LabConfig, Site};
+use wirelane_send::kernel::{LiveSender, Pace, Sending};
 
 const SUITE: &str = "capture";
 /// Kinds of ports; all but the first are in a lab.

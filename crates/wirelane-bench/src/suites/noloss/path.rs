@@ -14,7 +14,7 @@ use wirelane::placement::Placement;
 use wirelane::port::Spec;
 use wirelane::port::sim::Stream;
 use wirelane_lab::Site;
-use wirelane_lab::live::{LiveSender, Pace, Sent};
+use wirelane_send::kernel::{LiveSender, Pace, Sent};
 
 /// The result of one trial.
 #[derive(Clone, Copy, Debug)]

@@ -17,7 +17,7 @@ use wirelane::port::{self, OpenOptions, Port, Rx, Spec, Take};
 use wirelane::stats::RxCounters;
 use wirelane::threads::Crew;
 use wirelane_lab::Site;
-use wirelane_lab::live::STAMP_BYTES;
+use wirelane_send::kernel::STAMP_BYTES;
 
 /// An idle thread checks this often whether to end.
 const PATIENCE: Duration = Duration::from_millis(10);

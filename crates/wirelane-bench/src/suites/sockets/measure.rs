@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use wirelane::error::{Error, Result};
 use wirelane::port::Spec;
 use wirelane_lab::Site;
-use wirelane_lab::live::{Sending, Sent};
 use wirelane_os::bpf::XdpMode;
+use wirelane_send::kernel::{Sending, Sent};
 
 use super::baseline::Baseline;
 use super::loops::{Phase, SIZES, Tally};

@@ -47,8 +47,8 @@ use wirelane::error::{Error, Result};
 use wirelane::mask::{MAX_QUEUES, QueueSet};
 use wirelane::placement::Placement;
 use wirelane::port::{Backend, Spec, Take};
-use wirelane_lab::live::Pace;
 use wirelane_lab::{Lab, LabConfig};
+use wirelane_send::kernel::Pace;
 
 /// What to measure, and how thoroughly.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ use crate::peers::testpmd;
 use crate::task::Task;
 use wirelane::error::{Error, Result};
 use wirelane_lab::Site;
-use wirelane_lab::live::Sending;
+use wirelane_send::kernel::Sending;
 
 /// How long it may take to get ready, and to end.
 const LIMIT: Duration = Duration::from_secs(20);

@@ -13,7 +13,7 @@ use wirelane::port::{self, OpenOptions, Port, Spec, Take};
 use wirelane::stats::RxCounters;
 use wirelane::threads::Crew;
 use wirelane_lab::Site;
-use wirelane_lab::live::{LiveSender, Pace, Sending, Sent};
+use wirelane_send::kernel::{LiveSender, Pace, Sending, Sent};
 
 use super::loops::{Baton, Phase, Station, Tally};
 use super::sample::Lost;

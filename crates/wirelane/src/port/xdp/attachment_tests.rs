@@ -11,12 +11,12 @@ use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, recv, socket_with, sockopt,
 };
 use rustix::process::Signal;
-use wirelane_lab::live::{LiveSender, Pace};
 use wirelane_os::bpf::{
     Attached, Insn, Link, Load, Program, ProgramType, Reg, XdpAction, XdpMode, attached,
 };
 use wirelane_os::iface;
 use wirelane_os::privilege::{self, Capability, Set};
+use wirelane_send::kernel::{LiveSender, Pace};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::process::ChildGuard;
 use wirelane_testkit::veth::{End, VethPair};

@@ -1,4 +1,4 @@
-//! A sender inside the kernel: the load of benchmarks.
+//! A sender of given frames inside the kernel: the load of benchmarks.
 //!
 //! Sockets in copy mode send more slowly than the receivers under test. Here the kernel runs an XDP
 //! program on frames that it makes itself (`BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18), and the

@@ -1,0 +1,203 @@
+//! The rules, field by field.
+
+use wirelane_wire::MacAddr;
+
+use super::prefix::Prefix;
+use super::pseudonym::Pseudonyms;
+use super::rule::{PortRule, Rule, Side, TtlRule};
+use super::unique::{Turn, Unique};
+use super::walk::Edits;
+
+/// What is the same in every loop.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fixed {
+    macs: Vec<(Side, Option<MacAddr>, MacAddr)>,
+    addresses: Vec<(Side, Prefix, Prefix)>,
+    pseudonyms: Option<Pseudonyms>,
+    ports: Vec<(Side, Option<u16>, PortRule)>,
+    ttl: Option<TtlRule>,
+    pub(super) unique: Option<Unique>,
+    pub(super) enters_tunnels: bool,
+    /// From the changed frame to the original.
+    back: bool,
+}
+
+impl Fixed {
+    /// Adds a rule of its own.
+    ///
+    /// # Errors
+    /// There is one already, and there can be one only.
+    pub(super) fn add(&mut self, rule: &Rule) -> Result<(), String> {
+        match *rule {
+            Rule::Mac { side, from, to } => self.macs.push((side, from, to)),
+            Rule::Address { side, from, to } => self.addresses.push((side, from, to)),
+            Rule::Port { side, from, to } => self.ports.push((side, from, to)),
+            Rule::Pseudonyms { seed } if self.pseudonyms.is_none() => {
+                self.pseudonyms = Some(Pseudonyms::new(seed));
+            }
+            Rule::Ttl(ttl) if self.ttl.is_none() => self.ttl = Some(ttl),
+            Rule::Pseudonyms { .. } => return Err("pseudonyms have one seed; name one".into()),
+            Rule::Ttl(_) => return Err("the TTL is changed twice; leave one rule".into()),
+            // They have a place of their own.
+            Rule::Vlan(_) | Rule::Unique { .. } => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.macs.is_empty()
+            && self.addresses.is_empty()
+            && self.pseudonyms.is_none()
+            && self.ports.is_empty()
+            && self.ttl.is_none()
+            && self.unique.is_none()
+    }
+
+    /// What leads back, as far as nothing was lost.
+    pub(super) fn inverse(&self) -> Self {
+        let macs =
+            self.macs.iter().filter_map(|(side, from, to)| Some((*side, Some(*to), (*from)?)));
+        let addresses = self.addresses.iter().map(|(side, from, to)| {
+            // Of a wider prefix, the addresses that came from the narrower one.
+            let length = to.length() + (to.host_bits() - from.host_bits());
+            (*side, Prefix::new(to.address(), length).unwrap_or(*to), *from)
+        });
+        let ports = self.ports.iter().filter_map(|(side, from, to)| match (from, to) {
+            (Some(from), PortRule::Set(to)) => Some((*side, Some(*to), PortRule::Set(*from))),
+            (None, PortRule::Add(more)) => Some((*side, None, PortRule::Add(more.wrapping_neg()))),
+            _ => None,
+        });
+        Self {
+            macs: macs.collect(),
+            addresses: addresses.collect(),
+            ports: ports.collect(),
+            ttl: match self.ttl {
+                Some(TtlRule::Add(more)) => Some(TtlRule::Add(-more)),
+                _ => None,
+            },
+            back: true,
+            ..self.clone()
+        }
+    }
+
+    fn map_v4(&self, side: Side, old: u32) -> u32 {
+        let mapped = self.addresses.iter().find_map(|(of, from, to)| {
+            Some(to.with_host_v4(from.host_of_v4(old).filter(|_| fits(*of, side))?))
+        });
+        mapped.unwrap_or(old)
+    }
+
+    fn map_v6(&self, side: Side, old: u128) -> u128 {
+        let mapped = self.addresses.iter().find_map(|(of, from, to)| {
+            Some(to.with_host_v6(from.host_of_v6(old).filter(|_| fits(*of, side))?))
+        });
+        mapped.unwrap_or(old)
+    }
+}
+
+impl Edits for Fixed {
+    fn mac(&self, side: Side, old: MacAddr, is_outer: bool) -> MacAddr {
+        let fitting = self
+            .macs
+            .iter()
+            .find(|(of, from, _)| fits(*of, side) && from.map_or(is_outer, |from| from == old));
+        fitting.map_or(old, |(_, _, to)| *to)
+    }
+
+    #[inline]
+    fn v4(&self, side: Side, old: u32) -> u32 {
+        let shuffled =
+            |it| self.unique.as_ref().map_or(it, |unique| unique.shuffle_v4(it, self.back));
+        if self.back {
+            let old = shuffled(old);
+            let old = self.pseudonyms.as_ref().map_or(old, |names| names.original_v4(old));
+            return self.map_v4(side, old);
+        }
+        let new = self.map_v4(side, old);
+        shuffled(self.pseudonyms.as_ref().map_or(new, |names| names.v4(new)))
+    }
+
+    #[inline]
+    fn v6(&self, side: Side, old: u128) -> u128 {
+        let shuffled =
+            |it| self.unique.as_ref().map_or(it, |unique| unique.shuffle_v6(it, self.back));
+        if self.back {
+            let old = shuffled(old);
+            let old = self.pseudonyms.as_ref().map_or(old, |names| names.original_v6(old));
+            return self.map_v6(side, old);
+        }
+        let new = self.map_v6(side, old);
+        shuffled(self.pseudonyms.as_ref().map_or(new, |names| names.v6(new)))
+    }
+
+    #[inline]
+    fn port(&self, side: Side, old: u16) -> u16 {
+        let fitting = self
+            .ports
+            .iter()
+            .find(|(of, from, _)| fits(*of, side) && from.is_none_or(|from| from == old));
+        match fitting {
+            Some((_, _, PortRule::Set(new))) => *new,
+            Some((_, _, PortRule::Add(more))) => old.wrapping_add(*more),
+            None => old,
+        }
+    }
+
+    #[inline]
+    fn ttl(&self, old: u8) -> u8 {
+        match self.ttl {
+            Some(TtlRule::Set(ttl)) => ttl,
+            Some(TtlRule::Add(more)) => (i16::from(old) + more).clamp(1, 255) as u8,
+            None => old,
+        }
+    }
+
+    fn enters_tunnels(&self) -> bool {
+        self.enters_tunnels
+    }
+}
+
+/// Whether a rule for `of` is for what is on `side`; what is on neither side has rules for both.
+fn fits(of: Side, side: Side) -> bool {
+    of == Side::Both || of == side
+}
+
+/// What differs from loop to loop.
+#[derive(Clone, Debug)]
+pub(super) struct Varying {
+    pub(super) turn: Turn,
+    pub(super) enters_tunnels: bool,
+    pub(super) back: bool,
+}
+
+impl Edits for Varying {
+    #[inline]
+    fn mac(&self, _: Side, old: MacAddr, _: bool) -> MacAddr {
+        old
+    }
+
+    #[inline]
+    fn v4(&self, _: Side, old: u32) -> u32 {
+        self.turn.v4(old, self.back)
+    }
+
+    #[inline]
+    fn v6(&self, _: Side, old: u128) -> u128 {
+        self.turn.v6(old, self.back)
+    }
+
+    #[inline]
+    fn port(&self, _: Side, old: u16) -> u16 {
+        old
+    }
+
+    #[inline]
+    fn ttl(&self, old: u8) -> u8 {
+        old
+    }
+
+    #[inline]
+    fn enters_tunnels(&self) -> bool {
+        self.enters_tunnels
+    }
+}

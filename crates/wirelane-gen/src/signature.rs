@@ -1,0 +1,301 @@
+//! The mark at the end of a payload by which a receiver knows a packet again.
+//!
+//! ```text
+//!   0       4     7         11          16    18
+//!   │ check │ flow │ sequence │ time      │ comp │   big-endian, the last 18 bytes of the packet
+//! ```
+//!
+//! * **flow** is what is numbered: one stream on one sending thread ([`flow`]).
+//! * **sequence** counts the packets of the flow, modulo 2³².
+//! * **time** is the departure on the sender's monotonic clock in nanoseconds, modulo 2⁴⁰ (18 minutes).
+//! * **check** is a hash of the three with the [`Key`] of the run. So neither ordinary traffic nor a
+//!   packet of another run is taken for a signed one.
+//! * **compensation** makes the one's complement sum of the 18 bytes 0xffff, which is zero there
+//!   (RFC 1071). A transport checksum that was right for 18 zero bytes is right for every signature,
+//!   at even and odd offsets, so whoever signs or stamps a packet leaves the checksum alone.
+//!
+//! `check` is computed in a handful of 64-bit operations without tables, so that an XDP program can
+//! sign packets, too:
+//!
+//! ```text
+//!   w0 = bytes 4..12, w1 = bytes 12..16         both as big-endian numbers
+//!   x = (w0 ^ key) * M0;  x ^= x >> 32
+//!   x = (x ^ w1) * M1;    check = x >> 32
+//! ```
+
+use crate::Lane;
+
+/// Bytes that a signature takes.
+pub const LEN: usize = 18;
+
+/// Flows are numbered below this.
+pub const FLOWS: u32 = 1 << 24;
+
+/// Times are kept modulo this, in nanoseconds.
+pub const TIME_SPAN: u64 = 1 << 40;
+
+/// The first multiplier of the check.
+pub const M0: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The second multiplier of the check.
+pub const M1: u64 = 0xd6e8_feb8_6659_fd93;
+
+/// What tells the packets of one run from all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key(pub u64);
+
+/// What a signed packet says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// What is numbered, below [`FLOWS`].
+    pub flow: u32,
+    /// The position in the flow, modulo 2³².
+    pub sequence: u32,
+    /// The departure in nanoseconds, modulo [`TIME_SPAN`].
+    pub time: u64,
+}
+
+/// The flow of a stream's packets that one lane sends: every lane numbers its own. `None` from
+/// [`FLOWS`] on.
+pub fn flow(stream: u32, lane: Lane) -> Option<u32> {
+    stream.checked_mul(lane.of)?.checked_add(lane.index).filter(|flow| *flow < FLOWS)
+}
+
+/// The stream and the position of the lane that a flow belongs to, where streams are sent on
+/// `lanes` lanes.
+pub fn stream_and_lane(flow: u32, lanes: u32) -> (u32, u32) {
+    let lanes = lanes.max(1);
+    (flow / lanes, flow % lanes)
+}
+
+/// Nanoseconds from the departure `time` of a signature to `now` of the same clock. Right for less
+/// than [`TIME_SPAN`]; `None` for more than half of it, when `now` is earlier.
+pub fn elapsed(time: u64, now: u64) -> Option<u64> {
+    let elapsed = now.wrapping_sub(time) % TIME_SPAN;
+    (elapsed < TIME_SPAN / 2).then_some(elapsed)
+}
+
+impl Signature {
+    /// Writes the signature into the last [`LEN`] bytes of `packet`. Returns whether there was room.
+    pub fn write(self, key: Key, packet: &mut [u8]) -> bool {
+        let Some(place) = packet.last_chunk_mut::<LEN>() else {
+            return false;
+        };
+        let (w0, w1) = self.words();
+        store(w0, w1, key, place);
+        true
+    }
+
+    /// The signature at the end of `packet`, if it was written with this `key`.
+    #[inline]
+    pub fn parse(key: Key, packet: &[u8]) -> Option<Self> {
+        let (check, w0, w1, compensation) = load(packet.last_chunk::<LEN>()?);
+        let own = check == hash(w0, w1, key) && compensation == complement(check, w0, w1);
+        own.then_some(Self {
+            flow: (w0 >> 40) as u32,
+            sequence: (w0 >> 8) as u32,
+            time: ((w0 & 0xff) << 32) | u64::from(w1),
+        })
+    }
+
+    /// The 12 bytes that are hashed, as two big-endian numbers: bytes 4 to 12 and 12 to 16.
+    fn words(self) -> (u64, u32) {
+        let time = self.time % TIME_SPAN;
+        let flow = u64::from(self.flow % FLOWS);
+        ((flow << 40) | (u64::from(self.sequence) << 8) | (time >> 32), time as u32)
+    }
+}
+
+/// Gives the signature at the end of `packet` another `time`. Flow and sequence stay. Returns
+/// whether there was room for a signature.
+pub fn restamp(key: Key, packet: &mut [u8], time: u64) -> bool {
+    let Some(place) = packet.last_chunk_mut::<LEN>() else {
+        return false;
+    };
+    let (_, w0, _, _) = load(place);
+    let time = time % TIME_SPAN;
+    store((w0 & !0xff) | (time >> 32), time as u32, key, place);
+    true
+}
+
+fn store(w0: u64, w1: u32, key: Key, place: &mut [u8; LEN]) {
+    let check = hash(w0, w1, key);
+    place[..4].copy_from_slice(&check.to_be_bytes());
+    place[4..12].copy_from_slice(&w0.to_be_bytes());
+    place[12..16].copy_from_slice(&w1.to_be_bytes());
+    place[16..].copy_from_slice(&complement(check, w0, w1).to_be_bytes());
+}
+
+#[inline]
+fn load(place: &[u8; LEN]) -> (u32, u64, u32, u16) {
+    let [c0, c1, c2, c3, a0, a1, a2, a3, a4, a5, a6, a7, b0, b1, b2, b3, s0, s1] = *place;
+    (
+        u32::from_be_bytes([c0, c1, c2, c3]),
+        u64::from_be_bytes([a0, a1, a2, a3, a4, a5, a6, a7]),
+        u32::from_be_bytes([b0, b1, b2, b3]),
+        u16::from_be_bytes([s0, s1]),
+    )
+}
+
+/// The check over the 12 bytes of flow, sequence and time. The formula is part of the format.
+#[inline]
+pub fn hash(w0: u64, w1: u32, key: Key) -> u32 {
+    let mut x = (w0 ^ key.0).wrapping_mul(M0);
+    x ^= x >> 32;
+    x = (x ^ u64::from(w1)).wrapping_mul(M1);
+    (x >> 32) as u32
+}
+
+/// What the one's complement sum of the other 16 bytes lacks to 0xffff.
+#[inline]
+fn complement(check: u32, w0: u64, w1: u32) -> u16 {
+    let mut sum = u64::from(check) + (w0 >> 32) + (w0 & 0xffff_ffff) + u64::from(w1);
+    sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const KEY: Key = Key(0x0123_4567_89ab_cdef);
+
+    /// Independent of the code above: RFC 1071, bytes in pairs.
+    fn sum(bytes: &[u8]) -> u16 {
+        let mut sum = 0u32;
+        for pair in bytes.chunks(2) {
+            sum += u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |byte| u32::from(*byte));
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        sum as u16
+    }
+
+    fn random_bytes(seed: u64, len: usize) -> Vec<u8> {
+        let mut state = seed | 1;
+        let next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 32) as u8
+        };
+        std::iter::repeat_with(next).take(len).collect()
+    }
+
+    #[test]
+    fn the_layout_is_fixed() {
+        let mut packet = [0xaa; 20];
+        let signature = Signature { flow: 0x01_0203, sequence: 0x0405_0607, time: 0x08_090a_0b0c };
+        assert!(signature.write(KEY, &mut packet));
+        assert_eq!(packet[..2], [0xaa; 2]);
+        assert_eq!(packet[6..18], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+        // A sender in the kernel computes the same: these bytes must never change.
+        assert_eq!(packet[2..6], hash(0x0102_0304_0506_0708, 0x090a_0b0c, KEY).to_be_bytes());
+        assert_eq!(hash(0, 0, Key(1)), 0x17fb_89ee);
+    }
+
+    #[test]
+    fn too_short_packets_have_no_room() {
+        let signature = Signature { flow: 1, sequence: 2, time: 3 };
+        assert!(!signature.write(KEY, &mut [0; LEN - 1]));
+        assert!(!restamp(KEY, &mut [0; LEN - 1], 5));
+        assert_eq!(Signature::parse(KEY, &[0; LEN - 1]), None);
+    }
+
+    #[test]
+    fn flows_number_streams_and_lanes() {
+        for lanes in 1..5 {
+            for stream in [0, 1, 77] {
+                for index in 0..lanes {
+                    let flow = flow(stream, Lane { index, of: lanes }).unwrap();
+                    assert_eq!(stream_and_lane(flow, lanes), (stream, index));
+                }
+            }
+        }
+        assert_eq!(flow(FLOWS - 1, Lane::ALL), Some(FLOWS - 1));
+        assert_eq!(flow(FLOWS, Lane::ALL), None);
+        assert_eq!(flow(u32::MAX, Lane { index: 0, of: 2 }), None);
+    }
+
+    #[test]
+    fn times_wrap() {
+        assert_eq!(elapsed(10, 25), Some(15));
+        assert_eq!(elapsed(TIME_SPAN - 5, 3 * TIME_SPAN + 5), Some(10));
+        assert_eq!(elapsed(25, 10), None);
+    }
+
+    #[test]
+    fn ordinary_traffic_is_not_signed() {
+        let constant = [0x00u8, 0xff, 0x5a].map(|byte| vec![byte; 64]);
+        let text = b"GET / HTTP/1.1\r\nHost: example.net\r\nAccept: */*\r\n\r\n".to_vec();
+        let counted: Vec<u8> = (0..=255).collect();
+        for ordinary in constant.iter().chain([&text, &counted]) {
+            for end in LEN..=ordinary.len() {
+                for key in [Key(0), KEY, Key(u64::MAX)] {
+                    assert_eq!(Signature::parse(key, &ordinary[..end]), None);
+                }
+            }
+        }
+        let noise = random_bytes(7, 2_000_000);
+        let mistaken = noise.windows(LEN).filter(|end| Signature::parse(KEY, end).is_some());
+        assert_eq!(mistaken.count(), 0);
+    }
+
+    #[test]
+    fn the_check_spreads() {
+        // Neighbouring packets, as a flow has them: checks that repeat would be guessable. Among
+        // 65,536 random numbers of 32 bits about one is equal to another.
+        let checks: std::collections::HashSet<u32> = (0..65_536u64)
+            .map(|sequence| hash((1 << 40) | (sequence << 8), sequence as u32 * 1000, KEY))
+            .collect();
+        assert!(checks.len() > 65_500, "{}", checks.len());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            flow in 0..FLOWS, sequence: u32, time in 0..TIME_SPAN, key: u64, len in LEN..200,
+        ) {
+            let signature = Signature { flow, sequence, time };
+            let mut packet = random_bytes(key, len);
+            let before = packet.clone();
+            prop_assert!(signature.write(Key(key), &mut packet));
+            prop_assert_eq!(&packet[..len - LEN], &before[..len - LEN]);
+            prop_assert_eq!(Signature::parse(Key(key), &packet), Some(signature));
+            prop_assert_eq!(Signature::parse(Key(key ^ 1), &packet), None);
+        }
+
+        #[test]
+        fn a_changed_bit_is_noticed(
+            flow in 0..FLOWS, sequence: u32, time in 0..TIME_SPAN, bit in 0..LEN * 8,
+        ) {
+            let mut packet = [0; LEN];
+            Signature { flow, sequence, time }.write(KEY, &mut packet);
+            packet[bit / 8] ^= 1 << (bit % 8);
+            prop_assert_eq!(Signature::parse(KEY, &packet), None);
+        }
+
+        #[test]
+        fn checksums_stay_right(
+            flow in 0..FLOWS, sequence: u32, time: u64, later: u64, front in 1usize..40, seed: u64,
+        ) {
+            // At even and at odd offsets, against 18 zero bytes.
+            let mut packet = random_bytes(seed, front);
+            packet[0] |= 1;
+            packet.extend([0; LEN]);
+            let before = sum(&packet);
+            Signature { flow, sequence, time }.write(KEY, &mut packet);
+            prop_assert_eq!(sum(&packet[front..]), 0xffff);
+            prop_assert_eq!(sum(&packet), before);
+            restamp(KEY, &mut packet, later);
+            prop_assert_eq!(sum(&packet), before);
+            let time = later % TIME_SPAN;
+            prop_assert_eq!(
+                Signature::parse(KEY, &packet), Some(Signature { flow, sequence, time })
+            );
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! A receiving thread's part.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use wirelane::error::Result;
+use wirelane::frame::{Batch, Frame};
+use wirelane::pipeline::Consumer;
+use wirelane::port::Rx;
+use wirelane_gen::Signature;
+use wirelane_gen::signature::Key;
+
+use super::clocks::Clocks;
+use super::record::Record;
+use super::seen::{Expectation, Seen};
+
+/// An idle thread sees this often whether the trial is over.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// One trial, as the receiving threads see it.
+pub(super) struct Trial {
+    key: Key,
+    earlier: Option<Key>,
+    seen: Seen,
+}
+
+impl Trial {
+    pub(super) fn new(expected: &Expectation, earlier: Option<Key>) -> Self {
+        Self { key: expected.key, earlier, seen: Seen::new(expected) }
+    }
+}
+
+/// What the receiving threads and whoever runs the trials share.
+#[derive(Default)]
+pub(super) struct Board {
+    /// Changes with the trial; threads look at it once per batch.
+    version: AtomicU64,
+    trial: Mutex<Option<Arc<Trial>>>,
+    /// What threads heard of the trials that are over, with its version.
+    records: Mutex<Vec<(u64, Record)>>,
+    handed_over: Condvar,
+}
+
+impl Board {
+    /// Begins another trial, or ends the one that runs. Returns the version that is over.
+    pub(super) fn set(&self, trial: Option<Arc<Trial>>) -> u64 {
+        let mut place = self.trial.lock().unwrap_or_else(PoisonError::into_inner);
+        *place = trial;
+        self.version.fetch_add(1, Ordering::Release)
+    }
+
+    /// What all `threads` heard in the trial of this version. Fewer if they do not hand it over in
+    /// time.
+    pub(super) fn records(&self, version: u64, threads: usize, limit: Duration) -> Vec<Record> {
+        let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let count =
+            |records: &Vec<(u64, Record)>| records.iter().filter(|(of, _)| *of == version).count();
+        let waited =
+            self.handed_over.wait_timeout_while(records, limit, |records| count(records) < threads);
+        let mut records = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let of_trial = records.drain(..).filter(|(of, _)| *of == version);
+        of_trial.map(|(_, record)| record).collect()
+    }
+}
+
+/// What a thread has heard so far, for anybody to read.
+#[derive(Default)]
+#[repr(align(128))]
+pub(super) struct Live {
+    pub(super) signed: AtomicU64,
+    pub(super) other: AtomicU64,
+}
+
+/// Looks at the packets of a thread's queues.
+pub(super) struct Listener {
+    board: Arc<Board>,
+    live: Arc<Live>,
+    version: u64,
+    current: Option<(Arc<Trial>, Record)>,
+    clocks: Clocks,
+}
+
+impl Listener {
+    pub(super) fn new(board: Arc<Board>, live: Arc<Live>) -> Self {
+        Self { board, live, version: 0, current: None, clocks: Clocks::compare() }
+    }
+
+    #[inline]
+    fn keep_up(&mut self) {
+        if self.board.version.load(Ordering::Acquire) != self.version {
+            self.change();
+        }
+    }
+
+    /// Hands over what was heard, and takes up the trial that runs now.
+    #[cold]
+    fn change(&mut self) {
+        self.hand_over();
+        let trial = self.board.trial.lock().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock, so that both belong together.
+        self.version = self.board.version.load(Ordering::Relaxed);
+        self.current = trial.as_ref().map(|trial| {
+            let record = Record::new(trial.seen.flows());
+            (Arc::clone(trial), record)
+        });
+        self.live.signed.store(0, Ordering::Relaxed);
+        self.live.other.store(0, Ordering::Relaxed);
+    }
+
+    fn hand_over(&mut self) {
+        if let Some((_, record)) = self.current.take() {
+            let mut records = self.board.records.lock().unwrap_or_else(PoisonError::into_inner);
+            records.push((self.version, record));
+            self.board.handed_over.notify_all();
+        }
+    }
+}
+
+impl Consumer for Listener {
+    fn consume(&mut self, _: usize, batch: &mut Batch) -> Result<()> {
+        self.keep_up();
+        let Some((trial, record)) = &mut self.current else { return Ok(()) };
+        for frame in batch.iter() {
+            hear(trial, record, frame, &self.clocks);
+        }
+        // A single writer: plain stores are enough.
+        self.live.signed.store(record.signed, Ordering::Relaxed);
+        self.live.other.store(record.other, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn longest_sleep(&self) -> Option<Duration> {
+        Some(PATIENCE)
+    }
+
+    fn round(&mut self, _: &[Rx], idle: bool) -> Result<()> {
+        if idle {
+            self.keep_up();
+        }
+        self.clocks.keep_up();
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.hand_over();
+        Ok(())
+    }
+}
+
+#[inline]
+fn hear(trial: &Trial, record: &mut Record, frame: &Frame, clocks: &Clocks) {
+    let packet = frame.data();
+    match Signature::parse(trial.key, packet) {
+        Some(signature) => {
+            let now = clocks.monotonic(frame.timestamp());
+            record.signed(signature, packet.len(), now, &trial.seen);
+        }
+        None => unsigned(trial, record, packet),
+    }
+}
+
+#[cold]
+fn unsigned(trial: &Trial, record: &mut Record, packet: &[u8]) {
+    let is_stale = trial.earlier.and_then(|key| Signature::parse(key, packet)).is_some();
+    *if is_stale { &mut record.stale } else { &mut record.other } += 1;
+}

@@ -1,0 +1,141 @@
+//! What a rate must pass, and whether trials show that it does.
+
+use std::time::Duration;
+
+/// What a rate must pass (a search goal of MLRsearch, draft-ietf-bmwg-mlrsearch).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Goal {
+    /// The share of packets that may be lost; 0 for none.
+    pub loss_ratio: f64,
+    /// The share of the trials, by duration, that may lose more. 0 if every one must pass.
+    pub exceed_ratio: f64,
+    /// The shortest trial that counts in full.
+    pub duration: Duration,
+    /// How long trials at a rate must last together before it passes.
+    pub duration_sum: Duration,
+    /// How close the rates that pass and fail must be: their distance as a share of the higher one.
+    pub width: f64,
+}
+
+/// The result of one trial.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shot {
+    /// How long it lasted.
+    pub duration: Duration,
+    /// Packets sent.
+    pub sent: u64,
+    /// Of these, lost.
+    pub lost: u64,
+    /// Packets per second that were really sent.
+    pub rate: f64,
+}
+
+impl Shot {
+    /// The share of the packets that were lost. All of them if none was sent, because that shows
+    /// nothing.
+    pub fn loss_ratio(&self) -> f64 {
+        if self.sent == 0 { 1.0 } else { self.lost as f64 / self.sent as f64 }
+    }
+
+    /// Packets per second that arrived.
+    pub fn forwarded(&self) -> f64 {
+        self.rate * (1.0 - self.loss_ratio())
+    }
+}
+
+/// What trials at a rate show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// The rate passes: a lower bound.
+    Passes,
+    /// It fails: an upper bound.
+    Fails,
+    /// More trials are needed.
+    Open,
+}
+
+impl Goal {
+    /// What `shots` at one rate show. As in appendix A of the draft: the trials that are still
+    /// missing are once taken as good and once as bad. If that makes no difference, the rate is
+    /// decided. Trials that are shorter than [`duration`](Self::duration) count if they lost too
+    /// much, as far as shorter good ones do not make up for it.
+    pub(super) fn classify<'a>(&self, shots: impl IntoIterator<Item = &'a Shot>) -> Class {
+        let [mut good, mut bad, mut short_good, mut short_bad] = [0.0; 4];
+        for shot in shots {
+            let is_good = shot.loss_ratio() <= self.loss_ratio;
+            let sum = match (shot.duration >= self.duration, is_good) {
+                (true, true) => &mut good,
+                (true, false) => &mut bad,
+                (false, true) => &mut short_good,
+                (false, false) => &mut short_bad,
+            };
+            *sum += shot.duration.as_secs_f64();
+        }
+        let exceed = self.exceed_ratio.clamp(0.0, 0.99);
+        let made_up = short_good * exceed / (1.0 - exceed);
+        let bad: f64 = bad + f64::max(short_bad - made_up, 0.0);
+        // Sums of durations are not exact.
+        let whole = f64::max(self.duration_sum.as_secs_f64() * (1.0 - 1e-9), good + bad);
+        let bearable = whole * exceed;
+        if whole - good <= bearable + whole * 1e-6 {
+            Class::Passes
+        } else if bad > bearable * (1.0 + 1e-6) {
+            Class::Fails
+        } else {
+            Class::Open
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shot(seconds: u64, lost: u64) -> Shot {
+        Shot { duration: Duration::from_secs(seconds), sent: 1000, lost, rate: 1000.0 }
+    }
+
+    fn goal(loss_ratio: f64, exceed_ratio: f64, sum: u64) -> Goal {
+        let [duration, duration_sum] = [1, sum].map(Duration::from_secs);
+        Goal { loss_ratio, exceed_ratio, duration, duration_sum, width: 0.01 }
+    }
+
+    #[test]
+    fn every_trial_must_pass_without_an_exceed_ratio() {
+        let goal = goal(0.0, 0.0, 3);
+        let of =
+            |lost: &[u64]| goal.classify(&lost.iter().map(|l| shot(1, *l)).collect::<Vec<_>>());
+        assert_eq!(of(&[]), Class::Open);
+        assert_eq!(of(&[0, 0]), Class::Open);
+        assert_eq!(of(&[0, 0, 0]), Class::Passes);
+        assert_eq!(of(&[1]), Class::Fails);
+        assert_eq!(of(&[0, 0, 1]), Class::Fails);
+        assert_eq!(goal.classify(&[shot(3, 0)]), Class::Passes);
+    }
+
+    #[test]
+    fn some_trials_may_fail_with_one() {
+        let goal = goal(0.01, 0.5, 4);
+        let of =
+            |lost: &[u64]| goal.classify(&lost.iter().map(|l| shot(1, *l)).collect::<Vec<_>>());
+        // Ten of a thousand may be lost.
+        assert_eq!(of(&[10, 10]), Class::Passes);
+        assert_eq!(of(&[11, 10]), Class::Open);
+        assert_eq!(of(&[11, 10, 10]), Class::Passes);
+        assert_eq!(of(&[11, 11]), Class::Open);
+        assert_eq!(of(&[11, 11, 11]), Class::Fails);
+    }
+
+    #[test]
+    fn short_trials_can_only_fail() {
+        let goal = Goal { duration: Duration::from_secs(2), ..goal(0.0, 0.0, 2) };
+        assert_eq!(goal.classify(&[shot(1, 0), shot(1, 0)]), Class::Open);
+        assert_eq!(goal.classify(&[shot(1, 1)]), Class::Fails);
+    }
+
+    #[test]
+    fn a_trial_without_packets_shows_nothing() {
+        assert_eq!(Shot { sent: 0, ..shot(1, 0) }.loss_ratio(), 1.0);
+        assert!((shot(1, 250).forwarded() - 750.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,394 @@
+//! The search for the highest rate that passes: bisection, and MLRsearch.
+
+use std::time::Duration;
+
+use super::goal::{Class, Goal, Shot};
+
+/// How to search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Halves the range between what passes and what fails, with full trials throughout (RFC 2544,
+    /// section 26.1).
+    Bisection,
+    /// As MLRsearch: short trials narrow the range first, starting from what got through of the
+    /// highest rate. Only the last steps take full trials.
+    Mlr,
+}
+
+/// A trial to make.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Probe {
+    /// Packets per second.
+    pub rate: f64,
+    /// How long to send.
+    pub duration: Duration,
+}
+
+/// What was found for a goal.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Found {
+    /// The highest rate that passed, in packets per second as they were really sent; 0 if none did.
+    pub rate: f64,
+    /// What arrived at that rate (the conditional throughput of MLRsearch).
+    pub forwarded: f64,
+    /// The lowest rate above it that failed, in packets per second as asked for.
+    pub failed: Option<f64>,
+    /// The highest rate that can be sent passed: it is the sender that was measured.
+    pub sender_bound: bool,
+    /// The rate is as exact as the goal asks; false if the search was ended before.
+    pub complete: bool,
+}
+
+/// The search for the highest rate that passes, for one goal or several at once.
+#[derive(Clone, Debug)]
+pub struct Search {
+    goals: Vec<Goal>,
+    method: Method,
+    min: f64,
+    max: f64,
+    /// By rate as asked for, ascending.
+    tried: Vec<Tried>,
+    /// The position of the goal that is searched for, and how many phases are left before its own.
+    at: (usize, u32),
+    /// Steps outwards in this phase, which double each time.
+    outward: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Tried {
+    rate: f64,
+    shots: Vec<Shot>,
+}
+
+impl Search {
+    /// How far below what was asked for a sender may be before it is the one that is measured.
+    const SHORT: f64 = 0.95;
+    /// Phases of MLRsearch before the goal's own. Each has trials half as long as the next, and
+    /// twice its width.
+    const PHASES: u32 = 3;
+    /// Trials at one rate, at most. What is not decided then fails.
+    const MOST_SHOTS: usize = 1000;
+
+    /// Between `max` packets per second, which should be all that the sender can send, and a
+    /// thousandth of it.
+    pub fn new(max: f64, goals: Vec<Goal>, method: Method) -> Self {
+        let phases = if method == Method::Mlr { Self::PHASES } else { 0 };
+        Self {
+            goals,
+            method,
+            min: (max / 1000.0).max(2.0),
+            max,
+            tried: Vec::new(),
+            at: (0, phases),
+            outward: 0,
+        }
+    }
+
+    /// The trial to make next; `None` when everything is found.
+    pub fn next(&mut self) -> Option<Probe> {
+        loop {
+            let goal = self.goal()?;
+            if let Some(rate) = self.candidate(&goal) {
+                return Some(Probe { rate, duration: goal.duration });
+            }
+            self.outward = 0;
+            self.at = match self.at {
+                (position, 0) => (position + 1, 0),
+                (position, phases) => (position, phases - 1),
+            };
+        }
+    }
+
+    /// The outcome of the trial that [`Search::next`] gave.
+    pub fn tell(&mut self, probe: Probe, shot: Shot) {
+        let position = match self.tried.binary_search_by(|one| one.rate.total_cmp(&probe.rate)) {
+            Ok(position) => position,
+            Err(position) => {
+                self.tried.insert(position, Tried { rate: probe.rate, shots: Vec::new() });
+                position
+            }
+        };
+        self.tried[position].shots.push(shot);
+        let Some(goal) = self.goal() else { return };
+        let is_good = shot.loss_ratio() <= goal.loss_ratio;
+        if is_good && shot.rate < Self::SHORT * probe.rate {
+            // The sender does not keep up: no higher rate is to be had.
+            self.max = self.max.min(probe.rate);
+        }
+    }
+
+    /// What was found for each goal, or is known so far.
+    pub fn found(&self) -> Vec<Found> {
+        let found = |(position, goal): (usize, &Goal)| {
+            let (lower, upper) = self.bounds(goal);
+            let failed = upper.map(|upper| upper.rate);
+            let complete = self.at.0 > position;
+            let Some(lower) = lower else { return Found { failed, complete, ..Found::default() } };
+            let sender_bound = lower.rate >= self.max;
+            let full = lower.shots.iter().filter(|shot| shot.duration >= goal.duration);
+            let passed: Vec<_> = full.filter(|shot| shot.loss_ratio() <= goal.loss_ratio).collect();
+            let mean = |of: fn(&Shot) -> f64| {
+                passed.iter().map(|shot| of(shot)).sum::<f64>() / passed.len().max(1) as f64
+            };
+            let (rate, forwarded) = (mean(|shot| shot.rate), mean(Shot::forwarded));
+            Found { rate, forwarded, failed, sender_bound, complete }
+        };
+        self.goals.iter().enumerate().map(found).collect()
+    }
+
+    /// The goal of this phase.
+    fn goal(&self) -> Option<Goal> {
+        self.goal_at(self.at)
+    }
+
+    fn goal_at(&self, (position, phases): (usize, u32)) -> Option<Goal> {
+        let goal = *self.goals.get(position)?;
+        if phases == 0 {
+            return Some(goal);
+        }
+        let scale = f64::from(1 << phases);
+        let duration = goal.duration.div_f64(scale);
+        // One trial decides.
+        Some(Goal { duration, duration_sum: duration, width: goal.width * scale, ..goal })
+    }
+
+    /// The highest rate that passes `goal` below the lowest that fails, and that one.
+    fn bounds(&self, goal: &Goal) -> (Option<&Tried>, Option<&Tried>) {
+        let class = |one: &&Tried| self.class(goal, one);
+        let upper = self.tried.iter().find(|one| class(one) == Class::Fails);
+        let below = self.tried.iter().rev().filter(|one| upper.is_none_or(|u| one.rate < u.rate));
+        let lower = below.into_iter().find(|one| class(one) == Class::Passes);
+        (lower, upper)
+    }
+
+    fn class(&self, goal: &Goal, one: &Tried) -> Class {
+        match goal.classify(&one.shots) {
+            Class::Open if one.shots.len() >= Self::MOST_SHOTS => Class::Fails,
+            class => class,
+        }
+    }
+
+    /// The rate that this phase tries next; `None` when it is over.
+    fn candidate(&mut self, goal: &Goal) -> Option<f64> {
+        if self.max < 1.0 {
+            return None;
+        }
+        let (lower, upper) = self.bounds(goal);
+        let (lower, upper) = (lower.map(|one| one.rate), upper.map(|one| one.rate));
+        let is_between = |rate: f64| {
+            lower.is_none_or(|lower| rate > lower) && upper.is_none_or(|upper| rate < upper)
+        };
+        // A rate that was begun with is decided first.
+        let begun = self.tried.iter().rev().find(|one| {
+            let has_full = one.shots.iter().any(|shot| shot.duration >= goal.duration);
+            has_full && is_between(one.rate) && self.class(goal, one) == Class::Open
+        });
+        if let Some(begun) = begun {
+            return Some(begun.rate);
+        }
+        match (lower, upper) {
+            // No higher rate is to be had.
+            (Some(lower), _) if lower >= self.max => None,
+            (Some(lower), Some(upper)) => {
+                let is_found = upper - lower <= goal.width * upper;
+                (!is_found).then_some(self.between(lower, upper))
+            }
+            (None, None) => Some(self.begin()),
+            (Some(lower), None) => Some(self.above(lower, goal)),
+            // What loses at any rate loses for another reason.
+            (None, Some(upper)) if upper <= self.min => None,
+            (None, Some(upper)) => Some(self.below(upper, goal)),
+        }
+    }
+
+    fn between(&self, lower: f64, upper: f64) -> f64 {
+        let middle = (lower + upper) / 2.0;
+        if self.method == Method::Bisection {
+            return middle;
+        }
+        // A rate in between that was tried with shorter trials, or for another goal, is as good as
+        // any if it is not at the edge.
+        let quarter = (upper - lower) / 4.0;
+        let known = self.tried.iter().map(|one| one.rate);
+        let known = known.filter(|rate| (rate - middle).abs() <= quarter);
+        known.min_by(|a, b| (a - middle).abs().total_cmp(&(b - middle).abs())).unwrap_or(middle)
+    }
+
+    /// Where a phase begins: all that can be sent, or what passed in the phase before.
+    fn begin(&self) -> f64 {
+        let before = self.before();
+        let (lower, upper) = before.map_or((None, None), |goal| self.bounds(&goal));
+        match (lower, upper) {
+            (Some(lower), _) => lower.rate,
+            (None, Some(upper)) => upper.rate,
+            (None, None) => self.max,
+        }
+    }
+
+    fn above(&mut self, lower: f64, goal: &Goal) -> f64 {
+        let failed_before = self.before().and_then(|goal| Some(self.bounds(&goal).1?.rate));
+        if let Some(rate) = failed_before.filter(|rate| *rate > lower && self.outward == 0) {
+            self.outward = 1;
+            return rate;
+        }
+        if self.method == Method::Bisection {
+            return self.max;
+        }
+        let step = goal.width * f64::from(1u32 << self.outward.min(20));
+        self.outward += 1;
+        (lower * (1.0 + step)).min(self.max)
+    }
+
+    fn below(&mut self, upper: f64, goal: &Goal) -> f64 {
+        if self.method == Method::Bisection {
+            return (upper / 2.0).max(self.min);
+        }
+        let passed_before = self.before().and_then(|goal| Some(self.bounds(&goal).0?.rate));
+        if let Some(rate) = passed_before.filter(|rate| *rate < upper && self.outward == 0) {
+            return rate;
+        }
+        // What got through is what can be had, more or less; a little less on the first look, as
+        // buffers have let some more through.
+        let through = self.tried.iter().find(|one| one.rate == upper);
+        let through = through.and_then(|one| one.shots.last()).map(Shot::forwarded);
+        let step = goal.width * f64::from(1u32 << self.outward.min(20));
+        self.outward += 1;
+        let stepped = (upper * (1.0 - step.min(0.5))).max(self.min);
+        let through = through.filter(|rate| *rate < stepped && *rate > self.min);
+        through.map_or(stepped, |rate| (rate * (1.0 - goal.width)).max(self.min))
+    }
+
+    /// The goal of the phase before this one. Another goal begins with what is known of the one
+    /// before it.
+    fn before(&self) -> Option<Goal> {
+        match (self.method, self.at) {
+            (Method::Bisection, _) => None,
+            (_, (0, phases)) => self.goal_at((0, phases + 1)).filter(|_| phases < Self::PHASES),
+            (_, (position, _)) => self.goal_at((position - 1, 0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn goal(loss_ratio: f64, width: f64) -> Goal {
+        Goal { loss_ratio, exceed_ratio: 0.0, duration: SECOND, duration_sum: SECOND, width }
+    }
+
+    /// What lies between: lets `limit` packets per second through, `buffer` of them later.
+    struct Bottleneck {
+        limit: f64,
+        buffer: f64,
+        able: f64,
+    }
+
+    /// Searches with a sender that reaches `able`. Also the number of trials, and their seconds.
+    fn search(mut search: Search, path: &Bottleneck) -> (Vec<Found>, u32, f64) {
+        let (mut trials, mut seconds) = (0, 0.0);
+        while let Some(probe) = search.next() {
+            trials += 1;
+            assert!(trials < 200, "{search:?}");
+            assert!(probe.rate > 0.0 && probe.rate <= search.max, "{probe:?}");
+            seconds += probe.duration.as_secs_f64();
+            let rate = probe.rate.min(path.able);
+            let sent = rate * probe.duration.as_secs_f64();
+            let through = path.limit * probe.duration.as_secs_f64() + path.buffer;
+            let lost = (sent - through).max(0.0).ceil() as u64;
+            let shot = Shot { duration: probe.duration, sent: sent.ceil() as u64, lost, rate };
+            search.tell(probe, shot);
+        }
+        (search.found(), trials, seconds)
+    }
+
+    fn bottleneck(limit: f64) -> Bottleneck {
+        Bottleneck { limit, buffer: 0.0, able: f64::INFINITY }
+    }
+
+    const BOTH: [Method; 2] = [Method::Bisection, Method::Mlr];
+
+    #[test]
+    fn the_sender_is_found_out() {
+        for method in BOTH {
+            let new = || Search::new(1e6, vec![goal(0.0, 0.02)], method);
+            let (found, trials, _) = search(new(), &bottleneck(2e6));
+            assert!(found[0].sender_bound && found[0].rate == 1e6, "{found:?}");
+            assert!(trials <= 4, "{trials}");
+            // It measured itself as faster than it is.
+            let path = Bottleneck { able: 0.7e6, ..bottleneck(2e6) };
+            let (found, _, _) = search(new(), &path);
+            assert!(found[0].sender_bound && found[0].rate == 0.7e6, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_passes() {
+        for method in BOTH {
+            let (found, trials, _) =
+                search(Search::new(1e6, vec![goal(0.0, 0.02)], method), &bottleneck(0.0));
+            assert!(found[0].rate == 0.0 && !found[0].sender_bound, "{found:?}");
+            assert!(trials <= 40, "{trials}");
+            let (found, trials, _) =
+                search(Search::new(0.0, vec![goal(0.0, 0.02)], method), &bottleneck(1.0));
+            assert!(found[0].rate == 0.0 && trials == 0, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn several_goals_share_their_trials() {
+        let goals = vec![goal(0.0, 0.01), goal(0.005, 0.01)];
+        let (found, trials, _) = search(Search::new(1e6, goals, Method::Mlr), &bottleneck(3e5));
+        assert!((found[0].rate / 3e5 - 1.0).abs() < 0.011, "{found:?}");
+        // Of so many more packets half a percent is lost.
+        assert!((found[1].rate / (3e5 / 0.995) - 1.0).abs() < 0.011, "{found:?}");
+        assert!(trials < 40, "{trials}");
+    }
+
+    #[test]
+    fn the_faster_search_is_faster() {
+        let seconds =
+            |method| search(Search::new(1e7, vec![goal(0.0, 0.005)], method), &bottleneck(1.2e6)).2;
+        let [bisection, mlr] = BOTH.map(seconds);
+        assert!(mlr < 0.7 * bisection, "{mlr} {bisection}");
+    }
+
+    proptest! {
+        #[test]
+        fn the_limit_is_found(
+            max in 1e4_f64..1e8, share in 0.01_f64..0.99, buffer in 0.0_f64..0.01, mlr: bool,
+        ) {
+            let limit = max * share;
+            let path = Bottleneck { buffer: limit * buffer, ..bottleneck(limit) };
+            let method = BOTH[usize::from(mlr)];
+            let (found, trials, _) =
+                search(Search::new(max, vec![goal(0.0, 0.02)], method), &path);
+            let found = found[0];
+            prop_assert!(!found.sender_bound && found.complete);
+            let most = limit * (1.0 + buffer) + 1.0;
+            prop_assert!(found.rate <= most && found.rate >= 0.975 * most, "{:?} {}", found, most);
+            prop_assert!(trials <= 60, "{}", trials);
+        }
+
+        #[test]
+        fn chance_does_not_keep_it_from_ending(seed: u64, exceed in 0.0_f64..0.9) {
+            let goal = Goal { exceed_ratio: exceed, duration_sum: 4 * SECOND, ..goal(0.0, 0.02) };
+            let mut search = Search::new(1e6, vec![goal], Method::Mlr);
+            let mut state = seed | 1;
+            for trials in 0.. {
+                prop_assert!(trials < 2000);
+                let Some(probe) = search.next() else { break };
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                let lost = state % 2;
+                let shot = Shot { duration: probe.duration, sent: 100, lost, rate: probe.rate };
+                search.tell(probe, shot);
+            }
+        }
+    }
+}
