@@ -1,12 +1,13 @@
 //! Flow files as the Python client of the Open Traffic Generator writes them, and what is wrong with
 //! others. `otg/make.py` made the files of `otg/`.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs};
 
 use wirelane_gen::otg::{Config, Metrics, parse};
 use wirelane_gen::{Rate, Template, signature};
+use wirelane_testkit::tools;
 
 fn none(_: &Metrics) -> usize {
     0
@@ -87,7 +88,8 @@ fn fields_change_as_the_script_said() {
     assert_eq!([vni(1), vni(2), vni(4)], [vec![0xff; 3], vec![0; 3], vec![0xff, 0xff, 0xfe]]);
     let source = |k| packet(&config, "vxlan", k)[50 + 11];
     assert_eq!([source(0), source(1), source(2), source(3)], [2, 1, 0, 2]);
-    assert_eq!(packet(&config, "vxlan", 1)[64..66], [0x6b, 0x90]);
+    let class = packet(&config, "vxlan", 1);
+    assert_eq!((class[64], class[65] & 0xf0), (0x6b, 0x90));
     // The label at the bottom is marked.
     let labels = packet(&config, "labels", 1);
     assert_eq!(labels[14..22], [0x00, 0x3e, 0x80, 64, 0x00, 0x01, 0x21, 64]);
@@ -108,7 +110,8 @@ fn fields_change_as_the_script_said() {
 #[test]
 fn sizes_and_paces_are_those_of_the_script() {
     let config = read("shapes.yaml");
-    let flow = |name: &str| &config.flows.iter().find(|flow| flow.stream.name == name).unwrap().stream;
+    let flow =
+        |name: &str| &config.flows.iter().find(|flow| flow.stream.name == name).unwrap().stream;
     let imix = flow("imix");
     assert_eq!((imix.lengths.min(), imix.lengths.max()), (60, 1514));
     assert_eq!(imix.lengths.mean(), (60.0 * 7.0 + 566.0 * 4.0 + 1514.0) / 12.0);
@@ -135,7 +138,16 @@ fn sizes_and_paces_are_those_of_the_script() {
 /// What the model has and a flow file of Wirelane cannot have: headers of sessions and of
 /// encapsulations that nothing else here knows.
 const OUTSIDE: [&str; 11] = [
-    "cfm", "ethernetpause", "gtpv1", "gtpv2", "igmpv1", "lacp", "macsec", "pfcpause", "ppp", "rsvp",
+    "cfm",
+    "ethernetpause",
+    "gtpv1",
+    "gtpv2",
+    "igmpv1",
+    "lacp",
+    "macsec",
+    "pfcpause",
+    "ppp",
+    "rsvp",
     "snmpv2c",
 ];
 
@@ -149,7 +161,7 @@ fn every_header_of_the_model_is_read_or_named() {
         file["flows"] = serde_json::json!([flow]);
         let name = flow["name"].as_str().unwrap();
         match parse(&file.to_string(), &none) {
-            Ok(config) => assert_eq!(packet(&config, name, 0).len(), 60, "{name}"),
+            Ok(config) => assert!(packet(&config, name, 0).len() >= 60, "{name}"),
             Err(error) => {
                 let last = flow["packet"].as_array().unwrap().len() - 1;
                 assert_eq!(error.path, format!("flows[0].packet[{last}].{name}"), "{error}");
@@ -190,23 +202,23 @@ flows:
 fn errors_name_the_place_and_what_is_supported() {
     let ttl = "flows[0].packet[1].ipv4.time_to_live";
     for (from, to, error) in [
-        ("value: 64", "value: 256", format!("line 10, column 45: {ttl}.value: 256 is out of range: 0 to 255")),
-        ("value: 64", "value: x", format!("line 10, column 45: {ttl}.value: 'x' is no whole number from 0 to 255")),
+        ("value: 64", "value: 256", format!("line 10, column 49: {ttl}.value: 256 is out of range: 0 to 255")),
+        ("value: 64", "value: x", format!("line 10, column 49: {ttl}.value: 'x' is no whole number from 0 to 255")),
         ("choice: value, value: 64", "choice: auto", format!("line 10, column 26: {ttl}: 'auto' is not supported here; supported: value, values, increment, decrement, random")),
         ("choice: value, value: 64", "value: 1, values: [2]", format!("line 10, column 45: {ttl}.values: given, although the choice is 'value'")),
-        ("choice: value, value: 64", "metric_tags: [{name: x}]", format!("line 10, column 39: {ttl}.metric_tags: not supported: figures are per flow; make a flow for each value")),
+        ("choice: value, value: 64", "metric_tags: [{name: x}]", format!("line 10, column 40: {ttl}.metric_tags: not supported: figures are per flow; make a flow for each value")),
         ("time_to_live", "ttl", "line 10, column 17: flows[0].packet[1].ipv4.ttl: not supported here; supported: version, header_length, total_length".into()),
         ("choice: udp", "choice: sctp", "line 11, column 13: flows[0].packet[2].choice: 'sctp' is not supported; supported: custom, ethernet".into()),
         ("choice: udp", "choice: gtpv1", "line 11, column 5: flows[0].packet[2].gtpv1: this header is not supported; supported: custom, ethernet".into()),
-        ("left, rx", "middle, rx", "line 6, column 26: flows[0].tx_rx.port.tx_name: no port is called 'middle'; there are: left, right".into()),
+        ("left, rx", "middle, rx", "line 6, column 27: flows[0].tx_rx.port.tx_name: no port is called 'middle'; there are: left, right".into()),
         ("pps: 10", "pps: 0", "line 13, column 15: flows[0].rate.pps: 0 is out of range: 1 to".into()),
         ("pps: 10", "percentage: 101", "line 13, column 22: flows[0].rate.percentage: 101 is out of range: 0 to 100".into()),
         ("fixed: 64", "fixed: 63", "line 12, column 17: flows[0].size.fixed: 63 is out of range: 64 to 65535".into()),
         ("name: right", "name: left", "line 3, column 9: ports[1].name: a second 'left'".into()),
         ("flows:", "devices: [{name: d}]\nflows:", "line 4, column 10: devices: emulated devices and their sessions (BGP, ARP, DHCP and others) are not supported; supported: flows between ports".into()),
         ("flows:", "layer1: [{name: x}]\nflows:", "line 4, column 9: layer1: not supported: set the link with ip link".into()),
-        ("flows:", "flow:", "line 4, column 1: flow: not supported here; supported: lags".into()),
-        ("  size:", "  size: [\n  sice:", "line 14, column".into()),
+        ("flows:", "flow:", "line 5, column 3: flow: not supported here; supported: lags".into()),
+        ("  size:", "  size: [\n  sice:", "line 13, column 3: not valid YAML: ".into()),
     ] {
         let told = broken(from, to);
         assert!(told.starts_with(&error), "{to}:\n{told}\nand not\n{error}");
@@ -215,12 +227,9 @@ fn errors_name_the_place_and_what_is_supported() {
 
 #[test]
 fn the_client_of_this_machine_writes_what_is_read() {
-    let python = env::var("WIRELANE_SNAPPI_PYTHON").unwrap_or_else(|_| "python3".into());
-    let has = Command::new(&python).args(["-c", "import snappi"]).output();
-    if !has.is_ok_and(|has| has.status.success()) {
-        wirelane_testkit::skip("the_client_of_this_machine_writes_what_is_read", "needs snappi for Python");
+    let Some(python) = tools::snappi() else {
         return;
-    }
+    };
     let made = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("otg");
     fs::create_dir_all(&made).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/otg/make.py");

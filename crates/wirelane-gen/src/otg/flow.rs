@@ -35,7 +35,10 @@ pub(super) struct Extent {
 const LONGEST: f64 = 366.0 * 86_400.0;
 
 /// The names of the ports of a flow: one that sends and those that receive.
-pub(super) fn endpoints<'a>(place: Place<'a>, ports: &[String]) -> Result<(usize, Vec<usize>), Error> {
+pub(super) fn endpoints<'a>(
+    place: Place<'a>,
+    ports: &[String],
+) -> Result<(usize, Vec<usize>), Error> {
     let fields = place.fields()?;
     if fields.choice(&["port", "device"], "port")? == "device" {
         let what = "emulated devices are not supported: nothing here answers ARP or speaks a routing protocol";

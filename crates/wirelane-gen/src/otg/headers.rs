@@ -1,9 +1,9 @@
 //! The model's packet headers as layers of a recipe: tables of field names, and what is special.
 
 use super::error::Error;
+use super::options;
 use super::pattern::{self, Checksum, Format, Pattern, combine, constant, hex, part};
 use super::place::{Fields, Place};
-use super::options;
 use crate::protocol::Id;
 use crate::recipe::{Layer, Recipe, RecipeError, Value};
 use crate::table;
@@ -172,13 +172,7 @@ const HEADERS: &[Header] = &[
         fixed: &[("reserved0", 0), ("reserved1", 0)],
         checksum: false,
     },
-    Header {
-        model: "icmp",
-        protocol: "icmp",
-        rows: ECHO_REQUEST,
-        fixed: &[],
-        checksum: true,
-    },
+    Header { model: "icmp", protocol: "icmp", rows: ECHO_REQUEST, fixed: &[], checksum: true },
     Header {
         model: "icmpv6",
         protocol: "icmpv6",
@@ -204,14 +198,35 @@ const ECHO_REQUEST_V6: &[Row] = &[
 
 /// All headers that are supported.
 const SUPPORTED: [&str; 14] = [
-    "custom", "ethernet", "vlan", "vxlan", "ipv4", "ipv6", "tcp", "udp", "gre", "arp", "icmp",
-    "icmpv6", "mpls", "ipv6_extension_header",
+    "custom",
+    "ethernet",
+    "vlan",
+    "vxlan",
+    "ipv4",
+    "ipv6",
+    "tcp",
+    "udp",
+    "gre",
+    "arp",
+    "icmp",
+    "icmpv6",
+    "mpls",
+    "ipv6_extension_header",
 ];
 
 /// The other headers of the model.
 const OTHERS: [&str; 11] = [
-    "pfcpause", "ethernetpause", "gtpv1", "gtpv2", "ppp", "igmpv1", "snmpv2c", "rsvp", "macsec",
-    "lacp", "cfm",
+    "pfcpause",
+    "ethernetpause",
+    "gtpv1",
+    "gtpv2",
+    "ppp",
+    "igmpv1",
+    "snmpv2c",
+    "rsvp",
+    "macsec",
+    "lacp",
+    "cfm",
 ];
 
 /// What the headers of a flow make.
@@ -238,7 +253,8 @@ pub(super) fn read(packet: Option<Place<'_>>) -> Result<Packet, Error> {
     }
     if read.layers.is_empty() {
         // The model's packet without headers: an Ethernet header, whose addresses are zero.
-        read.layers.extend(table::named("eth").map(|protocol| Layer { protocol, settings: vec![] }));
+        read.layers
+            .extend(table::named("eth").map(|protocol| Layer { protocol, settings: vec![] }));
         for layer in &mut read.layers {
             let zeros = layer.set("dst", Values::Constant(0));
             let _ = zeros.and_then(|layer| layer.set("src", Values::Constant(0)));
@@ -266,7 +282,7 @@ fn fall_back(layers: &mut [Layer]) {
 fn add(place: Place<'_>, packet: &mut Packet) -> Result<(), Error> {
     let fields = place.fields()?;
     let all: Vec<_> = SUPPORTED.iter().chain(&OTHERS).copied().collect();
-    let choice = fields.choice(&all, "ethernet")?;
+    let choice = fields.choice_of(&all, &SUPPORTED, "ethernet")?;
     let header = fields.part(choice);
     if OTHERS.contains(&choice) {
         return Err(header.unsupported("this header is not supported", &SUPPORTED.join(", ")));
@@ -297,7 +313,8 @@ fn layer(place: Place<'_>, name: &str, layers: &mut Vec<Layer>) -> Result<(), Er
     let Some(header) = HEADERS.iter().find(|header| header.model == name) else {
         return Err(place.unsupported("this header is not supported", &SUPPORTED.join(", ")));
     };
-    let mut layer = Layer::named(header.protocol).map_err(|error| place.error(error.to_string()))?;
+    let mut layer =
+        Layer::named(header.protocol).map_err(|error| place.error(error.to_string()))?;
     let fields = place.fields()?;
     for row in header.rows {
         set_row(&mut layer, &fields, row)?;
@@ -356,7 +373,12 @@ fn set(layer: &mut Layer, place: &Place<'_>, name: &str, values: Values) -> Resu
     Ok(())
 }
 
-fn set_bytes(layer: &mut Layer, place: &Place<'_>, name: &str, bytes: Vec<u8>) -> Result<(), Error> {
+fn set_bytes(
+    layer: &mut Layer,
+    place: &Place<'_>,
+    name: &str,
+    bytes: Vec<u8>,
+) -> Result<(), Error> {
     layer.set_bytes(name, bytes).map_err(|error| refused(place, &error))?;
     Ok(())
 }
@@ -474,9 +496,8 @@ fn tcp(layer: &mut Layer, fields: &Fields<'_>) -> Result<(), Error> {
     ];
     let parts = FLAGS.map(|name| part(fields, name, 1));
     let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let flags = combine(fields.place(), &parts, |bits| {
-        bits.iter().fold(0, |flags, bit| flags << 1 | bit)
-    })?;
+    let flags =
+        combine(fields.place(), &parts, |bits| bits.iter().fold(0, |flags, bit| flags << 1 | bit))?;
     set(layer, fields.place(), "flags", flags)
 }
 

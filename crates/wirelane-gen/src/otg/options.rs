@@ -88,7 +88,8 @@ fn timestamp(place: Place<'_>) -> Result<Vec<u8>, Error> {
     format.finish()?;
     fields.finish()?;
     let length = entries.len() as u64 + 4;
-    Ok([vec![68, length as u8, pointer_octet as u8, (overflow << 4 | flag) as u8], entries].concat())
+    Ok([vec![68, length as u8, pointer_octet as u8, (overflow << 4 | flag) as u8], entries]
+        .concat())
 }
 
 fn address(fields: &Fields<'_>) -> Result<u32, Error> {

@@ -144,7 +144,11 @@ fn draw(place: Place<'_>, format: Format) -> Result<Values, Error> {
 }
 
 /// A part of a field: numbers of `bits` bits, with a default of 0.
-pub(super) fn part(fields: &Fields<'_>, name: &'static str, bits: u8) -> Result<(Values, u8), Error> {
+pub(super) fn part(
+    fields: &Fields<'_>,
+    name: &'static str,
+    bits: u8,
+) -> Result<(Values, u8), Error> {
     let place = fields.part(name);
     if place.is_absent() {
         return Ok((Values::Constant(0), bits));
@@ -244,7 +248,9 @@ fn list(values: &Values, max: u128) -> Option<Vec<u128>> {
 /// Tags split the figures of a flow by the values of a field.
 fn refuse_tags(fields: &Fields<'_>) -> Result<(), Error> {
     match fields.get("metric_tags") {
-        Some(tags) => tags.refuse("not supported: figures are per flow; make a flow for each value"),
+        Some(tags) => {
+            tags.refuse("not supported: figures are per flow; make a flow for each value")
+        }
         None => Ok(()),
     }
 }

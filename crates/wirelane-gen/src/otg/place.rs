@@ -101,9 +101,8 @@ impl<'a> Place<'a> {
         &self,
         mut read: impl FnMut(Place<'_>) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
-        let item = |(index, node)| {
-            read(Place { node, parent: Some(self), step: Step::Item(index) })
-        };
+        let item =
+            |(index, node)| read(Place { node, parent: Some(self), step: Step::Item(index) });
         self.items()?.iter().enumerate().map(item).collect()
     }
 
@@ -117,12 +116,20 @@ impl<'a> Place<'a> {
 
     /// One of `options`.
     pub(super) fn one_of(&self, options: &[&'static str]) -> Result<&'static str, Error> {
+        self.one_of_known(options, options)
+    }
+
+    /// One of `known`, of which those are named to the user that are `supported`.
+    fn one_of_known(
+        &self,
+        known: &[&'static str],
+        supported: &[&'static str],
+    ) -> Result<&'static str, Error> {
         let text = self.text()?;
-        options
-            .iter()
-            .find(|option| **option == text)
-            .copied()
-            .ok_or_else(|| self.unsupported(&format!("'{text}' is not"), &options.join(", ")))
+        let found = known.iter().find(|option| **option == text).copied();
+        found.ok_or_else(|| {
+            self.unsupported(&format!("'{text}' is not supported"), &supported.join(", "))
+        })
     }
 
     /// `true` or `false`.
@@ -155,7 +162,8 @@ impl<'a> Place<'a> {
     /// A finite number from `low` to `high`, both included.
     pub(super) fn number(&self, low: f64, high: f64) -> Result<f64, Error> {
         let text = self.text()?;
-        let plain = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
+        let plain =
+            text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
         match text.parse::<f64>().ok().filter(|_| plain) {
             Some(value) if value >= low && value <= high => Ok(value),
             Some(_) => Err(self.error(format!("{text} is out of range: {low} to {high}"))),
@@ -214,9 +222,19 @@ impl<'a> Fields<'a> {
         options: &[&'static str],
         default: &'static str,
     ) -> Result<&'static str, Error> {
+        self.choice_of(options, options, default)
+    }
+
+    /// As [`choice`](Self::choice), with the names of more than what is `supported`.
+    pub(super) fn choice_of(
+        &self,
+        options: &[&'static str],
+        supported: &[&'static str],
+        default: &'static str,
+    ) -> Result<&'static str, Error> {
         let present = options.iter().find(|option| self.has(option)).copied();
         let chosen = match self.get("choice") {
-            Some(choice) => choice.one_of(options)?,
+            Some(choice) => choice.one_of_known(options, supported)?,
             None => present.unwrap_or(default),
         };
         for option in options.iter().filter(|option| **option != chosen) {

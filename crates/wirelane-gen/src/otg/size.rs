@@ -20,9 +20,12 @@ const PREDEFINED: [(&str, &[(u16, u32)]); 5] = [
     ("tcp_imix", &[(90, 5867), (92, 200), (594, 2366), (1518, 1567)]),
 ];
 
-/// Reads the sizes of a flow whose headers need `room` bytes. The frames of a predefined distribution
-/// are as long as that at least.
+/// Reads the sizes of a flow whose headers need `room` bytes. The frames of a predefined distribution,
+/// and those of a flow without a size, are as long as that at least.
 pub(super) fn read(place: Place<'_>, room: usize) -> Result<Sizes, Error> {
+    if place.is_absent() {
+        return Ok(Sizes::fixed(without_fcs(SHORTEST).max(room as u16)));
+    }
     let fields = place.fields()?;
     let choices = ["fixed", "increment", "random", "weight_pairs"];
     let choice = fields.choice(&choices, "fixed")?;
@@ -43,6 +46,18 @@ pub(super) fn read(place: Place<'_>, room: usize) -> Result<Sizes, Error> {
         _ => weighted(of, room)?,
     };
     fields.finish()?;
+    let shortest = match &sizes {
+        Sizes::List(list) => list.iter().copied().min(),
+        Sizes::Range { first, .. } => Some(*first),
+        Sizes::Random { low, .. } => Some(*low),
+        Sizes::Weighted(pairs) => pairs.iter().map(|(size, _)| *size).min(),
+        Sizes::Imix => None,
+    };
+    if let Some(shortest) = shortest.filter(|shortest| usize::from(*shortest) < room) {
+        let (short, least) = (u64::from(shortest) + FCS, room as u64 + FCS);
+        let what = format!("{short} bytes have no room for the headers and what is measured");
+        return Err(place.unsupported(&what, &format!("at least {least}")));
+    }
     Ok(sizes)
 }
 
