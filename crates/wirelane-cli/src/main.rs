@@ -48,6 +48,7 @@ enum Command {
     Offload(commands::offload::OffloadArgs),
     Ports(commands::ports::PortsArgs),
     Queues(commands::queues::QueuesArgs),
+    Send(Box<commands::send::SendArgs>),
     Stats(commands::stats::StatsArgs),
     Verify(commands::verify::VerifyArgs),
 }
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         Command::Offload(args) => commands::offload::run(&args),
         Command::Ports(args) => commands::ports::run(&args),
         Command::Queues(args) => commands::queues::run(&args),
+        Command::Send(args) => commands::send::run(&args),
         Command::Stats(args) => commands::stats::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
     };

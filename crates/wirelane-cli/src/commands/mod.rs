@@ -11,5 +11,6 @@ pub(crate) mod ndr;
 pub(crate) mod offload;
 pub(crate) mod ports;
 pub(crate) mod queues;
+pub(crate) mod send;
 pub(crate) mod stats;
 pub(crate) mod verify;
