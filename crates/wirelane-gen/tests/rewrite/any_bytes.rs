@@ -5,7 +5,9 @@ use wirelane_gen::rewrite::{GROWTH, PortRule, Rewrite, Rule, Side, TtlRule, Vlan
 
 /// The first four bytes choose the rules and the loop; the rest is the frame.
 pub(crate) fn run(bytes: &[u8]) {
-    let Some(([choice, more, number, last], frame)) = bytes.split_first_chunk::<4>() else { return };
+    let Some(([choice, more, number, last], frame)) = bytes.split_first_chunk::<4>() else {
+        return;
+    };
     let number = u64::from(*number) << (last % 40);
     let (choice, more) = (*choice, *more);
     let rewrite = Rewrite::new(&reversible(choice, more)).expect("rules that go together");

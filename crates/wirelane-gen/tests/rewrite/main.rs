@@ -16,7 +16,8 @@ mod any_bytes;
 /// Packets of one conversation, of every kind that has checksums.
 fn conversation(a: u32, b: u32, ports: (u16, u16), payload: &[u8]) -> Vec<Vec<u8>> {
     let (a4, b4) = (Ipv4Addr::from_bits(a), Ipv4Addr::from_bits(b));
-    let six = |it: u32| Ipv6Addr::from_bits(0x2001_0db8 << 96 | u128::from(it) << 64 | u128::from(it));
+    let six =
+        |it: u32| Ipv6Addr::from_bits(0x2001_0db8 << 96 | u128::from(it) << 64 | u128::from(it));
     let (a6, b6) = (six(a), six(b));
     let link = packet::ethernet(MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]));
     let (v4, v6) = (link.ipv4(a4, b4), link.ipv6(a6, b6));
@@ -64,7 +65,12 @@ fn conversation(a: u32, b: u32, ports: (u16, u16), payload: &[u8]) -> Vec<Vec<u8
 
 /// Through another router first, with a routing header of type 4 (RFC 8754): the checksum has the last
 /// address of the way.
-fn routed(link: &packet::Link, [a, b]: [Ipv6Addr; 2], ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
+fn routed(
+    link: &packet::Link,
+    [a, b]: [Ipv6Addr; 2],
+    ports: (u16, u16),
+    payload: &[u8],
+) -> Vec<u8> {
     let router = Ipv6Addr::from_bits(b.to_bits() ^ 0xff);
     let mut frame = vec![0; 4096];
     let udp = link.ipv6(a, b).udp(ports.0, ports.1, payload);
@@ -193,10 +199,13 @@ fn each_rule_does_what_it_says() {
         Rewrite::new(rules).unwrap().apply(&mut frame, 0);
         frame
     };
-    let map = [Rule::map_ip("src:10.1.0.0/16=172.16.0.0/16").unwrap(), Rule::port("80=8080").unwrap()];
+    let map =
+        [Rule::map_ip("src:10.1.0.0/16=172.16.0.0/16").unwrap(), Rule::port("80=8080").unwrap()];
     assert_eq!(flow(&with(&map, 0)), "172.16.2.3:4000 > 192.0.2.1:8080 udp");
     let map = [Rule::map_ip("2001:db8::/32=fd00::/32").unwrap()];
-    assert!(flow(&with(&map, 1)).starts_with("[fd00:0:a01:203::a01:203]:4000 > [fd00:0:c000:201::"));
+    assert!(
+        flow(&with(&map, 1)).starts_with("[fd00:0:a01:203::a01:203]:4000 > [fd00:0:c000:201::")
+    );
     let ttl = with(&[Rule::Ttl("-1".parse().unwrap())], 0);
     assert_eq!((frames[0][22], ttl[22]), (64, 63));
     let mac = with(&[Rule::map_mac("src:02:00:00:00:00:01=02:00:00:00:00:09").unwrap()], 0);
