@@ -122,8 +122,9 @@ impl<'a> Place<'a> {
         &self,
         mut read: impl FnMut(Place<'_>) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
-        let item =
-            |(index, node)| read(Place { node, parent: Some(self), step: Step::Item(index), budget: self.budget });
+        let item = |(index, node)| {
+            read(Place { node, parent: Some(self), step: Step::Item(index), budget: self.budget })
+        };
         self.items()?.iter().enumerate().map(item).collect()
     }
 
@@ -222,12 +223,22 @@ impl<'a> Fields<'a> {
     pub(super) fn get(&self, key: &'a str) -> Option<Place<'_>> {
         self.known.borrow_mut().push(key);
         let (_, node) = self.entries.iter().find(|(name, _)| name == key)?;
-        Some(Place { node, parent: Some(&self.place), step: Step::Key(key), budget: self.place.budget })
+        Some(Place {
+            node,
+            parent: Some(&self.place),
+            step: Step::Key(key),
+            budget: self.place.budget,
+        })
     }
 
     /// The field `key`, empty if the file leaves it out.
     pub(super) fn part(&self, key: &'a str) -> Place<'_> {
-        let absent = Place { node: &ABSENT, parent: Some(&self.place), step: Step::Key(key), budget: self.place.budget };
+        let absent = Place {
+            node: &ABSENT,
+            parent: Some(&self.place),
+            step: Step::Key(key),
+            budget: self.place.budget,
+        };
         self.get(key).unwrap_or(absent)
     }
 
@@ -260,7 +271,12 @@ impl<'a> Fields<'a> {
         };
         for option in options.iter().filter(|option| **option != chosen) {
             if let Some((_, node)) = self.entries.iter().find(|(name, _)| name == option) {
-                let place = Place { node, parent: Some(&self.place), step: Step::Key(option), budget: self.place.budget };
+                let place = Place {
+                    node,
+                    parent: Some(&self.place),
+                    step: Step::Key(option),
+                    budget: self.place.budget,
+                };
                 return Err(place.error(format!("given, although the choice is '{chosen}'")));
             }
         }
@@ -279,7 +295,12 @@ impl<'a> Fields<'a> {
         else {
             return Ok(());
         };
-        let place = Place { node, parent: Some(&self.place), step: Step::Key(key), budget: self.place.budget };
+        let place = Place {
+            node,
+            parent: Some(&self.place),
+            step: Step::Key(key),
+            budget: self.place.budget,
+        };
         Err(place.unsupported("not supported here", &known.join(", ")))
     }
 }
