@@ -160,17 +160,20 @@ fn tshark_reads_the_headers_that_the_script_named() {
     assert_eq!(tshark::check_clean_with_checksums(&path), config.flows.len() as u64 * 20);
     let rows = tshark::tshark_fields(&path, &["frame.protocols"]);
     let seen: Vec<&str> = rows.iter().step_by(20).map(|row| row[0].as_str()).collect();
-    assert_eq!(seen, [
-        "eth:ethertype:ieee8021ad:ethertype:vlan:ethertype:ip:tcp",
-        // The testkit has tshark take payloads of UDP for data; the bytes are checked above.
-        "eth:ethertype:ip:udp:data",
-        "eth:ethertype:mpls:ip:icmp:data",
-        "eth:ethertype:ip:gre:ipv6:icmpv6:data",
-        "eth:ethertype:ip:udp:data",
-        "eth:ethertype:ipv6:ipv6.routing:ipv6:tcp:data",
-        "eth:ethertype:arp",
-        "eth:ethertype:data",
-    ]);
+    assert_eq!(
+        seen,
+        [
+            "eth:ethertype:ieee8021ad:ethertype:vlan:ethertype:ip:tcp",
+            // The testkit has tshark take payloads of UDP for data; the bytes are checked above.
+            "eth:ethertype:ip:udp:data",
+            "eth:ethertype:mpls:ip:icmp:data",
+            "eth:ethertype:ip:gre:ipv6:icmpv6:data",
+            "eth:ethertype:ip:udp:data",
+            "eth:ethertype:ipv6:ipv6.routing:ipv6:tcp:data",
+            "eth:ethertype:arp",
+            "eth:ethertype:data",
+        ]
+    );
 }
 
 /// What the model has and a flow file of Wirelane cannot have: headers of sessions and of
