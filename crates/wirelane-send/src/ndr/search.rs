@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::goal::{Class, Goal, Shot};
 
 /// How to search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Method {
     /// Halves the range between what passes and what fails, with full trials throughout (RFC 2544,
     /// section 26.1).
@@ -85,7 +88,7 @@ impl Search {
     }
 
     /// The trial to make next; `None` when everything is found.
-    pub fn next(&mut self) -> Option<Probe> {
+    pub fn probe(&mut self) -> Option<Probe> {
         loop {
             let goal = self.goal()?;
             if let Some(rate) = self.candidate(&goal) {
@@ -99,7 +102,7 @@ impl Search {
         }
     }
 
-    /// The outcome of the trial that [`Search::next`] gave.
+    /// The outcome of the trial that [`Search::probe`] gave.
     pub fn tell(&mut self, probe: Probe, shot: Shot) {
         let position = match self.tried.binary_search_by(|one| one.rate.total_cmp(&probe.rate)) {
             Ok(position) => position,
@@ -291,7 +294,7 @@ mod tests {
     /// Searches with a sender that reaches `able`. Also the number of trials, and their seconds.
     fn search(mut search: Search, path: &Bottleneck) -> (Vec<Found>, u32, f64) {
         let (mut trials, mut seconds) = (0, 0.0);
-        while let Some(probe) = search.next() {
+        while let Some(probe) = search.probe() {
             trials += 1;
             assert!(trials < 200, "{search:?}");
             assert!(probe.rate > 0.0 && probe.rate <= search.max, "{probe:?}");
@@ -381,7 +384,7 @@ mod tests {
             let mut state = seed | 1;
             for trials in 0.. {
                 prop_assert!(trials < 2000);
-                let Some(probe) = search.next() else { break };
+                let Some(probe) = search.probe() else { break };
                 state ^= state << 13;
                 state ^= state >> 7;
                 state ^= state << 17;
