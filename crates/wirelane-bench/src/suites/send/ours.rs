@@ -1,5 +1,6 @@
 //! Our command: its ways to send, and its arguments.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
 
@@ -15,9 +16,6 @@ pub(super) enum Ours {
     /// A packet socket.
     Packet,
 }
-
-/// Bytes of an Ethernet header, and those of IPv4 and UDP.
-const HEADERS: usize = 14 + 20 + 8;
 
 impl Ours {
     pub(super) const ALL: [Self; 4] = [Self::Default, Self::Kernel, Self::Xdp, Self::Packet];
@@ -42,7 +40,7 @@ impl Ours {
         rate: Option<u64>,
     ) -> Command {
         let mut command = self.send(own, interface);
-        command.arg("--packet").arg(packet(size, flows));
+        command.args(["--packet", &packet(flows), "--size", &size.to_string()]);
         match rate {
             Some(rate) => command.args(["--rate", &format!("{rate}pps")]),
             None => command.arg("--top-speed"),
@@ -80,16 +78,12 @@ impl Ours {
     }
 }
 
-/// The packet in our language.
-fn packet(size: usize, flows: u32) -> String {
-    let first = u32::from_be_bytes([10, 1, 0, 0]);
-    let last = std::net::Ipv4Addr::from(first + flows.saturating_sub(1));
-    let destination = match flows {
-        0 | 1 => "10.1.0.0".to_owned(),
-        _ => format!("10.1.0.0-{last}"),
-    };
-    let payload = size.saturating_sub(HEADERS);
-    format!("eth dst=02:00:00:00:00:02 ipv4 src=10.0.0.1 dst={destination} udp src=7 dst=9 payload len={payload}")
+/// The packet in our language. Nobody has its address, so that no host answers.
+fn packet(flows: u32) -> String {
+    const FIRST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+    let last = Ipv4Addr::from_bits(FIRST.to_bits() + flows.saturating_sub(1));
+    let range = if flows > 1 { format!("{FIRST}-{last}") } else { FIRST.to_string() };
+    format!("eth dst=02:00:00:00:00:02 ipv4 dst={range} udp src=7 dst=9")
 }
 
 #[cfg(test)]
@@ -98,8 +92,7 @@ mod tests {
 
     #[test]
     fn a_hundred_thousand_flows_have_as_many_addresses() {
-        assert!(packet(64, 1).contains(" dst=10.1.0.0 "));
-        assert!(packet(64, 100_000).contains(" dst=10.1.0.0-10.2.134.159 "));
-        assert!(packet(64, 1).ends_with("=22"));
+        assert!(packet(1).contains(" dst=198.18.0.1 "));
+        assert!(packet(100_000).contains(" dst=198.18.0.1-198.19.134.160 "));
     }
 }
