@@ -17,6 +17,8 @@ pub mod language;
 mod layers;
 mod layout;
 mod notation;
+#[cfg(feature = "otg")]
+pub mod otg;
 pub mod protocol;
 pub mod rate;
 pub mod recipe;

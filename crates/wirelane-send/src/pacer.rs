@@ -64,12 +64,14 @@ pub struct Pacer {
 
 impl Pacer {
     /// A delay above this many nanoseconds moves the schedule.
-    pub const LONGEST_DELAY: u64 = 100_000_000;
+    pub const LONGEST_DELAY: u64 = 1_000_000_000;
     /// A delay shrinks by one nanosecond in so many.
     const RECOVERY: u64 = 8;
-    /// How long before a departure sleeping ends, at first and within which limits; nanoseconds.
+    /// How long before a departure sleeping ends, at first and within which limits; nanoseconds. What
+    /// is later than that was kept off its CPU: watching the clock would not help, but use up the
+    /// time that the scheduler has for this thread.
     const MARGIN: u64 = 60_000;
-    const MARGINS: (u64, u64) = (20_000, 1_000_000);
+    const MARGINS: (u64, u64) = (20_000, 150_000);
 
     /// Departures are counted from `start` on the monotonic clock.
     pub fn new(start: u64, pacing: Pacing) -> Self {
@@ -124,8 +126,8 @@ impl Pacer {
         (self.moved, self.moves)
     }
 
-    /// Waits until `due`, at most until `limit`, and for a short time only if `busy`; returns the
-    /// time then. Sleeps when it is far, watches the clock when it is near.
+    /// Waits until `due`, at most until `limit`; returns the time then. Sleeps when it is far, watches
+    /// the clock when it is near.
     pub fn wait(&mut self, now: u64, due: u64, limit: u64) -> u64 {
         let until = due.min(limit);
         let asleep = until.saturating_sub(self.margin);
@@ -145,7 +147,9 @@ impl Pacer {
     /// Sleeping ended `late` nanoseconds after it should have.
     fn learn(&mut self, late: u64) {
         let (least, most) = Self::MARGINS;
-        let margin = if late > self.margin / 2 { 2 * late } else { self.margin * 31 / 32 };
+        let is_latency = late < most;
+        let margin =
+            if late > self.margin / 2 && is_latency { 2 * late } else { self.margin * 31 / 32 };
         self.margin = margin.clamp(least, most);
     }
 }

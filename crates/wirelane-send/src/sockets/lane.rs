@@ -124,12 +124,16 @@ impl LaneSender {
         let shared = Arc::clone(&self.shared);
         let on_panic = StopOnPanic(&shared);
         let mut pacer = Pacer::new(shared.start.load(Ordering::Acquire), self.pacing);
-        let sent = self.send(&mut pacer).and_then(|()| self.farewell());
-        drop(on_panic);
-        if let Err(error) = sent {
-            self.end.errors.push(error);
+        let sent = self.send(&mut pacer);
+        if sent.is_err() {
             shared.stop();
         }
+        let left = self.finish(&pacer);
+        if left.is_err() {
+            shared.stop();
+        }
+        drop(on_panic);
+        self.end.errors.extend([sent, left].into_iter().filter_map(Result::err));
         self.end.departures.set_moved(pacer.moved());
         self.end.unsent = self.outlet.abandon();
         self.end
@@ -153,8 +157,6 @@ impl LaneSender {
             }
             let most = if next.at == 0 { Pacing::LARGEST_BURST } else { self.pacing.burst };
             if self.fill(pacer, now, most)? == Left::Nothing {
-                self.pass_on()?;
-                self.count(pacer, clock::monotonic_ns());
                 break;
             }
             if self.times.is_empty() {
@@ -262,8 +264,11 @@ impl LaneSender {
         self.times.clear();
     }
 
-    /// Waits until everything has left, as long as something does; after a stop for some time.
-    fn farewell(&mut self) -> Result<()> {
+    /// Sends what was written, and waits until everything has left, as long as something does; after a
+    /// stop for some time.
+    fn finish(&mut self, pacer: &Pacer) -> Result<()> {
+        self.pass_on()?;
+        self.count(pacer, clock::monotonic_ns());
         let (mut since, mut sent) = (clock::monotonic_ns(), self.outlet.sent());
         loop {
             self.outlet.push()?;
