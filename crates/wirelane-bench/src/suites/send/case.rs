@@ -223,7 +223,7 @@ pub(super) fn timing_figures(found: &Errors) -> Vec<Figure> {
 
 /// By which share our command says that it was off its schedule.
 fn own_error(summary: &Value) -> Option<f64> {
-    summary["timing"]["rate_error"].as_f64()
+    summary["rate_error"].as_f64()
 }
 
 fn refused(name: &str, reason: &str) -> Error {
