@@ -10,6 +10,7 @@ use wirelane_gen::{Generator, Lane, Rate, Source, Stream};
 use wirelane_send::replay::{Replay, ReplayConfig, ReplayLane, Timing};
 
 use super::arguments::SendArgs;
+use super::flows;
 
 /// The rate of generated packets if nobody says: harmless everywhere.
 const DEFAULT_RATE: Rate = Rate::Packets(1000.0);
@@ -37,7 +38,7 @@ impl Content {
             return Self::files(args, link, lanes, halt);
         }
         let mut streams = match &args.flows {
-            Some(_) => return Err(Error::usage("--flows", "not yet")),
+            Some(path) => flows::read(path, args)?,
             None => recipes(args)?,
         };
         if streams.is_empty() {

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod content;
+mod flows;
 mod guard;
 mod live;
 mod print;
