@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use proptest::prelude::*;
 use wirelane_gen::otg::{Config, Metrics, parse};
 use wirelane_gen::{Rate, Template, signature};
-use wirelane_testkit::tools;
+use wirelane_testkit::{tools, tshark};
 
 fn none(_: &Metrics) -> usize {
     0
@@ -135,6 +136,46 @@ fn sizes_and_paces_are_those_of_the_script() {
     assert_eq!(payload("pattern")[..5], [0xca, 0xfe, 0, 0, 0]);
 }
 
+#[test]
+fn tshark_reads_the_headers_that_the_script_named() {
+    if !tools::require("tshark") {
+        return;
+    }
+    let config = read("headers.yaml");
+    let mut file: Vec<u8> = [0xA1B2_3C4D_u32, 4 << 16 | 2, 0, 0, 65_535, 1]
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .collect();
+    for (at, flow) in config.flows.iter().enumerate() {
+        for k in 0..20 {
+            let packet = packet(&config, &flow.stream.name, k);
+            let len = packet.len() as u32;
+            file.extend([at as u32, k as u32, len, len].iter().flat_map(|word| word.to_le_bytes()));
+            file.extend(packet);
+        }
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("flows.pcap");
+    fs::write(&path, file).unwrap();
+    assert_eq!(tshark::check_clean_with_checksums(&path), config.flows.len() as u64 * 20);
+    let rows = tshark::tshark_fields(&path, &["frame.protocols"]);
+    let seen: Vec<&str> = rows.iter().step_by(20).map(|row| row[0].as_str()).collect();
+    assert_eq!(
+        seen,
+        [
+            "eth:ethertype:ieee8021ad:ethertype:vlan:ethertype:ip:tcp",
+            // The testkit has tshark take payloads of UDP for data; the bytes are checked above.
+            "eth:ethertype:ip:udp:data",
+            "eth:ethertype:mpls:ip:icmp:data",
+            "eth:ethertype:ip:gre:ipv6:icmpv6:data",
+            "eth:ethertype:ip:udp:data",
+            "eth:ethertype:ipv6:ipv6.routing:ipv6:tcp:data",
+            "eth:ethertype:arp",
+            "eth:ethertype:data",
+        ]
+    );
+}
+
 /// What the model has and a flow file of Wirelane cannot have: headers of sessions and of
 /// encapsulations that nothing else here knows.
 const OUTSIDE: [&str; 11] = [
@@ -209,6 +250,7 @@ fn errors_name_the_place_and_what_is_supported() {
         ("choice: value, value: 64", "metric_tags: [{name: x}]", format!("line 10, column 40: {ttl}.metric_tags: not supported: figures are per flow; make a flow for each value")),
         ("time_to_live", "ttl", "line 10, column 17: flows[0].packet[1].ipv4.ttl: not supported here; supported: version, header_length, total_length".into()),
         ("choice: udp", "choice: sctp", "line 11, column 13: flows[0].packet[2].choice: 'sctp' is not supported; supported: custom, ethernet".into()),
+        ("choice: udp", "choice: ipv4\n  - choice: udp\n    udp: {checksum: {generated: bad}}", "line 13, column 33: flows[0].packet[3].udp.checksum.generated: 'bad' is not supported; supported: good".into()),
         ("choice: udp", "choice: gtpv1", "line 11, column 5: flows[0].packet[2].gtpv1: this header is not supported; supported: custom, ethernet".into()),
         ("left, rx", "middle, rx", "line 6, column 27: flows[0].tx_rx.port.tx_name: no port is called 'middle'; there are: left, right".into()),
         ("pps: 10", "pps: 0", "line 13, column 15: flows[0].rate.pps: 0 is out of range: 1 to".into()),
@@ -240,4 +282,69 @@ fn the_client_of_this_machine_writes_what_is_read() {
         let now = parse(&now, &none).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(described(&now), described(&read(name)), "{name}");
     }
+}
+
+/// The bits of a packet from `bit` on.
+fn bits(packet: &[u8], bit: usize, width: usize) -> u128 {
+    let one = |bit: usize| packet[bit / 8] >> (7 - bit % 8) & 1;
+    (bit..bit + width).fold(0, |value, bit| value << 1 | u128::from(one(bit)))
+}
+
+proptest! {
+    /// A value stands where its field is, whatever its pattern, and counters wrap in their field.
+    #[test]
+    fn fields_hold_what_their_pattern_says(
+        field in 0..6usize,
+        start: u32, step: u32, count in 1u64..70_000, list in prop::collection::vec(any::<u32>(), 1..5),
+        pattern in 0..4usize, k in 0u64..200_000,
+    ) {
+        let (header, name, bit, width) = [
+            (1, "id", 4, 12), (1, "priority", 0, 3), (2, "identification", 32, 16),
+            (2, "time_to_live", 64, 8), (3, "src_port", 0, 16), (3, "dst_port", 16, 16),
+        ][field];
+        let max = (1u64 << width) - 1;
+        let (start, step) = (u64::from(start) & max, u64::from(step) & max);
+        let list: Vec<u64> = list.iter().map(|value| u64::from(*value) & max).collect();
+        let (json, due) = match pattern {
+            0 => (serde_json::json!({"value": start}), start),
+            1 => (serde_json::json!({"values": list}), list[(k % list.len() as u64) as usize]),
+            2 => (serde_json::json!({"increment": {"start": start, "step": step, "count": count}}),
+                start + step * (k % count) & max),
+            _ => (serde_json::json!({"decrement": {"start": start, "step": step, "count": count}}),
+                start.wrapping_sub(step * (k % count)) & max),
+        };
+        let mut packet: Vec<_> = ["ethernet", "vlan", "ipv4", "udp"]
+            .map(|name| serde_json::json!({"choice": name, name: {}})).into();
+        let kind = packet[header]["choice"].as_str().unwrap().to_owned();
+        packet[header][&kind][name] = json;
+        let file = serde_json::json!({
+            "ports": [{"name": "p"}],
+            "flows": [{"name": "f", "tx_rx": {"port": {"tx_name": "p"}}, "packet": packet}],
+        });
+        let config = parse(&file.to_string(), &none).unwrap();
+        let offset = [0, 14, 18, 38][header] * 8 + bit;
+        prop_assert_eq!(bits(&packet_of(&config, k), offset, width), u128::from(due));
+    }
+
+    /// Damage is refused at a place of the file, or means something else that can be sent.
+    #[test]
+    fn damaged_files_are_refused_in_one_line(
+        from in 0..100_000usize, length in 0..40usize, with in "[-a-z0-9:{}\\[\\]&*'\" \n]{0,12}",
+    ) {
+        let mut text = fixture("headers.yaml");
+        let from = from % text.len();
+        let to = (from + length).min(text.len());
+        text.replace_range(from..to, &with);
+        match parse(&text, &none) {
+            Ok(config) => drop(packet_of(&config, 1)),
+            Err(error) => {
+                prop_assert_eq!(error.to_string().lines().count(), 1);
+                prop_assert!(error.line <= text.lines().count() + 1, "{}", error);
+            }
+        }
+    }
+}
+
+fn packet_of(config: &Config, k: u64) -> Vec<u8> {
+    packet(config, &config.flows[0].stream.name, k)
 }

@@ -7,6 +7,7 @@ pub(crate) mod forward;
 pub(crate) mod lab;
 pub(crate) mod mask;
 pub(crate) mod merge;
+pub(crate) mod ndr;
 pub(crate) mod offload;
 pub(crate) mod ports;
 pub(crate) mod queues;

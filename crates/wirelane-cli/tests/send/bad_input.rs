@@ -17,7 +17,7 @@ fn arguments_that_make_no_sense_are_usage_errors() {
         (&["send", "sim:1", "--packet", "ipx"], &["ipx"]),
         (&["send", "sim:1", packet[0], packet[1], "--rate", "5"], &["5Mpps"]),
         (&["send", "sim:1", packet[0], packet[1], "--rate", "80%"], &["unknown speed"]),
-        (&["send", "sim:1", packet[0], packet[1], "--speed", "2x"], &["--rate"]),
+        (&["send", "sim:1", packet[0], packet[1], "--speed", "2x"], &["--speed", "files"]),
         (&["send", "sim:1", packet[0], packet[1], "--size", "20"], &["20"]),
         (&["send", "sim:1", packet[0], packet[1], "--burst", "65"], &["1 to 64"]),
         (

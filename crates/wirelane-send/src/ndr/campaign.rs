@@ -138,6 +138,7 @@ impl Bench<'_, '_> {
         }
         self.doing = "what can be sent";
         let passages = self.trial(f64::INFINITY, duration.min(LONGEST_LOOK), None)?;
+        nothing_arrived(&passages)?;
         let able = worst(&passages, |shot| -shot.rate).map_or(0.0, |shot| shot.rate);
         let max = self.campaign.max_rate.map_or(able, |rate| rate.min(able));
         self.own.sender_max_pps = Some(able);
@@ -246,6 +247,17 @@ impl Bench<'_, '_> {
         (self.watch)(&Step { result: Some(&passages), ..step });
         Ok(passages)
     }
+}
+
+/// Where nothing at all arrives there is nothing to search for.
+fn nothing_arrived(passages: &[Passage]) -> Result<()> {
+    let silent = passages.iter().find(|passage| passage.heard.total.received == 0);
+    let Some(passage) = silent else { return Ok(()) };
+    let cause = format!("none of {} packets arrived", passage.sent);
+    Err(Error::failed(passage.name.clone(), cause).help(
+        "check the cable and what lies between; a router needs addresses that it knows, and its \
+         Ethernet address",
+    ))
 }
 
 /// The direction that has the most of something.

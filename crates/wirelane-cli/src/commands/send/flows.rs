@@ -21,7 +21,7 @@ const LONGEST: u64 = 64 << 20;
 /// The file cannot be read or means nothing that can be sent; it has flows of several ports, and none
 /// is chosen.
 pub(super) fn read(path: &Path, args: &SendArgs) -> Result<Vec<Stream>> {
-    if args.pace.rate.is_some() || args.pace.speed.is_some() {
+    if args.pace.rate.is_some() {
         return Err(Error::usage("--flows", "flows have rates of their own")
             .help("change them in the file, or send everything with --top-speed"));
     }
@@ -59,7 +59,7 @@ fn chosen(config: &Config, args: &SendArgs, file: &str) -> Result<Option<usize>>
     if senders.len() < 2 {
         return Ok(None);
     }
-    let text = args.port.as_deref().and_then(OsStr::to_str).unwrap_or_default();
+    let text = args.target.as_deref().and_then(OsStr::to_str).unwrap_or_default();
     let interface = text.split_once(':').map_or(text, |(_, rest)| rest);
     let interface = interface.split(['@', '?']).next().unwrap_or_default();
     let is_here = |port: &usize| {
@@ -69,7 +69,7 @@ fn chosen(config: &Config, args: &SendArgs, file: &str) -> Result<Option<usize>>
     let here: Vec<usize> = senders.iter().copied().filter(is_here).collect();
     match here.as_slice() {
         [port] => Ok(Some(*port)),
-        _ if args.port.is_none() => Ok(None),
+        _ if args.target.is_none() => Ok(None),
         _ => Err(Error::usage(file, "it has flows of several ports")
             .help(format!("choose with --from: {}", names.join(", ")))),
     }
