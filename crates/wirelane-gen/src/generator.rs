@@ -337,3 +337,7 @@ fn spreads(stream: &Stream, lane: Lane) -> bool {
     let cycle = stream.template.cycle();
     lane.of <= 1 || cycle.is_none_or(|cycle| cycle.is_multiple_of(u64::from(lane.of)))
 }
+
+#[cfg(test)]
+#[path = "generator_tests.rs"]
+mod tests;

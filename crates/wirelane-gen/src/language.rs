@@ -188,3 +188,109 @@ fn hexadecimal(text: &str) -> Option<Vec<u8>> {
         pairs.iter().map(|[a, b]| Some((digit(*a)? << 4 | digit(*b)?) as u8)).collect();
     bytes.filter(|_| rest.is_empty())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        text.parse::<Recipe>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn errors_name_the_place_and_what_is_known() {
+        assert_eq!(
+            error("ipv4 tll=3"),
+            "layer 1: ipv4 has no field 'tll'; it has version, ihl, dscp, ecn, length, id, reserved, df, \
+             mf, offset, ttl, protocol, checksum, src, dst, options"
+        );
+        assert!(error("ipv4 upd").starts_with("no protocol 'upd'; there are eth, vlan, "));
+        assert_eq!(error("vlan id=4096"), "layer 1: vlan id: 4096 is above 4095");
+        assert_eq!(error("udp udp src=1 src=2"), "layer 2: udp: 'src' is set twice");
+        assert_eq!(
+            error("ipv4 src=10.0.0.256"),
+            "layer 1: ipv4 src: '10.0.0.256' is no IPv4 address, range (10.0.0.1-10.0.0.9) or prefix \
+             (10.0.0.0/24)"
+        );
+        assert_eq!(error(""), "a packet has at least one layer, for example 'udp'");
+        assert_eq!(
+            error("dst=5"),
+            "'dst=5' sets a field, but of which protocol? write for example 'udp dst=5'"
+        );
+        assert!(error("udp dst=auto src=auto").contains("'src' is never computed"));
+        assert!(error("payload text=\"a b").contains("is not closed"));
+        assert!(error("payload hex=abc").contains("even number"));
+        assert!(error("udp src=9-1@random").contains("falls"));
+        assert!(error("udp src=1@often").contains("'@often' is none of"));
+    }
+
+    #[test]
+    fn layers_that_do_not_fit_are_refused() {
+        let complete = |text: &str| match text.parse::<Recipe>().unwrap().complete() {
+            Ok(recipe) => recipe.to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(complete("udp"), "eth ipv4 udp");
+        assert_eq!(complete("vxlan tcp"), "eth ipv4 udp vxlan eth ipv4 tcp");
+        assert_eq!(complete("fragment udp"), "eth ipv6 fragment udp");
+        assert_eq!(complete("geneve arp"), "eth ipv4 udp geneve eth arp");
+        assert_eq!(complete("udp tcp"), "tcp cannot follow udp");
+        assert_eq!(complete("payload udp"), "udp cannot follow payload");
+        assert_eq!(complete("ipv6 icmp"), "icmp cannot follow ipv6; over IPv6 it is icmpv6");
+        assert_eq!(complete("ipv4 icmpv6"), "icmpv6 cannot follow ipv4; over IPv4 it is icmp");
+        assert_eq!(complete("eth eth"), "eth cannot follow eth");
+    }
+
+    #[test]
+    fn text_is_quoted_where_it_must_be() {
+        for (text, bytes) in [
+            ("payload text=a=b", &b"a=b"[..]),
+            ("payload text=\"a b\"", b"a b"),
+            ("payload text='a \"b'", b"a \"b"),
+            ("payload text=\"\\x00\\n\\\"\"", b"\0\n\""),
+            ("payload text=auto", b"auto"),
+        ] {
+            let recipe: Recipe = text.parse().unwrap();
+            assert_eq!(recipe.layers[0].get("text"), Some(&Value::Bytes(bytes.to_vec())), "{text}");
+            assert_eq!(recipe.to_string().parse(), Ok(recipe));
+        }
+    }
+
+    #[test]
+    fn values_have_one_notation_each() {
+        for text in [
+            "udp dst=53",
+            "udp dst=53,80",
+            "udp dst=53,",
+            "udp dst=1-9",
+            "udp dst=9-1",
+            "udp dst=1-9@step:2",
+            "udp dst=65535@step:1:3",
+            "udp dst=5@step:-9:3",
+            "udp dst=5@step:0:3",
+            "udp dst=1-9@random",
+            "udp dst=random",
+            "udp dst=random:7",
+            "ipv4 dst=10.0.0.0/24",
+            "ipv4 dst=10.0.0.0/8@random:1",
+            "ipv6 dst=2001:db8::/64@random",
+            "eth dst=02:00:00:00:00:01-02:00:00:00:00:ff",
+            "tcp flags=syn+ack,none",
+            "gre checksum=auto key=1",
+            "eth type=ipv6",
+            "payload fill=random",
+        ] {
+            assert_eq!(text.parse::<Recipe>().unwrap().to_string(), text);
+        }
+        for (text, same) in [
+            ("udp dst=0x35", "udp dst=53"),
+            ("udp dst=1,3-5,9-8", "udp dst=1,3,4,5,9,8"),
+            ("udp dst=1-10@step:4", "udp dst=1-9@step:4"),
+            ("ipv4 dst=10.0.0.7/24", "ipv4 dst=10.0.0.0/24"),
+            ("ipv4 dst=10.0.0.7/32", "ipv4 dst=10.0.0.7"),
+            ("ipv4 dst=10.0.0.0-10.0.0.255", "ipv4 dst=10.0.0.0/24"),
+        ] {
+            assert_eq!(text.parse::<Recipe>().unwrap().to_string(), same);
+        }
+    }
+}

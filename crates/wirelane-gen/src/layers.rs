@@ -132,6 +132,11 @@ fn number(id: Id) -> Option<u8> {
     })
 }
 
+/// Whether nothing belongs to a packet after this header. The rest of the frame is padding.
+pub(crate) fn is_closed(protocol: &Protocol) -> bool {
+    matches!(protocol.id, Id::Solicitation | Id::Advertisement)
+}
+
 /// The number in the pseudo-header of a protocol whose checksum has one.
 pub(crate) fn pseudo(protocol: &Protocol) -> Option<u8> {
     match protocol.id {

@@ -40,6 +40,8 @@ struct Layout {
     /// The positions of checksums to compute, with the positions of their layers.
     sums: Vec<(usize, usize)>,
     fill: Option<Fill>,
+    /// Where the packet ends, if its length is not that of the frame.
+    end: Option<usize>,
 }
 
 impl Layout {
@@ -53,7 +55,7 @@ impl Layout {
         let header = header::build(layer)?;
         self.head.extend_from_slice(&header.bytes);
         if self.head.len() > MAX_LEN {
-            return Err("the headers are longer than a frame".to_owned());
+            return Err(format!("it ends beyond byte {MAX_LEN}"));
         }
         self.places.push((start, self.head.len()));
         for field in layer.protocol.fields {
@@ -81,9 +83,6 @@ impl Layout {
                 self.head.extend_from_slice(bytes);
             }
             _ => {}
-        }
-        if self.head.len() > MAX_LEN {
-            return Err(format!("it ends beyond byte {MAX_LEN}"));
         }
         self.fill = match layer.get("fill") {
             None => None,
@@ -140,9 +139,16 @@ impl Layout {
     fn finish(mut self, layers: &[Layer], reserved: usize) -> Result<Template, RecipeError> {
         // Inner layers come first, as the sums of outer ones cover their checksums.
         self.sums.reverse();
+        if self.head.len() + reserved > MAX_LEN {
+            let error = format!("the packet is longer than a frame of {MAX_LEN} bytes");
+            return Err(RecipeError::new(error));
+        }
         if self.sums.len() > MAX_CHECKSUMS {
             let most = format!("a packet has at most {MAX_CHECKSUMS} checksums");
             return Err(RecipeError::new(most));
+        }
+        if layers.last().is_some_and(|layer| layers::is_closed(layer.protocol)) {
+            self.close();
         }
         let mut checksums = Vec::new();
         for (i, (offset, at)) in self.sums.clone().into_iter().enumerate() {
@@ -157,11 +163,21 @@ impl Layout {
         Ok(Template::new(self.head, fill, reserved, self.edits, self.lengths, checksums))
     }
 
+    /// The packet ends with the headers, whatever the length of the frame.
+    fn close(&mut self) {
+        for length in std::mem::take(&mut self.lengths) {
+            let value = (self.head.len() as u16).wrapping_sub(length.minus);
+            let places = self.head.iter_mut().skip(length.offset.into());
+            places.zip(value.to_be_bytes()).for_each(|(place, byte)| *place = byte);
+        }
+        self.end = Some(self.head.len());
+    }
+
     /// Checksum number `i`, which stands at `offset` in layer `at`.
     fn cover(&mut self, layers: &[Layer], i: usize, offset: usize, at: usize) -> Checksum {
         let (start, header_end) = self.places[at];
         let id = layers[at].protocol.id;
-        let end = (id == Id::Ipv4).then_some(header_end);
+        let end = if id == Id::Ipv4 { Some(header_end) } else { self.end };
         let mut base =
             u64::from(Sum::of(&self.head[start..end.unwrap_or(self.head.len())]).partial());
         let (mut times, mut minus) = (0, 0);
@@ -171,7 +187,10 @@ impl Layout {
             base += u64::from(Sum::of(&self.head[addresses.clone()]).partial());
             base += u64::from(protocol);
             ranges.push(addresses);
-            (times, minus) = (1, start as u64);
+            match self.end {
+                Some(end) => base += (end - start) as u64,
+                None => (times, minus) = (1, start as u64),
+            }
         }
         let within = |offset: u16| ranges.iter().any(|range| range.contains(&usize::from(offset)));
         for edit in self.edits.iter_mut().filter(|edit| within(edit.offset)) {

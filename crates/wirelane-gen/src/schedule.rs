@@ -245,3 +245,114 @@ impl Ticks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::sizes::Sizes;
+
+    fn schedule(rate: &str, sizes: &str) -> Schedule {
+        let lengths = sizes.parse::<Sizes>().unwrap().lengths(0).unwrap();
+        Schedule::new(rate.parse().unwrap(), &lengths).unwrap()
+    }
+
+    #[test]
+    fn exact_over_years() {
+        let third = schedule("3pps", "64");
+        assert_eq!(
+            [0, 1, 2, 3].map(|k| third.due(k)),
+            [0, 333_333_333, 666_666_666, 1_000_000_000]
+        );
+        let year = 365 * 86_400;
+        assert_eq!(schedule("10Mpps", "64").due(year * 10_000_000), year * 1_000_000_000);
+        assert_eq!(schedule("0.5pps", "64").due(year / 2), year * 1_000_000_000);
+        // 100 Gbit/s, 12 packets have 4294 bytes.
+        let packets = year * 100_000_000_000 / (8 * 4294) * 12;
+        let due = schedule("100Gbit", "imix").due(packets);
+        assert!(year * 1_000_000_000 - due < 1000, "{due}");
+    }
+
+    #[test]
+    fn bits_count_the_bytes_of_the_packet() {
+        // 64-byte packets at 512 bit/s: one per second.
+        assert_eq!(schedule("512bit", "64").due(5), 5_000_000_000);
+        let imix = schedule("8kbit", "imix");
+        assert_eq!(imix.due(12), (7 * 60 + 4 * 590 + 1514) * 1_000_000);
+    }
+
+    #[test]
+    fn bursts_have_gaps_between_them() {
+        let burst = Some(Burst { packets: 3, gap: 1_000_000 });
+        let paced = schedule("1Mpps", "64").bursts(burst);
+        let times: Vec<_> = (0..7).map(|k| paced.due(k)).collect();
+        assert_eq!(times, [0, 1000, 2000, 1_003_000, 1_004_000, 1_005_000, 2_006_000]);
+        let at_once = Schedule::at_once().bursts(burst).starting(5);
+        assert_eq!([0, 2, 3, 6].map(|k| at_once.due(k)), [5, 5, 1_000_005, 2_000_005]);
+        assert_eq!(at_once.count(1_000_005), 6);
+    }
+
+    #[test]
+    fn everything_at_once_is_due_at_once() {
+        let schedule = schedule("max", "64");
+        assert_eq!(schedule.due(u64::MAX), 0);
+        assert!(schedule.is_at_once());
+    }
+
+    #[test]
+    fn no_rate_is_an_error() {
+        let lengths = Sizes::fixed(64).lengths(60).unwrap();
+        for rate in [Rate::Share(0.5), Rate::Packets(0.0), Rate::Bits(f64::NAN), Rate::Bits(1e300)]
+        {
+            assert!(Schedule::new(rate, &lengths).is_err(), "{rate}");
+        }
+    }
+
+    /// Schedules of all kinds.
+    fn any() -> impl Strategy<Value = Schedule> {
+        let rate = prop_oneof![
+            (0.001..1e9f64).prop_map(Rate::Packets),
+            (1u64..1_000_000_000).prop_map(|rate| Rate::Packets(rate as f64)),
+            (1.0..1e12f64).prop_map(Rate::Bits),
+        ];
+        let sizes = proptest::sample::select(vec!["64", "imix", "60-1514@random", "60,1514"]);
+        let burst = proptest::option::of((1..100u64, 0..1_000_000_000u64));
+        (rate, sizes, burst, 0..5u32).prop_map(|(rate, sizes, burst, j)| {
+            let lengths = sizes.parse::<Sizes>().unwrap().lengths(60).unwrap();
+            let burst = burst.map(|(packets, gap)| Burst { packets, gap });
+            Schedule::new(rate, &lengths).unwrap().bursts(burst).starting(7).staggered(j, 5)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn times_never_fall_and_count_inverts_them(schedule in any(), k in 0u64..1 << 40) {
+            let due = schedule.due(k);
+            prop_assert!(due <= schedule.due(k + 1));
+            if due < u64::MAX {
+                prop_assert!(schedule.count(due) > k);
+                prop_assert!(schedule.count(due - 1) <= k);
+            }
+        }
+
+        #[test]
+        fn steps_are_exact(rate in 0.1..1e9f64, first in 0u64..1 << 40, by in 1u64..1000) {
+            let schedule = Schedule::new(Rate::Packets(rate), &Sizes::fixed(64).lengths(60).unwrap());
+            let schedule = schedule.unwrap().staggered(1, 3);
+            let (mut ticks, step) = (schedule.ticks(first), schedule.step(by));
+            for i in 0..100 {
+                prop_assert_eq!(ticks.at, schedule.due(first + i * by));
+                ticks.advance(&step);
+            }
+        }
+
+        #[test]
+        fn the_rate_is_kept(rate in 1.0..1e9f64, seconds in 1u64..100_000_000) {
+            let lengths = Sizes::fixed(64).lengths(60).unwrap();
+            let schedule = Schedule::new(Rate::Packets(rate), &lengths).unwrap();
+            let packets = schedule.count(seconds * 1_000_000_000 - 1) as f64;
+            prop_assert!((packets - rate * seconds as f64).abs() <= 1.0 + packets * 1e-14);
+        }
+    }
+}

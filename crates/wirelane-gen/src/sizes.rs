@@ -259,3 +259,75 @@ impl fmt::Display for SizesError {
 }
 
 impl std::error::Error for SizesError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cycle(text: &str) -> Vec<u16> {
+        text.parse::<Sizes>().unwrap().lengths(60).unwrap().cycle().to_vec()
+    }
+
+    #[test]
+    fn sizes_are_printed_as_they_are_read() {
+        for text in [
+            "64",
+            "60,594,1514",
+            "60-1514",
+            "60-1514@step:2",
+            "60-1514@random",
+            "60-80@random:7",
+            "60=7,590=4,1514=1",
+            "imix",
+        ] {
+            assert_eq!(text.parse::<Sizes>().unwrap().to_string(), text);
+        }
+        for wrong in [
+            "",
+            "0",
+            "64,",
+            "1-",
+            "9-1",
+            "60-70@",
+            "60-70@step:0",
+            "60=0",
+            "60=1,70",
+            "65536",
+            "-5",
+            "64@random",
+            "60,70@random",
+            "mixed",
+        ] {
+            assert!(wrong.parse::<Sizes>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn weights_are_mixed_evenly() {
+        assert_eq!(cycle("60=2,70=2"), [60, 70]);
+        assert_eq!(cycle("60=4,70=1"), [60, 60, 70, 60, 60]);
+        let imix = cycle("imix");
+        assert_eq!(imix, [60, 590, 60, 60, 590, 60, 1514, 60, 590, 60, 590, 60]);
+    }
+
+    #[test]
+    fn ranges_count_and_random_sizes_spread() {
+        assert_eq!(cycle("60-64@step:3"), [60, 63]);
+        let random = cycle("60-69@random");
+        for size in 60..70 {
+            let times = random.iter().filter(|len| **len == size).count();
+            assert!((330..490).contains(&times), "{size}: {times}");
+        }
+        assert_ne!(random, cycle("60-69@random:1"));
+    }
+
+    #[test]
+    fn short_frames_are_an_error() {
+        let error = Sizes::fixed(40).lengths(60).unwrap_err().to_string();
+        assert_eq!(error, "a frame of 40 bytes is too short: with its headers it has at least 60");
+        let raised = Sizes::Imix.lengths(600).unwrap();
+        assert_eq!((raised.min(), raised.max()), (600, 1514));
+        assert!("1-65535=1".parse::<Sizes>().is_err());
+        assert!("60=65536,70=1".parse::<Sizes>().unwrap().lengths(60).is_err());
+    }
+}

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use proptest::prelude::*;
 use wirelane_gen::otg::{Config, Metrics, parse};
 use wirelane_gen::{Rate, Template, signature};
 use wirelane_testkit::tools;
@@ -240,4 +241,69 @@ fn the_client_of_this_machine_writes_what_is_read() {
         let now = parse(&now, &none).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(described(&now), described(&read(name)), "{name}");
     }
+}
+
+/// The bits of a packet from `bit` on.
+fn bits(packet: &[u8], bit: usize, width: usize) -> u128 {
+    let one = |bit: usize| packet[bit / 8] >> (7 - bit % 8) & 1;
+    (bit..bit + width).fold(0, |value, bit| value << 1 | u128::from(one(bit)))
+}
+
+proptest! {
+    /// A value stands where its field is, whatever its pattern, and counters wrap in their field.
+    #[test]
+    fn fields_hold_what_their_pattern_says(
+        field in 0..6usize,
+        start: u32, step: u32, count in 1u64..70_000, list in prop::collection::vec(any::<u32>(), 1..5),
+        pattern in 0..4usize, k in 0u64..200_000,
+    ) {
+        let (header, name, bit, width) = [
+            (1, "id", 4, 12), (1, "priority", 0, 3), (2, "identification", 32, 16),
+            (2, "time_to_live", 64, 8), (3, "src_port", 0, 16), (3, "dst_port", 16, 16),
+        ][field];
+        let max = (1u64 << width) - 1;
+        let (start, step) = (u64::from(start) & max, u64::from(step) & max);
+        let list: Vec<u64> = list.iter().map(|value| u64::from(*value) & max).collect();
+        let (json, due) = match pattern {
+            0 => (serde_json::json!({"value": start}), start),
+            1 => (serde_json::json!({"values": list}), list[(k % list.len() as u64) as usize]),
+            2 => (serde_json::json!({"increment": {"start": start, "step": step, "count": count}}),
+                start + step * (k % count) & max),
+            _ => (serde_json::json!({"decrement": {"start": start, "step": step, "count": count}}),
+                start.wrapping_sub(step * (k % count)) & max),
+        };
+        let mut packet: Vec<_> = ["ethernet", "vlan", "ipv4", "udp"]
+            .map(|name| serde_json::json!({"choice": name, name: {}})).into();
+        let kind = packet[header]["choice"].as_str().unwrap().to_owned();
+        packet[header][&kind][name] = json;
+        let file = serde_json::json!({
+            "ports": [{"name": "p"}],
+            "flows": [{"name": "f", "tx_rx": {"port": {"tx_name": "p"}}, "packet": packet}],
+        });
+        let config = parse(&file.to_string(), &none).unwrap();
+        let offset = [0, 14, 18, 38][header] * 8 + bit;
+        prop_assert_eq!(bits(&packet_of(&config, k), offset, width), u128::from(due));
+    }
+
+    /// Damage is refused at a place of the file, or means something else that can be sent.
+    #[test]
+    fn damaged_files_are_refused_in_one_line(
+        from in 0..100_000usize, length in 0..40usize, with in "[-a-z0-9:{}\\[\\]&*'\" \n]{0,12}",
+    ) {
+        let mut text = fixture("headers.yaml");
+        let from = from % text.len();
+        let to = (from + length).min(text.len());
+        text.replace_range(from..to, &with);
+        match parse(&text, &none) {
+            Ok(config) => drop(packet_of(&config, 1)),
+            Err(error) => {
+                prop_assert_eq!(error.to_string().lines().count(), 1);
+                prop_assert!(error.line <= text.lines().count() + 1, "{}", error);
+            }
+        }
+    }
+}
+
+fn packet_of(config: &Config, k: u64) -> Vec<u8> {
+    packet(config, &config.flows[0].stream.name, k)
 }

@@ -46,8 +46,20 @@ pub use self::lane::ReplayLane;
 pub use self::report::{FileReport, ReplayReport};
 
 /// Files that are ready to be sent.
+///
+/// ```no_run
+/// # use wirelane_send::replay::{Replay, ReplayConfig};
+/// # fn example() -> wirelane::Result<()> {
+/// let config = ReplayConfig::new(vec!["trace.pcapng".into()]);
+/// let mut replay = Replay::open(&config, 4)?;
+/// for index in 0..4 {
+///     let _source = replay.take_lane(index);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Replay {
-    lanes: Vec<ReplayLane>,
+    lanes: Vec<Option<ReplayLane>>,
     shared: Arc<Shared>,
     /// Of the config.
     loops: u64,
@@ -73,13 +85,18 @@ impl Replay {
         let mut config = config.clone();
         config.halt = config.halt.below();
         let opening = Opening { config: &config, lanes: lanes.max(1), scale, shared: &shared };
-        let lanes = opening.lanes()?;
+        let lanes = opening.lanes()?.into_iter().map(Some).collect();
         Ok(Self { lanes, shared, loops: config.loops })
     }
 
-    /// Hands out what each sending thread sends, once.
+    /// Hands out what the sending thread at this position sends, once.
+    pub fn take_lane(&mut self, index: u32) -> Option<ReplayLane> {
+        self.lanes.get_mut(index as usize)?.take()
+    }
+
+    /// Hands out what is left of the lanes.
     pub fn take_lanes(&mut self) -> Vec<ReplayLane> {
-        std::mem::take(&mut self.lanes)
+        std::mem::take(&mut self.lanes).into_iter().flatten().collect()
     }
 
     /// What was read so far.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::error::Error;
 use super::flow::{self, Metrics, off};
-use super::place::{Fields, Place};
+use super::place::{Budget, Fields, Place};
 use super::{headers, payload, size, yaml};
 use crate::recipe::Recipe;
 use crate::stream::Stream;
@@ -65,7 +65,8 @@ const SECTIONS: [(&str, &str); 8] = [
 /// The first thing in the file that is wrong, or not supported.
 pub fn parse(text: &str, reserved: &dyn Fn(&Metrics) -> usize) -> Result<Config, Error> {
     let document = yaml::read(text)?;
-    let top = Place::root(&document).fields()?;
+    let budget = Budget::new();
+    let top = Place::root(&document, &budget).fields()?;
     for (section, why) in SECTIONS {
         if let Some(place) = top.get(section) {
             place.refuse(why)?;
@@ -78,7 +79,7 @@ pub fn parse(text: &str, reserved: &dyn Fn(&Metrics) -> usize) -> Result<Config,
     options(top.part("options"))?;
     top.finish()?;
     if flows.is_empty() {
-        let there = Place::root(&document).fields()?;
+        let there = Place::root(&document, &budget).fields()?;
         return Err(there.part("flows").error("there is no flow, so nothing to send"));
     }
     Ok(Config { ports, flows })

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a flow file is refused: where, what is wrong, and what is supported.
+/// Why a flow file is refused: where, what is wrong, and what is supported. One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The line, from 1.
@@ -19,10 +19,12 @@ pub struct Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}, column {}: ", self.line, self.column)?;
+        // What is quoted of the file may have line breaks.
+        let one_line = |text: &str| text.replace(|c: char| c.is_control(), " ");
         if !self.path.is_empty() {
-            write!(f, "{}: ", self.path)?;
+            write!(f, "{}: ", one_line(&self.path))?;
         }
-        f.write_str(&self.what)
+        f.write_str(&one_line(&self.what))
     }
 }
 

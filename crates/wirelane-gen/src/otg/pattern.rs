@@ -133,6 +133,7 @@ fn draw(place: Place<'_>, format: Format) -> Result<Values, Error> {
         None => 1,
     };
     fields.finish()?;
+    place.list(count)?;
     let value = |number| {
         let drawn = u128::from(mix(seed, 2 * number)) << 64 | u128::from(mix(seed, 2 * number + 1));
         match (high - low).checked_add(1) {
@@ -222,6 +223,7 @@ pub(super) fn combine(
         let what = format!("the values repeat after more than {LISTED} packets");
         return Err(place.error(what));
     };
+    place.list(together)?;
     let of = |packet: u64| -> u128 {
         let values: Vec<u128> =
             all.iter().map(|list| list[(packet % list.len() as u64) as usize]).collect();

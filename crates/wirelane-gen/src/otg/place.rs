@@ -1,6 +1,6 @@
 //! A node together with the way to it, for errors that name the path.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 
 use super::error::Error;
@@ -12,6 +12,16 @@ pub(super) struct Place<'a> {
     node: &'a Node,
     parent: Option<&'a Place<'a>>,
     step: Step<'a>,
+    budget: &'a Budget,
+}
+
+/// How many values may still be listed one by one. A small file can ask for very many.
+pub(super) struct Budget(Cell<u64>);
+
+impl Budget {
+    pub(super) fn new() -> Self {
+        Self(Cell::new(1 << 22))
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -33,8 +43,19 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Place<'a> {
-    pub(super) fn root(node: &'a Node) -> Self {
-        Self { node, parent: None, step: Step::Root }
+    pub(super) fn root(node: &'a Node, budget: &'a Budget) -> Self {
+        Self { node, parent: None, step: Step::Root, budget }
+    }
+
+    /// Takes room for `values` from the budget.
+    pub(super) fn list(&self, values: u64) -> Result<(), Error> {
+        match self.budget.0.get().checked_sub(values) {
+            Some(left) => {
+                self.budget.0.set(left);
+                Ok(())
+            }
+            None => Err(self.error("the fields of this file have too many values in all")),
+        }
     }
 
     /// The error that `what` is wrong here.
@@ -101,8 +122,9 @@ impl<'a> Place<'a> {
         &self,
         mut read: impl FnMut(Place<'_>) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
-        let item =
-            |(index, node)| read(Place { node, parent: Some(self), step: Step::Item(index) });
+        let item = |(index, node)| {
+            read(Place { node, parent: Some(self), step: Step::Item(index), budget: self.budget })
+        };
         self.items()?.iter().enumerate().map(item).collect()
     }
 
@@ -201,12 +223,22 @@ impl<'a> Fields<'a> {
     pub(super) fn get(&self, key: &'a str) -> Option<Place<'_>> {
         self.known.borrow_mut().push(key);
         let (_, node) = self.entries.iter().find(|(name, _)| name == key)?;
-        Some(Place { node, parent: Some(&self.place), step: Step::Key(key) })
+        Some(Place {
+            node,
+            parent: Some(&self.place),
+            step: Step::Key(key),
+            budget: self.place.budget,
+        })
     }
 
     /// The field `key`, empty if the file leaves it out.
     pub(super) fn part(&self, key: &'a str) -> Place<'_> {
-        let absent = Place { node: &ABSENT, parent: Some(&self.place), step: Step::Key(key) };
+        let absent = Place {
+            node: &ABSENT,
+            parent: Some(&self.place),
+            step: Step::Key(key),
+            budget: self.place.budget,
+        };
         self.get(key).unwrap_or(absent)
     }
 
@@ -239,7 +271,12 @@ impl<'a> Fields<'a> {
         };
         for option in options.iter().filter(|option| **option != chosen) {
             if let Some((_, node)) = self.entries.iter().find(|(name, _)| name == option) {
-                let place = Place { node, parent: Some(&self.place), step: Step::Key(option) };
+                let place = Place {
+                    node,
+                    parent: Some(&self.place),
+                    step: Step::Key(option),
+                    budget: self.place.budget,
+                };
                 return Err(place.error(format!("given, although the choice is '{chosen}'")));
             }
         }
@@ -258,7 +295,12 @@ impl<'a> Fields<'a> {
         else {
             return Ok(());
         };
-        let place = Place { node, parent: Some(&self.place), step: Step::Key(key) };
+        let place = Place {
+            node,
+            parent: Some(&self.place),
+            step: Step::Key(key),
+            budget: self.place.budget,
+        };
         Err(place.unsupported("not supported here", &known.join(", ")))
     }
 }
