@@ -50,6 +50,84 @@ fn privileged_what_is_injected_is_reported_exactly() {
     assert!(times[0] > 0 && times.is_sorted(), "{latency}");
 }
 
+/// Of every hundred packets the first stream loses one, and the third has two copied; back the second
+/// has one late, but by so little that the packet it waits for is of the other stream.
+fn by_flow(from: usize, flow: u32, sequence: u32) -> Fault {
+    match (from, flow, sequence % 100) {
+        (0, 0, 7) => Fault::Lose,
+        (0, 2, 13 | 14) => Fault::Copy,
+        (1, 1, 50) => Fault::Delay(1),
+        _ => Fault::None,
+    }
+}
+
+const FLOWS: &str = r#"{
+  "ports": [{"name": "p0", "location": "a0"}, {"name": "p1", "location": "a1"}],
+  "flows": [FLOW]
+}"#;
+
+const FLOW: &str = r#"{
+  "name": "NAME",
+  "tx_rx": {"choice": "port", "port": {"tx_name": "TX", "rx_names": ["RX"]}},
+  "packet": [
+    {"choice": "ethernet", "ethernet": {
+      "src": {"choice": "value", "value": "02:00:00:00:00:SRC"},
+      "dst": {"choice": "value", "value": "02:00:00:00:00:DST"}}},
+    {"choice": "ipv4", "ipv4": {
+      "src": {"choice": "value", "value": "198.18.0.1"},
+      "dst": {"choice": "value", "value": "198.18.0.2"}}},
+    {"choice": "udp"}
+  ],
+  "size": {"choice": "fixed", "fixed": 128},
+  "rate": {"choice": "pps", "pps": PPS},
+  "metrics": {"enable": true}
+}"#;
+
+#[test]
+fn privileged_faults_are_told_apart_by_flow() {
+    if !privileged::require() {
+        return;
+    }
+    let flow = |name: &str, way: usize, pps: &str| {
+        let ends = [("p0", "0a"), ("p1", "0b")];
+        let ((tx, src), (rx, dst)) = (ends[way], ends[1 - way]);
+        let words = [("NAME", name), ("TX", tx), ("RX", rx), ("SRC", src), ("DST", dst)];
+        let text = FLOW.replace("PPS", pps);
+        words.iter().fold(text, |text, (word, by)| text.replace(word, by))
+    };
+    let flows = [
+        flow("voice", 0, "100"),
+        flow("video", 0, "200"),
+        flow("files", 0, "100"),
+        flow("voice back", 1, "300"),
+        flow("files back", 1, "100"),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("flows.json");
+    std::fs::write(&path, FLOWS.replace("FLOW", &flows.join(","))).unwrap();
+    let middle = Middle::new();
+    let forwarding = middle.forward(by_flow);
+    let path = path.to_str().unwrap();
+    let found = ndr(&middle.tester, &["--flows", path, "--rate", "4kpps", "--duration", "1s"]);
+    forwarding.stop();
+    forwarding.join().result().unwrap();
+    let ways = &found["sizes"][0]["loads"][0]["directions"];
+    let of = |way: usize| {
+        let flows = ways[way]["flows"].as_array().unwrap().iter();
+        flows.map(|flow| (flow["name"].as_str().unwrap(), counts(flow))).collect::<Vec<_>>()
+    };
+    let there = [
+        ("voice", [1000, 990, 10, 0, 0, 0]),
+        ("video", [2000, 2000, 0, 0, 0, 0]),
+        ("files", [1000, 1000, 0, 20, 0, 0]),
+    ];
+    assert_eq!(of(0), there);
+    // The next packet is of the same flow, or of the other one: only the flow's own order counts.
+    let back = of(1);
+    assert_eq!(back[0], ("voice back", [3000, 3000, 0, 0, 0, 0]));
+    assert_eq!(back[1].1[..4], [1000, 1000, 0, 0], "{back:?}");
+}
+
 #[test]
 fn privileged_a_perfect_path_is_perfect() {
     if !privileged::require() {
