@@ -218,7 +218,8 @@ const SCALING: &[&str] =
 const GSO: &[&str] = &["gso", "--quick", "--cpu", "50"];
 const NOLOSS: &[&str] = &["noloss", "--quick"];
 /// Ours and all others are started one after the other.
-const SEND: &[&str] = &["send", "--quick", "--size", "64", "--case", "generate", "--case", "timing"];
+const SEND: &[&str] =
+    &["send", "--quick", "--size", "64", "--case", "generate", "--case", "timing"];
 const QDISC: &[&str] = &["qdisc", "--quick"];
 const FILTER: &[&str] = &["filter", "--quick"];
 /// Several of them, those that end soon.

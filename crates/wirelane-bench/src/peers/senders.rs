@@ -129,7 +129,10 @@ impl Sender {
         if !xdp || says(path, &["--help"], "--xdp") {
             return Ok(());
         }
-        Err(format!("{}: this tcpreplay is built without AF_XDP (4.5 with libxdp has it)", self.name))
+        Err(format!(
+            "{}: this tcpreplay is built without AF_XDP (4.5 with libxdp has it)",
+            self.name
+        ))
     }
 }
 
@@ -158,8 +161,10 @@ mod tests {
         for sender in SENDERS {
             match sender.command(&order) {
                 Ok(command) => {
-                    let words: Vec<_> =
-                        command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+                    let words: Vec<_> = command
+                        .get_args()
+                        .map(|word| word.to_string_lossy().into_owned())
+                        .collect();
                     assert!(words.iter().any(|word| word.contains("if0")), "{words:?}");
                     assert_eq!(words.iter().any(|word| word == "/x/a.pcap"), sender.replays());
                 }

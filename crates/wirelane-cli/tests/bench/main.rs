@@ -24,10 +24,7 @@ fn help_and_wrong_usage() {
         ("qdisc", &["--quick", "--json", "--samples"][..]),
         ("gso", &["--quick", "--json", "--samples", "--cpu", "--case", "--offload", "--seconds"]),
         ("noloss", &["--quick", "--json", "--samples", "--size", "--seconds"]),
-        (
-            "send",
-            &["--quick", "--json", "--samples", "--case", "--size", "--seconds", "--drift"],
-        ),
+        ("send", &["--quick", "--json", "--samples", "--case", "--size", "--seconds", "--drift"]),
         ("scaling", &["--quick", "--json", "--samples", "--case", "--disk"]),
         ("all", &["--quick", "--json", "--samples", "--suite", "--report"]),
         (

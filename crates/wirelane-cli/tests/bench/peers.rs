@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use wirelane_bench::peers::capture::PROGRAMS;
 use wirelane_bench::peers::find;
+use wirelane_bench::peers::senders::SENDERS;
 use wirelane_bench::report::Report;
 use wirelane_bench::suites::capture::{cost, write};
-use wirelane_bench::peers::senders::SENDERS;
 use wirelane_bench::suites::noloss;
 use wirelane_bench::suites::send::{self, SendCase, SendPlan};
 use wirelane_bench::suites::sockets::replay;

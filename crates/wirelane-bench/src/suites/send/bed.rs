@@ -57,7 +57,8 @@ impl<'a> Bed<'a> {
     pub(super) fn new(own: &'a Path, sizes: &[usize]) -> Result<Self> {
         let longest = sizes.iter().max().copied().unwrap_or(0);
         let needed = longest.saturating_sub(HEADER) as u32;
-        let config = LabConfig { mtu: needed.max(LabConfig::default().mtu), ..LabConfig::default() };
+        let config =
+            LabConfig { mtu: needed.max(LabConfig::default().mtu), ..LabConfig::default() };
         let lab = Lab::new(config)?;
         let far = lab.far.interface();
         let counter = lab.far.inside(|| Baseline::attach(far, XdpMode::Native))??;

@@ -182,9 +182,9 @@ impl Case<'_> {
 pub(super) fn replay(subject: Subject, bed: &Bed<'_>, path: &std::path::Path) -> Result<Command> {
     match subject {
         Subject::Ours(ours) => Ok(ours.replay(bed.own, bed.interface(), path, false)),
-        Subject::Peer(sender) => sender
-            .replay(bed.interface(), path)
-            .map_err(|reason| refused(sender.name, &reason)),
+        Subject::Peer(sender) => {
+            sender.replay(bed.interface(), path).map_err(|reason| refused(sender.name, &reason))
+        }
     }
 }
 
@@ -203,7 +203,16 @@ pub(super) fn rows(
         }
         let samples = vec![*value];
         let params = params.clone();
-        rows.push(Row { suite: super::SUITE, case, peer, params, metric, unit, samples, source: None });
+        rows.push(Row {
+            suite: super::SUITE,
+            case,
+            peer,
+            params,
+            metric,
+            unit,
+            samples,
+            source: None,
+        });
     }
     rows
 }

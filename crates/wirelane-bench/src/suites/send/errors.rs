@@ -62,7 +62,10 @@ mod tests {
         let mut one = exact.clone();
         one[500] += 40;
         let found = errors(&one, &file).unwrap();
-        assert_eq!((found.times, found.gaps, found.drift), ([0.0, 0.0, 40.0], [0.0, 0.0, 40.0], 0.0));
+        assert_eq!(
+            (found.times, found.gaps, found.drift),
+            ([0.0, 0.0, 40.0], [0.0, 0.0, 40.0], 0.0)
+        );
         // 1 % too slow.
         let slow: Vec<u64> = file.iter().map(|time| 5 + time * 101 / 100).collect();
         let found = errors(&slow, &file).unwrap();

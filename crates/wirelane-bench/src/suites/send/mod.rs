@@ -270,12 +270,7 @@ fn able(
 }
 
 /// The drift of one long replay.
-fn drift(
-    plan: &SendPlan<'_>,
-    bed: &Bed<'_>,
-    report: &mut Report,
-    stop: &AtomicBool,
-) -> Result<()> {
+fn drift(plan: &SendPlan<'_>, bed: &Bed<'_>, report: &mut Report, stop: &AtomicBool) -> Result<()> {
     const NAME: &str = "drift.pcap";
     let packets = plan.drift.as_micros() as u64 / DRIFT_GAP_US + 1;
     let times = file::even(packets, DRIFT_GAP_US);
