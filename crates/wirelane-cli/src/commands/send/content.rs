@@ -82,6 +82,14 @@ impl Content {
         }
     }
 
+    /// The streams; none of files.
+    pub(super) fn streams(&self) -> &[Stream] {
+        match self {
+            Self::Files(..) => &[],
+            Self::Streams(streams) => streams,
+        }
+    }
+
     /// How many packets there are, if that is known.
     pub(super) fn packets(&self) -> Option<u64> {
         match self {

@@ -20,7 +20,7 @@ use wirelane::port::{
 use wirelane::session::monitor::Monitor;
 use wirelane::{Error, Result, clock};
 use wirelane_os::affinity;
-use wirelane_send::{Engine, Pacing, SendConfig, Sending, sockets};
+use wirelane_send::{Engine, Pacing, SendConfig, Sending, kernel, sockets};
 
 pub(crate) use self::arguments::SendArgs;
 use self::content::Content;
@@ -42,7 +42,10 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     }
     let placement = args.session.placement()?;
     let (port, lanes) = open(args, &placement, &halt).map_err(|error| privileges.explain(error))?;
-    privileges.give_away()?;
+    // Programs are loaded with the privileges that files are read without.
+    if !args.files.is_empty() {
+        privileges.give_away()?;
+    }
     let content = Content::open(args, port.info().speed, lanes, &halt);
     let mut content = content.map_err(|error| privileges.explain(error))?;
     let config = SendConfig::default()
@@ -52,7 +55,8 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
         .placement(placement)
         .cut(args.gso.is_some())
         .threads(lanes as usize);
-    let sending = start(args, port, &mut content, &config)?;
+    let (sending, by_sockets) = start(args, port, &mut content, &config)?;
+    privileges.give_away()?;
     let started = Instant::now();
     if !args.session.quiet {
         let doing = format!("sending ({}) through", sending.engine());
@@ -71,6 +75,9 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     sending.stop();
     let mut outcome = sending.join();
     outcome.port.notes.extend(content.notes());
+    outcome.port.notes.extend(
+        by_sockets.map(|why| format!("sent by sockets, as the kernel cannot by itself: {why}")),
+    );
     let summary = Summary::of_send(&outcome, started.elapsed(), clock::process_cpu());
     session::conclude(&summary, &args.session, outcome.errors, &privileges)
 }
@@ -109,7 +116,8 @@ fn open(args: &SendArgs, placement: &Placement, halt: &Halt) -> Result<(Port, u3
     Ok((port, u32::try_from(lanes).unwrap_or(u32::MAX)))
 }
 
-/// Starts the engine that was asked for.
+/// Starts the engine that was asked for, or that can do the most; with why the kernel could not, if it
+/// would have been the one.
 ///
 /// # Errors
 /// It cannot do that.
@@ -118,12 +126,28 @@ fn start(
     port: Port,
     content: &mut Content,
     config: &SendConfig,
-) -> Result<Box<dyn Sending>> {
-    if args.engine == Engine::Kernel {
-        return Err(Error::usage("--engine kernel", "not available yet").help("use sockets"));
+) -> Result<(Box<dyn Sending>, Option<String>)> {
+    let streams = content.streams();
+    let can = match args.gso {
+        Some(_) => Err(kernel::Refusal::Cutting),
+        None => kernel::can(port.info(), streams),
+    };
+    let wanted = match args.engine {
+        Engine::Sockets => false,
+        Engine::Kernel => true,
+        _ => can.is_ok() && kernel::is_faster(streams),
+    };
+    if wanted {
+        can.map_err(|refusal| {
+            let cause = format!("the kernel cannot send this: {refusal}");
+            Error::failed("--engine kernel", cause).help("use --engine sockets")
+        })?;
+        return Ok((Box::new(kernel::start(port, streams, None, config)?), None));
     }
+    let automatic = args.engine == Engine::Auto && kernel::is_faster(streams);
+    let why = can.err().filter(|_| automatic).map(|refusal| refusal.to_string());
     let mut sources = |lane| content.source(lane);
-    Ok(Box::new(sockets::start(port, &mut sources, config)?))
+    Ok((Box::new(sockets::start(port, &mut sources, config)?), why))
 }
 
 /// Waits for the end: a signal or the session itself. Tells how far it is whenever SIGUSR1 asks.
