@@ -55,6 +55,21 @@ impl Departures {
         }
     }
 
+    /// `packets` packets left between two times, which were to leave between two times of the schedule.
+    pub(crate) fn record_span(&mut self, packets: u64, scheduled: (u64, u64), actual: (u64, u64)) {
+        self.packets += packets;
+        let (first, last) = self.scheduled.unwrap_or(scheduled);
+        self.scheduled = Some((first.min(scheduled.0), last.max(scheduled.1)));
+        self.actual = (self.actual.0.min(actual.0), self.actual.1.max(actual.1));
+    }
+
+    /// `packets` packets left `error` nanoseconds from their time.
+    pub(crate) fn record_errors(&mut self, error: u64, packets: u64) {
+        if let Some(errors) = &mut self.errors {
+            errors.saturating_record_n(error, packets);
+        }
+    }
+
     /// By how much the schedule was moved, and how often.
     pub(crate) fn set_moved(&mut self, moved: (u64, u64)) {
         self.moved = moved;

@@ -2,9 +2,12 @@
 
 mod arguments;
 mod content;
+mod flows;
 mod guard;
 mod live;
 mod print;
+mod replay;
+mod rewrite;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -78,7 +81,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
 /// It cannot be opened for sending, or the user's own connection comes through it.
 fn open(args: &SendArgs, placement: &Placement, halt: &Halt) -> Result<(Port, u32)> {
     let missing = || Error::usage("PORT", "nothing is sent by default").help("name a port");
-    let spec = Spec::try_from(args.port.as_deref().ok_or_else(missing)?)?;
+    let spec = Spec::try_from(args.target.as_deref().ok_or_else(missing)?)?;
     guard::check(&spec, args.yes)?;
     let options = OpenOptions::default()
         .receive(false)
