@@ -8,7 +8,7 @@ use std::process::Command;
 use proptest::prelude::*;
 use wirelane_gen::otg::{Config, Metrics, parse};
 use wirelane_gen::{Rate, Template, signature};
-use wirelane_testkit::tools;
+use wirelane_testkit::{tools, tshark};
 
 fn none(_: &Metrics) -> usize {
     0
@@ -136,6 +136,58 @@ fn sizes_and_paces_are_those_of_the_script() {
     assert_eq!(payload("pattern")[..5], [0xca, 0xfe, 0, 0, 0]);
 }
 
+#[test]
+fn the_file_of_the_manual_is_read() {
+    let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/send.md");
+    let manual = fs::read_to_string(manual).unwrap();
+    let (_, file) = manual.split_once("```yaml\n").unwrap();
+    let (file, _) = file.split_once("```").unwrap();
+    let config = parse(file, &none).unwrap();
+    assert_eq!(packet(&config, "web", 1)[23], 6);
+    let error = parse(&file.replace("values: [80, 443]", "value: 70000"), &none).unwrap_err();
+    assert!(manual.contains(&format!("    flows.yaml: {error}\n")), "{error}");
+}
+
+#[test]
+fn tshark_reads_the_headers_that_the_script_named() {
+    if !tools::require("tshark") {
+        return;
+    }
+    let config = read("headers.yaml");
+    let mut file: Vec<u8> = [0xA1B2_3C4D_u32, 4 << 16 | 2, 0, 0, 65_535, 1]
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .collect();
+    for (at, flow) in config.flows.iter().enumerate() {
+        for k in 0..20 {
+            let packet = packet(&config, &flow.stream.name, k);
+            let len = packet.len() as u32;
+            file.extend([at as u32, k as u32, len, len].iter().flat_map(|word| word.to_le_bytes()));
+            file.extend(packet);
+        }
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("flows.pcap");
+    fs::write(&path, file).unwrap();
+    assert_eq!(tshark::check_clean_with_checksums(&path), config.flows.len() as u64 * 20);
+    let rows = tshark::tshark_fields(&path, &["frame.protocols"]);
+    let seen: Vec<&str> = rows.iter().step_by(20).map(|row| row[0].as_str()).collect();
+    assert_eq!(
+        seen,
+        [
+            "eth:ethertype:ieee8021ad:ethertype:vlan:ethertype:ip:tcp",
+            // The testkit has tshark take payloads of UDP for data; the bytes are checked above.
+            "eth:ethertype:ip:udp:data",
+            "eth:ethertype:mpls:ip:icmp:data",
+            "eth:ethertype:ip:gre:ipv6:icmpv6:data",
+            "eth:ethertype:ip:udp:data",
+            "eth:ethertype:ipv6:ipv6.routing:ipv6:tcp:data",
+            "eth:ethertype:arp",
+            "eth:ethertype:data",
+        ]
+    );
+}
+
 /// What the model has and a flow file of Wirelane cannot have: headers of sessions and of
 /// encapsulations that nothing else here knows.
 const OUTSIDE: [&str; 11] = [
@@ -210,6 +262,7 @@ fn errors_name_the_place_and_what_is_supported() {
         ("choice: value, value: 64", "metric_tags: [{name: x}]", format!("line 10, column 40: {ttl}.metric_tags: not supported: figures are per flow; make a flow for each value")),
         ("time_to_live", "ttl", "line 10, column 17: flows[0].packet[1].ipv4.ttl: not supported here; supported: version, header_length, total_length".into()),
         ("choice: udp", "choice: sctp", "line 11, column 13: flows[0].packet[2].choice: 'sctp' is not supported; supported: custom, ethernet".into()),
+        ("choice: udp", "choice: ipv4\n  - choice: udp\n    udp: {checksum: {generated: bad}}", "line 13, column 33: flows[0].packet[3].udp.checksum.generated: 'bad' is not supported; supported: good".into()),
         ("choice: udp", "choice: gtpv1", "line 11, column 5: flows[0].packet[2].gtpv1: this header is not supported; supported: custom, ethernet".into()),
         ("left, rx", "middle, rx", "line 6, column 27: flows[0].tx_rx.port.tx_name: no port is called 'middle'; there are: left, right".into()),
         ("pps: 10", "pps: 0", "line 13, column 15: flows[0].rate.pps: 0 is out of range: 1 to".into()),

@@ -1,6 +1,7 @@
-//! The model's packet headers as layers of a recipe: tables of field names, and what is special.
+//! The model's packet headers as layers of a recipe: field by field, and what is special.
 
 use super::error::Error;
+use super::fields::{Absent, HEADERS, OTHERS, Row, SUPPORTED, row};
 use super::options;
 use super::pattern::{self, Checksum, Format, Pattern, combine, constant, hex, part};
 use super::place::{Fields, Place};
@@ -8,226 +9,6 @@ use crate::protocol::Id;
 use crate::recipe::{Layer, Recipe, RecipeError, Value};
 use crate::table;
 use crate::values::Values;
-
-/// One field of a header: its name in the model, its name in the recipe, and what it holds when the
-/// file leaves it out.
-struct Row {
-    model: &'static str,
-    recipe: &'static str,
-    absent: Absent,
-}
-
-#[derive(Clone, Copy)]
-enum Absent {
-    /// This value. `auto` is not for it.
-    Value(u128),
-    /// This value, which the model says to take for `auto` too when there is nothing to learn it
-    /// from.
-    Fallback(u128),
-    /// It is computed.
-    Computed,
-    /// It is computed, also when the file has this value, with which the model says "not given".
-    Unset(u128),
-}
-
-use Absent::{Computed, Fallback, Unset};
-
-const fn row(model: &'static str, recipe: &'static str, absent: Absent) -> Row {
-    Row { model, recipe, absent }
-}
-
-const fn zero(model: &'static str, recipe: &'static str) -> Row {
-    row(model, recipe, Absent::Value(0))
-}
-
-/// A header that is a layer field by field.
-struct Header {
-    model: &'static str,
-    protocol: &'static str,
-    rows: &'static [Row],
-    /// Fields that must hold this: bits that no receiver looks at, or that only hardware has.
-    fixed: &'static [(&'static str, u64)],
-    checksum: bool,
-}
-
-const HEADERS: &[Header] = &[
-    Header {
-        model: "ethernet",
-        protocol: "eth",
-        rows: &[
-            row("dst", "dst", Fallback(0)),
-            zero("src", "src"),
-            row("ether_type", "type", Computed),
-        ],
-        fixed: &[("pfc_queue", 0)],
-        checksum: false,
-    },
-    Header {
-        model: "vlan",
-        protocol: "vlan",
-        rows: &[zero("priority", "priority"), zero("cfi", "dei"), zero("id", "id")],
-        fixed: &[],
-        checksum: false,
-    },
-    Header {
-        model: "mpls",
-        protocol: "mpls",
-        rows: &[
-            row("label", "label", Fallback(16)),
-            zero("traffic_class", "tc"),
-            row("bottom_of_stack", "bottom", Computed),
-            row("time_to_live", "ttl", Absent::Value(64)),
-        ],
-        fixed: &[],
-        checksum: false,
-    },
-    Header {
-        model: "arp",
-        protocol: "arp",
-        rows: &[
-            row("hardware_type", "hardware", Absent::Value(1)),
-            row("protocol_type", "protocol", Absent::Value(0x0800)),
-            row("hardware_length", "hardware-length", Absent::Value(6)),
-            row("protocol_length", "protocol-length", Absent::Value(4)),
-            row("operation", "op", Absent::Value(1)),
-            zero("sender_hardware_addr", "sender-mac"),
-            zero("sender_protocol_addr", "sender-ip"),
-            zero("target_hardware_addr", "target-mac"),
-            zero("target_protocol_addr", "target-ip"),
-        ],
-        fixed: &[],
-        checksum: false,
-    },
-    Header {
-        model: "ipv4",
-        protocol: "ipv4",
-        rows: &[
-            row("version", "version", Absent::Value(4)),
-            row("header_length", "ihl", Computed),
-            row("total_length", "length", Computed),
-            zero("identification", "id"),
-            zero("reserved", "reserved"),
-            zero("dont_fragment", "df"),
-            zero("more_fragments", "mf"),
-            zero("fragment_offset", "offset"),
-            row("time_to_live", "ttl", Absent::Value(64)),
-            row("protocol", "protocol", Computed),
-            zero("src", "src"),
-            zero("dst", "dst"),
-        ],
-        fixed: &[],
-        checksum: false,
-    },
-    Header {
-        model: "ipv6",
-        protocol: "ipv6",
-        rows: &[
-            row("version", "version", Absent::Value(6)),
-            zero("flow_label", "label"),
-            row("payload_length", "length", Computed),
-            row("next_header", "next", Computed),
-            row("hop_limit", "hop-limit", Absent::Value(64)),
-            zero("src", "src"),
-            zero("dst", "dst"),
-        ],
-        fixed: &[],
-        checksum: false,
-    },
-    Header {
-        model: "udp",
-        protocol: "udp",
-        rows: &[
-            zero("src_port", "src"),
-            zero("dst_port", "dst"),
-            row("length", "length", Unset(0)),
-        ],
-        fixed: &[],
-        checksum: true,
-    },
-    Header {
-        model: "tcp",
-        protocol: "tcp",
-        rows: &[
-            zero("src_port", "src"),
-            zero("dst_port", "dst"),
-            zero("seq_num", "seq"),
-            zero("ack_num", "ack"),
-            row("data_offset", "data-offset", Unset(0)),
-            zero("window", "window"),
-        ],
-        fixed: &[],
-        checksum: true,
-    },
-    Header {
-        model: "vxlan",
-        protocol: "vxlan",
-        rows: &[row("flags", "flags", Absent::Value(8)), row("vni", "vni", Fallback(0))],
-        fixed: &[("reserved0", 0), ("reserved1", 0)],
-        checksum: false,
-    },
-    Header {
-        model: "gre",
-        protocol: "gre",
-        rows: &[zero("version", "version"), row("protocol", "protocol", Computed)],
-        fixed: &[("reserved0", 0), ("reserved1", 0)],
-        checksum: false,
-    },
-    Header { model: "icmp", protocol: "icmp", rows: ECHO_REQUEST, fixed: &[], checksum: true },
-    Header {
-        model: "icmpv6",
-        protocol: "icmpv6",
-        rows: ECHO_REQUEST_V6,
-        fixed: &[],
-        checksum: true,
-    },
-];
-
-const ECHO_REQUEST: &[Row] = &[
-    row("type", "type", Absent::Value(8)),
-    zero("code", "code"),
-    zero("identifier", "id"),
-    zero("sequence_number", "seq"),
-];
-
-const ECHO_REQUEST_V6: &[Row] = &[
-    row("type", "type", Absent::Value(128)),
-    zero("code", "code"),
-    zero("identifier", "id"),
-    zero("sequence_number", "seq"),
-];
-
-/// All headers that are supported.
-const SUPPORTED: [&str; 14] = [
-    "custom",
-    "ethernet",
-    "vlan",
-    "vxlan",
-    "ipv4",
-    "ipv6",
-    "tcp",
-    "udp",
-    "gre",
-    "arp",
-    "icmp",
-    "icmpv6",
-    "mpls",
-    "ipv6_extension_header",
-];
-
-/// The other headers of the model.
-const OTHERS: [&str; 11] = [
-    "pfcpause",
-    "ethernetpause",
-    "gtpv1",
-    "gtpv2",
-    "ppp",
-    "igmpv1",
-    "snmpv2c",
-    "rsvp",
-    "macsec",
-    "lacp",
-    "cfm",
-];
 
 /// What the headers of a flow make.
 pub(super) struct Packet {
@@ -336,6 +117,15 @@ fn layer(place: Place<'_>, name: &str, layers: &mut Vec<Layer>) -> Result<(), Er
         _ => {}
     }
     fields.finish()?;
+    let is_routed = layers.last().is_some_and(|before| {
+        let done = Some(&Value::Numbers(Values::Constant(0)));
+        before.protocol.id == Id::Routing && before.get("left") != done
+    });
+    if is_routed && matches!(layer.protocol.id, Id::Udp | Id::Tcp | Id::Icmpv6) {
+        // RFC 8200 section 8.1: it counts the last destination, which the header has elsewhere.
+        let what = "its checksum counts the last segment, not the destination that IPv6 has";
+        return Err(place.unsupported(what, "ipv4 and ipv6 after segment routing"));
+    }
     layers.push(layer);
     Ok(())
 }
@@ -347,19 +137,23 @@ fn set_row(layer: &mut Layer, fields: &Fields<'_>, row: &Row) -> Result<(), Erro
     let format = Format { kind: field.kind, bits: field.bits };
     let place = fields.part(row.model);
     let default = match row.absent {
-        Absent::Value(value) | Fallback(value) | Unset(value) => value,
-        Computed => 0,
+        Absent::Value(value) | Absent::Fallback(value) | Absent::Unset(value) => value,
+        Absent::Computed => 0,
     };
     let pattern = match (place.is_absent(), row.absent) {
-        (true, Computed | Unset(_)) => return Ok(()),
-        (true, Absent::Value(value) | Fallback(value)) => Pattern::Values(Values::Constant(value)),
+        (true, Absent::Computed | Absent::Unset(_)) => return Ok(()),
+        (true, Absent::Value(value) | Absent::Fallback(value)) => {
+            Pattern::Values(Values::Constant(value))
+        }
         (false, _) => pattern::read(place, format, default)?,
     };
     let values = match (pattern, row.absent) {
-        (Pattern::Values(Values::Constant(value)), Unset(unset)) if value == unset => return Ok(()),
+        (Pattern::Values(Values::Constant(value)), Absent::Unset(unset)) if value == unset => {
+            return Ok(());
+        }
         (Pattern::Values(values), _) => values,
-        (Pattern::Auto, Computed | Unset(_)) => return Ok(()),
-        (Pattern::Auto, Fallback(value)) => Values::Constant(value),
+        (Pattern::Auto, Absent::Computed | Absent::Unset(_)) => return Ok(()),
+        (Pattern::Auto, Absent::Fallback(value)) => Values::Constant(value),
         (Pattern::Auto, Absent::Value(_)) => {
             let supported = "value, values, increment, decrement, random";
             return Err(place.unsupported("'auto' is not supported here", supported));
@@ -544,8 +338,8 @@ fn extension(place: Place<'_>, layers: &mut Vec<Layer>) -> Result<(), Error> {
     let fields = place.fields()?;
     fields.choice(&["routing"], "routing")?;
     let mut layer = Layer::named("routing").map_err(|error| refused(&place, &error))?;
-    set_row(&mut layer, &fields, &row("next_header", "next", Computed))?;
-    set_row(&mut layer, &fields, &row("hdr_ext_len", "length", Computed))?;
+    set_row(&mut layer, &fields, &row("next_header", "next", Absent::Computed))?;
+    set_row(&mut layer, &fields, &row("hdr_ext_len", "length", Absent::Computed))?;
     let place = fields.part("routing");
     let routing = place.fields()?;
     routing.choice(&["segment_routing"], "segment_routing")?;

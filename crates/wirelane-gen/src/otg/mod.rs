@@ -16,6 +16,7 @@
 
 mod config;
 mod error;
+mod fields;
 mod flow;
 mod headers;
 mod options;

@@ -11,6 +11,7 @@ mod campaign;
 mod goal;
 mod report;
 mod search;
+mod streams;
 mod tally;
 mod tester;
 mod traffic;
@@ -21,5 +22,6 @@ pub use self::report::{
     BackToBack, Delay, Flow, LossPoint, Report, SizeReport, Summary, Throughput, Way,
 };
 pub use self::search::{Found, Method, Probe, Search};
+pub use self::streams::Streams;
 pub use self::tester::{Direction, Moment, Passage, Stream, Tester};
 pub use self::traffic::{Ends, Load, Network, Traffic, Udp};

@@ -50,12 +50,10 @@ pub(crate) struct NdrArgs {
     /// The packets of the way back [default: --packet with sources and destinations exchanged]
     #[arg(long, value_name = "PACKET", requires = "packet", help_heading = "Packets")]
     pub(super) packet_back: Option<String>,
-    /// The packets of the way there: streams of a file in the Open Traffic Generator model
-    #[arg(long, value_name = "FILE", help_heading = "Packets")]
+    /// The packets are the flows of this file in the Open Traffic Generator model, in its proportions: A
+    /// sends those of the port that is located at A, or of the first one, and B those of the other
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["src_ip", "dst_ip", "src_mac", "dst_mac"], help_heading = "Packets")]
     pub(super) flows: Option<PathBuf>,
-    /// The streams of the way back [default: the same]
-    #[arg(long, value_name = "FILE", requires = "flows", help_heading = "Packets")]
-    pub(super) flows_back: Option<PathBuf>,
     /// Ethernet address of A's packets [default: a locally administered one]
     #[arg(long, value_name = "MAC", value_parser = mac, help_heading = "Packets")]
     pub(super) src_mac: Option<MacAddr>,

@@ -7,17 +7,17 @@ mod text;
 mod traffic;
 
 use std::fs;
-use std::sync::Arc;
 
 use serde::Serialize;
 use wirelane::halt::Halt;
 use wirelane::port::{self, Backend, Spec, Take};
 use wirelane::{Error, Result};
 use wirelane_send::measure::Receiver;
-use wirelane_send::ndr::{Direction, Report, Tester, Traffic};
+use wirelane_send::ndr::{Direction, Report, Tester};
 
 pub(crate) use self::arguments::NdrArgs;
 use self::live::Live;
+use self::traffic::Both;
 use crate::output;
 use crate::ssh;
 
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &NdrArgs) -> Result<()> {
         return Err(Error::usage("ports", cause));
     }
     let campaign = args.campaign()?;
-    let traffic = traffic::of(args)?;
+    let traffic = traffic::of(args, &a, &b)?;
     let halt = Halt::by_signals().map_err(|error| Error::os("signals", error))?;
     let mut tester = tester(args, &a, &b, traffic, &halt)?;
     let mut live = Live::new(args.quiet);
@@ -113,13 +113,7 @@ fn is_interface(spec: &Spec) -> Result<()> {
 }
 
 /// Opens what receives; each trial opens what sends.
-fn tester(
-    args: &NdrArgs,
-    a: &Spec,
-    b: &Spec,
-    [there, back]: [Arc<dyn Traffic>; 2],
-    halt: &Halt,
-) -> Result<Tester> {
+fn tester(args: &NdrArgs, a: &Spec, b: &Spec, (there, back): Both, halt: &Halt) -> Result<Tester> {
     let placement = args.placement()?;
     let direction = |from: &Spec, to: &Spec, traffic| {
         let mut options = Receiver::options(&placement);
@@ -133,7 +127,7 @@ fn tester(
         Ok::<_, Error>(Direction { name, sender, receiver, traffic })
     };
     let mut directions = vec![direction(a, b, there)?];
-    if !args.one_way {
+    if let Some(back) = back.filter(|_| !args.one_way) {
         directions.push(direction(b, a, back)?);
     }
     let mut tester = Tester::new(directions, halt.clone());
