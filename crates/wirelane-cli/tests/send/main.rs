@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]
+#[allow(dead_code, reason = "other commands need more of it")]
 mod shared;
 
 mod bad_input;
 mod files;
+mod kernel;
 mod print;
 mod wire;
 

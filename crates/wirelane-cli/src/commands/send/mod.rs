@@ -2,6 +2,7 @@
 
 mod arguments;
 mod content;
+mod engine;
 mod flows;
 mod guard;
 mod live;
@@ -26,6 +27,7 @@ pub(crate) use self::arguments::SendArgs;
 use self::content::Content;
 use self::live::Live;
 use crate::control::{ControlServer, Served, Subject};
+use crate::output;
 use crate::output::summary::{self, Summary};
 use crate::session::{self, Privileges};
 
@@ -42,8 +44,13 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     }
     let placement = args.session.placement()?;
     let (port, lanes) = open(args, &placement, &halt).map_err(|error| privileges.explain(error))?;
+<<<<<<< HEAD
     // Programs are loaded with the privileges that files are read without.
     if !args.files.is_empty() {
+=======
+    // The kernel's engine needs them, files do not.
+    if !args.files.is_empty() || args.engine == Engine::Sockets {
+>>>>>>> house
         privileges.give_away()?;
     }
     let content = Content::open(args, port.info().speed, lanes, &halt);
@@ -52,13 +59,29 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
         .pacing(Pacing::default().burst(args.pace.burst))
         .packets(args.session.count)
         .duration(args.session.duration)
-        .placement(placement)
+        .placement(placement.clone())
         .cut(args.gso.is_some())
         .threads(lanes as usize);
+<<<<<<< HEAD
     let (sending, by_sockets) = start(args, port, &mut content, &config)?;
     privileges.give_away()?;
+=======
+    let again = || open(args, &placement, &halt).map(|(port, _)| port);
+    let choice = engine::choose(args, port, &content, &config, again)?;
+    let sending = match choice.sending {
+        Ok(kernel) => Box::new(kernel) as Box<dyn Sending>,
+        Err(port) => {
+            privileges.give_away()?;
+            let mut sources = |lane| content.source(lane);
+            Box::new(sockets::start(port, &mut sources, &config)?)
+        }
+    };
+>>>>>>> house
     let started = Instant::now();
     if !args.session.quiet {
+        if let Some(refusal) = &choice.refusal {
+            output::line(format_args!("kernel refused: {refusal}"));
+        }
         let doing = format!("sending ({}) through", sending.engine());
         session::announce(&doing, sending.port());
     }
@@ -75,10 +98,17 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     sending.stop();
     let mut outcome = sending.join();
     outcome.port.notes.extend(content.notes());
+<<<<<<< HEAD
     outcome.port.notes.extend(
         by_sockets.map(|why| format!("sent by sockets, as the kernel cannot by itself: {why}")),
     );
     let summary = Summary::of_send(&outcome, started.elapsed(), clock::process_cpu());
+=======
+    let summary = {
+        let (elapsed, cpu) = (started.elapsed(), clock::process_cpu());
+        Summary::of_send(&outcome, choice.refusal.as_deref(), elapsed, cpu)
+    };
+>>>>>>> house
     session::conclude(&summary, &args.session, outcome.errors, &privileges)
 }
 
@@ -116,6 +146,7 @@ fn open(args: &SendArgs, placement: &Placement, halt: &Halt) -> Result<(Port, u3
     Ok((port, u32::try_from(lanes).unwrap_or(u32::MAX)))
 }
 
+<<<<<<< HEAD
 /// Starts the engine that was asked for, or that can do the most; with why the kernel could not, if it
 /// would have been the one.
 ///
@@ -150,6 +181,8 @@ fn start(
     Ok((Box::new(sockets::start(port, &mut sources, config)?), why))
 }
 
+=======
+>>>>>>> house
 /// Waits for the end: a signal or the session itself. Tells how far it is whenever SIGUSR1 asks.
 fn watch(
     sending: &dyn Sending,
