@@ -37,17 +37,6 @@ pub fn can(port: &PortInfo, streams: &[Stream]) -> Result<(), Refusal> {
     transmits(interface)
 }
 
-/// Whether the kernel is the better choice for these streams, if it [can](can()) send them: as fast as
-/// possible, or at a rate that is much for sockets. Below it, sockets leave the interface's
-/// disciplines and a receiver of any kind in place.
-pub fn is_faster(streams: &[Stream]) -> bool {
-    let rate = |stream: &Stream| stream.packets_per_second().unwrap_or(f64::INFINITY);
-    !streams.is_empty() && streams.iter().map(rate).sum::<f64>() >= MUCH
-}
-
-/// Packets per second that one thread with a socket hardly sends in time.
-const MUCH: f64 = 300_000.0;
-
 /// Whether programs can keep to the schedules of these streams.
 fn shape(streams: &[Stream]) -> Result<(), Refusal> {
     if streams.is_empty() {

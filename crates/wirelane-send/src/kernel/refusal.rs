@@ -33,8 +33,6 @@ pub enum Refusal {
     TooDeep,
     /// Packets come from a file or elsewhere, not from streams.
     NoStreams,
-    /// Packets are to be cut.
-    Cutting,
     /// The kernel is too old or refuses; its answer.
     Kernel(String),
 }
@@ -62,7 +60,6 @@ impl fmt::Display for Refusal {
                 write!(f, "a field changes beyond byte {}", MAX_HEAD)
             }
             Self::NoStreams => f.write_str("the packets come from a file"),
-            Self::Cutting => f.write_str("a program cuts no packets"),
             Self::Kernel(answer) => f.write_str(answer),
         }
     }

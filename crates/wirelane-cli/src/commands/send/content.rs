@@ -82,19 +82,11 @@ impl Content {
         }
     }
 
-<<<<<<< HEAD
-    /// The streams; none of files.
-    pub(super) fn streams(&self) -> &[Stream] {
-        match self {
-            Self::Files(..) => &[],
-            Self::Streams(streams) => streams,
-=======
     /// The streams, if packets are generated.
     pub(super) fn streams(&self) -> Option<&[Stream]> {
         match self {
             Self::Files(..) => None,
             Self::Streams(streams) => Some(streams),
->>>>>>> house
         }
     }
 

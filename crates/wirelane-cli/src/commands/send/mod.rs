@@ -21,7 +21,7 @@ use wirelane::port::{
 use wirelane::session::monitor::Monitor;
 use wirelane::{Error, Result, clock};
 use wirelane_os::affinity;
-use wirelane_send::{Engine, Pacing, SendConfig, Sending, kernel, sockets};
+use wirelane_send::{Engine, Pacing, SendConfig, Sending, sockets};
 
 pub(crate) use self::arguments::SendArgs;
 use self::content::Content;
@@ -44,13 +44,8 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     }
     let placement = args.session.placement()?;
     let (port, lanes) = open(args, &placement, &halt).map_err(|error| privileges.explain(error))?;
-<<<<<<< HEAD
-    // Programs are loaded with the privileges that files are read without.
-    if !args.files.is_empty() {
-=======
     // The kernel's engine needs them, files do not.
     if !args.files.is_empty() || args.engine == Engine::Sockets {
->>>>>>> house
         privileges.give_away()?;
     }
     let content = Content::open(args, port.info().speed, lanes, &halt);
@@ -62,10 +57,6 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
         .placement(placement.clone())
         .cut(args.gso.is_some())
         .threads(lanes as usize);
-<<<<<<< HEAD
-    let (sending, by_sockets) = start(args, port, &mut content, &config)?;
-    privileges.give_away()?;
-=======
     let again = || open(args, &placement, &halt).map(|(port, _)| port);
     let choice = engine::choose(args, port, &content, &config, again)?;
     let sending = match choice.sending {
@@ -76,7 +67,6 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
             Box::new(sockets::start(port, &mut sources, &config)?)
         }
     };
->>>>>>> house
     let started = Instant::now();
     if !args.session.quiet {
         if let Some(refusal) = &choice.refusal {
@@ -98,17 +88,10 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     sending.stop();
     let mut outcome = sending.join();
     outcome.port.notes.extend(content.notes());
-<<<<<<< HEAD
-    outcome.port.notes.extend(
-        by_sockets.map(|why| format!("sent by sockets, as the kernel cannot by itself: {why}")),
-    );
-    let summary = Summary::of_send(&outcome, started.elapsed(), clock::process_cpu());
-=======
     let summary = {
         let (elapsed, cpu) = (started.elapsed(), clock::process_cpu());
         Summary::of_send(&outcome, choice.refusal.as_deref(), elapsed, cpu)
     };
->>>>>>> house
     session::conclude(&summary, &args.session, outcome.errors, &privileges)
 }
 
@@ -146,43 +129,6 @@ fn open(args: &SendArgs, placement: &Placement, halt: &Halt) -> Result<(Port, u3
     Ok((port, u32::try_from(lanes).unwrap_or(u32::MAX)))
 }
 
-<<<<<<< HEAD
-/// Starts the engine that was asked for, or that can do the most; with why the kernel could not, if it
-/// would have been the one.
-///
-/// # Errors
-/// It cannot do that.
-fn start(
-    args: &SendArgs,
-    port: Port,
-    content: &mut Content,
-    config: &SendConfig,
-) -> Result<(Box<dyn Sending>, Option<String>)> {
-    let streams = content.streams();
-    let can = match args.gso {
-        Some(_) => Err(kernel::Refusal::Cutting),
-        None => kernel::can(port.info(), streams),
-    };
-    let wanted = match args.engine {
-        Engine::Sockets => false,
-        Engine::Kernel => true,
-        _ => can.is_ok() && kernel::is_faster(streams),
-    };
-    if wanted {
-        can.map_err(|refusal| {
-            let cause = format!("the kernel cannot send this: {refusal}");
-            Error::failed("--engine kernel", cause).help("use --engine sockets")
-        })?;
-        return Ok((Box::new(kernel::start(port, streams, None, config)?), None));
-    }
-    let automatic = args.engine == Engine::Auto && kernel::is_faster(streams);
-    let why = can.err().filter(|_| automatic).map(|refusal| refusal.to_string());
-    let mut sources = |lane| content.source(lane);
-    Ok((Box::new(sockets::start(port, &mut sources, config)?), why))
-}
-
-=======
->>>>>>> house
 /// Waits for the end: a signal or the session itself. Tells how far it is whenever SIGUSR1 asks.
 fn watch(
     sending: &dyn Sending,
