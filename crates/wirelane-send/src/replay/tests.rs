@@ -404,3 +404,48 @@ fn loops_differ_when_asked() {
         }
     }
 }
+
+/// What a packet costs at top speed until it is in the memory to be sent, printed:
+/// `cargo test --release -p wirelane-send cost_of_a_packet -- --ignored --nocapture`.
+#[test]
+#[ignore = "measures"]
+fn cost_of_a_packet() {
+    let frame = |number: u64| packets::udp4(number).flow((number % 1000) as u16);
+    for length in [60, 1514] {
+        let captured: Vec<_> =
+            (0..20_000).map(|n| (n * 1000 + 1, 0, frame(n).length(length).build())).collect();
+        let (_directory, path) = file(&captured);
+        let unique = Rewrite::new(&[Rule::Unique { seed: 1, within: Vec::new() }]).unwrap();
+        let none = Rewrite::default;
+        let rate = Timing::Rate { rate: Rate::Packets(7e6), link: None };
+        let speed = Timing::File(Speed::new(3, 7).unwrap());
+        for (name, timing, memory, rewrite) in [
+            ("loaded, top speed", Timing::Top, None, none()),
+            ("loaded, 3/7 of its speed", speed, None, none()),
+            ("loaded, 7 Mpps", rate, None, none()),
+            ("loaded, unique addresses", Timing::Top, None, unique),
+            ("streamed, top speed", Timing::Top, Some(0), none()),
+        ] {
+            let config = ReplayConfig {
+                timing,
+                memory,
+                rewrite,
+                loops: 0,
+                ..ReplayConfig::new(vec![path.clone()])
+            };
+            let mut lane = Replay::open(&config, 1).unwrap().take_lane(0).unwrap();
+            // As many as a TX ring has.
+            let mut memory = vec![0; 2048 * 2048];
+            let count = 4_000_000_usize;
+            let begun = Instant::now();
+            for number in 0..count {
+                let begin = number % 2048 * 2048;
+                if lane.next().unwrap().is_some() {
+                    lane.write(&mut memory[begin..begin + 2048], 0);
+                }
+            }
+            let each = begun.elapsed().as_secs_f64() * 1e9 / count as f64;
+            println!("{length} bytes, {name}: {each:.1} ns per packet");
+        }
+    }
+}

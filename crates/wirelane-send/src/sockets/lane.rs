@@ -10,7 +10,7 @@ use wirelane::{Error, Result};
 use wirelane_gen::source::{Departure, Source, SourceError};
 use wirelane_os::clock;
 
-use super::budget::Budget;
+use super::budget::{Allowance, Taken};
 use super::outlet::Outlet;
 use crate::pacer::{Pacer, Pacing};
 use crate::session::SendConfig;
@@ -18,7 +18,6 @@ use crate::timing::Departures;
 
 /// What the threads share.
 pub(super) struct Shared {
-    budget: Budget,
     /// Nanoseconds after the start.
     duration: Option<u64>,
     /// On the monotonic clock.
@@ -31,7 +30,6 @@ impl Shared {
     pub(super) fn new(lanes: usize, config: &SendConfig) -> Self {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Self {
-            budget: Budget::new(config.packets),
             duration: config.duration.map(nanoseconds),
             start: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
@@ -74,6 +72,7 @@ pub(super) struct LaneSender {
     index: usize,
     outlet: Outlet,
     source: Box<dyn Source>,
+    allowance: Allowance,
     shared: Arc<Shared>,
     pacing: Pacing,
     /// The times in the schedule of the packets under way to the port.
@@ -90,27 +89,21 @@ pub(crate) struct LaneEnd {
     pub(crate) errors: Vec<Error>,
 }
 
-/// Whether there is more to send.
-#[derive(PartialEq, Eq)]
-enum Left {
-    More,
-    Nothing,
-}
-
 impl LaneSender {
     pub(super) fn new(
         index: usize,
         outlet: Outlet,
-        source: Box<dyn Source>,
+        (source, allowance): (Box<dyn Source>, Allowance),
         shared: &Arc<Shared>,
         pacing: Pacing,
     ) -> Self {
-        let end =
-            LaneEnd { departures: Departures::new(), too_long: 0, unsent: 0, errors: Vec::new() };
+        let departures = Departures::new().leading(outlet.lead());
+        let end = LaneEnd { departures, too_long: 0, unsent: 0, errors: Vec::new() };
         Self {
             index,
             outlet,
             source,
+            allowance,
             shared: Arc::clone(shared),
             pacing,
             times: Vec::with_capacity(Pacing::LARGEST_BURST),
@@ -150,19 +143,22 @@ impl LaneSender {
             let Some(next) = self.next()?.filter(|next| !self.is_over(next, start, now)) else {
                 break;
             };
-            let due = pacer.due(next.at);
+            let due = pacer.due(next.at).saturating_sub(self.outlet.lead());
             if due > pacer.until(now) {
                 now = self.idle(pacer, now, due)?;
                 continue;
             }
             let most = if next.at == 0 { Pacing::LARGEST_BURST } else { self.pacing.burst };
-            if self.fill(pacer, now, most)? == Left::Nothing {
+            let taken = self.fill(pacer, now, most)?;
+            if taken == Taken::Nothing {
                 break;
             }
-            if self.times.is_empty() {
-                self.outlet.wait(ROOM)?;
-            } else {
+            if !self.times.is_empty() {
                 self.pass_on()?;
+            } else if taken == Taken::Later {
+                thread::sleep(ROOM);
+            } else {
+                self.outlet.wait(ROOM)?;
             }
             now = clock::monotonic_ns();
             self.outlet.watch(now)?;
@@ -200,11 +196,13 @@ impl LaneSender {
         Ok(pacer.wait(now, due, now.saturating_add(nap)))
     }
 
-    /// Writes what is due, at most `most` packets, and notes their times.
+    /// Writes what is due, at most `most` packets, and notes their times; says whether there may be more.
     #[inline]
-    fn fill(&mut self, pacer: &Pacer, now: u64, most: usize) -> Result<Left> {
-        let until = pacer.until(now);
-        let (mut failure, mut left, mut skipped) = (None, Left::More, 0);
+    fn fill(&mut self, pacer: &Pacer, now: u64, most: usize) -> Result<Taken> {
+        let lead = self.outlet.lead();
+        let until = pacer.until(now).saturating_add(lead);
+        let (mut failure, mut taken, mut skipped) = (None, Taken::One, 0);
+        let allowance = &mut self.allowance;
         let (times, source, shared) = (&mut self.times, &mut self.source, &self.shared);
         let duration = shared.duration.unwrap_or(u64::MAX);
         let at = Cell::new(0);
@@ -225,11 +223,12 @@ impl LaneSender {
                     skipped += 1;
                     continue;
                 };
-                if !shared.budget.take() {
-                    left = Left::Nothing;
+                taken = allowance.take();
+                if taken != Taken::One {
                     return None;
                 }
-                source.write(packet, now);
+                let leaves = if lead > 0 { now.max(pacer.due(next.at)) } else { now };
+                source.write(packet, leaves);
                 times.push(next.at);
                 at.set(pacer.scheduled(next.at));
                 return Some(next.len);
@@ -238,7 +237,7 @@ impl LaneSender {
         };
         self.outlet.fill(&mut write, &at);
         self.end.too_long += skipped as u64;
-        failure.map_or(Ok(left), |error| Err(failed(error)))
+        failure.map_or(Ok(taken), |error| Err(failed(error)))
     }
 
     /// Passes on what was written, and waits for room meanwhile.

@@ -23,6 +23,7 @@ use wirelane::{Error, Result};
 use wirelane_gen::{Lane, Source};
 use wirelane_os::clock;
 
+use self::budget::Allowance;
 pub(crate) use self::lane::LaneEnd;
 use self::lane::{LaneSender, Shared};
 use self::outlet::Outlet;
@@ -64,9 +65,10 @@ pub fn start(mut port: Port, sources: &mut MakeSource<'_>, config: &SendConfig) 
     let shared = Arc::new(Shared::new(ends.len(), config));
     let of = u32::try_from(ends.len()).unwrap_or(u32::MAX);
     let mut jobs = Vec::new();
-    for (index, tx) in (0..).zip(ends) {
-        let source = sources(Lane { index, of })?;
-        jobs.push((format!("wl-send{index}"), job(index, tx, source, &port, &shared, config)?));
+    let allowances = budget::allowances(config.packets, ends.len());
+    for ((index, tx), allowance) in (0..).zip(ends).zip(allowances) {
+        let packets = (sources(Lane { index, of })?, allowance);
+        jobs.push((format!("wl-send{index}"), job(index, tx, packets, &port, &shared, config)?));
     }
     let crew = Crew::start(jobs, &config.placement, || {
         port.start()?;
@@ -80,14 +82,14 @@ pub fn start(mut port: Port, sources: &mut MakeSource<'_>, config: &SendConfig) 
 fn job(
     index: u32,
     tx: Tx,
-    source: Box<dyn Source>,
+    packets: (Box<dyn Source>, Allowance),
     port: &Port,
     shared: &Arc<Shared>,
     config: &SendConfig,
 ) -> Result<impl FnOnce() -> LaneEnd + Send + use<>> {
     let outlet = Outlet::new(tx, port.info(), config)?;
     let (shared, pacing) = (Arc::clone(shared), config.pacing);
-    Ok(move || LaneSender::new(index as usize, outlet, source, &shared, pacing).run())
+    Ok(move || LaneSender::new(index as usize, outlet, packets, &shared, pacing).run())
 }
 
 impl Sending for Sockets {
@@ -159,23 +161,24 @@ fn losses(outcome: &SendOutcome, cut: bool) -> Vec<String> {
     let too_long = outcome.skipped.too_long + sum(|tx| tx.wrong_length);
     let (refused, unsent) = (sum(|tx| tx.refused), sum(|tx| tx.unsent) + outcome.skipped.unsent);
     let mut notes = Vec::new();
+    let packets = |count: u64| format!("{count} packet{}", if count == 1 { "" } else { "s" });
     if too_long > 0 {
-        let help = if cut { "" } else { "; --gso cuts what is TCP or UDP" };
-        notes.push(format!("{too_long} packets do not fit the MTU and were not sent{help}"));
+        let help = if cut { "" } else { "; --gso cuts those of TCP and UDP" };
+        notes.push(format!("{} not sent because of the MTU{help}", packets(too_long)));
     }
     if refused > 0 {
         let errno = outcome.tx.iter().find_map(|tx| tx.refused_errno);
         let why = errno.map(|errno| format!(" (at first with {errno})")).unwrap_or_default();
-        notes.push(format!("{refused} packets were refused by the kernel{why}"));
+        notes.push(format!("{} refused by the kernel{why}", packets(refused)));
     }
     if unsent > 0 {
         let held = |errno| outcome.tx.iter().any(|tx| tx.held_errno == Some(errno));
         let when = match (held("ENXIO"), held("ENETDOWN")) {
-            (true, _) => "were queued when the interface was removed",
-            (false, true) => "were waiting for the interface, which is down",
-            (false, false) => "had not left at the end",
+            (true, _) => "queued when the interface was removed",
+            (false, true) => "waiting for the interface, which is down",
+            (false, false) => "not sent before the end",
         };
-        notes.push(format!("{unsent} packets {when}"));
+        notes.push(format!("{} {when}", packets(unsent)));
     }
     notes
 }

@@ -2,15 +2,14 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 use wirelane::port::Protocols;
-use wirelane_gen::rewrite::{Prefix, Rule, TtlRule, VlanRule};
 use wirelane_gen::{Rate, Recipe, Sizes};
-use wirelane_send::replay::{Cut, Speed};
 use wirelane_send::{Engine, Pacing};
 
+use super::replay::ReplayArgs;
+use super::rewrite::RewriteArgs;
 use crate::args;
 use crate::session::SessionArgs;
 
@@ -27,7 +26,7 @@ use crate::session::SessionArgs;
 pub(crate) struct SendArgs {
     /// The port, such as eth0, xdp:eth0@0-3, packet:eth0, tap:tap0, sim:4 or file:out.pcapng
     #[arg(value_name = "PORT", required_unless_present = "print")]
-    pub(super) port: Option<OsString>,
+    pub(super) target: Option<OsString>,
     /// Capture files to send, one after the other; - is standard input
     #[arg(value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
@@ -74,78 +73,12 @@ pub(super) struct PaceArgs {
     /// A rate, evenly: 5Mpps, 6Gbit, 80% (of the link) or max [default for generated packets: 1kpps]
     #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Pace")]
     pub(super) rate: Option<Rate>,
-    /// The gaps of the files, so many times as fast: 2x, 0.5x, 3/2x
-    #[arg(long, value_name = "SPEED", value_parser = speed, conflicts_with = "rate", help_heading = "Pace")]
-    pub(super) speed: Option<Speed>,
     /// As fast as possible
-    #[arg(long, conflicts_with_all = ["rate", "speed"], help_heading = "Pace")]
+    #[arg(long, conflicts_with = "rate", help_heading = "Pace")]
     pub(super) top_speed: bool,
     /// Most packets that leave back to back when several are due, 1 to 64
     #[arg(long, value_name = "N", value_parser = burst, default_value = "32", help_heading = "Pace")]
     pub(super) burst: usize,
-}
-
-/// How files are replayed.
-#[derive(Args, Clone, Debug)]
-pub(super) struct ReplayArgs {
-    /// Send the files N times; 0 for without end
-    #[arg(long = "loop", value_name = "N", requires = "files", help_heading = "Replay")]
-    pub(super) loops: Option<u64>,
-    /// From the last packet of a loop to the first of the next [default: the mean gap of the loop]
-    #[arg(long, value_name = "TIME", value_parser = args::duration, requires = "loops", help_heading = "Replay")]
-    pub(super) loop_gap: Option<Duration>,
-    /// No gap of a file counts for more than this
-    #[arg(long, value_name = "TIME", value_parser = args::duration, requires = "files", help_heading = "Replay")]
-    pub(super) max_gap: Option<Duration>,
-    /// What becomes of packets that a snap length has cut: pad (with zeros), skip or send (as they are)
-    #[arg(long, value_name = "WHAT", value_parser = cut, default_value = "pad", help_heading = "Replay")]
-    pub(super) cut: Cut,
-    /// Compute all checksums anew
-    #[arg(long, requires = "files", help_heading = "Replay")]
-    pub(super) fix_checksums: bool,
-    /// Load files of at most so many bytes; longer ones are read while they are sent
-    #[arg(long, value_name = "SIZE", value_parser = args::size, requires = "files", help_heading = "Replay")]
-    pub(super) load: Option<u64>,
-}
-
-/// What changes on the way. Checksums are updated.
-#[derive(Args, Clone, Debug)]
-pub(super) struct RewriteArgs {
-    /// Replace MAC addresses: [src:|dst:]MAC=MAC, or [src:|dst:]=MAC for all
-    #[arg(long, value_name = "MAP", value_parser = Rule::map_mac, requires = "files", help_heading = "Rewriting")]
-    map_mac: Vec<Rule>,
-    /// The outer VLAN tag: push:ID, push:ID/PRIORITY, pop or set:ID
-    #[arg(long, value_name = "TAG", value_parser = vlan, requires = "files", help_heading = "Rewriting")]
-    vlan: Option<VlanRule>,
-    /// Replace IP prefixes: [src:|dst:]10.0.0.0/8=192.0.0.0/8
-    #[arg(long, value_name = "MAP", value_parser = Rule::map_ip, requires = "files", help_heading = "Rewriting")]
-    map_ip: Vec<Rule>,
-    /// Give every IP address a pseudonym that keeps common prefixes; another seed, other addresses
-    #[arg(long, value_name = "SEED", requires = "files", help_heading = "Rewriting")]
-    pseudonyms: Option<u64>,
-    /// Replace ports: [src:|dst:]80=8080, =8080 for all, or +1000
-    #[arg(long, value_name = "MAP", value_parser = Rule::port, requires = "files", help_heading = "Rewriting")]
-    map_port: Vec<Rule>,
-    /// TTL or hop limit: 64, +1 or -1
-    #[arg(long, value_name = "TTL", value_parser = ttl, allow_hyphen_values = true, requires = "files", help_heading = "Rewriting")]
-    ttl: Option<TtlRule>,
-    /// Other IP addresses in every loop, so that no flow ever comes again; those of a prefix stay in it
-    #[arg(long, value_name = "PREFIX", num_args = 0.., require_equals = true, value_delimiter = ',',
-          value_parser = prefix, requires = "files", help_heading = "Rewriting")]
-    unique: Option<Vec<Prefix>>,
-}
-
-impl RewriteArgs {
-    /// The rules.
-    pub(super) fn rules(&self) -> Vec<Rule> {
-        let vlan = self.vlan.map(Rule::Vlan);
-        let pseudonyms = self.pseudonyms.map(|seed| Rule::Pseudonyms { seed });
-        let ttl = self.ttl.map(Rule::Ttl);
-        let within = self.unique.clone();
-        let unique = within.map(|within| Rule::Unique { seed: 0, within });
-        let several = [&self.map_mac, &self.map_ip, &self.map_port].into_iter().flatten().cloned();
-        several.chain([vlan, pseudonyms, ttl, unique].into_iter().flatten()).collect()
-    }
 }
 
 /// The message of clap quotes the value itself.
@@ -165,27 +98,7 @@ fn rate(text: &str) -> Result<Rate, String> {
     told(text.parse::<Rate>())
 }
 
-fn speed(text: &str) -> Result<Speed, String> {
-    told(text.parse::<Speed>())
-}
-
-fn cut(text: &str) -> Result<Cut, String> {
-    told(text.parse::<Cut>())
-}
-
 fn engine(text: &str) -> Result<Engine, String> {
-    text.parse()
-}
-
-fn vlan(text: &str) -> Result<VlanRule, String> {
-    text.parse()
-}
-
-fn ttl(text: &str) -> Result<TtlRule, String> {
-    text.parse()
-}
-
-fn prefix(text: &str) -> Result<Prefix, String> {
     text.parse()
 }
 

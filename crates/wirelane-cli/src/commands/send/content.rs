@@ -1,15 +1,14 @@
 //! What to send: files, or packets that are described.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use wirelane::halt::Halt;
 use wirelane::{Error, Result};
-use wirelane_gen::rewrite::Rewrite;
 use wirelane_gen::{Generator, Lane, Rate, Source, Stream};
-use wirelane_send::replay::{Replay, ReplayConfig, ReplayLane, Timing};
+use wirelane_send::replay::{Replay, ReplayLane};
 
 use super::arguments::SendArgs;
+use super::flows;
 
 /// The rate of generated packets if nobody says: harmless everywhere.
 const DEFAULT_RATE: Rate = Rate::Packets(1000.0);
@@ -36,8 +35,12 @@ impl Content {
         if !args.files.is_empty() {
             return Self::files(args, link, lanes, halt);
         }
+        if let Some(option) = args.replay.given() {
+            return Err(Error::usage(option, "it is about files, and none is named")
+                .help("name capture files to replay"));
+        }
         let mut streams = match &args.flows {
-            Some(_) => return Err(Error::usage("--flows", "not yet")),
+            Some(path) => flows::read(path, args)?,
             None => recipes(args)?,
         };
         if streams.is_empty() {
@@ -51,26 +54,8 @@ impl Content {
     }
 
     fn files(args: &SendArgs, link: Option<u64>, lanes: u32, halt: &Halt) -> Result<Self> {
-        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let rewrite = Rewrite::new(&args.rewrite.rules());
-        let timing = match (args.pace.rate, args.pace.speed, args.pace.top_speed) {
-            (Some(Rate::Max), ..) | (.., true) => Timing::Top,
-            (Some(rate), ..) => Timing::Rate { rate, link },
-            (None, Some(speed), _) => Timing::File(speed),
-            (None, None, _) => ReplayConfig::new(Vec::new()).timing,
-        };
-        let config = ReplayConfig {
-            timing,
-            loops: args.replay.loops.unwrap_or(1),
-            loop_gap: args.replay.loop_gap.map(nanoseconds),
-            max_gap: args.replay.max_gap.map(nanoseconds),
-            cut: args.replay.cut,
-            fix_checksums: args.replay.fix_checksums,
-            memory: args.replay.load,
-            rewrite: rewrite.map_err(|cause| Error::usage("rewriting", cause))?,
-            halt: halt.clone(),
-            ..ReplayConfig::new(args.files.clone())
-        };
+        let rate = if args.pace.top_speed { Some(Rate::Max) } else { args.pace.rate };
+        let config = args.replay.config(args.files.clone(), rate, link, &args.rewrite, halt)?;
         let mut replay = Replay::open(&config, lanes)?;
         let lanes = replay.take_lanes().into_iter().map(Some).collect();
         Ok(Self::Files(Box::new(replay), lanes))
@@ -97,6 +82,14 @@ impl Content {
         }
     }
 
+    /// The streams, if packets are generated.
+    pub(super) fn streams(&self) -> Option<&[Stream]> {
+        match self {
+            Self::Files(..) => None,
+            Self::Streams(streams) => Some(streams),
+        }
+    }
+
     /// How many packets there are, if that is known.
     pub(super) fn packets(&self) -> Option<u64> {
         match self {
@@ -119,10 +112,6 @@ impl Content {
 
 /// The streams of `--packet`. They share the rate.
 fn recipes(args: &SendArgs) -> Result<Vec<Stream>> {
-    if args.pace.speed.is_some() {
-        return Err(Error::usage("--speed", "generated packets have no speed of their own")
-            .help("use --rate"));
-    }
     let all = args.packet.len() as f64;
     let rate = match args.pace.rate.unwrap_or(DEFAULT_RATE) {
         _ if args.pace.top_speed => Rate::Max,

@@ -22,7 +22,7 @@ pub(super) fn run(args: &SendArgs, count: u64, halt: &Halt) -> Result<()> {
     let mut args = args.clone();
     // Without a port, the first argument is a file.
     if args.files.is_empty() && args.packet.is_empty() && args.flows.is_none() {
-        args.files.extend(args.port.take().map(PathBuf::from));
+        args.files.extend(args.target.take().map(PathBuf::from));
     }
     // A speed to take shares of, as there is no link.
     let mut content = Content::open(&args, Some(LINK), 1, halt)?;

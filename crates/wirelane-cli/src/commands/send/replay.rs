@@ -118,7 +118,8 @@ fn gap(text: &str) -> Result<Duration, String> {
 
 /// Two MAC addresses.
 fn header(text: &str) -> Result<(MacAddr, MacAddr), String> {
-    let addresses = text.split_once(',').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    let addresses =
+        text.split_once(',').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
     addresses.ok_or_else(|| "write DESTINATION,SOURCE: 02:00:00:00:00:02,02:00:00:00:00:01".into())
 }
 
