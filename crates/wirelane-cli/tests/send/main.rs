@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]
+#[allow(dead_code, reason = "other commands need more")]
 mod shared;
 
 mod bad_input;
 mod files;
 mod print;
+mod replay;
 mod wire;
 
 use std::fs;
