@@ -39,7 +39,8 @@ pub(super) fn read(path: &Path, args: &SendArgs) -> Result<(Vec<Stream>, Vec<Str
     let own = config.flows.into_iter().filter(|flow| port.is_none_or(|port| flow.tx == port));
     let own: Vec<_> = own.collect();
     let measured = own.iter().filter(|flow| flow.metrics.enable).count();
-    let note = || format!("{measured} of {} flows are to be measured: wirelane ndr does", own.len());
+    let note =
+        || format!("{measured} of {} flows are to be measured: wirelane ndr does", own.len());
     let notes = (measured > 0).then(note).into_iter().collect();
     let mut streams: Vec<_> = own.into_iter().map(|flow| flow.stream).collect();
     if args.pace.top_speed {
