@@ -10,6 +10,7 @@ mod bad_input;
 mod files;
 mod kernel;
 mod print;
+mod replay;
 mod wire;
 
 use std::fs;
