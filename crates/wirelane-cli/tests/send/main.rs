@@ -3,11 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]
+#[allow(dead_code, reason = "other commands need more of it")]
 mod shared;
 
 mod bad_input;
 mod files;
+mod kernel;
 mod print;
+mod replay;
 mod wire;
 
 use std::fs;

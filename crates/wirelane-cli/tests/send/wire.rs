@@ -10,30 +10,30 @@ use wirelane_testkit::{packets, privileged};
 
 use super::*;
 
-struct Wire {
+pub(crate) struct Wire {
     left: Namespace,
     right: Namespace,
-    pair: VethPair,
+    pub(crate) pair: VethPair,
 }
 
 impl Wire {
-    fn new(queues: u32) -> Self {
+    pub(crate) fn new(queues: u32) -> Self {
         let (left, right) = (Namespace::new(), Namespace::new());
         let pair = VethPair::new(&left, &right, queues, 1500);
         pair.set_offloads(false);
         Self { left, right, pair }
     }
 
-    fn port(&self, backend: &str) -> String {
+    pub(crate) fn port(&self, backend: &str) -> String {
         format!("{backend}{}", self.pair.a.interface)
     }
 
-    fn send(&self, args: &[&str]) -> ChildGuard {
+    pub(crate) fn send(&self, args: &[&str]) -> ChildGuard {
         ChildGuard::spawn(self.left.command(WIRELANE).args(["send", "--json"]).args(args))
     }
 
     /// Captures `count` packets of our own Ethernet type, or of all UDP, while `send` runs.
-    fn captured(&self, path: &Path, count: usize, send: impl FnOnce()) -> Vec<Vec<u8>> {
+    pub(crate) fn captured(&self, path: &Path, count: usize, send: impl FnOnce()) -> Vec<Vec<u8>> {
         let mut command = self.right.command(WIRELANE);
         let port = format!("packet:{}", self.pair.b.interface);
         let count = count.to_string();
@@ -183,4 +183,42 @@ fn privileged_long_packets_are_cut_if_asked() {
         assert_eq!(summary["totals"]["sent"], 3, "{backend}: {summary}");
         assert_eq!(summary["gso"][0]["classes"][0]["segments"], 3, "{backend}: {summary}");
     }
+}
+
+#[test]
+fn privileged_the_kernel_sends_by_itself_where_it_can() {
+    if !privileged::require() {
+        return;
+    }
+    let wire = Wire::new(1);
+    let port = wire.port("");
+    let packet = ["--packet", "ipv4 udp src=1000-1009 dst=4791"];
+    let args = [&["--packet", packet[1], "--rate", "20kpps", "-c", "1000", &port][..]].concat();
+    // Its peer does not take frames of programs.
+    wire.pair.b.ethtool(&["-K", &wire.pair.b.interface, "gro", "off"]);
+    let ended = wire.send(&args).wait(PATIENCE);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("kernel refused: "), "{}", ended.stderr);
+    let summary = sent(&parse(&ended.stdout));
+    assert_eq!((&summary["engine"], &summary["totals"]["sent"]), (&"sockets".into(), &1000.into()));
+    assert!(summary["kernel_refused"].is_string(), "{summary}");
+    // Now it does.
+    wire.pair.b.ethtool(&["-K", &wire.pair.b.interface, "gro", "on"]);
+    let directory = tempdir().unwrap();
+    let seen = wire.captured(&directory.path().join("y.pcapng"), 1000, || {
+        let ended = wire.send(&args).wait(PATIENCE);
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+        assert!(ended.stderr.contains("sending (kernel) through"), "{}", ended.stderr);
+        let summary = sent(&parse(&ended.stdout));
+        assert_eq!(summary["engine"], "kernel");
+        assert_eq!(summary["totals"]["sent"], 1000, "{summary}");
+    });
+    let ports: Vec<_> = seen.iter().map(|frame| frame[35]).collect();
+    let expected: Vec<_> = (0..1000).map(|n| (1000 + n % 10) as u8).collect();
+    assert!(ports == expected, "the source ports count");
+    let file = directory.path().join("x.pcap");
+    write(&file, 1, &frames(1));
+    let ended = wire.send(&["--engine=kernel", &port, &file.display().to_string()]).wait(PATIENCE);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("come from a file"), "{}", ended.stderr);
 }
