@@ -10,6 +10,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use wirelane_os::Class;
 
+use super::compress::Compressor;
 use super::pcap::{PcapReader, Resolution};
 use super::pcapng::PcapngReader;
 use super::*;
@@ -139,6 +140,14 @@ fn read_pcap(bytes: &[u8]) -> (Vec<Owned>, Option<CaptureError>) {
     drain(|| reader.next_record().map(|record| record.map(|record| Owned::of(&record))))
 }
 
+/// A frame of its own, at the fastest level.
+fn compressed(compression: Compression, bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut compressor = Compressor::new(CompressionOptions::fastest(compression)).unwrap();
+    compressor.compress(bytes, &mut out).unwrap();
+    out
+}
+
 fn write(path: &Path, records: &[Owned]) -> Written {
     let mut writer =
         CaptureWriter::create(path, &sources(), WriterOptions::of_path(path), 0).unwrap();
@@ -154,7 +163,7 @@ proptest! {
     #[test]
     fn write_then_read_is_the_identity(records in records()) {
         let directory = tempfile::tempdir().unwrap();
-        for suffix in ["pcapng", "pcapng.gz", "pcapng.zst"] {
+        for suffix in ["pcapng", "pcapng.gz", "pcapng.lz4", "pcapng.zst"] {
             let path = directory.path().join("a").with_extension(suffix);
             let written = write(&path, &records);
             prop_assert_eq!(written.packets, records.len() as u64);

@@ -35,7 +35,7 @@ pub(crate) struct CaptureArgs {
     #[command(flatten)]
     masks: Masks,
     /// Write packets to FILE; - is standard output. The suffix chooses the format: .pcap, .pcapng, and
-    /// .gz or .zst to compress
+    /// .gz, .lz4 or .zst to compress
     #[arg(short = 'w', long = "write", value_name = "FILE", help_heading = "Output")]
     write: Option<PathBuf>,
     /// Write one file per queue (NAME.rx0.pcapng, …); `wirelane merge` joins them

@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// Merge capture files into one pcapng file, in order of time.
 ///
-/// Reads pcap and pcapng, plain or compressed with gzip or zstd, such as the files of
+/// Reads pcap and pcapng, plain or compressed with gzip, lz4 or zstd, such as the files of
 /// `wirelane capture --split`. Packets with equal times keep the order in which the files are given.
 /// Every interface keeps its description, queue and counters. Comments, name resolution and decryption
 /// secrets are not copied.
@@ -33,7 +33,7 @@ pub(crate) struct MergeArgs {
     #[arg(value_name = "FILE", required = true)]
     pub(crate) inputs: Vec<PathBuf>,
 
-    /// Write to FILE; `-` is standard output, and the suffix .gz or .zst compresses
+    /// Write to FILE; `-` is standard output, and the suffix .gz, .lz4 or .zst compresses
     #[arg(short = 'w', long = "write", value_name = "FILE")]
     pub(crate) output: PathBuf,
 

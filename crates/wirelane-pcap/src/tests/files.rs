@@ -113,7 +113,7 @@ fn rotation_by_size_never_exceeds_it() {
 #[test]
 fn flushed_packets_are_readable_while_the_file_is_open() {
     let directory = tempfile::tempdir().unwrap();
-    for name in ["a.pcapng", "a.pcapng.gz", "a.pcapng.zst", "a.pcap"] {
+    for name in ["a.pcapng", "a.pcapng.gz", "a.pcapng.lz4", "a.pcapng.zst", "a.pcap"] {
         let path = directory.path().join(name);
         let options = WriterOptions::of_path(&path);
         let mut writer = CaptureWriter::create(&path, &sources(), options, 0).unwrap();
@@ -204,7 +204,7 @@ fn privileged_a_full_disk_leaves_a_readable_file() {
         let directory = tempfile::tempdir().unwrap();
         let options = c"size=1m";
         mount("tmpfs", directory.path(), "tmpfs", MountFlags::empty(), options).unwrap();
-        for name in ["a.pcapng", "a.pcap", "a.pcapng.gz", "a.pcapng.zst"] {
+        for name in ["a.pcapng", "a.pcap", "a.pcapng.gz", "a.pcapng.lz4", "a.pcapng.zst"] {
             fill(&directory.path().join(name));
         }
         rustix::mount::unmount(directory.path(), rustix::mount::UnmountFlags::DETACH).unwrap();
