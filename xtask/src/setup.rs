@@ -23,6 +23,7 @@ const PROGRAMS: [(&str, &str); 16] = [
     ("tcpreplay", "tcpreplay"),
     ("dpdk-testpmd", "dpdk-dev"),
     ("zstd", "zstd"),
+    ("lz4", "lz4"),
     ("pzstd", "zstd"),
     ("chromium", "chromium"),
     ("jq", "jq"),

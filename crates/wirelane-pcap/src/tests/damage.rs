@@ -167,7 +167,7 @@ fn flipped_bytes_in_compressed_files_do_no_harm() {
     for compression in Compression::ALL {
         let whole = compressed(compression, &file);
         for at in 0..whole.len() {
-            for value in [0, 1, 0x7f, 0x80, 0xff] {
+            for value in [1, 0x80, 0xff] {
                 let mut damaged = whole.clone();
                 damaged[at] ^= value;
                 let source = std::io::Cursor::new(damaged);

@@ -131,7 +131,14 @@ fn flushed_packets_are_readable_while_the_file_is_open() {
         let (records, error) = read_all(&path);
         assert!(error.is_none(), "{name}: {error:?}");
         assert_eq!(records.len() as u64, writer.written().packets);
-        assert!(records.len() > 1500, "{name}: {}", records.len());
+        // Of four chunks, two may be on their way to be compressed.
+        assert!(records.len() > 1300, "{name}: {}", records.len());
+        // They are written without further packets.
+        while writer.written().packets < 2700 {
+            writer.flush_if_older(7 * SECOND).unwrap();
+            std::thread::yield_now();
+        }
+        assert_eq!(read_all(&path).0.len() as u64, writer.written().packets);
         drop(writer);
         assert_eq!(read_all(&path).0.len(), 3001, "dropping flushes");
     }
