@@ -10,7 +10,7 @@ use crate::nextest;
 use crate::step::Outcome;
 
 /// Programs that tests run, and the Debian package of each.
-const PROGRAMS: [(&str, &str); 16] = [
+const PROGRAMS: [(&str, &str); 18] = [
     ("chrt", "util-linux"),
     ("ip", "iproute2"),
     ("ethtool", "ethtool"),
@@ -18,6 +18,8 @@ const PROGRAMS: [(&str, &str); 16] = [
     ("capinfos", "wireshark-common"),
     ("tcpdump", "tcpdump"),
     ("netsniff-ng", "netsniff-ng"),
+    ("trafgen", "netsniff-ng"),
+    ("xdp-trafficgen", "xdp-tools"),
     ("iperf3", "iperf3"),
     ("ping", "iputils-ping"),
     ("tcpreplay", "tcpreplay"),

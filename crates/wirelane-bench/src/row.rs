@@ -99,6 +99,7 @@ impl Better {
             "cas_retries_",
             "lost_",
             "latency_",
+            "error_",
         ];
         let is_cost = costs.iter().any(|cost| metric.starts_with(cost)) || metric == "budget_share";
         is_cost.then_some(Self::Lower)

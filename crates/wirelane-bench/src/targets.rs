@@ -6,8 +6,10 @@
 use serde::Serialize;
 
 use crate::comparison::{SENDER_BOUND, unless_sent};
+use crate::peers::senders::{TCPREPLAY, TCPREPLAY_XDP, TRAFGEN, XDP_TRAFFICGEN};
 use crate::peers::testpmd::{self, NOWHERE};
 use crate::row::{Row, Skipped};
+use crate::suites::send::{FLOWS, PERCENTS};
 use crate::task::{PACED, RATES};
 
 /// What a figure ought to be.
@@ -56,6 +58,7 @@ pub fn targets(rows: &[Row], skipped: &[Skipped]) -> Vec<Target> {
     book.capture();
     book.sockets();
     book.noloss();
+    book.send();
     book.scaling();
     book.qdisc();
     book.filter();
@@ -207,6 +210,52 @@ impl Book<'_> {
         self.add("noloss", what, "×", Limit::AtLeast(1.0), values, &needs);
         let reason = "neither lost anything of all that could be sent: the sender is the limit";
         self.unclear_if(is_of_sender, reason);
+    }
+
+    fn send(&mut self) {
+        const PEER: &str = testpmd::PROGRAM;
+        const OTHERS: [&str; 4] = [TCPREPLAY, TCPREPLAY_XDP, TRAFGEN, XDP_TRAFFICGEN];
+        let rate = "packets_per_s";
+        for size in ["64", "1500"] {
+            let of = |peer| self.samples("send", "generate", peer, &[("size", size)], rate);
+            let by = |engine| {
+                self.samples("send", "engine", None, &[("engine", engine), ("size", size)], rate)
+            };
+            let best = highest(&OTHERS.map(|peer| of(Some(peer))));
+            let default = ratios(of(None), &best);
+            let sockets = ratios(by("sockets-xdp"), of(Some(PEER)));
+            let kernel = ratios(by("kernel"), of(Some(PEER)));
+            let what = format!(
+                "Sending {size} bytes by the default engine beside the best of {}",
+                OTHERS.join(", ")
+            );
+            self.add("send", what, "×", Limit::AtLeast(2.0), default, &["generate"]);
+            let what = format!("Sending {size} bytes over AF_XDP beside testpmd txonly");
+            let needs = [PEER, "sockets-xdp"];
+            self.add("send", what, "×", Limit::AtLeast(1.0), sockets, &needs);
+            let what = format!("Sending {size} bytes by the kernel beside testpmd txonly");
+            self.add("send", what, "×", Limit::AtLeast(1.9), kernel, &[PEER, "kernel"]);
+        }
+        for percent in PERCENTS.map(|percent| percent.to_string()) {
+            let conditions = [("percent", percent.as_str())];
+            let values = self.samples("send", "rate", None, &conditions, "error_rate_share");
+            let what = format!("Error of a rate of {percent} % of the highest");
+            self.add("send", what, "", Limit::AtMost(0.001), values.to_vec(), &["rate"]);
+        }
+        let values = self.samples("send", "drift", None, &[], "error_drift_ns").to_vec();
+        let what = "Drift of a long replay".to_owned();
+        self.add("send", what, "ns", Limit::AtMost(1e6), values, &["drift"]);
+        for engine in ["default", "kernel", "sockets-xdp", "sockets-packet"] {
+            let of = |flows: u32| {
+                let flows = flows.to_string();
+                let conditions = [("engine", engine), ("flows", flows.as_str())];
+                self.samples("send", "flows", None, &conditions, rate)
+            };
+            let values = ratios(of(FLOWS), of(1));
+            let what = format!("{FLOWS} flows beside one, engine {engine}");
+            let needs = [if engine == "default" { "flows" } else { engine }];
+            self.add("send", what, "×", Limit::AtLeast(0.9), values, &needs);
+        }
     }
 
     fn scaling(&mut self) {
@@ -437,10 +486,19 @@ fn ratios(ours: &[f64], theirs: &[f64]) -> Vec<f64> {
 
 /// The lowest of each round, of those that were measured at all.
 fn lowest(figures: &[&[f64]]) -> Vec<f64> {
+    of_rounds(figures, f64::min)
+}
+
+/// The highest, likewise.
+fn highest(figures: &[&[f64]]) -> Vec<f64> {
+    of_rounds(figures, f64::max)
+}
+
+fn of_rounds(figures: &[&[f64]], choose: fn(f64, f64) -> f64) -> Vec<f64> {
     let figures = || figures.iter().filter(|samples| !samples.is_empty());
     let rounds = figures().map(|samples| samples.len()).min().unwrap_or(0);
     let of = |round: usize| figures().filter_map(move |samples| samples.get(round)).copied();
-    (0..rounds).filter_map(|round| of(round).reduce(f64::min)).collect()
+    (0..rounds).filter_map(|round| of(round).reduce(choose)).collect()
 }
 
 #[cfg(test)]
@@ -536,6 +594,7 @@ mod tests {
     fn the_best_of_several_is_that_of_a_round() {
         let (a, b, none) = ([3.0, 1.0], [2.0, 5.0, 7.0], []);
         assert_eq!(lowest(&[&a[..], &b[..], &none[..]]), [2.0, 1.0]);
+        assert_eq!(highest(&[&a[..], &b[..], &none[..]]), [3.0, 5.0]);
         assert_eq!(lowest(&[&none[..]]), [0.0; 0]);
     }
 }

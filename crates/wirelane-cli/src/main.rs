@@ -44,9 +44,11 @@ enum Command {
     Lab(commands::lab::Action),
     Mask(commands::mask::MaskArgs),
     Merge(commands::merge::MergeArgs),
+    Ndr(Box<commands::ndr::NdrArgs>),
     Offload(commands::offload::OffloadArgs),
     Ports(commands::ports::PortsArgs),
     Queues(commands::queues::QueuesArgs),
+    Send(Box<commands::send::SendArgs>),
     Stats(commands::stats::StatsArgs),
     Verify(commands::verify::VerifyArgs),
 }
@@ -73,9 +75,11 @@ fn main() -> ExitCode {
         },
         Command::Mask(args) => commands::mask::run(&args),
         Command::Merge(args) => commands::merge::run(&args),
+        Command::Ndr(args) => commands::ndr::run(&args),
         Command::Offload(args) => commands::offload::run(&args),
         Command::Ports(args) => commands::ports::run(&args),
         Command::Queues(args) => commands::queues::run(&args),
+        Command::Send(args) => commands::send::run(&args),
         Command::Stats(args) => commands::stats::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
     };

@@ -34,7 +34,7 @@ pub(crate) struct SessionArgs {
     pub(crate) count: Option<u64>,
     /// End after TIME (10s, 500ms, 2m)
     #[arg(long, value_name = "TIME", value_parser = args::duration, help_heading = "Limits")]
-    duration: Option<Duration>,
+    pub(crate) duration: Option<Duration>,
     /// Pin the threads to these CPUs, in turn
     #[arg(long, value_name = "CPUS", value_parser = args::queues, help_heading = "Machine")]
     cpus: Option<QueueSet>,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use wirelane::{Error, Result};
 use wirelane_os::process;
 use wirelane_os::sysfs::Sysfs;
 use wirelane_os::{iface, netdev};
@@ -75,6 +76,23 @@ pub(crate) fn connections() -> Vec<Connection> {
         (is_here || !connection.owners().is_empty()).then_some(connection)
     };
     found.into_iter().filter_map(here).collect()
+}
+
+/// Keeps a command from sending by an interface that the user's own connection comes through, unless the user has
+/// agreed.
+///
+/// # Errors
+/// It comes through it.
+pub(crate) fn refuse_to_send(interface: &str, agreed: bool) -> Result<()> {
+    let mut connections = connections().into_iter();
+    match connections.find(|connection| connection.may_arrive_at(interface)) {
+        Some(connection) if !agreed => {
+            let cause = format!("it carries your own SSH connection, {connection}");
+            Err(Error::usage(format!("interface {interface}"), cause)
+                .help("send by another interface, or add --yes"))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

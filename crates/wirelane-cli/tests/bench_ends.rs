@@ -217,6 +217,9 @@ const SCALING: &[&str] =
     &["scaling", "--quick", "--case", "rx", "--case", "capture", "--disk", "disk"];
 const GSO: &[&str] = &["gso", "--quick", "--cpu", "50"];
 const NOLOSS: &[&str] = &["noloss", "--quick"];
+/// Ours and all others are started one after the other.
+const SEND: &[&str] =
+    &["send", "--quick", "--size", "64", "--case", "generate", "--case", "timing"];
 const QDISC: &[&str] = &["qdisc", "--quick"];
 const FILTER: &[&str] = &["filter", "--quick"];
 /// Several of them, those that end soon.
@@ -315,6 +318,7 @@ fn privileged_a_benchmark_that_is_interrupted_leaves_nothing() {
         (SCALING, &[After(300), After(2500)]),
         (GSO, &[After(30), After(700), After(2500)]),
         (NOLOSS, &[After(700)]),
+        (SEND, &[After(700), Beside("trafgen")]),
         (QDISC, &[After(300)]),
         (FILTER, &[After(200)]),
         (SOCKETS_WITH_PEER, &[Beside("dpdk-testpmd")]),
@@ -350,6 +354,7 @@ fn privileged_a_benchmark_that_is_killed_leaves_what_lab_down_removes() {
         (GSO, &[After(20), After(400), After(900), After(1600), After(2700)]),
         (SCALING, &[After(400), After(2700)]),
         (NOLOSS, &[After(400), After(1500)]),
+        (SEND, &[After(700), Beside("tcpreplay")]),
         (QDISC, &[After(300)]),
         (FILTER, &[After(200)]),
         (SOCKETS_WITH_PEER, &[Beside("dpdk-testpmd")]),

@@ -10,13 +10,37 @@
 //! This crate only computes: it knows no ports, files or clocks. `wirelane-send` sends.
 #![forbid(unsafe_code)]
 
+mod fill;
+pub mod generator;
+mod header;
+pub mod language;
+mod layers;
+mod layout;
+mod notation;
+#[cfg(feature = "otg")]
+pub mod otg;
+pub mod protocol;
 pub mod rate;
+pub mod recipe;
 pub mod rewrite;
+pub mod schedule;
 pub mod signature;
+pub mod sizes;
 pub mod source;
+pub mod stream;
+pub mod table;
+pub mod template;
+pub mod value;
 pub mod values;
 
+pub use fill::Fill;
+pub use generator::Generator;
 pub use rate::Rate;
+pub use recipe::{Layer, Recipe, RecipeError};
+pub use schedule::Schedule;
 pub use signature::Signature;
+pub use sizes::Sizes;
 pub use source::{Departure, Lane, Source};
+pub use stream::Stream;
+pub use template::Template;
 pub use values::Values;

@@ -32,9 +32,6 @@ mod special;
 mod unique;
 mod walk;
 
-#[cfg(test)]
-mod tests;
-
 use wirelane_wire::EtherType;
 
 use self::fixed::{Fixed, Varying};

@@ -1,7 +1,9 @@
 //! Clocks and the CPU time used.
 
+use rustix::thread::{ClockId as ThreadClock, clock_nanosleep_absolute, set_current_timer_slack};
 use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime};
 use std::fs;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
@@ -32,6 +34,21 @@ impl CpuTime {
 /// Nanoseconds since the epoch, on the clock of packet time stamps; 0 when the clock stands before it.
 pub fn realtime_ns() -> u64 {
     nanoseconds(ClockId::Realtime)
+}
+
+/// Sleeps until the clock of [`monotonic_ns`] shows `at`, or a signal comes.
+pub fn sleep_until(at: u64) {
+    let seconds = i64::try_from(at / 1_000_000_000).unwrap_or(i64::MAX);
+    let until = Timespec { tv_sec: seconds, tv_nsec: (at % 1_000_000_000) as _ };
+    // Who is interrupted looks at the clock again.
+    let _ = clock_nanosleep_absolute(ThreadClock::Monotonic, &until);
+}
+
+/// From now on the kernel wakes the calling thread when its time has come, and not up to 50 µs later
+/// together with others (`PR_SET_TIMERSLACK`).
+pub fn wake_promptly() {
+    // It may be late as before.
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
 /// How far the clock without leap seconds (TAI) is ahead of that of [`realtime_ns`], in nanoseconds; 0 where nobody

@@ -7,6 +7,17 @@
 //!
 //! Depends on `wirelane` for ports and on `wirelane-gen` for what to send. The library never prints.
 
+pub mod engine;
 pub mod kernel;
 pub mod measure;
 pub mod ndr;
+pub mod pacer;
+pub mod replay;
+pub mod session;
+pub mod sockets;
+pub mod timing;
+
+pub use engine::Engine;
+pub use pacer::Pacing;
+pub use session::{Progress, SendConfig, SendOutcome, Sending};
+pub use timing::Timing;

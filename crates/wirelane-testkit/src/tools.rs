@@ -5,6 +5,7 @@
 use std::env;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::fs::{Access, access};
 
@@ -28,6 +29,33 @@ pub fn require(tool: &str) -> bool {
     );
     gate::skip(&test, &format!("needs {tool}, which is not on the PATH"));
     false
+}
+
+/// A Python that has snappi, the client of the Open Traffic Generator; without one the test is
+/// reported as skipped and should return.
+///
+/// `WIRELANE_SNAPPI_PYTHON` names it; otherwise it is `python3`, or the one that `cargo xtask test
+/// setup` installs in the target directory.
+#[track_caller]
+pub fn snappi() -> Option<PathBuf> {
+    let test = gate::test_name(Location::caller());
+    let named = env::var_os("WIRELANE_SNAPPI_PYTHON").map(PathBuf::from);
+    // The programs of the tests are in `target/debug/deps` or one like it.
+    let program = env::current_exe().unwrap_or_default();
+    let installed = program.ancestors().skip(1).map(|path| path.join("snappi/bin/python3"));
+    let has = |python: &PathBuf| {
+        let import = Command::new(python).args(["-c", "import snappi"]).output();
+        import.is_ok_and(|import| import.status.success())
+    };
+    let installed = installed.filter(|python| python.is_file());
+    let found = named.into_iter().chain(installed).chain(find("python3")).find(has);
+    if found.is_none() {
+        gate::skip(
+            &test,
+            "needs snappi: python3 -m venv target/snappi && target/snappi/bin/pip install snappi",
+        );
+    }
+    found
 }
 
 /// The path of the program `tool`.

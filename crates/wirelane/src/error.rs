@@ -113,7 +113,7 @@ impl Error {
     }
 
     /// Removes duplicates: an interface that goes away fails at each of its queues.
-    pub(crate) fn each_once(errors: &mut Vec<Self>) {
+    pub fn each_once(errors: &mut Vec<Self>) {
         let mut said = BTreeSet::new();
         errors.retain(|error| said.insert((error.0.object.clone(), error.0.cause.clone())));
     }

@@ -188,6 +188,20 @@ impl TxCounters {
         }
     }
 
+    /// Counts packets that were sent past a [`Tx`](crate::port::Tx), by the kernel itself. Only the
+    /// owning thread may call this.
+    pub fn count(&self, packets: u64, bytes: u64) {
+        self.packets.add(packets);
+        self.bytes.add(bytes);
+    }
+
+    /// Counts packets that were handed over past a [`Tx`](crate::port::Tx) and dropped by the interface.
+    /// Only the owning thread may call this.
+    pub fn count_refused(&self, packets: u64) {
+        self.errors.add(packets);
+        self.refused.add(packets);
+    }
+
     /// `n` frames have a length that the interface does not take.
     pub(crate) fn of_wrong_length(&self, n: u64) {
         self.errors.add(n);

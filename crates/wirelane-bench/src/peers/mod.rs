@@ -2,6 +2,7 @@
 
 pub mod capture;
 pub(crate) mod process;
+pub mod senders;
 pub mod testpmd;
 
 use std::env;
@@ -22,7 +23,7 @@ pub struct Peer {
 }
 
 /// All of them.
-pub const PEERS: [Peer; 9] = [
+pub const PEERS: [Peer; 10] = [
     Peer { name: "dpdk-testpmd", package: "dpdk-dev", version: None },
     Peer { name: "dpdk-test", package: "dpdk-dev", version: None },
     Peer { name: "netsniff-ng", package: "netsniff-ng", version: Some("--version") },
@@ -30,6 +31,7 @@ pub const PEERS: [Peer; 9] = [
     Peer { name: "tcpdump", package: "tcpdump", version: Some("--version") },
     Peer { name: "dumpcap", package: "wireshark-common", version: Some("--version") },
     Peer { name: "tcpreplay", package: "tcpreplay", version: Some("--version") },
+    Peer { name: "xdp-trafficgen", package: "xdp-tools", version: None },
     Peer { name: "iperf3", package: "iperf3", version: Some("--version") },
     Peer { name: "dd", package: "coreutils", version: Some("--version") },
 ];

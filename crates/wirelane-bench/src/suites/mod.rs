@@ -8,6 +8,7 @@ pub mod noloss;
 mod place;
 pub mod qdisc;
 pub mod scaling;
+pub mod send;
 pub mod sockets;
 pub mod turns;
 
@@ -16,10 +17,11 @@ use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 use crate::suite::{Listed, Ready};
 
 /// All of them, in the order of a report. The longest round comes last: it may be the only one of its suite.
-pub const SUITES: [Listed; 7] = [
+pub const SUITES: [Listed; 8] = [
     Listed::of::<capture::CaptureSuite>(),
     Listed::of::<sockets::SocketsSuite>(),
     Listed::of::<noloss::NolossSuite>(),
+    Listed::of::<send::SendSuite>(),
     Listed::of::<scaling::ScalingSuite>(),
     Listed::of::<qdisc::QdiscSuite>(),
     Listed::of::<filter::FilterSuite>(),

@@ -13,7 +13,9 @@ use wirelane::session::forward::ForwardOutcome;
 use wirelane::session::monitor::Reading;
 use wirelane::stats::{Dropped, QueueStats, TxStats};
 use wirelane::{Error, ErrorKind};
+use wirelane_send::SendOutcome;
 
+use super::sent::Sent;
 use super::{counter, grouped, line, printable, scaled};
 
 /// The JSON document.
@@ -28,6 +30,9 @@ pub(crate) struct Summary {
     counts: Counts,
     frames: Frames,
     order: Option<Order>,
+    /// Of a command that makes packets.
+    #[serde(flatten)]
+    sent: Option<Sent>,
     cpu: Cpu,
     errors: Vec<String>,
     /// Where packets were written.
@@ -192,6 +197,13 @@ impl Counts {
         text + &format!(" in {elapsed_s:.3} s ({}packet/s)", scaled(rate))
     }
 
+    /// The same of a command that makes packets.
+    fn sent_headline(&self, sent: &Sent, elapsed_s: f64) -> String {
+        let sum = |of: fn(&TxStats) -> u64| self.tx.iter().map(of).sum::<u64>();
+        let lost = sum(|tx| tx.errors) + sent.skipped();
+        sent.headline(self.totals.sent, sum(|tx| tx.bytes), lost, elapsed_s)
+    }
+
     /// The reasons for which packets were dropped, with the number of each if there are several.
     fn reasons(&self) -> String {
         type Count = fn(&Dropped) -> Option<u64>;
@@ -270,6 +282,17 @@ impl Summary {
         summary
     }
 
+    /// What sending came to.
+    pub(crate) fn of_send(outcome: &SendOutcome, elapsed: Duration, cpu: CpuTime) -> Self {
+        let gso = outcome.gso.iter().map(|(queue, stats)| (0, *queue, stats.clone()));
+        let reading = Reading { tx: outcome.tx.clone(), gso: gso.collect(), ..Reading::default() };
+        let mut summary = Self::new("send", elapsed, cpu, reading, outcome.frames);
+        summary.ports.push(outcome.port.clone());
+        summary.sent = Some(Sent::new(outcome));
+        summary.errors = failures(&outcome.errors);
+        summary
+    }
+
     /// What is common to all.
     fn new(
         command: &'static str,
@@ -291,6 +314,7 @@ impl Summary {
                 leaked: frames.held(),
             },
             order: None,
+            sent: None,
             cpu: cpu.into(),
             errors: Vec::new(),
             path: None,
@@ -299,8 +323,12 @@ impl Summary {
 
     /// The same for people, on standard error: what happened on the first line, then the details.
     pub(crate) fn print(&self) {
-        let headline = self.counts.headline(self.elapsed_s);
+        let headline = match &self.sent {
+            Some(sent) => self.counts.sent_headline(sent, self.elapsed_s),
+            None => self.counts.headline(self.elapsed_s),
+        };
         line(format_args!("{headline}{}", self.written()));
+        self.sent.iter().for_each(Sent::print);
         for port in &self.ports {
             port.notes.iter().for_each(|note| line(format_args!("note: {}: {note}", port.spec)));
         }
@@ -324,9 +352,10 @@ impl Summary {
         self.print_gso();
         self.print_gro();
         let Cpu { user_s, system_s } = self.cpu;
-        let delivered = self.counts.totals.delivered;
-        if delivered > 0 {
-            let ns = (user_s + system_s) * 1e9 / delivered as f64;
+        let Totals { delivered, sent, .. } = self.counts.totals;
+        let handled = if self.sent.is_some() { sent } else { delivered };
+        if handled > 0 {
+            let ns = (user_s + system_s) * 1e9 / handled as f64;
             line(format_args!(
                 "CPU {user_s:.2} s user, {system_s:.2} s system: {ns:.0} ns per packet"
             ));

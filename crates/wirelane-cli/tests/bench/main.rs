@@ -24,6 +24,7 @@ fn help_and_wrong_usage() {
         ("qdisc", &["--quick", "--json", "--samples"][..]),
         ("gso", &["--quick", "--json", "--samples", "--cpu", "--case", "--offload", "--seconds"]),
         ("noloss", &["--quick", "--json", "--samples", "--size", "--seconds"]),
+        ("send", &["--quick", "--json", "--samples", "--case", "--size", "--seconds", "--drift"]),
         ("scaling", &["--quick", "--json", "--samples", "--case", "--disk"]),
         ("all", &["--quick", "--json", "--samples", "--suite", "--report"]),
         (
@@ -54,6 +55,8 @@ fn help_and_wrong_usage() {
         &["sockets", "--port", "file:x.pcap"],
         &["sockets", "--seconds", "0s"],
         &["noloss", "--size", "63"],
+        &["send", "--size", "59"],
+        &["send", "--case", "txpush"],
         &["all", "--quick"],
         &["all", "--report", "x", "--suite", "none"],
     ] {

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use wirelane_bench::peers::capture::PROGRAMS;
 use wirelane_bench::peers::find;
+use wirelane_bench::peers::senders::SENDERS;
 use wirelane_bench::report::Report;
 use wirelane_bench::suites::capture::{cost, write};
 use wirelane_bench::suites::noloss;
+use wirelane_bench::suites::send::{self, SendCase, SendPlan};
 use wirelane_bench::suites::sockets::replay;
 use wirelane_bench::suites::turns::ProcessPlan;
 use wirelane_testkit::privileged;
@@ -133,4 +135,54 @@ fn privileged_the_rate_without_loss_is_searched_for_others_too() {
         let started = &report.environment.commands;
         assert!(started.iter().any(|line| line.starts_with(peer)), "{started:?}");
     }
+}
+
+/// Who is missing, or cannot do that, is listed with its reason.
+#[test]
+fn privileged_ours_and_others_send_and_what_arrives_is_counted() {
+    if !privileged::require() {
+        return;
+    }
+    let plan = SendPlan {
+        own: Path::new(env!("CARGO_BIN_EXE_wirelane")),
+        cases: vec![SendCase::Generate, SendCase::Engine, SendCase::Timing, SendCase::Drift],
+        sizes: vec![64],
+        samples: 1,
+        window: Duration::from_millis(100),
+        drift: Duration::from_millis(200),
+        limit: None,
+    };
+    let mut report = Report::new("test".into());
+    send::send(&plan, &mut report, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+    report.finish();
+    let of = |case: &str, peer: Option<&str>, metric: &str| {
+        let is_it = |row: &&_| {
+            let row: &wirelane_bench::row::Row = row;
+            (row.case, row.peer, row.metric) == (case, peer, metric)
+        };
+        report.rows.iter().find(is_it).map(|row| row.samples[0])
+    };
+    let skipped = &report.skipped;
+    assert!(of("generate", None, "packets_per_s").unwrap() > 0.0, "{skipped:?}");
+    assert!(of("engine", None, "packets_per_s").unwrap() > 0.0, "{skipped:?}");
+    assert!(of("drift", None, "error_drift_ns").is_some(), "{skipped:?}");
+    for peer in [None, Some("tcpreplay")] {
+        let [half, most, all] = ["p50", "p99", "max"]
+            .map(|share| of("timing", peer, &format!("error_gap_{share}_ns")).unwrap());
+        assert!(half <= most && most <= all, "{peer:?}: {half} {most} {all}");
+    }
+    for sender in SENDERS {
+        let reason = skipped.iter().find(|skipped| skipped.case == sender.name);
+        match of("generate", Some(sender.name), "packets_per_s") {
+            Some(rate) => assert!(rate > 0.0),
+            None => assert!(reason.is_some(), "{} is neither measured nor listed", sender.name),
+        }
+    }
+    // These two work wherever they are installed.
+    for name in ["tcpreplay", "trafgen"] {
+        let reason = skipped.iter().find(|skipped| skipped.case == name);
+        assert_eq!(reason.is_none(), find(name).is_some(), "{reason:?}");
+    }
+    let ratio = report.ratios.iter().find(|ratio| ratio.peer == "tcpreplay");
+    assert!(ratio.is_none_or(|ratio| ratio.median > 0.0));
 }

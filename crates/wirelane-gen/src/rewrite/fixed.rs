@@ -155,6 +155,10 @@ impl Edits for Fixed {
     fn enters_tunnels(&self) -> bool {
         self.enters_tunnels
     }
+
+    fn goes_back(&self) -> bool {
+        self.back
+    }
 }
 
 /// Whether a rule for `of` is for what is on `side`; what is on neither side has rules for both.
@@ -199,5 +203,11 @@ impl Edits for Varying {
     #[inline]
     fn enters_tunnels(&self) -> bool {
         self.enters_tunnels
+    }
+
+    #[inline]
+    fn goes_back(&self) -> bool {
+        // No port changes.
+        false
     }
 }

@@ -125,7 +125,7 @@ impl Rule {
         Ok(Self::Address { side, from, to })
     }
 
-    /// Reads `[src:|dst:]MAC=MAC`.
+    /// Reads `[src:|dst:]MAC=MAC` (one address) or `[src:|dst:]=MAC` (all).
     ///
     /// # Errors
     /// In words.
@@ -133,8 +133,9 @@ impl Rule {
         let wrong = || format!("'{text}' is no map; write 02:00:00:00:00:01=02:00:00:00:00:02");
         let (side, rest) = side(text);
         let (from, to) = rest.split_once('=').ok_or_else(wrong)?;
-        let (from, to) = (from.parse(), to.parse());
-        Ok(Self::Mac { side, from: Some(from.map_err(|_| wrong())?), to: to.map_err(|_| wrong())? })
+        let mac = |text: &str| text.parse::<MacAddr>().map_err(|_| wrong());
+        let from = if from.is_empty() { None } else { Some(mac(from)?) };
+        Ok(Self::Mac { side, from, to: mac(to)? })
     }
 
     /// Reads `[src:|dst:]80=8080` (one port), `[src:|dst:]=8080` (all) or `[src:|dst:]+1000`.
@@ -239,6 +240,10 @@ mod tests {
             assert!(Rule::port(wrong).is_err(), "{wrong}");
         }
         assert!(Rule::map_mac("02:00:00:00:00:01=02:00:00:00:00:02").is_ok());
+        assert!(matches!(
+            Rule::map_mac("dst:=02:00:00:00:00:02"),
+            Ok(Rule::Mac { side: Side::Destination, from: None, .. })
+        ));
         assert!(Rule::map_mac("02:00:00:00:00:01").is_err());
     }
 }

@@ -16,6 +16,8 @@ pub(super) trait Edits {
     fn ttl(&self, old: u8) -> u8;
     /// Whether packets in tunnels are changed as well.
     fn enters_tunnels(&self) -> bool;
+    /// Whether the frame becomes again what it was: a tunnel is known by the port that it had first.
+    fn goes_back(&self) -> bool;
 }
 
 /// Headers within headers that are followed: tunnels in tunnels, and packets that errors quote.
@@ -231,10 +233,7 @@ fn transport(
         }
         _ => return,
     };
-    let tunnel = match (protocol, field(bytes, 2).map(u16::from_be_bytes)) {
-        (Protocol::UDP, Some(port)) if edits.enters_tunnels() && depth < DEEPEST => port,
-        _ => 0,
-    };
+    let old_port = field(bytes, 2);
     let mut change = pseudo;
     for (at, side) in [(0, Side::Source), (2, Side::Destination)] {
         if let Some(place) = bytes.get_mut(at..).and_then(|it| it.first_chunk_mut::<2>()) {
@@ -244,6 +243,11 @@ fn transport(
         }
     }
     change.apply(bytes, checksum, zero);
+    let port = if edits.goes_back() { field(bytes, 2) } else { old_port };
+    let tunnel = match (protocol, port.map(u16::from_be_bytes)) {
+        (Protocol::UDP, Some(port)) if edits.enters_tunnels() && depth < DEEPEST => port,
+        _ => 0,
+    };
     if let 4789 | 8472 | 6081 = tunnel {
         let inner = |bytes: &mut [u8]| {
             if tunnel == 6081 { geneve(bytes, edits, depth) } else { vxlan(bytes, edits, depth) }

@@ -109,6 +109,12 @@ impl XdpFeatures {
         self.flags & (1 << 1) != 0
     }
 
+    /// It transmits frames that programs hand over from elsewhere (`NETDEV_XDP_ACT_NDO_XMIT`). That may change
+    /// with the state of the interface: a veth does while its peer polls.
+    pub fn transmit(self) -> bool {
+        self.flags & (1 << 2) != 0
+    }
+
     /// AF_XDP sockets can have zero copy (`NETDEV_XDP_ACT_XSK_ZEROCOPY`).
     pub fn zero_copy(self) -> bool {
         self.flags & (1 << 3) != 0

@@ -27,7 +27,7 @@
 //!
 //! A call costs about 12 µs, a frame 150 ns up to an `XDP_DROP` at the other end of a veth.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -35,13 +35,13 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use wirelane_os::bpf::{
-    Alu, AsmError, Assembler, Cond, Insn, Link, Load, Map, MapKind, Program, ProgramType, Reg,
-    Size, XdpAction, XdpMode, missing_capabilities,
+    Alu, AsmError, Assembler, Cond, Insn, Load, Map, MapKind, Program, ProgramType, Reg, Size,
+    XdpAction, missing_capabilities,
 };
 use wirelane_os::clock::{self, CpuTime};
-use wirelane_os::link::{self, VethEnd};
-use wirelane_os::{OsError, affinity, iface, netns};
+use wirelane_os::{OsError, affinity, iface};
 
+use super::anchor::Anchor;
 use wirelane::error::{Error, Result};
 
 /// Bytes of a time stamp, see [`LiveSender::stamping`].
@@ -278,35 +278,6 @@ impl Drop for Sending {
     }
 }
 
-/// Keeps a program where the kernel has a fast way to it.
-///
-/// A run of several frames puts its program among those that the kernel calls directly, and takes it out at
-/// the end (`bpf_prog_change_xdp` in `bpf_prog_test_run_xdp`). Each of the two waits for every CPU
-/// (`synchronize_rcu` in `bpf_dispatcher_change_prog`), unless the program is there already because it is on an
-/// interface: this one, which nobody uses, in a namespace of its own.
-#[derive(Debug)]
-struct Anchor {
-    _link: Link,
-    _namespace: OwnedFd,
-}
-
-impl Anchor {
-    fn of(program: &Program) -> std::result::Result<Self, OsError> {
-        let namespace = netns::anonymous()?;
-        let link = {
-            let _inside = netns::enter(&namespace)?;
-            let end = |name, last| VethEnd {
-                name,
-                namespace: namespace.as_fd(),
-                mac: [0x02, 0x57, 0x4c, 0xff, 0xff, last],
-            };
-            link::create_veth([end("wl-anchor", 1), end("wl-idle", 2)], 1, 1500)?;
-            Link::attach(iface::index("wl-anchor")?, program, XdpMode::Native)?
-        };
-        Ok(Self { _link: link, _namespace: namespace })
-    }
-}
-
 #[derive(Debug, Default)]
 struct Shared {
     stop: AtomicBool,
@@ -441,7 +412,7 @@ fn assemble(parts: &Parts<'_>) -> std::result::Result<Vec<Insn>, AsmError> {
     asm.finish()
 }
 
-fn refused(interface: &str, error: OsError) -> Error {
+pub(super) fn refused(interface: &str, error: OsError) -> Error {
     let missing = missing_capabilities();
     if error.errno() != Some(Errno::PERM.raw_os_error()) || missing.is_empty() {
         return Error::os(interface, error);
@@ -452,7 +423,7 @@ fn refused(interface: &str, error: OsError) -> Error {
         .caused_by(error)
 }
 
-fn not_sent(interface: &str, error: OsError) -> Error {
+pub(super) fn not_sent(interface: &str, error: OsError) -> Error {
     let invalid = error.errno() == Some(Errno::INVAL.raw_os_error());
     let error = Error::os(interface, error);
     if invalid {

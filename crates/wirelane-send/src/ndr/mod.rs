@@ -7,8 +7,21 @@
 //! ```
 //!
 //! The search only decides: it sends nothing, and whoever runs the trials may be anybody.
+mod campaign;
 mod goal;
+mod report;
 mod search;
+mod streams;
+mod tally;
+mod tester;
+mod traffic;
 
+pub use self::campaign::{Campaign, Step, Tests};
 pub use self::goal::{Goal, Shot};
+pub use self::report::{
+    BackToBack, Delay, Flow, LossPoint, Report, SizeReport, Summary, Throughput, Way,
+};
 pub use self::search::{Found, Method, Probe, Search};
+pub use self::streams::Streams;
+pub use self::tester::{Direction, Moment, Passage, Stream, Tester};
+pub use self::traffic::{Ends, Load, Network, Traffic, Udp};

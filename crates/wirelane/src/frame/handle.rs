@@ -157,6 +157,13 @@ impl Frame {
         fits
     }
 
+    /// Sets the time of a packet that a program has made, in nanoseconds since 1970: a file that it
+    /// is sent to keeps it.
+    #[inline]
+    pub fn set_timestamp(&mut self, timestamp: u64) {
+        self.meta_mut().timestamp = timestamp;
+    }
+
     /// Sets the metadata that a port or generator knows.
     #[inline(always)]
     pub(crate) fn stamp(&mut self, timestamp: u64, queue: u16, class: Class) {

@@ -124,6 +124,13 @@ impl Tx {
         refused
     }
 
+    /// Lets `write` put packets straight into TX memory, as [`Transmit::place`] says: for programs
+    /// that make packets. `None` if the port has no such memory; then [`Tx::allocate`] has frames.
+    #[inline]
+    pub fn place(&mut self, write: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> Option<usize> {
+        self.inner.place(write)
+    }
+
     /// Adds up to `n` empty frames of the port's own memory to `batch`; returns how many.
     #[inline]
     pub fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize {

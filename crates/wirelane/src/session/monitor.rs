@@ -22,7 +22,7 @@
 
 use std::sync::Arc;
 
-use crate::port::{Accounting, FrameCounts, PortInfo};
+use crate::port::{Accounting, FrameCounts, Port, PortInfo};
 use crate::qdisc::{EgressGauge, QdiscStats};
 use crate::segment::{CoalesceCounters, CoalesceStats, SegmentCounters, SegmentStats};
 use crate::stats::{QueueStats, RxCounters, TxCounters, TxStats};
@@ -67,6 +67,22 @@ pub struct Reading {
 }
 
 impl Monitor {
+    /// Reads a session that only sends through `port`, with these counters of its transmitting ends.
+    pub fn of_sender(
+        port: &Port,
+        tx: impl IntoIterator<Item = Arc<TxCounters>>,
+        segmenters: impl IntoIterator<Item = (u16, Arc<SegmentCounters>)>,
+    ) -> Self {
+        let segmenter = |(queue, counters)| (0, queue, counters);
+        Self {
+            ports: vec![port.info().clone()],
+            accounting: vec![port.accounting()],
+            tx: tx.into_iter().map(|counters| (0, counters)).collect(),
+            segmenters: segmenters.into_iter().map(segmenter).collect(),
+            ..Self::default()
+        }
+    }
+
     /// The ports.
     pub fn ports(&self) -> &[PortInfo] {
         &self.ports

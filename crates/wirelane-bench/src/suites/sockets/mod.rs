@@ -15,7 +15,7 @@
 //! Every round measures every case once, so that a slow minute of the machine hits all of them. A
 //! mode that the machine does not have is skipped, with the reason the port gives.
 
-mod baseline;
+pub(in crate::suites) mod baseline;
 mod loops;
 mod measure;
 mod peer;

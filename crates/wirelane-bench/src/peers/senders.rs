@@ -1,0 +1,179 @@
+//! Programs that send: how each is started so that it sends as fast as it can until it is ended.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::peers::{find, missing, testpmd};
+use crate::task::Task;
+
+/// A program that sends, in one of its ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// Its name in rows.
+    pub name: &'static str,
+    /// The program.
+    pub program: &'static str,
+    way: Way,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Tcpreplay { xdp: bool },
+    Trafgen,
+    XdpTrafficgen,
+    Testpmd,
+}
+
+/// What it is to send, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Order<'a> {
+    /// The interface.
+    pub interface: &'a str,
+    /// The CPU that it is bound to.
+    pub cpu: u32,
+    /// A packet. Programs that make their own ones make them as long.
+    pub packet: &'a [u8],
+    /// A capture file of such packets.
+    pub file: &'a Path,
+}
+
+/// All of them.
+pub const SENDERS: [Sender; 5] = [
+    Sender { name: TCPREPLAY, program: "tcpreplay", way: Way::Tcpreplay { xdp: false } },
+    Sender { name: TCPREPLAY_XDP, program: "tcpreplay", way: Way::Tcpreplay { xdp: true } },
+    Sender { name: TRAFGEN, program: "trafgen", way: Way::Trafgen },
+    Sender { name: XDP_TRAFFICGEN, program: "xdp-trafficgen", way: Way::XdpTrafficgen },
+    Sender { name: testpmd::PROGRAM, program: testpmd::PROGRAM, way: Way::Testpmd },
+];
+
+/// tcpreplay over a packet socket.
+pub const TCPREPLAY: &str = "tcpreplay";
+/// tcpreplay over AF_XDP, since 4.5.
+pub const TCPREPLAY_XDP: &str = "tcpreplay --xdp";
+/// trafgen of netsniff-ng.
+pub const TRAFGEN: &str = "trafgen";
+/// xdp-trafficgen of xdp-tools.
+pub const XDP_TRAFFICGEN: &str = "xdp-trafficgen";
+
+/// More often than it can be sent within any measurement.
+const FOREVER: &str = "100000000";
+
+impl Sender {
+    /// Whether it sends a capture file.
+    pub fn replays(&self) -> bool {
+        matches!(self.way, Way::Tcpreplay { .. })
+    }
+
+    /// Whether it is sent by AF_XDP sockets of DPDK.
+    pub fn is_testpmd(&self) -> bool {
+        self.way == Way::Testpmd
+    }
+
+    /// The command that sends without end, as fast as it can.
+    ///
+    /// # Errors
+    /// Why there is none: it is not installed, or this version cannot do that.
+    pub fn command(&self, order: &Order<'_>) -> Result<Command, String> {
+        let Order { interface, cpu, packet, file } = *order;
+        let Some(path) = find(self.program) else { return Err(missing(self.program)) };
+        let mut command = Command::new(&path);
+        match self.way {
+            Way::Tcpreplay { xdp } => {
+                self.needs_xdp(&path, xdp)?;
+                command.args(["-i", interface]).args(xdp.then_some("--xdp"));
+                command.args(["--topspeed", "--preload-pcap", "--loop", FOREVER]).arg(file);
+            }
+            Way::Trafgen => {
+                let bytes: Vec<_> = packet.iter().map(|byte| format!("0x{byte:02x}")).collect();
+                // It must not retune the machine.
+                command.args(["--dev", interface, "--cpus", "1", "--no-sock-mem", "--notouch-irq"]);
+                command.arg("--no-cpu-stats").arg(format!("{{ {} }}", bytes.join(", ")));
+            }
+            Way::XdpTrafficgen => {
+                let size = packet.len().to_string();
+                command.args(["udp", "--threads", "1", "--num-packets", FOREVER]);
+                if packet.len() != XDP_TRAFFICGEN_SIZE {
+                    if !says(&path, &["udp", "--help"], "--pkt-size") {
+                        let version = "this version sends packets of 64 bytes only";
+                        return Err(format!("{}: {version} (1.6 has --pkt-size)", self.name));
+                    }
+                    command.args(["--pkt-size", &size]);
+                }
+                command.arg(interface);
+            }
+            Way::Testpmd => {
+                let made = testpmd::command(Task::Txpush, interface, packet.len(), cpu);
+                command = made.ok_or_else(|| missing(self.program))?;
+            }
+        }
+        Ok(command)
+    }
+
+    /// The command that sends a capture file once, with its own timing; only where [`Sender::replays`].
+    ///
+    /// # Errors
+    /// As above.
+    pub fn replay(&self, interface: &str, file: &Path) -> Result<Command, String> {
+        let Way::Tcpreplay { xdp } = self.way else {
+            return Err(format!("{} sends no capture files", self.name));
+        };
+        let Some(path) = find(self.program) else { return Err(missing(self.program)) };
+        self.needs_xdp(&path, xdp)?;
+        let mut command = Command::new(path);
+        command.args(["-i", interface]).args(xdp.then_some("--xdp"));
+        command.arg("--preload-pcap").arg(file);
+        Ok(command)
+    }
+
+    fn needs_xdp(&self, path: &Path, xdp: bool) -> Result<(), String> {
+        if !xdp || says(path, &["--help"], "--xdp") {
+            return Ok(());
+        }
+        Err(format!(
+            "{}: this tcpreplay is built without AF_XDP (4.5 with libxdp has it)",
+            self.name
+        ))
+    }
+}
+
+/// Bytes of a packet of xdp-trafficgen that cannot be told otherwise.
+const XDP_TRAFFICGEN_SIZE: usize = 64;
+
+/// Whether a program writes `word` when it is called so.
+fn says(program: &Path, arguments: &[&str], word: &str) -> bool {
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    output.is_ok_and(|output| {
+        [output.stdout, output.stderr]
+            .iter()
+            .any(|text| String::from_utf8_lossy(text).contains(word))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sender_has_a_command_or_says_why_not() {
+        let packet = [7; 100];
+        let order =
+            Order { interface: "if0", cpu: 3, packet: &packet, file: Path::new("/x/a.pcap") };
+        for sender in SENDERS {
+            match sender.command(&order) {
+                Ok(command) => {
+                    let words: Vec<_> = command
+                        .get_args()
+                        .map(|word| word.to_string_lossy().into_owned())
+                        .collect();
+                    assert!(words.iter().any(|word| word.contains("if0")), "{words:?}");
+                    assert_eq!(words.iter().any(|word| word == "/x/a.pcap"), sender.replays());
+                }
+                Err(reason) => {
+                    assert!(reason.starts_with(sender.name) || reason.starts_with(sender.program));
+                }
+            }
+            let replay = sender.replay("if0", Path::new("/x/a.pcap"));
+            assert!(sender.replays() || replay.is_err());
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Where it is sent: cables whose far ends count or note times, and files.
+
+use std::cell::Cell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use wirelane::error::{Error, Result};
+use wirelane_lab::{Lab, LabConfig, Site};
+use wirelane_os::affinity;
+use wirelane_os::bpf::XdpMode;
+
+use super::arrivals::Arrivals;
+use super::file;
+use crate::leftovers::{self, Folder};
+use crate::peers::process::{Running, line};
+use crate::suites::sockets::baseline::Baseline;
+
+/// How long a program may take to get ready, or to end.
+const LIMIT: Duration = Duration::from_secs(20);
+/// Until its rate is steady after its first packet.
+const SETTLE: Duration = Duration::from_millis(150);
+/// After the last packet of a file.
+const DRAIN: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(2);
+/// Bytes of an Ethernet header.
+const HEADER: usize = 14;
+/// Packets of a file that is sent as fast as possible, again and again.
+const PACKETS: u64 = 10_000;
+
+/// What was counted at the far end in some time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counted {
+    pub(super) packets_per_s: f64,
+    /// CPU time of the sender per packet, in nanoseconds; `None` if the kernel does not say.
+    pub(super) cpu_ns: Option<f64>,
+}
+
+/// Cables and files. All goes with this.
+pub(super) struct Bed<'a> {
+    pub(super) own: &'a Path,
+    lab: Lab,
+    counter: Baseline,
+    /// Its far end notes when packets arrive.
+    timed: Lab,
+    folder: Folder,
+    pub(super) cpu: u32,
+    /// What our command has sent last at its fastest, in packets of 64 bytes per second.
+    pub(super) fastest: Cell<Option<f64>>,
+}
+
+impl<'a> Bed<'a> {
+    pub(super) fn new(own: &'a Path, sizes: &[usize]) -> Result<Self> {
+        let longest = sizes.iter().max().copied().unwrap_or(0);
+        let needed = longest.saturating_sub(HEADER) as u32;
+        let config =
+            LabConfig { mtu: needed.max(LabConfig::default().mtu), ..LabConfig::default() };
+        let lab = Lab::new(config)?;
+        let far = lab.far.interface();
+        let counter = lab.far.inside(|| Baseline::attach(far, XdpMode::Native))??;
+        let timed = Lab::new(config)?;
+        let folder = Folder::new(Path::new(leftovers::MEMORY))?;
+        let cpu = affinity::allowed_cpus().unwrap_or_default().first().copied().unwrap_or(0);
+        let bed = Self { own, lab, counter, timed, folder, cpu, fastest: Cell::new(None) };
+        bed.folder.make()?;
+        for size in sizes {
+            file::write(&bed.file(*size), &file::packets(*size)?, &file::even(PACKETS, 10))?;
+        }
+        Ok(bed)
+    }
+
+    /// A capture of packets of this size.
+    pub(super) fn file(&self, size: usize) -> PathBuf {
+        self.folder.file(&format!("{size}.pcap"))
+    }
+
+    /// The interface to send on, which has the same name on both cables.
+    pub(super) fn interface(&self) -> &str {
+        self.lab.near.interface()
+    }
+
+    /// Starts `command`, counts at the far end for `window`, and ends it. Our own says in the end what it did. `None` if it
+    /// was stopped.
+    pub(super) fn count(
+        &self,
+        command: &mut Command,
+        window: Duration,
+        is_ours: bool,
+        stop: &AtomicBool,
+    ) -> Result<Option<(Counted, Option<Value>)>> {
+        let before = self.counter.packets()?;
+        let mut running = Running::start(command, &[self.cpu], Some(&self.lab.near))?;
+        let has_come = |_: &Running| self.counter.packets().is_ok_and(|now| now > before);
+        running.wait_until(has_come, LIMIT, stop)?;
+        thread::sleep(SETTLE);
+        let used = running.cpu();
+        let (first, begin) = self.reading()?;
+        if !sleep(window, stop) {
+            return Ok(None);
+        }
+        let (last, end) = self.reading()?;
+        let used = running.cpu().saturating_sub(used);
+        let elapsed = end.saturating_duration_since(begin).as_secs_f64();
+        let packets = last.saturating_sub(first);
+        if !running.is_running() {
+            running.wait(LIMIT)?;
+            return Err(Error::failed(line(command), "ended before it was asked to"));
+        }
+        let summary = match is_ours {
+            true => Some(summary(&running.interrupt(LIMIT)?.stdout, command)?),
+            // How it takes that is its own affair.
+            false => None,
+        };
+        if packets == 0 {
+            return Err(Error::failed(line(command), "nothing of what it sent has arrived"));
+        }
+        let per_packet = used.as_nanos() as f64 / packets as f64;
+        let cpu_ns = (!used.is_zero()).then_some(per_packet);
+        Ok(Some((Counted { packets_per_s: packets as f64 / elapsed, cpu_ns }, summary)))
+    }
+
+    /// Packets that have arrived, and when that was: together, or as nearly so as a busy machine allows.
+    fn reading(&self) -> Result<(u64, Instant)> {
+        const EXACT: Duration = Duration::from_micros(10);
+        const ATTEMPTS: usize = 100;
+        let mut best: Option<(Duration, u64, Instant)> = None;
+        for _ in 0..ATTEMPTS {
+            let begin = Instant::now();
+            let packets = self.counter.packets()?;
+            let took = begin.elapsed();
+            if best.is_none_or(|(least, ..)| took < least) {
+                best = Some((took, packets, begin + took / 2));
+            }
+            if took < EXACT {
+                break;
+            }
+        }
+        best.map(|(_, packets, at)| (packets, at))
+            .ok_or_else(|| Error::failed("counting", "was not possible"))
+    }
+
+    /// Sends a file of 64-byte packets at these times by the command that `make` makes for it: when each arrived.
+    /// `None` if it was stopped.
+    pub(super) fn replay(
+        &self,
+        name: &str,
+        times: &[u64],
+        make: impl Fn(&Path) -> Result<Command>,
+        stop: &AtomicBool,
+        commands: &mut Vec<String>,
+    ) -> Result<Option<Vec<u64>>> {
+        let path = self.folder.file(name);
+        if !path.exists() {
+            file::write(&path, &file::packets(64)?, times)?;
+        }
+        let mut command = make(&path)?;
+        commands.push(line(&command));
+        let far: &Site = &self.timed.far;
+        let room = u32::try_from(times.len()).unwrap_or(u32::MAX);
+        let arrivals = far.inside(|| Arrivals::attach(far.interface(), room))??;
+        let running = Running::start(&mut command, &[self.cpu], Some(&self.timed.near))?;
+        let whole = Duration::from_nanos(times.last().copied().unwrap_or(0));
+        let Some(()) = ended(running, whole + LIMIT, stop)? else { return Ok(None) };
+        thread::sleep(DRAIN);
+        let (arrived, sent) = (arrivals.packets()?, times.len() as u64);
+        if arrived != sent {
+            let cause = format!("{arrived} packets have arrived of {sent}");
+            return Err(Error::failed(line(&command), cause));
+        }
+        arrivals.times().map(Some)
+    }
+
+    /// Removes a file that [`Bed::replay`] has made.
+    pub(super) fn forget(&self, name: &str) {
+        // It goes in the end in any case.
+        let _ = fs::remove_file(self.folder.file(name));
+    }
+}
+
+/// Waits for the end; `None` if it was stopped.
+fn ended(mut running: Running, limit: Duration, stop: &AtomicBool) -> Result<Option<()>> {
+    let deadline = Instant::now() + limit;
+    while running.is_running() && Instant::now() < deadline {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        thread::sleep(POLL);
+    }
+    running.wait(Duration::ZERO)?;
+    Ok(Some(()))
+}
+
+/// Sleeps; false if the run was stopped.
+fn sleep(time: Duration, stop: &AtomicBool) -> bool {
+    let until = Instant::now() + time;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || stop.load(Ordering::Relaxed) {
+            return left.is_zero();
+        }
+        thread::sleep(left.min(Duration::from_millis(50)));
+    }
+}
+
+fn summary(text: &str, command: &Command) -> Result<Value> {
+    serde_json::from_str(text).map_err(|error| {
+        Error::failed(line(command), format!("its summary is not understood: {error}"))
+    })
+}

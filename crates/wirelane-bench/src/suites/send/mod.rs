@@ -1,0 +1,292 @@
+//! The suite `send`: `wirelane send` beside other programs that send, and how exactly it keeps rates and times.
+//!
+//! ```text
+//!   first CPU: wirelane send │ tcpreplay │ trafgen │ … ─▶ wl-a ═══ wl-b: a program that drops, and counts or notes times
+//! ```
+//!
+//! All are processes on the same CPU. What arrives at the far end counts, for all alike: the receiver is a program of a few
+//! instructions, and runs on the sender's CPU, so the sender is the limit and pays for the way through the cable.
+
+mod arrivals;
+mod bed;
+mod case;
+mod errors;
+mod file;
+mod ours;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use wirelane::error::Result;
+
+use self::bed::Bed;
+use self::case::{Case, GAP_US, Subject, What};
+use self::errors::errors;
+use self::ours::Ours;
+use crate::arguments;
+use crate::peers::senders::{Order, SENDERS, Sender};
+use crate::report::Report;
+use crate::row::{Param, Params};
+use crate::suite::{Effort, Progress, Suite};
+use crate::suites::turns::{self, ProcessPlan};
+
+pub(super) const SUITE: &str = "send";
+/// Shares of the highest rate at which the rate error is measured, in percent.
+pub(crate) const PERCENTS: [u64; 4] = [1, 10, 50, 80];
+/// Many flows.
+pub(crate) const FLOWS: u32 = 100_000;
+/// Distance of the packets of the long file.
+const DRIFT_GAP_US: u64 = 1000;
+
+/// Measure `wirelane send` beside tcpreplay, trafgen, xdp-trafficgen and dpdk-testpmd, and how exactly it
+/// keeps rates and times.
+///
+/// All send on the first CPU, through one queue of a veth pair between two temporary network namespaces, and
+/// what arrives at the other end is counted there. It needs root. The drift is that of one long replay, after all
+/// rounds.
+#[derive(Args, Clone, Debug)]
+pub struct SendSuite {
+    /// Measure this case only; may be given several times
+    #[arg(long = "case", value_name = "CASE", value_enum)]
+    cases: Vec<SendCase>,
+    /// Packet size without frame check sequence, 60 to 9216 bytes; may be given several times
+    #[arg(long = "size", value_name = "BYTES", default_values_t = SIZES,
+          value_parser = clap::value_parser!(u32).range(60..=9216))]
+    sizes: Vec<u32>,
+    /// Length of a sample [default: 1s; with --quick 150ms]
+    #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
+    seconds: Option<Duration>,
+    /// Length of the replay whose drift is measured [default: 10min; with --quick 3s]
+    #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
+    drift: Option<Duration>,
+    #[command(flatten)]
+    effort: Effort,
+}
+
+const SIZES: [u32; 2] = [64, 1500];
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SendCase {
+    /// Send generated packets as fast as possible, beside all others
+    Generate,
+    /// The same by each engine and kind of port
+    Engine,
+    /// Send a capture file as fast as possible, beside tcpreplay
+    Replay,
+    /// Keep rates of 1, 10, 50 and 80 % of the highest
+    Rate,
+    /// Send a capture file in its own time, beside tcpreplay
+    Timing,
+    /// Generate 100,000 flows, beside one
+    Flows,
+    /// Send a long capture file in its own time
+    Drift,
+}
+
+/// What to measure, and how thoroughly.
+#[derive(Clone, Debug)]
+pub struct SendPlan<'a> {
+    /// Our own command.
+    pub own: &'a Path,
+    /// What.
+    pub cases: Vec<SendCase>,
+    /// Bytes of the packets, without frame check sequence.
+    pub sizes: Vec<usize>,
+    /// Rounds, which is samples of every figure.
+    pub samples: usize,
+    /// How long one sample counts.
+    pub window: Duration,
+    /// How long the replay takes whose drift is measured.
+    pub drift: Duration,
+    /// No round begins that would end later than this.
+    pub limit: Option<Duration>,
+}
+
+impl Suite for SendSuite {
+    const NAME: &'static str = SUITE;
+    const USUAL: [u64; 2] = [45, 1200];
+
+    fn for_report(effort: Effort, _: &Path) -> Self {
+        Self { cases: Vec::new(), sizes: SIZES.to_vec(), seconds: None, drift: None, effort }
+    }
+
+    fn effort(&self) -> &Effort {
+        &self.effort
+    }
+
+    fn samples(&self) -> usize {
+        self.effort.samples(if self.effort.quick { 3 } else { 5 })
+    }
+
+    fn run(
+        &self,
+        limit: Option<Duration>,
+        report: &mut Report,
+        stop: &AtomicBool,
+        progress: Progress<'_>,
+    ) -> Result<()> {
+        let quick = self.effort.quick;
+        let own = turns::own()?;
+        let window = Duration::from_millis(if quick { 150 } else { 1000 });
+        let drift = Duration::from_secs(if quick { 3 } else { 600 });
+        let all = SendCase::value_variants();
+        let plan = SendPlan {
+            own: &own,
+            cases: if self.cases.is_empty() { all.to_vec() } else { self.cases.clone() },
+            sizes: self.sizes.iter().map(|size| *size as usize).collect(),
+            samples: self.samples(),
+            window: self.seconds.unwrap_or(window),
+            drift: self.drift.unwrap_or(drift),
+            limit,
+        };
+        send(&plan, report, stop, progress)
+    }
+}
+
+/// Measures what `plan` says, and adds the rows to `report`; `progress` and `stop` as everywhere.
+///
+/// # Errors
+/// None: what cannot be measured is skipped with its reason.
+pub fn send(
+    plan: &SendPlan<'_>,
+    report: &mut Report,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(u32, &str),
+) -> Result<()> {
+    let begin = Instant::now();
+    let bed = match Bed::new(plan.own, &plan.sizes) {
+        Ok(bed) => bed,
+        Err(error) => {
+            report.skip(SUITE, "all", error.to_string());
+            return Ok(());
+        }
+    };
+    let has_drift = plan.cases.contains(&SendCase::Drift);
+    let after = if has_drift { plan.drift } else { Duration::ZERO };
+    let mut cases = cases(plan, &bed, report);
+    let limit = plan.limit.map(|limit| limit.saturating_sub(begin.elapsed() + after));
+    let (own, samples, window) = (plan.own, plan.samples, plan.window);
+    let turns = ProcessPlan { own, samples, window, limit, disk: None };
+    if !cases.is_empty() {
+        turns::take(SUITE, &turns, &mut cases, report, stop, progress);
+    }
+    report.rows.extend(cases.iter().flat_map(Case::rows));
+    if has_drift && !stop.load(Ordering::Relaxed) {
+        progress(1, "a long file in its own time");
+        if let Err(error) = drift(plan, &bed, report, stop) {
+            report.skip(SUITE, "drift", error.to_string());
+        }
+    }
+    Ok(())
+}
+
+/// Everything that is measured in rounds. Others that are missing are skipped with the reason.
+fn cases<'a>(plan: &SendPlan<'_>, bed: &'a Bed<'a>, report: &mut Report) -> Vec<Case<'a>> {
+    let mut cases = Vec::new();
+    let mut add = |name, subject, what, params: Vec<(&'static str, Param)>| {
+        let (params, window, samples) = (Params(params), plan.window, Vec::new());
+        cases.push(Case { bed, name, subject, what, params, window, samples });
+    };
+    let wants = |case| plan.cases.contains(&case);
+    let of_size = |size: usize| ("size", Param::Number(size as u64));
+    let ours = Subject::Ours(Ours::Default);
+    // The rate and the flows are compared with it.
+    let needs_fastest = wants(SendCase::Rate) && !wants(SendCase::Generate);
+    for size in &plan.sizes {
+        let what = What::Generate { size: *size, flows: 1 };
+        if wants(SendCase::Generate) || needs_fastest && *size == SIZES[0] as usize {
+            add("generate", ours, what, vec![of_size(*size)]);
+        }
+        if wants(SendCase::Generate) {
+            for sender in able(bed, *size, report, |_| true) {
+                add("generate", Subject::Peer(sender), what, vec![of_size(*size)]);
+            }
+        }
+        if wants(SendCase::Engine) {
+            for engine in [Ours::Kernel, Ours::Xdp, Ours::Packet] {
+                let params = vec![("engine", Param::Text(engine.label())), of_size(*size)];
+                add("engine", Subject::Ours(engine), what, params);
+            }
+        }
+        if wants(SendCase::Replay) {
+            let what = What::Loop { size: *size };
+            add("replay", ours, what, vec![of_size(*size)]);
+            for sender in able(bed, *size, report, Sender::replays) {
+                add("replay", Subject::Peer(sender), what, vec![of_size(*size)]);
+            }
+        }
+    }
+    if wants(SendCase::Rate) {
+        for percent in PERCENTS {
+            let params = vec![("percent", Param::Number(percent))];
+            add("rate", ours, What::Rate { percent }, params);
+        }
+    }
+    if wants(SendCase::Timing) {
+        // As long as two other samples.
+        let packets = (plan.window.as_micros() as u64 * 2 / GAP_US).max(1000);
+        let params = || vec![("gap_us", Param::Number(GAP_US))];
+        add("timing", ours, What::Timing { packets }, params());
+        for sender in able(bed, SIZES[0] as usize, report, Sender::replays) {
+            add("timing", Subject::Peer(sender), What::Timing { packets }, params());
+        }
+    }
+    if wants(SendCase::Flows) {
+        for engine in Ours::ALL {
+            for flows in [1, FLOWS] {
+                let params = vec![
+                    ("engine", Param::Text(engine.label())),
+                    ("flows", Param::Number(u64::from(flows))),
+                ];
+                let what = What::Generate { size: SIZES[0] as usize, flows };
+                add("flows", Subject::Ours(engine), what, params);
+            }
+        }
+    }
+    cases
+}
+
+/// The others that can send packets of this size, of those that are wanted.
+fn able(
+    bed: &Bed<'_>,
+    size: usize,
+    report: &mut Report,
+    is_wanted: impl Fn(&Sender) -> bool,
+) -> Vec<Sender> {
+    let packet = vec![0; size];
+    let file = bed.file(size);
+    let order = Order { interface: bed.interface(), cpu: bed.cpu, packet: &packet, file: &file };
+    let mut able = Vec::new();
+    for sender in SENDERS.into_iter().filter(is_wanted) {
+        match sender.command(&order) {
+            Ok(_) => able.push(sender),
+            Err(reason) => report.skip(SUITE, sender.name, reason),
+        }
+    }
+    able
+}
+
+/// The drift of one long replay.
+fn drift(plan: &SendPlan<'_>, bed: &Bed<'_>, report: &mut Report, stop: &AtomicBool) -> Result<()> {
+    const NAME: &str = "drift.pcap";
+    let packets = plan.drift.as_micros() as u64 / DRIFT_GAP_US + 1;
+    let times = file::even(packets, DRIFT_GAP_US);
+    let mut commands = Vec::new();
+    let make = |path: &Path| case::replay(Subject::Ours(Ours::Default), bed, path);
+    let arrivals = bed.replay(NAME, &times, make, stop, &mut commands);
+    bed.forget(NAME);
+    commands.drain(..).for_each(|command| report.environment.add_command(command));
+    let Some(arrivals) = arrivals? else { return Ok(()) };
+    let Some(found) = errors(&arrivals, &times) else { return Ok(()) };
+    let seconds = plan.drift.as_secs();
+    let figures = [
+        vec![("error_drift_ns", "ns", found.drift.abs()), ("stretch", "1", found.stretch)],
+        case::timing_figures(&found),
+    ];
+    let params = Params(vec![("seconds", Param::Number(seconds))]);
+    report.rows.extend(case::rows("drift", None, &params, &[figures.concat()]));
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! `wirelane ndr`: what lies between two ports, measured.
+
+mod arguments;
+mod live;
+mod page;
+mod text;
+mod traffic;
+
+use std::fs;
+
+use serde::Serialize;
+use wirelane::halt::Halt;
+use wirelane::port::{self, Backend, Spec, Take};
+use wirelane::{Error, Result};
+use wirelane_send::measure::Receiver;
+use wirelane_send::ndr::{Direction, Report, Tester};
+
+pub(crate) use self::arguments::NdrArgs;
+use self::live::Live;
+use self::traffic::Both;
+use crate::output;
+use crate::ssh;
+
+/// Runs the command.
+///
+/// # Errors
+/// A port cannot be opened or takes no part; sending fails; nothing at all arrives; a file cannot be
+/// written.
+pub(crate) fn run(args: &NdrArgs) -> Result<()> {
+    let ports = [&args.a, &args.b].map(|port| Spec::try_from(port.as_os_str()));
+    let [a, b] = ports;
+    let (a, b) = (a?, b?);
+    for spec in [&a, &b] {
+        is_interface(spec)?;
+        ssh::refuse_to_send(spec.name_text(), args.yes)?;
+    }
+    if a.name == b.name {
+        let cause = "both ports are the same interface; packets leave by one and arrive at another";
+        return Err(Error::usage("ports", cause));
+    }
+    let campaign = args.campaign()?;
+    let traffic = traffic::of(args, &a, &b)?;
+    let halt = Halt::by_signals().map_err(|error| Error::os("signals", error))?;
+    let mut tester = tester(args, &a, &b, traffic, &halt)?;
+    let mut live = Live::new(args.quiet);
+    let report = campaign.run(&mut tester, &mut |step| live.show(step));
+    live.finish();
+    let report = report?;
+    let document = Document {
+        schema: "wirelane.ndr/1",
+        version: env!("CARGO_PKG_VERSION"),
+        command: std::env::args().collect::<Vec<_>>().join(" "),
+        ports: tester.receivers().map(|info| Port::of(info)).collect(),
+        report: &report,
+    };
+    if !args.quiet {
+        text::lines(&report).for_each(|line| output::line(format_args!("{line}")));
+    }
+    if let Some(path) = &args.page {
+        let failed = |error| Error::io(path.display().to_string(), "write", error);
+        fs::write(path, page::render(&document)).map_err(failed)?;
+        if !args.quiet {
+            output::line(format_args!("the page is {}", path.display()));
+        }
+    }
+    if args.json {
+        output::json(&document)?;
+    }
+    Ok(())
+}
+
+/// The JSON object.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    version: &'static str,
+    command: String,
+    ports: Vec<Port>,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+/// Where packets were received.
+#[derive(Serialize)]
+struct Port {
+    spec: String,
+    backend: &'static str,
+    mode: String,
+    interface: Option<String>,
+    queues: Vec<u16>,
+    notes: Vec<String>,
+}
+
+impl Port {
+    fn of(info: &port::PortInfo) -> Self {
+        Self {
+            spec: info.spec.clone(),
+            backend: info.backend.as_str(),
+            mode: info.mode.to_string(),
+            interface: info.interface.clone(),
+            queues: info.queues.clone(),
+            notes: info.notes.clone(),
+        }
+    }
+}
+
+fn is_interface(spec: &Spec) -> Result<()> {
+    match spec.backend {
+        None | Some(Backend::Packet | Backend::Xdp) => Ok(()),
+        Some(_) => Err(Error::usage(format!("port '{spec}'"), "is no network interface")
+            .help("name two interfaces, such as eth0 and eth1")),
+    }
+}
+
+/// Opens what receives; each trial opens what sends.
+fn tester(args: &NdrArgs, a: &Spec, b: &Spec, (there, back): Both, halt: &Halt) -> Result<Tester> {
+    let placement = args.placement()?;
+    let direction = |from: &Spec, to: &Spec, traffic| {
+        let mut options = Receiver::options(&placement);
+        if to.backend == Some(Backend::Xdp) {
+            // Who types it wants it.
+            options = options.take(Take::All);
+        }
+        let receiver = Receiver::start(port::open(to, &options)?, &placement)?;
+        let sender = format!("packet:{}", from.name_text()).parse()?;
+        let name = format!("{} → {}", from.name_text(), to.name_text());
+        Ok::<_, Error>(Direction { name, sender, receiver, traffic })
+    };
+    let mut directions = vec![direction(a, b, there)?];
+    if let Some(back) = back.filter(|_| !args.one_way) {
+        directions.push(direction(b, a, back)?);
+    }
+    let mut tester = Tester::new(directions, halt.clone());
+    tester.placement = placement;
+    tester.threads = args.threads;
+    tester.settle = args.settle;
+    Ok(tester)
+}

@@ -1,0 +1,153 @@
+//! What `wirelane ndr` sends.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use wirelane::port::Spec;
+use wirelane::{Error, Result};
+use wirelane_gen::otg::{self, Config};
+use wirelane_gen::protocol::Preset;
+use wirelane_gen::recipe::Value;
+use wirelane_gen::{Recipe, Stream, Values, signature};
+use wirelane_send::ndr::{Ends, Network, Streams, Traffic, Udp};
+
+use super::arguments::NdrArgs;
+
+/// No flow file is longer.
+const LONGEST: u64 = 64 << 20;
+
+/// The packets of the way there, and of the way back if there are any.
+pub(super) type Both = (Arc<dyn Traffic>, Option<Arc<dyn Traffic>>);
+
+/// The packets of the ways from `a` to `b` and back.
+///
+/// # Errors
+/// Addresses do not fit together, or a description of packets is wrong.
+pub(super) fn of(args: &NdrArgs, a: &Spec, b: &Spec) -> Result<Both> {
+    if let Some(path) = &args.flows {
+        return flows(path, [a, b].map(|port| port.name_text()));
+    }
+    if let Some(text) = &args.packet {
+        let there = recipe("--packet", text)?;
+        let back = args.packet_back.as_deref().map(|text| recipe("--packet-back", text));
+        let back = back.unwrap_or_else(|| exchanged(&there))?;
+        return Ok((streams("--packet", &there)?, Some(streams("--packet-back", &back)?)));
+    }
+    let own = Udp::between();
+    let there = Udp {
+        macs: Ends {
+            source: args.src_mac.unwrap_or(own.macs.source),
+            destination: args.dst_mac.unwrap_or(own.macs.destination),
+        },
+        network: network(args, own.network)?,
+        ..own
+    };
+    let mut back = there.back();
+    if args.dst_mac.is_some() {
+        // The destination of the way there is a router, which does not send what B sends.
+        back.macs.source = own.macs.destination;
+    }
+    if let Some(mac) = args.back_mac {
+        back.macs.destination = mac;
+    }
+    Ok((Arc::new(there), Some(Arc::new(back))))
+}
+
+fn network(args: &NdrArgs, own: Network) -> Result<Network> {
+    match (args.src_ip, args.dst_ip, own) {
+        (None, None, own) => Ok(own),
+        (Some(IpAddr::V4(source)), Some(IpAddr::V4(destination)), _) => {
+            Ok(Network::V4(Ends { source, destination }))
+        }
+        (Some(IpAddr::V6(source)), Some(IpAddr::V6(destination)), _) => {
+            Ok(Network::V6(Ends { source, destination }))
+        }
+        (Some(IpAddr::V4(source)), None, Network::V4(own)) => {
+            Ok(Network::V4(Ends { source, ..own }))
+        }
+        (None, Some(IpAddr::V4(destination)), Network::V4(own)) => {
+            Ok(Network::V4(Ends { destination, ..own }))
+        }
+        _ => Err(Error::usage("--src-ip, --dst-ip", "the addresses are not of one kind")
+            .help("give both, either IPv4 or IPv6")),
+    }
+}
+
+fn recipe(option: &'static str, text: &str) -> Result<Recipe> {
+    text.parse().map_err(|error: wirelane_gen::RecipeError| Error::usage(option, error.to_string()))
+}
+
+fn streams(option: &'static str, recipe: &Recipe) -> Result<Arc<dyn Traffic>> {
+    let stream = Stream::new("packet", recipe, None, signature::LEN);
+    let stream = stream.map_err(|error| Error::usage(option, error.to_string()))?;
+    Ok(Arc::new(Streams::new(vec![stream])?))
+}
+
+/// The packets that go back: in every layer, source and destination have each other's values.
+fn exchanged(there: &Recipe) -> Result<Recipe> {
+    let mut back = there.clone();
+    for (layer, own) in back.layers.iter_mut().zip(&there.layers) {
+        let values = |name: &str| match own.get(name) {
+            Some(Value::Numbers(values)) => Some(values.clone()),
+            Some(_) => None,
+            None => {
+                let field = own.protocol.fields.iter().find(|field| field.name == name)?;
+                // What the next layer decides, as VXLAN the port of UDP, is not of this packet's ends.
+                match field.preset {
+                    Preset::Value(value) => Some(Values::Constant(value)),
+                    _ => None,
+                }
+            }
+        };
+        let (Some(source), Some(destination)) = (values("src"), values("dst")) else {
+            continue;
+        };
+        let set = layer.set("src", destination).and_then(|layer| layer.set("dst", source));
+        set.map_err(|error| {
+            Error::usage("--packet", error.to_string()).help("write the way back as --packet-back")
+        })?;
+    }
+    Ok(back)
+}
+
+/// The flows of a file: A sends those of the port that is located there, or of the first one.
+fn flows(path: &Path, interfaces: [&str; 2]) -> Result<Both> {
+    let name = path.display().to_string();
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| Error::io(name.as_str(), "open", error))?;
+    let length = file.take(LONGEST).read_to_string(&mut text);
+    let length = length.map_err(|error| Error::io(name.as_str(), "read", error))?;
+    if length as u64 == LONGEST {
+        return Err(Error::failed(name, "longer than 64 MiB: not a flow file"));
+    }
+    let config = otg::parse(&text, &|_| signature::LEN);
+    let config = config.map_err(|error| Error::failed(name.as_str(), error.to_string()))?;
+    let [there, back] = ports(&config, interfaces);
+    let of = |port: usize| {
+        let own = config.flows.iter().filter(|flow| flow.tx == port);
+        own.map(|flow| flow.stream.clone()).collect::<Vec<_>>()
+    };
+    let (there, back) = (of(there), of(back));
+    if there.is_empty() {
+        return Err(Error::usage(name, format!("it has no flow for {} to send", interfaces[0]))
+            .help("exchange the two ports"));
+    }
+    let back = (!back.is_empty()).then(|| Streams::new(back)).transpose()?;
+    Ok((Arc::new(Streams::new(there)?), back.map(|back| Arc::new(back) as _)))
+}
+
+/// The positions of the ports that are A and B.
+fn ports(config: &Config, interfaces: [&str; 2]) -> [usize; 2] {
+    let located = |interface: &str| {
+        config.ports.iter().position(|port| port.location.as_deref() == Some(interface))
+    };
+    match interfaces.map(located) {
+        [Some(a), Some(b)] => [a, b],
+        [Some(a), None] => [a, usize::from(a == 0)],
+        [None, Some(b)] => [usize::from(b == 0), b],
+        [None, None] => [0, 1],
+    }
+}

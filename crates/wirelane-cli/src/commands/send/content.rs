@@ -1,0 +1,123 @@
+//! What to send: files, or packets that are described.
+
+use std::sync::Arc;
+
+use wirelane::halt::Halt;
+use wirelane::{Error, Result};
+use wirelane_gen::{Generator, Lane, Rate, Source, Stream};
+use wirelane_send::replay::{Replay, ReplayLane};
+
+use super::arguments::SendArgs;
+use super::flows;
+
+/// The rate of generated packets if nobody says: harmless everywhere.
+const DEFAULT_RATE: Rate = Rate::Packets(1000.0);
+
+/// What to send.
+pub(super) enum Content {
+    /// Files, with what each thread sends of them.
+    Files(Box<Replay>, Vec<Option<ReplayLane>>),
+    /// Packets that are generated.
+    Streams(Arc<[Stream]>),
+}
+
+impl Content {
+    /// What `args` ask for, for so many sending threads and a link of so many bits per second.
+    ///
+    /// # Errors
+    /// A file cannot be read, or means nothing that can be sent; there is nothing to send.
+    pub(super) fn open(
+        args: &SendArgs,
+        link: Option<u64>,
+        lanes: u32,
+        halt: &Halt,
+    ) -> Result<Self> {
+        if !args.files.is_empty() {
+            return Self::files(args, link, lanes, halt);
+        }
+        if let Some(option) = args.replay.given() {
+            return Err(Error::usage(option, "it is about files, and none is named")
+                .help("name capture files to replay"));
+        }
+        let mut streams = match &args.flows {
+            Some(path) => flows::read(path, args)?,
+            None => recipes(args)?,
+        };
+        if streams.is_empty() {
+            return Err(Error::usage("what to send", "nothing was named")
+                .help("name capture files, or describe packets with --packet or --flows"));
+        }
+        for stream in &mut streams {
+            stream.resolve(link).map_err(|error| Error::usage("--rate", error.to_string()))?;
+        }
+        Ok(Self::Streams(streams.into()))
+    }
+
+    fn files(args: &SendArgs, link: Option<u64>, lanes: u32, halt: &Halt) -> Result<Self> {
+        let rate = if args.pace.top_speed { Some(Rate::Max) } else { args.pace.rate };
+        let config = args.replay.config(args.files.clone(), rate, link, &args.rewrite, halt)?;
+        let mut replay = Replay::open(&config, lanes)?;
+        let lanes = replay.take_lanes().into_iter().map(Some).collect();
+        Ok(Self::Files(Box::new(replay), lanes))
+    }
+
+    /// What one thread sends.
+    ///
+    /// # Errors
+    /// The packets cannot be sent by several threads.
+    pub(super) fn source(&mut self, lane: Lane) -> Result<Box<dyn Source>> {
+        match self {
+            Self::Files(_, lanes) => {
+                let own = lanes.get_mut(lane.index as usize).and_then(Option::take);
+                let missing = || Error::failed("files", "there are more threads than parts");
+                Ok(Box::new(own.ok_or_else(missing)?))
+            }
+            Self::Streams(streams) => {
+                let generator = Generator::new(Arc::clone(streams), lane, None);
+                let failed = |error: wirelane_gen::RecipeError| {
+                    Error::usage("packets to send", error.to_string())
+                };
+                Ok(Box::new(generator.map_err(failed)?))
+            }
+        }
+    }
+
+    /// How many packets there are, if that is known.
+    pub(super) fn packets(&self) -> Option<u64> {
+        match self {
+            Self::Files(replay, _) => replay.packets(),
+            Self::Streams(streams) => {
+                let counts = streams.iter().map(|stream| stream.count);
+                counts.sum()
+            }
+        }
+    }
+
+    /// What became of files, in words.
+    pub(super) fn notes(&self) -> Vec<String> {
+        match self {
+            Self::Files(replay, _) => replay.report().notes(),
+            Self::Streams(_) => Vec::new(),
+        }
+    }
+}
+
+/// The streams of `--packet`. They share the rate.
+fn recipes(args: &SendArgs) -> Result<Vec<Stream>> {
+    let all = args.packet.len() as f64;
+    let rate = match args.pace.rate.unwrap_or(DEFAULT_RATE) {
+        _ if args.pace.top_speed => Rate::Max,
+        Rate::Max => Rate::Max,
+        Rate::Packets(rate) => Rate::Packets(rate / all),
+        Rate::Bits(rate) => Rate::Bits(rate / all),
+        Rate::Share(share) => Rate::Share(share / all),
+    };
+    let stream = |recipe: &wirelane_gen::Recipe| {
+        let name = recipe.to_string();
+        let stream = Stream::new(name.clone(), recipe, args.size.as_ref(), 0);
+        let stream = stream
+            .map_err(|error| Error::usage(format!("--packet '{name}'"), error.to_string()))?;
+        Ok(Stream { rate, ..stream })
+    };
+    args.packet.iter().map(stream).collect()
+}

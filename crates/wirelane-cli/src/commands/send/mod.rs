@@ -1,0 +1,154 @@
+//! `wirelane send`: replay files, or generate packets.
+
+mod arguments;
+mod content;
+mod flows;
+mod guard;
+mod live;
+mod print;
+mod replay;
+mod rewrite;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wirelane::halt::Halt;
+use wirelane::placement::Placement;
+use wirelane::port::{
+    self, Forwarding, Offloads, OpenOptions, Port, Protocols, Spec, Switches, Take,
+};
+use wirelane::session::monitor::Monitor;
+use wirelane::{Error, Result, clock};
+use wirelane_os::affinity;
+use wirelane_send::{Engine, Pacing, SendConfig, Sending, sockets};
+
+pub(crate) use self::arguments::SendArgs;
+use self::content::Content;
+use self::live::Live;
+use crate::control::{ControlServer, Served, Subject};
+use crate::output::summary::{self, Summary};
+use crate::session::{self, Privileges};
+
+/// Runs the command.
+///
+/// # Errors
+/// Everything that keeps it from starting, or the first thing that ended it early.
+pub(crate) fn run(args: &SendArgs) -> Result<()> {
+    let halt = session::begin(&args.session)?;
+    let mut privileges = Privileges::new(&args.session)?;
+    if let Some(packets) = args.print {
+        privileges.give_away()?;
+        return print::run(args, packets, &halt);
+    }
+    let placement = args.session.placement()?;
+    let (port, lanes) = open(args, &placement, &halt).map_err(|error| privileges.explain(error))?;
+    privileges.give_away()?;
+    let content = Content::open(args, port.info().speed, lanes, &halt);
+    let mut content = content.map_err(|error| privileges.explain(error))?;
+    let config = SendConfig::default()
+        .pacing(Pacing::default().burst(args.pace.burst))
+        .packets(args.session.count)
+        .duration(args.session.duration)
+        .placement(placement)
+        .cut(args.gso.is_some())
+        .threads(lanes as usize);
+    let sending = start(args, port, &mut content, &config)?;
+    let started = Instant::now();
+    if !args.session.quiet {
+        let doing = format!("sending ({}) through", sending.engine());
+        session::announce(&doing, sending.port());
+    }
+    let control = ControlServer::start(Subject {
+        command: "send",
+        started,
+        monitor: sending.monitor(),
+        ports: vec![Served::new(sending.control(), None)],
+        dropped_privileges: privileges.are_dropped(),
+    });
+    let expected = args.session.count.into_iter().chain(content.packets()).min();
+    watch(sending.as_ref(), args, &halt, started, expected);
+    drop(control);
+    sending.stop();
+    let mut outcome = sending.join();
+    outcome.port.notes.extend(content.notes());
+    let summary = Summary::of_send(&outcome, started.elapsed(), clock::process_cpu());
+    session::conclude(&summary, &args.session, outcome.errors, &privileges)
+}
+
+/// Opens the port; with the number of threads that are to send.
+///
+/// # Errors
+/// It cannot be opened for sending, or the user's own connection comes through it.
+fn open(args: &SendArgs, placement: &Placement, halt: &Halt) -> Result<(Port, u32)> {
+    let missing = || Error::usage("PORT", "nothing is sent by default").help("name a port");
+    let spec = Spec::try_from(args.target.as_deref().ok_or_else(missing)?)?;
+    guard::check(&spec, args.yes)?;
+    let options = OpenOptions::default()
+        .receive(false)
+        .transmit(true)
+        .outgoing(false)
+        .halt(halt.clone())
+        .placement(placement.clone())
+        // Nothing is received, so nothing is taken: it only means that a bare name may be AF_XDP.
+        .take(Take::All)
+        .forwarding(Forwarding::default().cuts(args.gso.is_some()).heeds_offloads(true));
+    let mut port = port::open(&spec, &options)?;
+    if port.info().link_type != 1 {
+        let cause = format!("its link type is {}, not Ethernet", port.info().link_type);
+        return Err(Error::failed(spec.to_string(), cause).help("name an Ethernet interface"));
+    }
+    let gso =
+        args.gso.map(|gso| Offloads { gso: Some(gso), gro: Some(Protocols::NONE), gso_max: None });
+    if let Some(gso) = gso {
+        port.set_switches(Arc::new(Switches::of(&spec.offloads, &gso)));
+    }
+    let queues = port.info().queues.len().max(1);
+    // More threads than CPUs would wait for each other instead of for their packets.
+    let cpus = affinity::allowed_cpus().map_or(1, |cpus| cpus.len());
+    let lanes = if spec.queues.is_some() { queues } else { queues.min(cpus) };
+    Ok((port, u32::try_from(lanes).unwrap_or(u32::MAX)))
+}
+
+/// Starts the engine that was asked for.
+///
+/// # Errors
+/// It cannot do that.
+fn start(
+    args: &SendArgs,
+    port: Port,
+    content: &mut Content,
+    config: &SendConfig,
+) -> Result<Box<dyn Sending>> {
+    if args.engine == Engine::Kernel {
+        return Err(Error::usage("--engine kernel", "not available yet").help("use sockets"));
+    }
+    let mut sources = |lane| content.source(lane);
+    Ok(Box::new(sockets::start(port, &mut sources, config)?))
+}
+
+/// Waits for the end: a signal or the session itself. Tells how far it is whenever SIGUSR1 asks.
+fn watch(
+    sending: &dyn Sending,
+    args: &SendArgs,
+    halt: &Halt,
+    started: Instant,
+    expected: Option<u64>,
+) {
+    halt.limit(None);
+    let monitor: Monitor = sending.monitor();
+    let mut live =
+        if args.session.quiet { None } else { Live::new(expected, args.session.duration) };
+    let mut reports = 0;
+    while !halt.is_asked() && !sending.wait(Duration::from_millis(100)) {
+        let asked = Halt::reports();
+        if std::mem::replace(&mut reports, asked) != asked {
+            summary::print_so_far(monitor.read(), started.elapsed());
+        }
+        if let Some(live) = &mut live {
+            live.update(&monitor.read().tx, sending.progress());
+        }
+    }
+    if let Some(live) = live {
+        live.finish();
+    }
+}

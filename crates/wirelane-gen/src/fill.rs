@@ -1,0 +1,93 @@
+//! What fills a packet after its headers: zeros, another byte, bytes that count, or random ones.
+
+use std::sync::OnceLock;
+
+use wirelane_wire::checksum::Sum;
+
+use crate::table::{FILL_COUNT, FILL_RANDOM};
+use crate::value::random;
+
+/// What fills a packet after its headers. It is the same in every packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// Always this byte.
+    Byte(u8),
+    /// 0, 1, 2 … 255, 0, 1 …
+    Count,
+    /// Bytes without a pattern.
+    Random,
+}
+
+impl Fill {
+    /// What a value of the payload's field `fill` means.
+    pub(crate) fn of(value: u16) -> Self {
+        match value {
+            FILL_COUNT => Self::Count,
+            FILL_RANDOM => Self::Random,
+            byte => Self::Byte(byte as u8),
+        }
+    }
+
+    /// Fills from the first byte of the fill on.
+    pub fn write(self, bytes: &mut [u8]) {
+        self.continue_at(bytes, 0);
+    }
+
+    /// Fills from byte `from` of the fill on.
+    pub fn continue_at(self, bytes: &mut [u8], from: usize) {
+        match self.pattern() {
+            Err(byte) => bytes.fill(byte),
+            Ok(pattern) => {
+                let end = pattern.bytes.len();
+                let from = from.min(end);
+                let len = bytes.len().min(end - from);
+                bytes[..len].copy_from_slice(&pattern.bytes[from..from + len]);
+            }
+        }
+    }
+
+    /// The one's complement sum of the first `len` bytes, if they begin at an even offset.
+    #[inline]
+    pub fn sum(self, len: usize) -> u16 {
+        match self.pattern() {
+            Err(0) => 0,
+            Err(byte) => {
+                let byte = u64::from(byte);
+                let words = (len / 2) as u64 * (byte * 0x0101);
+                let last = if len.is_multiple_of(2) { 0 } else { byte << 8 };
+                Sum::of_number(words + last).partial()
+            }
+            Ok(pattern) => pattern.sums.get(len).copied().unwrap_or(0),
+        }
+    }
+
+    fn pattern(self) -> Result<&'static Pattern, u8> {
+        static COUNT: OnceLock<Pattern> = OnceLock::new();
+        static RANDOM: OnceLock<Pattern> = OnceLock::new();
+        match self {
+            Self::Byte(byte) => Err(byte),
+            Self::Count => Ok(COUNT.get_or_init(|| Pattern::new(|i| i as u8))),
+            Self::Random => Ok(RANDOM.get_or_init(|| Pattern::new(|i| random(1, i) as u8))),
+        }
+    }
+}
+
+/// As many bytes as a frame has at most, and the sums of the first of them.
+struct Pattern {
+    bytes: Vec<u8>,
+    sums: Vec<u16>,
+}
+
+impl Pattern {
+    fn new(byte: impl Fn(u64) -> u8) -> Self {
+        let bytes: Vec<u8> = (0..1 << 16).map(byte).collect();
+        let mut sums = Vec::with_capacity(bytes.len() + 1);
+        let mut sum = Sum::ZERO;
+        for (i, byte) in bytes.iter().enumerate() {
+            sums.push(sum.partial());
+            sum = sum.followed_by(i, Sum::of(&[*byte]));
+        }
+        sums.push(sum.partial());
+        Self { bytes, sums }
+    }
+}

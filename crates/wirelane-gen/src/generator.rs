@@ -1,0 +1,343 @@
+//! The packets of many streams, in the order of their departures.
+//!
+//! Streams that have the same schedule form a group. The packets of a group are evenly spread: each
+//! stream has a phase of its own, so that N streams never become bursts of N packets. Within a group
+//! streams take turns, so that a group costs the same however many streams it has; only groups are
+//! ordered by time, in a heap. As fast as possible is a schedule, too: everything takes turns.
+//!
+//! # Which thread sends what
+//!
+//! With several lanes, either lane i sends packets i, i + n, i + 2n … of a stream, or a stream belongs
+//! to one lane as a whole. The first spreads the load evenly. It keeps the packets of a flow together,
+//! and in order, if the fields of the template repeat after a multiple of n packets
+//! ([`Template::cycle`](crate::Template::cycle)), as 256 addresses do on two lanes. Streams for which
+//! that does not hold belong to one lane each, provided that there are at least as many equal streams
+//! as lanes. Otherwise, as for a single flow on two lanes, packets of one flow are sent by several
+//! threads, and may overtake each other.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
+
+use crate::rate::Rate;
+use crate::recipe::RecipeError;
+use crate::schedule::{Burst, Schedule, Step, Ticks};
+use crate::signature::{self, Key, Signature};
+use crate::source::{Departure, Lane, Source, SourceError};
+use crate::stream::Stream;
+use crate::template::Cursor;
+
+/// What one thread sends of many streams.
+#[derive(Debug)]
+pub struct Generator {
+    streams: Arc<[Stream]>,
+    lane: Lane,
+    key: Option<Key>,
+    groups: Vec<Group>,
+    /// All groups but the current one.
+    waiting: BinaryHeap<Reverse<Turn>>,
+    current: Option<Turn>,
+    /// By position of the stream: where its fields stand.
+    cursors: Vec<Cursor>,
+    /// By position of the stream: how many packets were written.
+    sequences: Vec<u32>,
+}
+
+/// The next packet of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    at: u64,
+    /// The number of the packet in its stream: who has had fewer turns comes first.
+    k: u64,
+    group: usize,
+}
+
+/// Streams with one schedule.
+#[derive(Debug)]
+struct Group {
+    /// The positions of those that this lane sends.
+    members: Vec<u32>,
+    /// Whose turn it is.
+    turn: usize,
+    /// The number of that packet in its stream.
+    k: u64,
+    /// From one packet of a stream to its next on this lane.
+    stride: u64,
+    clock: Clock,
+    /// Packets of each stream on all lanes.
+    count: u64,
+    /// Packets must be due before this.
+    end: u64,
+}
+
+/// How a group knows its times.
+#[derive(Debug)]
+enum Clock {
+    /// From one packet of the lane to the next.
+    Even { ticks: Ticks, next: Step, around: Step },
+    /// By computing each anew. The group has one member.
+    Uneven(Schedule),
+}
+
+impl Generator {
+    /// What `lane` sends of `streams`. With a `key`, packets of templates that reserve bytes are
+    /// signed: flows are numbered by [`signature::flow`] of the stream's position and the lane.
+    ///
+    /// # Errors
+    /// A rate is a share; some streams have a rate, and others are as fast as possible; there are more
+    /// than 2²⁴ flows to sign.
+    pub fn new(streams: Arc<[Stream]>, lane: Lane, key: Option<Key>) -> Result<Self, RecipeError> {
+        let paced = streams.iter().filter(|stream| stream.rate != Rate::Max).count();
+        if paced != 0 && paced != streams.len() {
+            return Err(RecipeError::new(
+                "some streams have a rate and others are as fast as possible, which would leave \
+                 nothing to the first: give all of them a rate, or none",
+            ));
+        }
+        let flows = signature::flow(streams.len() as u32, lane);
+        if key.is_some() && (u32::try_from(streams.len()).is_err() || flows.is_none()) {
+            return Err(RecipeError::new("more streams than signatures can number"));
+        }
+        let mut generator = Self {
+            cursors: Vec::with_capacity(streams.len()),
+            sequences: vec![0; streams.len()],
+            streams,
+            lane,
+            key,
+            groups: Vec::new(),
+            waiting: BinaryHeap::new(),
+            current: None,
+        };
+        generator.group()?;
+        generator.current = generator.waiting.pop().map(|Reverse(turn)| turn);
+        Ok(generator)
+    }
+
+    /// Puts the streams into groups, and their first turns into the heap.
+    fn group(&mut self) -> Result<(), RecipeError> {
+        let streams = self.streams.clone();
+        let lane = Lane { index: self.lane.index, of: self.lane.of.max(1) };
+        let mut equal: Vec<Vec<u32>> = Vec::new();
+        let mut known = HashMap::new();
+        for (position, stream) in streams.iter().enumerate() {
+            let group = *known.entry(Alike::new(stream, lane)).or_insert_with(|| {
+                equal.push(Vec::new());
+                equal.len() - 1
+            });
+            equal[group].push(position as u32);
+        }
+
+        // Which packets of a stream this lane sends: the first one, and every how many.
+        let mut shares = vec![(0, 1); streams.len()];
+        for (number, all) in equal.iter().enumerate() {
+            let stream = &streams[all[0] as usize];
+            let schedule = stream
+                .schedule()
+                .map_err(|error| RecipeError::new(format!("stream '{}': {error}", stream.name)))?;
+            // The groups, too, begin at different times; the first one at once. The golden ratio
+            // spreads any number of them.
+            let schedule = schedule.later((number as u32).wrapping_mul(0x9e37_79b9));
+            let whole = !spreads(stream, lane) && all.len() >= lane.of as usize;
+            let (first, stride) =
+                if whole { (0, 1) } else { (u64::from(lane.index), u64::from(lane.of)) };
+            let own = |j: &usize| !whole || *j as u32 % lane.of == lane.index;
+            let members: Vec<usize> = (0..all.len()).filter(own).collect();
+            for j in &members {
+                shares[all[*j] as usize] = (first, stride);
+            }
+            let of = all.len() as u32;
+            if schedule.is_even() {
+                self.add_even(stream, schedule.merged(of), &members, all, (first, stride));
+                continue;
+            }
+            for j in members {
+                let clock = Clock::Uneven(schedule.clone().staggered(j as u32, of));
+                self.add(stream, vec![all[j]], clock, (first, stride));
+            }
+        }
+        for (stream, (first, stride)) in streams.iter().zip(shares) {
+            self.cursors.push(stream.template.cursor(first, stride));
+        }
+        Ok(())
+    }
+
+    /// Adds the members (by their place among all of the group) of a group with even times.
+    fn add_even(
+        &mut self,
+        stream: &Stream,
+        schedule: Schedule,
+        members: &[usize],
+        all: &[u32],
+        (first, stride): (u64, u64),
+    ) {
+        let (Some(front), Some(back)) = (members.first(), members.last()) else {
+            return;
+        };
+        let of = all.len() as u64;
+        let apart = members.get(1).map_or(0, |second| second - front) as u64;
+        let clock = Clock::Even {
+            ticks: schedule.ticks(first * of + *front as u64),
+            next: schedule.step(apart),
+            around: schedule.step(stride * of - (back - front) as u64),
+        };
+        let members = members.iter().map(|j| all[*j]).collect();
+        self.add(stream, members, clock, (first, stride));
+    }
+
+    fn add(&mut self, stream: &Stream, members: Vec<u32>, clock: Clock, share: (u64, u64)) {
+        let end = match stream.duration {
+            Some(duration) => stream.start.saturating_add(duration),
+            None => u64::MAX,
+        };
+        let group = Group {
+            members,
+            turn: 0,
+            k: share.0,
+            stride: share.1,
+            clock,
+            count: stream.count.unwrap_or(u64::MAX),
+            end,
+        };
+        if let Some((at, k)) = group.next() {
+            self.waiting.push(Reverse(Turn { at, k, group: self.groups.len() }));
+        }
+        self.groups.push(group);
+    }
+
+    /// The position of the stream whose packet is next, and its number.
+    #[inline]
+    fn peek(&self) -> Option<(usize, Turn)> {
+        let turn = self.current?;
+        let group = self.groups.get(turn.group)?;
+        group.members.get(group.turn).map(|stream| (*stream as usize, turn))
+    }
+
+    /// Goes on to the next packet.
+    #[inline]
+    fn advance(&mut self, number: usize) {
+        let Some(group) = self.groups.get_mut(number) else {
+            return;
+        };
+        group.advance();
+        let next = group.next().map(|(at, k)| Turn { at, k, group: number });
+        self.current = match (next, self.waiting.peek_mut()) {
+            (Some(next), Some(mut first)) if first.0 < next => {
+                Some(std::mem::replace(&mut *first, Reverse(next)).0)
+            }
+            (None, Some(first)) => Some(std::collections::binary_heap::PeekMut::pop(first).0),
+            (next, _) => next,
+        };
+    }
+}
+
+impl Source for Generator {
+    fn next(&mut self) -> Result<Option<Departure>, SourceError> {
+        Ok(self.peek().map(|(stream, turn)| Departure {
+            at: turn.at,
+            len: self.streams[stream].lengths.at(turn.k),
+            stream: stream as u32,
+        }))
+    }
+
+    fn write(&mut self, packet: &mut [u8], now: u64) {
+        let Some((position, turn)) = self.peek() else {
+            return;
+        };
+        let stream = &self.streams[position];
+        let len = stream.lengths.at(turn.k);
+        let Some(packet) = packet.get_mut(..len) else {
+            return;
+        };
+        self.cursors[position].write(&stream.template, packet);
+        let sequence = &mut self.sequences[position];
+        if let Some(key) = self.key
+            && stream.template.reserved() >= signature::LEN
+        {
+            let flow = signature::flow(position as u32, self.lane).unwrap_or(0);
+            Signature { flow, sequence: *sequence, time: now }.write(key, packet);
+        }
+        *sequence = sequence.wrapping_add(1);
+        self.advance(turn.group);
+    }
+
+    fn skip(&mut self) {
+        if let Some((position, turn)) = self.peek() {
+            self.cursors[position].skip();
+            self.advance(turn.group);
+        }
+    }
+}
+
+impl Group {
+    /// When the next packet is due, and its number in its stream; `None` after the last.
+    #[inline]
+    fn next(&self) -> Option<(u64, u64)> {
+        if self.k >= self.count {
+            return None;
+        }
+        let at = match &self.clock {
+            Clock::Even { ticks, .. } => ticks.at,
+            Clock::Uneven(schedule) => schedule.due(self.k),
+        };
+        // Without end, the last nanosecond is one, too.
+        (at < self.end || self.end == u64::MAX).then_some((at, self.k))
+    }
+
+    #[inline]
+    fn advance(&mut self) {
+        self.turn += 1;
+        let around = self.turn >= self.members.len();
+        if around {
+            self.turn = 0;
+            // After the last number there is none, so it is sent only once.
+            self.k = self.k.saturating_add(self.stride);
+        }
+        if let Clock::Even { ticks, next, around: far } = &mut self.clock {
+            ticks.advance(if around { far } else { next });
+        }
+    }
+}
+
+/// What streams of one group have in common.
+#[derive(PartialEq, Eq, Hash)]
+struct Alike {
+    rate: (u8, u64),
+    /// Only where times depend on them.
+    lengths: Vec<u16>,
+    start: u64,
+    count: Option<u64>,
+    duration: Option<u64>,
+    burst: Option<Burst>,
+    spreads: bool,
+}
+
+impl Alike {
+    fn new(stream: &Stream, lane: Lane) -> Self {
+        let (kind, rate) = match stream.rate {
+            Rate::Max => (0, 0.0),
+            Rate::Packets(rate) => (1, rate),
+            Rate::Bits(rate) => (2, rate),
+            Rate::Share(rate) => (3, rate),
+        };
+        let timed = matches!(stream.rate, Rate::Bits(_));
+        Self {
+            rate: (kind, rate.to_bits()),
+            lengths: if timed { stream.lengths.cycle().to_vec() } else { Vec::new() },
+            start: stream.start,
+            count: stream.count,
+            duration: stream.duration,
+            burst: stream.burst,
+            spreads: spreads(stream, lane),
+        }
+    }
+}
+
+/// Whether each lane has flows of its own when it sends every n-th packet.
+fn spreads(stream: &Stream, lane: Lane) -> bool {
+    let cycle = stream.template.cycle();
+    lane.of <= 1 || cycle.is_none_or(|cycle| cycle.is_multiple_of(u64::from(lane.of)))
+}
+
+#[cfg(test)]
+#[path = "generator_tests.rs"]
+mod tests;

@@ -1,0 +1,170 @@
+//! The whole of a flow file.
+
+use std::collections::HashSet;
+
+use super::error::Error;
+use super::flow::{self, Metrics, off};
+use super::place::{Budget, Fields, Place};
+use super::{headers, payload, size, yaml};
+use crate::recipe::Recipe;
+use crate::stream::Stream;
+
+/// What a flow file describes.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// In the order of the file.
+    pub ports: Vec<Port>,
+    /// In the order of the file.
+    pub flows: Vec<Flow>,
+}
+
+/// A port that flows name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// The name in the file.
+    pub name: String,
+    /// What it is outside of the file, if the file says so.
+    pub location: Option<String>,
+}
+
+/// Packets of one kind, from one port to others.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    /// The position of the sending port in [`Config::ports`].
+    pub tx: usize,
+    /// The positions of the ports that should receive it.
+    pub rx: Vec<usize>,
+    /// What its packets are.
+    pub recipe: Recipe,
+    /// What is sent, and when. Its name is that of the flow.
+    pub stream: Stream,
+    /// What is measured.
+    pub metrics: Metrics,
+}
+
+/// Sections of the model that Wirelane has no counterpart for.
+const SECTIONS: [(&str, &str); 8] = [
+    ("lags", "link aggregation is not supported; supported: ports"),
+    ("layer1", "not supported: set the link with ip link and ethtool, then leave this out"),
+    ("captures", "not supported: run 'wirelane capture', then leave this out"),
+    (
+        "devices",
+        "emulated devices and their sessions (BGP, ARP, DHCP and others) are not supported; \
+         supported: flows between ports",
+    ),
+    ("lldp", "LLDP sessions are not supported; supported: flows between ports"),
+    ("events", "not supported; supported: flows between ports"),
+    ("stateful_flows", "not supported; supported: flows between ports"),
+    ("egress_only_tracking", "not supported; supported: metrics of flows"),
+];
+
+/// Reads a flow file, YAML or JSON. `reserved` says how many bytes to leave at the end of the packets
+/// of a flow that measures this, for a signature.
+///
+/// # Errors
+/// The first thing in the file that is wrong, or not supported.
+pub fn parse(text: &str, reserved: &dyn Fn(&Metrics) -> usize) -> Result<Config, Error> {
+    let document = yaml::read(text)?;
+    let budget = Budget::new();
+    let top = Place::root(&document, &budget).fields()?;
+    for (section, why) in SECTIONS {
+        if let Some(place) = top.get(section) {
+            place.refuse(why)?;
+        }
+    }
+    let ports = ports(top.part("ports"))?;
+    let names: Vec<String> = ports.iter().map(|port| port.name.clone()).collect();
+    let mut seen = HashSet::new();
+    let flows = top.part("flows").each(|place| flow(place, &names, &mut seen, reserved))?;
+    options(top.part("options"))?;
+    top.finish()?;
+    if flows.is_empty() {
+        let there = Place::root(&document, &budget).fields()?;
+        return Err(there.part("flows").error("there is no flow, so nothing to send"));
+    }
+    Ok(Config { ports, flows })
+}
+
+fn ports(place: Place<'_>) -> Result<Vec<Port>, Error> {
+    let mut seen = HashSet::new();
+    place.each(|port| {
+        let fields = port.fields()?;
+        let name = unique(&fields, &mut seen)?;
+        let location = match fields.get("location") {
+            Some(location) => Some(location.text()?.to_owned()),
+            None => None,
+        };
+        fields.finish()?;
+        Ok(Port { name, location })
+    })
+}
+
+fn flow(
+    place: Place<'_>,
+    ports: &[String],
+    seen: &mut HashSet<String>,
+    reserved: &dyn Fn(&Metrics) -> usize,
+) -> Result<Flow, Error> {
+    let fields = place.fields()?;
+    let name = unique(&fields, seen)?;
+    let (tx, rx) = flow::endpoints(fields.need("tx_rx")?, ports)?;
+    let packet = headers::read(fields.get("packet"))?;
+    let metrics = flow::metrics(fields.part("metrics"))?;
+    let reserved = reserved(&metrics);
+    let room = packet.room(reserved).map_err(|error| place.error(error.to_string()))?;
+    let sizes = size::read(fields.part("size"), room)?;
+    let recipe = payload::read(fields.part("payload"), packet, &sizes, reserved)?;
+    let stream = Stream::new(name, &recipe, Some(&sizes), reserved);
+    let mut stream = stream.map_err(|error| place.error(error.to_string()))?;
+    stream.rate = flow::rate(fields.part("rate"), stream.lengths.mean())?;
+    let extent = flow::duration(fields.part("duration"))?;
+    stream.count = extent.packets;
+    stream.duration = extent.nanoseconds;
+    stream.start = extent.delay;
+    stream.burst = extent.burst;
+    if let Some(egress) = fields.get("egress_packet") {
+        egress.refuse("not supported: headers are not looked at where packets arrive")?;
+    }
+    fields.finish()?;
+    Ok(Flow { tx, rx, recipe, stream, metrics })
+}
+
+/// The name of a port or flow, which no other one has.
+fn unique(fields: &Fields<'_>, seen: &mut HashSet<String>) -> Result<String, Error> {
+    let place = fields.need("name")?;
+    let name = place.text()?.to_owned();
+    if name.is_empty() {
+        return Err(place.error("an empty name"));
+    }
+    if !seen.insert(name.clone()) {
+        return Err(place.error(format!("a second '{name}'")));
+    }
+    Ok(name)
+}
+
+/// Options of the whole file. Those that ask for nothing are accepted.
+fn options(place: Place<'_>) -> Result<(), Error> {
+    let options = place.fields()?;
+    let port = options.part("port_options").fields()?;
+    // A local interface has no other user to take it from, so both values are the same.
+    if let Some(preemption) = port.get("location_preemption") {
+        preemption.boolean()?;
+    }
+    off(&port, "data_integrity", "received payloads are not compared")?;
+    let order = port.part("frame_ordering_mode").fields()?;
+    order.choice(&["no_ordering"], "no_ordering")?;
+    order.finish()?;
+    port.finish()?;
+    let flow = options.part("flow_options").fields()?;
+    off(&flow, "packet_loss_duration", "losses are counted in packets")?;
+    flow.finish()?;
+    for (section, why) in [
+        ("protocol_options", "not supported: there are no sessions"),
+        ("per_port_options", "not supported; supported: port_options"),
+    ] {
+        if let Some(place) = options.get(section) {
+            place.refuse(why)?;
+        }
+    }
+    options.finish()
+}

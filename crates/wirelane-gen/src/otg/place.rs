@@ -1,0 +1,306 @@
+//! A node together with the way to it, for errors that name the path.
+
+use std::cell::{Cell, RefCell};
+use std::fmt::Write;
+
+use super::error::Error;
+use super::yaml::{Content, Node};
+
+/// A node and how it was reached.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    node: &'a Node,
+    parent: Option<&'a Place<'a>>,
+    step: Step<'a>,
+    budget: &'a Budget,
+}
+
+/// How many values may still be listed one by one. A small file can ask for very many.
+pub(super) struct Budget(Cell<u64>);
+
+impl Budget {
+    pub(super) fn new() -> Self {
+        Self(Cell::new(1 << 22))
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Root,
+    Key(&'a str),
+    Item(usize),
+}
+
+/// What stands for a field that the file leaves out.
+static ABSENT: Node = Node { line: 0, column: 0, content: Content::Null };
+
+/// The entries of a map, of which each is asked for by name. [`finish`](Self::finish) refuses the
+/// rest, so nothing in a file is ignored.
+pub(super) struct Fields<'a> {
+    place: Place<'a>,
+    entries: &'a [(String, Node)],
+    known: RefCell<Vec<&'a str>>,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn root(node: &'a Node, budget: &'a Budget) -> Self {
+        Self { node, parent: None, step: Step::Root, budget }
+    }
+
+    /// Takes room for `values` from the budget.
+    pub(super) fn list(&self, values: u64) -> Result<(), Error> {
+        match self.budget.0.get().checked_sub(values) {
+            Some(left) => {
+                self.budget.0.set(left);
+                Ok(())
+            }
+            None => Err(self.error("the fields of this file have too many values in all")),
+        }
+    }
+
+    /// The error that `what` is wrong here.
+    pub(super) fn error(&self, what: impl Into<String>) -> Error {
+        let (line, column) = self.position();
+        Error { line, column, path: self.path(), what: what.into() }
+    }
+
+    fn position(&self) -> (usize, usize) {
+        match self.parent {
+            Some(parent) if self.is_absent() => parent.position(),
+            _ => (self.node.line.max(1), self.node.column.max(1)),
+        }
+    }
+
+    /// Whether the file leaves this out, and everything in it has its default.
+    pub(super) fn is_absent(&self) -> bool {
+        std::ptr::eq(self.node, &ABSENT)
+    }
+
+    /// `error` with the words that name what is supported.
+    pub(super) fn unsupported(&self, what: &str, supported: &str) -> Error {
+        self.error(format!("{what}; supported: {supported}"))
+    }
+
+    pub(super) fn path(&self) -> String {
+        let mut path = self.parent.map(Place::path).unwrap_or_default();
+        match self.step {
+            Step::Root => {}
+            Step::Key(key) => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(key);
+            }
+            Step::Item(index) => {
+                let _ = write!(path, "[{index}]");
+            }
+        }
+        path
+    }
+
+    /// The fields of a map; none when the value was left out.
+    pub(super) fn fields(self) -> Result<Fields<'a>, Error> {
+        let entries: &[_] = match &self.node.content {
+            Content::Map(entries) => entries,
+            Content::Null => &[],
+            _ => return Err(self.error(format!("{} where fields are due", self.kind()))),
+        };
+        Ok(Fields { place: self, entries, known: RefCell::default() })
+    }
+
+    /// The number of items of a list; none when the value was left out.
+    pub(super) fn items(&self) -> Result<&'a [Node], Error> {
+        match &self.node.content {
+            Content::List(items) => Ok(items),
+            Content::Null => Ok(&[]),
+            _ => Err(self.error(format!("{} where a list is due", self.kind()))),
+        }
+    }
+
+    /// Calls `read` with each item of a list.
+    pub(super) fn each<T>(
+        &self,
+        mut read: impl FnMut(Place<'_>) -> Result<T, Error>,
+    ) -> Result<Vec<T>, Error> {
+        let item = |(index, node)| {
+            read(Place { node, parent: Some(self), step: Step::Item(index), budget: self.budget })
+        };
+        self.items()?.iter().enumerate().map(item).collect()
+    }
+
+    /// Text, whether it is quoted or not.
+    pub(super) fn text(&self) -> Result<&'a str, Error> {
+        match &self.node.content {
+            Content::Text { text, .. } => Ok(text),
+            _ => Err(self.error(format!("{} where text is due", self.kind()))),
+        }
+    }
+
+    /// One of `options`.
+    pub(super) fn one_of(&self, options: &[&'static str]) -> Result<&'static str, Error> {
+        self.one_of_known(options, options)
+    }
+
+    /// One of `known`, of which those are named to the user that are `supported`.
+    fn one_of_known(
+        &self,
+        known: &[&'static str],
+        supported: &[&'static str],
+    ) -> Result<&'static str, Error> {
+        let text = self.text()?;
+        let found = known.iter().find(|option| **option == text).copied();
+        found.ok_or_else(|| {
+            self.unsupported(&format!("'{text}' is not supported"), &supported.join(", "))
+        })
+    }
+
+    /// `true` or `false`.
+    pub(super) fn boolean(&self) -> Result<bool, Error> {
+        match &self.node.content {
+            Content::Text { text, quoted: false } if text == "true" => Ok(true),
+            Content::Text { text, quoted: false } if text == "false" => Ok(false),
+            _ => Err(self.error(format!("{} where true or false is due", self.kind()))),
+        }
+    }
+
+    /// A whole number from `low` to `high`, both included. Protobuf writes 64-bit numbers in
+    /// quotes.
+    pub(super) fn integer(&self, low: u64, high: u64) -> Result<u64, Error> {
+        let text = self.text()?;
+        let value = match text.strip_prefix("0x") {
+            Some(digits) if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+                u64::from_str_radix(digits, 16).ok()
+            }
+            None if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),
+            _ => None,
+        };
+        match value {
+            Some(value) if (low..=high).contains(&value) => Ok(value),
+            Some(_) => Err(self.error(format!("{text} is out of range: {low} to {high}"))),
+            None => Err(self.error(format!("'{text}' is no whole number from {low} to {high}"))),
+        }
+    }
+
+    /// A finite number from `low` to `high`, both included.
+    pub(super) fn number(&self, low: f64, high: f64) -> Result<f64, Error> {
+        let text = self.text()?;
+        let plain =
+            text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
+        match text.parse::<f64>().ok().filter(|_| plain) {
+            Some(value) if value >= low && value <= high => Ok(value),
+            Some(_) => Err(self.error(format!("{text} is out of range: {low} to {high}"))),
+            None => Err(self.error(format!("'{text}' is no number"))),
+        }
+    }
+
+    /// Refuses anything but an empty list or map, with the words that say why.
+    pub(super) fn refuse(&self, why: &str) -> Result<(), Error> {
+        match &self.node.content {
+            Content::Null => Ok(()),
+            Content::List(items) if items.is_empty() => Ok(()),
+            Content::Map(entries) if entries.is_empty() => Ok(()),
+            _ => Err(self.error(why)),
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.node.content {
+            Content::Null => "nothing",
+            Content::Text { .. } => "a value",
+            Content::List(_) => "a list",
+            Content::Map(_) => "a map",
+        }
+    }
+}
+
+impl<'a> Fields<'a> {
+    /// Where the map is.
+    pub(super) fn place(&self) -> &Place<'a> {
+        &self.place
+    }
+
+    /// The field `key`, if the file has it.
+    pub(super) fn get(&self, key: &'a str) -> Option<Place<'_>> {
+        self.known.borrow_mut().push(key);
+        let (_, node) = self.entries.iter().find(|(name, _)| name == key)?;
+        Some(Place {
+            node,
+            parent: Some(&self.place),
+            step: Step::Key(key),
+            budget: self.place.budget,
+        })
+    }
+
+    /// The field `key`, empty if the file leaves it out.
+    pub(super) fn part(&self, key: &'a str) -> Place<'_> {
+        let absent = Place {
+            node: &ABSENT,
+            parent: Some(&self.place),
+            step: Step::Key(key),
+            budget: self.place.budget,
+        };
+        self.get(key).unwrap_or(absent)
+    }
+
+    /// The field `key`, which the model demands.
+    pub(super) fn need(&self, key: &'a str) -> Result<Place<'_>, Error> {
+        self.get(key).ok_or_else(|| self.place.error(format!("'{key}' is missing")))
+    }
+
+    /// Which of `options` the field `choice` names: the model's way to say which of several fields
+    /// counts. Without it, the one that is there, or `default`.
+    pub(super) fn choice(
+        &self,
+        options: &[&'static str],
+        default: &'static str,
+    ) -> Result<&'static str, Error> {
+        self.choice_of(options, options, default)
+    }
+
+    /// As [`choice`](Self::choice), with the names of more than what is `supported`.
+    pub(super) fn choice_of(
+        &self,
+        options: &[&'static str],
+        supported: &[&'static str],
+        default: &'static str,
+    ) -> Result<&'static str, Error> {
+        let present = options.iter().find(|option| self.has(option)).copied();
+        let chosen = match self.get("choice") {
+            Some(choice) => choice.one_of_known(options, supported)?,
+            None => present.unwrap_or(default),
+        };
+        for option in options.iter().filter(|option| **option != chosen) {
+            if let Some((_, node)) = self.entries.iter().find(|(name, _)| name == option) {
+                let place = Place {
+                    node,
+                    parent: Some(&self.place),
+                    step: Step::Key(option),
+                    budget: self.place.budget,
+                };
+                return Err(place.error(format!("given, although the choice is '{chosen}'")));
+            }
+        }
+        Ok(chosen)
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|(name, _)| name == key)
+    }
+
+    /// Refuses the fields that nobody asked for.
+    pub(super) fn finish(self) -> Result<(), Error> {
+        let known = self.known.into_inner();
+        let Some((key, node)) =
+            self.entries.iter().find(|(name, _)| !known.contains(&name.as_str()))
+        else {
+            return Ok(());
+        };
+        let place = Place {
+            node,
+            parent: Some(&self.place),
+            step: Step::Key(key),
+            budget: self.place.budget,
+        };
+        Err(place.unsupported("not supported here", &known.join(", ")))
+    }
+}

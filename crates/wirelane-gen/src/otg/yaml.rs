@@ -1,0 +1,254 @@
+//! YAML, and with it JSON, as a tree whose nodes know their line and column.
+//!
+//! Scalars stay text: the reader of a field knows its type. So `name: 1` is a name, and a 64-bit
+//! number in quotes, as protobuf's JSON writes it, a number.
+
+use std::collections::HashMap;
+
+use saphyr_parser::{Event, Parser, ScalarStyle, Span};
+
+use super::error::Error;
+
+/// One value of the file, with its place.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) line: usize,
+    pub(super) column: usize,
+    pub(super) content: Content,
+}
+
+/// What a node holds.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    Null,
+    Text { text: String, quoted: bool },
+    List(Vec<Node>),
+    Map(Vec<(String, Node)>),
+}
+
+/// Containers in containers. The model needs about 20.
+const DEPTH: usize = 64;
+
+/// Nodes that aliases may repeat in all, so that a small file cannot fill the memory.
+const REPEATED: usize = 1 << 20;
+
+/// Reads the one document of `text`.
+pub(super) fn read(text: &str) -> Result<Node, Error> {
+    let mut reader = Reader::default();
+    let mut document = None;
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.map_err(|error| Error {
+            line: error.marker().line(),
+            column: error.marker().col() + 1,
+            path: String::new(),
+            what: format!("not valid YAML: {}", error.info()),
+        })?;
+        if let Some(node) = reader.take(event, span)? {
+            if document.is_some() {
+                return Err(wrong(span, "a second YAML document; a flow file has one"));
+            }
+            document = Some(node);
+        }
+    }
+    Ok(document.unwrap_or(Node { line: 1, column: 1, content: Content::Null }))
+}
+
+/// The tree as far as it is read.
+#[derive(Default)]
+struct Reader {
+    open: Vec<Open>,
+    anchors: HashMap<usize, Anchored>,
+    repeated: usize,
+}
+
+/// A container whose end is still to come.
+struct Open {
+    node: Node,
+    anchor: usize,
+    /// The key of a map whose value is still to come.
+    key: Option<(String, usize, usize)>,
+    /// The nodes in it, itself included, and how deep they are nested.
+    nodes: usize,
+    height: usize,
+}
+
+/// What an alias repeats.
+struct Anchored {
+    node: Node,
+    nodes: usize,
+    height: usize,
+}
+
+impl Reader {
+    /// Takes the next event; the document's node at its end.
+    fn take(&mut self, event: Event<'_>, span: Span) -> Result<Option<Node>, Error> {
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                if tag.is_some_and(|tag| !tag.is_yaml_core_schema()) {
+                    return Err(wrong(span, "a tag, which the model does not have"));
+                }
+                let quoted = style != ScalarStyle::Plain;
+                let null = !quoted && matches!(&*text, "" | "~" | "null" | "Null" | "NULL");
+                let content = if null {
+                    Content::Null
+                } else {
+                    Content::Text { text: text.into_owned(), quoted }
+                };
+                self.complete(at(span, content), anchor, 1, 1, span)
+            }
+            Event::SequenceStart(anchor, _) => self.enter(Content::List(vec![]), anchor, span),
+            Event::MappingStart(anchor, _) => self.enter(Content::Map(vec![]), anchor, span),
+            Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
+                Some(Open { node, anchor, nodes, height, .. }) => {
+                    self.complete(node, anchor, nodes, height + 1, span)
+                }
+                None => Ok(None),
+            },
+            Event::Alias(anchor) => {
+                let Some(known) = self.anchors.get(&anchor) else {
+                    return Err(wrong(span, "an alias inside what it stands for"));
+                };
+                self.repeated += known.nodes;
+                if self.repeated > REPEATED {
+                    return Err(wrong(span, "the aliases of this file repeat too much"));
+                }
+                let node = Node { content: known.node.content.clone(), ..at(span, Content::Null) };
+                let (nodes, height) = (known.nodes, known.height);
+                self.complete(node, 0, nodes, height, span)
+            }
+            Event::Nothing
+            | Event::StreamStart
+            | Event::StreamEnd
+            | Event::DocumentStart(_)
+            | Event::DocumentEnd => Ok(None),
+        }
+    }
+
+    fn enter(
+        &mut self,
+        content: Content,
+        anchor: usize,
+        span: Span,
+    ) -> Result<Option<Node>, Error> {
+        if self.open.len() >= DEPTH {
+            return Err(wrong(span, "nested too deeply"));
+        }
+        self.open.push(Open { node: at(span, content), anchor, key: None, nodes: 1, height: 0 });
+        Ok(None)
+    }
+
+    /// Puts a complete node where it belongs.
+    fn complete(
+        &mut self,
+        node: Node,
+        anchor: usize,
+        nodes: usize,
+        height: usize,
+        span: Span,
+    ) -> Result<Option<Node>, Error> {
+        if self.open.len() + height > DEPTH + 1 {
+            return Err(wrong(span, "nested too deeply"));
+        }
+        if anchor != 0 {
+            self.anchors.insert(anchor, Anchored { node: node.clone(), nodes, height });
+        }
+        let Some(open) = self.open.last_mut() else {
+            return Ok(Some(node));
+        };
+        open.nodes += nodes;
+        open.height = open.height.max(height);
+        match (&mut open.node.content, open.key.take()) {
+            (Content::Map(entries), None) => {
+                let Content::Text { text, .. } = node.content else {
+                    return Err(wrong(span, "a key that is no text"));
+                };
+                if entries.iter().any(|(key, _)| *key == text) {
+                    return Err(wrong(span, format!("the key '{text}' for the second time")));
+                }
+                open.key = Some((text, node.line, node.column));
+            }
+            // An empty value has no place of its own.
+            (Content::Map(entries), Some((key, line, column))) => {
+                let empty = matches!(node.content, Content::Null);
+                let node = if empty { Node { line, column, ..node } } else { node };
+                entries.push((key, node));
+            }
+            (Content::List(items), _) => items.push(node),
+            (Content::Null | Content::Text { .. }, _) => {}
+        }
+        Ok(None)
+    }
+}
+
+fn at(span: Span, content: Content) -> Node {
+    Node { line: span.start.line(), column: span.start.col() + 1, content }
+}
+
+fn wrong(span: Span, what: impl Into<String>) -> Error {
+    let Node { line, column, .. } = at(span, Content::Null);
+    Error { line, column, path: String::new(), what: what.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(node: &Node) -> String {
+        match &node.content {
+            Content::Null => "~".into(),
+            Content::Text { text, quoted: false } => text.clone(),
+            Content::Text { text, quoted: true } => format!("'{text}'"),
+            Content::List(items) => {
+                format!("[{}]", items.iter().map(shape).collect::<Vec<_>>().join(" "))
+            }
+            Content::Map(entries) => {
+                let entry = |(key, node): &(String, Node)| format!("{key}:{}", shape(node));
+                format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(" "))
+            }
+        }
+    }
+
+    #[test]
+    fn yaml_and_json_are_the_same_tree() {
+        let yaml = "a:\n- 1\n- b: 'x'\n  c:\nd: {}\n";
+        assert_eq!(shape(&read(yaml).unwrap()), "{a:[1 {b:'x' c:~}] d:{}}");
+        let json = "{\n\t\"a\": [1, {\"b\": \"x\", \"c\": null}],\r\n\t\"d\": {}\n}";
+        assert_eq!(shape(&read(json).unwrap()), "{a:[1 {b:'x' c:~}] d:{}}");
+        assert_eq!(shape(&read("").unwrap()), "~");
+    }
+
+    #[test]
+    fn nodes_know_their_place() {
+        let node = read("ports:\n- name: x\n  location: y\n").unwrap();
+        let Content::Map(top) = &node.content else { panic!() };
+        let Content::List(ports) = &top[0].1.content else { panic!() };
+        let Content::Map(port) = &ports[0].content else { panic!() };
+        assert_eq!((port[1].1.line, port[1].1.column), (3, 13));
+    }
+
+    #[test]
+    fn errors_have_a_line() {
+        let error = read("a: 1\nb: [1, 2\nc: 3\n").unwrap_err();
+        assert!(error.line >= 2 && error.what.starts_with("not valid YAML"), "{error}");
+        let error = read("a: 1\nb: 2\na: 3\n").unwrap_err();
+        assert_eq!(error.to_string(), "line 3, column 1: the key 'a' for the second time");
+    }
+
+    #[test]
+    fn aliases_repeat_within_bounds() {
+        assert_eq!(shape(&read("a: &x [1, 2]\nb: *x\n").unwrap()), "{a:[1 2] b:[1 2]}");
+        let mut bomb = String::from("- &a0 [x, x, x, x, x, x, x, x]\n");
+        for level in 1..12 {
+            let previous = format!("*a{}, ", level - 1).repeat(8);
+            bomb += &format!("- &a{level} [{}]\n", previous.trim_end_matches(", "));
+        }
+        assert!(read(&bomb).unwrap_err().what.contains("repeat too much"));
+        let mut chain = String::from("- &a0 [x]\n");
+        for level in 1..200 {
+            chain += &format!("- &a{level} [*a{}]\n", level - 1);
+        }
+        assert!(read(&chain).unwrap_err().what.contains("nested too deeply"));
+        assert!(read("a: &x [*x]\n").is_err());
+        assert!(read(&"[".repeat(100_000)).is_err());
+    }
+}

@@ -1,0 +1,179 @@
+//! What a packet is made of: layers from the outside in, each with the fields that somebody set.
+//!
+//! A recipe is parsed from one line ([`language`](crate::language)), which it prints back, or built:
+//!
+//! ```
+//! use wirelane_gen::{Layer, Recipe, Values};
+//!
+//! let mut udp = Layer::named("udp")?;
+//! udp.set("dst", Values::Constant(53))?;
+//! let recipe = Recipe { layers: vec![Layer::named("ipv6")?, udp] };
+//! assert_eq!(recipe.to_string(), "ipv6 udp dst=53");
+//! assert_eq!("ipv6 udp dst=53".parse(), Ok(recipe));
+//! # Ok::<_, wirelane_gen::RecipeError>(())
+//! ```
+
+use std::fmt;
+
+use crate::protocol::{Field, Kind, Protocol};
+use crate::table;
+use crate::values::Values;
+
+/// What a packet is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recipe {
+    /// From the outside in. Layers that must be below the first one (Ethernet below IPv4, IPv4 below
+    /// UDP, UDP below VXLAN) may be missing.
+    pub layers: Vec<Layer>,
+}
+
+/// One layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// A row of the [table](crate::table::PROTOCOLS).
+    pub protocol: &'static Protocol,
+    /// What was set, each field at most once. The rest is computed or has its default.
+    pub settings: Vec<Setting>,
+}
+
+/// One field that was set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// One of the fields of the layer's protocol.
+    pub field: &'static Field,
+    /// What it holds.
+    pub value: Value,
+}
+
+/// What a field holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Numbers of the field's width.
+    Numbers(Values),
+    /// The bytes of options or of the payload.
+    Bytes(Vec<u8>),
+    /// Computed, though by default it would not be there.
+    Auto,
+}
+
+impl Layer {
+    /// A layer of the protocol with this name, all fields as they are by default.
+    ///
+    /// # Errors
+    /// There is no such protocol.
+    pub fn named(name: &str) -> Result<Self, RecipeError> {
+        let protocol = table::named(name).ok_or_else(|| {
+            let known: Vec<_> = table::PROTOCOLS.iter().map(|protocol| protocol.name).collect();
+            RecipeError::new(format!("no protocol '{name}'; there are {}", known.join(", ")))
+        })?;
+        Ok(Self { protocol, settings: Vec::new() })
+    }
+
+    /// Sets a field to numbers.
+    ///
+    /// # Errors
+    /// The protocol has no such field, or none that holds these numbers; it was set before.
+    pub fn set(&mut self, name: &str, values: Values) -> Result<&mut Self, RecipeError> {
+        let field = self.field(name)?;
+        check(self.protocol, field, &values)?;
+        self.put(field, Value::Numbers(values))
+    }
+
+    /// Sets a field to bytes: raw options, or the payload.
+    ///
+    /// # Errors
+    /// The protocol has no such field, or it holds no bytes; it was set before.
+    pub fn set_bytes(&mut self, name: &str, bytes: Vec<u8>) -> Result<&mut Self, RecipeError> {
+        let field = self.field(name)?;
+        if field.bits != 0 {
+            return Err(RecipeError::new(format!("{}: '{name}' is a number", self.protocol)));
+        }
+        self.put(field, Value::Bytes(bytes))
+    }
+
+    /// Has a field computed that would not be there otherwise.
+    ///
+    /// # Errors
+    /// The protocol has no such field, or it is none that is computed; it was set before.
+    pub fn set_auto(&mut self, name: &str) -> Result<&mut Self, RecipeError> {
+        let field = self.field(name)?;
+        if !field.preset.is_computed() && name != "checksum" {
+            return Err(RecipeError::new(format!("{}: '{name}' is never computed", self.protocol)));
+        }
+        self.put(field, Value::Auto)
+    }
+
+    /// What the field of this name was set to.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.settings.iter().find(|setting| setting.field.name == name).map(|found| &found.value)
+    }
+
+    fn field(&self, name: &str) -> Result<&'static Field, RecipeError> {
+        self.protocol.field(name).ok_or_else(|| {
+            let known: Vec<_> = self.protocol.fields.iter().map(|field| field.name).collect();
+            let known = known.join(", ");
+            RecipeError::new(format!("{} has no field '{name}'; it has {known}", self.protocol))
+        })
+    }
+
+    fn put(&mut self, field: &'static Field, value: Value) -> Result<&mut Self, RecipeError> {
+        if self.get(field.name).is_some() {
+            let (protocol, name) = (self.protocol, field.name);
+            return Err(RecipeError::new(format!("{protocol}: '{name}' is set twice")));
+        }
+        self.settings.push(Setting { field, value });
+        Ok(self)
+    }
+}
+
+/// Whether a field holds such numbers.
+fn check(protocol: &Protocol, field: &Field, values: &Values) -> Result<(), RecipeError> {
+    let wrong =
+        |what: String| Err(RecipeError::new(format!("{protocol}: '{}' {what}", field.name)));
+    if field.bits == 0 {
+        return wrong("holds bytes, no numbers".to_owned());
+    }
+    let highest = match values {
+        Values::Constant(value) => *value,
+        Values::List(list) if list.is_empty() => return wrong("has no value".to_owned()),
+        Values::List(list) => list.iter().copied().max().unwrap_or(0),
+        Values::Counter { count: 0, .. } => return wrong("counts through no values".to_owned()),
+        // The step may be a negative one that wraps in any width.
+        Values::Counter { start, .. } => *start,
+        Values::Random { low, high, .. } if low > high => {
+            return wrong("has a lowest value above its highest".to_owned());
+        }
+        Values::Random { high, .. } => *high,
+    };
+    let most = match field.kind {
+        // The payload's `fill` has a byte or a name.
+        Kind::Names(names) if field.bits == 9 => {
+            names.iter().map(|(_, value)| u128::from(*value)).max().unwrap_or(255)
+        }
+        _ => field.max(),
+    };
+    if highest > most {
+        return wrong(format!("is at most {most}, not {highest}"));
+    }
+    Ok(())
+}
+
+/// Why text, or a recipe, describes no packet. One line that names the place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecipeError(String);
+
+impl RecipeError {
+    /// Takes the words, without line breaks.
+    pub fn new(message: impl Into<String>) -> Self {
+        let message: String = message.into();
+        Self(message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect())
+    }
+}
+
+impl fmt::Display for RecipeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for RecipeError {}

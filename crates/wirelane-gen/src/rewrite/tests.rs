@@ -1,1 +1,0 @@
-//! Rewriting whole packets.

@@ -1,0 +1,417 @@
+//! The table of protocols.
+
+use std::fmt::Write as _;
+
+use crate::protocol::Kind::{Flags, Hex, Ipv4, Ipv6, Mac, Names, Number, Text};
+use crate::protocol::Preset::{Absent, Checksum, HeaderLength, Length, Next, Value};
+use crate::protocol::{Field, Id, Kind, Place, Preset, Protocol};
+
+/// The protocol of this name.
+pub fn named(name: &str) -> Option<&'static Protocol> {
+    PROTOCOLS.iter().find(|protocol| protocol.name == name)
+}
+
+/// The protocol of this id.
+pub fn of(id: Id) -> &'static Protocol {
+    // Every id has a row, which a test checks.
+    PROTOCOLS.iter().find(|protocol| protocol.id == id).unwrap_or(&PROTOCOLS[0])
+}
+
+/// The table as text, for `--packet help`.
+pub fn help() -> String {
+    let mut text = String::new();
+    for protocol in PROTOCOLS {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{:<10} {}", protocol.name, protocol.about);
+        for field in protocol.fields {
+            let _ = writeln!(text, "  {:<12} {}", field.name, describe(field));
+        }
+    }
+    text
+}
+
+/// The width, the notation and the default of a field.
+pub fn describe(field: &Field) -> String {
+    let mut text = match field.kind {
+        Number => format!("{} bits", field.bits),
+        Mac => "02:00:00:00:00:01".to_owned(),
+        Ipv4 => "10.0.0.1 or 10.0.0.0/24".to_owned(),
+        Ipv6 => "2001:db8::1 or 2001:db8::/64".to_owned(),
+        Names(names) => {
+            let names: Vec<_> = names.iter().map(|(name, _)| *name).collect();
+            format!("{} bits, or {}", field.bits, names.join(", "))
+        }
+        Flags(names) => format!("{}, joined by +", names.join(", ")),
+        Hex => "hexadecimal digits".to_owned(),
+        Text => "text".to_owned(),
+    };
+    let preset = match field.preset {
+        Next(_) => "; computed from the next layer".to_owned(),
+        HeaderLength | Length | Checksum => "; computed".to_owned(),
+        Absent => "; left out".to_owned(),
+        Value(value) => format!("; default {}", crate::notation::constant(field.kind, value)),
+    };
+    text.push_str(&preset);
+    text
+}
+
+/// All protocols, from the outside in.
+pub const PROTOCOLS: &[Protocol] = &[
+    Protocol {
+        id: Id::Eth,
+        name: "eth",
+        about: "Ethernet",
+        length: 14,
+        fields: &[
+            at("dst", 0, 48, Mac, Value(MAC_B)),
+            at("src", 48, 48, Mac, Value(MAC_A)),
+            at("type", 96, 16, ETHERTYPES, Next(0x88b5)),
+        ],
+    },
+    Protocol {
+        id: Id::Vlan,
+        name: "vlan",
+        about: "VLAN tag (802.1Q); the outer one of two is a service tag (802.1ad)",
+        length: 4,
+        fields: &[
+            at("priority", 0, 3, Number, Value(0)),
+            at("dei", 3, 1, Number, Value(0)),
+            at("id", 4, 12, Number, Value(1)),
+            at("type", 16, 16, ETHERTYPES, Next(0x88b5)),
+        ],
+    },
+    Protocol {
+        id: Id::Mpls,
+        name: "mpls",
+        about: "MPLS label; several are a stack",
+        length: 4,
+        fields: &[
+            at("label", 0, 20, Number, Value(16)),
+            at("tc", 20, 3, Number, Value(0)),
+            at("bottom", 23, 1, Number, Next(1)),
+            at("ttl", 24, 8, Number, Value(64)),
+        ],
+    },
+    Protocol {
+        id: Id::Arp,
+        name: "arp",
+        about: "ARP for IPv4 over Ethernet",
+        length: 28,
+        fields: &[
+            at("hardware", 0, 16, Number, Value(1)),
+            at("protocol", 16, 16, ETHERTYPES, Value(0x0800)),
+            at("hardware-length", 32, 8, Number, Value(6)),
+            at("protocol-length", 40, 8, Number, Value(4)),
+            at("op", 48, 16, Names(&[("request", 1), ("reply", 2)]), Value(1)),
+            at("sender-mac", 64, 48, Mac, Value(MAC_A)),
+            at("sender-ip", 112, 32, Ipv4, Value(IPV4_A)),
+            at("target-mac", 144, 48, Mac, Value(0)),
+            at("target-ip", 192, 32, Ipv4, Value(IPV4_B)),
+        ],
+    },
+    Protocol {
+        id: Id::Ipv4,
+        name: "ipv4",
+        about: "IPv4",
+        length: 20,
+        fields: &[
+            at("version", 0, 4, Number, Value(4)),
+            at("ihl", 4, 4, Number, HeaderLength),
+            at("dscp", 8, 6, Number, Value(0)),
+            at("ecn", 14, 2, Number, Value(0)),
+            at("length", 16, 16, Number, Length),
+            at("id", 32, 16, Number, Value(0)),
+            at("reserved", 48, 1, Number, Value(0)),
+            at("df", 49, 1, Number, Value(1)),
+            at("mf", 50, 1, Number, Value(0)),
+            at("offset", 51, 13, Number, Value(0)),
+            at("ttl", 64, 8, Number, Value(64)),
+            at("protocol", 72, 8, PROTOCOL_NUMBERS, Next(253)),
+            at("checksum", 80, 16, Number, Checksum),
+            at("src", 96, 32, Ipv4, Value(IPV4_A)),
+            at("dst", 128, 32, Ipv4, Value(IPV4_B)),
+            optional("options", 0, Hex),
+        ],
+    },
+    Protocol {
+        id: Id::Ipv6,
+        name: "ipv6",
+        about: "IPv6",
+        length: 40,
+        fields: &[
+            at("version", 0, 4, Number, Value(6)),
+            at("dscp", 4, 6, Number, Value(0)),
+            at("ecn", 10, 2, Number, Value(0)),
+            at("label", 12, 20, Number, Value(0)),
+            at("length", 32, 16, Number, Length),
+            at("next", 48, 8, PROTOCOL_NUMBERS, Next(253)),
+            at("hop-limit", 56, 8, Number, Next(64)),
+            at("src", 64, 128, Ipv6, Value(IPV6_A)),
+            at("dst", 192, 128, Ipv6, Value(IPV6_B)),
+        ],
+    },
+    Protocol {
+        id: Id::HopByHop,
+        name: "hopopts",
+        about: "IPv6 hop-by-hop options",
+        length: 2,
+        fields: OPTIONS_HEADER,
+    },
+    Protocol {
+        id: Id::Destination,
+        name: "dstopts",
+        about: "IPv6 destination options",
+        length: 2,
+        fields: OPTIONS_HEADER,
+    },
+    Protocol {
+        id: Id::Routing,
+        name: "routing",
+        about: "IPv6 routing header; checksums count with the destination of the IPv6 header",
+        length: 4,
+        fields: &[
+            at("next", 0, 8, PROTOCOL_NUMBERS, Next(253)),
+            at("length", 8, 8, Number, HeaderLength),
+            at("type", 16, 8, Number, Value(253)),
+            at("left", 24, 8, Number, Value(0)),
+            optional("data", 0, Hex),
+        ],
+    },
+    Protocol {
+        id: Id::Fragment,
+        name: "fragment",
+        about: "IPv6 fragment header",
+        length: 8,
+        fields: &[
+            at("next", 0, 8, PROTOCOL_NUMBERS, Next(253)),
+            at("reserved", 8, 8, Number, Value(0)),
+            at("offset", 16, 13, Number, Value(0)),
+            at("more", 31, 1, Number, Value(0)),
+            at("id", 32, 32, Number, Value(1)),
+        ],
+    },
+    Protocol {
+        id: Id::Udp,
+        name: "udp",
+        about: "UDP; below VXLAN and Geneve over IPv4 it has no checksum unless you set auto",
+        length: 8,
+        fields: &[
+            at("src", 0, 16, Number, Value(49152)),
+            at("dst", 16, 16, Number, Next(9)),
+            at("length", 32, 16, Number, Length),
+            at("checksum", 48, 16, Number, Checksum),
+        ],
+    },
+    Protocol {
+        id: Id::Tcp,
+        name: "tcp",
+        about: "TCP",
+        length: 20,
+        fields: &[
+            at("src", 0, 16, Number, Value(49152)),
+            at("dst", 16, 16, Number, Value(9)),
+            at("seq", 32, 32, Number, Value(1)),
+            at("ack", 64, 32, Number, Value(1)),
+            at("data-offset", 96, 4, Number, HeaderLength),
+            at("reserved", 100, 3, Number, Value(0)),
+            at("flags", 103, 9, Flags(&TCP_FLAGS), Value(0x10)),
+            at("window", 112, 16, Number, Value(65535)),
+            at("checksum", 128, 16, Number, Checksum),
+            at("urgent", 144, 16, Number, Value(0)),
+            optional("mss", 16, Number),
+            optional("sack", 1, Number),
+            optional("tsval", 32, Number),
+            optional("tsecr", 32, Number),
+            optional("wscale", 8, Number),
+            optional("options", 0, Hex),
+        ],
+    },
+    Protocol {
+        id: Id::Icmp,
+        name: "icmp",
+        about: "ICMP; id and seq are those of an echo",
+        length: 8,
+        fields: &[
+            at(
+                "type",
+                0,
+                8,
+                Names(&[("echo", 8), ("reply", 0), ("unreachable", 3), ("exceeded", 11)]),
+                Value(8),
+            ),
+            at("code", 8, 8, Number, Value(0)),
+            at("checksum", 16, 16, Number, Checksum),
+            at("id", 32, 16, Number, Value(1)),
+            at("seq", 48, 16, Number, Value(1)),
+        ],
+    },
+    Protocol {
+        id: Id::Icmpv6,
+        name: "icmpv6",
+        about: "ICMPv6; id and seq are those of an echo",
+        length: 8,
+        fields: &[
+            at(
+                "type",
+                0,
+                8,
+                Names(&[("echo", 128), ("reply", 129), ("unreachable", 1), ("exceeded", 3)]),
+                Value(128),
+            ),
+            at("code", 8, 8, Number, Value(0)),
+            at("checksum", 16, 16, Number, Checksum),
+            at("id", 32, 16, Number, Value(1)),
+            at("seq", 48, 16, Number, Value(1)),
+        ],
+    },
+    Protocol {
+        id: Id::Solicitation,
+        name: "ns",
+        about: "IPv6 neighbour solicitation",
+        length: 32,
+        fields: &[
+            at("type", 0, 8, Number, Value(135)),
+            at("code", 8, 8, Number, Value(0)),
+            at("checksum", 16, 16, Number, Checksum),
+            at("target", 64, 128, Ipv6, Value(IPV6_B)),
+            at("option", 192, 8, Number, Value(1)),
+            at("option-length", 200, 8, Number, Value(1)),
+            at("mac", 208, 48, Mac, Value(MAC_A)),
+        ],
+    },
+    Protocol {
+        id: Id::Advertisement,
+        name: "na",
+        about: "IPv6 neighbour advertisement",
+        length: 32,
+        fields: &[
+            at("type", 0, 8, Number, Value(136)),
+            at("code", 8, 8, Number, Value(0)),
+            at("checksum", 16, 16, Number, Checksum),
+            at("router", 32, 1, Number, Value(0)),
+            at("solicited", 33, 1, Number, Value(1)),
+            at("override", 34, 1, Number, Value(1)),
+            at("target", 64, 128, Ipv6, Value(IPV6_A)),
+            at("option", 192, 8, Number, Value(2)),
+            at("option-length", 200, 8, Number, Value(1)),
+            at("mac", 208, 48, Mac, Value(MAC_A)),
+        ],
+    },
+    Protocol {
+        id: Id::Vxlan,
+        name: "vxlan",
+        about: "VXLAN; an Ethernet frame follows",
+        length: 8,
+        fields: &[at("flags", 0, 8, Number, Value(8)), at("vni", 32, 24, Number, Value(1))],
+    },
+    Protocol {
+        id: Id::Gre,
+        name: "gre",
+        about: "GRE; eth, ipv4, ipv6 or mpls follows",
+        length: 4,
+        fields: &[
+            at("version", 13, 3, Number, Value(0)),
+            at("protocol", 16, 16, ETHERTYPES, Next(0x88b5)),
+            Field {
+                name: "checksum",
+                place: Place::Optional,
+                bits: 16,
+                kind: Number,
+                preset: Absent,
+            },
+            optional("key", 32, Number),
+            optional("seq", 32, Number),
+        ],
+    },
+    Protocol {
+        id: Id::Geneve,
+        name: "geneve",
+        about: "Geneve; eth, ipv4 or ipv6 follows",
+        length: 8,
+        fields: &[
+            at("version", 0, 2, Number, Value(0)),
+            at("option-length", 2, 6, Number, HeaderLength),
+            at("oam", 8, 1, Number, Value(0)),
+            at("critical", 9, 1, Number, Value(0)),
+            at("protocol", 16, 16, ETHERTYPES, Next(0x88b5)),
+            at("vni", 32, 24, Number, Value(1)),
+            optional("options", 0, Hex),
+        ],
+    },
+    Protocol {
+        id: Id::Payload,
+        name: "payload",
+        about: "what follows the headers: text or hex, then fill up to the frame's size",
+        length: 0,
+        fields: &[
+            Field { name: "text", place: Place::Payload, bits: 0, kind: Text, preset: Absent },
+            Field { name: "hex", place: Place::Payload, bits: 0, kind: Hex, preset: Absent },
+            Field {
+                name: "fill",
+                place: Place::Payload,
+                bits: 9,
+                kind: Names(&[("zeros", 0), ("count", FILL_COUNT), ("random", FILL_RANDOM)]),
+                preset: Value(0),
+            },
+        ],
+    },
+];
+
+/// The value of `fill` for bytes that count.
+pub const FILL_COUNT: u16 = 256;
+/// The value of `fill` for random bytes.
+pub const FILL_RANDOM: u16 = 257;
+
+/// Locally administered addresses.
+const MAC_A: u128 = 0x0200_0000_0001;
+const MAC_B: u128 = 0x0200_0000_0002;
+/// RFC 2544 appendix C.2.2: networks for benchmarks.
+const IPV4_A: u128 = 0xc612_0001;
+const IPV4_B: u128 = 0xc613_0001;
+/// RFC 5180 section 8.
+const IPV6_A: u128 = 0x2001_0002_0000_0000_0000_0000_0000_0001;
+const IPV6_B: u128 = 0x2001_0002_0000_0001_0000_0000_0000_0001;
+
+const ETHERTYPES: Kind = Names(&[
+    ("ipv4", 0x0800),
+    ("arp", 0x0806),
+    ("eth", 0x6558),
+    ("vlan", 0x8100),
+    ("ipv6", 0x86dd),
+    ("mpls", 0x8847),
+    ("qinq", 0x88a8),
+]);
+
+const PROTOCOL_NUMBERS: Kind = Names(&[
+    ("hopopts", 0),
+    ("icmp", 1),
+    ("ipv4", 4),
+    ("tcp", 6),
+    ("udp", 17),
+    ("ipv6", 41),
+    ("routing", 43),
+    ("fragment", 44),
+    ("gre", 47),
+    ("icmpv6", 58),
+    ("none", 59),
+    ("dstopts", 60),
+    ("mpls", 137),
+]);
+
+const TCP_FLAGS: [&str; 9] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr", "ae"];
+
+const OPTIONS_HEADER: &[Field] = &[
+    at("next", 0, 8, PROTOCOL_NUMBERS, Next(253)),
+    at("length", 8, 8, Number, HeaderLength),
+    optional("options", 0, Hex),
+];
+
+/// A field in the fixed part of the header.
+const fn at(name: &'static str, bit: u16, bits: u8, kind: Kind, preset: Preset) -> Field {
+    Field { name, place: Place::Bit(bit), bits, kind, preset }
+}
+
+/// A field that is there when it is set.
+const fn optional(name: &'static str, bits: u8, kind: Kind) -> Field {
+    Field { name, place: Place::Optional, bits, kind, preset: Absent }
+}

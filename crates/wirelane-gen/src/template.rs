@@ -1,0 +1,302 @@
+//! What a recipe compiles to: the bytes of a packet and a flat list of what changes in them.
+//!
+//! Whatever changes is described by plain data, so that it can be compiled further, say to a program
+//! in the kernel. Packet k of length n is
+//!
+//! 1. [`head`](Template::head), then [`fill`](Template::fill) up to n, less the reserved bytes at the
+//!    end, which are zero;
+//! 2. each [`Edit`]: its value for k, shifted, combined by OR with the bytes there;
+//! 3. each [`LengthField`]: n less a constant;
+//! 4. each [`Checksum`], from the inner to the outer ones.
+//!
+//! Sums are computed in closed form: the sum of the bytes that never change is known, and the rest of
+//! it is values, lengths and checksums of inner layers. Nothing is read back, so a packet costs the
+//! same whatever its length, besides copying.
+
+use wirelane_wire::checksum::Sum;
+
+use crate::fill::Fill;
+use crate::value::{self, Slot, Source};
+use crate::values::Values;
+
+/// Most checksums of a packet.
+pub const MAX_CHECKSUMS: usize = 16;
+
+/// Longest frame.
+pub const MAX_LEN: usize = 65535;
+
+/// Bytes that are copied in one go in short packets.
+const BASE: usize = 128;
+
+/// A packet that changes from one number to the next.
+#[derive(Clone, Debug)]
+pub struct Template {
+    head: Vec<u8>,
+    /// The head and some of the fill.
+    base: Vec<u8>,
+    fill: Fill,
+    reserved: usize,
+    edits: Vec<Edit>,
+    /// How to compute the values, one for each edit.
+    sources: Vec<Source>,
+    lengths: Vec<LengthField>,
+    checksums: Vec<Checksum>,
+}
+
+/// A field that changes from packet to packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edit {
+    /// The first byte that it has a part of.
+    pub offset: u16,
+    /// Bytes that it has a part of, at most 16.
+    pub width: u8,
+    /// Bits in the last byte that follow the field.
+    pub shift: u8,
+    /// Its own bits.
+    pub bits: u8,
+    /// Its values.
+    pub values: Values,
+    /// Bit i: checksum i depends on it. A field that ends at an odd offset counts byte-swapped.
+    pub checksums: u32,
+}
+
+/// Two bytes that hold the length of the frame less a constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LengthField {
+    /// The first byte.
+    pub offset: u16,
+    /// What is taken off.
+    pub minus: u16,
+    /// Bit i: checksum i depends on it.
+    pub checksums: u32,
+}
+
+/// Two bytes that hold an internet checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checksum {
+    /// The first byte.
+    pub offset: u16,
+    /// The first byte that it covers, an even offset.
+    pub start: u16,
+    /// Where what it covers ends; `None` for the end of the packet.
+    pub end: Option<u16>,
+    /// 0 is written as 0xffff (UDP).
+    pub nonzero: bool,
+    /// Bit i: checksum i, which is of an outer layer, covers this one.
+    pub checksums: u32,
+    /// The sum of what never changes, with the pseudo-header, less what lengths are less.
+    pub base: u64,
+    /// How many times the length of the frame is part of the sum.
+    pub times: u64,
+}
+
+impl Template {
+    pub(crate) fn new(
+        head: Vec<u8>,
+        fill: Fill,
+        reserved: usize,
+        edits: Vec<Edit>,
+        lengths: Vec<LengthField>,
+        checksums: Vec<Checksum>,
+    ) -> Self {
+        let sources = edits.iter().map(|edit| Source::new(&edit.values, edit.bits)).collect();
+        let mut base = head.clone();
+        if base.len() < BASE {
+            base.resize(BASE, 0);
+            fill.write(&mut base[head.len()..]);
+        }
+        Self { head, base, fill, reserved, edits, sources, lengths, checksums }
+    }
+
+    /// The headers and the given payload. What changes is zero.
+    pub fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// What follows the head up to the length of the packet.
+    pub fn fill(&self) -> Fill {
+        self.fill
+    }
+
+    /// Bytes at the end that are left zero, for a signature.
+    pub fn reserved(&self) -> usize {
+        self.reserved
+    }
+
+    /// The fields that change from packet to packet.
+    pub fn edits(&self) -> &[Edit] {
+        &self.edits
+    }
+
+    /// The fields that follow the length.
+    pub fn lengths(&self) -> &[LengthField] {
+        &self.lengths
+    }
+
+    /// The checksums, from the inner to the outer ones.
+    pub fn checksums(&self) -> &[Checksum] {
+        &self.checksums
+    }
+
+    /// The shortest length of a packet, at least 60.
+    pub fn min_len(&self) -> usize {
+        (self.head.len() + self.reserved).max(60)
+    }
+
+    /// After how many packets all fields repeat; `None` if never, or after more than can be counted.
+    pub fn cycle(&self) -> Option<u64> {
+        self.edits.iter().try_fold(1u64, |cycle, edit| {
+            let period = value::period(&edit.values)?;
+            let (mut a, mut b) = (cycle, period);
+            while b != 0 {
+                (a, b) = (b, a % b);
+            }
+            (cycle / a).checked_mul(period)
+        })
+    }
+
+    /// Writes packet number `k` with the length of `packet`, for which there must be room
+    /// ([`min_len`](Self::min_len)): a shorter one is cut off, and its checksums are wrong.
+    pub fn write(&self, k: u64, packet: &mut [u8]) {
+        if packet.len() < self.head.len() + self.reserved {
+            let mut whole = vec![0; self.head.len() + self.reserved];
+            self.write(k, &mut whole);
+            packet.copy_from_slice(&whole[..packet.len()]);
+            return;
+        }
+        self.emit(packet, |i| value::position(&self.edits[i].values, k));
+    }
+
+    /// Packet numbers `first`, `first + stride` and so on, without a division for each.
+    pub fn cursor(&self, first: u64, stride: u64) -> Cursor {
+        let slot = |edit: &Edit| Slot::new(&edit.values, first, stride);
+        Cursor { slots: self.edits.iter().map(slot).collect() }
+    }
+
+    #[inline(always)]
+    fn emit(&self, packet: &mut [u8], position: impl Fn(usize) -> u64) {
+        let n = packet.len();
+        let end = n.saturating_sub(self.reserved);
+        if n <= self.base.len() {
+            packet.copy_from_slice(&self.base[..n]);
+        } else {
+            packet[..self.base.len()].copy_from_slice(&self.base);
+            self.fill
+                .continue_at(&mut packet[self.base.len()..], self.base.len() - self.head.len());
+        }
+        if self.reserved > 0 {
+            packet[end..].fill(0);
+        }
+
+        let mut sums = [0u64; MAX_CHECKSUMS];
+        for (i, (edit, source)) in self.edits.iter().zip(&self.sources).enumerate() {
+            let sum = match source.value(position(i)) {
+                value::Value::Narrow(value) => put(packet, edit, value << edit.shift),
+                value::Value::Wide(value) => put_wide(packet, edit, value << edit.shift),
+            };
+            add(&mut sums, edit.checksums, sum);
+        }
+        for length in &self.lengths {
+            let value = (n as u16).wrapping_sub(length.minus);
+            put16(packet, length.offset, value);
+        }
+        let filled = end.saturating_sub(self.head.len());
+        let mut rest = u64::from(self.fill.sum(filled));
+        if !self.head.len().is_multiple_of(2) {
+            rest <<= 8;
+        }
+        for (i, checksum) in self.checksums.iter().enumerate() {
+            let rest = if checksum.end.is_none() { rest } else { 0 };
+            let all = checksum.base + checksum.times * n as u64 + sums[i % MAX_CHECKSUMS] + rest;
+            let sum = Sum::of_number(all);
+            let value = if checksum.nonzero { sum.checksum_nonzero() } else { sum.checksum() };
+            put16(packet, checksum.offset, value);
+            add(&mut sums, checksum.checksums, u64::from(value));
+        }
+    }
+}
+
+/// Where the fields of a template stand, for packets that are written one after the other.
+#[derive(Clone, Debug)]
+pub struct Cursor {
+    slots: Box<[Slot]>,
+}
+
+impl Cursor {
+    /// Writes the packet and goes on to the next one. `template` is the one that the cursor is of,
+    /// `packet` as long as the packet, at least [`Template::min_len`].
+    #[inline]
+    pub fn write(&mut self, template: &Template, packet: &mut [u8]) {
+        let slots = &mut *self.slots;
+        template.emit(packet, |i| slots.get(i).map_or(0, |slot| slot.position));
+        slots.iter_mut().for_each(Slot::advance);
+    }
+
+    /// Goes on to the next packet.
+    #[inline]
+    pub fn skip(&mut self) {
+        self.slots.iter_mut().for_each(Slot::advance);
+    }
+}
+
+/// Adds a sum to each checksum that depends on it.
+#[inline(always)]
+fn add(sums: &mut [u64; MAX_CHECKSUMS], mut checksums: u32, sum: u64) {
+    while checksums != 0 {
+        sums[checksums.trailing_zeros() as usize % MAX_CHECKSUMS] += sum;
+        checksums &= checksums - 1;
+    }
+}
+
+#[inline(always)]
+fn put16(packet: &mut [u8], offset: u16, value: u16) {
+    let offset = usize::from(offset);
+    if let Some(place) = packet.get_mut(offset..offset + 2) {
+        place.copy_from_slice(&value.to_be_bytes());
+    }
+}
+
+/// Writes a field of up to 8 bytes and returns its sum.
+#[inline(always)]
+fn put(packet: &mut [u8], edit: &Edit, value: u64) -> u64 {
+    let offset = usize::from(edit.offset);
+    let Some(place) = packet.get_mut(offset..) else {
+        return 0;
+    };
+    match edit.width {
+        1 => or::<1>(place, value),
+        2 => or::<2>(place, value),
+        3 => or::<3>(place, value),
+        4 => or::<4>(place, value),
+        6 => or::<6>(place, value),
+        _ => or::<8>(place, value),
+    }
+    let sum = (value >> 32) + (value & 0xffff_ffff);
+    if (edit.offset + u16::from(edit.width)).is_multiple_of(2) { sum } else { sum << 8 }
+}
+
+/// Combines the lowest `N` bytes of `value` with the bytes that are there.
+#[inline(always)]
+fn or<const N: usize>(place: &mut [u8], value: u64) {
+    let Some(place) = place.first_chunk_mut::<N>() else {
+        return;
+    };
+    let bytes = value.to_be_bytes();
+    for (place, byte) in place.iter_mut().zip(&bytes[8 - N..]) {
+        *place |= byte;
+    }
+}
+
+/// As [`put`], for up to 16 bytes.
+fn put_wide(packet: &mut [u8], edit: &Edit, value: u128) -> u64 {
+    let (offset, width) = (usize::from(edit.offset), usize::from(edit.width));
+    let bytes = value.to_be_bytes();
+    if let Some(place) = packet.get_mut(offset..offset + width) {
+        for (place, byte) in place.iter_mut().zip(&bytes[16 - width..]) {
+            *place |= byte;
+        }
+    }
+    let sum: u64 =
+        bytes.as_chunks::<4>().0.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum();
+    if (edit.offset + u16::from(edit.width)).is_multiple_of(2) { sum } else { sum << 8 }
+}

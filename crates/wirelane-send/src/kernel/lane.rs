@@ -1,0 +1,473 @@
+//! What one thread does that has the kernel send.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use wirelane::stats::TxCounters;
+use wirelane::{Error, Result};
+use wirelane_gen::stream::Stream;
+use wirelane_gen::{Lane, Rate};
+use wirelane_os::clock;
+use wirelane_os::netdev::LinkReader;
+
+use super::anchor::Anchor;
+use super::live::not_sent;
+use super::probe::transmits;
+use super::program::{INTERVAL_SHIFT, STEP_SHIFT, STEPS, Sender};
+use crate::pacer::{Pacer, Pacing};
+use crate::session::SendConfig;
+use crate::timing::Departures;
+
+/// Frames of a call at most, as fast as possible: a few milliseconds, after which an order to stop is
+/// seen.
+const RUN: u64 = 1 << 15;
+/// The same of several streams, which take turns.
+const TURN: u64 = 512;
+/// Frames between two flushes. A veth's ring has 256 places, and is emptied after each batch.
+const BATCH: u64 = 64;
+/// How long a call takes that keeps to a schedule, in nanoseconds.
+const CALL: u64 = 50_000_000;
+/// From this interval on a thread sleeps between two packets, in nanoseconds.
+const SLEEP: u64 = 150_000;
+/// How long before a packet is due the program is started, which then waits in the kernel.
+const LEAD: u64 = 40_000;
+/// The longest sleep, after which a thread looks whether it is to stop.
+const NAP: u64 = 20_000_000;
+/// How often what the interface says is read.
+const WATCH: u64 = 20_000_000;
+/// How often the interface is asked whether it still transmits.
+const ASK: u64 = 1_000_000_000;
+
+/// What the threads share.
+pub(super) struct Shared {
+    pub(super) interface: String,
+    pub(super) config: SendConfig,
+    /// Packets that may still be begun, if there is a limit.
+    budget: Option<AtomicU64>,
+    /// On the monotonic clock.
+    pub(super) start: AtomicU64,
+    stopping: AtomicBool,
+    losses: Mutex<Losses>,
+    pub(super) lanes: Vec<LaneProgress>,
+}
+
+/// What a lane shows while it runs; on cache lines of its own.
+#[derive(Default)]
+#[repr(align(128))]
+pub(super) struct LaneProgress {
+    pub(super) packets: AtomicU64,
+    pub(super) at: AtomicU64,
+}
+
+impl Shared {
+    pub(super) fn new(interface: &str, lanes: usize, config: &SendConfig) -> Result<Self> {
+        Ok(Self {
+            interface: interface.to_owned(),
+            config: config.clone(),
+            budget: config.packets.map(AtomicU64::new),
+            start: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            losses: Mutex::new(Losses::new(interface)?),
+            lanes: (0..lanes).map(|_| LaneProgress::default()).collect(),
+        })
+    }
+
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Takes up to `wanted` packets of those that may still be begun.
+    fn take(&self, wanted: u64) -> u64 {
+        let Some(left) = &self.budget else { return wanted };
+        let take = |left: u64| Some(left.saturating_sub(wanted));
+        let before = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        before.unwrap_or_default().min(wanted)
+    }
+
+    /// Gives back what was not used.
+    fn give_back(&self, packets: u64) {
+        if let Some(left) = &self.budget {
+            left.fetch_add(packets, Ordering::Relaxed);
+        }
+    }
+
+    /// Nanoseconds after the start at which sending ends.
+    fn duration(&self) -> u64 {
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.config.duration.map_or(u64::MAX, nanoseconds)
+    }
+}
+
+/// What the interface lost after the program had handed it over.
+struct Losses {
+    link: LinkReader,
+    /// Its counter when last read.
+    seen: u64,
+    /// Lost, and not yet taken off what was sent.
+    open: u64,
+    /// When the interface is to be asked whether it transmits.
+    ask: u64,
+}
+
+impl Losses {
+    fn new(interface: &str) -> Result<Self> {
+        let failed = |error| Error::os(interface, error);
+        let mut link = LinkReader::open(interface).map_err(failed)?;
+        let seen = link.read().map_err(failed)?.tx_dropped.unwrap_or(0);
+        Ok(Self { link, seen, open: 0, ask: 0 })
+    }
+
+    /// How many of `frames` handed over were lost.
+    fn take(&mut self, frames: u64) -> u64 {
+        // An interface that is gone fails in the next call.
+        if let Some(dropped) = self.link.read().ok().and_then(|link| link.tx_dropped) {
+            self.open += dropped.saturating_sub(self.seen);
+            self.seen = dropped;
+        }
+        let lost = self.open.min(frames);
+        self.open -= lost;
+        lost
+    }
+}
+
+/// One stream on this thread.
+pub(super) struct Share {
+    sender: Sender,
+    _anchor: Option<Anchor>,
+    stream: Stream,
+    /// Frames of this lane to send in all.
+    count: u64,
+    /// Frames sent.
+    sent: u64,
+    lengths: LaneLengths,
+}
+
+impl Share {
+    pub(super) fn new(sender: Sender, stream: &Stream, lane: Lane) -> Self {
+        let (index, of) = (u64::from(lane.index), u64::from(lane.of));
+        let share = |count: u64| count / of + u64::from(index < count % of);
+        Self {
+            _anchor: Anchor::of(&sender.program).ok(),
+            sender,
+            count: stream.count.map_or(u64::MAX, share),
+            sent: 0,
+            lengths: LaneLengths::new(stream, lane),
+            stream: stream.clone(),
+        }
+    }
+}
+
+/// The bytes of a lane's packets.
+struct LaneLengths {
+    /// Bytes before each packet of a cycle, and of the whole cycle.
+    before: Vec<u64>,
+}
+
+impl LaneLengths {
+    fn new(stream: &Stream, lane: Lane) -> Self {
+        let cycle = if stream.lengths.fixed().is_some() { 1 } else { stream.lengths.cycle().len() };
+        let mut before = vec![0];
+        let mut sum = 0;
+        for packet in 0..cycle as u64 {
+            let number = u64::from(lane.index) + packet * u64::from(lane.of);
+            sum += stream.lengths.at(number) as u64;
+            before.push(sum);
+        }
+        Self { before }
+    }
+
+    /// The bytes of the first packets.
+    fn until(&self, packets: u64) -> u64 {
+        let cycle = (self.before.len() - 1).max(1) as u64;
+        let of = |packets: u64| self.before.get(packets as usize).copied().unwrap_or(0);
+        (packets / cycle).wrapping_mul(of(cycle)).wrapping_add(of(packets % cycle))
+    }
+}
+
+/// What a thread leaves.
+pub(super) struct LaneEnd {
+    pub(super) departures: Departures,
+    pub(super) errors: Vec<Error>,
+}
+
+/// A thread's part of everything.
+pub(super) struct KernelLane {
+    lane: Lane,
+    shares: Vec<Share>,
+    counters: Arc<TxCounters>,
+    shared: Arc<Shared>,
+    departures: Departures,
+    /// Frames and bytes handed over, and not yet compared with what the interface lost.
+    open: (u64, u64),
+    watched: u64,
+}
+
+impl KernelLane {
+    pub(super) fn new(
+        lane: Lane,
+        shares: Vec<Share>,
+        counters: Arc<TxCounters>,
+        shared: &Arc<Shared>,
+    ) -> Self {
+        let shared = Arc::clone(shared);
+        let departures = Departures::new();
+        Self { lane, shares, counters, shared, departures, open: (0, 0), watched: 0 }
+    }
+
+    /// Sends until the end. An error ends the other threads, too.
+    pub(super) fn run(mut self) -> LaneEnd {
+        clock::wake_promptly();
+        let paced = self.shares.iter().any(|share| share.stream.rate != Rate::Max);
+        let sent = if paced { self.keep_schedule() } else { self.hurry() };
+        let settled = self.settle(true);
+        let errors: Vec<Error> = [sent, settled].into_iter().filter_map(Result::err).collect();
+        if !errors.is_empty() {
+            self.shared.stop();
+        }
+        LaneEnd { departures: self.departures, errors }
+    }
+
+    /// As fast as possible, the streams in turns.
+    fn hurry(&mut self) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let start = shared.start.load(Ordering::Acquire);
+        let mut now = wait_until(clock::monotonic_ns(), start);
+        let end = start.saturating_add(shared.duration());
+        let turn = if self.shares.len() > 1 { TURN } else { RUN };
+        let (first, mut sent) = (now, 0);
+        while !shared.is_stopping() && now < end {
+            let before = sent;
+            for index in 0..self.shares.len() {
+                // Near the end as much as there is time for.
+                let fits = match now.saturating_sub(first) {
+                    0 => BATCH,
+                    elapsed => {
+                        let rate = sent as f64 / elapsed as f64;
+                        ((end - now.min(end)) as f64 * rate) as u64 + 1
+                    }
+                };
+                sent += self.call(index, turn.min(fits), BATCH)?;
+                now = clock::monotonic_ns();
+                if now >= end {
+                    break;
+                }
+            }
+            if sent == before {
+                break;
+            }
+            self.progress(now - start.min(now));
+            self.watch(now)?;
+        }
+        self.departures.record_span(sent, (0, 0), (first, now));
+        Ok(())
+    }
+
+    /// The one stream, at its times.
+    fn keep_schedule(&mut self) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let Some(share) = self.shares.first() else { return Ok(()) };
+        let stream = share.stream.clone();
+        let failed = |why| Error::failed(shared.interface.as_str(), why);
+        let schedule = stream.schedule().map_err(failed)?;
+        let (index, of) = (u64::from(self.lane.index), u64::from(self.lane.of));
+        let due = |packet: u64| schedule.due(packet.saturating_mul(of).saturating_add(index));
+        let own = stream.duration.map_or(u64::MAX, |time| stream.start.saturating_add(time));
+        let end = shared.duration().min(own);
+        let mut pacer = Pacer::new(shared.start.load(Ordering::Acquire), shared.config.pacing);
+        let mut now = clock::monotonic_ns();
+        let (mut sent, mut from) = (0, None);
+        while !shared.is_stopping() {
+            let at = due(sent);
+            if at >= end {
+                break;
+            }
+            let interval = due(sent + 1).saturating_sub(at).max(1);
+            let ready = pacer.due(at).saturating_sub(LEAD);
+            if now < ready {
+                now = sleep(now, ready.min(now.saturating_add(NAP)));
+                self.watch(now)?;
+                continue;
+            }
+            let wanted = if interval > SLEEP { 1 } else { (CALL / interval).max(1) };
+            let wanted = wanted.min(schedule_left(end - at, interval));
+            let span = due(sent + wanted).saturating_sub(at);
+            let exact = ((u128::from(span) << INTERVAL_SHIFT) / u128::from(wanted)) as u64;
+            let base = pacer.due(at);
+            let paced =
+                self.shares.first().map_or(Ok(()), |share| share.sender.pace(base, sent, exact));
+            paced.map_err(|error| Error::os(shared.interface.as_str(), error))?;
+            from.get_or_insert(base.max(now));
+            let batch = batch(shared.config.pacing, interval);
+            let done = self.call(0, wanted, batch)?;
+            now = clock::monotonic_ns();
+            if done == 0 && self.is_over() {
+                break;
+            }
+            sent += done;
+            let next = due(sent);
+            if now.saturating_sub(pacer.due(next)) > Pacer::LONGEST_DELAY {
+                pacer.after_burst(next, now);
+            }
+            self.progress(due(sent.saturating_sub(1)));
+            self.watch(now)?;
+        }
+        self.departures.set_moved(pacer.moved());
+        let (Some(share), Some(from)) = (self.shares.first(), from) else { return Ok(()) };
+        let state = share.sender.state();
+        let state = state.map_err(|error| Error::os(shared.interface.as_str(), error))?;
+        if sent > 0 {
+            let scheduled = (due(0), due(sent - 1));
+            self.departures.record_span(sent, scheduled, (from, state.last()));
+        }
+        for (step, packets) in (0..).zip(state.lateness()).filter(|(_, packets)| *packets > 0) {
+            let beyond = step == STEPS as u64 - 1;
+            let middle = (step << STEP_SHIFT) + (1 << STEP_SHIFT) / 2;
+            let lateness = if beyond { state.latest() } else { middle.min(state.latest()) };
+            self.departures.record_errors(lateness, packets);
+        }
+        Ok(())
+    }
+
+    /// Whether there is nothing more to send.
+    fn is_over(&self) -> bool {
+        let spent =
+            self.shared.budget.as_ref().is_some_and(|left| left.load(Ordering::Relaxed) == 0);
+        spent || self.shares.iter().all(|share| share.sent >= share.count)
+    }
+
+    /// Has the kernel send up to `wanted` packets of a stream; returns how many it did.
+    fn call(&mut self, index: usize, wanted: u64, batch: u64) -> Result<u64> {
+        let Some(share) = self.shares.get_mut(index) else { return Ok(0) };
+        let wanted = self.shared.take(wanted.min(share.count - share.sent.min(share.count)));
+        if wanted == 0 {
+            return Ok(0);
+        }
+        let interface = self.shared.interface.as_str();
+        let repeat = u32::try_from(wanted).unwrap_or(u32::MAX);
+        let called =
+            share.sender.program.live_frames(&share.sender.frame, None, repeat, batch as u32);
+        let state = share.sender.state().map_err(|error| Error::os(interface, error))?;
+        let frames = state.frames() - share.sent;
+        let bytes = share.lengths.until(state.frames()) - share.lengths.until(share.sent);
+        share.sent = state.frames();
+        self.shared.give_back(wanted - frames.min(wanted));
+        match called {
+            // A signal ends a call early.
+            Err(error) if error.errno() != Some(Errno::INTR.raw_os_error()) => {
+                self.lose(frames);
+                Err(not_sent(interface, error))
+            }
+            _ => {
+                self.open = (self.open.0 + frames, self.open.1 + bytes);
+                Ok(frames)
+            }
+        }
+    }
+
+    /// Shows how far it is.
+    fn progress(&self, at: u64) {
+        let Some(progress) = self.shared.lanes.get(self.lane.index as usize) else { return };
+        let packets = self.shares.iter().map(|share| share.sent).sum();
+        progress.packets.store(packets, Ordering::Relaxed);
+        progress.at.store(at, Ordering::Relaxed);
+    }
+
+    /// Reads from time to time what the interface has lost.
+    fn watch(&mut self, now: u64) -> Result<()> {
+        if now.saturating_sub(self.watched) < WATCH {
+            return Ok(());
+        }
+        self.watched = now;
+        self.settle(false)
+    }
+
+    /// Counts what was handed over, less what the interface says it lost.
+    fn settle(&mut self, at_the_end: bool) -> Result<()> {
+        let (frames, bytes) = std::mem::take(&mut self.open);
+        let shared = Arc::clone(&self.shared);
+        let mut losses = shared.losses.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = losses.take(frames);
+        let now = clock::monotonic_ns();
+        let ask = at_the_end || now >= losses.ask;
+        if ask {
+            losses.ask = now + ASK;
+        }
+        drop(losses);
+        if frames > 0
+            && ask
+            && let Err(refusal) = transmits(&shared.interface)
+        {
+            self.lose(frames);
+            return Err(Error::failed(shared.interface.as_str(), refusal.to_string()));
+        }
+        let mean = if frames == 0 { 0 } else { bytes / frames };
+        self.counters.count(frames - lost, bytes - lost * mean);
+        self.lose(lost);
+        Ok(())
+    }
+
+    fn lose(&self, frames: u64) {
+        self.counters.count_refused(frames);
+    }
+}
+
+/// Packets due before `left` nanoseconds have passed.
+fn schedule_left(left: u64, interval: u64) -> u64 {
+    left.div_ceil(interval).max(1)
+}
+
+/// Packets that are flushed together: those due within the horizon.
+fn batch(pacing: Pacing, interval: u64) -> u64 {
+    let horizon = u64::try_from(pacing.horizon.as_nanos()).unwrap_or(u64::MAX);
+    (horizon / interval).clamp(1, pacing.burst.max(1) as u64).min(BATCH)
+}
+
+/// Sleeps until `until`; returns the time then.
+fn sleep(now: u64, until: u64) -> u64 {
+    if now < until {
+        clock::sleep_until(until);
+    }
+    clock::monotonic_ns()
+}
+
+fn wait_until(now: u64, until: u64) -> u64 {
+    if now < until { sleep(now, until) } else { now }
+}
+
+#[cfg(test)]
+mod tests {
+    use wirelane_gen::sizes::Sizes;
+
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_a_lane() {
+        let recipe = "udp".parse().unwrap();
+        for (sizes, of) in [("100", 1), ("100", 3), ("60,100,1000", 1), ("60,100,1000,70", 2)] {
+            let sizes: Sizes = sizes.parse().unwrap();
+            let stream = Stream::new("s", &recipe, Some(&sizes), 0).unwrap();
+            for index in 0..of {
+                let lengths = LaneLengths::new(&stream, Lane { index, of });
+                let mut sum = 0;
+                for packet in 0..20 {
+                    assert_eq!(lengths.until(packet), sum);
+                    let number = packet * u64::from(of) + u64::from(index);
+                    sum += stream.lengths.at(number) as u64;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_due_within_the_horizon_is_one_batch() {
+        let pacing = Pacing::default();
+        assert_eq!([1_000_000, 1000, 500, 100, 1].map(|gap| batch(pacing, gap)), [1, 1, 2, 10, 32]);
+        assert_eq!(batch(pacing.burst(1), 1), 1);
+    }
+}

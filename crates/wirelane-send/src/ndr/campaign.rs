@@ -1,0 +1,267 @@
+//! The trials of RFC 2544, one after the other, and what they show.
+
+use std::time::Duration;
+
+use wirelane::{Error, Result};
+
+use super::goal::{Goal, Shot};
+use super::report::{BackToBack, LossPoint, Report, SizeReport, Summary, Throughput};
+use super::search::{Method, Probe, Search};
+use super::tester::{Moment, Passage, Tester};
+use super::traffic::Load;
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tests {
+    /// Throughput (RFC 2544, section 26.1).
+    pub throughput: bool,
+    /// Latency at shares of the throughput (section 26.2).
+    pub latency: bool,
+    /// Frame loss rate by load (section 26.3).
+    pub loss: bool,
+    /// The longest burst without loss (section 26.4).
+    pub burst: bool,
+}
+
+/// How to measure.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// Sizes of frames with their check sequence; once with the sizes of the traffic itself if empty.
+    pub sizes: Vec<usize>,
+    /// Only one trial at this rate, in packets per second in each direction; nothing is searched.
+    pub rate: Option<f64>,
+    /// What to measure.
+    pub tests: Tests,
+    /// Shares of packets that may be lost: a search for each.
+    pub loss_ratios: Vec<f64>,
+    /// How long a full trial sends.
+    pub duration: Duration,
+    /// How many full trials a rate must pass.
+    pub repeat: u32,
+    /// The share of these that may fail.
+    pub exceed_ratio: f64,
+    /// How exactly rates are searched for, as a share.
+    pub width: f64,
+    /// How they are.
+    pub method: Method,
+    /// Never more packets per second in each direction.
+    pub max_rate: Option<f64>,
+}
+
+/// What a campaign is doing, for whoever watches.
+#[derive(Clone, Debug)]
+pub struct Step<'a> {
+    /// The size of frames.
+    pub frame: Option<usize>,
+    /// What is measured.
+    pub doing: &'a str,
+    /// What is sent.
+    pub load: Load,
+    /// How far each direction is.
+    pub moments: &'a [Moment],
+    /// The trial is over, and became this.
+    pub result: Option<&'a [Passage]>,
+}
+
+/// Shares of the throughput at which latencies are measured, in percent.
+const LOADS: [f64; 4] = [100.0, 90.0, 50.0, 10.0];
+/// Bytes of the frame check sequence.
+const FCS: usize = 4;
+/// Longest burst that is tried (RFC 2544, section 26.4: at least two seconds).
+const LONGEST_BURST: Duration = Duration::from_secs(2);
+/// Trials as fast as possible, to see what can be sent, are not longer than this.
+const LONGEST_LOOK: Duration = Duration::from_millis(500);
+
+impl Campaign {
+    /// Makes all trials. If the end is requested meanwhile, the report has what was found before.
+    ///
+    /// # Errors
+    /// A trial fails.
+    pub fn run(&self, tester: &mut Tester, watch: &mut dyn FnMut(&Step<'_>)) -> Result<Report> {
+        let directions = tester.directions.iter().map(|direction| direction.name.clone()).collect();
+        let method = self.rate.is_none().then_some(self.method);
+        let mut report = Report { directions, method, ..Report::default() };
+        let sizes: Vec<_> = match self.sizes.as_slice() {
+            [] => vec![None],
+            sizes => sizes.iter().copied().map(Some).collect(),
+        };
+        for frame in sizes {
+            let length = frame.map(|frame| frame.saturating_sub(FCS));
+            let own = SizeReport { frame, length, ..SizeReport::default() };
+            let mut bench = Bench { campaign: self, tester, watch, own, doing: "" };
+            let outcome = bench.measure();
+            report.sizes.push(bench.own);
+            match outcome {
+                Ok(()) => {}
+                Err(Ended::Failed(error)) => return Err(error),
+                Err(Ended::Halted) => {
+                    report.interrupted = true;
+                    break;
+                }
+            }
+        }
+        report.trials = tester.trials();
+        Ok(report)
+    }
+}
+
+/// Why there are no more trials.
+enum Ended {
+    /// The end was requested.
+    Halted,
+    Failed(Error),
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// The trials of one size.
+struct Bench<'a, 'b> {
+    campaign: &'a Campaign,
+    tester: &'a mut Tester,
+    watch: &'a mut (dyn FnMut(&Step<'_>) + 'b),
+    own: SizeReport,
+    doing: &'static str,
+}
+
+impl Bench<'_, '_> {
+    fn measure(&mut self) -> Result<(), Ended> {
+        let Campaign { rate, tests, duration, .. } = *self.campaign;
+        if let Some(rate) = rate {
+            self.doing = "measuring";
+            let passages = self.trial(rate, duration, None)?;
+            self.own.loads.push(Summary::new(None, &passages));
+            return Ok(());
+        }
+        self.doing = "what can be sent";
+        let passages = self.trial(f64::INFINITY, duration.min(LONGEST_LOOK), None)?;
+        nothing_arrived(&passages)?;
+        let able = worst(&passages, |shot| -shot.rate).map_or(0.0, |shot| shot.rate);
+        let max = self.campaign.max_rate.map_or(able, |rate| rate.min(able));
+        self.own.sender_max_pps = Some(able);
+        if tests.throughput || tests.latency {
+            self.throughput(max)?;
+        }
+        let found = self.own.throughput.first().map_or(0.0, |throughput| throughput.pps);
+        if tests.latency && found > 0.0 {
+            self.doing = "latency";
+            for percent in LOADS {
+                let passages = self.trial(found * percent / 100.0, duration, None)?;
+                self.own.loads.push(Summary::new(Some(percent), &passages));
+            }
+        }
+        if tests.loss {
+            self.loss_curve(max)?;
+        }
+        if tests.burst {
+            self.burst(max)?;
+        }
+        Ok(())
+    }
+
+    fn throughput(&mut self, max: f64) -> Result<(), Ended> {
+        self.doing = "throughput";
+        let Campaign { duration, repeat, exceed_ratio, width, method, .. } = *self.campaign;
+        let goal = |loss_ratio: &f64| Goal {
+            loss_ratio: *loss_ratio,
+            exceed_ratio,
+            duration,
+            duration_sum: duration * repeat.max(1),
+            width,
+        };
+        let goals = self.campaign.loss_ratios.iter().map(goal).collect();
+        let mut search = Search::new(max, goals, method);
+        let outcome = loop {
+            let Some(Probe { rate, duration }) = search.probe() else { break Ok(()) };
+            match self.trial(rate, duration, None) {
+                Ok(passages) => {
+                    let shot = worst(&passages, Shot::loss_ratio);
+                    let nothing = Shot { duration, sent: 0, lost: 0, rate: 0.0 };
+                    search.tell(Probe { rate, duration }, shot.unwrap_or(nothing));
+                }
+                Err(error) => break Err(error),
+            }
+        };
+        let found = search.found().into_iter().zip(&self.campaign.loss_ratios);
+        let length = self.own.length;
+        self.own.throughput =
+            found.map(|(found, ratio)| Throughput::new(found, *ratio, length)).collect();
+        outcome
+    }
+
+    /// From all that can be sent downwards, until nothing is lost twice in a row.
+    fn loss_curve(&mut self, max: f64) -> Result<(), Ended> {
+        self.doing = "frame loss rate";
+        let mut without = 0;
+        for tenths in (1..=10).rev() {
+            let percent = f64::from(tenths) * 10.0;
+            let passages = self.trial(max * percent / 100.0, self.campaign.duration, None)?;
+            let Some(shot) = worst(&passages, Shot::loss_ratio) else { break };
+            let loss_ratio = shot.loss_ratio();
+            self.own.loss_curve.push(LossPoint { percent, pps: shot.rate, loss_ratio });
+            without = if shot.lost == 0 { without + 1 } else { 0 };
+            if without == 2 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Halves the range between a burst that passes and one that does not.
+    fn burst(&mut self, max: f64) -> Result<(), Ended> {
+        self.doing = "back-to-back frames";
+        let longest = (max * LONGEST_BURST.as_secs_f64()) as u64;
+        let (mut passed, mut failed, mut rate) = (0, longest + 1, 0.0);
+        let mut packets = longest;
+        while packets > passed && failed - passed > 1 + passed / 200 {
+            let passages = self.trial(f64::INFINITY, LONGEST_BURST * 2, Some(packets))?;
+            let shot = worst(&passages, Shot::loss_ratio);
+            match shot.filter(|shot| shot.lost == 0 && shot.sent >= packets) {
+                Some(shot) => (passed, rate) = (packets, shot.rate),
+                None => failed = packets,
+            }
+            packets = passed + (failed - passed) / 2;
+        }
+        let unlimited = passed == longest;
+        self.own.back_to_back = Some(BackToBack { packets: passed, unlimited, pps: rate });
+        Ok(())
+    }
+
+    fn trial(
+        &mut self,
+        rate: f64,
+        duration: Duration,
+        packets: Option<u64>,
+    ) -> Result<Vec<Passage>, Ended> {
+        let load = Load { len: self.own.length, rate, duration, packets };
+        let (frame, doing) = (self.own.frame, self.doing);
+        let step = Step { frame, doing, load, moments: &[], result: None };
+        let watch = &mut *self.watch;
+        let passages = self.tester.trial(&load, &mut |moments| {
+            watch(&Step { moments, ..step.clone() });
+        })?;
+        let passages = passages.ok_or(Ended::Halted)?;
+        (self.watch)(&Step { result: Some(&passages), ..step });
+        Ok(passages)
+    }
+}
+
+/// Where nothing at all arrives there is nothing to search for.
+fn nothing_arrived(passages: &[Passage]) -> Result<()> {
+    let silent = passages.iter().find(|passage| passage.heard.total.received == 0);
+    let Some(passage) = silent else { return Ok(()) };
+    let cause = format!("none of {} packets arrived", passage.sent);
+    Err(Error::failed(passage.name.clone(), cause).help(
+        "check the cable and what lies between; a router needs addresses that it knows, and its \
+         Ethernet address",
+    ))
+}
+
+/// The direction that has the most of something.
+fn worst(passages: &[Passage], of: impl Fn(&Shot) -> f64) -> Option<Shot> {
+    let shots = passages.iter().map(Passage::shot);
+    shots.max_by(|one, other| of(one).total_cmp(&of(other)))
+}

@@ -1,0 +1,130 @@
+//! Traffic of described streams: of a template language or of a flow file.
+
+use std::sync::Arc;
+
+use wirelane::{Error, Result};
+use wirelane_gen::signature::Key;
+use wirelane_gen::{Generator, Lane, Rate, Sizes, Source, Stream};
+
+use super::traffic::{Load, Traffic};
+
+/// Streams that share the rate of a load as they share their own rates. Their templates have bytes
+/// reserved for a [signature](wirelane_gen::signature).
+#[derive(Clone, Debug)]
+pub struct Streams {
+    streams: Vec<Stream>,
+    /// Of all packets, by stream.
+    shares: Vec<f64>,
+}
+
+impl Streams {
+    /// Traffic of these streams. Where one of them has no rate of its own, all have equal shares.
+    ///
+    /// # Errors
+    /// There is none, or a template has no bytes reserved.
+    pub fn new(streams: Vec<Stream>) -> Result<Self> {
+        let wrong = |cause: String| Error::usage("streams", cause);
+        if streams.is_empty() {
+            return Err(wrong("there is nothing to send".into()));
+        }
+        let unsigned = |stream: &&Stream| stream.template.reserved() < wirelane_gen::signature::LEN;
+        if let Some(stream) = streams.iter().find(unsigned) {
+            return Err(wrong(format!("stream '{}' has no room for a signature", stream.name)));
+        }
+        let rates: Option<Vec<f64>> = streams.iter().map(Stream::packets_per_second).collect();
+        let rates = rates.unwrap_or_else(|| vec![1.0; streams.len()]);
+        let all: f64 = rates.iter().sum();
+        let shares = rates.iter().map(|rate| rate / all).collect();
+        Ok(Self { streams, shares })
+    }
+
+    /// How many packets each stream sends.
+    fn counts(&self, load: &Load) -> impl Iterator<Item = u64> {
+        let all = load.packets() as f64;
+        self.shares.iter().map(move |share| (all * share).round().max(1.0) as u64)
+    }
+}
+
+impl Traffic for Streams {
+    fn streams(&self) -> Vec<String> {
+        self.streams.iter().map(|stream| stream.name.clone()).collect()
+    }
+
+    fn packets(&self, load: &Load, _: Lane) -> Vec<u64> {
+        // The generator decides which lane has which.
+        self.counts(load).collect()
+    }
+
+    fn source(&self, load: &Load, lane: Lane, key: Key) -> Result<Box<dyn Source>> {
+        let failed = |cause: String| Error::usage("streams", cause);
+        let mut streams = Vec::new();
+        for ((stream, share), count) in self.streams.iter().zip(&self.shares).zip(self.counts(load))
+        {
+            let mut stream = stream.clone();
+            if let Some(len) = load.len {
+                let least = stream.template.min_len();
+                let name = &stream.name;
+                let short =
+                    || failed(format!("'{name}' has packets of at least {least} bytes, not {len}"));
+                let len = u16::try_from(len).ok().filter(|len| usize::from(*len) >= least);
+                let lengths = Sizes::fixed(len.ok_or_else(short)?).lengths(least);
+                stream.lengths = lengths.map_err(|error| failed(error.to_string()))?;
+            }
+            let rate = load.rate * share;
+            stream.rate = if rate.is_finite() { Rate::Packets(rate) } else { Rate::Max };
+            // A trial is long or short as it says, whatever the streams would do by themselves.
+            (stream.count, stream.duration, stream.start, stream.burst) =
+                (Some(count), None, 0, None);
+            streams.push(stream);
+        }
+        let generator = Generator::new(Arc::from(streams), lane, Some(key));
+        Ok(Box::new(generator.map_err(|error| failed(error.to_string()))?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use wirelane_gen::Signature;
+    use wirelane_gen::signature::LEN;
+
+    fn stream(name: &str, rate: Rate, reserved: usize) -> Stream {
+        let recipe = "udp(dst=9)".parse().unwrap();
+        Stream { rate, ..Stream::new(name, &recipe, None, reserved).unwrap() }
+    }
+
+    #[test]
+    fn streams_keep_their_shares_at_any_rate() {
+        let own = [stream("one", Rate::Packets(1.0), LEN), stream("two", Rate::Packets(3.0), LEN)];
+        let traffic = Streams::new(own.into()).unwrap();
+        for (rate, len) in [(400.0, None), (f64::INFINITY, Some(1000))] {
+            let duration = Duration::from_secs(1);
+            let load = Load { len, rate, duration, packets: Some(400) };
+            assert_eq!(traffic.packets(&load, Lane::ALL), [100, 300]);
+            let mut source = traffic.source(&load, Lane::ALL, Key(3)).unwrap();
+            let mut counts = [0; 2];
+            while let Some(departure) = source.next().unwrap() {
+                assert_eq!(departure.len, len.unwrap_or(60));
+                let mut packet = vec![0; departure.len];
+                source.write(&mut packet, 5);
+                let signature = Signature::parse(Key(3), &packet).unwrap();
+                let count = &mut counts[signature.flow as usize];
+                assert_eq!((signature.sequence, signature.flow), (*count, departure.stream));
+                *count += 1;
+            }
+            assert_eq!(counts, [100, 300]);
+        }
+    }
+
+    #[test]
+    fn streams_must_have_room() {
+        assert!(Streams::new(Vec::new()).is_err());
+        assert!(Streams::new(vec![stream("bare", Rate::Max, 0)]).is_err());
+        let traffic = Streams::new(vec![stream("one", Rate::Max, LEN)]).unwrap();
+        let load =
+            Load { len: Some(59), rate: 1.0, duration: Duration::from_secs(1), packets: None };
+        assert!(traffic.source(&load, Lane::ALL, Key(0)).is_err());
+    }
+}

@@ -1,0 +1,83 @@
+//! Counts what a source sends, by stream, and ends it when its time is over.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use wirelane_gen::source::SourceError;
+use wirelane_gen::{Departure, Source};
+
+/// What a lane sent. One thread writes it, anybody reads it.
+pub(super) struct Tally {
+    streams: Box<[AtomicU64]>,
+    /// When the first and the last packet left, on the monotonic clock; 0 before.
+    first: AtomicU64,
+    last: AtomicU64,
+}
+
+impl Tally {
+    pub(super) fn new(streams: usize) -> Arc<Self> {
+        let streams = (0..streams).map(|_| AtomicU64::new(0)).collect();
+        Arc::new(Self { streams, first: AtomicU64::new(0), last: AtomicU64::new(0) })
+    }
+
+    /// Packets by stream.
+    pub(super) fn streams(&self) -> impl Iterator<Item = u64> {
+        self.streams.iter().map(|stream| stream.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn packets(&self) -> u64 {
+        self.streams().sum()
+    }
+
+    /// When the first and the last one left.
+    pub(super) fn span(&self) -> Option<(u64, u64)> {
+        let first = self.first.load(Ordering::Relaxed);
+        (first > 0).then(|| (first, self.last.load(Ordering::Relaxed)))
+    }
+}
+
+/// A source that is counted.
+pub(super) struct Tallied {
+    pub(super) source: Box<dyn Source>,
+    pub(super) tally: Arc<Tally>,
+    /// Ends so many nanoseconds after its first packet.
+    pub(super) limit: u64,
+    stream: u32,
+    over: bool,
+}
+
+impl Tallied {
+    pub(super) fn new(source: Box<dyn Source>, tally: Arc<Tally>, limit: u64) -> Self {
+        Self { source, tally, limit, stream: 0, over: false }
+    }
+}
+
+impl Source for Tallied {
+    fn next(&mut self) -> Result<Option<Departure>, SourceError> {
+        if self.over {
+            return Ok(None);
+        }
+        let departure = self.source.next()?;
+        self.stream = departure.map_or(0, |departure| departure.stream);
+        Ok(departure)
+    }
+
+    fn write(&mut self, packet: &mut [u8], now: u64) {
+        self.source.write(packet, now);
+        // A single writer: no read-modify-write.
+        if let Some(count) = self.tally.streams.get(self.stream as usize) {
+            count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+        let mut first = self.tally.first.load(Ordering::Relaxed);
+        if first == 0 {
+            first = now;
+            self.tally.first.store(now, Ordering::Relaxed);
+        }
+        self.tally.last.store(now, Ordering::Relaxed);
+        self.over = now.saturating_sub(first) > self.limit;
+    }
+
+    fn skip(&mut self) {
+        self.source.skip();
+    }
+}

@@ -1,0 +1,280 @@
+//! One trial: send in every direction at once, wait for what is under way, read the counters.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wirelane::halt::Halt;
+use wirelane::placement::Placement;
+use wirelane::port::{self, OpenOptions, PortInfo, Spec};
+use wirelane::{Error, Result, clock};
+use wirelane_gen::Lane;
+use wirelane_gen::signature::{self, Key};
+
+use super::goal::Shot;
+use super::tally::{Tallied, Tally};
+use super::traffic::{Load, Traffic};
+use crate::measure::{Arrivals, Expectation, Heard, Receiver};
+use crate::session::{SendConfig, Sending};
+use crate::sockets;
+
+/// How often to tell how far a trial is.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// One way through what is measured.
+pub struct Direction {
+    /// Such as `eth0 → eth1`.
+    pub name: String,
+    /// Sends.
+    pub sender: Spec,
+    /// Receives.
+    pub receiver: Receiver,
+    /// What is sent.
+    pub traffic: Arc<dyn Traffic>,
+}
+
+/// What became of the packets of one direction in one trial.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Passage {
+    /// The direction.
+    pub name: String,
+    /// What was asked for.
+    pub load: Load,
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets that the sender made and could not send.
+    pub unsent: u64,
+    /// Packets per second that were sent.
+    pub rate: f64,
+    /// Everything that was heard.
+    pub heard: Heard,
+    /// By stream.
+    pub streams: Vec<Stream>,
+}
+
+/// What became of the packets of one stream.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    /// Its name.
+    pub name: String,
+    /// Packets sent. Where the direction has [`unsent`](Passage::unsent) ones, some of these may be
+    /// among them.
+    pub sent: u64,
+    /// What arrived.
+    pub arrivals: Arrivals,
+}
+
+impl Passage {
+    /// Packets that never arrived.
+    pub fn lost(&self) -> u64 {
+        self.sent.saturating_sub(self.heard.total.received)
+    }
+
+    /// For a search.
+    pub fn shot(&self) -> Shot {
+        let (duration, sent, lost) = (self.load.duration, self.sent, self.lost());
+        Shot { duration, sent, lost, rate: self.rate }
+    }
+}
+
+/// How far a trial is, of one direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moment {
+    /// Packets made.
+    pub sent: u64,
+    /// Packets received, copies included.
+    pub received: u64,
+}
+
+/// Makes trials.
+pub struct Tester {
+    /// All of them are sent at once.
+    pub directions: Vec<Direction>,
+    /// The CPUs of the sending threads.
+    pub placement: Placement,
+    /// At most so many sending threads for each direction.
+    pub threads: Option<usize>,
+    /// After the last packet, wait until nothing has come for so long, so that late packets are not
+    /// taken for lost ones.
+    pub settle: Duration,
+    /// Ends a trial early.
+    pub halt: Halt,
+    /// How many trials were made.
+    trials: u64,
+    seed: u64,
+}
+
+impl Tester {
+    /// However much still comes, no trial waits longer for it.
+    pub const LONGEST_SETTLE: Duration = Duration::from_secs(5);
+
+    /// Makes trials in all `directions` at once.
+    pub fn new(directions: Vec<Direction>, halt: Halt) -> Self {
+        // Another run at the same time, or on another machine, has other keys.
+        let seed = clock::realtime_ns() ^ u64::from(std::process::id()).rotate_left(40);
+        Self {
+            directions,
+            placement: Placement::default(),
+            threads: None,
+            settle: Duration::from_millis(200),
+            halt,
+            trials: 0,
+            seed,
+        }
+    }
+
+    /// How many trials were made.
+    pub fn trials(&self) -> u64 {
+        self.trials
+    }
+
+    /// The receiving ports.
+    pub fn receivers(&self) -> impl Iterator<Item = &PortInfo> {
+        self.directions.iter().filter_map(|direction| direction.receiver.info())
+    }
+
+    /// Makes a trial. `watch` is told every now and then how far each direction is. `None` if the
+    /// end was requested meanwhile.
+    ///
+    /// # Errors
+    /// A port cannot be opened, or sending or receiving fails.
+    pub fn trial(
+        &mut self,
+        load: &Load,
+        watch: &mut dyn FnMut(&[Moment]),
+    ) -> Result<Option<Vec<Passage>>> {
+        self.trials += 1;
+        // A key of its own for each trial: late packets of another one are known as such.
+        let key = Key((self.seed ^ self.trials).wrapping_mul(0xff51_afd7_ed55_8ccd));
+        let mut running = Vec::new();
+        let config = SendConfig::default().placement(self.placement.clone()).threads(self.threads);
+        for direction in &mut self.directions {
+            running.push(Under::way(direction, load, key, &config)?);
+        }
+        let end = Instant::now() + load.duration + Tester::LONGEST_SETTLE;
+        while !running.iter().all(|one| one.sending.wait(Duration::ZERO)) {
+            if self.halt.is_asked() || Instant::now() > end {
+                running.iter().for_each(|one| one.sending.stop());
+            }
+            let moments: Vec<_> = running.iter().zip(&self.directions).map(Under::moment).collect();
+            watch(&moments);
+            if let Some(slowest) = running.iter().find(|one| !one.sending.wait(Duration::ZERO)) {
+                slowest.sending.wait(LOOK);
+            }
+        }
+        let outcomes: Vec<_> = running.into_iter().map(Under::join).collect::<Result<_>>()?;
+        for direction in &self.directions {
+            direction.receiver.settle(self.settle, Self::LONGEST_SETTLE);
+        }
+        let mut passages = Vec::new();
+        for (direction, sent) in self.directions.iter_mut().zip(outcomes) {
+            let heard = direction.receiver.end()?;
+            passages.push(sent.passage(direction, load, heard));
+        }
+        Ok((!self.halt.is_asked()).then_some(passages))
+    }
+}
+
+/// A direction in which packets are under way.
+struct Under {
+    sending: Box<dyn Sending>,
+    lanes: Vec<Arc<Tally>>,
+}
+
+impl Under {
+    fn way(direction: &mut Direction, load: &Load, key: Key, config: &SendConfig) -> Result<Self> {
+        let options = OpenOptions::default()
+            .receive(false)
+            .transmit(true)
+            .outgoing(false)
+            .placement(config.placement.clone());
+        let port = port::open(&direction.sender, &options)?;
+        let (traffic, receiver) = (&direction.traffic, &mut direction.receiver);
+        let names = traffic.streams().len();
+        let limit = u64::try_from(load.duration.as_nanos()).unwrap_or(u64::MAX);
+        // As fast as possible, only the time ends it. Else the packets have their times.
+        let limit = if load.rate.is_infinite() { limit } else { u64::MAX };
+        let mut lanes = Vec::new();
+        let mut make = |lane: Lane| {
+            if lane.index == 0 {
+                let expected = expectation(traffic.as_ref(), load, lane.of, key)?;
+                receiver.begin(&expected);
+            }
+            let tally = Tally::new(names);
+            lanes.push(Arc::clone(&tally));
+            let source = traffic.source(load, lane, key)?;
+            Ok(Box::new(Tallied::new(source, tally, limit)) as _)
+        };
+        let sending = Box::new(sockets::start(port, &mut make, config)?);
+        Ok(Self { sending, lanes })
+    }
+
+    fn moment((under, direction): (&Self, &Direction)) -> Moment {
+        let sent = under.lanes.iter().map(|lane| lane.packets()).sum();
+        Moment { sent, received: direction.receiver.progress().signed }
+    }
+
+    fn join(self) -> Result<Sent> {
+        let outcome = self.sending.join();
+        let made: u64 = self.lanes.iter().map(|lane| lane.packets()).sum();
+        let sent = outcome.sent().min(made);
+        if let Some(error) = outcome.errors.into_iter().next() {
+            return Err(error);
+        }
+        Ok(Sent { sent, unsent: made - sent, lanes: self.lanes })
+    }
+}
+
+/// The packets of each stream on each of `lanes`.
+fn expectation(traffic: &dyn Traffic, load: &Load, lanes: u32, key: Key) -> Result<Expectation> {
+    let of_lane = |index| traffic.packets(load, Lane { index, of: lanes });
+    let by_lane: Vec<_> = (0..lanes).map(of_lane).collect();
+    let streams = by_lane.first().map_or(0, Vec::len);
+    let most = Lane { index: lanes.saturating_sub(1), of: lanes };
+    if streams > 0 && signature::flow(streams as u32 - 1, most).is_none() {
+        let cause = format!(
+            "{streams} streams on {lanes} threads are more flows than a signature can name"
+        );
+        return Err(Error::usage("traffic", cause).help("use fewer streams or threads"));
+    }
+    let packets = (0..streams).flat_map(|stream| by_lane.iter().map(move |lane| lane[stream]));
+    Ok(Expectation { key, packets: packets.collect() })
+}
+
+/// What one direction sent.
+struct Sent {
+    sent: u64,
+    unsent: u64,
+    lanes: Vec<Arc<Tally>>,
+}
+
+impl Sent {
+    fn passage(self, direction: &Direction, load: &Load, heard: Heard) -> Passage {
+        let lanes = self.lanes.len();
+        let by_lane: Vec<Vec<u64>> =
+            self.lanes.iter().map(|lane| lane.streams().collect()).collect();
+        let streams = direction.traffic.streams().into_iter().enumerate().map(|(number, name)| {
+            let mut arrivals = Arrivals::default();
+            for flow in heard.flows.iter().skip(number * lanes).take(lanes) {
+                arrivals.merge(flow);
+                arrivals.queues = arrivals.queues.max(flow.queues);
+            }
+            let sent = by_lane.iter().filter_map(|lane| lane.get(number)).sum();
+            Stream { name, sent, arrivals }
+        });
+        let streams = streams.collect();
+        let name = direction.name.clone();
+        let rate = self.rate(load);
+        Passage { name, load: *load, sent: self.sent, unsent: self.unsent, rate, heard, streams }
+    }
+
+    /// From the first departure to the one that would come after the last.
+    fn rate(&self, load: &Load) -> f64 {
+        let spans = self.lanes.iter().filter_map(|lane| lane.span());
+        let span = spans.reduce(|(a, b), (c, d)| (a.min(c), b.max(d)));
+        let Some((first, last)) = span.filter(|_| self.sent > 1) else {
+            return self.sent as f64 / load.duration.as_secs_f64().max(1e-9);
+        };
+        (self.sent - 1) as f64 * 1e9 / (last - first).max(1) as f64
+    }
+}

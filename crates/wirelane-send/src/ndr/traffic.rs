@@ -1,0 +1,288 @@
+//! What trials send.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use wirelane::{Error, Result};
+use wirelane_gen::signature::{self, Key};
+use wirelane_gen::source::SourceError;
+use wirelane_gen::{Departure, Lane, Signature, Source};
+use wirelane_wire::{MacAddr, packet};
+
+/// What one trial sends in one direction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// Bytes of every packet, without frame check sequence; as the traffic has them if `None`.
+    pub len: Option<usize>,
+    /// Packets per second of all streams together; infinite for as fast as possible.
+    pub rate: f64,
+    /// How long.
+    pub duration: Duration,
+    /// At most so many packets.
+    pub packets: Option<u64>,
+}
+
+impl Load {
+    /// More than any port sends, to bound what a trial as fast as possible may need.
+    const FASTEST: f64 = 150e6;
+
+    /// How many packets all lanes send together, at most.
+    pub fn packets(&self) -> u64 {
+        let all = (self.rate.min(Self::FASTEST) * self.duration.as_secs_f64()).ceil() as u64;
+        self.packets.map_or(all, |packets| packets.min(all)).max(1)
+    }
+}
+
+/// Signed packets that trials send in one direction.
+pub trait Traffic: Send + Sync {
+    /// The names of the streams.
+    fn streams(&self) -> Vec<String>;
+
+    /// How many packets each stream sends on this lane, at most.
+    fn packets(&self, load: &Load, lane: Lane) -> Vec<u64>;
+
+    /// The packets of a lane, each signed with `key` and the [`flow`](signature::flow) of its
+    /// stream and lane.
+    ///
+    /// # Errors
+    /// The packets cannot be as long as `load` asks.
+    fn source(&self, load: &Load, lane: Lane, key: Key) -> Result<Box<dyn Source>>;
+}
+
+/// From where to where packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends<T> {
+    /// Of the sending port.
+    pub source: T,
+    /// Of the receiving port.
+    pub destination: T,
+}
+
+impl<T> Ends<T> {
+    /// The way back.
+    pub fn back(self) -> Self {
+        Self { source: self.destination, destination: self.source }
+    }
+}
+
+/// Addresses of the network layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// IPv4.
+    V4(Ends<Ipv4Addr>),
+    /// IPv6.
+    V6(Ends<Ipv6Addr>),
+}
+
+/// One stream of UDP packets, with the port numbers of the discard protocol and above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Udp {
+    /// Ethernet addresses.
+    pub macs: Ends<MacAddr>,
+    /// Network addresses.
+    pub network: Network,
+    /// UDP ports.
+    pub ports: Ends<u16>,
+}
+
+impl Udp {
+    /// Between two ports that nobody else knows: locally administered Ethernet addresses, so that
+    /// no host takes the packets for its own, and the addresses that RFC 2544 (appendix C) and
+    /// RFC 5180 reserve for benchmarks.
+    pub fn between() -> Self {
+        let mac = |end| MacAddr([0x02, b'w', b'l', 0, 0, end]);
+        Self {
+            macs: Ends { source: mac(1), destination: mac(2) },
+            network: Network::V4(Ends {
+                source: Ipv4Addr::new(198, 18, 0, 1),
+                destination: Ipv4Addr::new(198, 19, 0, 1),
+            }),
+            ports: Ends { source: 49184, destination: 49185 },
+        }
+    }
+
+    /// The way back.
+    pub fn back(self) -> Self {
+        let network = match self.network {
+            Network::V4(ends) => Network::V4(ends.back()),
+            Network::V6(ends) => Network::V6(ends.back()),
+        };
+        Self { macs: self.macs.back(), network, ports: self.ports.back() }
+    }
+
+    /// A packet of `len` bytes whose payload is zero.
+    fn packet(&self, len: usize) -> Result<Vec<u8>> {
+        let headers = match self.network {
+            Network::V4(_) => 14 + 20 + 8,
+            Network::V6(_) => 14 + 40 + 8,
+        };
+        let wrong = |cause: String| Error::usage("size", cause);
+        if !(headers + signature::LEN..=headers + 65_000).contains(&len) {
+            let shortest = headers + signature::LEN;
+            return Err(wrong(format!(
+                "a packet of {len} bytes has no room: {shortest} is the shortest"
+            )));
+        }
+        let payload = vec![0; len - headers];
+        let link = packet::ethernet(self.macs.source, self.macs.destination);
+        let Ends { source, destination } = self.ports;
+        let mut bytes = vec![0; len];
+        let written = match self.network {
+            Network::V4(ip) => link
+                .ipv4(ip.source, ip.destination)
+                .udp(source, destination, &payload)
+                .emit(&mut bytes),
+            Network::V6(ip) => link
+                .ipv6(ip.source, ip.destination)
+                .udp(source, destination, &payload)
+                .emit(&mut bytes),
+        };
+        written.map_err(|error| wrong(error.to_string()))?;
+        Ok(bytes)
+    }
+}
+
+impl Traffic for Udp {
+    fn streams(&self) -> Vec<String> {
+        vec!["udp".into()]
+    }
+
+    fn packets(&self, load: &Load, lane: Lane) -> Vec<u64> {
+        vec![share(load.packets(), lane)]
+    }
+
+    fn source(&self, load: &Load, lane: Lane, key: Key) -> Result<Box<dyn Source>> {
+        /// The shortest Ethernet frame.
+        const SHORTEST: usize = 60;
+        Ok(Box::new(Copies {
+            packet: self.packet(load.len.unwrap_or(SHORTEST))?,
+            schedule: Even { lane, rate: load.rate },
+            key,
+            // A single stream.
+            flow: lane.index,
+            sent: 0,
+            count: share(load.packets(), lane),
+        }))
+    }
+}
+
+/// How many of `all` packets a lane has, which are dealt out in turn.
+fn share(all: u64, lane: Lane) -> u64 {
+    let of = u64::from(lane.of.max(1));
+    all / of + u64::from(u64::from(lane.index) < all % of)
+}
+
+/// Packets at even distances, dealt out to lanes in turn.
+struct Even {
+    lane: Lane,
+    rate: f64,
+}
+
+impl Even {
+    /// When the lane's packet `number` is due, in nanoseconds after the start.
+    fn at(&self, number: u64) -> u64 {
+        if self.rate.is_infinite() {
+            return 0;
+        }
+        let number = u128::from(number * u64::from(self.lane.of) + u64::from(self.lane.index));
+        // In packets per million seconds, so that nothing drifts.
+        let rate = ((self.rate * 1e6) as u128).max(1);
+        (number * 1_000_000_000_000_000 / rate) as u64
+    }
+}
+
+/// The same packet again and again, but for its signature.
+struct Copies {
+    packet: Vec<u8>,
+    schedule: Even,
+    key: Key,
+    flow: u32,
+    sent: u64,
+    count: u64,
+}
+
+impl Source for Copies {
+    fn next(&mut self) -> Result<Option<Departure>, SourceError> {
+        let departure =
+            || Departure { at: self.schedule.at(self.sent), len: self.packet.len(), stream: 0 };
+        Ok((self.sent < self.count).then(departure))
+    }
+
+    fn write(&mut self, packet: &mut [u8], now: u64) {
+        if let Some(packet) = packet.get_mut(..self.packet.len()) {
+            packet.copy_from_slice(&self.packet);
+            let sequence = self.sent as u32;
+            Signature { flow: self.flow, sequence, time: now }.write(self.key, packet);
+        }
+        self.sent += 1;
+    }
+
+    fn skip(&mut self) {
+        self.sent += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(len: usize, rate: f64) -> Load {
+        Load { len: Some(len), rate, duration: Duration::from_secs(1), packets: None }
+    }
+
+    #[test]
+    fn packets_are_signed_and_their_checksums_right() {
+        let v6 = Network::V6(Ends {
+            source: "2001:2::1".parse().unwrap(),
+            destination: "2001:2:0:1::1".parse().unwrap(),
+        });
+        for (traffic, shortest) in
+            [(Udp::between(), 60), (Udp { network: v6, ..Udp::between() }.back(), 80)]
+        {
+            for len in [shortest, shortest + 1, 1514] {
+                let lane = Lane { index: 1, of: 2 };
+                let mut source = traffic.source(&load(len, 10.0), lane, Key(5)).unwrap();
+                for number in 0..5 {
+                    let departure = source.next().unwrap().unwrap();
+                    assert_eq!(departure.at, (2 * number + 1) * 100_000_000);
+                    let mut packet = vec![0xee; len + 3];
+                    source.write(&mut packet, 1_000_000 * number);
+                    let packet = &packet[..departure.len];
+                    let signature = Signature::parse(Key(5), packet).unwrap();
+                    assert_eq!((signature.flow, u64::from(signature.sequence)), (1, number));
+                    assert!(wirelane_wire_checks(packet), "{packet:02x?}");
+                }
+                assert_eq!(source.next().unwrap(), None);
+            }
+            assert!(traffic.source(&load(shortest - 1, 1.0), Lane::ALL, Key(0)).is_err());
+        }
+    }
+
+    /// UDP's checksum, with the pseudo header, sums up to zero.
+    fn wirelane_wire_checks(packet: &[u8]) -> bool {
+        let (addresses, udp) = match packet[12..14] {
+            [0x08, 0] => (&packet[26..34], &packet[34..]),
+            _ => (&packet[22..54], &packet[54..]),
+        };
+        let mut sum = 17 + udp.len() as u32;
+        for bytes in [addresses, udp] {
+            for pair in bytes.chunks(2) {
+                sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+            }
+        }
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        sum == 0xffff
+    }
+
+    #[test]
+    fn lanes_share_the_packets() {
+        for all in [0, 1, 7, 100] {
+            let sum: u64 = (0..3).map(|index| share(all, Lane { index, of: 3 })).sum();
+            assert_eq!(sum, all);
+        }
+        assert_eq!(load(60, f64::INFINITY).packets(), 150_000_000);
+        assert_eq!(Load { packets: Some(3), ..load(60, 10.0) }.packets(), 3);
+    }
+}

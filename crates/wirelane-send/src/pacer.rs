@@ -1,0 +1,212 @@
+//! When packets leave: an absolute schedule per thread, which neither drifts nor bursts.
+//!
+//! A packet is due at `start + at`, whatever the others did: an error does not add up. The thread
+//! sleeps until shortly before, then watches the clock. What is due by then leaves in one batch, so
+//! that batches grow with the rate by themselves, and a slow stream leaves packet by packet.
+//!
+//! A thread that was held up finds more packets due than a burst. The rest is not sent at once: it
+//! is delayed, and the delay shrinks by an eighth of the time that passes. So a rate that the thread
+//! lost for 4 ms is 9/8 of the wanted one for the next 32 ms, and right again. A delay of more than
+//! [`Pacer::LONGEST_DELAY`] is not made up: the schedule moves, and says so.
+
+use std::hint;
+use std::time::Duration;
+
+use wirelane_os::clock;
+
+/// How exactly to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pacing {
+    /// Most packets that leave back to back when several are due; 1 to 64.
+    pub burst: usize,
+    /// Packets due within this time leave together.
+    pub horizon: Duration,
+}
+
+impl Pacing {
+    /// The largest burst.
+    pub const LARGEST_BURST: usize = 64;
+
+    /// With bursts of at most so many packets.
+    #[must_use]
+    pub fn burst(self, packets: usize) -> Self {
+        Self { burst: packets.clamp(1, Self::LARGEST_BURST), ..self }
+    }
+
+    /// With packets due within `time` of each other leaving together.
+    #[must_use]
+    pub fn horizon(self, time: Duration) -> Self {
+        Self { horizon: time, ..self }
+    }
+}
+
+impl Default for Pacing {
+    /// Bursts of 32, and a microsecond.
+    fn default() -> Self {
+        Self { burst: 32, horizon: Duration::from_micros(1) }
+    }
+}
+
+/// The schedule of one thread.
+#[derive(Clone, Debug)]
+pub struct Pacer {
+    /// On the monotonic clock, with all moves.
+    start: u64,
+    horizon: u64,
+    /// What was due at the first was delayed by the second.
+    delay: (u64, u64),
+    /// How long before a departure sleeping ends.
+    margin: u64,
+    moved: u64,
+    moves: u64,
+}
+
+impl Pacer {
+    /// A delay above this many nanoseconds moves the schedule.
+    pub const LONGEST_DELAY: u64 = 1_000_000_000;
+    /// A delay shrinks by one nanosecond in so many.
+    const RECOVERY: u64 = 8;
+    /// How long before a departure sleeping ends, at first and within which limits; nanoseconds. What
+    /// is later than that was kept off its CPU: watching the clock would not help, but use up the
+    /// time that the scheduler has for this thread.
+    const MARGIN: u64 = 60_000;
+    const MARGINS: (u64, u64) = (20_000, 150_000);
+
+    /// Departures are counted from `start` on the monotonic clock.
+    pub fn new(start: u64, pacing: Pacing) -> Self {
+        let horizon = u64::try_from(pacing.horizon.as_nanos()).unwrap_or(u64::MAX);
+        Self { start, horizon, delay: (0, 0), margin: Self::MARGIN, moved: 0, moves: 0 }
+    }
+
+    /// When the packet scheduled for `at` is to leave, with what is left of a delay.
+    #[inline]
+    pub fn due(&self, at: u64) -> u64 {
+        let (since, delay) = self.delay;
+        let made_up = at.saturating_sub(since) / Self::RECOVERY;
+        self.scheduled(at).saturating_add(delay.saturating_sub(made_up))
+    }
+
+    /// When the packet scheduled for `at` would leave without a delay.
+    #[inline]
+    pub fn scheduled(&self, at: u64) -> u64 {
+        self.start.saturating_add(at)
+    }
+
+    /// Until when packets are due that leave together with one that leaves `now`.
+    #[inline]
+    pub fn until(&self, now: u64) -> u64 {
+        now.saturating_add(self.horizon)
+    }
+
+    /// A whole burst has left by `now`. If the next packet, scheduled for `at`, is overdue even so,
+    /// it and the rest are delayed.
+    #[inline]
+    pub fn after_burst(&mut self, at: u64, now: u64) {
+        let delay = now.saturating_sub(self.scheduled(at));
+        if at == 0 || now <= self.due(at) {
+            return;
+        }
+        if delay > Self::LONGEST_DELAY {
+            self.move_by(delay);
+        } else {
+            self.delay = (at, delay);
+        }
+    }
+
+    fn move_by(&mut self, time: u64) {
+        self.start += time;
+        self.moved += time;
+        self.moves += 1;
+        self.delay = (0, 0);
+    }
+
+    /// Nanoseconds by which the schedule was moved in all, and how often.
+    pub fn moved(&self) -> (u64, u64) {
+        (self.moved, self.moves)
+    }
+
+    /// Waits until `due`, at most until `limit`; returns the time then. Sleeps when it is far, watches
+    /// the clock when it is near.
+    pub fn wait(&mut self, now: u64, due: u64, limit: u64) -> u64 {
+        let until = due.min(limit);
+        let asleep = until.saturating_sub(self.margin);
+        let mut now = now;
+        if now < asleep {
+            clock::sleep_until(asleep);
+            now = clock::monotonic_ns();
+            self.learn(now.saturating_sub(asleep));
+        }
+        while now < until {
+            hint::spin_loop();
+            now = clock::monotonic_ns();
+        }
+        now
+    }
+
+    /// Sleeping ended `late` nanoseconds after it should have.
+    fn learn(&mut self, late: u64) {
+        let (least, most) = Self::MARGINS;
+        let is_latency = late < most;
+        let margin =
+            if late > self.margin / 2 && is_latency { 2 * late } else { self.margin * 31 / 32 };
+        self.margin = margin.clamp(least, most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn what_is_not_held_up_is_due_as_scheduled() {
+        let mut pacer = Pacer::new(1000, Pacing::default());
+        pacer.after_burst(50, 1040);
+        assert_eq!((pacer.due(50), pacer.due(5_000), pacer.moved()), (1050, 6000, (0, 0)));
+    }
+
+    #[test]
+    fn a_delay_shrinks_by_an_eighth_of_the_time() {
+        let mut pacer = Pacer::new(0, Pacing::default());
+        pacer.after_burst(10 * MS, 14 * MS);
+        let delays = [10, 18, 26, 42, 50].map(|at| pacer.due(at * MS) - at * MS);
+        assert_eq!(delays, [4 * MS, 3 * MS, 2 * MS, 0, 0]);
+        // Held up again meanwhile: from what is left.
+        pacer.after_burst(18 * MS, 21 * MS + 500);
+        assert_eq!(pacer.due(18 * MS), 21 * MS + 500);
+        // In time for what is delayed: nothing changes.
+        pacer.after_burst(26 * MS, 28 * MS);
+        assert_eq!(pacer.due(26 * MS), 28 * MS + 500);
+    }
+
+    #[test]
+    fn a_long_delay_moves_the_schedule() {
+        let mut pacer = Pacer::new(0, Pacing::default());
+        pacer.after_burst(10 * MS, 10 * MS + Pacer::LONGEST_DELAY + 7);
+        assert_eq!(pacer.moved(), (Pacer::LONGEST_DELAY + 7, 1));
+        assert_eq!(pacer.due(20 * MS), 20 * MS + Pacer::LONGEST_DELAY + 7);
+        assert_eq!(pacer.scheduled(20 * MS), pacer.due(20 * MS));
+    }
+
+    #[test]
+    fn what_has_no_time_is_never_late() {
+        let mut pacer = Pacer::new(0, Pacing::default());
+        pacer.after_burst(0, 10_000 * MS);
+        assert_eq!((pacer.due(0), pacer.moved()), (0, (0, 0)));
+    }
+
+    #[test]
+    fn waiting_ends_when_it_is_due() {
+        let now = clock::monotonic_ns();
+        let mut pacer = Pacer::new(now, Pacing::default());
+        for wait in [0, 10_000, 3 * MS] {
+            let now = clock::monotonic_ns();
+            assert!(pacer.wait(now, now + wait, u64::MAX) >= now + wait);
+        }
+        let now = clock::monotonic_ns();
+        let woken = pacer.wait(now, now + 3_600_000 * MS, now + MS);
+        assert!((now + MS..now + 60_000 * MS).contains(&woken), "the limit counts");
+    }
+}

@@ -1,0 +1,191 @@
+//! Makes Ethernet frames of what files hold: other link types, frame check sequences, packets that a
+//! snap length has cut.
+
+use wirelane::pcap::{LINK_TYPE_ETHERNET, Record, Source};
+use wirelane::{Error, Result};
+use wirelane_wire::checksum::{self, Sum};
+use wirelane_wire::flow::Network;
+use wirelane_wire::{Layers, MacAddr, Protocol};
+
+use super::config::Cut;
+
+/// The longest frame that a cut one is padded to: 64 KiB of IP packet, the Ethernet header and two tags.
+const LONGEST: usize = 65_535 + 14 + 8;
+/// Shorter ones are no Ethernet frames.
+const SHORTEST: usize = 14;
+
+/// What a packet became.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Adapted {
+    /// A frame of this length; what its bytes lack are zeros.
+    Frame(usize),
+    /// Cut, and not to be sent.
+    Cut,
+    /// Too short for an Ethernet header.
+    Short,
+}
+
+/// How frames are made.
+#[derive(Clone, Debug)]
+pub(super) struct Adapter {
+    pub(super) cut: Cut,
+    /// Destination and source for packets without an Ethernet header.
+    pub(super) header: Option<(MacAddr, MacAddr)>,
+    pub(super) fix_checksums: bool,
+}
+
+impl Adapter {
+    /// Writes the packet as an Ethernet frame into `frame`.
+    ///
+    /// # Errors
+    /// Its link type is none that becomes Ethernet.
+    pub(super) fn frame(
+        &self,
+        record: &Record<'_>,
+        source: Option<&Source>,
+        name: &str,
+        frame: &mut Vec<u8>,
+    ) -> Result<Adapted> {
+        let link_type = source.map_or(LINK_TYPE_ETHERNET, |source| source.link_type);
+        let mut data = record.data;
+        let mut len = (record.original_len as usize).max(data.len());
+        let check = source.and_then(|source| source.fcs_len).map_or(0, usize::from);
+        if link_type == LINK_TYPE_ETHERNET && check > 0 && len > check {
+            // Bits of a length in words, but in practice 0 or 4 bytes.
+            len -= check;
+            data = data.get(..len.min(data.len())).unwrap_or(data);
+        }
+        let is_cut = data.len() < len;
+        if is_cut && (self.cut == Cut::Skip || self.cut == Cut::Pad && len > LONGEST) {
+            return Ok(Adapted::Cut);
+        }
+        frame.clear();
+        if link_type == LINK_TYPE_ETHERNET {
+            frame.extend_from_slice(data);
+        } else {
+            let (ethertype, skip) =
+                payload(link_type, data).ok_or_else(|| foreign(name, link_type))?;
+            let (destination, source) = self.header.ok_or_else(|| headless(name, link_type))?;
+            let Some(payload) = data.get(skip..) else { return Ok(Adapted::Short) };
+            frame.extend_from_slice(&destination.0);
+            frame.extend_from_slice(&source.0);
+            frame.extend_from_slice(&ethertype.to_be_bytes());
+            frame.extend_from_slice(payload);
+            len = len - skip + SHORTEST;
+        }
+        if frame.len() < SHORTEST {
+            return Ok(Adapted::Short);
+        }
+        if is_cut && self.cut == Cut::Send {
+            len = frame.len();
+        }
+        if self.fix_checksums || len > frame.len() {
+            fix(frame, len);
+        }
+        Ok(Adapted::Frame(len))
+    }
+}
+
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+
+/// The EtherType of a packet of another link type, and where what it stands for begins
+/// (<https://www.tcpdump.org/linktypes.html>).
+fn payload(link_type: u16, data: &[u8]) -> Option<(u16, usize)> {
+    let word = |at: usize| data.get(at..)?.first_chunk().copied().map(u16::from_be_bytes);
+    Some(match link_type {
+        // Raw IP, also by the numbers that some systems have written.
+        12 | 14 | 101 if data.first().is_some_and(|first| first >> 4 == 6) => (IPV6, 0),
+        12 | 14 | 101 | 228 => (IPV4, 0),
+        229 => (IPV6, 0),
+        // Linux cooked, as of the interface "any".
+        113 => (word(14).unwrap_or(0), 16),
+        276 => (word(0).unwrap_or(0), 20),
+        // BSD loopback: an address family in the byte order of the machine.
+        0 | 108 => {
+            let family = data.first_chunk::<4>()?.iter().fold(0, |sum, byte| sum | byte);
+            (if family == 2 { IPV4 } else { IPV6 }, 4)
+        }
+        _ => return None,
+    })
+}
+
+fn foreign(name: &str, link_type: u16) -> Error {
+    Error::failed(
+        name,
+        format!("its packets have the link type {link_type}, which is not Ethernet"),
+    )
+    .help("convert it to Ethernet first, such as with editcap or Scapy")
+}
+
+fn headless(name: &str, link_type: u16) -> Error {
+    let cause = format!("its packets have no Ethernet header (link type {link_type})");
+    Error::failed(name, cause).help("give them one with --ethernet DESTINATION,SOURCE")
+}
+
+/// Computes the checksums of a frame of `len` bytes, whose last ones are zeros if they are not there.
+/// Fragments, of which nobody has all, keep that of the transport header, and packets with a routing
+/// header.
+pub(super) fn fix(frame: &mut [u8], len: usize) {
+    let Ok(layers) = Layers::parse(frame) else { return };
+    let at = layers.network_offset;
+    let Some(transport) = layers.transport else { return };
+    let (begin, protocol) = (transport.offset, transport.protocol);
+    let is_fragment = transport.is_fragment;
+    // Of the packet, not what is there of it.
+    let (end, pseudo): (usize, Option<Sum>) = match layers.network {
+        Network::V4(view) => {
+            let (source, destination) = (view.source(), view.destination());
+            let total = field(frame, at + 2).map_or(0, usize::from);
+            let end = if total == 0 { len } else { at + total };
+            let length = end.saturating_sub(begin) as u32;
+            let header = at..begin;
+            if let Some(header) = frame.get_mut(header) {
+                put(header, 10, 0);
+                let sum = checksum::checksum(header);
+                put(header, 10, sum);
+            }
+            (end, Some(checksum::pseudo_v4(source, destination, protocol, length)))
+        }
+        Network::V6(view) => {
+            let payload = field(frame, at + 4).map_or(0, usize::from);
+            let end = if payload == 0 { len } else { at + 40 + payload };
+            let length = end.saturating_sub(begin) as u32;
+            let is_routed = view.next_header() == Protocol::ROUTING;
+            let sum = checksum::pseudo_v6(view.source(), view.destination(), protocol, length);
+            (end, Some(sum).filter(|_| !is_routed))
+        }
+        Network::Other(_) => return,
+    };
+    let Some(pseudo) = pseudo.filter(|_| !is_fragment && end >= begin && end <= len) else {
+        return;
+    };
+    let (field_at, pseudo) = match protocol {
+        Protocol::TCP => (16, pseudo),
+        Protocol::UDP => (6, pseudo),
+        Protocol::ICMP => (2, Sum::ZERO),
+        Protocol::ICMPV6 => (2, pseudo),
+        _ => return,
+    };
+    let end = end.min(frame.len());
+    let Some(packet) = frame.get_mut(begin..end).filter(|it| it.len() >= field_at + 2) else {
+        return;
+    };
+    if protocol == Protocol::UDP && field(packet, 6) == Some(0) {
+        return;
+    }
+    put(packet, field_at, 0);
+    let sum = pseudo.plus(Sum::of(packet));
+    let sum = if protocol == Protocol::UDP { sum.checksum_nonzero() } else { sum.checksum() };
+    put(packet, field_at, sum);
+}
+
+fn field(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().copied().map(u16::from_be_bytes)
+}
+
+fn put(bytes: &mut [u8], at: usize, value: u16) {
+    if let Some(place) = bytes.get_mut(at..).and_then(|it| it.first_chunk_mut()) {
+        *place = value.to_be_bytes();
+    }
+}

@@ -1,0 +1,326 @@
+//! When packets leave, in exact integers: where a packet is in what has been sent so far, and when that
+//! is due.
+
+use wirelane::{Error, Result};
+use wirelane_gen::Rate;
+
+use super::config::{Speed, Timing};
+
+/// A clock that was set back by more than this has been set; by less, packets are out of order.
+/// Likewise, a file that begins within this after another goes on with it.
+const STEP: u64 = 1_000_000_000;
+
+/// Measures how far along each packet is: nanoseconds of the file, or what a rate counts.
+#[derive(Clone, Debug)]
+pub(super) struct Meter {
+    unit: Unit,
+    /// Of the next packet, or with [`Unit::Time`] of the packet before.
+    position: u64,
+    time: FileTime,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    Time,
+    Packets,
+    Bits,
+    /// As [`Unit::Bits`], with what a frame takes on the wire besides its own.
+    WireBits,
+    Nothing,
+}
+
+/// Odd times in files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeFaults {
+    /// Packets with an earlier time than one before. They leave with the one before, in file order.
+    pub backwards: u64,
+    /// Times that went back by more than a second, as when a clock is set. Gaps count from there on.
+    pub set_back: u64,
+    /// Packets without a time. They leave with the one before.
+    pub missing: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct FileTime {
+    max_gap: Option<u64>,
+    loop_gap: Option<u64>,
+    /// The latest time of the file so far.
+    newest: Option<u64>,
+    /// What follows is the first packet of a file.
+    begins: Option<Begin>,
+    /// Where the loop began, and how many gaps it has had.
+    loop_began: u64,
+    gaps: u64,
+    duration: u64,
+    faults: TimeFaults,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begin {
+    /// The first file.
+    First,
+    /// Another file of the same loop.
+    File,
+    /// The next loop.
+    Loop,
+}
+
+impl Meter {
+    pub(super) fn new(timing: &Timing, max_gap: Option<u64>, loop_gap: Option<u64>) -> Self {
+        let unit = match timing {
+            Timing::File(_) => Unit::Time,
+            Timing::Rate { rate: Rate::Packets(_), .. } => Unit::Packets,
+            Timing::Rate { rate: Rate::Bits(_), .. } => Unit::Bits,
+            Timing::Rate { rate: Rate::Share(_), .. } => Unit::WireBits,
+            Timing::Rate { rate: Rate::Max, .. } | Timing::Top => Unit::Nothing,
+        };
+        let time =
+            FileTime { max_gap, loop_gap, begins: Some(Begin::First), ..FileTime::default() };
+        Self { unit, position: 0, time }
+    }
+
+    /// A packet of the file, sent or not, has this time.
+    pub(super) fn advance(&mut self, timestamp: u64) {
+        let gap = self.time.gap(timestamp, self.position);
+        if self.unit == Unit::Time {
+            self.position = self.position.saturating_add(gap);
+        }
+    }
+
+    /// Where the packet of this length is, which is sent.
+    pub(super) fn place(&mut self, len: usize) -> u64 {
+        let bits = (len as u64) * 8;
+        let cost = match self.unit {
+            Unit::Time | Unit::Nothing => 0,
+            Unit::Packets => 1,
+            Unit::Bits => bits,
+            Unit::WireBits => bits + Rate::WIRE_OVERHEAD * 8,
+        };
+        let place = self.position;
+        self.position = self.position.saturating_add(cost);
+        place
+    }
+
+    /// A file has come to its end, and another one follows in the same loop.
+    pub(super) fn end_file(&mut self) {
+        self.time.begins.get_or_insert(Begin::File);
+    }
+
+    /// A loop has come to its end. Returns where the first packet of the next one is.
+    pub(super) fn end_loop(&mut self) -> u64 {
+        self.time.begins = Some(Begin::Loop);
+        self.time.duration = self.position - self.time.loop_began;
+        if self.unit == Unit::Time {
+            self.position = self.position.saturating_add(self.time.join(self.position));
+        }
+        self.time.loop_began = self.position;
+        self.time.gaps = 0;
+        self.position
+    }
+
+    /// From the first packet of the loop before to its last, with the times of the file; otherwise 0.
+    pub(super) fn duration(&self) -> u64 {
+        if self.unit == Unit::Time { self.time.duration } else { 0 }
+    }
+
+    pub(super) fn faults(&self) -> TimeFaults {
+        self.time.faults
+    }
+}
+
+impl FileTime {
+    fn gap(&mut self, timestamp: u64, position: u64) -> u64 {
+        if timestamp == 0 {
+            self.faults.missing += 1;
+            return 0;
+        }
+        let begins = self.begins.take();
+        let newest = self.newest.replace(timestamp).unwrap_or(timestamp);
+        let gap = match begins {
+            // That of the loop was added when the one before ended.
+            Some(Begin::First | Begin::Loop) => return 0,
+            Some(Begin::File) => match timestamp.checked_sub(newest) {
+                Some(gap) if gap <= STEP => gap,
+                _ => self.join(position),
+            },
+            None if timestamp >= newest => timestamp - newest,
+            None if newest - timestamp > STEP => {
+                self.faults.set_back += 1;
+                0
+            }
+            None => {
+                self.faults.backwards += 1;
+                self.newest = Some(newest);
+                0
+            }
+        };
+        self.gaps += 1;
+        gap.min(self.max_gap.unwrap_or(u64::MAX))
+    }
+
+    /// The gap where nothing says what it was.
+    fn join(&self, position: u64) -> u64 {
+        let mean = || (position - self.loop_began).checked_div(self.gaps).unwrap_or(0);
+        self.loop_gap.unwrap_or_else(mean)
+    }
+}
+
+/// Turns places into due times: `⌊place × numerator / denominator⌋` nanoseconds, exactly, however far
+/// it goes. Places never go back.
+#[derive(Clone, Debug)]
+pub(super) struct Scale {
+    numerator: u64,
+    denominator: u64,
+    place: u64,
+    time: u64,
+    /// What `time` lacks, in parts of `denominator`.
+    rest: u64,
+}
+
+impl Scale {
+    /// # Errors
+    /// The rate is a share of an unknown speed.
+    pub(super) fn new(timing: &Timing) -> Result<Self> {
+        // In millionths per second, so that the fraction is exact for every rate that people write.
+        let rate = |per_second: f64| ((per_second * 1e6).round() as u128).max(1);
+        let second = 1_000_000_000 * 1_000_000;
+        let (numerator, denominator) = match *timing {
+            Timing::File(Speed { numerator, denominator }) => {
+                (denominator.into(), numerator.into())
+            }
+            Timing::Rate { rate: Rate::Packets(packets), .. } => (second, rate(packets)),
+            Timing::Rate { rate: Rate::Bits(bits), .. } => (second, rate(bits)),
+            Timing::Rate { rate: Rate::Share(share), link: Some(link) } => {
+                (second, rate(share * link as f64))
+            }
+            Timing::Rate { rate: Rate::Share(_), link: None } => {
+                return Err(Error::usage("--rate", "the link does not say how fast it is")
+                    .help("write the rate in packets or bits per second, such as 5Mpps or 6Gbit"));
+            }
+            Timing::Rate { rate: Rate::Max, .. } | Timing::Top => (0, 1),
+        };
+        let divisor = gcd(numerator, denominator);
+        let part = |number: u128| u64::try_from(number / divisor).ok();
+        let too_fast = || Error::usage("--rate", "is beyond 18 Tbit per second");
+        let (numerator, denominator) =
+            part(numerator).zip(part(denominator)).ok_or_else(too_fast)?;
+        Ok(Self { numerator, denominator, place: 0, time: 0, rest: 0 })
+    }
+
+    /// When the packet at `place` is due.
+    #[inline]
+    pub(super) fn due(&mut self, place: u64) -> u64 {
+        let more = place.saturating_sub(self.place);
+        self.place = place;
+        if self.denominator == 1 {
+            self.time = self.time.saturating_add(more.saturating_mul(self.numerator));
+            return self.time;
+        }
+        let small = more.checked_mul(self.numerator).and_then(|it| it.checked_add(self.rest));
+        match small {
+            Some(total) => {
+                self.time = self.time.saturating_add(total / self.denominator);
+                self.rest = total % self.denominator;
+            }
+            None => {
+                let total = u128::from(more) * u128::from(self.numerator) + u128::from(self.rest);
+                let whole = total / u128::from(self.denominator);
+                self.time = self.time.saturating_add(u64::try_from(whole).unwrap_or(u64::MAX));
+                self.rest = (total % u128::from(self.denominator)) as u64;
+            }
+        }
+        self.time
+    }
+}
+
+fn gcd(mut a: u128, mut b: u128) -> u128 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn places(meter: &mut Meter, times: &[u64]) -> Vec<u64> {
+        let place = |time: &u64| {
+            meter.advance(*time);
+            meter.place(60)
+        };
+        times.iter().map(place).collect()
+    }
+
+    fn file_time(max_gap: Option<u64>, loop_gap: Option<u64>) -> Meter {
+        Meter::new(&Timing::File(Speed::ORIGINAL), max_gap, loop_gap)
+    }
+
+    #[test]
+    fn gaps_are_those_of_the_file() {
+        let mut meter = file_time(None, None);
+        assert_eq!(places(&mut meter, &[1000, 1100, 1050, 1200]), [0, 100, 100, 200]);
+        assert_eq!(meter.faults(), TimeFaults { backwards: 1, ..TimeFaults::default() });
+        // The mean of 100, 0 and 100.
+        assert_eq!(meter.end_loop(), 266);
+        assert_eq!(places(&mut meter, &[1000, 1100]), [266, 366]);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_begins_anew() {
+        let mut meter = file_time(None, None);
+        let day = 86_400 * STEP;
+        assert_eq!(places(&mut meter, &[day, day + 5, 7, 9, 0, 12]), [0, 5, 5, 7, 7, 10]);
+        let faults = TimeFaults { backwards: 0, set_back: 1, missing: 1 };
+        assert_eq!(meter.faults(), faults);
+    }
+
+    #[test]
+    fn gaps_are_capped_and_joined() {
+        let mut meter = file_time(Some(50), Some(7));
+        assert_eq!(places(&mut meter, &[10, 30, 1000]), [0, 20, 70]);
+        meter.end_file();
+        // It goes on within a second: what is between the files counts, up to the cap.
+        assert_eq!(places(&mut meter, &[1040, 1050]), [110, 120]);
+        meter.end_file();
+        assert_eq!(places(&mut meter, &[5, 6]), [127, 128]);
+        assert_eq!(meter.end_loop(), 135);
+    }
+
+    #[test]
+    fn rates_count_what_they_say() {
+        let timing = |rate| Timing::Rate { rate, link: Some(10_000_000_000) };
+        for (rate, second) in [
+            (Rate::Packets(3e6), 333),
+            (Rate::Bits(480e6), 1000),
+            (Rate::Share(0.5), 134),
+            (Rate::Max, 0),
+        ] {
+            let timing = timing(rate);
+            let (mut meter, mut scale) =
+                (Meter::new(&timing, None, None), Scale::new(&timing).unwrap());
+            let due: Vec<_> =
+                places(&mut meter, &[9, 8, 7]).iter().map(|it| scale.due(*it)).collect();
+            assert_eq!(due[..2], [0, second], "{rate}");
+        }
+        assert!(Scale::new(&Timing::Rate { rate: Rate::Share(0.5), link: None }).is_err());
+    }
+
+    proptest! {
+        /// However it is cut into steps, a due time is the floor of the exact quotient.
+        #[test]
+        fn nothing_drifts(
+            above in 1_u64..1 << 40, below in 1_u64..1 << 40,
+            steps in prop::collection::vec(0_u64..1 << 44, 1..50),
+        ) {
+            let mut scale = Scale::new(&Timing::File(Speed::new(above, below).unwrap())).unwrap();
+            let mut place = 0;
+            for step in steps {
+                place += step;
+                let exact = u128::from(place) * u128::from(below) / u128::from(above);
+                prop_assert_eq!(u128::from(scale.due(place)), exact.min(u64::MAX.into()));
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What is replayed, and how.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use wirelane::halt::Halt;
+use wirelane_gen::Rate;
+use wirelane_gen::rewrite::Rewrite;
+use wirelane_wire::MacAddr;
+
+/// What is replayed, and how.
+#[derive(Clone, Debug)]
+pub struct ReplayConfig {
+    /// Capture files, one after the other: pcap or pcapng, plain or compressed; `-` is standard input.
+    pub files: Vec<PathBuf>,
+    /// When packets leave.
+    pub timing: Timing,
+    /// How often all files are sent; 0 for without end.
+    pub loops: u64,
+    /// Nanoseconds from the last packet of a loop to the first of the next; `None`: the mean gap of the
+    /// loop. Also from file to file, unless the next one goes on within a second.
+    pub loop_gap: Option<u64>,
+    /// No gap of a file counts for more nanoseconds than this.
+    pub max_gap: Option<u64>,
+    /// What becomes of packets that a snap length has cut.
+    pub cut: Cut,
+    /// Destination and source of an Ethernet header for packets that have none, such as raw IP.
+    pub header: Option<(MacAddr, MacAddr)>,
+    /// Checksums of IPv4, TCP, UDP, ICMP and ICMPv6 are computed anew, as for packets that were captured
+    /// before the card of their sender completed them.
+    pub fix_checksums: bool,
+    /// What changes on the way.
+    pub rewrite: Rewrite,
+    /// Files are loaded if they take no more bytes than this, and otherwise read while they are sent;
+    /// `None` decides by what is free.
+    pub memory: Option<u64>,
+    /// Ends waiting for a silent pipe.
+    pub halt: Halt,
+}
+
+impl ReplayConfig {
+    /// The files once, with their own timing, unchanged.
+    #[must_use]
+    pub fn new(files: Vec<PathBuf>) -> Self {
+        Self {
+            files,
+            timing: Timing::File(Speed::ORIGINAL),
+            loops: 1,
+            loop_gap: None,
+            max_gap: None,
+            cut: Cut::default(),
+            header: None,
+            fix_checksums: false,
+            rewrite: Rewrite::default(),
+            memory: None,
+            halt: Halt::default(),
+        }
+    }
+}
+
+/// When packets leave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Timing {
+    /// With the gaps of the file, so many times as fast.
+    File(Speed),
+    /// At a rate, evenly.
+    Rate {
+        /// The rate.
+        rate: Rate,
+        /// Bits per second of the link, for [`Rate::Share`].
+        link: Option<u64>,
+    },
+    /// As fast as possible.
+    Top,
+}
+
+/// What becomes of packets that a snap length has cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cut {
+    /// Sent with their original length: the lost part is zeros, and checksums are computed anew.
+    #[default]
+    Pad,
+    /// Not sent, but counted; the gaps stay.
+    Skip,
+    /// Sent as short as they are in the file.
+    Send,
+}
+
+impl FromStr for Cut {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "pad" => Ok(Self::Pad),
+            "skip" => Ok(Self::Skip),
+            "send" => Ok(Self::Send),
+            _ => Err(format!("'{text}' is none of pad, skip and send")),
+        }
+    }
+}
+
+/// How many times as fast as the file, as an exact fraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Speed {
+    pub(super) numerator: u64,
+    pub(super) denominator: u64,
+}
+
+impl Speed {
+    /// As fast as the file.
+    pub const ORIGINAL: Self = Self { numerator: 1, denominator: 1 };
+
+    /// `numerator / denominator` times as fast; `None` if one of them is 0.
+    #[must_use]
+    pub fn new(numerator: u64, denominator: u64) -> Option<Self> {
+        (numerator > 0 && denominator > 0).then_some(Self { numerator, denominator })
+    }
+}
+
+impl FromStr for Speed {
+    type Err = String;
+
+    /// Reads `2x`, `0.5x`, `3/2x` or `200%`; the `x` may be left out.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("'{text}' is no speed; write 2x, 0.5x, 3/2x or 200%");
+        let (text, percent) = match text.strip_suffix('%') {
+            Some(text) => (text, 100),
+            None => (text.strip_suffix('x').unwrap_or(text), 1),
+        };
+        let (above, below) = text.split_once('/').unwrap_or((text, "1"));
+        let (above, below) = decimal(above).zip(decimal(below)).ok_or_else(wrong)?;
+        let numerator = above.0.checked_mul(below.1);
+        let denominator = below.0.checked_mul(above.1).and_then(|it| it.checked_mul(percent));
+        numerator.zip(denominator).and_then(|(a, b)| Self::new(a, b)).ok_or_else(wrong)
+    }
+}
+
+/// A decimal number as a fraction.
+fn decimal(text: &str) -> Option<(u64, u64)> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let is_number =
+        !whole.is_empty() && (whole.bytes().chain(part.bytes())).all(|b| b.is_ascii_digit());
+    let scale = 10_u64.checked_pow(part.len().try_into().ok()?)?;
+    let digits: u64 = format!("{whole}{part}").parse().ok().filter(|_| is_number)?;
+    (digits < 1 << 40 && scale < 1 << 40).then_some((digits, scale))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speeds_are_fractions() {
+        for (text, a, b) in
+            [("2x", 2, 1), ("0.5x", 5, 10), ("3/2x", 3, 2), ("200%", 200, 100), ("1.25", 125, 100)]
+        {
+            assert_eq!(text.parse(), Ok(Speed { numerator: a, denominator: b }), "{text}");
+        }
+        for wrong in ["", "x", "0x", "-1x", "1e3x", "2/0x", ".5", "9999999999999999999x", "é"] {
+            assert!(wrong.parse::<Speed>().is_err(), "{wrong}");
+        }
+    }
+}

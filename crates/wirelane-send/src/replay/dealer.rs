@@ -1,0 +1,265 @@
+//! Reads files and deals their packets out to lanes.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use wirelane::halt::{Halt, NAP};
+use wirelane::pcap::pipe::{self, Input};
+use wirelane::pcap::{CaptureError, CaptureReader};
+use wirelane::{Error, Result};
+use wirelane_gen::rewrite::Rewrite;
+use wirelane_wire::{Addresses, FlowKey};
+
+use super::adapt::{Adapted, Adapter};
+use super::block::Block;
+use super::clock::Meter;
+use super::config::{Cut, ReplayConfig};
+use super::report::{FileReport, ReplayReport, Shared};
+
+/// Takes the blocks of lanes.
+pub(super) trait Table {
+    /// Takes a block that is not empty, for the lane of this number. False if nobody wants any more.
+    fn take(&mut self, lane: usize, block: Block) -> bool;
+
+    /// An empty block, used or new.
+    fn fresh(&mut self) -> Block;
+}
+
+/// Reads files and deals their packets out.
+pub(super) struct Dealer {
+    adapter: Adapter,
+    rewrite: Rewrite,
+    meter: Meter,
+    halt: Halt,
+    /// One that is being filled for each lane.
+    open: Vec<Block>,
+    frame: Vec<u8>,
+    number: u64,
+    pub(super) report: ReplayReport,
+    shared: Arc<Shared>,
+}
+
+/// How reading came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Everything was read.
+    Whole,
+    /// Nobody wants more.
+    Unwanted,
+}
+
+impl Dealer {
+    pub(super) fn new(config: &ReplayConfig, lanes: u32, shared: Arc<Shared>) -> Self {
+        let name = |path: &std::path::PathBuf| FileReport {
+            name: if path.as_os_str() == "-" {
+                "standard input".into()
+            } else {
+                path.display().to_string()
+            },
+            ..FileReport::default()
+        };
+        let files = config.files.iter().map(name).collect();
+        Self {
+            adapter: Adapter {
+                cut: config.cut,
+                header: config.header,
+                fix_checksums: config.fix_checksums,
+            },
+            rewrite: config.rewrite.clone(),
+            meter: Meter::new(&config.timing, config.max_gap, config.loop_gap),
+            halt: config.halt.clone(),
+            open: (0..lanes.max(1)).map(|_| Block::default()).collect(),
+            frame: Vec::new(),
+            number: 0,
+            report: ReplayReport { files, ..ReplayReport::default() },
+            shared,
+        }
+    }
+
+    /// Deals all packets of the files once. Returns where the next loop begins.
+    ///
+    /// # Errors
+    /// A file cannot be opened or read to its end; what came before was dealt.
+    pub(super) fn deal(
+        &mut self,
+        files: &[impl AsRef<Path>],
+        table: &mut impl Table,
+    ) -> Result<(u64, End)> {
+        let mut result = Ok(End::Whole);
+        for (index, path) in files.iter().enumerate() {
+            result = self.file(path.as_ref(), index, table);
+            if !matches!(result, Ok(End::Whole)) {
+                break;
+            }
+            self.meter.end_file();
+        }
+        let is_wanted = self.flush(table);
+        let next = self.meter.end_loop();
+        self.number += 1;
+        self.report.loops += u64::from(matches!(result, Ok(End::Whole)));
+        self.publish();
+        result.map(|end| (next, if is_wanted { end } else { End::Unwanted }))
+    }
+
+    fn file(&mut self, path: &Path, index: usize, table: &mut impl Table) -> Result<End> {
+        let Input { mut reader, pipe } = pipe::open(path, &self.halt)?;
+        loop {
+            match reader.advance() {
+                Ok(true) => {}
+                Ok(false) => return Ok(End::Whole),
+                Err(error) if error.is_would_block() => {
+                    // What is there is not kept back for what is not.
+                    if !self.flush(table) {
+                        return Ok(End::Unwanted);
+                    }
+                    self.publish();
+                    if let Some(pipe) = &pipe {
+                        wait(pipe.as_fd());
+                    }
+                    if self.halt.is_asked() {
+                        return Ok(End::Unwanted);
+                    }
+                    continue;
+                }
+                Err(error) => return self.stopped_or(error),
+            }
+            if !self.packet(&reader, index, table)? {
+                return Ok(End::Unwanted);
+            }
+        }
+    }
+
+    /// Waiting ended because somebody asked, or the file is damaged.
+    fn stopped_or(&self, error: CaptureError) -> Result<End> {
+        if self.halt.is_asked() { Ok(End::Unwanted) } else { Err(error.into()) }
+    }
+
+    /// Deals one packet. False if nobody wants any more.
+    fn packet(
+        &mut self,
+        reader: &CaptureReader,
+        index: usize,
+        table: &mut impl Table,
+    ) -> Result<bool> {
+        let record = reader.current();
+        self.meter.advance(record.timestamp);
+        let source = reader.interfaces().get(record.interface as usize);
+        let adapted = self.adapter.frame(&record, source, reader.name(), &mut self.frame)?;
+        let Some(file) = self.report.files.get_mut(index) else { return Ok(false) };
+        let len = match adapted {
+            Adapted::Frame(len) => len,
+            Adapted::Cut => {
+                file.cut += 1;
+                return Ok(true);
+            }
+            Adapted::Short => {
+                file.short += 1;
+                return Ok(true);
+            }
+        };
+        let lacking = len - self.frame.len();
+        if lacking > 0 {
+            file.padded += 1;
+        } else if self.adapter.cut == Cut::Send
+            && (record.original_len as usize) > record.data.len()
+        {
+            file.shortened += 1;
+        }
+        if !self.rewrite.is_empty() {
+            self.rewrite.prepare(&mut self.frame);
+        }
+        let len = self.frame.len() + lacking;
+        file.packets += 1;
+        file.bytes += len as u64;
+        self.report.longest = self.report.longest.max(len);
+        let lane = lane_of(&self.frame, self.open.len());
+        let place = self.meter.place(len);
+        let Some(block) = self.open.get_mut(lane) else { return Ok(false) };
+        block.number = self.number;
+        block.push(&self.frame, len, place, index as u32);
+        // All of them at once, so that no lane waits for another one's block.
+        Ok(!block.is_full() || self.flush(table))
+    }
+
+    /// Hands over what there is.
+    fn flush(&mut self, table: &mut impl Table) -> bool {
+        for (lane, block) in self.open.iter_mut().enumerate() {
+            if !block.packets.is_empty() {
+                let next = table.fresh();
+                if !table.take(lane, std::mem::replace(block, next)) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// How far the last packet of the loop before is from its first, if the file's own times count.
+    pub(super) fn duration(&self) -> u64 {
+        self.meter.duration()
+    }
+
+    fn publish(&mut self) {
+        self.report.times = self.meter.faults();
+        self.shared.write(&self.report);
+    }
+
+    /// Why there is nothing to send, if so.
+    pub(super) fn nothing(&self) -> Option<Error> {
+        let total = self.report.total();
+        if total.packets > 0 {
+            return None;
+        }
+        let names: Vec<_> = self.report.files.iter().map(|file| file.name.as_str()).collect();
+        let names = names.join(", ");
+        Some(match (total.cut, total.short) {
+            (0, 0) => Error::failed(names, "holds no packets").help("name a file with packets"),
+            (0, _) => Error::failed(names, "holds only packets too short for an Ethernet header")
+                .help("name a file with Ethernet frames"),
+            (cut, _) => {
+                Error::failed(names, format!("all packets ({cut}) are cut by a snap length"))
+                    .help("send them with zeros at the end (--cut pad) or as they are (--cut send)")
+            }
+        })
+    }
+}
+
+/// Waits until the pipe has something, for a moment at most.
+fn wait(pipe: std::os::fd::BorrowedFd<'_>) {
+    let nap = Timespec::try_from(NAP).ok();
+    // What is wrong with it, reading will say.
+    let _ = poll(&mut [PollFd::new(&pipe, PollFlags::IN)], nap.as_ref());
+}
+
+/// Which of `lanes` a frame belongs to: both directions of a flow, and all fragments between two hosts,
+/// to the same one; what is not IP, to the first.
+pub(super) fn lane_of(frame: &[u8], lanes: usize) -> usize {
+    if lanes < 2 {
+        return 0;
+    }
+    let Ok(Some(flow)) = FlowKey::parse(frame) else { return 0 };
+    let (a, b) = match flow.addresses {
+        Addresses::V4 { source, destination } => {
+            (mix(source.to_bits().into()), mix(destination.to_bits().into()))
+        }
+        Addresses::V6 { source, destination } => {
+            let fold = |it: std::net::Ipv6Addr| {
+                mix(mix((it.to_bits() >> 64) as u64) ^ it.to_bits() as u64)
+            };
+            (fold(source), fold(destination))
+        }
+    };
+    let (c, d) = flow.ports.map_or((0, 0), |it| (u64::from(it.source), u64::from(it.destination)));
+    // Each end of the flow by itself; their sum is the same from both sides.
+    let sum = mix(a ^ c).wrapping_add(mix(b ^ d)).wrapping_add(u64::from(flow.protocol.0));
+    ((u128::from(mix(sum)) * lanes as u128) >> 64) as usize
+}
+
+/// The finalizer of MurmurHash3, which lets each bit of the input change each of the output.
+fn mix(mut number: u64) -> u64 {
+    number = (number ^ number >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    number = (number ^ number >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    number ^ number >> 33
+}

@@ -1,0 +1,220 @@
+//! What one sending thread sends of the files.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+
+use wirelane::Error;
+use wirelane::halt::{Halt, NAP};
+use wirelane_gen::rewrite::{Rewrite, Round};
+use wirelane_gen::source::SourceError;
+use wirelane_gen::{Departure, Source};
+
+use super::block::{Block, Packet};
+use super::clock::Scale;
+
+/// The packets of one lane, in the order of the files.
+pub struct ReplayLane {
+    supply: Supply,
+    /// Otherwise as fast as possible: everything is due at once.
+    is_paced: bool,
+    scale: Scale,
+    rewrite: Arc<Rewrite>,
+    round: Option<Round>,
+    /// Which loop that is for.
+    number: u64,
+    next: Option<(Packet, Departure)>,
+    /// What ended the reading, told once everything before was sent.
+    failure: Option<Error>,
+}
+
+/// Where blocks come from.
+pub(super) enum Supply {
+    Loaded(Loaded),
+    Streamed(Streamed),
+}
+
+/// Blocks in memory, again and again.
+pub(super) struct Loaded {
+    pub(super) blocks: Arc<[Block]>,
+    /// The next packet: its block, its position there, its loop and where that begins.
+    pub(super) block: usize,
+    pub(super) packet: usize,
+    pub(super) number: u64,
+    pub(super) base: u64,
+    /// How many loops there are, 0 for without end, and how far one is from the next.
+    pub(super) loops: u64,
+    pub(super) period: u64,
+}
+
+/// Blocks as they are read.
+pub(super) struct Streamed {
+    pub(super) blocks: Receiver<Result<Block, Error>>,
+    /// Where used ones go.
+    pub(super) used: Sender<Block>,
+    pub(super) block: Block,
+    pub(super) packet: usize,
+    pub(super) halt: Halt,
+    /// Goes with the last lane.
+    pub(super) _reader: Arc<StopReader>,
+}
+
+/// Ends the reading thread when it goes: nobody wants its packets any more.
+#[derive(Debug)]
+pub(super) struct StopReader(pub(super) Halt);
+
+impl Drop for StopReader {
+    fn drop(&mut self) {
+        self.0.ask();
+    }
+}
+
+impl ReplayLane {
+    pub(super) fn new(
+        supply: Supply,
+        scale: Scale,
+        is_paced: bool,
+        rewrite: Arc<Rewrite>,
+        failure: Option<Error>,
+    ) -> Self {
+        let round = rewrite.in_loop(0);
+        Self { supply, is_paced, scale, rewrite, round, number: 0, next: None, failure }
+    }
+
+    #[inline]
+    fn seek(&mut self) -> Result<Option<Departure>, SourceError> {
+        let found = match &mut self.supply {
+            Supply::Loaded(loaded) => loaded.seek(),
+            Supply::Streamed(streamed) => streamed.seek().map_err(SourceError::new)?,
+        };
+        let Some(Found { packet, place, number }) = found else {
+            return self.failure.take().map_or(Ok(None), |error| Err(SourceError::new(error)));
+        };
+        if number != self.number {
+            self.number = number;
+            self.round = self.rewrite.in_loop(number);
+        }
+        let at = if self.is_paced { self.scale.due(place) } else { 0 };
+        let departure = Departure { at, len: packet.len as usize, stream: packet.file };
+        self.next = Some((packet, departure));
+        Ok(Some(departure))
+    }
+}
+
+impl Source for ReplayLane {
+    #[inline]
+    fn next(&mut self) -> Result<Option<Departure>, SourceError> {
+        match self.next {
+            Some((_, departure)) => Ok(Some(departure)),
+            None => self.seek(),
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, packet: &mut [u8], _now: u64) {
+        let Some((stored, _)) = self.next.take() else { return };
+        let from = self.supply.bytes(&stored);
+        let count = from.len().min(packet.len());
+        if let (Some(to), Some(from)) = (packet.get_mut(..count), from.get(..count)) {
+            to.copy_from_slice(from);
+            if let Some(round) = &self.round {
+                round.apply(to);
+            }
+        }
+        let end = (stored.len as usize).min(packet.len());
+        if let Some(rest) = packet.get_mut(count..end) {
+            rest.fill(0);
+        }
+        self.supply.advance();
+    }
+
+    #[inline]
+    fn skip(&mut self) {
+        if self.next.take().is_some() {
+            self.supply.advance();
+        }
+    }
+}
+
+/// The next packet of a supply.
+struct Found {
+    packet: Packet,
+    place: u64,
+    /// The loop it is of.
+    number: u64,
+}
+
+impl Supply {
+    #[inline]
+    fn bytes(&self, packet: &Packet) -> &[u8] {
+        let block = match self {
+            Self::Loaded(loaded) => loaded.blocks.get(loaded.block),
+            Self::Streamed(streamed) => Some(&streamed.block),
+        };
+        let begin = packet.begin as usize;
+        block.and_then(|it| it.bytes.get(begin..begin + packet.stored as usize)).unwrap_or_default()
+    }
+
+    #[inline]
+    fn advance(&mut self) {
+        match self {
+            Self::Loaded(loaded) => loaded.packet += 1,
+            Self::Streamed(streamed) => streamed.packet += 1,
+        }
+    }
+}
+
+impl Loaded {
+    #[inline]
+    fn seek(&mut self) -> Option<Found> {
+        loop {
+            if let Some(block) = self.blocks.get(self.block) {
+                if let Some(packet) = block.packets.get(self.packet) {
+                    let place = self.base.saturating_add(packet.place);
+                    return Some(Found { packet: *packet, place, number: self.number });
+                }
+                self.block += 1;
+                self.packet = 0;
+            } else if self.blocks.is_empty() || self.loops > 0 && self.number + 1 >= self.loops {
+                return None;
+            } else {
+                self.number += 1;
+                self.base = self.base.saturating_add(self.period);
+                self.block = 0;
+            }
+        }
+    }
+}
+
+impl Streamed {
+    #[inline]
+    fn seek(&mut self) -> Result<Option<Found>, Error> {
+        loop {
+            if let Some(packet) = self.block.packets.get(self.packet) {
+                let (place, number) = (packet.place, self.block.number);
+                return Ok(Some(Found { packet: *packet, place, number }));
+            }
+            match self.receive()? {
+                Some(block) => {
+                    let used = std::mem::replace(&mut self.block, block);
+                    // The reader may have ended.
+                    let _ = self.used.send(used);
+                    self.packet = 0;
+                }
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Waits for the next block; `None` after the last, and when somebody asked for the end.
+    #[cold]
+    fn receive(&mut self) -> Result<Option<Block>, Error> {
+        loop {
+            match self.blocks.recv_timeout(NAP) {
+                Ok(block) => return block.map(Some),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Timeout) if self.halt.is_asked() => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}

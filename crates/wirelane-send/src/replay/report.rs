@@ -1,0 +1,111 @@
+//! What files held, and what became of it.
+
+use std::sync::Mutex;
+
+use super::clock::TimeFaults;
+
+/// What was read of the files so far, all loops together; of loaded files, of one loop.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplayReport {
+    /// Each of the files.
+    pub files: Vec<FileReport>,
+    /// Whether everything is in memory, and so the numbers are of one whole loop.
+    pub is_loaded: bool,
+    /// How often all files have been read.
+    pub loops: u64,
+    /// Packets with odd times.
+    pub times: TimeFaults,
+    /// The longest frame to send.
+    pub longest: usize,
+    /// From the first packet to the last of one loop as the files have it, in nanoseconds, with gaps
+    /// capped; 0 when they are not replayed with their own timing or not loaded.
+    pub duration: u64,
+}
+
+/// What was read of one file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileReport {
+    /// Its path.
+    pub name: String,
+    /// Packets to send.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Packets that a snap length had cut and that are sent with zeros at their end.
+    pub padded: u64,
+    /// Packets that a snap length had cut and that are not sent.
+    pub cut: u64,
+    /// Packets that a snap length had cut and that are sent as they are.
+    pub shortened: u64,
+    /// Packets too short for an Ethernet header, which are not sent.
+    pub short: u64,
+}
+
+impl FileReport {
+    /// Packets of the file, sent or not.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.packets + self.cut + self.short
+    }
+}
+
+impl ReplayReport {
+    /// All files together.
+    #[must_use]
+    pub fn total(&self) -> FileReport {
+        self.files.iter().fold(FileReport::default(), |sum, file| FileReport {
+            name: String::new(),
+            packets: sum.packets + file.packets,
+            bytes: sum.bytes + file.bytes,
+            padded: sum.padded + file.padded,
+            cut: sum.cut + file.cut,
+            shortened: sum.shortened + file.shortened,
+            short: sum.short + file.short,
+        })
+    }
+
+    /// One sentence for each thing that is not as the file has it.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let total = self.total();
+        let note = |count: u64, what: &str| match count {
+            0 => None,
+            1 => Some(format!("1 packet {what}")),
+            _ => Some(format!("{count} packets {what}")),
+        };
+        let TimeFaults { backwards, set_back, missing } = self.times;
+        let notes = [
+            note(total.padded, "cut by a snap length: sent with zeros at the end (--cut pad)"),
+            note(
+                total.shortened,
+                "cut by a snap length: sent as short as in the file (--cut send)",
+            ),
+            note(total.cut, "cut by a snap length: not sent (--cut skip)"),
+            note(total.short, "too short for an Ethernet header: not sent"),
+            note(
+                backwards,
+                "with an earlier time than one before: sent in file order, without a gap",
+            ),
+            note(
+                set_back,
+                "with a time more than a second earlier: the clock was set, gaps count from there",
+            ),
+            note(missing, "without a time: sent without a gap"),
+        ];
+        notes.into_iter().flatten().collect()
+    }
+}
+
+/// A report that one thread writes and others read.
+#[derive(Debug, Default)]
+pub(super) struct Shared(Mutex<ReplayReport>);
+
+impl Shared {
+    pub(super) fn read(&self) -> ReplayReport {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn write(&self, report: &ReplayReport) {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone_from(report);
+    }
+}

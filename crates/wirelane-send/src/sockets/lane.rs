@@ -1,0 +1,301 @@
+//! What one sending thread does.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use wirelane::{Error, Result};
+use wirelane_gen::source::{Departure, Source, SourceError};
+use wirelane_os::clock;
+
+use super::budget::{Allowance, Taken};
+use super::outlet::Outlet;
+use crate::pacer::{Pacer, Pacing};
+use crate::session::SendConfig;
+use crate::timing::Departures;
+
+/// What the threads share.
+pub(super) struct Shared {
+    /// Nanoseconds after the start.
+    duration: Option<u64>,
+    /// On the monotonic clock.
+    pub(super) start: AtomicU64,
+    stopping: AtomicBool,
+    pub(super) lanes: Vec<LaneProgress>,
+}
+
+impl Shared {
+    pub(super) fn new(lanes: usize, config: &SendConfig) -> Self {
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Self {
+            duration: config.duration.map(nanoseconds),
+            start: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            lanes: (0..lanes).map(|_| LaneProgress::default()).collect(),
+        }
+    }
+
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    #[inline]
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+}
+
+/// What a lane shows while it runs; on cache lines of its own.
+#[derive(Default)]
+#[repr(align(128))]
+pub(super) struct LaneProgress {
+    pub(super) packets: AtomicU64,
+    pub(super) at: AtomicU64,
+}
+
+/// The longest sleep, after which a thread looks whether it is to stop, and what has left.
+const NAP: u64 = 20_000_000;
+const NAP_PENDING: u64 = 500_000;
+/// How long a full queue is waited for at a time.
+const ROOM: Duration = Duration::from_millis(1);
+/// How long packets may take to leave at the end while none does.
+const FAREWELL: u64 = 2_000_000_000;
+/// How often to look then.
+const RETRY: Duration = Duration::from_micros(100);
+/// A schedule that cannot be kept ends so late, in nanoseconds.
+const GRACE: u64 = Pacer::LONGEST_DELAY;
+
+/// Sends the packets of a source through one TX queue.
+pub(super) struct LaneSender {
+    index: usize,
+    outlet: Outlet,
+    source: Box<dyn Source>,
+    allowance: Allowance,
+    shared: Arc<Shared>,
+    pacing: Pacing,
+    /// The times in the schedule of the packets under way to the port.
+    times: Vec<u64>,
+    end: LaneEnd,
+}
+
+/// What a thread leaves.
+pub(crate) struct LaneEnd {
+    pub(crate) departures: Departures,
+    pub(crate) too_long: u64,
+    /// Written, and not taken by the port before the end.
+    pub(crate) unsent: u64,
+    pub(crate) errors: Vec<Error>,
+}
+
+impl LaneSender {
+    pub(super) fn new(
+        index: usize,
+        outlet: Outlet,
+        (source, allowance): (Box<dyn Source>, Allowance),
+        shared: &Arc<Shared>,
+        pacing: Pacing,
+    ) -> Self {
+        let end =
+            LaneEnd { departures: Departures::new(), too_long: 0, unsent: 0, errors: Vec::new() };
+        Self {
+            index,
+            outlet,
+            source,
+            allowance,
+            shared: Arc::clone(shared),
+            pacing,
+            times: Vec::with_capacity(Pacing::LARGEST_BURST),
+            end,
+        }
+    }
+
+    /// Sends until the end. An error ends the other threads, too.
+    pub(super) fn run(mut self) -> LaneEnd {
+        clock::wake_promptly();
+        let shared = Arc::clone(&self.shared);
+        let on_panic = StopOnPanic(&shared);
+        let mut pacer = Pacer::new(shared.start.load(Ordering::Acquire), self.pacing);
+        let sent = self.send(&mut pacer);
+        if sent.is_err() {
+            shared.stop();
+        }
+        let left = self.finish(&pacer);
+        if left.is_err() {
+            shared.stop();
+        }
+        drop(on_panic);
+        self.end.errors.extend([sent, left].into_iter().filter_map(Result::err));
+        self.end.departures.set_moved(pacer.moved());
+        self.end.unsent = self.outlet.abandon();
+        self.end
+    }
+
+    /// Sends what the source has.
+    fn send(&mut self, pacer: &mut Pacer) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let start = shared.start.load(Ordering::Acquire);
+        let last = |time: u64| start.saturating_add(time).saturating_add(GRACE);
+        let deadline = shared.duration.map_or(u64::MAX, last);
+        let mut now = clock::monotonic_ns();
+        while !shared.is_stopping() && now < deadline {
+            let Some(next) = self.next()?.filter(|next| !self.is_over(next, start, now)) else {
+                break;
+            };
+            let due = pacer.due(next.at);
+            if due > pacer.until(now) {
+                now = self.idle(pacer, now, due)?;
+                continue;
+            }
+            let most = if next.at == 0 { Pacing::LARGEST_BURST } else { self.pacing.burst };
+            let taken = self.fill(pacer, now, most)?;
+            if taken == Taken::Nothing {
+                break;
+            }
+            if !self.times.is_empty() {
+                self.pass_on()?;
+            } else if taken == Taken::Later {
+                thread::sleep(ROOM);
+            } else {
+                self.outlet.wait(ROOM)?;
+            }
+            now = clock::monotonic_ns();
+            self.outlet.watch(now)?;
+            let is_burst = self.times.len() == most;
+            self.count(pacer, now);
+            if is_burst && let Some(next) = self.next()? {
+                pacer.after_burst(next.at, now);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next packet.
+    #[inline]
+    fn next(&mut self) -> Result<Option<Departure>> {
+        self.source.next().map_err(failed)
+    }
+
+    /// Whether it is too late for this packet.
+    #[inline]
+    fn is_over(&self, next: &Departure, start: u64, now: u64) -> bool {
+        let Some(time) = self.shared.duration else { return false };
+        next.at >= time || next.at == 0 && now >= start.saturating_add(time)
+    }
+
+    /// Waits until `due`, or a shorter time; returns the time then.
+    fn idle(&mut self, pacer: &mut Pacer, now: u64, due: u64) -> Result<u64> {
+        let nap = if self.outlet.pending() > 0 {
+            self.outlet.push()?;
+            self.outlet.watch(now)?;
+            NAP_PENDING
+        } else {
+            NAP
+        };
+        Ok(pacer.wait(now, due, now.saturating_add(nap)))
+    }
+
+    /// Writes what is due, at most `most` packets, and notes their times; says whether there may be more.
+    #[inline]
+    fn fill(&mut self, pacer: &Pacer, now: u64, most: usize) -> Result<Taken> {
+        let until = pacer.until(now);
+        let (mut failure, mut taken, mut skipped) = (None, Taken::One, 0);
+        let allowance = &mut self.allowance;
+        let (times, source, shared) = (&mut self.times, &mut self.source, &self.shared);
+        let duration = shared.duration.unwrap_or(u64::MAX);
+        let at = Cell::new(0);
+        let mut write = |room: &mut [u8]| {
+            while times.len() < most && skipped < Pacing::LARGEST_BURST {
+                let next = match source.next() {
+                    Ok(next) => next?,
+                    Err(error) => {
+                        failure = Some(error);
+                        return None;
+                    }
+                };
+                if pacer.due(next.at) > until || next.at >= duration {
+                    return None;
+                }
+                let Some(packet) = room.get_mut(..next.len) else {
+                    source.skip();
+                    skipped += 1;
+                    continue;
+                };
+                taken = allowance.take();
+                if taken != Taken::One {
+                    return None;
+                }
+                source.write(packet, now);
+                times.push(next.at);
+                at.set(pacer.scheduled(next.at));
+                return Some(next.len);
+            }
+            None
+        };
+        self.outlet.fill(&mut write, &at);
+        self.end.too_long += skipped as u64;
+        failure.map_or(Ok(taken), |error| Err(failed(error)))
+    }
+
+    /// Passes on what was written, and waits for room meanwhile.
+    #[inline]
+    fn pass_on(&mut self) -> Result<()> {
+        while !self.outlet.push()? && !self.shared.is_stopping() {
+            self.outlet.wait(ROOM)?;
+            self.outlet.watch(clock::monotonic_ns())?;
+        }
+        Ok(())
+    }
+
+    /// What was written has left by `now`.
+    #[inline]
+    fn count(&mut self, pacer: &Pacer, now: u64) {
+        let Some(last) = self.times.last() else { return };
+        if let Some(shown) = self.shared.lanes.get(self.index) {
+            let packets = shown.packets.load(Ordering::Relaxed) + self.times.len() as u64;
+            shown.packets.store(packets, Ordering::Relaxed);
+            shown.at.store(*last, Ordering::Relaxed);
+        }
+        self.end.departures.record(&self.times, pacer.scheduled(0), now);
+        self.times.clear();
+    }
+
+    /// Sends what was written, and waits until everything has left, as long as something does; after a
+    /// stop for some time.
+    fn finish(&mut self, pacer: &Pacer) -> Result<()> {
+        self.pass_on()?;
+        self.count(pacer, clock::monotonic_ns());
+        let (mut since, mut sent) = (clock::monotonic_ns(), self.outlet.sent());
+        loop {
+            self.outlet.push()?;
+            let (now, so_far) = (clock::monotonic_ns(), self.outlet.sent());
+            if self.outlet.pending() == 0 {
+                return Ok(());
+            }
+            if so_far > sent && !self.shared.is_stopping() {
+                (since, sent) = (now, so_far);
+            }
+            if now.saturating_sub(since) > FAREWELL {
+                return Ok(());
+            }
+            self.outlet.watch(now)?;
+            thread::sleep(RETRY);
+        }
+    }
+}
+
+fn failed(error: SourceError) -> Error {
+    Error::failed("packets to send", error.to_string())
+}
+
+/// Ends the other threads if this one panics.
+struct StopOnPanic<'a>(&'a Shared);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.stop();
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Where packets are written: into the slots of a ring, or into frames that are sent.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use wirelane::port::{Backend, PortInfo, Tx};
+use wirelane::stats::TxStats;
+use wirelane::{Batch, Error, Pool, PoolConfig, Result};
+use wirelane_os::clock;
+
+use crate::session::SendConfig;
+
+/// A transmitting end, and memory for what it sends.
+pub(super) struct Outlet {
+    tx: Tx,
+    /// It has memory that is written without a frame.
+    has_slots: bool,
+    /// Frames for packets that the port is to cut.
+    long: Option<Pool>,
+    /// Frames to write into.
+    empty: Batch,
+    /// Frames to send.
+    ready: Batch,
+    /// The port keeps the time of each frame: how far the wall clock is ahead of the monotonic one.
+    wall: Option<u64>,
+    object: String,
+    watch: Watch,
+}
+
+/// When something was sent last.
+#[derive(Default)]
+struct Watch {
+    sent: u64,
+    refused: u64,
+    since: u64,
+}
+
+/// Frames that hold the longest packet; one is cut while the others are written.
+const LONG: PoolConfig =
+    PoolConfig { chunks: 128, chunk_size: 1 << 16, headroom: 0, numa_node: None };
+/// How long an interface may be down, or refuse everything, in nanoseconds.
+const PATIENCE: u64 = 1_000_000_000;
+
+impl Outlet {
+    /// # Errors
+    /// There is no memory for long packets.
+    pub(super) fn new(mut tx: Tx, info: &PortInfo, config: &SendConfig) -> Result<Self> {
+        let long = config.cut.then(|| Pool::new(LONG)).transpose()?;
+        let is_file = info.backend == Backend::File;
+        let ahead = || clock::realtime_ns().saturating_sub(clock::monotonic_ns());
+        Ok(Self {
+            has_slots: long.is_none() && tx.place(&mut |_| None).is_some(),
+            long,
+            empty: Batch::default(),
+            ready: Batch::default(),
+            wall: is_file.then(ahead),
+            object: info.interface.clone().unwrap_or_else(|| info.spec.clone()),
+            watch: Watch::default(),
+            tx,
+        })
+    }
+
+    /// Lets `write` write packets, each behind the others, until it returns `None` or there is no room;
+    /// otherwise it returns the length. `at` is the time of the newest one on the monotonic clock.
+    pub(super) fn fill(
+        &mut self,
+        write: &mut dyn FnMut(&mut [u8]) -> Option<usize>,
+        at: &Cell<u64>,
+    ) {
+        if self.has_slots {
+            self.tx.place(write);
+            return;
+        }
+        while self.ready.room() > 0 {
+            if self.empty.is_empty() {
+                let wanted = self.empty.room();
+                match &mut self.long {
+                    Some(pool) => pool.take(&mut self.empty, wanted),
+                    None => self.tx.allocate(&mut self.empty, wanted),
+                };
+            }
+            let Some(mut frame) = self.empty.pop() else { return };
+            let room = frame.capacity();
+            let written = if frame.set_len(room) { write(frame.data_mut()) } else { None };
+            if !written.is_some_and(|len| frame.set_len(len)) {
+                // There is the room that it came from.
+                let _ = self.empty.push(frame);
+                return;
+            }
+            if let Some(ahead) = self.wall {
+                frame.set_timestamp(at.get().saturating_add(ahead));
+            }
+            // There is room: the loop asks.
+            let _ = self.ready.push(frame);
+        }
+    }
+
+    /// Passes on what was written; true if nothing is left here.
+    ///
+    /// # Errors
+    /// The interface went away or the system refuses.
+    #[inline]
+    pub(super) fn push(&mut self) -> Result<bool> {
+        while !self.ready.is_empty() && self.tx.transmit(&mut self.ready) > 0 {}
+        self.tx.flush()?;
+        Ok(self.ready.is_empty())
+    }
+
+    /// Waits for room, at most `timeout`.
+    ///
+    /// # Errors
+    /// As [`Outlet::push`].
+    pub(super) fn wait(&mut self, timeout: Duration) -> Result<()> {
+        self.tx.wait(timeout)
+    }
+
+    /// Packets on their way to the kernel.
+    #[inline]
+    pub(super) fn pending(&self) -> usize {
+        self.tx.pending() + self.ready.len()
+    }
+
+    /// Packets that have left.
+    pub(super) fn sent(&self) -> u64 {
+        self.tx.counters().packets.value()
+    }
+
+    /// Gives up what is written and was not taken; returns how much.
+    pub(super) fn abandon(&mut self) -> u64 {
+        let left = self.ready.len() as u64;
+        self.ready.clear();
+        self.empty.clear();
+        left
+    }
+
+    /// Looks whether packets leave, `now`.
+    ///
+    /// # Errors
+    /// For a second the interface was down, or the kernel refused every packet.
+    #[inline]
+    pub(super) fn watch(&mut self, now: u64) -> Result<()> {
+        let sent = self.sent();
+        if sent != self.watch.sent || self.watch.since == 0 {
+            let refused = self.tx.counters().refused.value();
+            self.watch = Watch { sent, refused, since: now };
+        } else if now.saturating_sub(self.watch.since) > PATIENCE {
+            return self.explain();
+        }
+        Ok(())
+    }
+
+    /// Nothing has left for some time.
+    #[cold]
+    fn explain(&self) -> Result<()> {
+        let TxStats { refused, refused_errno, held_errno, .. } = self.tx.counters().snapshot(0);
+        if held_errno == Some("ENETDOWN") && self.pending() > 0 {
+            return Err(Error::failed(self.object.as_str(), "the interface is down")
+                .help(format!("`ip link set {} up` brings it up", self.object)));
+        }
+        if refused > self.watch.refused {
+            let errno = refused_errno.map(|errno| format!(" ({errno})")).unwrap_or_default();
+            let cause = format!("the kernel refuses every packet{errno}");
+            return Err(Error::failed(self.object.as_str(), cause)
+                .help("it may be down: look at `ip link`"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,30 @@
+//! Takes arbitrary text for a flow file: it is read or refused at a place of it, and the packets of
+//! what is read have the length that they should.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wirelane_gen::otg::parse;
+use wirelane_gen::signature;
+
+fuzz_target!(|text: &str| {
+    let asked = |metrics: &wirelane_gen::otg::Metrics| {
+        if metrics.enable { signature::LEN } else { 0 }
+    };
+    match parse(text, &asked) {
+        Ok(config) => {
+            for flow in config.flows.iter().take(16) {
+                assert!(flow.tx < config.ports.len());
+                assert!(flow.rx.iter().all(|port| *port < config.ports.len()));
+                for k in [0, 1, 1000] {
+                    let mut packet = vec![0; flow.stream.lengths.at(k)];
+                    assert!(packet.len() >= flow.stream.template.min_len());
+                    flow.stream.template.write(k, &mut packet);
+                }
+            }
+        }
+        Err(error) => {
+            assert!(error.line >= 1 && error.line <= text.split('\n').count() + 1);
+            assert_eq!(error.to_string().lines().count(), 1);
+        }
+    }
+});
