@@ -137,6 +137,18 @@ fn sizes_and_paces_are_those_of_the_script() {
 }
 
 #[test]
+fn the_file_of_the_manual_is_read() {
+    let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/send.md");
+    let manual = fs::read_to_string(manual).unwrap();
+    let (_, file) = manual.split_once("```yaml\n").unwrap();
+    let (file, _) = file.split_once("```").unwrap();
+    let config = parse(file, &none).unwrap();
+    assert_eq!(packet(&config, "web", 1)[23], 6);
+    let error = parse(&file.replace("values: [80, 443]", "value: 70000"), &none).unwrap_err();
+    assert!(manual.contains(&format!("    flows.yaml: {error}\n")), "{error}");
+}
+
+#[test]
 fn tshark_reads_the_headers_that_the_script_named() {
     if !tools::require("tshark") {
         return;

@@ -1,11 +1,14 @@
 //! Clocks and the CPU time used.
 
 use rustix::thread::{ClockId as ThreadClock, clock_nanosleep_absolute, set_current_timer_slack};
-use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime};
-use std::fs;
+use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
+use std::fs::{self, File};
 use std::num::NonZeroU64;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
+
+use crate::error::{OsError, Result};
 
 /// CPU time used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +39,35 @@ pub fn realtime_ns() -> u64 {
     nanoseconds(ClockId::Realtime)
 }
 
+/// The clock of a device (`/dev/ptpN`), by which it sends packets at given times.
+#[derive(Debug)]
+pub struct DeviceClock(File);
+
+impl DeviceClock {
+    /// Opens the clock of this number.
+    ///
+    /// # Errors
+    /// It does not exist, or may not be read.
+    pub fn open(number: u32) -> Result<Self> {
+        let path = format!("/dev/ptp{number}");
+        let file = File::open(&path);
+        file.map(Self).map_err(|error| OsError::new("open", path, error))
+    }
+
+    /// How far it is ahead of the clock of [`realtime_ns`], in nanoseconds; `None` if it cannot be read. The best of
+    /// some looks counts: one that was not interrupted.
+    pub fn ahead(&self) -> Option<i64> {
+        let look = || {
+            let before = realtime_ns();
+            let time = clock_gettime_dynamic(DynamicClockId::Dynamic(self.0.as_fd())).ok()?;
+            let took = realtime_ns().saturating_sub(before);
+            let here = before.saturating_add(took / 2);
+            Some((took, since_start(time).wrapping_sub(here).cast_signed()))
+        };
+        (0..5).filter_map(|_| look()).min_by_key(|(took, _)| *took).map(|(_, ahead)| ahead)
+    }
+}
+
 /// Sleeps until the clock of [`monotonic_ns`] shows `at`, or a signal comes.
 pub fn sleep_until(at: u64) {
     let seconds = i64::try_from(at / 1_000_000_000).unwrap_or(i64::MAX);
@@ -55,7 +87,7 @@ pub fn wake_promptly() {
 /// has told the kernel.
 pub fn tai_offset_ns() -> u64 {
     const SECOND: u64 = 1_000_000_000;
-    let Ok(tai) = rustix::time::clock_gettime_dynamic(DynamicClockId::Tai) else { return 0 };
+    let Ok(tai) = clock_gettime_dynamic(DynamicClockId::Tai) else { return 0 };
     let ahead = since_start(tai).saturating_sub(realtime_ns());
     // Whole seconds: what passed between the two looks is not meant.
     (ahead + SECOND / 2) / SECOND * SECOND

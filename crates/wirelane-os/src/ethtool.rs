@@ -25,10 +25,10 @@ use self::answers::{
 };
 use self::request::{Request, word};
 use self::uapi::{
-    ETHTOOL_GCHANNELS, ETHTOOL_GDRVINFO, ETHTOOL_GFLAGS, ETHTOOL_GGRO, ETHTOOL_GLINK,
-    ETHTOOL_GLINKSETTINGS, ETHTOOL_GRINGPARAM, ETHTOOL_GRSSH, ETHTOOL_GRXFHINDIR, ETHTOOL_SGRO,
-    ETHTOOL_STSO, ETHTOOL_STXCSUM, UapiChannels, UapiDrvinfo, UapiLinkSettings, UapiRingparam,
-    UapiRxfh, UapiRxfhIndir, UapiValue,
+    ETHTOOL_GCHANNELS, ETHTOOL_GDRVINFO, ETHTOOL_GET_TS_INFO, ETHTOOL_GFLAGS, ETHTOOL_GGRO,
+    ETHTOOL_GLINK, ETHTOOL_GLINKSETTINGS, ETHTOOL_GRINGPARAM, ETHTOOL_GRSSH, ETHTOOL_GRXFHINDIR,
+    ETHTOOL_SGRO, ETHTOOL_STSO, ETHTOOL_STXCSUM, UapiChannels, UapiDrvinfo, UapiLinkSettings,
+    UapiRingparam, UapiRxfh, UapiRxfhIndir, UapiValue,
 };
 use crate::error::{OsError, Result};
 
@@ -194,6 +194,19 @@ impl Ethtool {
         whole.set_byte(offset_of!(UapiLinkSettings, link_mode_masks_nwords), words);
         let known = self.ask("ioctl ETHTOOL_GLINKSETTINGS", &mut whole)?;
         Ok(known.then(|| parse_speed(&whole.bytes())).flatten())
+    }
+
+    /// The number of the device's clock (`/dev/ptpN`); `None` if it has none.
+    ///
+    /// # Errors
+    /// What the kernel says, except that the driver does not implement the request.
+    pub fn clock(&self) -> Result<Option<u32>> {
+        // struct ethtool_ts_info: cmd, so_timestamping, phc_index, and eight words of modes.
+        let mut request = Request::new(ETHTOOL_GET_TS_INFO, 11 * 4);
+        let known = self.ask("ioctl ETHTOOL_GET_TS_INFO", &mut request)?;
+        let number = word(&request.bytes(), 2 * 4).filter(|_| known);
+        // -1 stands for none.
+        Ok(number.filter(|number| number.cast_signed() >= 0))
     }
 
     /// The indirection table alone, for drivers that predate `ETHTOOL_GRSSH`.

@@ -12,6 +12,8 @@ pub(crate) struct Departures {
     actual: (u64, u64),
     packets: u64,
     moved: (u64, u64),
+    /// Packets are handed over so long before they are due, to a device that waits.
+    lead: u64,
 }
 
 impl Departures {
@@ -25,7 +27,13 @@ impl Departures {
             actual: (u64::MAX, 0),
             packets: 0,
             moved: (0, 0),
+            lead: 0,
         }
+    }
+
+    /// What is handed over so early leaves on time: the device waits.
+    pub(crate) fn leading(self, lead: u64) -> Self {
+        Self { lead, ..self }
     }
 
     /// Packets of these times left together, at `now`; they were to leave at `start` and their time.
@@ -41,7 +49,9 @@ impl Departures {
         self.actual.1 = now;
         let Some(errors) = &mut self.errors else { return };
         for at in times.iter().filter(|at| **at > 0) {
-            errors.saturating_record(now.abs_diff(start + at));
+            let due = start + at;
+            let is_early = self.lead > 0 && now <= due;
+            errors.saturating_record(if is_early { 0 } else { now.abs_diff(due) });
         }
     }
 
@@ -158,6 +168,16 @@ impl Timing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_that_waits_sends_on_time() {
+        let mut departures = Departures::new().leading(1000);
+        departures.record(&[500, 900], 10_000, 10_100);
+        departures.record(&[1000], 10_000, 11_700);
+        let errors = departures.errors.unwrap();
+        assert_eq!(errors.value_at_quantile(0.5), 0);
+        assert!((690..=710).contains(&errors.max()));
+    }
 
     #[test]
     fn rates_and_errors_of_two_threads() {

@@ -22,6 +22,14 @@ cp t.rx0.pcapng tap.pcapng
 cp t.rx1.pcapng wire.pcapng
 wirelane capture -q file:trace.pcapng -w trace.pcapng.zst
 wirelane capture -q file:trace.pcapng -w wire.pcap.gz
+cat >flows.yaml <<'END'
+ports:
+- {name: left, location: eth0}
+flows:
+- name: one
+  tx_rx: {port: {tx_name: left}}
+  duration: {fixed_packets: {packets: 10}}
+END
 
 echo "set up in $SECONDS s"
 processes=()

@@ -12,6 +12,8 @@ pub(super) const ETHTOOL_STSO: u32 = 0x1f;
 pub(super) const ETHTOOL_SGRO: u32 = 0x2c;
 pub(super) const ETHTOOL_GRXFHINDIR: u32 = 0x38;
 pub(super) const ETHTOOL_GCHANNELS: u32 = 0x3c;
+/// Linux 3.5.
+pub(super) const ETHTOOL_GET_TS_INFO: u32 = 0x41;
 pub(super) const ETHTOOL_GRSSH: u32 = 0x46;
 /// Linux 4.6.
 pub(super) const ETHTOOL_GLINKSETTINGS: u32 = 0x4c;

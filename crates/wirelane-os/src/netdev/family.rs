@@ -144,6 +144,12 @@ impl XdpFeatures {
     pub fn tx_checksum(self) -> bool {
         self.tx_metadata & (1 << 1) != 0
     }
+
+    /// In zero copy the device sends packets at given times, in this order (`NETDEV_XSK_FLAGS_TX_LAUNCH_TIME_FIFO`).
+    /// Linux 6.15.
+    pub fn tx_launch_time(self) -> bool {
+        self.tx_metadata & (1 << 2) != 0
+    }
 }
 
 /// What the driver of the interface with this index can do with XDP; `None` on kernels before 6.3, or if it does

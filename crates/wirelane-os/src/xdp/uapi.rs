@@ -147,7 +147,7 @@ pub fn address(raw: u64) -> u64 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XskTxMetadata {
-    /// [`XDP_TXMD_FLAGS_TIMESTAMP`], [`XDP_TXMD_FLAGS_CHECKSUM`].
+    /// [`XDP_TXMD_FLAGS_TIMESTAMP`], [`XDP_TXMD_FLAGS_CHECKSUM`], [`XDP_TXMD_FLAGS_LAUNCH_TIME`].
     pub flags: u64,
     /// First byte that the checksum covers, from the start of the packet.
     pub csum_start: u16,
@@ -169,6 +169,11 @@ impl XskTxMetadata {
     /// Requests the time when the packet left, in addition to earlier requests.
     pub fn timestamp(self) -> Self {
         Self { flags: self.flags | XDP_TXMD_FLAGS_TIMESTAMP, ..self }
+    }
+
+    /// Requests that the packet leaves at this time of the device's clock, in addition to earlier requests.
+    pub fn launch(self, launch_time: u64) -> Self {
+        Self { flags: self.flags | XDP_TXMD_FLAGS_LAUNCH_TIME, launch_time, ..self }
     }
 
     /// Whether nothing is requested.
@@ -253,6 +258,8 @@ pub const XDP_TX_METADATA: u32 = 1 << 1;
 pub const XDP_TXMD_FLAGS_TIMESTAMP: u64 = 1 << 0;
 /// Metadata: the checksum is to be completed; Linux 6.8.
 pub const XDP_TXMD_FLAGS_CHECKSUM: u64 = 1 << 1;
+/// Metadata: the device is to send the packet at a time; Linux 6.15.
+pub const XDP_TXMD_FLAGS_LAUNCH_TIME: u64 = 1 << 2;
 
 /// Bytes that the kernel leaves free before every received packet (`include/uapi/linux/bpf.h`).
 pub const XDP_PACKET_HEADROOM: u32 = 256;
@@ -265,6 +272,17 @@ pub const TX_BATCH_SIZE: u32 = 32;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_lie_where_the_kernel_looks() {
+        let all =
+            XskTxMetadata::default().timestamp().checksum(14, 16).launch(0x0102_0304_0506_0708);
+        let bytes = all.bytes();
+        assert_eq!(bytes[..8], 7u64.to_ne_bytes());
+        assert_eq!(bytes[8..12], [14u16.to_ne_bytes(), 16u16.to_ne_bytes()].concat());
+        assert_eq!(bytes[16..], 0x0102_0304_0506_0708_u64.to_ne_bytes());
+        assert!(!all.is_none() && XskTxMetadata::default().is_none());
+    }
 
     #[test]
     fn addresses_of_both_kinds_of_chunks() {

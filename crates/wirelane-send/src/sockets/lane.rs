@@ -97,8 +97,8 @@ impl LaneSender {
         shared: &Arc<Shared>,
         pacing: Pacing,
     ) -> Self {
-        let end =
-            LaneEnd { departures: Departures::new(), too_long: 0, unsent: 0, errors: Vec::new() };
+        let departures = Departures::new().leading(outlet.lead());
+        let end = LaneEnd { departures, too_long: 0, unsent: 0, errors: Vec::new() };
         Self {
             index,
             outlet,
@@ -143,7 +143,7 @@ impl LaneSender {
             let Some(next) = self.next()?.filter(|next| !self.is_over(next, start, now)) else {
                 break;
             };
-            let due = pacer.due(next.at);
+            let due = pacer.due(next.at).saturating_sub(self.outlet.lead());
             if due > pacer.until(now) {
                 now = self.idle(pacer, now, due)?;
                 continue;
@@ -199,7 +199,8 @@ impl LaneSender {
     /// Writes what is due, at most `most` packets, and notes their times; says whether there may be more.
     #[inline]
     fn fill(&mut self, pacer: &Pacer, now: u64, most: usize) -> Result<Taken> {
-        let until = pacer.until(now);
+        let lead = self.outlet.lead();
+        let until = pacer.until(now).saturating_add(lead);
         let (mut failure, mut taken, mut skipped) = (None, Taken::One, 0);
         let allowance = &mut self.allowance;
         let (times, source, shared) = (&mut self.times, &mut self.source, &self.shared);
@@ -226,7 +227,8 @@ impl LaneSender {
                 if taken != Taken::One {
                     return None;
                 }
-                source.write(packet, now);
+                let leaves = if lead > 0 { now.max(pacer.due(next.at)) } else { now };
+                source.write(packet, leaves);
                 times.push(next.at);
                 at.set(pacer.scheduled(next.at));
                 return Some(next.len);

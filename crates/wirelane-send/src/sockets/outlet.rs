@@ -21,8 +21,9 @@ pub(super) struct Outlet {
     empty: Batch,
     /// Frames to send.
     ready: Batch,
-    /// The port keeps the time of each frame: how far the wall clock is ahead of the monotonic one.
+    /// The port keeps the time of each frame, or its device waits for it: how far the wall clock is ahead of the monotonic one.
     wall: Option<u64>,
+    lead: u64,
     object: String,
     watch: Watch,
 }
@@ -38,6 +39,9 @@ struct Watch {
 /// Frames that hold the longest packet; one is cut while the others are written.
 const LONG: PoolConfig =
     PoolConfig { chunks: 128, chunk_size: 1 << 16, headroom: 0, numa_node: None };
+/// How long before they are due packets go to a device that waits, in nanoseconds: longer than the
+/// sending thread is ever held up, if not for good.
+const LEAD: u64 = 1_000_000;
 /// How long an interface may be down, or refuse everything, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
 
@@ -53,11 +57,18 @@ impl Outlet {
             long,
             empty: Batch::default(),
             ready: Batch::default(),
-            wall: is_file.then(ahead),
+            wall: (is_file || info.launches).then(ahead),
+            lead: if info.launches { LEAD } else { 0 },
             object: info.interface.clone().unwrap_or_else(|| info.spec.clone()),
             watch: Watch::default(),
             tx,
         })
+    }
+
+    /// How long before they are due packets are written, in nanoseconds.
+    #[inline]
+    pub(super) fn lead(&self) -> u64 {
+        self.lead
     }
 
     /// Lets `write` write packets, each behind the others, until it returns `None` or there is no room;

@@ -145,6 +145,10 @@ pub struct PortInfo {
     pub lossless: bool,
     /// How many nanoseconds later than its timestamp a packet can be delivered, at most.
     pub lateness: u64,
+    /// Whether the device sends each frame at its [time](crate::Frame::set_timestamp), if that is
+    /// still to come.
+    #[serde(skip)]
+    pub launches: bool,
 }
 
 impl PortInfo {
@@ -165,6 +169,7 @@ impl PortInfo {
             snaplen: u32::MAX,
             lossless: false,
             lateness: 0,
+            launches: false,
         }
     }
 }

@@ -80,6 +80,21 @@ fn privileged_what_nobody_asks_for_goes_back_to_its_pool() {
 }
 
 #[test]
+fn privileged_launch_times_take_a_device_that_has_them() {
+    if !privileged::require() {
+        return;
+    }
+    let bench = Bench::new(1, 1500);
+    for mode in ["", "&mode=native", "&mode=generic"] {
+        let spec = format!("xdp:{}?launch_time=on{mode}", bench.pair.a.interface);
+        let error = open(&bench.near, &spec, &sending()).err().unwrap().to_string();
+        assert!(error.contains("launch_time=on not available: it takes zero copy"), "{error}");
+    }
+    // Who only receives sends nothing at any time.
+    bench.near("?launch_time=on", &receiving());
+}
+
+#[test]
 fn privileged_time_and_checksum_of_one_packet() {
     if !privileged::require() {
         return;

@@ -35,7 +35,7 @@ impl XdpPlan {
         };
         let queues = bound.queues.iter().map(|(queue, _)| Arc::clone(queue)).collect();
         let (config, shape, snaplen) = (self.config.clone(), self.shape, self.snaplen);
-        let requests = bound.requests;
+        let (requests, clock) = (bound.requests, bound.clock);
         let local = matches!(self.device.hardware.as_deref(), Some("veth" | "tun"));
         let (program, promiscuous) = (bound.attachment, bound.promiscuous);
         let hints = program.as_ref().is_some_and(|program| program.hints().any());
@@ -75,7 +75,7 @@ impl XdpPlan {
                 let handle = Arc::clone(&handle);
                 // SAFETY: the only transmitter of this queue, as each queue comes once.
                 let end = unsafe {
-                    let flags = (config.need_wakeup, requests);
+                    let flags = (config.need_wakeup, requests, clock.clone());
                     Transmitter::new(queue, pool, shape, flags, ours, handle)
                 };
                 tx.extend(end.map(|end| Tx::new(end, counters).takes_offloads(requests.checksums)));

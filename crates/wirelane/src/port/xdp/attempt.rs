@@ -10,6 +10,7 @@ use wirelane_os::xdp::{XDP_COPY, XDP_USE_NEED_WAKEUP, XDP_USE_SG, XDP_ZEROCOPY};
 use super::config::Switch;
 use super::fill::FillRing;
 use super::hints::Hints;
+use super::launch::LaunchClock;
 use super::mode::Mode;
 use super::negotiate;
 use super::plan::{QueuePools, XdpPlan};
@@ -26,6 +27,8 @@ pub(super) struct BoundQueues {
     pub(super) zero_copy: bool,
     /// Metadata requests that work for packets to send.
     pub(super) requests: Requests,
+    /// The clock by which the device sends, if it does so at given times.
+    pub(super) clock: Option<LaunchClock>,
     pub(super) promiscuous: Option<PacketSocket>,
 }
 
@@ -118,6 +121,9 @@ impl XdpPlan {
         if self.transmit && self.must_request() && !bound.requests.any() {
             return Err(self.no_request("this kernel accepts no TX metadata"));
         }
+        if bound.requests.launches {
+            bound.clock = Some(self.launch_clock()?);
+        }
         Ok(())
     }
 
@@ -135,6 +141,7 @@ impl XdpPlan {
                 Switch::Off => false,
             },
             timestamps: self.config.tx_timestamps,
+            launches: self.config.launch_time,
         };
         if !self.transmit || !requests.any() {
             return Ok(Requests::default());
@@ -147,6 +154,12 @@ impl XdpPlan {
                 self.no_request("in zero copy the driver does not report when packets leave")
             );
         }
+        if requests.launches && !self.offers.launches_packets(mode) {
+            return Err(self.no_request(match mode.is_zero_copy() {
+                true => "the device does not send packets at given times",
+                false => "it takes zero copy, and a device that sends packets at given times",
+            }));
+        }
         if self.shape.pieces {
             // The pieces of a packet follow one another without a gap (`xp_aligned_validate_desc`).
             return Err(self.no_request("packets in several pieces have no room for metadata"));
@@ -156,15 +169,20 @@ impl XdpPlan {
 
     /// Whether a missing answer is an error.
     fn must_request(&self) -> bool {
-        self.config.checksum == Switch::On || self.config.tx_timestamps
+        let config = &self.config;
+        config.checksum == Switch::On || config.tx_timestamps || config.launch_time
     }
 
     fn no_request(&self, why: &str) -> Error {
-        let options = match (self.config.checksum, self.config.tx_timestamps) {
-            (Switch::On, true) => "checksum=on or tx_timestamps=on",
-            (Switch::On, false) => "checksum=on",
-            _ => "tx_timestamps=on",
-        };
+        let config = &self.config;
+        let options = [
+            (config.checksum == Switch::On, "checksum=on"),
+            (config.tx_timestamps, "tx_timestamps=on"),
+            (config.launch_time, "launch_time=on"),
+        ];
+        let options: Vec<_> =
+            options.iter().filter(|(asked, _)| *asked).map(|(_, option)| *option).collect();
+        let options = options.join(" or ");
         let cause = format!("{options} not available: {why}");
         Error::failed(self.device.name.as_str(), cause).help("leave it out")
     }

@@ -84,6 +84,8 @@ pub(super) struct Config {
     pub(super) checksum: Switch,
     /// Asking when each packet that is sent has left.
     pub(super) tx_timestamps: bool,
+    /// Having the device send each packet at the time of its frame.
+    pub(super) launch_time: bool,
 }
 
 impl Config {
@@ -151,6 +153,7 @@ impl Config {
         let headroom = options
             .value("headroom", 0, "a number of bytes to 1024", |text| number(text, 0, 1024))?;
         let tx_timestamps = options.value("tx_timestamps", false, "on or off", switch)?;
+        let launch_time = options.value("launch_time", false, "on or off", switch)?;
         options.finish()?;
         Ok(Self {
             mode,
@@ -170,6 +173,7 @@ impl Config {
             rx_timestamps,
             checksum,
             tx_timestamps,
+            launch_time,
         })
     }
 
@@ -357,7 +361,7 @@ mod tests {
         let config = parse(
             "xdp:a?mode=native&frame=3000&frames=1k&ring=512&spin=off&busy=20us&need_wakeup=off\
              &tx_budget=64&sg=on&headroom=64&tags=off&checksum=on\
-             &tx_timestamps=on&rx_hash=auto&rx_timestamps=on",
+             &tx_timestamps=on&launch_time=on&rx_hash=auto&rx_timestamps=on",
         )
         .unwrap();
         let expected = Config {
@@ -378,6 +382,7 @@ mod tests {
             rx_timestamps: Switch::On,
             checksum: Switch::On,
             tx_timestamps: true,
+            launch_time: true,
         };
         assert_eq!(config, expected);
         assert_eq!(parse("xdp:a?mode=auto").unwrap(), parse("xdp:a").unwrap());
@@ -437,6 +442,7 @@ mod tests {
             "tags=7",
             "checksum=soft",
             "tx_timestamps=auto",
+            "launch_time=auto",
             "rx_hash=l4",
             "rx_timestamps=1",
             "block=1",

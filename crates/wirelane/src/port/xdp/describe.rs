@@ -52,6 +52,10 @@ impl XdpPlan {
         if let Some(attachment) = bound.attachment.as_ref().filter(|_| self.receive) {
             notes.extend(self.missing(mode, actual, attachment));
         }
+        if bound.clock.is_some() {
+            notes
+                .push("the device sends each packet at its time, by a clock of its own".to_owned());
+        }
         PortInfo {
             interface: Some(self.device.name.clone()),
             mac: self.device.mac,
@@ -64,6 +68,7 @@ impl XdpPlan {
             snaplen: self.snaplen,
             // Packets are stamped when they are taken out of the ring.
             lateness: 0,
+            launches: bound.clock.is_some(),
             ..PortInfo::new(&self.spec, Backend::Xdp, actual)
         }
     }

@@ -38,6 +38,7 @@ mod describe;
 mod fill;
 mod hints;
 mod idle;
+mod launch;
 mod management;
 mod metadata;
 mod mode;

@@ -57,12 +57,14 @@ pub(super) struct Requests {
     pub(super) checksums: bool,
     /// To say when they left.
     pub(super) timestamps: bool,
+    /// To send them at given times.
+    pub(super) launches: bool,
 }
 
 impl Requests {
     /// Whether there is room for metadata before each packet.
     pub(super) fn any(self) -> bool {
-        self.checksums || self.timestamps
+        self.checksums || self.timestamps || self.launches
     }
 }
 

@@ -13,6 +13,7 @@ use wirelane_os::xdp::{
 
 use super::config::{Shape, TX_HEADROOM};
 use super::control::Handle;
+use super::launch::LaunchClock;
 use super::queue::{Queue, Requests};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
@@ -49,6 +50,8 @@ pub(super) struct Transmitter {
     /// The possible requests for each packet. With any of them, every packet has room for metadata
     /// before it.
     requests: Requests,
+    /// Frames leave at their times, on this clock.
+    launches: Option<LaunchClock>,
     /// Transmitted frames kept for the program: at most a part of the pool, so that it never runs
     /// dry.
     sent: Batch,
@@ -100,7 +103,7 @@ impl Transmitter {
         queue: Arc<Queue>,
         pool: Pool,
         shape: Shape,
-        (flagged, requests): (bool, Requests),
+        (flagged, requests, launches): (bool, Requests, Option<LaunchClock>),
         counters: Arc<TxCounters>,
         handle: Arc<Handle>,
     ) -> Option<Self> {
@@ -124,6 +127,7 @@ impl Transmitter {
             shape,
             flagged,
             requests,
+            launches,
             progress: 0,
             strangers: 0,
             counters,
@@ -194,7 +198,11 @@ impl Transmitter {
     #[inline(always)]
     fn put(&self, ring: &MappedRing<xdp::Tx>, mut frame: Frame, slot: u32) -> u32 {
         let region = &self.queue.region;
-        let first = if self.requests.any() { request(self.requests, &mut frame) } else { 0 };
+        let first = if self.requests.any() {
+            request(self.requests, self.launches.as_ref(), &mut frame)
+        } else {
+            0
+        };
         let Some(mut at) = region.address(&frame) else { return 0 };
         let mut left = frame.len() as u64;
         let pieces = self.pieces_of(at, left);
@@ -362,13 +370,16 @@ impl Transmitter {
 
 /// Writes the requests before `frame`; returns the option of its descriptor.
 #[inline(always)]
-fn request(requests: Requests, frame: &mut Frame) -> u32 {
+fn request(requests: Requests, launches: Option<&LaunchClock>, frame: &mut Frame) -> u32 {
     let mut metadata = XskTxMetadata::default();
     if requests.timestamps {
         metadata = metadata.timestamp();
     }
     if let Some(place) = frame.checksum().filter(|_| requests.checksums) {
         metadata = metadata.checksum(place.start, place.offset);
+    }
+    if let Some(time) = launches.and_then(|clock| clock.launch(frame.timestamp())) {
+        metadata = metadata.launch(time);
     }
     // There is room: `has_no_room` was asked.
     if !metadata.is_none() && frame.write_before(&metadata.bytes()) { XDP_TX_METADATA } else { 0 }
@@ -380,6 +391,9 @@ impl Transmit for Transmitter {
         if self.queue.completion.size() - self.descriptors < 2 * batch.len() as u32 {
             self.reclaim();
         }
+        if let Some(launches) = &mut self.launches {
+            launches.keep(clock::monotonic_ns());
+        }
         let taken = self.plan(batch);
         let Some(ring) = &self.queue.tx else { return 0 };
         let (mut used, mut sent, mut strange, mut copied) = (0, 0, 0, 0);
@@ -390,6 +404,7 @@ impl Transmit for Transmitter {
                     let copy = self.copies.pop().and_then(|mut copy| {
                         let left = frame.offload().unwrap_or_default();
                         let fits = copy.fill(frame.data()) && copy.set_offload(left);
+                        copy.set_timestamp(frame.timestamp());
                         fits.then_some(copy)
                     });
                     let Some(copy) = copy else {
