@@ -5,9 +5,8 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// Suffixes of compressed files that Wirelane does not write: under such a name, anything else would surprise.
-const FOREIGN: [&str; 14] = [
-    "7z", "Z", "br", "bz2", "bzip2", "lz", "lzh", "lzma", "lzo", "rar", "sz", "xz", "z", "zip",
-];
+const FOREIGN: [&str; 14] =
+    ["7z", "Z", "br", "bz2", "bzip2", "lz", "lzh", "lzma", "lzo", "rar", "sz", "xz", "z", "zip"];
 
 /// How a file is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,19 +125,21 @@ impl CompressionOptions {
         let mut options = Self::fastest(compression);
         if let Some(level) = level {
             let levels = compression.levels();
-            options.level = number(level).filter(|level| levels.contains(level)).ok_or_else(|| {
-                let (low, high) = (levels.start(), levels.end());
-                format!("{name} has no level {level:?}; give one from {low} to {high}")
-            })?;
+            options.level =
+                number(level).filter(|level| levels.contains(level)).ok_or_else(|| {
+                    let (low, high) = (levels.start(), levels.end());
+                    format!("{name} has no level {level:?}; give one from {low} to {high}")
+                })?;
         }
         for part in parts {
             let Some(("threads", count)) = part.split_once('=') else {
                 return Err(format!("unknown option {part:?}; there is threads=N"));
             };
             let allowed = 1..=Self::MAX_THREADS;
-            options.threads = number(count).filter(|count| allowed.contains(count)).ok_or_else(
-                || format!("{count:?} threads; give a number from 1 to {}", Self::MAX_THREADS),
-            )?;
+            options.threads =
+                number(count).filter(|count| allowed.contains(count)).ok_or_else(|| {
+                    format!("{count:?} threads; give a number from 1 to {}", Self::MAX_THREADS)
+                })?;
         }
         Ok(Some(options))
     }

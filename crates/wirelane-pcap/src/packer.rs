@@ -188,7 +188,10 @@ mod tests {
             let (mut sent, mut received) = (0, 0);
             let mut check = |chunk: Chunk| {
                 assert_eq!(chunk.packets, received);
-                assert_eq!(zstd_safe::get_frame_content_size(&chunk.compressed).unwrap(), Some(chunk.plain.len() as u64));
+                assert_eq!(
+                    zstd_safe::get_frame_content_size(&chunk.compressed).unwrap(),
+                    Some(chunk.plain.len() as u64)
+                );
                 received += 1;
             };
             while sent < 200 {

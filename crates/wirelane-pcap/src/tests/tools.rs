@@ -148,7 +148,8 @@ fn the_compressors_agree() {
     write(&plain, &records);
     let content = std::fs::read(&plain).unwrap();
     assert!(content.len() > 3_000_000);
-    for (program, suffix) in [("gzip", "pcapng.gz"), ("lz4", "pcapng.lz4"), ("zstd", "pcapng.zst")] {
+    for (program, suffix) in [("gzip", "pcapng.gz"), ("lz4", "pcapng.lz4"), ("zstd", "pcapng.zst")]
+    {
         let ours = plain.with_extension(suffix);
         write(&ours, &records);
         if run(program, &["-t", "-q", ours.to_str().unwrap()]).is_none() {
