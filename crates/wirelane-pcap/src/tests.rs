@@ -5,12 +5,14 @@ mod files;
 mod foreign;
 mod tools;
 
+use std::io::Read;
 use std::path::Path;
 
 use proptest::prelude::*;
 use wirelane_os::Class;
 
 use super::compress::Compressor;
+use super::decompress::decompress;
 use super::pcap::{PcapReader, Resolution};
 use super::pcapng::PcapngReader;
 use super::*;
@@ -149,8 +151,16 @@ fn compressed(compression: Compression, bytes: &[u8]) -> Vec<u8> {
 }
 
 fn write(path: &Path, records: &[Owned]) -> Written {
-    let mut writer =
-        CaptureWriter::create(path, &sources(), WriterOptions::of_path(path), 0).unwrap();
+    write_with(path, records, WriterOptions::of_path(path))
+}
+
+fn write_as(path: &Path, records: &[Owned], compression: CompressionOptions) -> Written {
+    let compression = Some(compression);
+    write_with(path, records, WriterOptions { compression, ..WriterOptions::of_path(path) })
+}
+
+fn write_with(path: &Path, records: &[Owned], options: WriterOptions) -> Written {
+    let mut writer = CaptureWriter::create(path, &sources(), options, 0).unwrap();
     for record in records {
         writer.write(&record.record()).unwrap();
     }
@@ -159,6 +169,29 @@ fn write(path: &Path, records: &[Owned]) -> Written {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Whatever is in a chunk, compressing and decompressing it is the identity, and so are two in a row.
+    #[test]
+    fn chunks_come_back(
+        first in proptest::collection::vec(any::<u8>(), 0..3000),
+        second in proptest::collection::vec(0..3u8, 0..3000),
+        kind in 0..3usize,
+        level in 1..10u8,
+    ) {
+        let compression = Compression::ALL[kind];
+        let level = level.min(*compression.levels().end());
+        let mut compressor =
+            Compressor::new(CompressionOptions { compression, level, threads: 1 }).unwrap();
+        let (mut file, mut out) = (Vec::new(), Vec::new());
+        for data in [&first, &second] {
+            compressor.compress(data, &mut out).unwrap();
+            file.extend_from_slice(&out);
+        }
+        let mut read = Vec::new();
+        let source = std::io::Cursor::new(file);
+        decompress(compression, source).unwrap().read_to_end(&mut read).unwrap();
+        prop_assert_eq!(read, [first, second].concat());
+    }
 
     #[test]
     fn write_then_read_is_the_identity(records in records()) {
