@@ -36,7 +36,8 @@ fn main() {
     ] {
         let options = CompressionOptions::parse(text).unwrap().unwrap();
         let suffix = options.compression.suffix();
-        let [ours, theirs] = ["ours", "theirs"].map(|who| plain.with_extension(format!("{who}{suffix}")));
+        let [ours, theirs] =
+            ["ours", "theirs"].map(|who| plain.with_extension(format!("{who}{suffix}")));
         let [mut writing, mut packing, mut reading, mut unpacking] = [const { Vec::new() }; 4];
         for _ in 0..ROUNDS {
             writing.push(timed(|| write(&ours, &packets, Some(options))));
@@ -69,7 +70,8 @@ fn packets(volume: usize) -> Vec<Vec<u8>> {
         state ^= state << 17;
         state
     };
-    let words: Vec<[u8; 6]> = (0..4096).map(|_| next().to_le_bytes()[..6].try_into().unwrap()).collect();
+    let words: Vec<[u8; 6]> =
+        (0..4096).map(|_| next().to_le_bytes()[..6].try_into().unwrap()).collect();
     let (mut packets, mut bytes) = (Vec::new(), 0);
     while bytes < volume {
         let size = [60, 60, 60, 60, 60, 60, 60, 590, 590, 590, 590, 1514][(next() % 12) as usize];

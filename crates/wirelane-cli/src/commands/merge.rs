@@ -249,7 +249,8 @@ mod tests {
 
     #[test]
     fn json_and_packets_do_not_share_standard_output() {
-        let args = MergeArgs { inputs: vec!["a".into()], output: "-".into(), compress: None, json: true };
+        let args =
+            MergeArgs { inputs: vec!["a".into()], output: "-".into(), compress: None, json: true };
         assert_eq!(run(&args).unwrap_err().kind(), wirelane::ErrorKind::Usage);
     }
 
@@ -258,7 +259,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
         capture(&path, &[7]);
-        let args = MergeArgs { inputs: vec![path], output: directory.path().join("b"), compress: None, json: true };
+        let args = MergeArgs {
+            inputs: vec![path],
+            output: directory.path().join("b"),
+            compress: None,
+            json: true,
+        };
         let report = merge_files(&args.inputs, &args.output, &Default::default()).unwrap();
         let value = serde_json::to_value(Document::new(&args, &report)).unwrap();
         assert_eq!(value["schema"], "wirelane.merge/1");
