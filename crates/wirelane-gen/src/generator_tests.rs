@@ -41,6 +41,16 @@ fn equal_streams_are_staggered() {
 }
 
 #[test]
+fn streams_with_rates_of_their_own_do_not_begin_together() {
+    let streams: Vec<_> = (0..50).map(|i| stream("udp", &format!("{}pps", 1000 + i))).collect();
+    let times = times(&mut generator(&streams, 0, 1), 50);
+    assert_eq!(times[0], (0, 0));
+    // Each once, and none of the gaps is far from the mean of 20 us.
+    assert_eq!(times.iter().map(|(_, stream)| stream).collect::<HashSet<_>>().len(), 50);
+    assert!(times.is_sorted() && times.windows(2).all(|pair| pair[1].0 - pair[0].0 < 60_000));
+}
+
+#[test]
 fn sizes_that_differ_are_staggered_over_their_mean() {
     let mut one = stream("udp", "8kbit");
     one.lengths = Sizes::Imix.lengths(60).unwrap();

@@ -181,18 +181,20 @@ impl Layout {
         let mut base =
             u64::from(Sum::of(&self.head[start..end.unwrap_or(self.head.len())]).partial());
         let (mut times, mut minus) = (0, 0);
-        let mut ranges = vec![start..end.unwrap_or(usize::MAX)];
+        let covered = start..end.unwrap_or(usize::MAX);
+        let mut addresses = 0..0;
         if let Some(protocol) = layers::pseudo(layers[at].protocol) {
-            let addresses = self.addresses(layers, at);
+            addresses = self.addresses(layers, at);
             base += u64::from(Sum::of(&self.head[addresses.clone()]).partial());
             base += u64::from(protocol);
-            ranges.push(addresses);
             match self.end {
                 Some(end) => base += (end - start) as u64,
                 None => (times, minus) = (1, start as u64),
             }
         }
-        let within = |offset: u16| ranges.iter().any(|range| range.contains(&usize::from(offset)));
+        let within = |offset: u16| {
+            [&covered, &addresses].iter().any(|range| range.contains(&usize::from(offset)))
+        };
         for edit in self.edits.iter_mut().filter(|edit| within(edit.offset)) {
             edit.checksums |= 1 << i;
         }

@@ -136,7 +136,8 @@ impl Schedule {
                 self.num.saturating_mul(u128::from(*cycle)) / before.len() as u128
             }
         };
-        self.shift = self.shift.saturating_add((interval >> 32) * u128::from(numerator));
+        self.shift =
+            self.shift.saturating_add(interval.saturating_mul(u128::from(numerator)) >> 32);
         self
     }
 

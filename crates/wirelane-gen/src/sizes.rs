@@ -64,7 +64,7 @@ impl Sizes {
             }
             Self::Random { low, high, seed } => {
                 let span = u128::from(high.checked_sub(*low).ok_or_else(falls)?) + 1;
-                let size = |k| low + (u128::from(random(*seed, k)) * span >> 64) as u16;
+                let size = |k| low + ((u128::from(random(*seed, k)) * span) >> 64) as u16;
                 (0..RANDOM_CYCLE).map(size).collect()
             }
             Self::Weighted(weights) => mix(weights)?,

@@ -263,27 +263,49 @@ fn put(packet: &mut [u8], edit: &Edit, value: u64) -> u64 {
     let Some(place) = packet.get_mut(offset..) else {
         return 0;
     };
+    // Whole machine words: a byte at a time takes several times as long.
     match edit.width {
-        1 => or::<1>(place, value),
-        2 => or::<2>(place, value),
-        3 => or::<3>(place, value),
-        4 => or::<4>(place, value),
-        6 => or::<6>(place, value),
-        _ => or::<8>(place, value),
+        1 => or8(place, value as u8),
+        2 => or16(place, value as u16),
+        4 => or32(place, value as u32),
+        3 => {
+            or16(place, (value >> 8) as u16);
+            or8(place.get_mut(2..).unwrap_or_default(), value as u8);
+        }
+        6 => {
+            or16(place, (value >> 32) as u16);
+            or32(place.get_mut(2..).unwrap_or_default(), value as u32);
+        }
+        width => {
+            for (place, byte) in
+                place.iter_mut().zip(&value.to_be_bytes()[8 - usize::from(width.min(8))..])
+            {
+                *place |= byte;
+            }
+        }
     }
     let sum = (value >> 32) + (value & 0xffff_ffff);
     if (edit.offset + u16::from(edit.width)).is_multiple_of(2) { sum } else { sum << 8 }
 }
 
-/// Combines the lowest `N` bytes of `value` with the bytes that are there.
 #[inline(always)]
-fn or<const N: usize>(place: &mut [u8], value: u64) {
-    let Some(place) = place.first_chunk_mut::<N>() else {
-        return;
-    };
-    let bytes = value.to_be_bytes();
-    for (place, byte) in place.iter_mut().zip(&bytes[8 - N..]) {
-        *place |= byte;
+fn or8(place: &mut [u8], value: u8) {
+    if let Some(place) = place.first_mut() {
+        *place |= value;
+    }
+}
+
+#[inline(always)]
+fn or16(place: &mut [u8], value: u16) {
+    if let Some(place) = place.first_chunk_mut() {
+        *place = (u16::from_be_bytes(*place) | value).to_be_bytes();
+    }
+}
+
+#[inline(always)]
+fn or32(place: &mut [u8], value: u32) {
+    if let Some(place) = place.first_chunk_mut() {
+        *place = (u32::from_be_bytes(*place) | value).to_be_bytes();
     }
 }
 

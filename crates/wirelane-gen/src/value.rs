@@ -116,7 +116,7 @@ impl Source {
                 let random = random(*seed, position);
                 let within = match span {
                     0 => random,
-                    span => (u128::from(random) * u128::from(*span) >> 64) as u64,
+                    span => ((u128::from(random) * u128::from(*span)) >> 64) as u64,
                 };
                 low.wrapping_add(within) & mask
             }

@@ -6,7 +6,8 @@ use crate::row::Better;
 use crate::targets::{Limit, Target};
 use maud::{Markup, html};
 
-use super::plot::{number, range};
+use super::plot::range;
+use wirelane_page::number;
 
 /// A table of all targets.
 pub(super) fn targets(report: &Report) -> Markup {

@@ -10,49 +10,37 @@ mod sources;
 
 use crate::report::Report;
 use crate::row::{Row, Skipped, paper};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
+use wirelane_page::{document, number};
 
-use self::plot::{number, range};
+use self::plot::range;
 use self::sources::{Cell, Figure, Table};
 
 /// The page.
 pub fn render(report: &Report) -> String {
     let suites = in_order(report.rows.iter().map(|row| row.suite));
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "Wirelane benchmarks" }
-                // An icon of its own, or browsers ask the server for one.
-                link rel="icon" href="data:,";
-                style { (PreEscaped(include_str!("style.css"))) }
-            }
-            body {
-                h1 { "Wirelane benchmarks" }
-                (machine::section(report))
-                nav {
-                    a href="#sources" { "The papers' tables" }
-                    a href="#targets" { "targets" }
-                    a href="#beside" { "other programs" }
-                    @for suite in &suites { a href=(format!("#{suite}")) { (suite) } }
-                    @if !report.skipped.is_empty() { a href="#skipped" { "not measured" } }
-                }
-                h2 id="sources" { "The papers' tables and this machine" }
-                p {
-                    "Bold is this machine: the median, and below it the lowest and highest sample. Next to it is what the paper \
-                     published, on its own hardware. Compare ratios within a table rather than figures across machines."
-                }
-                @for table in sources::tables() { (source_table(&table, report)) }
-                (comparison::targets(report))
-                (comparison::section(report))
-                @for suite in &suites { (suite_section(suite, report)) }
-                (skipped(&report.skipped))
-            }
+    let body = html! {
+        h1 { "Wirelane benchmarks" }
+        (machine::section(report))
+        nav {
+            a href="#sources" { "The papers' tables" }
+            a href="#targets" { "targets" }
+            a href="#beside" { "other programs" }
+            @for suite in &suites { a href=(format!("#{suite}")) { (suite) } }
+            @if !report.skipped.is_empty() { a href="#skipped" { "not measured" } }
         }
+        h2 id="sources" { "The papers' tables and this machine" }
+        p {
+            "Bold is this machine: the median, and below it the lowest and highest sample. Next to it is what the paper \
+             published, on its own hardware. Compare ratios within a table rather than figures across machines."
+        }
+        @for table in sources::tables() { (source_table(&table, report)) }
+        (comparison::targets(report))
+        (comparison::section(report))
+        @for suite in &suites { (suite_section(suite, report)) }
+        (skipped(&report.skipped))
     };
-    page.into_string()
+    document("Wirelane benchmarks", &body)
 }
 
 fn source_table(table: &Table, report: &Report) -> Markup {

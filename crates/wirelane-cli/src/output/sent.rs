@@ -11,6 +11,8 @@ use super::{grouped, line, scaled};
 #[derive(Serialize)]
 pub(crate) struct Sent {
     engine: &'static str,
+    /// Why the kernel does not send by itself, if it might have.
+    kernel_refused: Option<String>,
     /// As it was to be; `null` for as fast as possible.
     scheduled: Option<Pace>,
     achieved: Pace,
@@ -44,7 +46,7 @@ struct Skipped {
 }
 
 impl Sent {
-    pub(crate) fn new(outcome: &SendOutcome) -> Self {
+    pub(crate) fn new(outcome: &SendOutcome, refusal: Option<&str>) -> Self {
         let timing: &Timing = &outcome.timing;
         let scheduled = timing.scheduled.map(|time| Pace {
             packets_per_s: timing.scheduled_rate(),
@@ -57,6 +59,7 @@ impl Sent {
         });
         Self {
             engine: outcome.engine.as_str(),
+            kernel_refused: refusal.map(str::to_owned),
             scheduled,
             achieved: Pace {
                 packets_per_s: timing.achieved_rate(),

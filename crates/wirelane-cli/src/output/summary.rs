@@ -283,12 +283,17 @@ impl Summary {
     }
 
     /// What sending came to.
-    pub(crate) fn of_send(outcome: &SendOutcome, elapsed: Duration, cpu: CpuTime) -> Self {
+    pub(crate) fn of_send(
+        outcome: &SendOutcome,
+        refusal: Option<&str>,
+        elapsed: Duration,
+        cpu: CpuTime,
+    ) -> Self {
         let gso = outcome.gso.iter().map(|(queue, stats)| (0, *queue, stats.clone()));
         let reading = Reading { tx: outcome.tx.clone(), gso: gso.collect(), ..Reading::default() };
         let mut summary = Self::new("send", elapsed, cpu, reading, outcome.frames);
         summary.ports.push(outcome.port.clone());
-        summary.sent = Some(Sent::new(outcome));
+        summary.sent = Some(Sent::new(outcome, refusal));
         summary.errors = failures(&outcome.errors);
         summary
     }

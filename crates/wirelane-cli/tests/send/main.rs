@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 #[path = "../shared/mod.rs"]
+#[allow(dead_code, reason = "other commands need more of it")]
 mod shared;
 
 mod bad_input;

@@ -184,3 +184,41 @@ fn privileged_long_packets_are_cut_if_asked() {
         assert_eq!(summary["gso"][0]["classes"][0]["segments"], 3, "{backend}: {summary}");
     }
 }
+
+#[test]
+fn privileged_the_kernel_sends_by_itself_where_it_can() {
+    if !privileged::require() {
+        return;
+    }
+    let wire = Wire::new(1);
+    let port = wire.port("");
+    let packet = ["--packet", "ipv4 udp src=1000-1009 dst=4791"];
+    let args = [&["--packet", packet[1], "--rate", "20kpps", "-c", "1000", &port][..]].concat();
+    // Its peer does not take frames of programs.
+    wire.pair.b.ethtool(&["-K", &wire.pair.b.interface, "gro", "off"]);
+    let ended = wire.send(&args).wait(PATIENCE);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("kernel refused: "), "{}", ended.stderr);
+    let summary = sent(&parse(&ended.stdout));
+    assert_eq!((&summary["engine"], &summary["totals"]["sent"]), (&"sockets".into(), &1000.into()));
+    assert!(summary["kernel_refused"].is_string(), "{summary}");
+    // Now it does.
+    wire.pair.b.ethtool(&["-K", &wire.pair.b.interface, "gro", "on"]);
+    let directory = tempdir().unwrap();
+    let seen = wire.captured(&directory.path().join("y.pcapng"), 1000, || {
+        let ended = wire.send(&args).wait(PATIENCE);
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+        assert!(ended.stderr.contains("sending (kernel) through"), "{}", ended.stderr);
+        let summary = sent(&parse(&ended.stdout));
+        assert_eq!(summary["engine"], "kernel");
+        assert_eq!(summary["totals"]["sent"], 1000, "{summary}");
+    });
+    let ports: Vec<_> = seen.iter().map(|frame| frame[35]).collect();
+    let expected: Vec<_> = (0..1000).map(|n| (1000 + n % 10) as u8).collect();
+    assert!(ports == expected, "the source ports count");
+    let file = directory.path().join("x.pcap");
+    write(&file, 1, &frames(1));
+    let ended = wire.send(&["--engine=kernel", &port, &file.display().to_string()]).wait(PATIENCE);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("come from a file"), "{}", ended.stderr);
+}

@@ -91,7 +91,7 @@ mod tests {
     use wirelane_gen::signature::LEN;
 
     fn stream(name: &str, rate: Rate, reserved: usize) -> Stream {
-        let recipe = "udp(dst=9)".parse().unwrap();
+        let recipe = "udp dst=9".parse().unwrap();
         Stream { rate, ..Stream::new(name, &recipe, None, reserved).unwrap() }
     }
 

@@ -18,7 +18,6 @@ mod others;
 mod path;
 mod plan;
 mod receiver;
-mod search;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -30,7 +29,6 @@ use self::others::{OTHERS, Other, Program};
 use self::path::{Cable, Load, Path, Simulated};
 pub use self::plan::NolossPlan;
 use self::plan::{LOADS, Nature};
-use self::search::{Found, Search};
 use crate::arguments;
 use crate::report::Report;
 use crate::row::{Param, Params, Row};
@@ -40,6 +38,7 @@ use clap::Args;
 use wirelane::error::{Error, Result};
 use wirelane::placement::Placement;
 use wirelane_lab::{Lab, LabConfig};
+use wirelane_send::ndr::{Found, Goal, Method, Search};
 
 const SUITE: &str = "noloss";
 /// Most trials until one has packets whose latency can be measured.
@@ -303,12 +302,20 @@ impl SearchBed {
         };
         let end = Instant::now() + LONGEST_SEARCH;
         let Some(bound) = path.bound(plan.window)? else { return Ok(None) };
-        let mut search = Search::new(bound, plan.resolution);
-        while let Some(rate) = search.next().filter(|_| Instant::now() < end) {
-            let Some(verdict) = path.trials(rate, plan.window, stop)? else { return Ok(None) };
-            search.tell(rate, verdict);
+        // The path makes as many trials as a rate has to pass: they count as one here.
+        let goal = Goal {
+            loss_ratio: 0.0,
+            exceed_ratio: 0.0,
+            duration: plan.window,
+            duration_sum: plan.window,
+            width: plan.resolution,
+        };
+        let mut search = Search::new(bound, vec![goal], Method::Bisection);
+        while let Some(probe) = search.probe().filter(|_| Instant::now() < end) {
+            let Some(shot) = path.trials(probe.rate, plan.window, stop)? else { return Ok(None) };
+            search.tell(probe, shot);
         }
-        let found = search.found();
+        let found = search.found().first().copied().unwrap_or_default();
         if found.rate > 0.0 {
             for (position, load) in (0..).zip(LOADS) {
                 let rate = found.rate * load as f64 / 100.0;

@@ -13,10 +13,10 @@ use crate::peers::capture::{self, Counts, PROGRAMS};
 use crate::peers::process::{Output, Running, line};
 use crate::peers::{find, missing, testpmd};
 use crate::suites::noloss::path::{Load, Path, Trial};
-use crate::suites::noloss::search::Verdict;
 use crate::task::Task;
 use wirelane::error::{Error, Result};
 use wirelane_lab::Site;
+use wirelane_send::ndr::Shot;
 
 /// How long a program may take to get ready, and to end.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -141,8 +141,8 @@ impl Path for Program<'_> {
     }
 
     /// What was lost is known at the end of the program only: all trials are made.
-    fn trials(&mut self, rate: f64, window: Duration, _: &AtomicBool) -> Result<Option<Verdict>> {
-        Ok(self.run(Some(rate), window, TRIALS)?.map(|trial| trial.verdict()))
+    fn trials(&mut self, rate: f64, window: Duration, _: &AtomicBool) -> Result<Option<Shot>> {
+        Ok(self.run(Some(rate), window, TRIALS)?.map(|trial| trial.shot(window)))
     }
 
     fn finish(self: Box<Self>) -> Result<(Nature, Vec<Histogram<u64>>)> {

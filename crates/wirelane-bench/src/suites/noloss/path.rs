@@ -8,13 +8,13 @@ use hdrhistogram::Histogram;
 
 use super::plan::{FLOWS, LOADS, Nature, TRIALS};
 use crate::suites::noloss::receiver::{Receiver, Stamp};
-use crate::suites::noloss::search::Verdict;
 use wirelane::error::{Error, Result};
 use wirelane::placement::Placement;
 use wirelane::port::Spec;
 use wirelane::port::sim::Stream;
 use wirelane_lab::Site;
 use wirelane_send::kernel::{LiveSender, Pace, Sent};
+use wirelane_send::ndr::Shot;
 
 /// The result of one trial.
 #[derive(Clone, Copy, Debug)]
@@ -30,14 +30,10 @@ impl Trial {
         self.sent as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    pub(super) fn verdict(&self) -> Verdict {
-        let rate = self.rate();
-        // A trial that sent nothing shows nothing.
-        if self.sent > 0 && self.received >= self.sent {
-            Verdict::Passed { rate }
-        } else {
-            Verdict::Failed
-        }
+    /// For the search. What was received beside is no part of it.
+    pub(super) fn shot(&self, duration: Duration) -> Shot {
+        let lost = self.sent.saturating_sub(self.received);
+        Shot { duration, sent: self.sent, lost, rate: self.rate() }
     }
 }
 
@@ -47,8 +43,7 @@ pub(super) trait Path {
     fn bound(&mut self, window: Duration) -> Result<Option<f64>>;
 
     /// What [`TRIALS`] at `rate` show, one after the other. `None` if it was stopped.
-    fn trials(&mut self, rate: f64, window: Duration, stop: &AtomicBool)
-    -> Result<Option<Verdict>>;
+    fn trials(&mut self, rate: f64, window: Duration, stop: &AtomicBool) -> Result<Option<Shot>>;
 
     /// Receives at `rate`, and puts ages into this histogram; nothing where there are none. False if nothing came.
     fn look(&mut self, _rate: f64, _window: Duration, _ages: u8) -> Result<bool> {
@@ -62,19 +57,21 @@ pub(super) trait Path {
 /// Trials of a receiver of ours: the first one that loses a packet is the last.
 fn try_often(
     stop: &AtomicBool,
+    window: Duration,
     mut trial: impl FnMut() -> Result<Trial>,
-) -> Result<Option<Verdict>> {
-    let mut verdict = Verdict::Failed;
+) -> Result<Option<Shot>> {
+    let mut last = None;
     for _ in 0..TRIALS {
         if stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        verdict = trial()?.verdict();
-        if verdict == Verdict::Failed {
+        let shot = trial()?.shot(window);
+        last = Some(shot);
+        if shot.loss_ratio() > 0.0 {
             break;
         }
     }
-    Ok(Some(verdict))
+    Ok(last)
 }
 
 /// A sender in the kernel, at one end of the cable.
@@ -152,13 +149,8 @@ impl Path for Cable<'_> {
         Ok(Some(self.trial(None, window, None)?.rate()))
     }
 
-    fn trials(
-        &mut self,
-        rate: f64,
-        window: Duration,
-        stop: &AtomicBool,
-    ) -> Result<Option<Verdict>> {
-        try_often(stop, || self.trial(Some(rate), window, None))
+    fn trials(&mut self, rate: f64, window: Duration, stop: &AtomicBool) -> Result<Option<Shot>> {
+        try_often(stop, window, || self.trial(Some(rate), window, None))
     }
 
     fn look(&mut self, rate: f64, window: Duration, ages: u8) -> Result<bool> {
@@ -219,13 +211,8 @@ impl Path for Simulated<'_> {
         Ok(Some(200e6))
     }
 
-    fn trials(
-        &mut self,
-        rate: f64,
-        window: Duration,
-        stop: &AtomicBool,
-    ) -> Result<Option<Verdict>> {
-        try_often(stop, || self.trial(rate, window, None))
+    fn trials(&mut self, rate: f64, window: Duration, stop: &AtomicBool) -> Result<Option<Shot>> {
+        try_often(stop, window, || self.trial(rate, window, None))
     }
 
     fn look(&mut self, rate: f64, window: Duration, ages: u8) -> Result<bool> {
@@ -244,10 +231,12 @@ mod tests {
 
     #[test]
     fn a_trial_passes_with_all_or_not_at_all() {
+        let second = Duration::from_secs(1);
         let trial =
-            |sent, received| Trial { sent, received, elapsed: Duration::from_secs(2) }.verdict();
-        assert_eq!(trial(10, 10), Verdict::Passed { rate: 5.0 });
-        assert_eq!(trial(10, 9), Verdict::Failed);
-        assert_eq!(trial(0, 0), Verdict::Failed);
+            |sent, received| Trial { sent, received, elapsed: Duration::from_secs(2) }.shot(second);
+        assert_eq!((trial(10, 10).loss_ratio(), trial(10, 10).rate), (0.0, 5.0));
+        assert_eq!(trial(10, 9).loss_ratio(), 0.1);
+        assert_eq!(trial(10, 11).loss_ratio(), 0.0);
+        assert_eq!(trial(0, 0).loss_ratio(), 1.0);
     }
 }

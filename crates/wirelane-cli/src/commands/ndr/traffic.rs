@@ -88,6 +88,11 @@ fn streams(option: &'static str, recipe: &Recipe) -> Result<Arc<dyn Traffic>> {
 
 /// The packets that go back: in every layer, source and destination have each other's values.
 fn exchanged(there: &Recipe) -> Result<Recipe> {
+    let failed = |error: wirelane_gen::RecipeError| {
+        Error::usage("--packet", error.to_string()).help("write the way back as --packet-back")
+    };
+    // With the layers that are implied, whose addresses go the other way, too.
+    let there = there.complete().map_err(failed)?;
     let mut back = there.clone();
     for (layer, own) in back.layers.iter_mut().zip(&there.layers) {
         let values = |name: &str| match own.get(name) {
@@ -105,10 +110,9 @@ fn exchanged(there: &Recipe) -> Result<Recipe> {
         let (Some(source), Some(destination)) = (values("src"), values("dst")) else {
             continue;
         };
+        layer.settings.retain(|setting| !["src", "dst"].contains(&setting.field.name));
         let set = layer.set("src", destination).and_then(|layer| layer.set("dst", source));
-        set.map_err(|error| {
-            Error::usage("--packet", error.to_string()).help("write the way back as --packet-back")
-        })?;
+        set.map_err(failed)?;
     }
     Ok(back)
 }
@@ -149,5 +153,34 @@ fn ports(config: &Config, interfaces: [&str; 2]) -> [usize; 2] {
         [Some(a), None] => [a, usize::from(a == 0)],
         [None, Some(b)] => [usize::from(b == 0), b],
         [None, None] => [0, 1],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_back_has_ends_exchanged() {
+        for (there, back) in [
+            (
+                "eth src=02:00:00:00:00:01 dst=02:00:00:00:00:02",
+                "eth src=02:00:00:00:00:02 dst=02:00:00:00:00:01",
+            ),
+            // Implied layers, and one end of two.
+            (
+                "ipv4 dst=10.0.0.1-10.0.0.9 udp",
+                "eth src=02:00:00:00:00:02 dst=02:00:00:00:00:01 ipv4 src=10.0.0.1-10.0.0.9 dst=198.18.0.1 udp",
+            ),
+            (
+                "tcp src=1-5 dst=80",
+                "eth src=02:00:00:00:00:02 dst=02:00:00:00:00:01 ipv4 src=198.19.0.1 dst=198.18.0.1 tcp src=80 dst=1-5",
+            ),
+        ] {
+            let there: Recipe = there.parse().unwrap();
+            let back: Recipe = back.parse().unwrap();
+            let found = exchanged(&there).unwrap();
+            assert_eq!(found.to_string(), back.to_string());
+        }
     }
 }

@@ -82,6 +82,14 @@ impl Content {
         }
     }
 
+    /// The streams, if packets are generated.
+    pub(super) fn streams(&self) -> Option<&[Stream]> {
+        match self {
+            Self::Files(..) => None,
+            Self::Streams(streams) => Some(streams),
+        }
+    }
+
     /// How many packets there are, if that is known.
     pub(super) fn packets(&self) -> Option<u64> {
         match self {

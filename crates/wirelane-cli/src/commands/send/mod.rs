@@ -2,6 +2,7 @@
 
 mod arguments;
 mod content;
+mod engine;
 mod flows;
 mod guard;
 mod live;
@@ -26,6 +27,7 @@ pub(crate) use self::arguments::SendArgs;
 use self::content::Content;
 use self::live::Live;
 use crate::control::{ControlServer, Served, Subject};
+use crate::output;
 use crate::output::summary::{self, Summary};
 use crate::session::{self, Privileges};
 
@@ -42,19 +44,34 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     }
     let placement = args.session.placement()?;
     let (port, lanes) = open(args, &placement, &halt).map_err(|error| privileges.explain(error))?;
-    privileges.give_away()?;
+    // The kernel's engine needs them, files do not.
+    if !args.files.is_empty() || args.engine == Engine::Sockets {
+        privileges.give_away()?;
+    }
     let content = Content::open(args, port.info().speed, lanes, &halt);
     let mut content = content.map_err(|error| privileges.explain(error))?;
     let config = SendConfig::default()
         .pacing(Pacing::default().burst(args.pace.burst))
         .packets(args.session.count)
         .duration(args.session.duration)
-        .placement(placement)
+        .placement(placement.clone())
         .cut(args.gso.is_some())
         .threads(lanes as usize);
-    let sending = start(args, port, &mut content, &config)?;
+    let again = || open(args, &placement, &halt).map(|(port, _)| port);
+    let choice = engine::choose(args, port, &content, &config, again)?;
+    let sending = match choice.sending {
+        Ok(kernel) => Box::new(kernel) as Box<dyn Sending>,
+        Err(port) => {
+            privileges.give_away()?;
+            let mut sources = |lane| content.source(lane);
+            Box::new(sockets::start(port, &mut sources, &config)?)
+        }
+    };
     let started = Instant::now();
     if !args.session.quiet {
+        if let Some(refusal) = &choice.refusal {
+            output::line(format_args!("kernel refused: {refusal}"));
+        }
         let doing = format!("sending ({}) through", sending.engine());
         session::announce(&doing, sending.port());
     }
@@ -71,7 +88,10 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
     sending.stop();
     let mut outcome = sending.join();
     outcome.port.notes.extend(content.notes());
-    let summary = Summary::of_send(&outcome, started.elapsed(), clock::process_cpu());
+    let summary = {
+        let (elapsed, cpu) = (started.elapsed(), clock::process_cpu());
+        Summary::of_send(&outcome, choice.refusal.as_deref(), elapsed, cpu)
+    };
     session::conclude(&summary, &args.session, outcome.errors, &privileges)
 }
 
@@ -107,23 +127,6 @@ fn open(args: &SendArgs, placement: &Placement, halt: &Halt) -> Result<(Port, u3
     let cpus = affinity::allowed_cpus().map_or(1, |cpus| cpus.len());
     let lanes = if spec.queues.is_some() { queues } else { queues.min(cpus) };
     Ok((port, u32::try_from(lanes).unwrap_or(u32::MAX)))
-}
-
-/// Starts the engine that was asked for.
-///
-/// # Errors
-/// It cannot do that.
-fn start(
-    args: &SendArgs,
-    port: Port,
-    content: &mut Content,
-    config: &SendConfig,
-) -> Result<Box<dyn Sending>> {
-    if args.engine == Engine::Kernel {
-        return Err(Error::usage("--engine kernel", "not available yet").help("use sockets"));
-    }
-    let mut sources = |lane| content.source(lane);
-    Ok(Box::new(sockets::start(port, &mut sources, config)?))
 }
 
 /// Waits for the end: a signal or the session itself. Tells how far it is whenever SIGUSR1 asks.

@@ -1,0 +1,59 @@
+//! Which engine sends.
+
+use wirelane::Result;
+use wirelane::port::{Port, Spec};
+use wirelane_gen::Stream;
+use wirelane_send::kernel::{self, Kernel};
+use wirelane_send::{Engine, SendConfig};
+
+use super::arguments::SendArgs;
+use super::content::Content;
+
+/// The engine that sends.
+pub(super) struct Choice {
+    /// The kernel at work, or the port for sockets.
+    pub(super) sending: Result<Kernel, Port>,
+    /// Why the kernel does not send by itself, if it might have.
+    pub(super) refusal: Option<String>,
+}
+
+/// Has the kernel send if that was asked for, or if nobody has said who and it can. Who names a backend or
+/// queues has said it. `again` opens the port once more.
+///
+/// # Errors
+/// The kernel was asked for and cannot; or the port cannot be opened again.
+pub(super) fn choose(
+    args: &SendArgs,
+    port: Port,
+    content: &Content,
+    config: &SendConfig,
+    again: impl FnOnce() -> Result<Port>,
+) -> Result<Choice> {
+    let streams: &[Stream] = content.streams().unwrap_or_default();
+    if args.engine == Engine::Kernel {
+        let sending = Ok(kernel::start(port, streams, None, config)?);
+        return Ok(Choice { sending, refusal: None });
+    }
+    let is_open = args.engine == Engine::Auto && args.gso.is_none() && is_bare(args);
+    if !is_open {
+        return Ok(Choice { sending: Err(port), refusal: None });
+    }
+    if let Err(refusal) = kernel::can(port.info(), streams) {
+        return Ok(Choice { sending: Err(port), refusal: Some(refusal.to_string()) });
+    }
+    match kernel::start(port, streams, None, config) {
+        Ok(kernel) => Ok(Choice { sending: Ok(kernel), refusal: None }),
+        // What it cannot do shows only when its programs are loaded.
+        Err(error) => {
+            Ok(Choice { sending: Err(again()?), refusal: Some(error.cause().to_owned()) })
+        }
+    }
+}
+
+/// Whether the port is an interface and nothing else.
+fn is_bare(args: &SendArgs) -> bool {
+    let spec = args.target.as_deref().and_then(|target| Spec::try_from(target).ok());
+    spec.is_some_and(|spec| {
+        spec.backend.is_none() && spec.queues.is_none() && spec.options.is_empty()
+    })
+}
