@@ -204,16 +204,7 @@ pub(super) fn rows(
         }
         let samples = vec![*value];
         let params = params.clone();
-        rows.push(Row {
-            suite: SUITE,
-            case,
-            peer,
-            params,
-            metric,
-            unit,
-            samples,
-            source: None,
-        });
+        rows.push(Row { suite: SUITE, case, peer, params, metric, unit, samples, source: None });
     }
     rows
 }
