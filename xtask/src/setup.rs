@@ -36,6 +36,7 @@ const PROGRAMS: [(&str, &str); 18] = [
 pub(crate) fn run(context: &Context) -> Outcome {
     let mut outcome = programs(context);
     outcome += test_runner(context);
+    outcome += snappi(context);
     outcome += nightly(context);
     outcome
 }
@@ -106,6 +107,29 @@ fn programs(context: &Context) -> Outcome {
         outcome += context.unavailable(absent.len(), note);
     }
     outcome
+}
+
+/// The Python client of the Open Traffic Generator, in an environment of its own. One test has it write
+/// flow files anew; without it, those of the repository must do.
+fn snappi(context: &Context) -> Outcome {
+    let directory = context.target("snappi");
+    let python = directory.join("bin/python3");
+    let is_there = || {
+        let import = cargo::output(Command::new(&python).args(["-c", "import snappi"]));
+        import.is_some()
+    };
+    if !is_there() && find("python3").is_some() {
+        let made = cargo::succeeds(Command::new("python3").args(["-m", "venv"]).arg(&directory));
+        let install = ["-m", "pip", "install", "--quiet", "snappi"];
+        let _ = made && cargo::succeeds(Command::new(&python).args(install));
+    }
+    if is_there() {
+        return Outcome::single(true);
+    }
+    let directory = directory.display();
+    Outcome::skip(format!(
+        "missing: snappi; python3 -m venv {directory} && {directory}/bin/pip install snappi"
+    ))
 }
 
 fn test_runner(context: &Context) -> Outcome {

@@ -87,3 +87,19 @@ fn what_a_flow_file_describes_is_sent() {
     refused(&["send", "sim:2", "--flows", &path], 2, &["several ports", "--from: a, b, c"]);
     refused(&["send", "sim:2", "--flows", &path, "--from", "d"], 2, &["no such port", "a, b, c"]);
 }
+
+#[test]
+fn flows_that_are_to_be_measured_are_noted() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wirelane-gen/tests/otg");
+    let flows = |name: &str| script.join(name).display().to_string();
+    let summary = send(&["sim:1", "--flows", &flows("quick.yaml"), "--top-speed"]);
+    assert_eq!(summary["totals"]["sent"], 100);
+    let notes = summary["ports"][0]["notes"].to_string();
+    assert!(notes.contains("1 of 1 flows are to be measured"), "{notes}");
+    // A share of what has no speed.
+    refused(
+        &["send", "sim:1", "--flows", &flows("shapes.json"), "--from", "left"],
+        2,
+        &["--flows", "'steps'", "unknown speed"],
+    );
+}

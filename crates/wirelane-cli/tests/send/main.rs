@@ -8,7 +8,9 @@ mod shared;
 
 mod bad_input;
 mod files;
+mod kernel;
 mod print;
+mod replay;
 mod wire;
 
 use std::fs;

@@ -15,7 +15,7 @@ use wirelane_os::netdev::LinkReader;
 use super::anchor::Anchor;
 use super::live::not_sent;
 use super::probe::transmits;
-use super::program::{INTERVAL_SHIFT, STEP_SHIFT, STEPS, Sender};
+use super::program::{INTERVAL_SHIFT, Sender};
 use crate::pacer::{Pacer, Pacing};
 use crate::session::SendConfig;
 use crate::timing::Departures;
@@ -280,9 +280,12 @@ impl KernelLane {
         let own = stream.duration.map_or(u64::MAX, |time| stream.start.saturating_add(time));
         let end = shared.duration().min(own);
         let mut pacer = Pacer::new(shared.start.load(Ordering::Acquire), shared.config.pacing);
+        let start = shared.start.load(Ordering::Acquire);
+        // A schedule that cannot be kept ends so late.
+        let deadline = start.saturating_add(end).saturating_add(Pacer::LONGEST_DELAY);
         let mut now = clock::monotonic_ns();
         let (mut sent, mut from) = (0, None);
-        while !shared.is_stopping() {
+        while !shared.is_stopping() && now < deadline {
             let at = due(sent);
             if at >= end {
                 break;
@@ -294,7 +297,7 @@ impl KernelLane {
                 self.watch(now)?;
                 continue;
             }
-            let wanted = if interval > SLEEP { 1 } else { (CALL / interval).max(1) };
+            let wanted = if interval > SLEEP { 1 } else { (CALL / interval).clamp(1, RUN) };
             let wanted = wanted.min(schedule_left(end - at, interval));
             let span = due(sent + wanted).saturating_sub(at);
             let exact = ((u128::from(span) << INTERVAL_SHIFT) / u128::from(wanted)) as u64;
@@ -325,10 +328,7 @@ impl KernelLane {
             let scheduled = (due(0), due(sent - 1));
             self.departures.record_span(sent, scheduled, (from, state.last()));
         }
-        for (step, packets) in (0..).zip(state.lateness()).filter(|(_, packets)| *packets > 0) {
-            let beyond = step == STEPS as u64 - 1;
-            let middle = (step << STEP_SHIFT) + (1 << STEP_SHIFT) / 2;
-            let lateness = if beyond { state.latest() } else { middle.min(state.latest()) };
+        for (lateness, packets) in state.lateness().filter(|(_, packets)| *packets > 0) {
             self.departures.record_errors(lateness, packets);
         }
         Ok(())
@@ -406,7 +406,7 @@ impl KernelLane {
             self.lose(frames);
             return Err(Error::failed(shared.interface.as_str(), refusal.to_string()));
         }
-        let mean = if frames == 0 { 0 } else { bytes / frames };
+        let mean = bytes.checked_div(frames).unwrap_or(0);
         self.counters.count(frames - lost, bytes - lost * mean);
         self.lose(lost);
         Ok(())

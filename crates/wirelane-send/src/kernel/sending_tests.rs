@@ -170,7 +170,7 @@ fn privileged_drops_are_not_counted_as_sent() {
     let _inside = a.enter();
     // Whatever the receiver's ring has no room for.
     let config = SendConfig::default().duration(300 * MS);
-    let outcome = send(&pair, &[stream.clone()], None, &config);
+    let outcome = send(&pair, std::slice::from_ref(&stream), None, &config);
     let frames: u64 = outcome.sent() + outcome.tx[0].refused;
     let link = b.inside(|| wirelane_os::netdev::link(&pair.b.interface).unwrap());
     assert!(frames > 0 && link.tx_dropped.is_some());
@@ -180,7 +180,7 @@ fn privileged_drops_are_not_counted_as_sent() {
     pair.b.ethtool(&["-K", &pair.b.interface, "gro", "off"]);
     let spec = format!("packet:{}", pair.a.interface).parse().unwrap();
     let port = open(&spec, &OpenOptions::default().transmit(true)).unwrap();
-    let refusal = can(port.info(), &[stream.clone()]).unwrap_err().to_string();
+    let refusal = can(port.info(), std::slice::from_ref(&stream)).unwrap_err().to_string();
     assert!(refusal.contains("does not transmit frames of programs now"), "{refusal}");
     let error = start(port, &[stream], None, &config).err().unwrap().to_string();
     assert!(error.contains("the kernel cannot send this"), "{error}");

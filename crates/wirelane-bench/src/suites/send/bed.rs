@@ -24,6 +24,8 @@ use crate::suites::sockets::baseline::Baseline;
 const LIMIT: Duration = Duration::from_secs(20);
 /// Until its rate is steady after its first packet.
 const SETTLE: Duration = Duration::from_millis(150);
+/// Between attempts to get a queue that is busy.
+const RELEASE: Duration = Duration::from_millis(100);
 /// After the last packet of a file.
 const DRAIN: Duration = Duration::from_millis(100);
 const POLL: Duration = Duration::from_millis(2);
@@ -92,10 +94,7 @@ impl<'a> Bed<'a> {
         is_ours: bool,
         stop: &AtomicBool,
     ) -> Result<Option<(Counted, Option<Value>)>> {
-        let before = self.counter.packets()?;
-        let mut running = Running::start(command, &[self.cpu], Some(&self.lab.near))?;
-        let has_come = |_: &Running| self.counter.packets().is_ok_and(|now| now > before);
-        running.wait_until(has_come, LIMIT, stop)?;
+        let mut running = self.start(command, stop)?;
         thread::sleep(SETTLE);
         let used = running.cpu();
         let (first, begin) = self.reading()?;
@@ -121,6 +120,25 @@ impl<'a> Bed<'a> {
         let per_packet = used.as_nanos() as f64 / packets as f64;
         let cpu_ns = (!used.is_zero()).then_some(per_packet);
         Ok(Some((Counted { packets_per_s: packets as f64 / elapsed, cpu_ns }, summary)))
+    }
+
+    /// Starts `command` and waits for its first packet. The kernel takes its time to release the queue of an AF_XDP socket
+    /// that another program has closed: meanwhile it is busy.
+    fn start(&self, command: &mut Command, stop: &AtomicBool) -> Result<Running> {
+        const ATTEMPTS: usize = 5;
+        let before = self.counter.packets()?;
+        let has_come = |_: &Running| self.counter.packets().is_ok_and(|now| now > before);
+        let mut attempt = 1;
+        loop {
+            let mut running = Running::start(command, &[self.cpu], Some(&self.lab.near))?;
+            match running.wait_until(has_come, LIMIT, stop) {
+                Err(error) if attempt < ATTEMPTS && error.to_string().contains("busy") => {
+                    attempt += 1;
+                    thread::sleep(RELEASE);
+                }
+                outcome => return outcome.map(|()| running),
+            }
+        }
     }
 
     /// Packets that have arrived, and when that was: together, or as nearly so as a busy machine allows.

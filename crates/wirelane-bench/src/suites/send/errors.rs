@@ -5,7 +5,7 @@
 pub(super) struct Errors {
     /// Of the gaps between packets: half, 99 % and all of them are closer to those of the file.
     pub(super) gaps: [f64; 3],
-    /// Of the times since the first packet.
+    /// Of the times, less the lateness that half of the packets exceed.
     pub(super) times: [f64; 3],
     /// How much later the last packets are than the first ones, compared with the file; negative if
     /// they are earlier.
@@ -22,8 +22,8 @@ pub(super) fn errors(arrivals: &[u64], file: &[u64]) -> Option<Errors> {
     let late = |(arrival, time): (&u64, &u64)| *arrival as i64 - *time as i64;
     let lateness: Vec<i64> = arrivals.iter().zip(file).map(late).collect();
     let gaps = lateness.windows(2).filter_map(|pair| Some(pair.last()?.abs_diff(*pair.first()?)));
-    let first = *lateness.first()?;
-    let times = lateness.iter().skip(1).map(|late| late.abs_diff(first));
+    let usual = median(&lateness)?;
+    let times = lateness.iter().map(|late| late.abs_diff(usual));
     // The delay of a single packet is no drift.
     let few = (lateness.len() / 20).clamp(1, 1000);
     let begin = median(lateness.get(..few)?)?;
@@ -69,7 +69,7 @@ mod tests {
         // 1 % too slow.
         let slow: Vec<u64> = file.iter().map(|time| 5 + time * 101 / 100).collect();
         let found = errors(&slow, &file).unwrap();
-        assert_eq!((found.gaps, found.times[2]), ([10.0; 3], 9990.0));
+        assert_eq!((found.gaps, found.times[2]), ([10.0; 3], 5000.0));
         assert!((9_000.0..10_000.0).contains(&found.drift) && found.stretch > 0.009, "{found:?}");
         assert_eq!(errors(&exact[1..], &file), None);
         assert_eq!(errors(&[], &[]), None);

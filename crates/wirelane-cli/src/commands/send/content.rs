@@ -18,7 +18,7 @@ pub(super) enum Content {
     /// Files, with what each thread sends of them.
     Files(Box<Replay>, Vec<Option<ReplayLane>>),
     /// Packets that are generated.
-    Streams(Arc<[Stream]>),
+    Streams(Arc<[Stream]>, Vec<String>),
 }
 
 impl Content {
@@ -39,18 +39,19 @@ impl Content {
             return Err(Error::usage(option, "it is about files, and none is named")
                 .help("name capture files to replay"));
         }
-        let mut streams = match &args.flows {
+        let (mut streams, notes) = match &args.flows {
             Some(path) => flows::read(path, args)?,
-            None => recipes(args)?,
+            None => (recipes(args)?, Vec::new()),
         };
         if streams.is_empty() {
             return Err(Error::usage("what to send", "nothing was named")
                 .help("name capture files, or describe packets with --packet or --flows"));
         }
         for stream in &mut streams {
-            stream.resolve(link).map_err(|error| Error::usage("--rate", error.to_string()))?;
+            let rate = if args.flows.is_some() { "--flows" } else { "--rate" };
+            stream.resolve(link).map_err(|error| Error::usage(rate, error.to_string()))?;
         }
-        Ok(Self::Streams(streams.into()))
+        Ok(Self::Streams(streams.into(), notes))
     }
 
     fn files(args: &SendArgs, link: Option<u64>, lanes: u32, halt: &Halt) -> Result<Self> {
@@ -72,7 +73,7 @@ impl Content {
                 let missing = || Error::failed("files", "there are more threads than parts");
                 Ok(Box::new(own.ok_or_else(missing)?))
             }
-            Self::Streams(streams) => {
+            Self::Streams(streams, _) => {
                 let generator = Generator::new(Arc::clone(streams), lane, None);
                 let failed = |error: wirelane_gen::RecipeError| {
                     Error::usage("packets to send", error.to_string())
@@ -86,7 +87,7 @@ impl Content {
     pub(super) fn streams(&self) -> Option<&[Stream]> {
         match self {
             Self::Files(..) => None,
-            Self::Streams(streams) => Some(streams),
+            Self::Streams(streams, _) => Some(streams),
         }
     }
 
@@ -94,7 +95,7 @@ impl Content {
     pub(super) fn packets(&self) -> Option<u64> {
         match self {
             Self::Files(replay, _) => replay.packets(),
-            Self::Streams(streams) => {
+            Self::Streams(streams, _) => {
                 let counts = streams.iter().map(|stream| stream.count);
                 counts.sum()
             }
@@ -105,7 +106,7 @@ impl Content {
     pub(super) fn notes(&self) -> Vec<String> {
         match self {
             Self::Files(replay, _) => replay.report().notes(),
-            Self::Streams(_) => Vec::new(),
+            Self::Streams(_, notes) => notes.clone(),
         }
     }
 }

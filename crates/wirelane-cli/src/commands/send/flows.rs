@@ -15,12 +15,12 @@ use super::arguments::SendArgs;
 /// No flow file is longer.
 const LONGEST: u64 = 64 << 20;
 
-/// The flows of the file at `path` that the port of `args` sends.
+/// The flows of the file at `path` that the port of `args` sends, and notes for the user.
 ///
 /// # Errors
 /// The file cannot be read or means nothing that can be sent; it has flows of several ports, and none
 /// is chosen.
-pub(super) fn read(path: &Path, args: &SendArgs) -> Result<Vec<Stream>> {
+pub(super) fn read(path: &Path, args: &SendArgs) -> Result<(Vec<Stream>, Vec<String>)> {
     if args.pace.rate.is_some() {
         return Err(Error::usage("--flows", "flows have rates of their own")
             .help("change them in the file, or send everything with --top-speed"));
@@ -37,11 +37,16 @@ pub(super) fn read(path: &Path, args: &SendArgs) -> Result<Vec<Stream>> {
     let config = config.map_err(|error| Error::failed(name.as_str(), error.to_string()))?;
     let port = chosen(&config, args, &name)?;
     let own = config.flows.into_iter().filter(|flow| port.is_none_or(|port| flow.tx == port));
-    let mut streams: Vec<_> = own.map(|flow| flow.stream).collect();
+    let own: Vec<_> = own.collect();
+    let measured = own.iter().filter(|flow| flow.metrics.enable).count();
+    let note =
+        || format!("{measured} of {} flows are to be measured: wirelane ndr does", own.len());
+    let notes = (measured > 0).then(note).into_iter().collect();
+    let mut streams: Vec<_> = own.into_iter().map(|flow| flow.stream).collect();
     if args.pace.top_speed {
         streams.iter_mut().for_each(|stream| stream.rate = Rate::Max);
     }
-    Ok(streams)
+    Ok((streams, notes))
 }
 
 /// The position of the port whose flows are sent; `None` for all.
