@@ -132,7 +132,7 @@ fn privileged_files_of_a_rotation_stay_whole() {
 fn a_limit_of_the_size_is_like_a_full_disk() {
     let directory = tempdir().unwrap();
     let spec = "sim:2?size=imix";
-    for suffix in ["pcapng", "pcap", "pcapng.gz", "pcapng.zst"] {
+    for suffix in ["pcapng", "pcap", "pcapng.gz", "pcapng.lz4", "pcapng.zst"] {
         for to_stdout in [false, true] {
             if to_stdout && suffix != "pcapng" {
                 continue;

@@ -232,7 +232,7 @@ fn an_interrupt_ends_waiting_for_a_silent_pipe() {
 #[test]
 fn after_a_kill_what_was_flushed_is_readable() {
     let directory = tempdir().unwrap();
-    let captures: Vec<_> = ["a.pcapng", "b.pcap", "c.pcapng.gz", "x.pcapng.zst"]
+    let captures: Vec<_> = ["a.pcapng", "b.pcap", "c.pcapng.gz", "d.pcapng.lz4", "x.pcapng.zst"]
         .into_iter()
         .map(|name| {
             let file = directory.path().join(name);
