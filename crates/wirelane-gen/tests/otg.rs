@@ -322,7 +322,7 @@ proptest! {
             0 => (serde_json::json!({"value": start}), start),
             1 => (serde_json::json!({"values": list}), list[(k % list.len() as u64) as usize]),
             2 => (serde_json::json!({"increment": {"start": start, "step": step, "count": count}}),
-                start + step * (k % count) & max),
+                (start + step * (k % count)) & max),
             _ => (serde_json::json!({"decrement": {"start": start, "step": step, "count": count}}),
                 start.wrapping_sub(step * (k % count)) & max),
         };

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &NdrArgs) -> Result<()> {
         schema: "wirelane.ndr/1",
         version: env!("CARGO_PKG_VERSION"),
         command: std::env::args().collect::<Vec<_>>().join(" "),
-        ports: tester.receivers().map(|info| Port::of(info)).collect(),
+        ports: tester.receivers().map(Port::of).collect(),
         report: &report,
     };
     if !args.quiet {
