@@ -10,7 +10,7 @@ use crate::nextest;
 use crate::step::Outcome;
 
 /// Programs that tests run, and the Debian package of each.
-const PROGRAMS: [(&str, &str); 18] = [
+const PROGRAMS: [(&str, &str); 19] = [
     ("chrt", "util-linux"),
     ("ip", "iproute2"),
     ("ethtool", "ethtool"),
@@ -25,6 +25,7 @@ const PROGRAMS: [(&str, &str); 18] = [
     ("tcpreplay", "tcpreplay"),
     ("dpdk-testpmd", "dpdk-dev"),
     ("zstd", "zstd"),
+    ("lz4", "lz4"),
     ("pzstd", "zstd"),
     ("chromium", "chromium"),
     ("jq", "jq"),

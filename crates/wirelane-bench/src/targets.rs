@@ -9,7 +9,7 @@ use crate::comparison::{SENDER_BOUND, unless_sent};
 use crate::peers::senders::{TCPREPLAY, TCPREPLAY_XDP, TRAFGEN, XDP_TRAFFICGEN};
 use crate::peers::testpmd::{self, NOWHERE};
 use crate::row::{Row, Skipped};
-use crate::suites::send::{FLOWS, PERCENTS};
+use crate::suites::send::shape::{FLOWS, PERCENTS};
 use crate::task::{PACED, RATES};
 
 /// What a figure ought to be.

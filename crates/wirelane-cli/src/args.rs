@@ -1,7 +1,9 @@
 //! Values that several commands take.
 
+use std::path::Path;
+
 use clap::{ArgAction, Args};
-use wirelane::pcap::parse_size;
+use wirelane::pcap::{Compression, CompressionOptions, WriterOptions, parse_size};
 use wirelane::port::Protocols;
 use wirelane::{Error, QueueSet, Result};
 pub(crate) use wirelane_bench::arguments::{count, duration, queues, reason};
@@ -50,6 +52,31 @@ pub(crate) fn address_space(option: &'static str, bytes: Option<u64>) -> Result<
     size.map_err(|_| Error::usage(option, "more than this machine can address"))
 }
 
+/// What `--compress` asks for: `zstd`, `gzip:6`, `zstd:3,threads=2`, `none`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Compress(Option<CompressionOptions>);
+
+/// As [`CompressionOptions::parse`].
+pub(crate) fn compress(text: &str) -> Result<Compress, String> {
+    CompressionOptions::parse(text).map(Compress)
+}
+
+/// How `path` is written, with what `--compress` asks for instead of what the suffix does.
+///
+/// # Errors
+/// They contradict each other.
+pub(crate) fn writer(path: &Path, compress: Option<Compress>) -> Result<WriterOptions> {
+    let options = WriterOptions::of_path(path);
+    let Some(Compress(compression)) = compress else { return Ok(options) };
+    if let Some(named) = Compression::of_path(path)
+        && compression.is_none_or(|asked| asked.compression != named)
+    {
+        let cause = format!("the suffix {} of the file means {}", named.suffix(), named.name());
+        return Err(Error::usage("--compress", cause).help("rename the file, or leave it out"));
+    }
+    Ok(WriterOptions { compression, ..options })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,5 +85,25 @@ mod tests {
     fn sizes_and_counts_are_above_zero() {
         assert_eq!((size("64k"), count("64k")), (Ok(65_536), Ok(64_000)));
         assert!(size("0").is_err() && count("0").is_err());
+    }
+
+    #[test]
+    fn compression_agrees_with_the_suffix() {
+        let of = |path, text| writer(Path::new(path), Some(compress(text).unwrap()));
+        for (path, text, level) in [
+            ("a.pcapng.zst", "zstd:19", Some(19)),
+            ("a.pcap", "gzip:6", Some(6)),
+            ("-", "lz4", Some(1)),
+            ("a.pcap", "none", None),
+        ] {
+            let found = of(path, text).unwrap().compression.map(|found| found.level);
+            assert_eq!(found, level, "{path} {text}");
+        }
+        for text in ["zstd", "none"] {
+            let error = of("a.gz", text).unwrap_err().to_string();
+            assert!(error.contains("the suffix .gz of the file means gzip"), "{error}");
+        }
+        assert!(compress("xz").is_err());
+        assert_eq!(writer(Path::new("a.lz4"), None).unwrap().compression.unwrap().level, 1);
     }
 }

@@ -246,6 +246,8 @@ impl Source for Generator {
         let stream = &self.streams[position];
         let len = stream.lengths.at(turn.k);
         let Some(packet) = packet.get_mut(..len) else {
+            // Without room there is no packet, but there are others to come.
+            self.skip();
             return;
         };
         self.cursors[position].write(&stream.template, packet);

@@ -232,3 +232,22 @@ fn a_stream_checks_its_sizes() {
     assert_eq!((imix.lengths.min(), imix.lengths.max()), (142, 1514));
     assert_eq!(Stream::new("a", &recipe, None, 0).unwrap().lengths.fixed(), Some(124));
 }
+
+#[test]
+fn a_udp_checksum_of_zero_is_written_as_ones() {
+    // Whatever the rest is, one of all ports makes the sum zero.
+    for text in ["udp src=0-65535", "ipv6 udp src=0-65535", "vxlan ipv4 udp src=0-65535"] {
+        let template = text.parse::<Recipe>().unwrap().compile(0).unwrap();
+        let at = usize::from(template.checksums()[0].offset);
+        assert!(template.checksums()[0].nonzero);
+        let mut packet = vec![0; template.min_len()];
+        let mut cursor = template.cursor(0, 1);
+        let mut ones = 0;
+        for _ in 0..=65535 {
+            cursor.write(&template, &mut packet);
+            assert_ne!(packet[at..at + 2], [0, 0]);
+            ones += usize::from(packet[at..at + 2] == [0xff, 0xff]);
+        }
+        assert!(ones > 0, "{text}");
+    }
+}

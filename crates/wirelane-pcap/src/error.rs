@@ -146,7 +146,7 @@ impl CaptureError {
             }
             Self::Unrecognized { what, .. } => (
                 format!("not a capture file: {what}"),
-                "give a pcap or pcapng file, plain, gzip or zstd".into(),
+                "give a pcap or pcapng file, plain, gzip, lz4 or zstd".into(),
             ),
             Self::Truncated { offset, packets, .. } => (
                 format!("cut short in the block at byte {offset}"),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::compress::Compression;
+use crate::compression::Compression;
 use crate::error::CaptureError;
 use crate::pcap::{self, Resolution};
 use crate::pcapng::{self, MAX_PACKET};
@@ -21,7 +21,7 @@ pub enum FileFormat {
 }
 
 impl FileFormat {
-    /// What a path asks for: pcap with nanoseconds for `.pcap`, also before `.gz` or `.zst`; otherwise pcapng.
+    /// What a path asks for: pcap with nanoseconds for `.pcap`, also before `.gz`, `.lz4` or `.zst`; otherwise pcapng.
     #[must_use]
     pub fn of_path(path: &Path) -> Self {
         let stem = if Compression::of_path(path).is_some() {

@@ -1,11 +1,12 @@
-//! Capture files: pcapng and pcap, read and written, with gzip and zstd; rotation; merging by time.
+//! Capture files: pcapng and pcap, read and written, with gzip, lz4 and zstd; rotation; merging by time.
 //!
 //! Reading order: [`Record`] and [`Source`] say what a packet and its interface are; [`pcapng`] and [`pcap`] turn
 //! them into bytes and back; [`CaptureReader`] opens a file of any kind; [`CaptureWriter`] writes one file or a
 //! rotation of files; [`merge_files`] merges finished files in order of time; [`pipe`] reads what
 //! may be silent for long.
 //!
-//! Nothing here knows ports, frames or threads. Time is passed in; only waiting for a pipe reads a clock.
+//! Nothing here knows ports and frames. What is compressed while it is written is compressed by threads of its own;
+//! there are no others. Time is passed in; only waiting for a pipe reads a clock.
 //!
 //! # Why not an existing crate
 //!
@@ -22,6 +23,8 @@
 //! most of the code here: any time resolution, sections, bounds on memory, and errors that name a place.
 
 mod compress;
+mod compression;
+mod decompress;
 mod error;
 mod format;
 mod identity;
@@ -30,6 +33,7 @@ mod link_order;
 mod merge;
 mod options;
 mod output;
+mod packer;
 pub mod pcap;
 pub mod pcapng;
 pub mod pipe;
@@ -38,7 +42,7 @@ mod record;
 mod rotate;
 mod writer;
 
-pub use compress::Compression;
+pub use compression::{Compression, CompressionOptions};
 pub use error::CaptureError;
 pub use format::FileFormat;
 pub use identity::FileId;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use wirelane_os::halt::Halt;
 
+use crate::compression::CompressionOptions;
 use crate::error::CaptureError;
 use crate::format::FileFormat;
 use crate::options::WriterOptions;
@@ -34,12 +35,13 @@ pub struct MergeReport {
     pub failure: Option<CaptureError>,
 }
 
-/// What other threads may ask of a merge that runs.
+/// How the output is compressed, and what other threads may ask of a merge that runs.
 #[derive(Clone, Debug, Default)]
 pub struct MergeControl {
     halt: Halt,
     taken: Arc<AtomicU64>,
     written: Arc<AtomicU64>,
+    compression: Option<Option<CompressionOptions>>,
 }
 
 impl MergeControl {
@@ -47,6 +49,12 @@ impl MergeControl {
     #[must_use]
     pub fn new(halt: Halt) -> Self {
         Self { halt, ..Self::default() }
+    }
+
+    /// Compresses the output like this, whatever its suffix.
+    #[must_use]
+    pub fn compression(self, compression: Option<CompressionOptions>) -> Self {
+        Self { compression: Some(compression), ..self }
     }
 
     /// Packets taken from the inputs so far, and packets that are safely in the output.
@@ -99,11 +107,13 @@ pub fn merge_files(
 ) -> Result<MergeReport, CaptureError> {
     let open = |path: &PathBuf| Stream::open(path, &control.halt);
     let streams = inputs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let of_path = WriterOptions::of_path(output);
     let options = WriterOptions {
         format: FileFormat::Pcapng,
+        compression: control.compression.unwrap_or(of_path.compression),
         inputs: streams.iter().filter_map(|stream| stream.reader.file()).collect(),
         halt: control.halt.clone(),
-        ..WriterOptions::of_path(output)
+        ..of_path
     };
     let writer = CaptureWriter::create(output, &[], options, 0)?;
     let mut merge = Merge { streams, writer, control, out_of_order: 0 };

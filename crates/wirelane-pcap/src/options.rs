@@ -4,7 +4,7 @@ use std::path::Path;
 
 use wirelane_os::halt::Halt;
 
-use crate::compress::Compression;
+use crate::compression::{Compression, CompressionOptions};
 use crate::format::FileFormat;
 use crate::identity::FileId;
 use crate::record::Section;
@@ -16,7 +16,7 @@ pub struct WriterOptions {
     /// File format.
     pub format: FileFormat,
     /// Compression, if any.
-    pub compression: Option<Compression>,
+    pub compression: Option<CompressionOptions>,
     /// Rotation, if any.
     pub rotation: Rotation,
     /// Who writes the file.
@@ -34,7 +34,7 @@ impl WriterOptions {
         let application = concat!("wirelane ", env!("CARGO_PKG_VERSION")).into();
         Self {
             format: FileFormat::of_path(path),
-            compression: Compression::of_path(path),
+            compression: Compression::of_path(path).map(CompressionOptions::fastest),
             rotation: Rotation::default(),
             section: Section { application, ..Section::default() },
             inputs: Vec::new(),

@@ -15,11 +15,11 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use wirelane_os::halt::{Halt, NAP};
 
-use crate::compress::Compression;
 use crate::error::CaptureError;
 use crate::format::{FileFormat, Refusal};
 use crate::identity::FileId;
 use crate::options::WriterOptions;
+use crate::packer::{Chunk, Packer};
 use crate::pcapng::MAX_PACKET;
 use crate::pipe;
 use crate::record::{Record, Source, Statistics};
@@ -39,14 +39,16 @@ const MAX_DELAY: u64 = 1_000_000_000;
 /// block, and the reader of a pipe has whole blocks, too, unless one is longer than a page. A limit of the file's size
 /// (`RLIMIT_FSIZE`) is an error only for a process that survives SIGXFSZ, as the command does. Dropping an output
 /// flushes it and forgets the error; [`Output::flush`] reports it.
+///
+/// What is compressed is on its way for a while: full chunks are sent to the threads of a [`Packer`], and written by
+/// later calls, in order. Only what is in the file counts as safe.
 pub(crate) struct Output {
     name: String,
     file: File,
     format: FileFormat,
-    compression: Option<Compression>,
+    packer: Option<Packer>,
     chunk: usize,
     buffer: Vec<u8>,
-    compressed: Vec<u8>,
     /// A regular file, which can be cut back.
     is_file: bool,
     /// It has a reader, who may take nothing.
@@ -65,7 +67,8 @@ pub(crate) struct Output {
 
 impl Output {
     /// Creates a file, or takes standard output for `-`, and puts the headers of the format into
-    /// its buffer. Waits for a FIFO's reader.
+    /// its buffer. Waits for a FIFO's reader. `packer` compresses what is written, and is left where it is if this
+    /// fails.
     ///
     /// # Errors
     /// The file cannot be created, is one of [`WriterOptions::inputs`] (nothing happens to it), or
@@ -75,6 +78,7 @@ impl Output {
         path: &Path,
         options: &WriterOptions,
         sources: &[Source],
+        packer: &mut Option<Packer>,
     ) -> Result<Self, CaptureError> {
         let is_ours = path.as_os_str() != "-";
         let (name, opened) = if is_ours {
@@ -94,7 +98,7 @@ impl Output {
         if is_file && is_ours {
             file.set_len(0).map_err(failed)?;
         }
-        let chunk = if options.compression.is_some() { COMPRESSED_CHUNK } else { CHUNK };
+        let chunk = if packer.is_some() { COMPRESSED_CHUNK } else { CHUNK };
         let mut output = Self {
             is_file,
             is_read,
@@ -102,11 +106,9 @@ impl Output {
             name,
             file,
             format: options.format,
-            compression: options.compression,
+            packer: None,
             chunk,
-            // A chunk is written once it is full, so one packet more than a chunk is the most the buffer holds.
-            buffer: Vec::with_capacity(chunk + MAX_PACKET + 64),
-            compressed: Vec::new(),
+            buffer: buffer(chunk),
             pending: 0,
             packets: 0,
             encoded: 0,
@@ -119,7 +121,18 @@ impl Output {
             output.failed = true; // nothing to flush
             return Err(refusal.of(&output.name));
         }
+        output.packer = packer.take();
         Ok(output)
+    }
+
+    /// Gives the threads away that compress, for the next file. Only after [`Output::flush`].
+    pub(crate) fn take_packer(&mut self) -> Option<Packer> {
+        self.packer.take()
+    }
+
+    /// Takes them back, if there is no next file.
+    pub(crate) fn put_packer(&mut self, packer: Option<Packer>) {
+        self.packer = packer;
     }
 
     /// Adds a packet and writes when a chunk is full.
@@ -132,7 +145,7 @@ impl Output {
             return Err(self.refuse(refusal));
         }
         self.pending += 1;
-        if self.buffer.len() >= self.chunk { self.flush() } else { Ok(()) }
+        if self.buffer.len() >= self.chunk { self.pass_on() } else { Ok(()) }
     }
 
     /// Adds packets that are encoded already, as whole blocks of this file's format. A large run is
@@ -141,15 +154,12 @@ impl Output {
     /// # Errors
     /// See [`Output::flush`].
     pub(crate) fn blocks(&mut self, blocks: &[u8], packets: u64) -> Result<(), CaptureError> {
-        if self.compression.is_some() || blocks.len() < DIRECT {
+        if self.packer.is_some() || self.failed || blocks.len() < DIRECT {
             self.buffer.extend_from_slice(blocks);
             self.pending += packets;
-            return if self.buffer.len() >= self.chunk { self.flush() } else { Ok(()) };
+            return if self.buffer.len() >= self.chunk { self.pass_on() } else { Ok(()) };
         }
         self.flush()?;
-        if self.failed {
-            return Ok(());
-        }
         match self.write(blocks) {
             Ok(()) => {
                 self.bytes += blocks.len() as u64;
@@ -179,11 +189,13 @@ impl Output {
         self.format.statistics(&mut self.buffer, statistics);
     }
 
-    /// Writes what has waited for a second or longer. `now` is in nanoseconds of any clock that only goes forward.
+    /// Writes what has waited for a second or longer, and what came back from being compressed. `now` is in
+    /// nanoseconds of any clock that only goes forward.
     ///
     /// # Errors
     /// See [`Output::flush`].
     pub(crate) fn flush_if_older(&mut self, now: u64) -> Result<(), CaptureError> {
+        while self.write_packed(false)? {}
         if self.buffer.is_empty() {
             return Ok(());
         }
@@ -197,11 +209,18 @@ impl Output {
         }
     }
 
-    /// Writes everything that is in the buffer.
+    /// Writes everything given so far.
     ///
     /// # Errors
     /// Writing failed; nothing more will be written.
     pub(crate) fn flush(&mut self) -> Result<(), CaptureError> {
+        self.pass_on()?;
+        while self.write_packed(true)? {}
+        Ok(())
+    }
+
+    /// Empties the buffer: writes it, or has it compressed.
+    fn pass_on(&mut self) -> Result<(), CaptureError> {
         if self.failed {
             self.buffer.clear();
             self.pending = 0;
@@ -213,23 +232,12 @@ impl Output {
             return Ok(());
         }
         self.waiting_since = None;
-        let data = match self.compression {
-            None => &self.buffer,
-            Some(compression) => {
-                if let Err(source) = compression.compress(&self.buffer, &mut self.compressed) {
-                    self.failed = true;
-                    return Err(CaptureError::Write {
-                        name: self.name.clone(),
-                        packets: self.packets,
-                        source,
-                    });
-                }
-                &self.compressed
-            }
-        };
-        match self.write(data) {
+        if self.packer.is_some() {
+            return self.pack();
+        }
+        match self.write(&self.buffer) {
             Ok(()) => {
-                self.bytes += data.len() as u64;
+                self.bytes += self.buffer.len() as u64;
                 self.encoded += self.buffer.len() as u64;
                 self.packets += self.pending;
                 self.pending = 0;
@@ -240,16 +248,55 @@ impl Output {
         }
     }
 
+    /// Sends the buffer to be compressed, and writes what has come back, at least so much that there is room.
+    fn pack(&mut self) -> Result<(), CaptureError> {
+        while self.packer.as_ref().is_some_and(|packer| !packer.has_room()) {
+            self.write_packed(true)?;
+        }
+        let Some(packer) = &mut self.packer else { return Ok(()) };
+        let mut chunk = packer.blank();
+        if chunk.plain.capacity() == 0 {
+            chunk.plain = buffer(self.chunk);
+        }
+        std::mem::swap(&mut chunk.plain, &mut self.buffer);
+        chunk.packets = std::mem::take(&mut self.pending);
+        if let Err(source) = packer.send(chunk) {
+            return Err(self.fail(0, source));
+        }
+        while self.write_packed(false)? {}
+        Ok(())
+    }
+
+    /// Writes the oldest chunk that is being compressed, if `waits` or if it is ready; false if there was none.
+    fn write_packed(&mut self, waits: bool) -> Result<bool, CaptureError> {
+        let Some(packer) = &mut self.packer else { return Ok(false) };
+        let chunk: Chunk = match packer.receive(waits) {
+            Ok(Some(chunk)) => chunk,
+            Ok(None) => return Ok(false),
+            Err(source) => return Err(self.fail(0, source)),
+        };
+        if let Err((written, source)) = self.write(&chunk.compressed) {
+            return Err(self.fail(written, source));
+        }
+        self.bytes += chunk.compressed.len() as u64;
+        self.encoded += chunk.plain.len() as u64;
+        self.packets += chunk.packets;
+        if let Some(packer) = &mut self.packer {
+            packer.recycle(chunk);
+        }
+        Ok(true)
+    }
+
     /// Packets that are safely in the file.
     #[must_use]
     pub(crate) fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// Packets taken, written or still in the buffer.
+    /// Packets taken, written or not.
     #[must_use]
     pub(crate) fn accepted(&self) -> u64 {
-        self.packets + self.pending
+        self.packets + self.packer.as_ref().map_or(0, Packer::packets) + self.pending
     }
 
     /// Bytes in the file, after compression.
@@ -261,7 +308,8 @@ impl Output {
     /// Bytes of whole blocks taken, written or not, before compression.
     #[must_use]
     pub(crate) fn encoded_bytes(&self) -> u64 {
-        self.encoded + self.buffer.len() as u64
+        let on_the_way = self.packer.as_ref().map_or(0, Packer::bytes);
+        self.encoded + on_the_way + self.buffer.len() as u64
     }
 
     /// Ends the file before a packet that it cannot hold.
@@ -279,20 +327,21 @@ impl Output {
         if !self.is_read {
             return write_all(&self.file, data);
         }
-        let whole = |rest: &[u8], limit: usize| match self.compression {
-            Some(_) => rest.len().min(limit),
-            None => {
-                let at_start = self.bytes == 0 && rest.len() == data.len();
-                self.format.whole(rest, limit, at_start).0
+        let whole = |rest: &[u8], limit: usize| {
+            if self.packer.is_some() {
+                return rest.len().min(limit);
             }
+            let at_start = self.bytes == 0 && rest.len() == data.len();
+            self.format.whole(rest, limit, at_start).0
         };
         pipe::write(&self.file, data, &self.halt, whole)
     }
 
-    /// Settles what a failed write left: `written` bytes of the chunk are in the file.
+    /// Settles what a failed write left: `written` bytes of the chunk are in the file. Of what is compressed, the rest
+    /// is lost: there is no file without a gap for it.
     fn fail(&mut self, written: usize, source: io::Error) -> CaptureError {
         self.failed = true;
-        let (whole, packets) = match self.compression {
+        let (whole, packets) = match self.packer.take() {
             Some(_) => (0, 0),
             None => self.format.whole(&self.buffer, written, self.bytes == 0),
         };
@@ -314,6 +363,11 @@ impl Drop for Output {
     fn drop(&mut self) {
         let _ = self.flush();
     }
+}
+
+/// A chunk is passed on once it is full, so one packet more than a chunk is the most it holds.
+fn buffer(chunk: usize) -> Vec<u8> {
+    Vec::with_capacity(chunk + MAX_PACKET + 64)
 }
 
 /// Opens `path` for writing without truncating it. Waits for the reader of a FIFO, which would not

@@ -5,14 +5,15 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use crate::compress::Compression;
+use crate::compression::Compression;
+use crate::decompress::decompress;
 use crate::error::CaptureError;
 use crate::identity::FileId;
 use crate::pcap::{MAGIC_MICROSECONDS, MAGIC_MODIFIED, MAGIC_NANOSECONDS, PcapReader};
 use crate::pcapng::{PcapngReader, SECTION_HEADER};
 use crate::record::{OddTimes, Record, Section, Source, Statistics};
 
-/// A pcap or pcapng file, plain or compressed with gzip or zstd.
+/// A pcap or pcapng file, plain or compressed with gzip, lz4 or zstd.
 pub struct CaptureReader {
     name: String,
     compression: Option<Compression>,
@@ -78,7 +79,12 @@ impl CaptureReader {
         let (start, source) = peek(source, name)?;
         let compression = Compression::of_magic(&start);
         let (start, source) = match compression {
-            Some(compression) => peek(compression.decompress(source), name)?,
+            Some(compression) => {
+                let unpacked = decompress(compression, source).map_err(|source| {
+                    CaptureError::Open { name: name.into(), action: "open", source }
+                })?;
+                peek(unpacked, name)?
+            }
             None => (start, source),
         };
         let decoder = match start.first_chunk().map(|bytes| u32::from_le_bytes(*bytes)) {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use wirelane_os::Class;
 
-use crate::compress::Compression;
+use crate::compression::Compression;
 use crate::record::Source;
 
 /// When a capture continues in a new file. Limits combine: the first one reached counts. 0 or
@@ -101,7 +101,7 @@ impl Names {
     }
 }
 
-/// Inserts text before the suffixes of a file name: `.pcapng`, and `.gz` or `.zst` after it.
+/// Inserts text before the suffixes of a file name: `.pcapng`, and `.gz`, `.lz4` or `.zst` after it.
 fn insert(path: &Path, text: &str) -> PathBuf {
     let (base, outer) = match Compression::of_path(path) {
         Some(compression) => (path.with_extension(""), compression.suffix()),

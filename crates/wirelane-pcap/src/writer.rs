@@ -3,10 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::compression::Compression;
 use crate::error::CaptureError;
 use crate::format::FileFormat;
 use crate::options::WriterOptions;
 use crate::output::Output;
+use crate::packer::Packer;
 use crate::record::{Record, Source, Statistics};
 use crate::rotate::Names;
 
@@ -43,7 +45,8 @@ impl CaptureWriter {
     /// file of a rotation is named after, in nanoseconds since the Unix epoch.
     ///
     /// # Errors
-    /// The file cannot be created, or the sources or the rotation do not fit the format or the path.
+    /// The file cannot be created, or the sources or the rotation do not fit the format or the path; the suffix is
+    /// that of a compression that is not written, such as `.xz`; there is no room for the threads that compress.
     pub fn create(
         path: impl AsRef<Path>,
         sources: &[Source],
@@ -51,6 +54,13 @@ impl CaptureWriter {
         now: u64,
     ) -> Result<Self, CaptureError> {
         let path = path.as_ref();
+        if Compression::is_foreign(path) {
+            return Err(CaptureError::Unsupported {
+                name: path.display().to_string(),
+                what: "this suffix means a compression that is not written",
+                help: "end the name with .gz, .lz4 or .zst, or with none of them",
+            });
+        }
         let mut names = None;
         let mut first = path.to_path_buf();
         if options.rotation.is_active() {
@@ -65,7 +75,13 @@ impl CaptureWriter {
             let names = names.insert(Names::new(path));
             (first, _) = names.next(now, options.rotation.max_files);
         }
-        let output = Output::create(&first, &options, sources)?;
+        let packer = options.compression.map(Packer::start).transpose();
+        let mut packer = packer.map_err(|source| CaptureError::Open {
+            name: path.display().to_string(),
+            action: "start the threads that compress",
+            source,
+        })?;
+        let output = Output::create(&first, &options, sources, &mut packer)?;
         Ok(Self {
             path: first,
             sources: sources.to_vec(),
@@ -252,7 +268,10 @@ impl CaptureWriter {
             // Someone may have moved it away; the capture goes on.
             let _ = fs::remove_file(file);
         }
-        let next = Output::create(&path, &self.options, &self.sources)?;
+        let mut packer = self.output.take_packer();
+        let created = Output::create(&path, &self.options, &self.sources, &mut packer);
+        self.output.put_packer(packer);
+        let next = created?;
         self.closed.packets += self.output.packets();
         self.closed.bytes += self.output.bytes();
         self.output = next;

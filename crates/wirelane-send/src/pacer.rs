@@ -5,9 +5,14 @@
 //! that batches grow with the rate by themselves, and a slow stream leaves packet by packet.
 //!
 //! A thread that was held up finds more packets due than a burst. The rest is not sent at once: it
-//! is delayed, and the delay shrinks by an eighth of the time that passes. So a rate that the thread
-//! lost for 4 ms is 9/8 of the wanted one for the next 32 ms, and right again. A delay of more than
-//! [`Pacer::LONGEST_DELAY`] is not made up: the schedule moves, and says so.
+//! is delayed, and the delay is made up at a bounded pace. That is 8/7 of the rate for a delay of up to
+//! 5 ms, twice the rate up to 20 ms, and otherwise four times, which a thread needs that has a quarter
+//! of a crowded CPU. A delay of more than [`Pacer::LONGEST_DELAY`] is not made up: the schedule moves,
+//! and says so.
+//!
+//! Watching the clock uses up the time that the scheduler has for a thread. Where others want the CPU,
+//! it is then taken away when a packet is due. So a thread that loses its CPU often only sleeps for a
+//! while, which is less exact to the microsecond, and much more to the millisecond.
 
 use std::hint;
 use std::time::Duration;
@@ -54,19 +59,83 @@ pub struct Pacer {
     /// On the monotonic clock, with all moves.
     start: u64,
     horizon: u64,
-    /// What was due at the first was delayed by the second.
-    delay: (u64, u64),
+    delay: Delay,
     /// How long before a departure sleeping ends.
     margin: u64,
+    crowd: Crowd,
     moved: u64,
     moves: u64,
+}
+
+/// What was due at `since` was delayed by so many nanoseconds, of which `eighths` of the time are made
+/// up.
+#[derive(Clone, Copy, Debug, Default)]
+struct Delay {
+    since: u64,
+    by: u64,
+    eighths: u64,
+}
+
+impl Delay {
+    fn new(since: u64, by: u64) -> Self {
+        let eighths = match by {
+            0..=5_000_000 => 1,
+            5_000_001..=20_000_000 => 4,
+            _ => 6,
+        };
+        Self { since, by, eighths }
+    }
+
+    /// What is left of it at `at`.
+    #[inline]
+    fn left(&self, at: u64) -> u64 {
+        let gone = at.saturating_sub(self.since);
+        self.by.saturating_sub((gone / 8).saturating_mul(self.eighths))
+    }
+}
+
+/// Whether others want the CPU, too: how long this thread was kept from it lately.
+#[derive(Clone, Copy, Debug, Default)]
+struct Crowd {
+    /// Nanoseconds, halved after each [`Crowd::HALF`].
+    lost: u64,
+    at: u64,
+    is_crowded: bool,
+}
+
+impl Crowd {
+    const HALF: u64 = 50_000_000;
+    /// A shorter absence is an interrupt.
+    const SHORTEST: u64 = 200_000;
+    /// From so much on the CPU is crowded, and until there is less than this again.
+    const LIMITS: (u64, u64) = (10_000_000, 1_000_000);
+
+    /// The thread should have been on the CPU `gap` nanoseconds before `now`.
+    #[inline]
+    fn see(&mut self, gap: u64, now: u64) {
+        if gap > Self::SHORTEST || self.is_crowded {
+            self.update(gap, now);
+        }
+    }
+
+    #[cold]
+    fn update(&mut self, gap: u64, now: u64) {
+        let halvings = now.saturating_sub(self.at) / Self::HALF;
+        self.lost = self.lost.checked_shr(halvings.min(64) as u32).unwrap_or(0);
+        if halvings > 0 {
+            self.at = now;
+        }
+        if gap > Self::SHORTEST {
+            self.lost += gap;
+        }
+        let (most, least) = Self::LIMITS;
+        self.is_crowded = self.lost > if self.is_crowded { least } else { most };
+    }
 }
 
 impl Pacer {
     /// A delay above this many nanoseconds moves the schedule.
     pub const LONGEST_DELAY: u64 = 1_000_000_000;
-    /// A delay shrinks by one nanosecond in so many.
-    const RECOVERY: u64 = 8;
     /// How long before a departure sleeping ends, at first and within which limits; nanoseconds. What
     /// is later than that was kept off its CPU: watching the clock would not help, but use up the
     /// time that the scheduler has for this thread.
@@ -76,15 +145,21 @@ impl Pacer {
     /// Departures are counted from `start` on the monotonic clock.
     pub fn new(start: u64, pacing: Pacing) -> Self {
         let horizon = u64::try_from(pacing.horizon.as_nanos()).unwrap_or(u64::MAX);
-        Self { start, horizon, delay: (0, 0), margin: Self::MARGIN, moved: 0, moves: 0 }
+        Self {
+            start,
+            horizon,
+            delay: Delay::default(),
+            margin: Self::MARGIN,
+            crowd: Crowd::default(),
+            moved: 0,
+            moves: 0,
+        }
     }
 
     /// When the packet scheduled for `at` is to leave, with what is left of a delay.
     #[inline]
     pub fn due(&self, at: u64) -> u64 {
-        let (since, delay) = self.delay;
-        let made_up = at.saturating_sub(since) / Self::RECOVERY;
-        self.scheduled(at).saturating_add(delay.saturating_sub(made_up))
+        self.scheduled(at).saturating_add(self.delay.left(at))
     }
 
     /// When the packet scheduled for `at` would leave without a delay.
@@ -110,7 +185,7 @@ impl Pacer {
         if delay > Self::LONGEST_DELAY {
             self.move_by(delay);
         } else {
-            self.delay = (at, delay);
+            self.delay = Delay::new(at, delay);
         }
     }
 
@@ -118,7 +193,7 @@ impl Pacer {
         self.start += time;
         self.moved += time;
         self.moves += 1;
-        self.delay = (0, 0);
+        self.delay = Delay::default();
     }
 
     /// Nanoseconds by which the schedule was moved in all, and how often.
@@ -130,16 +205,21 @@ impl Pacer {
     /// the clock when it is near.
     pub fn wait(&mut self, now: u64, due: u64, limit: u64) -> u64 {
         let until = due.min(limit);
-        let asleep = until.saturating_sub(self.margin);
+        let margin = if self.crowd.is_crowded { 0 } else { self.margin };
+        let asleep = until.saturating_sub(margin);
         let mut now = now;
         if now < asleep {
             clock::sleep_until(asleep);
             now = clock::monotonic_ns();
-            self.learn(now.saturating_sub(asleep));
+            let late = now.saturating_sub(asleep);
+            self.learn(late);
+            self.crowd.see(late, now);
         }
         while now < until {
             hint::spin_loop();
+            let before = now;
             now = clock::monotonic_ns();
+            self.crowd.see(now - before, now);
         }
         now
     }
@@ -168,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_shrinks_by_an_eighth_of_the_time() {
+    fn a_delay_is_made_up_at_a_bounded_pace() {
         let mut pacer = Pacer::new(0, Pacing::default());
         pacer.after_burst(10 * MS, 14 * MS);
         let delays = [10, 18, 26, 42, 50].map(|at| pacer.due(at * MS) - at * MS);
@@ -179,6 +259,26 @@ mod tests {
         // In time for what is delayed: nothing changes.
         pacer.after_burst(26 * MS, 28 * MS);
         assert_eq!(pacer.due(26 * MS), 28 * MS + 500);
+        // A longer delay is made up faster.
+        for (delay, after, left) in [(20, 8, 16), (40, 8, 34), (40, 80, 0)] {
+            let mut pacer = Pacer::new(0, Pacing::default());
+            pacer.after_burst(MS, MS + delay * MS);
+            assert_eq!(pacer.due(MS + after * MS), MS + (after + left) * MS);
+        }
+    }
+
+    #[test]
+    fn who_loses_the_cpu_often_only_sleeps_for_a_while() {
+        let mut crowd = Crowd::default();
+        crowd.see(4 * MS, 100 * MS);
+        assert!(!crowd.is_crowded, "once is chance");
+        crowd.see(4 * MS, 108 * MS);
+        crowd.see(4 * MS, 116 * MS);
+        assert!(crowd.is_crowded);
+        crowd.see(1000, 200 * MS);
+        assert!(crowd.is_crowded);
+        crowd.see(1000, 500 * MS);
+        assert!(!crowd.is_crowded);
     }
 
     #[test]

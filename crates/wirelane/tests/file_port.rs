@@ -145,7 +145,7 @@ fn receive(mut port: Port) -> (Vec<Packet>, Option<Error>) {
 fn every_packet_with_its_queue_and_class() {
     let directory = tempfile::tempdir().unwrap();
     let sent = packets(1000);
-    for name in ["a.pcapng", "a.pcapng.gz", "a.pcapng.zst"] {
+    for name in ["a.pcapng", "a.pcapng.gz", "a.pcapng.lz4", "a.pcapng.zst"] {
         let port = open(&sample(directory.path(), name, &sent), &OpenOptions::default());
         assert_eq!(port.info().queues, [0, 1, 2, 3]);
         assert_eq!(port.info().interface.as_deref(), Some("eth7"));

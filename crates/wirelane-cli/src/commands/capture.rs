@@ -35,9 +35,13 @@ pub(crate) struct CaptureArgs {
     #[command(flatten)]
     masks: Masks,
     /// Write packets to FILE; - is standard output. The suffix chooses the format: .pcap, .pcapng, and
-    /// .gz or .zst to compress
+    /// .gz, .lz4 or .zst to compress
     #[arg(short = 'w', long = "write", value_name = "FILE", help_heading = "Output")]
     write: Option<PathBuf>,
+    /// Compress with gzip, lz4 or zstd, as in zstd:3,threads=2: a level from the fastest (1, the default)
+    /// to the smallest (gzip 9, zstd 22), and how many threads compress. `none` does not compress
+    #[arg(long, value_name = "HOW", value_parser = args::compress, requires = "write", help_heading = "Output")]
+    compress: Option<args::Compress>,
     /// Write one file per queue (NAME.rx0.pcapng, …); `wirelane merge` joins them
     #[arg(long, requires = "write", help_heading = "Output")]
     split: bool,
@@ -163,11 +167,12 @@ fn config(args: &CaptureArgs, halt: &Halt) -> Result<CaptureConfig> {
         return Err(Error::usage("-w -", "standard output cannot be rotated")
             .help("give a file name, or leave -C, -G and --rotate-packets out"));
     }
-    let output = args.write.as_ref().map(|path| OutputConfig {
-        path: path.clone(),
-        options: WriterOptions { rotation, halt: halt.clone(), ..WriterOptions::of_path(path) },
-        split: args.split,
-    });
+    let output = |path: &PathBuf| -> Result<OutputConfig> {
+        let options = args::writer(path, args.compress)?;
+        let options = WriterOptions { rotation, halt: halt.clone(), ..options };
+        Ok(OutputConfig { path: path.clone(), options, split: args.split })
+    };
+    let output = args.write.as_ref().map(output).transpose()?;
     Ok(CaptureConfig {
         output,
         single: args.single,

@@ -12,6 +12,7 @@ use wirelane::halt::Halt;
 use wirelane::pcap::pcapng::MAX_PACKET;
 use wirelane::pcap::{MergeControl, MergeReport, MergedInput, merge_files};
 
+use crate::args;
 use crate::output::{self, plural};
 
 /// How often it is looked whether the merge has come to its end, and whether somebody asks.
@@ -19,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// Merge capture files into one pcapng file, in order of time.
 ///
-/// Reads pcap and pcapng, plain or compressed with gzip or zstd, such as the files of
+/// Reads pcap and pcapng, plain or compressed with gzip, lz4 or zstd, such as the files of
 /// `wirelane capture --split`. Packets with equal times keep the order in which the files are given.
 /// Every interface keeps its description, queue and counters. Comments, name resolution and decryption
 /// secrets are not copied.
@@ -33,9 +34,14 @@ pub(crate) struct MergeArgs {
     #[arg(value_name = "FILE", required = true)]
     pub(crate) inputs: Vec<PathBuf>,
 
-    /// Write to FILE; `-` is standard output, and the suffix .gz or .zst compresses
+    /// Write to FILE; `-` is standard output, and the suffix .gz, .lz4 or .zst compresses
     #[arg(short = 'w', long = "write", value_name = "FILE")]
     pub(crate) output: PathBuf,
+
+    /// Compress with gzip, lz4 or zstd, as in zstd:3,threads=2: a level from the fastest (1, the default)
+    /// to the smallest (gzip 9, zstd 22), and how many threads compress. `none` does not compress
+    #[arg(long, value_name = "HOW", value_parser = args::compress)]
+    pub(crate) compress: Option<args::Compress>,
 
     /// Print one JSON object (schema wirelane.merge/1)
     #[arg(long)]
@@ -53,8 +59,9 @@ pub(crate) fn run(args: &MergeArgs) -> Result<(), Error> {
         return Err(Error::usage("--json", "standard output already takes the packets of `-w -`")
             .help("write the packets to a file"));
     }
-    let control =
-        MergeControl::new(Halt::by_signals().map_err(|error| Error::os("signals", error))?);
+    let compression = args::writer(&args.output, args.compress)?.compression;
+    let halt = Halt::by_signals().map_err(|error| Error::os("signals", error))?;
+    let control = MergeControl::new(halt).compression(compression);
     let report = watch(args, &control)?;
     if args.json {
         output::json(&Document::new(args, &report))?;
@@ -229,7 +236,7 @@ mod tests {
         capture(&path("a"), &[1, 4]);
         capture(&path("b"), &[2, 3, 5]);
         let inputs = vec![path("a"), path("b")];
-        let args = MergeArgs { inputs, output: path("out"), json: false };
+        let args = MergeArgs { inputs, output: path("out"), compress: None, json: false };
         run(&args).unwrap();
         assert_eq!(times(&path("out")), [1, 2, 3, 4, 5]);
 
@@ -242,7 +249,8 @@ mod tests {
 
     #[test]
     fn json_and_packets_do_not_share_standard_output() {
-        let args = MergeArgs { inputs: vec!["a".into()], output: "-".into(), json: true };
+        let args =
+            MergeArgs { inputs: vec!["a".into()], output: "-".into(), compress: None, json: true };
         assert_eq!(run(&args).unwrap_err().kind(), wirelane::ErrorKind::Usage);
     }
 
@@ -251,7 +259,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
         capture(&path, &[7]);
-        let args = MergeArgs { inputs: vec![path], output: directory.path().join("b"), json: true };
+        let args = MergeArgs {
+            inputs: vec![path],
+            output: directory.path().join("b"),
+            compress: None,
+            json: true,
+        };
         let report = merge_files(&args.inputs, &args.output, &Default::default()).unwrap();
         let value = serde_json::to_value(Document::new(&args, &report)).unwrap();
         assert_eq!(value["schema"], "wirelane.merge/1");

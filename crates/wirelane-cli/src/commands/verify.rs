@@ -21,7 +21,7 @@ use crate::output::{self, plural};
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct VerifyArgs {
-    /// pcap or pcapng, plain or compressed with gzip or zstd; `-` is standard input
+    /// pcap or pcapng, plain or compressed with gzip, lz4 or zstd; `-` is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
 

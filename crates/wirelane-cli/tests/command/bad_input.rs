@@ -203,7 +203,7 @@ fn sample(directory: &TempDir, name: &str) -> (String, Vec<u8>) {
 #[test]
 fn damaged_files() {
     let directory = tempdir().unwrap();
-    for name in ["a.pcapng", "a.pcap", "a.pcapng.gz", "a.pcapng.zst"] {
+    for name in ["a.pcapng", "a.pcap", "a.pcapng.gz", "a.pcapng.lz4", "a.pcapng.zst"] {
         let (path, whole) = sample(&directory, name);
         let mut corrupt = whole.clone();
         // A length, or whatever stands there in a compressed file.

@@ -8,6 +8,7 @@ mod shared;
 
 mod bad_input;
 mod files;
+mod kernel;
 mod print;
 mod replay;
 mod wire;

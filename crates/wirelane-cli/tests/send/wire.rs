@@ -10,30 +10,30 @@ use wirelane_testkit::{packets, privileged};
 
 use super::*;
 
-struct Wire {
+pub(crate) struct Wire {
     left: Namespace,
     right: Namespace,
-    pair: VethPair,
+    pub(crate) pair: VethPair,
 }
 
 impl Wire {
-    fn new(queues: u32) -> Self {
+    pub(crate) fn new(queues: u32) -> Self {
         let (left, right) = (Namespace::new(), Namespace::new());
         let pair = VethPair::new(&left, &right, queues, 1500);
         pair.set_offloads(false);
         Self { left, right, pair }
     }
 
-    fn port(&self, backend: &str) -> String {
+    pub(crate) fn port(&self, backend: &str) -> String {
         format!("{backend}{}", self.pair.a.interface)
     }
 
-    fn send(&self, args: &[&str]) -> ChildGuard {
+    pub(crate) fn send(&self, args: &[&str]) -> ChildGuard {
         ChildGuard::spawn(self.left.command(WIRELANE).args(["send", "--json"]).args(args))
     }
 
     /// Captures `count` packets of our own Ethernet type, or of all UDP, while `send` runs.
-    fn captured(&self, path: &Path, count: usize, send: impl FnOnce()) -> Vec<Vec<u8>> {
+    pub(crate) fn captured(&self, path: &Path, count: usize, send: impl FnOnce()) -> Vec<Vec<u8>> {
         let mut command = self.right.command(WIRELANE);
         let port = format!("packet:{}", self.pair.b.interface);
         let count = count.to_string();

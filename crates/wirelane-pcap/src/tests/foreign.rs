@@ -256,11 +256,7 @@ fn zstd_files_with_frames_to_skip() {
         let head = file.words(&[0, 0, number, 60, 60]);
         file.block(6, &[&head, &[number as u8; 60]]);
     }
-    let frame = |bytes: &[u8]| {
-        let mut out = Vec::new();
-        Compression::Zstd.compress(bytes, &mut out).unwrap();
-        out
-    };
+    let frame = |bytes: &[u8]| compressed(Compression::Zstd, bytes);
     let read = |bytes: Vec<u8>| {
         let mut reader = CaptureReader::from_reader(std::io::Cursor::new(bytes), "test").unwrap();
         assert_eq!(reader.compression(), Some(Compression::Zstd));

@@ -30,9 +30,11 @@ const USUAL_HEAD: usize = 128;
 /// Steps of waiting until a packet is due, some 25 ns each.
 const SPINS: i32 = 4000;
 /// Lateness is told apart in steps of 64 ns.
-pub(super) const STEP_SHIFT: i32 = 6;
-/// So many of them; the last one is everything beyond, 262 µs and more.
-pub(super) const STEPS: usize = 4096;
+const FINE_SHIFT: i32 = 6;
+/// From 262 µs on, in steps of that, up to a second and beyond.
+const COARSE_SHIFT: i32 = 18;
+/// So many of either kind.
+const STEPS: usize = 4096;
 /// Fixed point of the interval between two packets.
 pub(super) const INTERVAL_SHIFT: i32 = 20;
 
@@ -43,7 +45,7 @@ const LAST: i16 = 8;
 const LATEST: i16 = 16;
 const LATENESS: i16 = 24;
 /// Bytes of the state, with and without a schedule.
-const PACED_BYTES: usize = LATENESS as usize + 8 * STEPS;
+const PACED_BYTES: usize = LATENESS as usize + 16 * STEPS;
 const PLAIN_BYTES: usize = 8;
 
 // On the stack. The key of a look-up is at -4.
@@ -97,9 +99,14 @@ impl State {
         self.word(LATEST as usize)
     }
 
-    /// How many packets had each lateness, in steps of 64 ns.
-    pub(super) fn lateness(&self) -> impl Iterator<Item = u64> {
-        (0..STEPS).map(|step| self.word(LATENESS as usize + 8 * step))
+    /// Lateness in nanoseconds, in the middle of a step, and how many packets had it.
+    pub(super) fn lateness(&self) -> impl Iterator<Item = (u64, u64)> {
+        let middle = |step: usize, shift: i32| ((step as u64) << shift) + (1 << shift) / 2;
+        let fine = (0..STEPS).map(move |step| middle(step, FINE_SHIFT));
+        let coarse = (0..STEPS).map(move |step| middle(step, COARSE_SHIFT));
+        let packets = (0..).map(|step| self.word(LATENESS as usize + 8 * step));
+        let latest = self.latest();
+        fine.chain(coarse).zip(packets).map(move |(middle, packets)| (middle.min(latest), packets))
     }
 
     fn word(&self, at: usize) -> u64 {
@@ -451,11 +458,18 @@ fn wait(asm: &mut Assembler, pace: &Map, failed: Label) {
     asm.jump_if_reg(Cond::Ge, Reg::R2, Reg::R1, counted);
     asm.emit(Insn::store(Size::Double, STATE, LATEST, Reg::R1));
     asm.place(counted);
-    asm.emit(Insn::alu64(Alu::Shr, Reg::R1, STEP_SHIFT));
-    let within = asm.label();
-    asm.jump_if(Cond::Lt, Reg::R1, STEPS as i32, within);
-    asm.emit(Insn::mov(Reg::R1, STEPS as i32 - 1));
+    let steps = STEPS as i32;
+    let (within, found) = (asm.label(), asm.label());
+    asm.emit(Insn::mov_reg(Reg::R2, Reg::R1));
+    asm.emit(Insn::alu64(Alu::Shr, Reg::R1, FINE_SHIFT));
+    asm.jump_if(Cond::Lt, Reg::R1, steps, found);
+    asm.emit(Insn::mov_reg(Reg::R1, Reg::R2));
+    asm.emit(Insn::alu64(Alu::Shr, Reg::R1, COARSE_SHIFT));
+    asm.jump_if(Cond::Lt, Reg::R1, steps, within);
+    asm.emit(Insn::mov(Reg::R1, steps - 1));
     asm.place(within);
+    asm.emit(Insn::alu64(Alu::Add, Reg::R1, steps));
+    asm.place(found);
     asm.emit(Insn::alu64(Alu::Shl, Reg::R1, 3));
     asm.emit(Insn::mov_reg(Reg::R2, STATE));
     asm.emit(Insn::alu64_reg(Alu::Add, Reg::R2, Reg::R1));

@@ -170,7 +170,7 @@ fn privileged_drops_are_not_counted_as_sent() {
     let _inside = a.enter();
     // Whatever the receiver's ring has no room for.
     let config = SendConfig::default().duration(300 * MS);
-    let outcome = send(&pair, &[stream.clone()], None, &config);
+    let outcome = send(&pair, std::slice::from_ref(&stream), None, &config);
     let frames: u64 = outcome.sent() + outcome.tx[0].refused;
     let link = b.inside(|| wirelane_os::netdev::link(&pair.b.interface).unwrap());
     assert!(frames > 0 && link.tx_dropped.is_some());
@@ -180,8 +180,36 @@ fn privileged_drops_are_not_counted_as_sent() {
     pair.b.ethtool(&["-K", &pair.b.interface, "gro", "off"]);
     let spec = format!("packet:{}", pair.a.interface).parse().unwrap();
     let port = open(&spec, &OpenOptions::default().transmit(true)).unwrap();
-    let refusal = can(port.info(), &[stream.clone()]).unwrap_err().to_string();
+    let refusal = can(port.info(), std::slice::from_ref(&stream)).unwrap_err().to_string();
     assert!(refusal.contains("does not transmit frames of programs now"), "{refusal}");
     let error = start(port, &[stream], None, &config).err().unwrap().to_string();
     assert!(error.contains("the kernel cannot send this"), "{error}");
+}
+
+#[test]
+fn privileged_an_interface_that_goes_down_is_an_error() {
+    if !privileged::require() {
+        return;
+    }
+    for rate in [Rate::Max, Rate::Packets(50_000.0)] {
+        let (a, _b, pair, _socket) = lab();
+        let _inside = a.enter();
+        let mut stream = stream(&format!("{ETHERNET} ipv4 udp"), Some("60"), 0);
+        stream.rate = rate;
+        let spec = format!("packet:{}", pair.a.interface).parse().unwrap();
+        let port = open(&spec, &OpenOptions::default().transmit(true)).unwrap();
+        let config = SendConfig::default();
+        let kernel: Box<dyn Sending> = Box::new(start(port, &[stream], None, &config).unwrap());
+        while kernel.monitor().read().tx[0].packets == 0 {
+            thread::sleep(MS);
+        }
+        iface::down(&pair.a.interface).unwrap();
+        assert!(kernel.wait(Duration::from_secs(60)), "it ends by itself");
+        let outcome = kernel.join();
+        assert!(outcome.errors[0].to_string().contains("ENETDOWN"), "{}", outcome.errors[0]);
+        // What was under way then is not counted as sent.
+        let tx = &outcome.tx[0];
+        assert!(tx.packets > 0 && tx.refused > 0, "{tx:?}");
+        assert_eq!(tx.packets + tx.refused, outcome.timing.packets);
+    }
 }

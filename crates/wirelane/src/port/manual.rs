@@ -41,7 +41,7 @@ impl Backend {
             ),
             Self::File => (
                 "file:PATH",
-                "a capture file: pcap or pcapng, plain, gzip or zstd; - is standard input or output",
+                "a capture file: pcap or pcapng, plain, gzip, lz4 or zstd; - is standard input or output",
                 None,
                 include_str!("file/options.md"),
             ),

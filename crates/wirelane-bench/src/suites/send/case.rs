@@ -11,6 +11,7 @@ use super::bed::Bed;
 use super::errors::{Errors, errors};
 use super::file;
 use super::ours::Ours;
+use super::shape::SUITE;
 use crate::peers::process::line;
 use crate::peers::senders::{Order, Sender};
 use crate::report::Report;
@@ -203,16 +204,7 @@ pub(super) fn rows(
         }
         let samples = vec![*value];
         let params = params.clone();
-        rows.push(Row {
-            suite: super::SUITE,
-            case,
-            peer,
-            params,
-            metric,
-            unit,
-            samples,
-            source: None,
-        });
+        rows.push(Row { suite: SUITE, case, peer, params, metric, unit, samples, source: None });
     }
     rows
 }

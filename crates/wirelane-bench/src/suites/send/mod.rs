@@ -13,6 +13,7 @@ mod case;
 mod errors;
 mod file;
 mod ours;
+pub(crate) mod shape;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +26,7 @@ use self::bed::Bed;
 use self::case::{Case, GAP_US, Subject, What};
 use self::errors::errors;
 use self::ours::Ours;
+use self::shape::{FLOWS, PERCENTS, SUITE};
 use crate::arguments;
 use crate::peers::senders::{Order, SENDERS, Sender};
 use crate::report::Report;
@@ -32,11 +34,6 @@ use crate::row::{Param, Params};
 use crate::suite::{Effort, Progress, Suite};
 use crate::suites::turns::{self, ProcessPlan};
 
-pub(super) const SUITE: &str = "send";
-/// Shares of the highest rate at which the rate error is measured, in percent.
-pub(crate) const PERCENTS: [u64; 4] = [1, 10, 50, 80];
-/// Many flows.
-pub(crate) const FLOWS: u32 = 100_000;
 /// Distance of the packets of the long file.
 const DRIFT_GAP_US: u64 = 1000;
 

@@ -1,0 +1,62 @@
+//! The kernel as the engine: when it is chosen, and that nothing else arrives than with sockets.
+
+use tempfile::tempdir;
+use wirelane_testkit::privileged;
+
+use super::wire::Wire;
+use super::*;
+
+const RECIPE: &str = "ipv4 src=10.0.0.0/24 udp src=random dst=4791 payload fill=count";
+
+#[test]
+fn privileged_the_kernel_sends_what_sockets_send() {
+    if !privileged::require() {
+        return;
+    }
+    let wire = Wire::new(1);
+    wire.pair.b.ethtool(&["-K", &wire.pair.b.interface, "gro", "on"]);
+    let directory = tempdir().unwrap();
+    let what = ["--packet", RECIPE, "--size", "60,590,1514"];
+    let file = directory.path().join("x.pcap");
+    let target = format!("file:{}", file.display());
+    send(&[&[target.as_str(), "--top-speed", "-c", "200"], &what[..]].concat());
+    let expected = bytes(&file);
+    for (engine, how) in [("kernel", &["--top-speed"][..]), ("kernel", &["--rate", "20kpps"])] {
+        let path = directory.path().join("y.pcapng");
+        let seen = wire.captured(&path, 200, || {
+            let port = wire.port("packet:");
+            let args = [&["-q", &port, "-c", "200", "--engine", engine], how, &what[..]].concat();
+            let summary = sent(&summary(&wire.send(&args).wait(PATIENCE)));
+            assert_eq!(summary["engine"], engine, "{summary}");
+            assert_eq!(summary["totals"]["sent"], 200, "{summary}");
+        });
+        assert!(seen == expected, "{how:?}: not what sockets send");
+    }
+}
+
+#[test]
+fn privileged_the_kernel_is_chosen_where_it_can() {
+    if !privileged::require() {
+        return;
+    }
+    let wire = Wire::new(1);
+    let port = wire.port("");
+    let run = |more: &[&str]| {
+        let args = [&["-q", &port, "-c", "200", "--packet", "udp", "--size", "60"], more].concat();
+        wire.send(&args).wait(PATIENCE)
+    };
+    // The other end does not poll: sockets, and a word about it.
+    let summary_of = |more: &[&str]| sent(&summary(&run(more)));
+    let of_sockets = summary_of(&["--top-speed"]);
+    assert_eq!(of_sockets["engine"], "sockets", "{of_sockets}");
+    let refusal = of_sockets["kernel_refused"].as_str().unwrap_or_default();
+    assert!(refusal.contains("does not transmit frames of programs now"), "{of_sockets}");
+    let refused = run(&["--top-speed", "--engine", "kernel"]);
+    assert_ne!(refused.status.code(), Some(0));
+    assert!(refused.stderr.contains("the kernel cannot send this"), "{}", refused.stderr);
+
+    wire.pair.b.ethtool(&["-K", &wire.pair.b.interface, "gro", "on"]);
+    assert_eq!(summary_of(&["--top-speed"])["engine"], "kernel");
+    assert_eq!(summary_of(&["--rate", "10kpps"])["engine"], "kernel");
+    assert_eq!(summary_of(&["--rate", "10kpps", "--engine", "sockets"])["engine"], "sockets");
+}

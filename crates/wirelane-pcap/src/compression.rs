@@ -1,0 +1,206 @@
+//! The compressions of capture files: their names, suffixes and levels, and how a user asks for one.
+
+use std::ffi::OsStr;
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+/// Suffixes of compressed files that Wirelane does not write: under such a name, anything else would surprise.
+const FOREIGN: [&str; 14] =
+    ["7z", "Z", "br", "bz2", "bzip2", "lz", "lzh", "lzma", "lzo", "rar", "sz", "xz", "z", "zip"];
+
+/// How a file is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// gzip (RFC 1952): everything reads it.
+    Gzip,
+    /// lz4 frames: the fastest, and the largest files.
+    Lz4,
+    /// zstd (RFC 8878): nearly as fast as lz4, and smaller than gzip.
+    Zstd,
+}
+
+impl Compression {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Gzip, Self::Lz4, Self::Zstd];
+
+    /// What the suffix of a path asks for: `.gz`, `.lz4` or `.zst`.
+    #[must_use]
+    pub fn of_path(path: &Path) -> Option<Self> {
+        let suffix = path.extension()?.to_str()?;
+        Self::ALL.into_iter().find(|one| one.suffix().strip_prefix('.') == Some(suffix))
+    }
+
+    /// Whether the suffix of a path is that of a compressed file which Wirelane does not write.
+    pub(crate) fn is_foreign(path: &Path) -> bool {
+        path.extension().and_then(OsStr::to_str).is_some_and(|suffix| FOREIGN.contains(&suffix))
+    }
+
+    /// Suffix of file names, with its dot.
+    #[must_use]
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Gzip => ".gz",
+            Self::Lz4 => ".lz4",
+            Self::Zstd => ".zst",
+        }
+    }
+
+    /// Its name, as its program is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        }
+    }
+
+    /// From the fastest to the smallest, as the program of this name counts them.
+    #[must_use]
+    pub fn levels(self) -> RangeInclusive<u8> {
+        match self {
+            Self::Gzip => 1..=9,
+            Self::Lz4 => 1..=1,
+            Self::Zstd => 1..=22,
+        }
+    }
+
+    /// What the first bytes of a file say.
+    pub(crate) fn of_magic(start: &[u8]) -> Option<Self> {
+        match start {
+            [0x1f, 0x8b, ..] => Some(Self::Gzip),
+            [0x04, 0x22, 0x4d, 0x18, ..] => Some(Self::Lz4),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Self::Zstd),
+            // A skippable frame (RFC 8878 section 3.1.2), with which all files of pzstd begin: it says how long the
+            // frame behind it is. Those of lz4 look the same, but no program begins a file with one.
+            [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+}
+
+/// How to compress a file.
+///
+/// ```
+/// use wirelane_pcap::{Compression, CompressionOptions};
+///
+/// let options = CompressionOptions::parse("zstd:3,threads=2").unwrap().unwrap();
+/// assert_eq!((options.compression, options.level, options.threads), (Compression::Zstd, 3, 2));
+/// assert_eq!(CompressionOptions::parse("none"), Ok(None));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompressionOptions {
+    /// The kind.
+    pub compression: Compression,
+    /// One of [`Compression::levels`].
+    pub level: u8,
+    /// Threads that compress, 1 at least.
+    pub threads: u8,
+}
+
+impl CompressionOptions {
+    /// Most threads for one file.
+    pub const MAX_THREADS: u8 = 64;
+
+    /// At the fastest level, on one thread.
+    #[must_use]
+    pub fn fastest(compression: Compression) -> Self {
+        Self { compression, level: *compression.levels().start(), threads: 1 }
+    }
+
+    /// Parses `zstd`, `zstd:3`, `gzip:6,threads=2`, `lz4` or `none`. Without a level it is the fastest.
+    ///
+    /// # Errors
+    /// What is wrong, and what would be right.
+    pub fn parse(text: &str) -> Result<Option<Self>, String> {
+        let mut parts = text.split(',');
+        let head = parts.next().unwrap_or_default();
+        let (name, level) = head.split_once(':').map_or((head, None), |(a, b)| (a, Some(b)));
+        if text == "none" {
+            return Ok(None);
+        }
+        let Some(compression) = Compression::ALL.into_iter().find(|one| one.name() == name) else {
+            return Err(format!("unknown compression {name:?}; give gzip, lz4, zstd or none"));
+        };
+        let mut options = Self::fastest(compression);
+        if let Some(level) = level {
+            let levels = compression.levels();
+            options.level =
+                number(level).filter(|level| levels.contains(level)).ok_or_else(|| {
+                    let (low, high) = (levels.start(), levels.end());
+                    format!("{name} has no level {level:?}; give one from {low} to {high}")
+                })?;
+        }
+        for part in parts {
+            let Some(("threads", count)) = part.split_once('=') else {
+                return Err(format!("unknown option {part:?}; there is threads=N"));
+            };
+            let allowed = 1..=Self::MAX_THREADS;
+            options.threads =
+                number(count).filter(|count| allowed.contains(count)).ok_or_else(|| {
+                    format!("{count:?} threads; give a number from 1 to {}", Self::MAX_THREADS)
+                })?;
+        }
+        Ok(Some(options))
+    }
+}
+
+/// Digits alone: no sign, no space.
+fn number(text: &str) -> Option<u8> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options() {
+        let of = |compression, level, threads| {
+            Ok(Some(CompressionOptions { compression, level, threads }))
+        };
+        for (text, expected) in [
+            ("none", Ok(None)),
+            ("gzip", of(Compression::Gzip, 1, 1)),
+            ("gzip:9", of(Compression::Gzip, 9, 1)),
+            ("lz4", of(Compression::Lz4, 1, 1)),
+            ("lz4,threads=64", of(Compression::Lz4, 1, 64)),
+            ("zstd:22", of(Compression::Zstd, 22, 1)),
+            ("zstd:3,threads=2", of(Compression::Zstd, 3, 2)),
+        ] {
+            assert_eq!(CompressionOptions::parse(text), expected, "{text}");
+        }
+        for (text, error) in [
+            ("", "unknown compression \"\"; give gzip, lz4, zstd or none"),
+            ("xz", "unknown compression \"xz\"; give gzip, lz4, zstd or none"),
+            ("none:1", "unknown compression \"none\"; give gzip, lz4, zstd or none"),
+            ("none,threads=2", "unknown compression \"none\"; give gzip, lz4, zstd or none"),
+            ("gzip:0", "gzip has no level \"0\"; give one from 1 to 9"),
+            ("zstd:+3", "zstd has no level \"+3\"; give one from 1 to 22"),
+            ("zstd:", "zstd has no level \"\"; give one from 1 to 22"),
+            ("zstd:300", "zstd has no level \"300\"; give one from 1 to 22"),
+            ("zstd,", "unknown option \"\"; there is threads=N"),
+            ("zstd,level=3", "unknown option \"level=3\"; there is threads=N"),
+            ("zstd,threads=0", "\"0\" threads; give a number from 1 to 64"),
+            ("zstd,threads=65", "\"65\" threads; give a number from 1 to 64"),
+        ] {
+            assert_eq!(CompressionOptions::parse(text), Err(error.into()), "{text}");
+        }
+    }
+
+    #[test]
+    fn suffixes() {
+        for one in Compression::ALL {
+            let path = format!("a.b/c.pcapng{}", one.suffix());
+            assert_eq!(Compression::of_path(Path::new(&path)), Some(one));
+            assert!(!Compression::is_foreign(Path::new(&path)));
+        }
+        for plain in ["a", "a.pcap", ".gz", "-", "a.gz/b", "a.1", "a.cap"] {
+            assert_eq!(Compression::of_path(Path::new(plain)), None, "{plain}");
+            assert!(!Compression::is_foreign(Path::new(plain)), "{plain}");
+        }
+        for foreign in ["a.xz", "a.pcapng.bz2", "a.pcap.br", "a.zip"] {
+            assert!(Compression::is_foreign(Path::new(foreign)), "{foreign}");
+        }
+    }
+}

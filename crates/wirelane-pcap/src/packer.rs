@@ -1,0 +1,223 @@
+//! Compression on threads of its own: chunks go out in order, and come back in the same order.
+//!
+//! ```text
+//!              ┌▶ thread 0: chunks 0, 2, 4 … ─▶┐
+//!  chunks ─────┤                               ├─▶ the same chunks, compressed, in the same order
+//!              └▶ thread 1: chunks 1, 3, 5 … ─▶┘
+//! ```
+//!
+//! Chunks are equally long, so taking turns keeps all threads busy, and the order needs no book-keeping. A few chunks
+//! are on their way at most: whoever has more waits for the oldest one.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::{self, JoinHandle};
+
+use crate::compress::Compressor;
+use crate::compression::CompressionOptions;
+
+/// Chunks on their way per thread: one is being compressed, one waits for it or for being written.
+const PER_THREAD: usize = 2;
+
+/// A chunk of whole blocks.
+#[derive(Default)]
+pub(crate) struct Chunk {
+    /// The blocks as they are.
+    pub(crate) plain: Vec<u8>,
+    /// The blocks, compressed.
+    pub(crate) compressed: Vec<u8>,
+    /// Packets in them.
+    pub(crate) packets: u64,
+}
+
+/// Threads that compress for one file after the other. Dropping it ends them; what is on its way then is lost.
+pub(crate) struct Packer {
+    threads: Vec<Thread>,
+    /// Chunks that went out, and chunks that came back.
+    sent: usize,
+    received: usize,
+    /// What is on its way: packets, and bytes before compression.
+    packets: u64,
+    bytes: u64,
+    /// Chunks that came back and were done with: their memory is used again.
+    spare: Vec<Chunk>,
+    is_abandoned: Arc<AtomicBool>,
+}
+
+struct Thread {
+    /// Dropped first, which ends the thread.
+    plain: Option<Sender<Chunk>>,
+    packed: Receiver<io::Result<Chunk>>,
+    handle: Option<JoinHandle<()>>,
+}
+
+impl Packer {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// There is no room for them.
+    pub(crate) fn start(options: CompressionOptions) -> io::Result<Self> {
+        let mut packer = Self {
+            threads: Vec::new(),
+            sent: 0,
+            received: 0,
+            packets: 0,
+            bytes: 0,
+            spare: Vec::new(),
+            is_abandoned: Arc::default(),
+        };
+        for _ in 0..options.threads.max(1) {
+            let mut compressor = Compressor::new(options)?;
+            let (plain, to_pack) = channel::<Chunk>();
+            let (done, packed) = channel();
+            let is_abandoned = Arc::clone(&packer.is_abandoned);
+            let run = move || {
+                for mut chunk in to_pack {
+                    if is_abandoned.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let result = compressor.compress(&chunk.plain, &mut chunk.compressed);
+                    if done.send(result.map(|()| chunk)).is_err() {
+                        return;
+                    }
+                }
+            };
+            let handle = thread::Builder::new().name("wl-compress".into()).spawn(run)?;
+            packer.threads.push(Thread { plain: Some(plain), packed, handle: Some(handle) });
+        }
+        Ok(packer)
+    }
+
+    /// Whether another chunk may go out; otherwise one has to come back first.
+    pub(crate) fn has_room(&self) -> bool {
+        self.sent - self.received < PER_THREAD * self.threads.len()
+    }
+
+    /// An empty chunk, with the memory of an earlier one if there is one.
+    pub(crate) fn blank(&mut self) -> Chunk {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Takes back a chunk that is done with.
+    pub(crate) fn recycle(&mut self, mut chunk: Chunk) {
+        chunk.plain.clear();
+        self.spare.push(chunk);
+    }
+
+    /// Packets on their way.
+    pub(crate) fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Bytes on their way, before compression.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Sends a chunk out.
+    ///
+    /// # Errors
+    /// The thread is gone.
+    pub(crate) fn send(&mut self, chunk: Chunk) -> io::Result<()> {
+        let (packets, bytes) = (chunk.packets, chunk.plain.len() as u64);
+        let thread = self.threads.get(self.sent % self.threads.len());
+        let plain = thread.and_then(|thread| thread.plain.as_ref()).ok_or_else(gone)?;
+        plain.send(chunk).map_err(|_| gone())?;
+        self.sent += 1;
+        self.packets += packets;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// The oldest chunk on its way, once it is compressed; `None` if there is none, or, unless `waits`, if it is not
+    /// ready.
+    ///
+    /// # Errors
+    /// It could not be compressed, or the thread is gone.
+    pub(crate) fn receive(&mut self, waits: bool) -> io::Result<Option<Chunk>> {
+        if self.sent == self.received {
+            return Ok(None);
+        }
+        let thread = self.threads.get(self.received % self.threads.len()).ok_or_else(gone)?;
+        let chunk = if waits {
+            thread.packed.recv().map_err(|_| gone())??
+        } else {
+            match thread.packed.try_recv() {
+                Ok(result) => result?,
+                Err(TryRecvError::Empty) => return Ok(None),
+                Err(TryRecvError::Disconnected) => return Err(gone()),
+            }
+        };
+        self.received += 1;
+        self.packets -= chunk.packets;
+        self.bytes -= chunk.plain.len() as u64;
+        Ok(Some(chunk))
+    }
+}
+
+impl Drop for Packer {
+    fn drop(&mut self) {
+        self.is_abandoned.store(true, Ordering::Relaxed);
+        for thread in &mut self.threads {
+            thread.plain = None;
+        }
+        for handle in self.threads.iter_mut().filter_map(|thread| thread.handle.take()) {
+            let _ = handle.join();
+        }
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::other("a compressing thread panicked: a defect")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compression::Compression;
+
+    /// Chunks of very different work come back in their order, and never more are out than allowed.
+    #[test]
+    fn order_holds() {
+        for threads in 1..=4 {
+            let options =
+                CompressionOptions { threads, ..CompressionOptions::fastest(Compression::Zstd) };
+            let mut packer = Packer::start(options).unwrap();
+            let (mut sent, mut received) = (0, 0);
+            let mut check = |chunk: Chunk| {
+                assert_eq!(chunk.packets, received);
+                assert_eq!(
+                    zstd_safe::get_frame_content_size(&chunk.compressed).unwrap(),
+                    Some(chunk.plain.len() as u64)
+                );
+                received += 1;
+            };
+            while sent < 200 {
+                while packer.has_room() {
+                    let plain = vec![7; if sent % 3 == 0 { 300_000 } else { 1 }];
+                    packer.send(Chunk { plain, packets: sent, ..Chunk::default() }).unwrap();
+                    sent += 1;
+                }
+                check(packer.receive(true).unwrap().unwrap());
+                while let Some(chunk) = packer.receive(false).unwrap() {
+                    check(chunk);
+                }
+            }
+            while let Some(chunk) = packer.receive(true).unwrap() {
+                check(chunk);
+            }
+            assert_eq!((sent, packer.packets(), packer.bytes()), (received, 0, 0));
+        }
+    }
+
+    #[test]
+    fn it_ends_with_chunks_on_their_way() {
+        let options = CompressionOptions::fastest(Compression::Gzip);
+        let mut packer = Packer::start(options).unwrap();
+        while packer.has_room() {
+            packer.send(Chunk { plain: vec![1; 1 << 20], ..Chunk::default() }).unwrap();
+        }
+    }
+}
