@@ -4,11 +4,12 @@
 //! disk - is a complete compressed file of whole blocks. Chunks can also be compressed by several threads.
 //!
 //! Programs must accept more than one frame (RFC 8878 section 3.1; RFC 1952 section 2.2; "Frame Concatenation" in
-//! lz4_Frame_format.md). Wireshark 4.0 does so for gzip but not for zstd: it looks for the next frame at the start of its
-//! buffer instead of where it is (`check_for_zstd_compression` in wiretap/file_wrappers.c, corrected in later versions),
-//! and complains after the first MiB. One frame with flushed blocks would please it, but could not be shared by threads,
-//! and every file that a crash cuts would be damaged for every reader. `zstd -dc FILE | wireshark -k -i -` reads such a
-//! file there. This note can go with that version.
+//! lz4_Frame_format.md). Wireshark 4.0 does so for gzip but not for lz4 and zstd: it looks for the next frame at the
+//! start of its buffer instead of where it is (`check_for_lz4_compression` and `check_for_zstd_compression` in
+//! wiretap/file_wrappers.c, corrected in later versions), and complains once it has filled its buffer again. One frame
+//! with flushed blocks would please it, but could not be shared by threads, and every file that a crash cuts would be
+//! damaged for every reader. `zstd -dc FILE | wireshark -k -i -` reads such a file there. This note can go with that
+//! version.
 
 use std::io::{self, Write};
 

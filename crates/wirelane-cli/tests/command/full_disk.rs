@@ -133,13 +133,16 @@ fn a_limit_of_the_size_is_like_a_full_disk() {
     let directory = tempdir().unwrap();
     let spec = "sim:2?size=imix";
     for suffix in ["pcapng", "pcap", "pcapng.gz", "pcapng.lz4", "pcapng.zst"] {
+        // Wireshark 4.0 knows files of one frame only.
+        let several_frames = suffix.ends_with("lz4") || suffix.ends_with("zst");
+        let limit = if several_frames { "--fsize=500000" } else { "--fsize=3000000" };
         for to_stdout in [false, true] {
             if to_stdout && suffix != "pcapng" {
                 continue;
             }
             let file = directory.path().join(format!("x.{suffix}"));
             let mut command = Command::new("prlimit");
-            command.args(["--fsize=3000000", WIRELANE, "capture", "-q", spec, "-w"]);
+            command.args([limit, WIRELANE, "capture", "-q", spec, "-w"]);
             let ended = if to_stdout {
                 let out = fs::File::create(&file).unwrap();
                 let ended = command.arg("-").stdout(out).stderr(std::process::Stdio::piped());
@@ -159,7 +162,7 @@ fn a_limit_of_the_size_is_like_a_full_disk() {
                 assert_eq!(summary["totals"]["written"], safe);
                 assert_eq!(summary["totals"]["delivered"], safe);
             }
-            if suffix.starts_with("pcapng") && suffix != "pcapng.zst" && tools::require("tshark") {
+            if suffix.starts_with("pcapng") && !several_frames && tools::require("tshark") {
                 assert_eq!(check_clean(&file), safe);
             }
         }

@@ -164,8 +164,8 @@ fn the_compressors_agree() {
                 assert!(output.stdout == content, "{unpacker}: other bytes, level {level}");
             }
             assert_eq!(read_all(&ours).0.len(), records.len());
-            // Wireshark 4.0 knows zstd files of one frame only.
-            if program != "zstd" {
+            // Of the others, Wireshark 4.0 knows files of one frame only.
+            if program == "gzip" {
                 let Some(text) = run("capinfos", &["-M", "-c", ours.to_str().unwrap()]) else {
                     return;
                 };

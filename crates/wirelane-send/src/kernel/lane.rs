@@ -9,8 +9,8 @@ use wirelane::stats::TxCounters;
 use wirelane::{Error, Result};
 use wirelane_gen::stream::Stream;
 use wirelane_gen::{Lane, Rate};
-use wirelane_os::clock;
 use wirelane_os::netdev::LinkReader;
+use wirelane_os::{OsError, clock};
 
 use super::anchor::Anchor;
 use super::live::not_sent;
@@ -124,17 +124,27 @@ impl Losses {
     }
 
     /// How many of `frames` handed over were lost.
-    fn take(&mut self, frames: u64) -> u64 {
-        // An interface that is gone fails in the next call.
-        if let Some(dropped) = self.link.read().ok().and_then(|link| link.tx_dropped) {
+    ///
+    /// # Errors
+    /// The interface is gone, down or without a carrier, and has dropped frames without counting them.
+    fn take(&mut self, frames: u64) -> std::result::Result<u64, OsError> {
+        const CALL: &str = "netlink RTM_GETLINK";
+        let link = self.link.read()?;
+        if !link.is_up() || link.flags & IFF_RUNNING == 0 {
+            return Err(OsError::from_errno(CALL, link.name, Errno::NETDOWN.raw_os_error()));
+        }
+        if let Some(dropped) = link.tx_dropped {
             self.open += dropped.saturating_sub(self.seen);
             self.seen = dropped;
         }
         let lost = self.open.min(frames);
         self.open -= lost;
-        lost
+        Ok(lost)
     }
 }
+
+/// The interface can transmit: it has a carrier.
+const IFF_RUNNING: u32 = 0x40;
 
 /// One stream on this thread.
 pub(super) struct Share {
@@ -241,7 +251,8 @@ impl KernelLane {
         let end = start.saturating_add(shared.duration());
         let turn = if self.shares.len() > 1 { TURN } else { RUN };
         let (first, mut sent) = (now, 0);
-        while !shared.is_stopping() && now < end {
+        let mut ended = Ok(());
+        while !shared.is_stopping() && now < end && ended.is_ok() {
             let before = sent;
             for index in 0..self.shares.len() {
                 // Near the end as much as there is time for.
@@ -252,9 +263,12 @@ impl KernelLane {
                         ((end - now.min(end)) as f64 * rate) as u64 + 1
                     }
                 };
-                sent += self.call(index, turn.min(fits), BATCH)?;
+                match self.call(index, turn.min(fits), BATCH) {
+                    Ok(frames) => sent += frames,
+                    Err(error) => ended = Err(error),
+                }
                 now = clock::monotonic_ns();
-                if now >= end {
+                if now >= end || ended.is_err() {
                     break;
                 }
             }
@@ -262,10 +276,10 @@ impl KernelLane {
                 break;
             }
             self.progress(now - start.min(now));
-            self.watch(now)?;
+            ended = ended.and_then(|()| self.watch(now));
         }
         self.departures.record_span(sent, (0, 0), (first, now));
-        Ok(())
+        ended
     }
 
     /// The one stream, at its times.
@@ -285,7 +299,8 @@ impl KernelLane {
         let deadline = start.saturating_add(end).saturating_add(Pacer::LONGEST_DELAY);
         let mut now = clock::monotonic_ns();
         let (mut sent, mut from) = (0, None);
-        while !shared.is_stopping() && now < deadline {
+        let mut ended = Ok(());
+        while !shared.is_stopping() && now < deadline && ended.is_ok() {
             let at = due(sent);
             if at >= end {
                 break;
@@ -294,7 +309,7 @@ impl KernelLane {
             let ready = pacer.due(at).saturating_sub(LEAD);
             if now < ready {
                 now = sleep(now, ready.min(now.saturating_add(NAP)));
-                self.watch(now)?;
+                ended = self.watch(now);
                 continue;
             }
             let wanted = if interval > SLEEP { 1 } else { (CALL / interval).clamp(1, RUN) };
@@ -307,9 +322,12 @@ impl KernelLane {
             paced.map_err(|error| Error::os(shared.interface.as_str(), error))?;
             from.get_or_insert(base.max(now));
             let batch = batch(shared.config.pacing, interval);
-            let done = self.call(0, wanted, batch)?;
+            let done = self.call(0, wanted, batch).unwrap_or_else(|error| {
+                ended = Err(error);
+                0
+            });
             now = clock::monotonic_ns();
-            if done == 0 && self.is_over() {
+            if ended.is_err() || done == 0 && self.is_over() {
                 break;
             }
             sent += done;
@@ -318,10 +336,10 @@ impl KernelLane {
                 pacer.after_burst(next, now);
             }
             self.progress(due(sent.saturating_sub(1)));
-            self.watch(now)?;
+            ended = self.watch(now);
         }
         self.departures.set_moved(pacer.moved());
-        let (Some(share), Some(from)) = (self.shares.first(), from) else { return Ok(()) };
+        let (Some(share), Some(from)) = (self.shares.first(), from) else { return ended };
         let state = share.sender.state();
         let state = state.map_err(|error| Error::os(shared.interface.as_str(), error))?;
         if sent > 0 {
@@ -331,7 +349,7 @@ impl KernelLane {
         for (lateness, packets) in state.lateness().filter(|(_, packets)| *packets > 0) {
             self.departures.record_errors(lateness, packets);
         }
-        Ok(())
+        ended
     }
 
     /// Whether there is nothing more to send.
@@ -392,20 +410,23 @@ impl KernelLane {
         let (frames, bytes) = std::mem::take(&mut self.open);
         let shared = Arc::clone(&self.shared);
         let mut losses = shared.losses.lock().unwrap_or_else(PoisonError::into_inner);
-        let lost = losses.take(frames);
+        let taken = losses.take(frames);
         let now = clock::monotonic_ns();
         let ask = at_the_end || now >= losses.ask;
         if ask {
             losses.ask = now + ASK;
         }
         drop(losses);
-        if frames > 0
-            && ask
-            && let Err(refusal) = transmits(&shared.interface)
-        {
-            self.lose(frames);
-            return Err(Error::failed(shared.interface.as_str(), refusal.to_string()));
+        if frames == 0 {
+            return Ok(());
         }
+        let interface = shared.interface.as_str();
+        let lost = taken.map_err(|error| Error::os(interface, error)).and_then(|lost| {
+            let asked = if ask { transmits(interface) } else { Ok(()) };
+            asked.map_err(|refusal| Error::failed(interface, refusal.to_string())).map(|()| lost)
+        });
+        // Which of them had left nobody knows.
+        let lost = lost.inspect_err(|_| self.lose(frames))?;
         let mean = bytes.checked_div(frames).unwrap_or(0);
         self.counters.count(frames - lost, bytes - lost * mean);
         self.lose(lost);

@@ -185,3 +185,31 @@ fn privileged_drops_are_not_counted_as_sent() {
     let error = start(port, &[stream], None, &config).err().unwrap().to_string();
     assert!(error.contains("the kernel cannot send this"), "{error}");
 }
+
+#[test]
+fn privileged_an_interface_that_goes_down_is_an_error() {
+    if !privileged::require() {
+        return;
+    }
+    for rate in [Rate::Max, Rate::Packets(50_000.0)] {
+        let (a, _b, pair, _socket) = lab();
+        let _inside = a.enter();
+        let mut stream = stream(&format!("{ETHERNET} ipv4 udp"), Some("60"), 0);
+        stream.rate = rate;
+        let spec = format!("packet:{}", pair.a.interface).parse().unwrap();
+        let port = open(&spec, &OpenOptions::default().transmit(true)).unwrap();
+        let config = SendConfig::default();
+        let kernel: Box<dyn Sending> = Box::new(start(port, &[stream], None, &config).unwrap());
+        while kernel.monitor().read().tx[0].packets == 0 {
+            thread::sleep(MS);
+        }
+        iface::down(&pair.a.interface).unwrap();
+        assert!(kernel.wait(Duration::from_secs(60)), "it ends by itself");
+        let outcome = kernel.join();
+        assert!(outcome.errors[0].to_string().contains("ENETDOWN"), "{}", outcome.errors[0]);
+        // What was under way then is not counted as sent.
+        let tx = &outcome.tx[0];
+        assert!(tx.packets > 0 && tx.refused > 0, "{tx:?}");
+        assert_eq!(tx.packets + tx.refused, outcome.timing.packets);
+    }
+}
