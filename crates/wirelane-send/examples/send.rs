@@ -2,6 +2,7 @@
 //!
 //!     cargo run --release -p wirelane-send --example send -- \
 //!         sim:2 'ipv4 dst=10.0.0.0/24 udp dst=53' 100kpps 3
+#![allow(clippy::print_stdout)]
 
 use std::env;
 use std::error::Error;

@@ -1,4 +1,5 @@
 //! The example as a newcomer runs it: the compiled program.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::path::PathBuf;
 use std::process::Command;

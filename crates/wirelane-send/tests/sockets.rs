@@ -1,4 +1,5 @@
 //! The sockets engine over ports that need no privilege.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::time::{Duration, Instant};
 

@@ -18,6 +18,9 @@ use super::*;
 /// A packet of a file: its time, how much of it a snap length has cut, its bytes.
 type Captured = (u64, u32, Vec<u8>);
 
+/// Times and bytes of the packets of a lane.
+type Sent = Vec<(u64, Vec<u8>)>;
+
 fn write(path: &Path, link_type: u16, fcs_len: Option<u8>, packets: &[Captured]) {
     let interface = Interface { link_type, fcs_len, ..Interface::default() };
     let mut writer =
@@ -40,7 +43,7 @@ fn file(packets: &[Captured]) -> (tempfile::TempDir, PathBuf) {
 }
 
 /// Times and packets of each lane; what ended the first that failed.
-fn sent(config: &ReplayConfig, lanes: u32) -> (Vec<Vec<(u64, Vec<u8>)>>, Option<String>) {
+fn sent(config: &ReplayConfig, lanes: u32) -> (Vec<Sent>, Option<String>) {
     let mut replay = Replay::open(config, lanes).unwrap();
     let mut failure = None;
     let lanes = replay.take_lanes().into_iter().map(|mut lane| {
@@ -71,7 +74,7 @@ fn sent(config: &ReplayConfig, lanes: u32) -> (Vec<Vec<(u64, Vec<u8>)>>, Option<
     (lanes.collect(), failure)
 }
 
-fn one_lane(config: &ReplayConfig) -> Vec<(u64, Vec<u8>)> {
+fn one_lane(config: &ReplayConfig) -> Sent {
     let (mut lanes, failure) = sent(config, 1);
     assert_eq!(failure, None);
     lanes.remove(0)
@@ -446,7 +449,7 @@ fn cost_of_a_packet() {
                 }
             }
             let each = (wirelane_os::clock::thread_cpu_ns() - begun) as f64 / count as f64;
-            println!("{length} bytes, {name}: {each:.1} ns per packet");
+            eprintln!("{length} bytes, {name}: {each:.1} ns per packet");
         }
     }
 }

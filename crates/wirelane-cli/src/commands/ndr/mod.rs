@@ -1,6 +1,7 @@
 //! `wirelane ndr`: what lies between two ports, measured.
 
 mod arguments;
+mod document;
 mod live;
 mod page;
 mod text;
@@ -8,14 +9,14 @@ mod traffic;
 
 use std::fs;
 
-use serde::Serialize;
 use wirelane::halt::Halt;
 use wirelane::port::{self, Backend, Spec, Take};
 use wirelane::{Error, Result};
 use wirelane_send::measure::Receiver;
-use wirelane_send::ndr::{Direction, Report, Tester};
+use wirelane_send::ndr::{Direction, Tester};
 
 pub(crate) use self::arguments::NdrArgs;
+use self::document::Document;
 use self::live::Live;
 use self::traffic::Both;
 use crate::output;
@@ -46,13 +47,7 @@ pub(crate) fn run(args: &NdrArgs) -> Result<()> {
     let report = campaign.run(&mut tester, &mut |step| live.show(step));
     live.finish();
     let report = report?;
-    let document = Document {
-        schema: "wirelane.ndr/1",
-        version: env!("CARGO_PKG_VERSION"),
-        command: std::env::args().collect::<Vec<_>>().join(" "),
-        ports: tester.receivers().map(Port::of).collect(),
-        report: &report,
-    };
+    let document = Document::new(&report, tester.receivers());
     if !args.quiet {
         text::lines(&report).for_each(|line| output::line(format_args!("{line}")));
     }
@@ -67,41 +62,6 @@ pub(crate) fn run(args: &NdrArgs) -> Result<()> {
         output::json(&document)?;
     }
     Ok(())
-}
-
-/// The JSON object.
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: &'static str,
-    version: &'static str,
-    command: String,
-    ports: Vec<Port>,
-    #[serde(flatten)]
-    report: &'a Report,
-}
-
-/// Where packets were received.
-#[derive(Serialize)]
-struct Port {
-    spec: String,
-    backend: &'static str,
-    mode: String,
-    interface: Option<String>,
-    queues: Vec<u16>,
-    notes: Vec<String>,
-}
-
-impl Port {
-    fn of(info: &port::PortInfo) -> Self {
-        Self {
-            spec: info.spec.clone(),
-            backend: info.backend.as_str(),
-            mode: info.mode.to_string(),
-            interface: info.interface.clone(),
-            queues: info.queues.clone(),
-            notes: info.notes.clone(),
-        }
-    }
 }
 
 fn is_interface(spec: &Spec) -> Result<()> {

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use wirelane_page::{Axis, Line, Lines, number};
 use wirelane_send::ndr::{Delay, SizeReport, Summary, Way};
 
-use super::Document;
+use super::document::Document;
 use super::text::{percent, time};
 use crate::output::grouped;
 
