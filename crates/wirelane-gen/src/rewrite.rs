@@ -14,7 +14,8 @@
 //! let packet = packet::ethernet(MacAddr::ZERO, MacAddr::BROADCAST)
 //!     .ipv4([10, 0, 0, 2].into(), [192, 0, 2, 9].into())
 //!     .udp(4000, 53, b"query");
-//! frame.truncate(packet.emit(&mut frame)?);
+//! let len = packet.emit(&mut frame)?;
+//! frame.truncate(len);
 //!
 //! let rules = [Rule::map_ip("10.0.0.0/8=172.0.0.0/8").unwrap(), Rule::port("dst:53=5353").unwrap()];
 //! Rewrite::new(&rules).unwrap().prepare(&mut frame);
