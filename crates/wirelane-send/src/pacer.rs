@@ -10,6 +10,10 @@
 //! of a crowded CPU. A delay of more than [`Pacer::LONGEST_DELAY`] is not made up: the schedule moves,
 //! and says so.
 //!
+//! Who measures wants no more than the rate at any time, because a catch-up may be what a device loses. Then
+//! ([`Pacing::make_up`] is false) only what is shorter than [`Pacer::SHORT_DELAY`] is made up, at 8/7 of the
+//! rate, and any longer delay moves the schedule.
+//!
 //! Watching the clock uses up the time that the scheduler has for a thread. Where others want the CPU,
 //! it is then taken away when a packet is due. So a thread that loses its CPU often only sleeps for a
 //! while, which is less exact to the microsecond, and much more to the millisecond.
@@ -27,6 +31,9 @@ pub struct Pacing {
     pub burst: usize,
     /// Packets due within this time leave together.
     pub horizon: Duration,
+    /// Make up delays by sending faster for a while. If not, a delay moves the schedule: sending takes
+    /// longer, and beyond one burst never exceeds its rate. Packet sockets and AF_XDP keep to it.
+    pub make_up: bool,
 }
 
 impl Pacing {
@@ -44,12 +51,18 @@ impl Pacing {
     pub fn horizon(self, time: Duration) -> Self {
         Self { horizon: time, ..self }
     }
+
+    /// Whether delays are made up.
+    #[must_use]
+    pub fn make_up(self, make_up: bool) -> Self {
+        Self { make_up, ..self }
+    }
 }
 
 impl Default for Pacing {
-    /// Bursts of 32, and a microsecond.
+    /// Bursts of 32, a microsecond, and delays are made up.
     fn default() -> Self {
-        Self { burst: 32, horizon: Duration::from_micros(1) }
+        Self { burst: 32, horizon: Duration::from_micros(1), make_up: true }
     }
 }
 
@@ -59,6 +72,8 @@ pub struct Pacer {
     /// On the monotonic clock, with all moves.
     start: u64,
     horizon: u64,
+    /// A longer delay moves the schedule.
+    longest: u64,
     delay: Delay,
     /// How long before a departure sleeping ends.
     margin: u64,
@@ -136,6 +151,9 @@ impl Crowd {
 impl Pacer {
     /// A delay above this many nanoseconds moves the schedule.
     pub const LONGEST_DELAY: u64 = 1_000_000_000;
+    /// And so does one above this where delays are not to be made up. Fast traffic has shorter ones all
+    /// the time.
+    pub const SHORT_DELAY: u64 = 100_000;
     /// How long before a departure sleeping ends, at first and within which limits; nanoseconds. What
     /// is later than that was kept off its CPU: watching the clock would not help, but use up the
     /// time that the scheduler has for this thread.
@@ -148,6 +166,7 @@ impl Pacer {
         Self {
             start,
             horizon,
+            longest: if pacing.make_up { Self::LONGEST_DELAY } else { Self::SHORT_DELAY },
             delay: Delay::default(),
             margin: Self::MARGIN,
             crowd: Crowd::default(),
@@ -182,7 +201,7 @@ impl Pacer {
         if at == 0 || now <= self.due(at) {
             return;
         }
-        if delay > Self::LONGEST_DELAY {
+        if delay > self.longest {
             self.move_by(delay);
         } else {
             self.delay = Delay::new(at, delay);
@@ -288,6 +307,18 @@ mod tests {
         assert_eq!(pacer.moved(), (Pacer::LONGEST_DELAY + 7, 1));
         assert_eq!(pacer.due(20 * MS), 20 * MS + Pacer::LONGEST_DELAY + 7);
         assert_eq!(pacer.scheduled(20 * MS), pacer.due(20 * MS));
+    }
+
+    #[test]
+    fn who_measures_never_exceeds_the_rate() {
+        let mut pacer = Pacer::new(0, Pacing::default().make_up(false));
+        pacer.after_burst(10 * MS, 14 * MS);
+        assert_eq!((pacer.due(10 * MS), pacer.due(11 * MS)), (14 * MS, 15 * MS));
+        assert_eq!(pacer.moved(), (4 * MS, 1));
+        // What fast traffic has all the time is made up, nearly at the rate.
+        pacer.after_burst(20 * MS, 24 * MS + Pacer::SHORT_DELAY);
+        assert_eq!(pacer.due(20 * MS), 24 * MS + Pacer::SHORT_DELAY);
+        assert_eq!((pacer.due(21 * MS), pacer.moved()), (25 * MS, (4 * MS, 1)));
     }
 
     #[test]

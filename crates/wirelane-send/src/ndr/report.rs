@@ -60,6 +60,12 @@ pub struct Throughput {
     pub failed_pps: Option<f64>,
     /// All that can be sent passed: the sender was measured.
     pub sender_bound: bool,
+    /// Trials of this search, for all loss ratios, in which the sender did not reach the rate. Each was
+    /// made again, up to twice at a rate.
+    pub void_trials: u64,
+    /// Nor did it at last at the rate that failed: the limit may be the sender's, and not that of what
+    /// lies between.
+    pub sender_late: bool,
     /// As exact as was asked for.
     pub complete: bool,
 }
@@ -73,6 +79,8 @@ impl Throughput {
             forwarded_pps: found.forwarded,
             failed_pps: found.failed,
             sender_bound: found.sender_bound,
+            void_trials: found.void_trials,
+            sender_late: found.sender_late,
             complete: found.complete,
         }
     }

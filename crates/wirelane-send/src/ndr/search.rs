@@ -1,4 +1,8 @@
 //! The search for the highest rate that passes: bisection, and MLRsearch.
+//!
+//! A trial whose sender did not reach the rate shows nothing about that rate. It is void and made again.
+//! A rate at which trials stay void is as good as the sender gets: what passes there is the sender's limit,
+//! and what fails is marked, because the sender may be why.
 
 use std::time::Duration;
 
@@ -38,6 +42,11 @@ pub struct Found {
     pub failed: Option<f64>,
     /// The highest rate that can be sent passed: it is the sender that was measured.
     pub sender_bound: bool,
+    /// Trials in which the sender did not reach the rate, for all goals.
+    pub void_trials: u64,
+    /// At the rate that failed the sender never reached it: the limit may be the sender's, and what
+    /// lies between may carry more.
+    pub sender_late: bool,
     /// The rate is as exact as the goal asks; false if the search was ended before.
     pub complete: bool,
 }
@@ -55,6 +64,8 @@ pub struct Search {
     at: (usize, u32),
     /// Steps outwards in this phase, which double each time.
     outward: u32,
+    /// A trial that was void.
+    again: Option<Probe>,
 }
 
 #[derive(Clone, Debug)]
@@ -62,12 +73,15 @@ struct Tried {
     rate: f64,
     shots: Vec<Shot>,
     /// Trials in which the sender did not keep up.
-    short: u32,
+    void: u32,
+    /// One of them counts as a failure.
+    is_late: bool,
 }
 
 impl Search {
-    /// How far below what was asked for a sender may be before it is the one that is measured.
-    const SHORT: f64 = 0.95;
+    /// How far below what was asked for a sender may be, whatever the precision, before it is the one
+    /// that is measured.
+    const SHORT: (f64, f64) = (0.001, 0.05);
     /// So many times it may try.
     const ATTEMPTS: u32 = 3;
     /// Phases of MLRsearch before the goal's own. Each has trials half as long as the next, and
@@ -88,11 +102,15 @@ impl Search {
             tried: Vec::new(),
             at: (0, phases),
             outward: 0,
+            again: None,
         }
     }
 
     /// The trial to make next; `None` when everything is found.
     pub fn probe(&mut self) -> Option<Probe> {
+        if let Some(again) = self.again.take() {
+            return Some(again);
+        }
         loop {
             let goal = self.goal()?;
             if let Some(rate) = self.candidate(&goal) {
@@ -111,33 +129,43 @@ impl Search {
         let position = match self.tried.binary_search_by(|one| one.rate.total_cmp(&probe.rate)) {
             Ok(position) => position,
             Err(position) => {
-                self.tried
-                    .insert(position, Tried { rate: probe.rate, shots: Vec::new(), short: 0 });
+                let tried = Tried { rate: probe.rate, shots: Vec::new(), void: 0, is_late: false };
+                self.tried.insert(position, tried);
                 position
             }
         };
         let goal = self.goal();
         let tried = &mut self.tried[position];
         let is_good = goal.is_some_and(|goal| shot.loss_ratio() <= goal.loss_ratio);
-        if is_good && shot.rate < Self::SHORT * probe.rate {
+        let (least, most) = Self::SHORT;
+        let bearable = goal.map_or(most, |goal| goal.width.clamp(least, most));
+        if shot.rate < (1.0 - bearable) * probe.rate {
             // It may have been held up by chance.
-            tried.short += 1;
-            if tried.short < Self::ATTEMPTS {
+            tried.void += 1;
+            if tried.void < Self::ATTEMPTS {
+                self.again = Some(probe);
                 return;
             }
-            // No higher rate is to be had.
-            self.max = self.max.min(probe.rate);
+            if is_good {
+                // No higher rate is to be had.
+                self.max = self.max.min(probe.rate);
+            } else {
+                tried.is_late = true;
+            }
         }
         tried.shots.push(shot);
     }
 
     /// What was found for each goal, or is known so far.
     pub fn found(&self) -> Vec<Found> {
+        let void_trials = self.tried.iter().map(|one| u64::from(one.void)).sum();
         let found = |(position, goal): (usize, &Goal)| {
             let (lower, upper) = self.bounds(goal);
             let failed = upper.map(|upper| upper.rate);
+            let sender_late = upper.is_some_and(|upper| upper.is_late);
             let complete = self.at.0 > position;
-            let Some(lower) = lower else { return Found { failed, complete, ..Found::default() } };
+            let known = Found { failed, complete, void_trials, sender_late, ..Found::default() };
+            let Some(lower) = lower else { return known };
             let sender_bound = lower.rate >= self.max;
             let full = lower.shots.iter().filter(|shot| shot.duration >= goal.duration);
             let passed: Vec<_> = full.filter(|shot| shot.loss_ratio() <= goal.loss_ratio).collect();
@@ -145,7 +173,7 @@ impl Search {
                 passed.iter().map(|shot| of(shot)).sum::<f64>() / passed.len().max(1) as f64
             };
             let (rate, forwarded) = (mean(|shot| shot.rate), mean(Shot::forwarded));
-            Found { rate, forwarded, failed, sender_bound, complete }
+            Found { rate, forwarded, sender_bound, ..known }
         };
         self.goals.iter().enumerate().map(found).collect()
     }
@@ -337,6 +365,45 @@ mod tests {
             let path = Bottleneck { able: 0.7e6, ..bottleneck(2e6) };
             let (found, _, _) = search(new(), &path);
             assert!(found[0].sender_bound && found[0].rate == 0.7e6, "{found:?}");
+        }
+    }
+
+    /// Searches below 8/3 of what passes; at the rates that `is_held_up` says, the sender reaches 90 %, and
+    /// its haste loses a packet.
+    fn held_up(method: Method, mut is_held_up: impl FnMut(f64, u32) -> bool) -> (Found, u32) {
+        let mut search = Search::new(8e5, vec![goal(0.0, 0.01)], method);
+        let mut trials = 0;
+        while let Some(probe) = search.probe() {
+            trials += 1;
+            assert!(trials < 200, "{search:?}");
+            let is_late = is_held_up(probe.rate, trials);
+            let rate = if is_late { 0.9 * probe.rate } else { probe.rate };
+            let sent = (rate * probe.duration.as_secs_f64()).ceil() as u64;
+            let lost = if is_late { 1 } else { (rate > 3e5).into() };
+            search.tell(probe, Shot { duration: probe.duration, sent, lost, rate });
+        }
+        (search.found()[0], trials)
+    }
+
+    #[test]
+    fn a_trial_of_a_sender_that_was_held_up_is_made_again() {
+        for method in BOTH {
+            let (undisturbed, trials) = held_up(method, |_, _| false);
+            assert!(undisturbed.rate > 2.97e5 && undisturbed.rate <= 3e5, "{undisturbed:?}");
+            assert_eq!((undisturbed.void_trials, undisturbed.sender_late), (0, false));
+            // Every other trial.
+            let (found, again) = held_up(method, |_, trial| trial % 2 == 1);
+            assert_eq!(u64::from(again - trials), found.void_trials);
+            assert_eq!(Found { void_trials: 0, ..found }, undisturbed);
+        }
+    }
+
+    #[test]
+    fn a_sender_that_is_always_held_up_is_told_of() {
+        for method in BOTH {
+            let (found, _) = held_up(method, |rate, _| rate > 2e5);
+            assert!(found.rate > 1.97e5 && found.rate <= 2e5, "{found:?}");
+            assert!(found.sender_late && found.void_trials >= 3, "{found:?}");
         }
     }
 

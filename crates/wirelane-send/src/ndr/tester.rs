@@ -14,6 +14,7 @@ use super::goal::Shot;
 use super::tally::{Tallied, Tally};
 use super::traffic::{Load, Traffic};
 use crate::measure::{Arrivals, Expectation, Heard, Receiver};
+use crate::pacer::Pacing;
 use crate::session::{SendConfig, Sending};
 use crate::sockets;
 
@@ -147,7 +148,11 @@ impl Tester {
         // A key of its own for each trial: late packets of another one are known as such.
         let key = Key((self.seed ^ self.trials).wrapping_mul(0xff51_afd7_ed55_8ccd));
         let mut running = Vec::new();
-        let config = SendConfig::default().placement(self.placement.clone()).threads(self.threads);
+        // A sender that makes up delays would measure what its own haste loses.
+        let config = SendConfig::default()
+            .pacing(Pacing::default().make_up(false))
+            .placement(self.placement.clone())
+            .threads(self.threads);
         for direction in &mut self.directions {
             running.push(Under::way(direction, load, key, &config)?);
         }

@@ -121,6 +121,18 @@ impl Pool {
         n
     }
 
+    /// Lets frames that have come back be taken before all others: they are still in the caches.
+    /// Without it every frame of the pool is used in turn.
+    #[inline]
+    pub(crate) fn recall(&mut self) {
+        let (first, count) = self.shared().returns.take_all();
+        if count > 0 {
+            self.shared().returns.join(first, count, self.head);
+            (self.head, self.free) = (first, self.free + count);
+            self.publish();
+        }
+    }
+
     /// One empty frame; `None` when all are in use.
     pub fn take_one(&mut self) -> Option<Frame> {
         let frame = self.pop()?;

@@ -23,6 +23,33 @@ fn every_frame_once_and_back_again() {
 }
 
 #[test]
+fn what_comes_back_is_used_again_first() {
+    let mut pool = small();
+    let start = |frame: &Frame| frame.data().as_ptr() as usize;
+    let mut batch = Batch::new(8);
+    pool.take(&mut batch, 2);
+    let mut used: Vec<_> = batch.iter().map(start).collect();
+    batch.clear();
+    pool.recall();
+    assert_eq!((pool.free(), pool.take(&mut batch, 2)), (8, 2));
+    let mut again: Vec<_> = batch.iter().map(start).collect();
+    used.sort_unstable();
+    again.sort_unstable();
+    assert_eq!(used, again);
+    // The others follow, each once; nothing is there to recall.
+    pool.recall();
+    assert_eq!((pool.take(&mut batch, 8), pool.free()), (6, 0));
+    let mut all: Vec<_> = batch.iter().map(start).collect();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 8);
+    // Into an empty list.
+    batch.clear();
+    pool.recall();
+    assert_eq!((pool.take(&mut batch, 9), pool.free()), (8, 0));
+}
+
+#[test]
 fn frames_outlive_their_pool() {
     let mut pool = small();
     let mut frame = pool.take_one().unwrap();

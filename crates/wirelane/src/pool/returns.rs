@@ -70,6 +70,16 @@ impl Returns {
         ((state & FIRST) as u32, (state >> 32) as u32)
     }
 
+    /// Puts the chain of `count` chunks from `first` on, which [`Returns::take_all`] gave, in front of
+    /// the one that begins with `then`. The caller owns both.
+    pub(super) fn join(&self, first: u32, count: u32, then: u32) {
+        let mut last = first;
+        for _ in 1..count {
+            last = self.next(last);
+        }
+        self.link(last, then);
+    }
+
     /// How many chunks have come back and were not taken.
     pub(super) fn count(&self) -> u32 {
         ((self.state.load(Ordering::Relaxed) & COUNT) >> 32) as u32

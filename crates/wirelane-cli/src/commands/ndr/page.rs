@@ -66,7 +66,7 @@ fn throughput(sizes: &[SizeReport]) -> Markup {
                     td { span class="here" { (number(found.pps)) } }
                     td { @if let Some(bps) = found.bps { (number(bps)) } }
                     td { @if let Some(failed) = found.failed_pps { (number(failed)) } }
-                    td { @if found.sender_bound { "the sender" } @else if !found.complete { "ended early" } @else { "the path" } }
+                    td { @if found.sender_bound { "the sender" } @else if found.sender_late { "perhaps the sender" } @else if !found.complete { "ended early" } @else { "the path" } }
                 } } }
             }
         } }

@@ -69,7 +69,7 @@ fn throughput(found: &Throughput, directions: usize) -> String {
         ratio => format!("with at most {} lost", percent(ratio)),
     };
     if found.pps == 0.0 {
-        return format!("no rate passes{each} {without}");
+        return format!("no rate passes{each} {without}{}", held_up(found));
     }
     let bits = found.bps.map(|bps| format!(", {}bit/s", scaled(bps))).unwrap_or_default();
     let bound = match (found.sender_bound, found.complete) {
@@ -77,7 +77,22 @@ fn throughput(found: &Throughput, directions: usize) -> String {
         (_, false) => ", and perhaps more",
         _ => "",
     };
-    format!("{}pps{each} {without}{bits}{bound}", scaled(found.pps))
+    format!("{}pps{each} {without}{bits}{bound}{}", scaled(found.pps), held_up(found))
+}
+
+/// What the sender did not reach.
+fn held_up(found: &Throughput) -> String {
+    if found.void_trials == 0 {
+        return String::new();
+    }
+    let void = format!("; the sender missed the rate in {}", plural(found.void_trials, "trial"));
+    match found.failed_pps.filter(|_| found.sender_late) {
+        Some(rate) => format!(
+            "{void} and never held {}pps, which failed: the limit may be this machine's",
+            scaled(rate)
+        ),
+        None => void,
+    }
 }
 
 /// The worst direction's.

@@ -442,6 +442,7 @@ impl Transmit for Transmitter {
     }
 
     fn allocate(&mut self, batch: &mut Batch, n: usize) -> usize {
+        self.pool.recall();
         let got = self.pool.take(batch, n);
         if got < n {
             self.reclaim();
