@@ -326,8 +326,7 @@ impl KernelLane {
             let base = pacer.due(at);
             let group = group(shared.config.pacing, interval);
             let paced = self.shares.first();
-            let paced =
-                paced.map_or(Ok(()), |share| share.sender.pace(base, sent, exact, group));
+            let paced = paced.map_or(Ok(()), |share| share.sender.pace(base, sent, exact, group));
             paced.map_err(|error| Error::os(shared.interface.as_str(), error))?;
             from.get_or_insert(base.max(now));
             let batch = batch(shared.config.pacing, interval);
