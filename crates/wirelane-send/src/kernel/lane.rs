@@ -29,6 +29,13 @@ const TURN: u64 = 512;
 const BATCH: u64 = 64;
 /// How long a call takes that keeps to a schedule, in nanoseconds.
 const CALL: u64 = 50_000_000;
+/// Below this interval packets leave in groups, in nanoseconds: reading the clock for each packet takes
+/// a hundred.
+const GROUPED: u64 = 300;
+/// Packets of a group at most.
+const GROUP: u64 = 16;
+/// Packets of a call at most that keeps to a schedule: some 10 ms at the highest rates.
+const PACED_RUN: u64 = 1 << 17;
 /// From this interval on a thread sleeps between two packets, in nanoseconds.
 const SLEEP: u64 = 150_000;
 /// How long before a packet is due the program is started, which then waits in the kernel.
@@ -312,13 +319,14 @@ impl KernelLane {
                 ended = self.watch(now);
                 continue;
             }
-            let wanted = if interval > SLEEP { 1 } else { (CALL / interval).clamp(1, RUN) };
+            let wanted = if interval > SLEEP { 1 } else { (CALL / interval).clamp(1, PACED_RUN) };
             let wanted = wanted.min(schedule_left(end - at, interval));
             let span = due(sent + wanted).saturating_sub(at);
             let exact = ((u128::from(span) << INTERVAL_SHIFT) / u128::from(wanted)) as u64;
             let base = pacer.due(at);
-            let paced =
-                self.shares.first().map_or(Ok(()), |share| share.sender.pace(base, sent, exact));
+            let group = group(shared.config.pacing, interval);
+            let paced = self.shares.first();
+            let paced = paced.map_or(Ok(()), |share| share.sender.pace(base, sent, exact, group));
             paced.map_err(|error| Error::os(shared.interface.as_str(), error))?;
             from.get_or_insert(base.max(now));
             let batch = batch(shared.config.pacing, interval);
@@ -443,10 +451,22 @@ fn schedule_left(left: u64, interval: u64) -> u64 {
     left.div_ceil(interval).max(1)
 }
 
-/// Packets that are flushed together: those due within the horizon.
+/// Packets that leave together when the first is due: a power of two.
+fn group(pacing: Pacing, interval: u64) -> u64 {
+    if interval >= GROUPED {
+        return 1;
+    }
+    let most = (pacing.burst.max(1) as u64).min(GROUP);
+    1 << most.ilog2()
+}
+
+/// Packets that are flushed together: those due within the horizon, whole groups.
 fn batch(pacing: Pacing, interval: u64) -> u64 {
     let horizon = u64::try_from(pacing.horizon.as_nanos()).unwrap_or(u64::MAX);
-    (horizon / interval).clamp(1, pacing.burst.max(1) as u64).min(BATCH)
+    let burst = (pacing.burst.max(1) as u64).min(BATCH);
+    let group = group(pacing, interval);
+    let due = (horizon / interval).clamp(1, burst);
+    due.next_multiple_of(group).min(burst / group * group)
 }
 
 /// Sleeps until `until`; returns the time then.
@@ -488,7 +508,11 @@ mod tests {
     #[test]
     fn what_is_due_within_the_horizon_is_one_batch() {
         let pacing = Pacing::default();
-        assert_eq!([1_000_000, 1000, 500, 100, 1].map(|gap| batch(pacing, gap)), [1, 1, 2, 10, 32]);
+        let gaps = [1_000_000, 1000, 500, 300, 299, 100, 50, 1];
+        assert_eq!(gaps.map(|gap| group(pacing, gap)), [1, 1, 1, 1, 16, 16, 16, 16]);
+        assert_eq!(gaps.map(|gap| batch(pacing, gap)), [1, 1, 2, 3, 16, 16, 32, 32]);
+        assert_eq!([1, 2, 3, 8, 20].map(|most| group(pacing.burst(most), 1)), [1, 2, 2, 8, 16]);
+        assert_eq!([1, 2, 3, 8, 20].map(|most| batch(pacing.burst(most), 1)), [1, 2, 2, 8, 16]);
         assert_eq!(batch(pacing.burst(1), 1), 1);
     }
 }

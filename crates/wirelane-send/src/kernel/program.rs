@@ -29,7 +29,7 @@ use super::refusal::Refusal;
 const USUAL_HEAD: usize = 128;
 /// Steps of waiting until a packet is due, some 25 ns each.
 const SPINS: i32 = 4000;
-/// Lateness is told apart in steps of 64 ns.
+/// Departure errors are told apart in steps of 64 ns.
 const FINE_SHIFT: i32 = 6;
 /// From 262 µs on, in steps of that, up to a second and beyond.
 const COARSE_SHIFT: i32 = 18;
@@ -38,8 +38,8 @@ const STEPS: usize = 4096;
 /// Fixed point of the interval between two packets.
 pub(super) const INTERVAL_SHIFT: i32 = 20;
 
-// The state: frames; with a schedule the last departure and the largest lateness, too, then how often
-// each lateness.
+// The state: frames; with a schedule the last departure and the largest error, too, then how often
+// each error.
 const COUNT: i16 = 0;
 const LAST: i16 = 8;
 const LATEST: i16 = 16;
@@ -94,12 +94,13 @@ impl State {
         self.word(LAST as usize)
     }
 
-    /// The largest lateness in nanoseconds.
+    /// The largest departure error in nanoseconds.
     pub(super) fn latest(&self) -> u64 {
         self.word(LATEST as usize)
     }
 
-    /// Lateness in nanoseconds, in the middle of a step, and how many packets had it.
+    /// Departure errors in nanoseconds, in the middle of a step, and how many packets had them. A packet
+    /// that left before its time counts like a late one.
     pub(super) fn lateness(&self) -> impl Iterator<Item = (u64, u64)> {
         let middle = |step: usize, shift: i32| ((step as u64) << shift) + (1 << shift) / 2;
         let fine = (0..STEPS).map(move |step| middle(step, FINE_SHIFT));
@@ -125,7 +126,7 @@ impl Sender {
         let bytes = if parts.paced { PACED_BYTES } else { PLAIN_BYTES };
         let state = Map::create(MapKind::Array, "wl_sent", bytes as u32, 1);
         let state = state.map_err(FieldError::Os)?;
-        let pace = parts.paced.then(|| Map::create(MapKind::Array, "wl_pace", 32, 1)).transpose();
+        let pace = parts.paced.then(|| Map::create(MapKind::Array, "wl_pace", 40, 1)).transpose();
         let pace = pace.map_err(FieldError::Os)?;
         let frame = frame(template, stream.lengths.max());
         let sizes = match stream.lengths.fixed() {
@@ -149,11 +150,19 @@ impl Sender {
     }
 
     /// From packet `count` of the lane on: due at `base` on the monotonic clock, then every
-    /// `interval` nanoseconds in units of 2⁻²⁰. What is late leaves an eighth faster, never in a burst.
-    pub(super) fn pace(&self, base: u64, count: u64, interval: u64) -> Result<(), OsError> {
+    /// `interval` nanoseconds in units of 2⁻²⁰. `group` packets, a power of two, leave together when
+    /// the first is due: only that one reads the clock. What is late leaves an eighth faster, never in
+    /// a larger burst.
+    pub(super) fn pace(
+        &self,
+        base: u64,
+        count: u64,
+        interval: u64,
+        group: u64,
+    ) -> Result<(), OsError> {
         let Some(pace) = &self.pace else { return Ok(()) };
-        let least = (interval >> INTERVAL_SHIFT) * 7 / 8;
-        pace.update(0, &[base, count, interval, least].map(u64::to_ne_bytes).concat())
+        let least = (interval.saturating_mul(group) >> INTERVAL_SHIFT) * 7 / 8;
+        pace.update(0, &[base, count, interval, least, group - 1].map(u64::to_ne_bytes).concat())
     }
 
     /// Counts from `count` on.
@@ -417,15 +426,19 @@ impl Writer<'_> {
     }
 }
 
-/// Emits waiting until the packet is due; a packet that is due much later is left for another call.
+/// Emits waiting until the first packet of a group is due, with which the others leave; what is due
+/// much later is left for another call.
 fn wait(asm: &mut Assembler, pace: &Map, failed: Label) {
-    let (again, go, counted) = (asm.label(), asm.label(), asm.label());
-    let spaced = asm.label();
+    let (again, go, left) = (asm.label(), asm.label(), asm.label());
+    let (heads, spaced) = (asm.label(), asm.label());
     asm.emit(Insn::mov(Reg::R1, 0));
     look_up(asm, pace, failed);
     asm.emit(Insn::load(Size::Double, FRAME, STATE, COUNT));
     asm.emit(Insn::load(Size::Double, Reg::R1, Reg::R0, 8));
     asm.emit(Insn::alu64_reg(Alu::Sub, FRAME, Reg::R1));
+    // Its place in the group.
+    asm.emit(Insn::load(Size::Double, Reg::R3, Reg::R0, 32));
+    asm.emit(Insn::alu64_reg(Alu::And, Reg::R3, FRAME));
     asm.emit(Insn::load(Size::Double, Reg::R1, Reg::R0, 16));
     asm.emit(Insn::alu64_reg(Alu::Mul, FRAME, Reg::R1));
     asm.emit(Insn::alu64(Alu::Shr, FRAME, INTERVAL_SHIFT));
@@ -433,7 +446,12 @@ fn wait(asm: &mut Assembler, pace: &Map, failed: Label) {
     // The time; the frame is looked at later.
     asm.emit(Insn::alu64_reg(Alu::Add, FRAME, Reg::R1));
     asm.emit(Insn::store(Size::Double, Reg::R10, DUE, FRAME));
-    // Not too soon after the one before.
+    asm.jump_if(Cond::Eq, Reg::R3, 0, heads);
+    asm.emit(Insn::load(Size::Double, Reg::R0, STATE, LAST));
+    asm.emit(Insn::store(Size::Double, Reg::R10, NOW, Reg::R0));
+    asm.jump(left);
+    asm.place(heads);
+    // Not too soon after the group before.
     asm.emit(Insn::load(Size::Double, Reg::R1, STATE, LAST));
     asm.emit(Insn::load(Size::Double, Reg::R2, Reg::R0, 24));
     asm.emit(Insn::alu64_reg(Alu::Add, Reg::R1, Reg::R2));
@@ -451,9 +469,22 @@ fn wait(asm: &mut Assembler, pace: &Map, failed: Label) {
     asm.place(go);
     asm.emit(Insn::store(Size::Double, Reg::R10, NOW, Reg::R0));
     asm.emit(Insn::store(Size::Double, STATE, LAST, Reg::R0));
+    asm.place(left);
+    count_error(asm);
+}
+
+/// Emits counting by how much R0, the departure, misses the time when the packet was due.
+fn count_error(asm: &mut Assembler) {
+    let (late, told, counted) = (asm.label(), asm.label(), asm.label());
     asm.emit(Insn::mov_reg(Reg::R1, Reg::R0));
     asm.emit(Insn::load(Size::Double, Reg::R2, Reg::R10, DUE));
+    asm.jump_if_reg(Cond::Ge, Reg::R1, Reg::R2, late);
+    asm.emit(Insn::mov_reg(Reg::R1, Reg::R2));
+    asm.emit(Insn::alu64_reg(Alu::Sub, Reg::R1, Reg::R0));
+    asm.jump(told);
+    asm.place(late);
     asm.emit(Insn::alu64_reg(Alu::Sub, Reg::R1, Reg::R2));
+    asm.place(told);
     asm.emit(Insn::load(Size::Double, Reg::R2, STATE, LATEST));
     asm.jump_if_reg(Cond::Ge, Reg::R2, Reg::R1, counted);
     asm.emit(Insn::store(Size::Double, STATE, LATEST, Reg::R1));

@@ -117,7 +117,7 @@ fn privileged_packets_wait_until_they_are_due() {
     // Packet 7 is due 20 µs from now: two intervals of 10 µs after packet 5.
     let now = wirelane_os::clock::monotonic_ns();
     sender.set_count(7);
-    sender.pace(now + 20_000, 5, 10_000 << INTERVAL_SHIFT).unwrap();
+    sender.pace(now + 20_000, 5, 10_000 << INTERVAL_SHIFT, 1).unwrap();
     let mut outcome = 0;
     while outcome != XdpAction::Redirect as u32 {
         outcome = sender.program.test_run(&sender.frame, None, 1).unwrap().result;
@@ -128,9 +128,54 @@ fn privileged_packets_wait_until_they_are_due() {
     assert_eq!((state.frames(), counted.len(), counted[0].1), (8, 1, 1));
     assert!(counted[0].0.abs_diff(state.latest()) <= 1 << COARSE_SHIFT);
     // Not due for an hour: it is not sent, nor counted.
-    sender.pace(now + 3_600_000_000_000, 8, 1 << INTERVAL_SHIFT).unwrap();
+    sender.pace(now + 3_600_000_000_000, 8, 1 << INTERVAL_SHIFT, 1).unwrap();
     let outcome = sender.program.test_run(&sender.frame, None, 1).unwrap();
     assert_eq!((outcome.result, sender.state().unwrap().frames()), (XdpAction::Drop as u32, 8));
+}
+
+#[test]
+fn privileged_packets_of_a_group_leave_when_the_first_is_due() {
+    if !privileged::require() {
+        return;
+    }
+    const HOUR: u64 = 3_600_000_000_000;
+    let stream = stream("udp", None, signature::LEN);
+    let key = Key(5);
+    let signature = Some((key, 1));
+    let parts = Parts { ifindex: 1, stream: &stream, lane: Lane::ALL, signature, paced: true };
+    let sender = load(&parts);
+    // Groups are counted from the packet that a call begins with, whatever its number.
+    sender.set_count(5);
+    let due = wirelane_os::clock::monotonic_ns() + 10_000;
+    sender.pace(due, 5, HOUR << INTERVAL_SHIFT, 4).unwrap();
+    let mut times = Vec::new();
+    while times.len() < 4 {
+        let outcome = sender.program.test_run(&sender.frame, None, 1).unwrap();
+        if outcome.result == XdpAction::Redirect as u32 {
+            times.push(Signature::parse(key, &outcome.output).unwrap().time);
+        }
+    }
+    let state = sender.state().unwrap();
+    assert_eq!((state.frames(), times), (9, vec![state.last() % signature::TIME_SPAN; 4]));
+    assert!(state.last() >= due);
+    // The three that were due hours later are early, and counted with all of that.
+    let early = due + 3 * HOUR - state.last();
+    assert_eq!(state.latest(), early);
+    let counted: Vec<_> = state.lateness().filter(|(_, packets)| *packets > 0).collect();
+    assert_eq!(counted.iter().map(|(_, packets)| packets).sum::<u64>(), 4);
+    assert_eq!(counted.last().map(|(_, packets)| *packets), Some(3));
+    // The next group has another departure: not due for hours.
+    let outcome = sender.program.test_run(&sender.frame, None, 1).unwrap();
+    assert_eq!((outcome.result, sender.state().unwrap().frames()), (XdpAction::Drop as u32, 9));
+
+    // What is late leaves at least 7/8 of the time of a group after the one before.
+    let last = sender.state().unwrap().last();
+    sender.pace(last, 9, 10_000 << INTERVAL_SHIFT, 4).unwrap();
+    let mut outcome = 0;
+    while outcome != XdpAction::Redirect as u32 {
+        outcome = sender.program.test_run(&sender.frame, None, 1).unwrap().result;
+    }
+    assert!(sender.state().unwrap().last() >= last + 35_000);
 }
 
 #[test]
