@@ -33,11 +33,8 @@ fn privileged_the_rate_of_a_bottleneck_is_found_within_a_percent() {
         if says_so {
             // It could not send at the rates it had to: others have the CPU.
             eprintln!("attempt {attempt}: the sender was held up: {throughput}");
-            if attempt < 4 {
-                continue;
-            }
-            // All that can be shown here is that no wrong rate passes for the right one.
-            return;
+            assert!(attempt < 4, "this machine has no time for the sender: nothing was measured");
+            continue;
         }
         assert!((rate / LIMIT - 1.0).abs() < 0.01, "{throughput}");
         return;
