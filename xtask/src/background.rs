@@ -42,7 +42,9 @@ impl Background {
             None => Command::new(program),
         };
         command.arg("test").args(names).arg("--report").arg(&report);
-        command.args(["--fuzz-seconds", &context.fuzz_seconds.to_string()]);
+        if let Some(seconds) = context.fuzz_seconds {
+            command.args(["--fuzz-seconds", &seconds.to_string()]);
+        }
         command.args(context.quick.then_some("--quick")).args(context.ci.then_some("--ci"));
         command.stdin(std::process::Stdio::null()).stdout(output.try_clone()?).stderr(output);
         println!("\n=== in the background: {} (to {})", names.join(", "), log.display());

@@ -9,7 +9,7 @@ use crate::step::Outcome;
 /// What the steps need to know.
 pub(crate) struct Context {
     pub(crate) quick: bool,
-    pub(crate) fuzz_seconds: u32,
+    pub(crate) fuzz_seconds: Option<u32>,
     /// Whether the user is root, and may install packages.
     pub(crate) root: bool,
     /// Whether the privileged tests can run.
@@ -23,7 +23,7 @@ pub(crate) struct Context {
 
 impl Context {
     /// `CI=true` in the environment asks for `ci`, too.
-    pub(crate) fn new(quick: bool, ci: bool, fuzz_seconds: u32) -> Self {
+    pub(crate) fn new(quick: bool, ci: bool, fuzz_seconds: Option<u32>) -> Self {
         let is_root = |ids: &str| ids.split_whitespace().nth(1) == Some("0");
         Self {
             quick,

@@ -47,11 +47,17 @@ pub(crate) fn run(context: &Context) -> Outcome {
         return Outcome::failure("the fuzz targets do not build");
     }
 
-    let seconds = if context.quick { 3 } else { context.fuzz_seconds };
+    // The short run tries the same inputs every time, so that one commit has one verdict. A longer
+    // one, asked for, explores.
+    let (seconds, seed) = match context.fuzz_seconds {
+        _ if context.quick => (3, 1),
+        None => (20, 1),
+        Some(seconds) => (seconds, 0),
+    };
     let mut outcome = Outcome::default();
     let programs = build.join(&host).join("release");
     let one = |target: &String| {
-        smoke(&programs.join(target), &directory, target, seconds)
+        smoke(&programs.join(target), &directory, target, seconds, seed)
             .unwrap_or_else(|error| Outcome::failure(format!("{target}: {error}")))
     };
     // Each keeps one processor busy.
@@ -69,7 +75,14 @@ pub(crate) fn run(context: &Context) -> Outcome {
     outcome
 }
 
-fn smoke(program: &Path, directory: &Path, target: &str, seconds: u32) -> std::io::Result<Outcome> {
+/// `seed` 0 is a new one for each run.
+fn smoke(
+    program: &Path,
+    directory: &Path,
+    target: &str,
+    seconds: u32,
+    seed: u32,
+) -> std::io::Result<Outcome> {
     let corpus = directory.join("corpus").join(target);
     let seeds = directory.join("seeds").join(target);
     let artifacts = directory.join("artifacts").join(target);
@@ -80,6 +93,7 @@ fn smoke(program: &Path, directory: &Path, target: &str, seconds: u32) -> std::i
     let passed = cargo::succeeds(
         Command::new(program)
             .arg(format!("-max_total_time={seconds}"))
+            .arg(format!("-seed={seed}"))
             // A memory limit and a time limit per input: a reader must not trust a length field.
             .args(["-rss_limit_mb=2048", "-timeout=10", "-max_len=65536", "-verbosity=0"])
             .args(["-print_final_stats=1"])

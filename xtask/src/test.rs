@@ -51,9 +51,10 @@ pub(crate) struct Arguments {
     /// Take the public items as they are now for right: write each crate's `api.txt`
     #[arg(long)]
     bless: bool,
-    /// Seconds for each fuzz target
-    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
-    fuzz_seconds: u32,
+    /// Fuzz each target for so long, with inputs that differ from run to run [default: 20 s, the
+    /// same inputs]
+    #[arg(long, value_name = "SECONDS")]
+    fuzz_seconds: Option<u32>,
     /// Where to write how the steps went, as JSON
     #[arg(long, value_name = "FILE", hide = true)]
     report: Option<PathBuf>,

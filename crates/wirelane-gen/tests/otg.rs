@@ -281,6 +281,19 @@ fn errors_name_the_place_and_what_is_supported() {
 }
 
 #[test]
+fn lines_end_as_in_yaml() {
+    let place = |text: &str| {
+        let error = parse(text, &none).unwrap_err();
+        (error.line, error.column)
+    };
+    let unix = "ports:\n- name: left\n- name: left\n";
+    assert_eq!(place(unix), (3, 9));
+    for end in ["\r\n", "\r"] {
+        assert_eq!(place(&unix.replace('\n', end)), (3, 9), "{end:?}");
+    }
+}
+
+#[test]
 fn the_client_of_this_machine_writes_what_is_read() {
     let Some(python) = tools::snappi() else {
         return;

@@ -5,7 +5,7 @@ use std::fmt;
 /// Why a flow file is refused: where, what is wrong, and what is supported. One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The line, from 1.
+    /// The line, from 1. LF, CR and CRLF end a line, as in YAML.
     pub line: usize,
     /// The column, from 1.
     pub column: usize,
