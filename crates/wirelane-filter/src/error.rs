@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use wirelane_os::error::OsError;
-use wirelane_os::text::one_line;
+use wirelane_os::text::sentence;
 
 /// Result of what makes or prepares a filter. Running one cannot fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -84,14 +84,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        one_line(f, &self.0.object)?;
-        f.write_str(": ")?;
-        one_line(f, &self.0.cause)?;
-        if let Some(help) = &self.0.help {
-            f.write_str("; ")?;
-            one_line(f, help)?;
-        }
-        Ok(())
+        sentence(f, &self.0.object, &self.0.cause, self.0.help.as_deref())
     }
 }
 

@@ -26,6 +26,25 @@ pub fn one_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     })
 }
 
+/// What every error of ours looks like: `object: cause; help`, on one line.
+pub fn sentence(
+    f: &mut fmt::Formatter<'_>,
+    object: &str,
+    cause: &str,
+    help: Option<&str>,
+) -> fmt::Result {
+    one_line(f, object)?;
+    f.write_str(": ")?;
+    one_line(f, cause)?;
+    match help {
+        Some(help) => {
+            f.write_str("; ")?;
+            one_line(f, help)
+        }
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

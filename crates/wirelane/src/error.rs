@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use wirelane_filter::ExpressionError;
 use wirelane_os::error::OsError;
 pub use wirelane_os::text::brief;
-use wirelane_os::text::one_line;
+use wirelane_os::text::sentence;
 use wirelane_pcap::CaptureError;
 use wirelane_wire::WireError;
 
@@ -170,14 +170,7 @@ impl From<ExpressionError> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        one_line(f, &self.0.object)?;
-        f.write_str(": ")?;
-        one_line(f, &self.0.cause)?;
-        if let Some(help) = &self.0.help {
-            f.write_str("; ")?;
-            one_line(f, help)?;
-        }
-        Ok(())
+        sentence(f, &self.0.object, &self.0.cause, self.0.help.as_deref())
     }
 }
 

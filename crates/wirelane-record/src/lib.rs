@@ -1,0 +1,1 @@
+//! Records a port into a store: every queue in parallel, without loss, for days.

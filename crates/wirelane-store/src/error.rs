@@ -1,0 +1,85 @@
+//! What can go wrong with a store, in one line each: the object, the cause, the next step.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use wirelane_os::text;
+use wirelane_pcap::CaptureError;
+
+/// The result of working with a store.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A failure: `object: cause; help`.
+pub struct Error(Box<ErrorParts>);
+
+/// What an [`Error`] says, in its parts.
+#[derive(Debug)]
+pub struct ErrorParts {
+    /// The file or the directory.
+    pub object: String,
+    /// What happened.
+    pub cause: Cow<'static, str>,
+    /// What to do about it.
+    pub help: Option<Cow<'static, str>>,
+    /// The operating system's error number, if that was the cause.
+    pub errno: Option<i32>,
+}
+
+impl Error {
+    /// `cause` is wrong with `object`.
+    pub(crate) fn new(object: impl Into<String>, cause: impl Into<Cow<'static, str>>) -> Self {
+        let (object, cause) = (object.into(), cause.into());
+        Self(Box::new(ErrorParts { object, cause, help: None, errno: None }))
+    }
+
+    /// The system refuses to `action` the file.
+    pub(crate) fn io(path: &Path, action: &str, error: &io::Error) -> Self {
+        let mut new = Self::new(path.display().to_string(), format!("cannot {action}: {error}"));
+        new.0.errno = error.raw_os_error();
+        new
+    }
+
+    /// What to do about it.
+    pub(crate) fn help(mut self, help: impl Into<Cow<'static, str>>) -> Self {
+        self.0.help = Some(help.into());
+        self
+    }
+
+    /// The operating system's error number, if that was the cause.
+    #[must_use]
+    pub fn errno(&self) -> Option<i32> {
+        self.0.errno
+    }
+
+    /// What it says, in its parts.
+    #[must_use]
+    pub fn into_parts(self) -> ErrorParts {
+        *self.0
+    }
+}
+
+impl From<CaptureError> for Error {
+    fn from(error: CaptureError) -> Self {
+        let errno = error.errno();
+        let (cause, help) = error.parts();
+        let mut new = Self::new(error.name(), cause).help(help);
+        new.0.errno = errno;
+        new
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text::sentence(f, &self.0.object, &self.0.cause, self.0.help.as_deref())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {}

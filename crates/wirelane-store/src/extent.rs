@@ -1,0 +1,218 @@
+//! The header of an extent: what stands before every run of blocks in a segment.
+//!
+//! A segment starts with a *prelude*: a section header block and the interface description blocks
+//! of its lane. Then come extents. Prelude and extents each start at a multiple of
+//! [`EXTENT_ALIGNMENT`], as direct I/O wants it:
+//!
+//! ```text
+//!  plain        header block │ enhanced packet blocks, interface statistics blocks │ padding block
+//!  compressed   skippable frame with the header │ one frame of lz4 or zstd │ skippable frame
+//! ```
+//!
+//! Header and padding of a plain segment are pcapng blocks of types that are reserved for local use
+//! (the most significant bit is set); every reader skips them. In a compressed segment they are
+//! skippable frames (RFC 8878 section 3.1.2, and the lz4 frame format), which every decompressor
+//! skips; the prelude is a frame of its own in front of them.
+
+use crc32fast::hash;
+
+/// Where prelude and extents start: at multiples of this many bytes, the largest logical block of
+/// today's disks.
+pub const EXTENT_ALIGNMENT: usize = 4096;
+/// The most bytes of an extent on disk, header and padding included.
+pub const EXTENT_SIZE: usize = 1 << 20;
+
+/// The block type of an extent header in a plain segment: local use, then "WLX".
+const HEADER_BLOCK: u32 = 0x8057_4C58;
+/// The block type of padding in a plain segment: local use, then "WLP".
+const PADDING_BLOCK: u32 = 0x8057_4C50;
+/// A skippable frame with an extent header, and one that is padding.
+const HEADER_FRAME: u32 = 0x184D_2A57;
+const PADDING_FRAME: u32 = 0x184D_2A50;
+/// What the body starts with; the last byte is the version of the format.
+const MAGIC: [u8; 4] = *b"WLX\x01";
+
+/// What the header of an extent says. On disk: 64 bytes, little-endian, and its own checksum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExtentHeader {
+    /// The random number of the segment that it belongs to.
+    pub segment: u64,
+    /// Its number in the segment, from 0.
+    pub number: u32,
+    /// Packets in it.
+    pub packets: u32,
+    /// Bytes behind the header: blocks, or the compressed frame. Padding is not counted.
+    pub payload: u32,
+    /// Bytes of the blocks before compression; the same as `payload` in a plain segment.
+    pub plain: u32,
+    /// Time of the oldest packet, in nanoseconds since the epoch; `u64::MAX` without packets.
+    pub oldest: u64,
+    /// Time of the newest packet; 0 without packets.
+    pub newest: u64,
+    /// CRC-32 (ISO-HDLC, as in gzip) of the payload.
+    pub checksum: u32,
+}
+
+impl ExtentHeader {
+    /// Bytes of the body.
+    pub const BODY: usize = 64;
+    /// Bytes on disk: the body in a pcapng block, or in a skippable frame.
+    pub const PLAIN_LEN: usize = Self::BODY + 12;
+    /// As [`ExtentHeader::PLAIN_LEN`], for a compressed segment.
+    pub const COMPRESSED_LEN: usize = Self::BODY + 8;
+
+    /// Bytes of a header on disk.
+    #[must_use]
+    pub fn disk_len(compressed: bool) -> usize {
+        if compressed { Self::COMPRESSED_LEN } else { Self::PLAIN_LEN }
+    }
+
+    /// Bytes of the whole extent on disk: header, payload, padding.
+    #[must_use]
+    pub fn extent_len(&self, compressed: bool) -> usize {
+        let used = Self::disk_len(compressed) + self.payload as usize;
+        used + padding_len(used, compressed)
+    }
+
+    /// The header as it stands on disk.
+    #[must_use]
+    pub fn encode(&self, compressed: bool) -> Vec<u8> {
+        let mut body = Vec::with_capacity(Self::BODY);
+        body.extend_from_slice(&MAGIC);
+        body.extend_from_slice(&[0; 4]); // its checksum
+        body.extend_from_slice(&self.segment.to_le_bytes());
+        for word in [self.number, self.packets, self.payload, self.plain] {
+            body.extend_from_slice(&word.to_le_bytes());
+        }
+        body.extend_from_slice(&self.oldest.to_le_bytes());
+        body.extend_from_slice(&self.newest.to_le_bytes());
+        body.extend_from_slice(&self.checksum.to_le_bytes());
+        body.resize(Self::BODY, 0);
+        let own = hash(&body).to_le_bytes();
+        body[4..8].copy_from_slice(&own);
+        envelope(&body, HEADER_BLOCK, HEADER_FRAME, compressed)
+    }
+
+    /// Reads a header from the start of `bytes`; `None` if there is none, or a damaged one.
+    #[must_use]
+    pub fn decode(bytes: &[u8], compressed: bool) -> Option<Self> {
+        let words: [u32; 2] = if compressed {
+            [HEADER_FRAME.to_le(), (Self::BODY as u32).to_le()]
+        } else {
+            [HEADER_BLOCK, Self::PLAIN_LEN as u32]
+        };
+        let start = words.map(u32::to_ne_bytes).concat();
+        let mut body = *bytes.strip_prefix(&start[..])?.first_chunk::<{ Self::BODY }>()?;
+        let word =
+            |at: usize| u32::from_le_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]]);
+        let long = |at: usize| u64::from(word(at + 4)) << 32 | u64::from(word(at));
+        let own = word(4);
+        let header = Self {
+            segment: long(8),
+            number: word(16),
+            packets: word(20),
+            payload: word(24),
+            plain: word(28),
+            oldest: long(32),
+            newest: long(40),
+            checksum: word(48),
+        };
+        let is_ours = body.starts_with(&MAGIC);
+        body[4..8].fill(0);
+        (is_ours && own == hash(&body)).then_some(header)
+    }
+
+    /// Whether the payload is what was written.
+    #[must_use]
+    pub fn matches(&self, payload: &[u8]) -> bool {
+        payload.len() == self.payload as usize && hash(payload) == self.checksum
+    }
+}
+
+/// Bytes of padding behind `used` bytes: none, or what a block or a frame at least has.
+#[must_use]
+pub(crate) fn padding_len(used: usize, compressed: bool) -> usize {
+    let least = if compressed { 8 } else { 12 };
+    match used.wrapping_neg() % EXTENT_ALIGNMENT {
+        0 => 0,
+        gap if gap >= least => gap,
+        gap => gap + EXTENT_ALIGNMENT,
+    }
+}
+
+/// Padding of `len` bytes, as [`padding_len`] says.
+#[must_use]
+pub(crate) fn padding(len: usize, compressed: bool) -> Vec<u8> {
+    let around = if compressed { 8 } else { 12 };
+    match len.checked_sub(around) {
+        Some(body) => envelope(&vec![0; body], PADDING_BLOCK, PADDING_FRAME, compressed),
+        None => Vec::new(),
+    }
+}
+
+fn envelope(body: &[u8], block: u32, frame: u32, compressed: bool) -> Vec<u8> {
+    let mut out = Vec::with_capacity(body.len() + 12);
+    if compressed {
+        out.extend_from_slice(&frame.to_le_bytes());
+        out.extend_from_slice(&(body.len() as u32).to_le_bytes());
+        out.extend_from_slice(body);
+    } else {
+        // Blocks have the byte order of the machine, as all others in the file.
+        let len = (body.len() as u32 + 12).to_ne_bytes();
+        out.extend_from_slice(&block.to_ne_bytes());
+        out.extend_from_slice(&len);
+        out.extend_from_slice(body);
+        out.extend_from_slice(&len);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> ExtentHeader {
+        ExtentHeader {
+            segment: 0x0123_4567_89AB_CDEF,
+            number: 7,
+            packets: 3,
+            payload: 5,
+            plain: 300,
+            oldest: 1,
+            newest: u64::MAX - 1,
+            checksum: hash(b"bytes"),
+        }
+    }
+
+    #[test]
+    fn a_header_survives_and_damage_is_seen() {
+        for compressed in [false, true] {
+            let bytes = header().encode(compressed);
+            assert_eq!(bytes.len(), ExtentHeader::disk_len(compressed));
+            assert_eq!(ExtentHeader::decode(&bytes, compressed), Some(header()));
+            assert_eq!(ExtentHeader::decode(&bytes, !compressed), None);
+            // The trailer of a block is not part of the header.
+            for bit in 0..(ExtentHeader::COMPRESSED_LEN) * 8 {
+                let mut damaged = bytes.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(ExtentHeader::decode(&damaged, compressed), None, "bit {bit}");
+            }
+            for len in 0..ExtentHeader::COMPRESSED_LEN {
+                assert_eq!(ExtentHeader::decode(&bytes[..len], compressed), None);
+            }
+        }
+        assert!(header().matches(b"bytes") && !header().matches(b"bytez"));
+    }
+
+    #[test]
+    fn extents_end_at_the_alignment() {
+        for compressed in [false, true] {
+            for used in (0..3 * EXTENT_ALIGNMENT).step_by(4) {
+                let len = padding_len(used, compressed);
+                assert_eq!((used + len) % EXTENT_ALIGNMENT, 0);
+                assert!(len < EXTENT_ALIGNMENT + 12);
+                assert_eq!(padding(len, compressed).len(), len);
+            }
+        }
+    }
+}

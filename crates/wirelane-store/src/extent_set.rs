@@ -1,0 +1,108 @@
+//! A set of extents of one segment.
+
+/// Which extents of a segment: one bit each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtentSet {
+    words: Vec<u64>,
+    len: usize,
+}
+
+impl ExtentSet {
+    /// None of `len` extents.
+    #[must_use]
+    pub fn none(len: usize) -> Self {
+        Self { words: vec![0; len.div_ceil(64)], len }
+    }
+
+    /// All of `len` extents.
+    #[must_use]
+    pub fn all(len: usize) -> Self {
+        let mut set = Self { words: vec![u64::MAX; len.div_ceil(64)], len };
+        if let Some(last) = set.words.last_mut()
+            && len % 64 != 0
+        {
+            *last >>= 64 - len % 64;
+        }
+        set
+    }
+
+    /// How many extents the segment has.
+    #[must_use]
+    pub fn universe(&self) -> usize {
+        self.len
+    }
+
+    /// How many are in the set.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether none is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
+    /// Whether this extent is in the set.
+    #[must_use]
+    pub fn contains(&self, extent: usize) -> bool {
+        extent < self.len && self.words[extent / 64] >> (extent % 64) & 1 == 1
+    }
+
+    /// Adds an extent; one that the segment does not have is ignored.
+    pub fn insert(&mut self, extent: usize) {
+        if extent < self.len {
+            self.words[extent / 64] |= 1 << (extent % 64);
+        }
+    }
+
+    /// Keeps what is in both. Both are of the same segment.
+    pub fn intersect(&mut self, other: &Self) {
+        debug_assert_eq!(self.len, other.len);
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other);
+    }
+
+    /// Adds what is in the other. Both are of the same segment.
+    pub fn unite(&mut self, other: &Self) {
+        debug_assert_eq!(self.len, other.len);
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
+    }
+
+    /// The extents in the set, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        self.words.iter().enumerate().flat_map(|(i, word)| {
+            let mut left = *word;
+            std::iter::from_fn(move || {
+                let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
+                left &= left - 1;
+                Some(i * 64 + bit)
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_holds_what_was_put_in() {
+        for len in [0, 1, 63, 64, 65, 200] {
+            let mut set = ExtentSet::none(len);
+            assert!(set.is_empty());
+            for extent in [0, 5, 63, 64, 199, 200] {
+                set.insert(extent);
+                assert_eq!(set.contains(extent), extent < len);
+            }
+            let all = ExtentSet::all(len);
+            assert_eq!(all.count(), len);
+            assert_eq!(all.iter().collect::<Vec<_>>(), (0..len).collect::<Vec<_>>());
+            let mut both = all.clone();
+            both.intersect(&set);
+            assert_eq!(both, set);
+            both.unite(&all);
+            assert_eq!(both, all);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Days of packets on disk, and any of them back in a second.
+//!
+//! ```text
+//!  DIR/                  one store
+//!    segment.pcapng      a plain capture file of a fixed size: extents of whole blocks
+//!    segment.index       which extents hold which addresses, ports, protocols, VLANs, flows
+//!
+//!  packets ─▶ writer: lanes ─▶ extents ─▶ segments + indexes ─▶ query: narrow ─▶ filter ─▶ in order of time
+//! ```
+//!
+//! An **extent** is what is written at once and read at once: a run of whole pcapng blocks, about
+//! 1 MiB, with a header that names its times and its checksum. A **segment** is a file of extents of
+//! one **lane** (the writer of one queue). An **index** says for every key which extents of its
+//! segment hold it. Everything that an index says can be computed again from its segment.
+
+mod error;
+mod extent;
+mod extent_set;
+mod key;
+
+pub use self::error::{Error, Result};
+pub use self::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE, ExtentHeader};
+pub use self::extent_set::ExtentSet;
+pub use self::key::{Field, Term};
