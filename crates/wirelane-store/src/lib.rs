@@ -17,8 +17,10 @@ mod error;
 mod extent;
 mod extent_set;
 mod key;
+mod narrow;
 
 pub use self::error::{Error, Result};
 pub use self::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE, ExtentHeader};
 pub use self::extent_set::ExtentSet;
 pub use self::key::{Field, Term};
+pub use self::narrow::Plan;
