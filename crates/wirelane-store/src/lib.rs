@@ -16,9 +16,11 @@
 mod error;
 mod extent;
 mod extent_set;
+pub mod index;
 mod key;
 
 pub use self::error::{Error, Result};
-pub use self::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE, ExtentHeader};
+pub use self::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE, Extent, ExtentHeader};
 pub use self::extent_set::ExtentSet;
+pub use self::index::{FlowId, Index, IndexBuilder, keys};
 pub use self::key::{Field, Term};
