@@ -1,6 +1,9 @@
 //! The order of an answer, and runs of packets in that order.
 
-use wirelane_pcap::pcapng::{self, Block};
+use std::sync::Arc;
+
+use wirelane_pcap::Record;
+use wirelane_pcap::pcapng::{self, Block, Content};
 
 /// The place of a packet in an answer: by time, then by segment, then as they were recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,8 +34,8 @@ impl Window {
 /// The packets of one extent that are part of the answer, in its order.
 #[derive(Debug, Default)]
 pub(super) struct Run {
-    /// Number of the opened segment that they are from.
-    pub(super) opened: usize,
+    /// Number in the answer of each interface of their segment.
+    interfaces: Arc<[u32]>,
     segment: u32,
     extent: u64,
     /// Their blocks.
@@ -54,8 +57,13 @@ struct Item {
 
 impl Run {
     /// An empty run of this extent.
-    pub(super) fn new(opened: usize, segment: u32, extent: u64) -> Self {
-        Self { opened, segment, extent, ..Self::default() }
+    pub(super) fn new(interfaces: Arc<[u32]>, segment: u32, extent: u64) -> Self {
+        Self { interfaces, segment, extent, ..Self::default() }
+    }
+
+    /// The place of a packet at the start of time and of the extent.
+    pub(super) fn start(&self) -> Key {
+        Key { segment: self.segment, extent: self.extent, ..Key::default() }
     }
 
     /// Adds a packet: its time and its block.
@@ -78,13 +86,16 @@ impl Run {
         self.items.get(self.taken).map(|item| self.key(item))
     }
 
-    /// Takes the next packet.
+    /// Takes the next packet, with its block. Its interface is that of the answer.
     #[inline]
-    pub(super) fn take(&mut self) -> Option<Block<'_>> {
+    pub(super) fn take(&mut self) -> Option<(Record<'_>, Block<'_>)> {
         let item = self.items.get(self.taken)?;
         self.taken += 1;
         let (start, len) = (item.at as usize, item.len as usize);
-        pcapng::blocks(self.bytes.get(start..start + len)?).next()?.ok()
+        let block = pcapng::blocks(self.bytes.get(start..start + len)?).next()?.ok()?;
+        let Content::Packet { mut record, .. } = block.content else { return None };
+        record.interface = *self.interfaces.get(record.interface as usize)?;
+        Some((record, block))
     }
 
     /// Bytes of memory that it takes.
@@ -109,7 +120,7 @@ impl Run {
         if keep == left.len() {
             return;
         }
-        let mut kept = Self::new(self.opened, self.segment, self.extent);
+        let mut kept = Self::new(Arc::clone(&self.interfaces), self.segment, self.extent);
         let keep = left.get(..keep).unwrap_or_default();
         kept.items.reserve_exact(keep.len());
         kept.bytes.reserve_exact(keep.iter().map(|item| item.len as usize).sum());

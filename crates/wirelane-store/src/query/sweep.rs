@@ -11,6 +11,7 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::ops::ControlFlow;
 
+use wirelane_pcap::Record;
 use wirelane_pcap::pcapng::Block;
 
 use super::order::{Key, Run, Window};
@@ -66,12 +67,11 @@ impl Sweep {
         }
     }
 
-    /// Hands over the packets that are older than `time`, all of them with `None`, each with the
-    /// number of the opened segment that it is from.
+    /// Hands over the packets that are older than `time`, all of them with `None`.
     pub(super) fn emit<B>(
         &mut self,
         time: Option<u64>,
-        mut sink: impl FnMut(usize, &Block<'_>) -> ControlFlow<B>,
+        mut sink: impl FnMut(&Record<'_>, &Block<'_>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         while let Some(mut head) = self.heads.peek_mut() {
             let Reverse((key, at)) = *head;
@@ -79,9 +79,8 @@ impl Sweep {
                 break;
             }
             let Some(run) = self.runs.get_mut(at) else { break };
-            let opened = run.opened;
-            if let Some(block) = run.take() {
-                sink(opened, &block)?;
+            if let Some((record, block)) = run.take() {
+                sink(&record, &block)?;
             }
             match run.head() {
                 Some(next) => *head = Reverse((next, at)),
