@@ -23,6 +23,7 @@ mod lock;
 mod names;
 mod pin;
 mod prelude;
+pub mod query;
 mod stamp;
 
 pub use self::directory::{Access, Directory, SegmentEntry, random_number};
@@ -34,3 +35,4 @@ pub use self::key::{Field, Term};
 pub use self::lock::{RecorderLock, SetLock};
 pub use self::names::SegmentName;
 pub use self::pin::Deletion;
+pub use self::query::{Damage, Found, Query, Report};

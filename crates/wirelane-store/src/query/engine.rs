@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use wirelane_filter::jit::Jit;
-use wirelane_filter::{Error as FilterError, Filter, Interpreter, Packet, Program};
+use wirelane_filter::{Filter, Interpreter, Packet, Program};
 use wirelane_pcap::{LINK_TYPE_ETHERNET, Record};
 
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ pub(super) enum Engine {
 }
 
 impl Engine {
-    fn new(program: &Program) -> Result<Self, FilterError> {
+    fn new(program: &Program) -> wirelane_filter::Result<Self> {
         let interpreter = Interpreter::new(program)?;
         Ok(Jit::new(program).map_or(Self::Interpreter(interpreter), Self::Jit))
     }
@@ -44,7 +44,7 @@ pub(super) enum Verdict {
     /// There is no filter.
     All,
     /// Those that this program accepts.
-    Some(Arc<Program>, Arc<Engine>),
+    Some(Arc<Engine>),
     /// The filter means nothing for this link type.
     Nothing,
 }
@@ -55,7 +55,7 @@ impl Verdict {
     pub(super) fn accepts(&self, record: &Record<'_>) -> bool {
         match self {
             Self::All => true,
-            Self::Some(_, engine) => engine.accepts(record),
+            Self::Some(engine) => engine.accepts(record),
             Self::Nothing => false,
         }
     }
@@ -85,9 +85,9 @@ impl<'a> Engines<'a> {
         }
         let verdict = match compile(filter, link_type) {
             Ok(verdict) => verdict,
-            Err(error) if link_type == LINK_TYPE_ETHERNET => return Err(of_filter(error)),
+            Err(error) if link_type == LINK_TYPE_ETHERNET => return Err(error.into()),
             Err(error) => {
-                compile(filter, LINK_TYPE_ETHERNET).map_err(of_filter)?;
+                compile(filter, LINK_TYPE_ETHERNET).map_err(Error::from)?;
                 self.notes.push(format!("packets of link type {link_type}: {error}"));
                 Verdict::Nothing
             }
@@ -102,17 +102,8 @@ impl<'a> Engines<'a> {
     }
 }
 
-fn compile(filter: &Filter, link_type: u16) -> Result<Verdict, FilterError> {
+fn compile(filter: &Filter, link_type: u16) -> wirelane_filter::Result<Verdict> {
     let program = filter.program(link_type, SNAPLEN)?;
     let engine = Engine::new(&program)?;
-    Ok(Verdict::Some(program, Arc::new(engine)))
-}
-
-fn of_filter(error: FilterError) -> Error {
-    let parts = error.into_parts();
-    let new = Error::new(parts.object, parts.cause);
-    match parts.help {
-        Some(help) => new.help(help),
-        None => new,
-    }
+    Ok(Verdict::Some(Arc::new(engine)))
 }

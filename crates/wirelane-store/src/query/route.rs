@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use wirelane_pcap::Source;
 
-use super::candidates;
+use super::candidates::candidates;
 use super::engine::Engines;
+use super::opened::{Opened, Place, Stop};
 use super::order::Window;
 use super::request::{Damage, Report};
 use super::segment::Segment;
@@ -18,33 +19,6 @@ use super::sift::{Interface, Sieve};
 use crate::directory::Directory;
 use crate::error::Result;
 use crate::extent::Extent;
-use crate::names::SegmentName;
-
-/// A segment of one of the stores.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    /// Number of the store.
-    pub(super) store: usize,
-    pub(super) name: SegmentName,
-}
-
-/// A segment that is open.
-pub(super) struct Opened {
-    pub(super) segment: Segment,
-    pub(super) rank: u32,
-    pub(super) interfaces: Vec<Interface>,
-    /// Number in the answer of each interface.
-    pub(super) numbers: Arc<[u32]>,
-    /// Whether its recorder is at work: what is missing may still come.
-    pub(super) is_growing: bool,
-}
-
-/// An extent that is to be read.
-#[derive(Clone)]
-pub(super) struct Stop {
-    pub(super) opened: Arc<Opened>,
-    pub(super) extent: Extent,
-}
 
 /// What all ways through the stores have in common.
 pub(super) struct Atlas<'a> {
@@ -197,7 +171,7 @@ impl<'a> Route<'a> {
         report.opened += 1;
         report.extents += opened.segment.extents().len() as u64;
         merge(&mut report.damage, opened.segment.damage());
-        let (candidates, damage) = candidates::of(&opened, self.sieve);
+        let (candidates, damage) = candidates(&opened, self.sieve);
         merge(&mut report.damage, &damage);
         let mut extents: Vec<_> = candidates
             .iter()

@@ -145,14 +145,12 @@ impl Segment {
         }
         let Some(compression) = self.name.compression else { return Ok(&loader.disk) };
         loader.plain.resize(plain, 0);
-        let decompressed = loader.decompressor(compression).and_then(|(decompressor, from, to)| {
-            decompressor.decompress(from, to)
-        });
+        let decompressed = loader
+            .decompressor(compression)
+            .and_then(|(decompressor, from, to)| decompressor.decompress(from, to));
         match decompressed {
             Ok(()) => Ok(&loader.plain),
-            Err(error) => {
-                Err(damage(format!("its extent cannot be decompressed: {error}").into()))
-            }
+            Err(error) => Err(damage(format!("its extent cannot be decompressed: {error}").into())),
         }
     }
 
@@ -219,6 +217,11 @@ pub struct Loader {
 }
 
 impl Loader {
+    /// What was loaded last, from a segment of this name.
+    pub(super) fn blocks(&self, name: &SegmentName) -> &[u8] {
+        if name.is_compressed() { &self.plain } else { &self.disk }
+    }
+
     /// A decompressor, what it is to decompress, and where to.
     fn decompressor(
         &mut self,

@@ -9,7 +9,7 @@ use wirelane_pcap::pcapng::{self, Content};
 
 use super::engine::Verdict;
 use super::order::{Key, Run, Window};
-use crate::extent::Extent;
+use crate::extent::{Extent, ExtentHeader};
 use crate::index::FlowId;
 
 /// What one way through the stores is for.
@@ -51,13 +51,20 @@ pub(super) struct Interface {
 impl Sieve {
     /// Whether an extent may hold packets that are asked for, by its times.
     pub(super) fn may_include(&self, oldest: u64, newest: u64) -> bool {
-        self.flows.is_some()
-            || (self.from.is_none_or(|from| from <= newest) && self.to.is_none_or(|to| oldest < to))
+        self.flows.is_some() || self.is_in_time(oldest, newest)
     }
 
-    /// Whether all packets of these times are asked for, as far as times decide.
-    pub(super) fn includes_all(&self, oldest: u64, newest: u64) -> bool {
-        self.includes(oldest) && self.includes(newest)
+    /// Whether some of these times are asked for.
+    pub(super) fn is_in_time(&self, oldest: u64, newest: u64) -> bool {
+        self.from.is_none_or(|from| from <= newest) && self.to.is_none_or(|to| oldest < to)
+    }
+
+    /// Whether the header of an extent says how many of its packets are asked for: all.
+    pub(super) fn counts_unread(&self, header: &ExtentHeader, interfaces: &[Interface]) -> bool {
+        self.aim == Aim::Count
+            && self.includes(header.oldest)
+            && self.includes(header.newest)
+            && interfaces.iter().all(|interface| matches!(interface.verdict, Verdict::All))
     }
 
     /// The packets of an extent, given its blocks, that are asked for and in the window.
@@ -74,7 +81,8 @@ impl Sieve {
     ) -> Result<Sifted, Cow<'static, str>> {
         let (mut flows, mut count) = (HashSet::new(), 0);
         for block in pcapng::blocks(blocks) {
-            let block = block.map_err(|bad| format!("at byte {} of its blocks: {}", bad.offset, bad.what))?;
+            let block = block
+                .map_err(|bad| format!("at byte {} of its blocks: {}", bad.offset, bad.what))?;
             let Content::Packet { record, .. } = block.content else { continue };
             let Some(interface) = interfaces.get(record.interface as usize) else {
                 return Err("a packet names an interface that was not described".into());

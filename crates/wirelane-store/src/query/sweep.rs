@@ -129,7 +129,3 @@ impl Sweep {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "sweep_tests.rs"]
-mod tests;
