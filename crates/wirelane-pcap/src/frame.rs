@@ -65,6 +65,17 @@ impl FrameCompressor {
         }
     }
 
+    /// How many bytes surely have a frame of `room` bytes at most; nearly as many as possible.
+    #[must_use]
+    pub fn fitting(&self, room: usize) -> usize {
+        // The bound grows by one byte for a byte at least, so it is not more than what is over that is too much.
+        let mut len = room;
+        while len > 0 && self.bound(len) > room {
+            len = len.saturating_sub(self.bound(len) - room);
+        }
+        len
+    }
+
     /// Writes a frame of `data` to the start of `out`, which has [`FrameCompressor::bound`] bytes at least: its length.
     ///
     /// # Errors
@@ -237,6 +248,22 @@ mod tests {
             assert!(len > data.len());
             assert!(compressor.compress(&data, &mut out[..data.len()]).is_err());
             assert!(compressor.compress(&data, &mut []).is_err());
+        }
+    }
+
+    #[test]
+    fn what_fits_is_known() {
+        for compression in [Compression::Lz4, Compression::Zstd] {
+            let (compressor, _) = pair(compression);
+            for room in (0..200).chain([4096, 100_000, LZ4_BLOCK, 3 * LZ4_BLOCK]) {
+                let len = compressor.fitting(room);
+                assert!(len == 0 || compressor.bound(len) <= room, "{compression:?} {room} {len}");
+                // A few bytes may be left.
+                assert!(
+                    compressor.bound(len + 5 + room / 10_000) > room,
+                    "{compression:?} {room} {len}"
+                );
+            }
         }
     }
 
