@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod control;
+mod look;
 mod output;
 mod privilege;
 mod reachability;
