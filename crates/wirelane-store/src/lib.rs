@@ -22,13 +22,15 @@ mod lock;
 mod names;
 mod pin;
 mod prelude;
+mod scan;
 mod stamp;
 
 pub use self::directory::{Access, Directory, SegmentEntry, random_number};
 pub use self::error::{Error, Result};
-pub use self::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE, ExtentHeader};
+pub use self::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE, Extent, ExtentHeader};
 pub use self::extent_set::ExtentSet;
 pub use self::key::{Field, Term};
 pub use self::lock::{RecorderLock, SetLock};
 pub use self::names::SegmentName;
 pub use self::pin::Deletion;
+pub use self::scan::{Gap, GapKind, ReadAt, Scan, scan};
