@@ -24,6 +24,7 @@ mod names;
 mod narrow;
 mod pin;
 mod prelude;
+pub mod query;
 mod scan;
 mod stamp;
 
@@ -37,4 +38,5 @@ pub use self::lock::{RecorderLock, SetLock};
 pub use self::names::SegmentName;
 pub use self::narrow::Plan;
 pub use self::pin::Deletion;
+pub use self::query::{Damage, Found, Query, Report};
 pub use self::scan::{Gap, GapKind, ReadAt, Scan, scan};

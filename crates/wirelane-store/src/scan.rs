@@ -156,12 +156,17 @@ impl GapKind {
 /// # Errors
 /// Its length, or its first bytes, cannot be read.
 pub fn scan(file: &(impl ReadAt + ?Sized), compressed: bool) -> io::Result<Scan> {
-    let size = file.size()?;
-    let mut new = Scan { size, ..Scan::default() };
-    new.find_prelude(file, compressed)?;
-    let mut scanner = Scanner { file, compressed, scan: new, last: None };
+    let scan = prelude(file, compressed)?;
+    let mut scanner = Scanner { file, compressed, scan, last: None };
     scanner.extents();
     Ok(scanner.scan)
+}
+
+/// As [`scan`], but no further than the prelude.
+pub(crate) fn prelude(file: &(impl ReadAt + ?Sized), compressed: bool) -> io::Result<Scan> {
+    let mut new = Scan { size: file.size()?, ..Scan::default() };
+    new.find_prelude(file, compressed)?;
+    Ok(new)
 }
 
 impl Scan {
