@@ -13,5 +13,5 @@ pub(crate) use blocks::SECTION_HEADER;
 pub use blocks::{MAX_BLOCK, MAX_INTERFACES, MAX_PACKET};
 pub use decode::PcapngReader;
 pub(crate) use encode::whole_blocks;
-pub use encode::{interface, packet, packet_with_comment, section_header, statistics};
+pub use encode::{interface, packet, packet_into, packet_with_comment, section_header, statistics};
 pub use memory::{BadBlock, Block, Blocks, Content, blocks};
