@@ -131,6 +131,15 @@ impl ExtentHeader {
     }
 }
 
+/// An extent and where it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Where its header starts in the segment.
+    pub offset: u64,
+    /// What its header says.
+    pub header: ExtentHeader,
+}
+
 /// Bytes of padding behind `used` bytes: none, or what a block or a frame at least has.
 #[must_use]
 pub(crate) fn padding_len(used: usize, compressed: bool) -> usize {
