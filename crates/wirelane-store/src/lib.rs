@@ -24,6 +24,7 @@ mod names;
 mod pin;
 mod prelude;
 mod stamp;
+pub mod writer;
 
 pub use self::directory::{Access, Directory, SegmentEntry, random_number};
 pub use self::error::{Error, Result};
@@ -34,3 +35,7 @@ pub use self::key::{Field, Term};
 pub use self::lock::{RecorderLock, SetLock};
 pub use self::names::SegmentName;
 pub use self::pin::Deletion;
+pub use self::writer::{
+    Counts, Gate, LaneReport, LaneWriter, Limits, Lost, StoreOptions, StoreReport, StoreStatus,
+    StoreWriter,
+};

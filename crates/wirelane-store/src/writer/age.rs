@@ -59,9 +59,9 @@ impl AgeClock {
     /// To be called every now and then.
     pub(crate) fn tick(&mut self, now: Now) {
         let offset = now.real.saturating_sub(now.boot);
-        if offset <= self.offset.saturating_add(TOLERANCE) {
-            (self.offset, self.ahead_since) = (offset, None);
-        } else if now.boot - *self.ahead_since.get_or_insert(now.boot) >= BELIEVED {
+        let is_ahead = offset > self.offset.saturating_add(TOLERANCE);
+        let since = *self.ahead_since.get_or_insert(now.boot);
+        if !is_ahead || now.boot.saturating_sub(since) >= BELIEVED {
             (self.offset, self.ahead_since) = (offset, None);
         }
     }

@@ -116,7 +116,8 @@ impl FinisherParts {
             None => self.status.mishap(format!("{}: it has no index", name.file_name())),
         }
         let (directory, to) = (self.directory.as_fd(), name.file_name());
-        let renamed = match renameat_with(directory, &part, directory, &to, RenameFlags::NOREPLACE) {
+        let renamed = match renameat_with(directory, &part, directory, &to, RenameFlags::NOREPLACE)
+        {
             // A file system that cannot promise this.
             Err(Errno::INVAL | Errno::NOSYS) => renameat(directory, &part, directory, &to),
             other => other,

@@ -1,7 +1,7 @@
 //! Writing only what a trigger asks for: some time before it, and some time after.
 
-use std::sync::{Mutex, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Trigger times this close behind the packets of a lane are still found in memory: they are told
@@ -58,7 +58,8 @@ impl Gate {
         self.fired.fetch_add(1, Ordering::Relaxed);
         let (from, until) = (at.saturating_sub(self.before), at.saturating_add(self.after));
         // The end first: whoever sets both does it the other way round.
-        if until <= self.until.load(Ordering::Acquire) && from >= self.from.load(Ordering::Acquire) {
+        if until <= self.until.load(Ordering::Acquire) && from >= self.from.load(Ordering::Acquire)
+        {
             return;
         }
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);

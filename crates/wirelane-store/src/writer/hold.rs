@@ -80,8 +80,9 @@ impl Hold {
             }
         }
         // Most grow old in their order. Others go when the trigger comes, or memory is short.
-        let fate = |it: &Filled| gate.fate(it.oldest, it.newest, self.now);
-        while self.held.front().is_some_and(|filled| fate(filled) == Fate::Forget) {
+        let now = self.now;
+        let is_old = |it: &Filled| gate.fate(it.oldest, it.newest, now) == Fate::Forget;
+        while self.held.front().is_some_and(is_old) {
             self.forget_first();
         }
         while self.held.len() > self.most {

@@ -170,7 +170,8 @@ impl Keeper {
 
     fn create(&mut self, door: &Door) -> Result<Ready> {
         let compression = self.options.compression.map(|options| options.compression);
-        let name = SegmentName { times: None, lane: door.lane, number: self.next_number, compression };
+        let name =
+            SegmentName { times: None, lane: door.lane, number: self.next_number, compression };
         let file_name = name.file_name();
         let path = self.directory.path_of(&file_name);
         let limit = self.options.segment_len();

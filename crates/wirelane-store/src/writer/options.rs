@@ -71,7 +71,8 @@ impl StoreOptions {
     /// # Errors
     /// What cannot be.
     pub(crate) fn check(&self) -> Result<()> {
-        let wrong = |what: &'static str, help: &'static str| Err(Error::new(what, "impossible").help(help));
+        let wrong =
+            |what: &'static str, help: &'static str| Err(Error::new(what, "impossible").help(help));
         if !SEGMENT_BYTES.contains(&self.segment_bytes) {
             return wrong("size of a segment", "give one from 4 MiB to 1 TiB");
         }

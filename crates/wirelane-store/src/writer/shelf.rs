@@ -67,8 +67,17 @@ impl Shelf {
         let clock = AgeClock::new(now);
         let (deleted, deleted_bytes) = (0, 0);
         let parts = BTreeSet::new();
-        let shelf =
-            Self { directory, limits, kept, parts, segment_len, bytes, clock, deleted, deleted_bytes };
+        let shelf = Self {
+            directory,
+            limits,
+            kept,
+            parts,
+            segment_len,
+            bytes,
+            clock,
+            deleted,
+            deleted_bytes,
+        };
         Ok((shelf, listing.next_number))
     }
 
@@ -80,7 +89,12 @@ impl Shelf {
     }
 
     /// It is finished; without a name, it is gone.
-    pub(crate) fn finish(&mut self, number: u64, name: Option<SegmentName>, now: Now) -> Result<()> {
+    pub(crate) fn finish(
+        &mut self,
+        number: u64,
+        name: Option<SegmentName>,
+        now: Now,
+    ) -> Result<()> {
         if self.parts.remove(&number) {
             self.bytes -= self.segment_len;
         }

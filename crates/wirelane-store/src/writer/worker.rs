@@ -8,9 +8,9 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -221,7 +221,8 @@ impl Worker {
         }
         let is_retried = self.state.retry_at.is_none_or(|at| at <= Instant::now());
         if has_written && self.state.in_trouble && is_retried {
-            self.state = WorkerState { in_trouble: false, retry_at: None, stuck_since: None, ..self.state };
+            self.state =
+                WorkerState { in_trouble: false, retry_at: None, stuck_since: None, ..self.state };
             self.status.settled(self.who());
         }
         for packed in back.into_iter().rev() {
