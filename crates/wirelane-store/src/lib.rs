@@ -21,6 +21,7 @@ pub mod index;
 mod key;
 mod lock;
 mod names;
+mod narrow;
 mod pin;
 mod prelude;
 mod stamp;
@@ -34,6 +35,7 @@ pub use self::index::{FlowId, Index, IndexBuilder, keys};
 pub use self::key::{Field, Term};
 pub use self::lock::{RecorderLock, SetLock};
 pub use self::names::SegmentName;
+pub use self::narrow::Plan;
 pub use self::pin::Deletion;
 pub use self::writer::{
     Counts, Gate, LaneReport, LaneWriter, Limits, Lost, StoreOptions, StoreReport, StoreStatus,
