@@ -24,6 +24,7 @@ mod names;
 mod narrow;
 mod pin;
 mod prelude;
+pub mod query;
 mod stamp;
 pub mod writer;
 
@@ -37,6 +38,7 @@ pub use self::lock::{RecorderLock, SetLock};
 pub use self::names::SegmentName;
 pub use self::narrow::Plan;
 pub use self::pin::Deletion;
+pub use self::query::{Damage, Found, Query, Report};
 pub use self::writer::{
     Counts, Gate, LaneReport, LaneWriter, Limits, Lost, StoreOptions, StoreReport, StoreStatus,
     StoreWriter,
