@@ -27,9 +27,10 @@ mod prelude;
 pub mod query;
 mod scan;
 mod stamp;
+pub mod writer;
 
 pub use self::directory::{Access, Directory, SegmentEntry, random_number};
-pub use self::error::{Error, Result};
+pub use self::error::{Error, ErrorParts, Result};
 pub use self::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE, Extent, ExtentHeader};
 pub use self::extent_set::ExtentSet;
 pub use self::index::{FlowId, Index, IndexBuilder, keys};
@@ -40,3 +41,7 @@ pub use self::narrow::Plan;
 pub use self::pin::Deletion;
 pub use self::query::{Damage, Found, Query, Report};
 pub use self::scan::{Gap, GapKind, ReadAt, Scan, scan};
+pub use self::writer::{
+    Counts, Gate, LaneReport, LaneWriter, Limits, Lost, StoreOptions, StoreReport, StoreStatus,
+    StoreWriter,
+};
