@@ -24,6 +24,7 @@ mod names;
 mod narrow;
 mod pin;
 mod prelude;
+pub mod query;
 mod stamp;
 
 pub use self::directory::{Access, Directory, SegmentEntry, random_number};
@@ -36,3 +37,4 @@ pub use self::lock::{RecorderLock, SetLock};
 pub use self::names::SegmentName;
 pub use self::narrow::Plan;
 pub use self::pin::Deletion;
+pub use self::query::{Damage, Found, Query, Report};
