@@ -70,6 +70,16 @@ impl From<CaptureError> for Error {
     }
 }
 
+impl From<wirelane_filter::Error> for Error {
+    fn from(error: wirelane_filter::Error) -> Self {
+        let parts = error.into_parts();
+        let mut new = Self::new(parts.object, parts.cause);
+        new.0.help = parts.help;
+        new.0.errno = parts.source.and_then(|source| source.errno());
+        new
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         text::sentence(f, &self.0.object, &self.0.cause, self.0.help.as_deref())

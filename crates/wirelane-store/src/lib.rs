@@ -21,8 +21,10 @@ pub mod index;
 mod key;
 mod lock;
 mod names;
+mod narrow;
 mod pin;
 mod prelude;
+pub mod query;
 mod stamp;
 
 pub use self::directory::{Access, Directory, SegmentEntry, random_number};
@@ -33,4 +35,6 @@ pub use self::index::{FlowId, Index, IndexBuilder, keys};
 pub use self::key::{Field, Term};
 pub use self::lock::{RecorderLock, SetLock};
 pub use self::names::SegmentName;
+pub use self::narrow::Plan;
 pub use self::pin::Deletion;
+pub use self::query::{Damage, Found, Query, Report};
