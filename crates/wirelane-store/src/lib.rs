@@ -25,6 +25,7 @@ mod narrow;
 mod pin;
 mod prelude;
 pub mod query;
+mod scan;
 mod stamp;
 
 pub use self::directory::{Access, Directory, SegmentEntry, random_number};
@@ -38,3 +39,4 @@ pub use self::names::SegmentName;
 pub use self::narrow::Plan;
 pub use self::pin::Deletion;
 pub use self::query::{Damage, Found, Query, Report};
+pub use self::scan::{Gap, GapKind, ReadAt, Scan, scan};
