@@ -25,6 +25,7 @@ mod narrow;
 mod pin;
 mod prelude;
 pub mod query;
+mod scan;
 mod stamp;
 pub mod writer;
 
@@ -39,6 +40,7 @@ pub use self::names::SegmentName;
 pub use self::narrow::Plan;
 pub use self::pin::Deletion;
 pub use self::query::{Damage, Found, Query, Report};
+pub use self::scan::{Gap, GapKind, ReadAt, Scan, scan};
 pub use self::writer::{
     Counts, Gate, LaneReport, LaneWriter, Limits, Lost, StoreOptions, StoreReport, StoreStatus,
     StoreWriter,
