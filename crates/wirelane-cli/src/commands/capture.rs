@@ -91,6 +91,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
         monitor: capture.monitor(),
         ports: vec![Served::new(capture.control(), args.look.filter()).guarded_by(toll)],
         dropped_privileges: privileges.are_dropped(),
+        store: None,
     });
     let wait = |pause| capture.wait(pause);
     session::watch(&capture.monitor(), wait, &args.session, &halt, started);
