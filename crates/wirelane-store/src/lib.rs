@@ -27,6 +27,7 @@ mod prelude;
 pub mod query;
 mod scan;
 mod stamp;
+pub mod writer;
 
 pub use self::directory::{Access, Directory, SegmentEntry, random_number};
 pub use self::error::{Error, Result};
@@ -40,3 +41,7 @@ pub use self::narrow::Plan;
 pub use self::pin::Deletion;
 pub use self::query::{Damage, Found, Query, Report};
 pub use self::scan::{Gap, GapKind, ReadAt, Scan, scan};
+pub use self::writer::{
+    Counts, Gate, LaneReport, LaneWriter, Limits, Lost, StoreOptions, StoreReport, StoreStatus,
+    StoreWriter,
+};
