@@ -9,10 +9,10 @@ use wirelane::pcap::{
     WriterOptions, Written, pcapng,
 };
 use wirelane::{Error, Result};
-use wirelane_record::failure;
 use wirelane_store::{Directory, Found};
 
 use crate::args;
+use crate::stores::failure;
 
 /// A capture file, made when the first packet is there: only then its interfaces are known.
 pub(super) struct Output<'a> {

@@ -14,13 +14,13 @@ use wirelane::halt::Halt;
 use wirelane::pcap::{LINK_TYPE_ETHERNET, Written};
 use wirelane::{Error, Result};
 use wirelane_filter::Filter;
-use wirelane_record::failure;
 use wirelane_store::query::{self, Query, Report};
 use wirelane_store::{Damage, Directory, Plan};
 
 pub(crate) use self::arguments::ExtractArgs;
 use self::document::Document;
 use self::file::Output;
+use crate::stores::failure;
 use crate::{args, output, stores};
 
 /// Bytes that compiled expressions accept: what tcpdump says.
