@@ -1,0 +1,117 @@
+//! The suite `record`: packets to disk and back, beside the other programs that record.
+//!
+//! * `dd`: what the directory takes, past the page cache. The yardstick of every round.
+//! * `sim`: ours from the simulated interface, which waits for the recorder and so shows what it can write.
+//! * `veth`: the highest rate without loss from a cable, searched as in the suite `noloss`, of every program.
+//! * `cost`: CPU time of a recorded byte, at a rate that all of them take.
+//!
+//! All write to the same directory, in turns. Other programs write through the page cache (but stenotype): a trial is
+//! too short for the disk to hold them up. That is to their advantage.
+
+mod bed;
+mod cost;
+mod load;
+mod sim;
+mod veth;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use wirelane::error::Result;
+
+use self::bed::{Bed, Cable};
+use crate::peers::recorders::RECORDERS;
+use crate::report::Report;
+use crate::suite::{Effort, Progress, Suite};
+use crate::suites::turns::{self, ProcessPlan};
+
+const SUITE: &str = "record";
+
+/// Measure recording to a directory: the highest rate without loss, CPU time per byte, the cost of the index, and how
+/// long a query takes; beside tcpdump, dumpcap, netsniff-ng and stenotype.
+///
+/// The simulated interface needs no privilege. As root, packets also pass between two temporary network namespaces.
+/// What is written is removed at once.
+#[derive(Args, Clone, Debug)]
+pub struct RecordSuite {
+    /// Directory on the disk to write to [default: /dev/shm, which is memory]
+    #[arg(long, value_name = "DIR")]
+    disk: Option<PathBuf>,
+    #[command(flatten)]
+    effort: Effort,
+}
+
+impl Suite for RecordSuite {
+    const NAME: &'static str = SUITE;
+    const USUAL: [u64; 2] = [40, 1500];
+
+    fn for_report(effort: Effort, folder: &Path) -> Self {
+        Self { disk: Some(folder.to_owned()), effort }
+    }
+
+    fn effort(&self) -> &Effort {
+        &self.effort
+    }
+
+    fn samples(&self) -> usize {
+        self.effort.samples(if self.effort.quick { 3 } else { 2 })
+    }
+
+    fn run(
+        &self,
+        limit: Option<Duration>,
+        report: &mut Report,
+        stop: &AtomicBool,
+        progress: Progress<'_>,
+    ) -> Result<()> {
+        let (own, begin) = (turns::own()?, Instant::now());
+        let left =
+            |share: f64| limit.map(|limit| limit.saturating_sub(begin.elapsed()).mul_f64(share));
+        let disk = self.disk.as_deref();
+        let bed = match Bed::new(&own, disk) {
+            Ok(bed) => bed,
+            Err(error) => {
+                report.skip(SUITE, "all", error.to_string());
+                return Ok(());
+            }
+        };
+        let window = Duration::from_millis(if self.effort.quick { 200 } else { 2000 });
+        let plan = |share| ProcessPlan {
+            own: &own,
+            samples: self.samples(),
+            window,
+            limit: left(share),
+            disk,
+        };
+        sim::sim(&bed, &plan(0.3), self.effort.quick, report, stop, progress);
+        let cable = match Cable::new(&bed) {
+            Ok(cable) => cable,
+            Err(error) => {
+                let reason = error.to_string();
+                for case in ["veth", "cost"] {
+                    report.skip(SUITE, case, reason.clone());
+                }
+                return Ok(());
+            }
+        };
+        let is_there = |report: &mut Report, name| {
+            let is_there = RECORDERS.iter().any(|one| one.name == name && one.is_installed());
+            if !is_there {
+                report.skip(SUITE, name, crate::peers::missing(name));
+            }
+            is_there
+        };
+        let mut recorders = RECORDERS.to_vec();
+        recorders.retain(|one| is_there(report, one.name));
+        cost::cost(&cable, &recorders, &plan(0.5), self.effort.quick, report, stop, progress);
+        if self.effort.quick {
+            let reason = "a quick run has no time to search for every program";
+            report.skip(SUITE, "veth", reason.to_owned());
+        } else {
+            veth::veth(&cable, &recorders, &plan(1.0), report, stop, progress);
+        }
+        Ok(())
+    }
+}
