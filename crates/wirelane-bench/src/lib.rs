@@ -9,6 +9,7 @@ pub mod leftovers;
 pub mod machine;
 pub mod page;
 pub mod peers;
+pub mod published;
 pub mod report;
 pub mod row;
 pub mod run;

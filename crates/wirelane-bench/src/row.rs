@@ -159,8 +159,10 @@ pub struct Source {
     pub document: &'static str,
     /// Its figure.
     pub value: f64,
-    /// The unit of that.
+    /// The unit of that, which is that of the row.
     pub unit: &'static str,
+    /// Whether it follows from figures of the source and does not stand there itself.
+    pub derived: bool,
 }
 
 /// The paper behind a [`Source::document`].
@@ -204,7 +206,7 @@ mod tests {
             metric: "ns_per_packet",
             unit: "ns",
             samples: samples.to_vec(),
-            source: Some(Source { document: "004", value: 58.98, unit: "ns" }),
+            source: Some(Source { document: "004", value: 58.98, unit: "ns", derived: false }),
         }
     }
 
@@ -223,7 +225,7 @@ mod tests {
             "metric": "ns_per_packet", "unit": "ns",
             "median": 3.1, "min": 3.0, "max": 3.4, "samples": 3,
             "values": [3.1, 3.4, 3.0], "better": "lower",
-            "source": { "document": "004", "value": 58.98, "unit": "ns" },
+            "source": { "document": "004", "value": 58.98, "unit": "ns", "derived": false },
         });
         assert_eq!(serde_json::to_value(row(&[3.1, 3.4, 3.0])).unwrap(), expected);
         let empty = serde_json::to_value(row(&[])).unwrap();

@@ -17,6 +17,7 @@ pub mod cgroup;
 pub mod child;
 pub mod class;
 pub mod clock;
+pub mod disk;
 pub mod error;
 pub mod ethtool;
 pub mod event;

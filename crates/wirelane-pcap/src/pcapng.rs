@@ -1,4 +1,4 @@
-//! pcapng (draft-ietf-opsawg-pcapng): reading from a byte stream, and encoding into a byte vector.
+//! pcapng (draft-ietf-opsawg-pcapng): reading from a byte stream or from memory, and encoding into a byte vector.
 //!
 //! Files are written in the byte order of the machine, as the format intends, with nanosecond timestamps. Every
 //! queue and class has its own interface description block, so that the queue of a packet costs no byte.
@@ -6,10 +6,12 @@
 mod blocks;
 mod decode;
 mod encode;
+mod memory;
 mod time;
 
 pub(crate) use blocks::SECTION_HEADER;
 pub use blocks::{MAX_BLOCK, MAX_INTERFACES, MAX_PACKET};
 pub use decode::PcapngReader;
 pub(crate) use encode::whole_blocks;
-pub use encode::{interface, packet, packet_with_comment, section_header, statistics};
+pub use encode::{interface, packet, packet_into, packet_with_comment, section_header, statistics};
+pub use memory::{BadBlock, Block, Blocks, Content, blocks};

@@ -3,6 +3,7 @@
 mod damage;
 mod files;
 mod foreign;
+mod memory;
 mod tools;
 
 use std::io::Read;

@@ -1,7 +1,7 @@
 //! The header of an extent: what stands before every run of blocks in a segment.
 //!
 //! A segment starts with a *prelude*: a section header block and the interface description blocks
-//! of its lane. Then come extents. Prelude and extents each start at a multiple of
+//! of its lane, and a header of its own (`prelude.rs`). Then come extents. Prelude and extents each start at a multiple of
 //! [`EXTENT_ALIGNMENT`], as direct I/O wants it:
 //!
 //! ```text
@@ -54,6 +54,8 @@ pub struct ExtentHeader {
 }
 
 impl ExtentHeader {
+    /// The number that the header of a prelude has.
+    pub const PRELUDE: u32 = u32::MAX;
     /// Bytes of the body.
     pub const BODY: usize = 64;
     /// Bytes on disk: the body in a pcapng block, or in a skippable frame.
@@ -127,6 +129,15 @@ impl ExtentHeader {
     pub fn matches(&self, payload: &[u8]) -> bool {
         payload.len() == self.payload as usize && hash(payload) == self.checksum
     }
+}
+
+/// An extent and where it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Where its header starts in the segment.
+    pub offset: u64,
+    /// What its header says.
+    pub header: ExtentHeader,
 }
 
 /// Bytes of padding behind `used` bytes: none, or what a block or a frame at least has.

@@ -19,7 +19,8 @@ pub enum Field {
     Ipv6 = 5,
     /// A port of TCP, UDP or SCTP, source or destination: 16 bits.
     Port = 6,
-    /// Both addresses, both ports and the protocol, the same for both directions: 64 bits of a hash.
+    /// Both addresses, both ports and the protocol, the same for both directions: 32 bits of a hash
+    /// ([`FlowId::key`](crate::FlowId::key)).
     Flow = 7,
 }
 
@@ -35,14 +36,13 @@ impl Field {
         Self::Flow,
     ];
 
-    /// Bytes of a key in an index.
+    /// Bytes of a key.
     #[must_use]
     pub fn width(self) -> usize {
         match self {
             Self::Protocol => 1,
             Self::EtherType | Self::Vlan | Self::Port => 2,
-            Self::Ipv4 => 4,
-            Self::Flow => 8,
+            Self::Ipv4 | Self::Flow => 4,
             Self::Ipv6 => 16,
         }
     }

@@ -13,12 +13,24 @@
 //! one **lane** (the writer of one queue). An **index** says for every key which extents of its
 //! segment hold it. Everything that an index says can be computed again from its segment.
 
+mod directory;
 mod error;
 mod extent;
 mod extent_set;
+pub mod index;
 mod key;
+mod lock;
+mod names;
+mod pin;
+mod prelude;
+mod stamp;
 
+pub use self::directory::{Access, Directory, SegmentEntry, random_number};
 pub use self::error::{Error, Result};
-pub use self::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE, ExtentHeader};
+pub use self::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE, Extent, ExtentHeader};
 pub use self::extent_set::ExtentSet;
+pub use self::index::{FlowId, Index, IndexBuilder, keys};
 pub use self::key::{Field, Term};
+pub use self::lock::{RecorderLock, SetLock};
+pub use self::names::SegmentName;
+pub use self::pin::Deletion;

@@ -8,6 +8,7 @@ mod machine;
 mod plot;
 mod sources;
 
+use crate::published::Published;
 use crate::report::Report;
 use crate::row::{Row, Skipped, paper};
 use maud::{Markup, html};
@@ -80,9 +81,14 @@ fn source_cell(cell: &Cell, report: &Report) -> Markup {
             span class="reason" { "not measured: " (reason) }
         }
         @if let Some(published) = cell.published {
-            span class="source" { "source " (number(published)) }
+            span class="source" { "source " (digits(&published)) }
         }
     }
+}
+
+/// A figure as the paper prints it; what only follows from its figures says so.
+fn digits(published: &Published) -> String {
+    published.digits().unwrap_or_else(|| format!("{} (derived)", number(published.value())))
 }
 
 /// The row that `figure` names, of our own program.
@@ -208,7 +214,11 @@ mod tests {
     fn figures_stand_beside_the_sources() {
         let page = render(&report());
         assert!(page.contains("<span class=\"here\">1.50</span>"), "{page}");
-        assert!(page.contains("source 9.60") && page.contains("source 5303"), "{page}");
+        assert!(page.contains("source 9.6<") && page.contains("source 5303.09<"), "{page}");
+        // Different figures look different, and what was computed says so.
+        for text in ["1566918<", "1570083<", "1565117<", "638.20<", "637 (derived)", "317.61<"] {
+            assert!(page.contains(&format!("source {text}")), "{text}: {page}");
+        }
         // Text is escaped.
         assert!(page.contains("--report &lt;x&gt;"), "{page}");
     }

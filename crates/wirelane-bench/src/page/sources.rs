@@ -1,5 +1,7 @@
 //! The tables of the five papers, each cell with our figure.
 
+use crate::published::{self, Difference, Published, Segmentation};
+
 /// A table as its source printed it.
 pub(super) struct Table {
     /// Number of the source document.
@@ -21,7 +23,7 @@ pub(super) struct Line {
 
 /// What the source has and what would be measured here.
 pub(super) struct Cell {
-    pub(super) published: Option<f64>,
+    pub(super) published: Option<Published>,
     pub(super) ours: Option<Figure>,
     /// Why there is no figure of ours, whatever is measured.
     pub(super) without: Option<&'static str>,
@@ -54,8 +56,9 @@ fn line(label: &'static str, cells: Vec<Cell>) -> Line {
 
 /// The 2011 multiqueue BPF paper: six conditions, one thread against all queues.
 fn capture() -> Table {
-    let condition = |label, port, target, published: [f64; 4]| {
-        let [multi_10g, single_10g, multi_1g, single_1g] = published;
+    let condition = |label, number, port, target| {
+        let published = published::capture(number);
+        let figure = |card: usize| published.and_then(|figures| figures.get(card).copied());
         let ours = |case| Figure {
             suite: "capture",
             case,
@@ -64,18 +67,15 @@ fn capture() -> Table {
             scale: 1e-6,
             offset: 0.0,
         };
-        let only = |published| Cell {
-            published: Some(published),
-            ours: None,
-            without: Some("no second card"),
-        };
+        let only = |published| Cell { published, ours: None, without: Some("no second card") };
+        let cell = |published, case| Cell { published, ours: Some(ours(case)), without: None };
         line(
             label,
             vec![
-                Cell { published: Some(multi_10g), ours: Some(ours("multi")), without: None },
-                Cell { published: Some(single_10g), ours: Some(ours("single")), without: None },
-                only(multi_1g),
-                only(single_1g),
+                cell(figure(0), "multi"),
+                cell(figure(1), "single"),
+                only(figure(2)),
+                only(figure(3)),
             ],
         )
     };
@@ -89,22 +89,12 @@ fn capture() -> Table {
         unit: "Mbit/s",
         columns: &["all queues, 10G", "one thread, 10G", "all queues, 1G", "one thread, 1G"],
         lines: vec![
-            condition("1: read only", "packet", "none", [5303.09, 3959.83, 916.75, 917.60]),
-            condition("2: write to memory", "packet", "memory", [1061.25, 204.78, 916.66, 914.38]),
-            condition("3: write to disk", "packet", "disk", [119.91, 101.20, 228.91, 199.64]),
-            condition("4: read only, zero copy", "xdp", "none", [4772.92, 3173.20, 931.22, 925.97]),
-            condition(
-                "5: write to memory, zero copy",
-                "xdp",
-                "memory",
-                [306.90, 317.81, 729.08, 708.99],
-            ),
-            condition(
-                "6: write to disk, zero copy",
-                "xdp",
-                "disk",
-                [174.02, 138.07, 228.79, 229.37],
-            ),
+            condition("1: read only", 1, "packet", "none"),
+            condition("2: write to memory", 2, "packet", "memory"),
+            condition("3: write to disk", 3, "packet", "disk"),
+            condition("4: read only, zero copy", 4, "xdp", "none"),
+            condition("5: write to memory, zero copy", 5, "xdp", "memory"),
+            condition("6: write to disk, zero copy", 6, "xdp", "disk"),
         ],
     }
 }
@@ -129,7 +119,9 @@ fn sockets(size: &'static str) -> Table {
         }),
         without: None,
     };
-    let case = |label, [generic, native, zero_copy]: [Option<f64>; 3]| {
+    let case = |label| {
+        let bytes = if size == "64" { 64 } else { 1500 };
+        let [generic, native, zero_copy] = published::sockets(label, bytes);
         line(
             label,
             vec![
@@ -140,7 +132,6 @@ fn sockets(size: &'static str) -> Table {
         )
     };
     let small = size == "64";
-    let either = |a, b| if small { a } else { b };
     Table {
         document: "001",
         title: if small { "AF_XDP, packets of 64 bytes" } else { "AF_XDP, packets of 1500 bytes" },
@@ -149,88 +140,33 @@ fn sockets(size: &'static str) -> Table {
                   of the program, so the first two figures of txpush are one.",
         unit: "Mpps",
         columns: &["SKB (generic)", "driver (native)", "zero copy"],
-        lines: vec![
-            case(
-                "rxdrop",
-                either([Some(2.9), Some(9.6), Some(21.5)], [Some(2.1), Some(3.3), Some(3.3)]),
-            ),
-            case("txpush", either([Some(2.6), None, Some(21.6)], [None, None, None])),
-            case(
-                "l2fwd",
-                either([Some(1.9), Some(2.5), Some(15.0)], [Some(1.4), Some(1.8), Some(3.1)]),
-            ),
-            case("xdp-drop", either([None, Some(32.3), None], [None, Some(3.3), None])),
-        ],
+        lines: vec![case("rxdrop"), case("txpush"), case("l2fwd"), case("xdp-drop")],
     }
 }
 
 /// The 2010 multiqueue socket paper: one thread against one per queue.
 fn scaling() -> Table {
-    let cell = |cpus, published| Cell {
+    let cell = |published| Cell {
         published: Some(published),
-        ours: Some(Figure {
-            suite: "scaling",
-            case: "rx",
-            params: vec![("cpus", cpus)],
-            metric: "packets_per_s",
-            scale: 1e-6,
-            offset: 0.0,
-        }),
-        without: None,
+        ours: None,
+        without: Some("the suite scaling receives from the simulated interface"),
     };
+    let [six, eight] = published::scaling();
     Table {
         document: "002",
         title: "Receiving with one queue and with all",
-        setting: "Source: Xeon L5640 (6 cores) and two E5530 (2 × 4 cores), 10 GbE (ixgbe), AF_PACKET. Here: the \
-                  simulated interface, with one queue and with one per CPU of this machine.",
+        setting: "Source: Xeon L5640 (6 cores) and two E5530 (2 × 4 cores), 10 GbE (ixgbe), AF_PACKET.",
         unit: "Mpps",
         columns: &["one queue", "one per core"],
         lines: vec![
-            line("L5640, 6 cores", vec![cell("one", 0.73), cell("all", 4.20)]),
-            line("2 × E5530, 8 cores", vec![cell("one", 0.80), cell("all", 4.60)]),
+            line("L5640, 6 cores", six.map(cell).into()),
+            line("2 × E5530, 8 cores", eight.map(cell).into()),
         ],
     }
 }
 
 /// The 2014 FreeBSD GSO paper: TSO, GSO and none at six clock frequencies.
 fn segmentation(case: &'static str) -> Table {
-    type Published = [Option<f64>; 3];
-    let tcp = |tso, gso, none| [Some(tso), Some(gso), Some(none)];
-    let udp = |gso, none| [None, Some(gso), Some(none)];
-    let published: [Published; 6] = match case {
-        "tcp4" => [
-            tcp(9347.0, 9298.0, 8308.0),
-            tcp(9266.0, 9401.0, 6771.0),
-            tcp(9408.0, 9294.0, 5499.0),
-            tcp(9408.0, 8087.0, 4075.0),
-            tcp(9408.0, 5673.0, 2884.0),
-            tcp(6760.0, 2206.0, 1244.0),
-        ],
-        "tcp6" => [
-            tcp(7530.0, 6939.0, 4966.0),
-            tcp(5133.0, 7145.0, 4008.0),
-            tcp(5965.0, 6331.0, 3152.0),
-            tcp(5565.0, 5180.0, 2348.0),
-            tcp(8501.0, 3607.0, 1732.0),
-            tcp(3665.0, 1505.0, 651.0),
-        ],
-        "udp4" => [
-            udp(9440.0, 8084.0),
-            udp(7772.0, 6649.0),
-            udp(6336.0, 5338.0),
-            udp(4748.0, 4014.0),
-            udp(3359.0, 2831.0),
-            udp(1312.0, 1120.0),
-        ],
-        _ => [
-            udp(7281.0, 6197.0),
-            udp(5953.0, 5020.0),
-            udp(4804.0, 4048.0),
-            udp(3582.0, 3004.0),
-            udp(2512.0, 2092.0),
-            udp(998.0, 826.0),
-        ],
-    };
     // The source's clock frequencies, and the share of a CPU that stands for each here.
     let speeds = [
         ("2.93 GHz: whole CPU", "100"),
@@ -248,14 +184,14 @@ fn segmentation(case: &'static str) -> Table {
         scale: 1e-6,
         offset: 0.0,
     };
-    let cell = |offload, share, published| Cell {
+    let cell = |offload, share, published: Option<Published>| Cell {
         published,
         ours: Some(figure(offload, share)),
         without: None,
     };
     // In percent, as the source prints it.
-    let speedup = |share, [_, gso, none]: Published| Cell {
-        published: gso.zip(none).map(|(gso, none)| 100.0 * (gso / none - 1.0)),
+    let speedup = |share, published: Segmentation| Cell {
+        published: Some(published.percent),
         ours: Some(Figure {
             offset: -100.0,
             metric: "speedup",
@@ -264,12 +200,12 @@ fn segmentation(case: &'static str) -> Table {
         }),
         without: None,
     };
+    let published = published::segmentation(case).into_iter().flatten();
     let lines = speeds.into_iter().zip(published).map(|((label, share), published)| {
-        let [tso, gso, none] = published;
         let cells = vec![
-            cell("kernel", share, tso),
-            cell("wirelane", share, gso),
-            cell("none", share, none),
+            cell("kernel", share, published.tso),
+            cell("wirelane", share, Some(published.gso)),
+            cell("none", share, Some(published.none)),
             speedup(share, published),
         ];
         line(label, cells)
@@ -294,17 +230,12 @@ fn segmentation(case: &'static str) -> Table {
 
 /// The 2014 qdisc paper: packets with one CPU, as rates and as times.
 fn queueing() -> Table {
-    let cells = |case, more: &[(&'static str, &'static str)], published: f64| {
+    let cells = |case, more: &[(&'static str, &'static str)], way| {
+        let published = published::queueing(way);
+        let [rate, ns] = [0, 1].map(|i| published.and_then(|both| both.get(i).copied()));
         let figure = |metric, scale| Figure { scale, ..queueing_figure(case, more, metric) };
-        let cell = |published, figure| Cell {
-            published: Some(published),
-            ours: Some(figure),
-            without: None,
-        };
-        vec![
-            cell(published, figure("packets_per_s", 1.0)),
-            cell(1e9 / published, figure("ns_per_packet", 1.0)),
-        ]
+        let cell = |published, figure| Cell { published, ours: Some(figure), without: None };
+        vec![cell(rate, figure("packets_per_s", 1.0)), cell(ns, figure("ns_per_packet", 1.0))]
     };
     let bypass = |value| [("bypass", value)];
     Table {
@@ -314,14 +245,14 @@ fn queueing() -> Table {
         unit: "",
         columns: &["packets per s", "ns per packet"],
         lines: vec![
-            line("fifo (qdisc path, clean kernel)", cells("fifo", &[], 1_566_918.0)),
-            line("no queueing layer (NULL hack)", cells("noqueue", &[], 1_731_000.0)),
-            line("fifo (pfifo, baseline of the next two)", cells("fifo", &[], 1_570_083.0)),
-            line("bulk dequeue", cells("bulk", &[("round", "8")], 1_565_117.0)),
-            line("lockless", cells("lockless", &bypass("yes"), 1_726_467.0)),
+            line("fifo (qdisc path, clean kernel)", cells("fifo", &[], "qdisc path")),
+            line("no queueing layer (NULL hack)", cells("noqueue", &[], "NULL hack")),
+            line("fifo (pfifo, baseline of the next two)", cells("fifo", &[], "pfifo")),
+            line("bulk dequeue", cells("bulk", &[("round", "8")], "bulk dequeue")),
+            line("lockless", cells("lockless", &bypass("yes"), "lockless")),
             line(
                 "lockless, forced through the ring",
-                cells("lockless", &bypass("no"), 1_703_221.0),
+                cells("lockless", &bypass("no"), "lockless, no bypass"),
             ),
         ],
     }
@@ -345,26 +276,30 @@ fn queueing_costs() -> Table {
         unit: "ns",
         columns: &["per packet"],
         lines: vec![
-            single("lock operations, in number", 6.0, six),
+            single("lock operations, in number", published::lock_operations(), six),
             single(
                 "one lock operation",
-                8.0,
+                published::lock_operation(),
                 Figure { params: vec![], ..figure("lock", &[], "ns_per_operation") },
             ),
-            single("fifo over no queueing layer", 60.5, figure("fifo", &[], "ns_over_noqueue")),
+            single(
+                "fifo over no queueing layer",
+                published::difference(Difference::FifoOverNone),
+                figure("fifo", &[], "ns_over_noqueue"),
+            ),
             single(
                 "lockless over no queueing layer",
-                1.52,
+                published::difference(Difference::LocklessOverNone),
                 figure("lockless", &[("bypass", "yes")], "ns_over_noqueue"),
             ),
             single(
                 "lockless saves over fifo",
-                58.98,
+                published::difference(Difference::LocklessUnderFifo),
                 figure("lockless", &[("bypass", "yes")], "ns_under_fifo"),
             ),
             single(
                 "forced through the ring, over bypassing it",
-                7.9,
+                published::difference(Difference::RingOverBypass),
                 figure("lockless", &[("bypass", "no")], "ns_over_bypass"),
             ),
         ],

@@ -25,8 +25,10 @@ impl Display for Tables<'_> {
         let samples = if least == most { most.to_string() } else { format!("{least} to {most}") };
         writeln!(f, "\nMedians of {samples} samples (lowest–highest).")?;
         let sources = self.0.rows.iter().filter_map(|row| row.source);
-        if let Some(source) = sources.into_iter().next() {
-            writeln!(f, "In brackets: figures of \"{}\".", paper(source.document))?;
+        if let Some(source) = sources.clone().next() {
+            write!(f, "In brackets: figures of \"{}\"", paper(source.document))?;
+            let derived = sources.clone().any(|source| source.derived);
+            writeln!(f, "{}.", if derived { "; * follows from them" } else { "" })?;
         }
         for (suite, param, word, meaning) in WORDS {
             let is_it = |row: &Row| {
@@ -206,7 +208,8 @@ fn cell(row: &Row, spread: bool) -> String {
         text.push_str(&format!(" ({}–{})", number(low), number(high)));
     }
     if let Some(source) = row.source {
-        text.push_str(&format!(" [{}]", number(source.value)));
+        let mark = if source.derived { "*" } else { "" };
+        text.push_str(&format!(" [{}{mark}]", number(source.value)));
     }
     text
 }
@@ -233,7 +236,7 @@ mod tests {
             samples: samples.to_vec(),
             source,
         };
-        let source = Some(Source { document: "004", value: 60.5, unit: "ns" });
+        let source = Some(Source { document: "004", value: 60.5, unit: "ns", derived: false });
         report.rows = vec![
             row("fifo", None, "ns_per_packet", "ns", &[30.0, 31.0, 29.0], None),
             row("fifo", None, "packets_per_s", "1/s", &[3.3e7, 3.2e7, 3.4e7], None),

@@ -55,20 +55,7 @@ pub fn packet(out: &mut Vec<u8>, record: &Record<'_>) {
     let len = PACKET_HEADER + data.len() + padding + flags + 4;
     let len_bytes = (len as u32).to_ne_bytes();
 
-    let mut header = [0; PACKET_HEADER];
-    let words = [
-        ENHANCED_PACKET,
-        len as u32,
-        record.interface,
-        (record.timestamp >> 32) as u32,
-        record.timestamp as u32,
-        data.len() as u32,
-        record.original_len,
-    ];
-    for (bytes, word) in header.as_chunks_mut::<4>().0.iter_mut().zip(words) {
-        *bytes = word.to_ne_bytes();
-    }
-
+    let header = packet_header(record, data.len(), len);
     out.reserve(len);
     out.extend_from_slice(&header);
     out.extend_from_slice(data);
@@ -107,6 +94,54 @@ pub fn packet_with_comment(out: &mut Vec<u8>, record: &Record<'_>, comment: &str
     put_text(out, OPT_COMMENT, comment);
     put_option(out, OPT_END, &[]);
     end_block(out, start);
+}
+
+/// Writes an enhanced packet block, as [`packet`] or [`packet_with_comment`], to the start of `out`: its length, or `None` if it
+/// does not fit.
+#[inline]
+#[must_use]
+pub fn packet_into(out: &mut [u8], record: &Record<'_>, comment: Option<&str>) -> Option<usize> {
+    if record.direction != Direction::Unknown || comment.is_some_and(|text| !text.is_empty()) {
+        return packet_with_options_into(out, record, comment.unwrap_or_default());
+    }
+    let data = record.data.get(..MAX_PACKET).unwrap_or(record.data);
+    let padding = data.len().wrapping_neg() & 3;
+    let len = PACKET_HEADER + data.len() + padding + 4;
+    let (header, rest) = out.get_mut(..len)?.split_first_chunk_mut()?;
+    *header = packet_header(record, data.len(), len);
+    let (body, tail) = rest.split_at_mut_checked(data.len())?;
+    body.copy_from_slice(data);
+    let (gap, trailer) = tail.split_at_mut_checked(padding)?;
+    gap.fill(0);
+    trailer.copy_from_slice(&(len as u32).to_ne_bytes());
+    Some(len)
+}
+
+#[cold]
+fn packet_with_options_into(out: &mut [u8], record: &Record<'_>, comment: &str) -> Option<usize> {
+    let mut block = Vec::with_capacity(PACKET_HEADER + record.data.len() + comment.len() + 32);
+    packet_with_comment(&mut block, record, comment);
+    out.get_mut(..block.len())?.copy_from_slice(&block);
+    Some(block.len())
+}
+
+/// An enhanced packet block of `len` bytes up to its data.
+#[inline]
+fn packet_header(record: &Record<'_>, data_len: usize, len: usize) -> [u8; PACKET_HEADER] {
+    let mut header = [0; PACKET_HEADER];
+    let words = [
+        ENHANCED_PACKET,
+        len as u32,
+        record.interface,
+        (record.timestamp >> 32) as u32,
+        record.timestamp as u32,
+        data_len as u32,
+        record.original_len,
+    ];
+    for (bytes, word) in header.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+        *bytes = word.to_ne_bytes();
+    }
+    header
 }
 
 /// Appends an interface statistics block; unknown counters are left out.

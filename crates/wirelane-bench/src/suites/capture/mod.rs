@@ -23,6 +23,7 @@ use wirelane_os::affinity;
 use wirelane_os::clock::{self, CpuTime};
 
 use crate::leftovers::{self, Folder};
+use crate::published;
 use crate::report::Report;
 use crate::row::{Param, Params, Row, Source};
 use crate::statistics::rounds::Rounds;
@@ -480,17 +481,17 @@ impl Condition {
 
     /// The figure of the 2011 multiqueue BPF paper on its 10 Gbit/s card.
     fn source(&self) -> Option<Source> {
-        let (multi, single) = match (self.port, self.target, self.size) {
-            ("packet", Destination::None, 1500) => (5303.09, 3959.83),
-            ("packet", Destination::Memory, 1500) => (1061.25, 204.78),
-            ("packet", Destination::Disk, 1500) => (119.91, 101.20),
-            ("xdp", Destination::None, 1500) => (4772.92, 3173.20),
-            ("xdp", Destination::Memory, 1500) => (306.90, 317.81),
-            ("xdp", Destination::Disk, 1500) => (174.02, 138.07),
+        let condition = match (self.port, self.target, self.size) {
+            ("packet", Destination::None, 1500) => 1,
+            ("packet", Destination::Memory, 1500) => 2,
+            ("packet", Destination::Disk, 1500) => 3,
+            ("xdp", Destination::None, 1500) => 4,
+            ("xdp", Destination::Memory, 1500) => 5,
+            ("xdp", Destination::Disk, 1500) => 6,
             _ => return None,
         };
-        let value = if self.single { single } else { multi };
-        Some(Source { document: "000", value, unit: "Mbit/s" })
+        let [multi, single, ..] = published::capture(condition)?;
+        Some(if self.single { single } else { multi }.source())
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::case::{GsoCase, GsoPlan, Offloading, Protocol, SUITE};
 use super::sample::{GsoSample, GsoSeries};
+use crate::published::{self, Published, Segmentation};
 use crate::report::Report;
-use crate::row::{Param, Params, Row, Source};
+use crate::row::{Param, Params, Row};
 use crate::suites::gso::account::Account;
 use crate::suites::gso::iperf::PROGRAM;
 
@@ -87,9 +88,8 @@ fn case_rows(
         source,
     };
     let published = published(case);
-    let source = |value, unit| Source { document: "003", value, unit };
     let rates = samples.iter().map(rate).collect();
-    let of_source = published.map(|mbits| source(mbits * 1e6, "bit/s"));
+    let of_source = published.map(|mbits| mbits.source());
     let mut rows = vec![row("bits_per_s", "bit/s", rates, of_source)];
     let parts: [(_, Part); 5] = [
         ("cpu_s_per_gb", |account| account.total()),
@@ -125,7 +125,7 @@ fn case_rows(
         let total: Part = |account| account.total();
         Some(cost(other, total)? / cost(own, total)?)
     };
-    let of_source = speedup_of_source(case).map(|value| source(value, "1"));
+    let of_source = line(case).map(|line| line.speedup().source());
     rows.extend([
         row("speedup", "1", over(none, &faster), of_source),
         row("speedup_per_cpu", "1", over(none, &cheaper), None),
@@ -136,72 +136,21 @@ fn case_rows(
     rows
 }
 
-/// Mbit/s of the 2014 FreeBSD GSO paper: TSO, GSO and none at each of its clock frequencies.
-const TABLES: [[[f64; 3]; 6]; 4] = [
-    [
-        [9347.0, 9298.0, 8308.0],
-        [9266.0, 9401.0, 6771.0],
-        [9408.0, 9294.0, 5499.0],
-        [9408.0, 8087.0, 4075.0],
-        [9408.0, 5673.0, 2884.0],
-        [6760.0, 2206.0, 1244.0],
-    ],
-    [
-        [7530.0, 6939.0, 4966.0],
-        [5133.0, 7145.0, 4008.0],
-        [5965.0, 6331.0, 3152.0],
-        [5565.0, 5180.0, 2348.0],
-        [8501.0, 3607.0, 1732.0],
-        [3665.0, 1505.0, 651.0],
-    ],
-    // UDP has no TSO.
-    [
-        [f64::NAN, 9440.0, 8084.0],
-        [f64::NAN, 7772.0, 6649.0],
-        [f64::NAN, 6336.0, 5338.0],
-        [f64::NAN, 4748.0, 4014.0],
-        [f64::NAN, 3359.0, 2831.0],
-        [f64::NAN, 1312.0, 1120.0],
-    ],
-    [
-        [f64::NAN, 7281.0, 6197.0],
-        [f64::NAN, 5953.0, 5020.0],
-        [f64::NAN, 4804.0, 4048.0],
-        [f64::NAN, 3582.0, 3004.0],
-        [f64::NAN, 2512.0, 2092.0],
-        [f64::NAN, 998.0, 826.0],
-    ],
-];
-
-/// The line of the source's table that a case stands for.
-fn line(case: &GsoCase) -> Option<[f64; 3]> {
-    let table = match case.name() {
-        "tcp4" => 0,
-        "tcp6" => 1,
-        "udp4" => 2,
-        "udp6" => 3,
-        _ => return None,
-    };
+/// The line of the 2014 FreeBSD GSO paper that a case stands for: a share of a CPU for a frequency.
+fn line(case: &GsoCase) -> Option<Segmentation> {
     let line = GsoPlan::SHARES.iter().position(|share| *share == case.cpu)?;
-    TABLES.get(table)?.get(line).copied()
+    published::segmentation(case.name())?.get(line).copied()
 }
 
-/// In Mbit/s.
-fn published(case: &GsoCase) -> Option<f64> {
-    let [tso, gso, none] = line(case)?;
-    let figure = match case.offloading {
-        Offloading::Kernel => tso,
-        Offloading::Wirelane => gso,
-        Offloading::None => none,
-        Offloading::Stack | Offloading::Device | Offloading::Partial => f64::NAN,
-    };
-    (!figure.is_nan()).then_some(figure)
-}
-
-/// GSO over none.
-fn speedup_of_source(case: &GsoCase) -> Option<f64> {
-    let [_, gso, none] = line(case)?;
-    Some((gso / none * 1000.0).round() / 1000.0)
+/// Its figure for the way of cutting.
+fn published(case: &GsoCase) -> Option<Published> {
+    let line = line(case)?;
+    match case.offloading {
+        Offloading::Kernel => line.tso,
+        Offloading::Wirelane => Some(line.gso),
+        Offloading::None => Some(line.none),
+        Offloading::Stack | Offloading::Device | Offloading::Partial => None,
+    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use self::bench::{
 use self::ring::{bulk_two_cores, pair_one_core};
 use self::rte_ring::RingFigure;
 use crate::machine::Machine;
+use crate::published::{Difference, difference, lock_operation, lock_pair};
 use crate::report::Report;
 use crate::row::{Param, Params, Row, Source};
 use crate::statistics::rounds::Rounds;
@@ -192,10 +193,11 @@ fn params(case: &QdiscCase) -> Params {
     Params(params)
 }
 
-/// A figure of the 2014 qdisc paper, which has them for one CPU and minimum frames.
-fn source(case: &QdiscCase, value: f64) -> Option<Source> {
-    let is_comparable = case.producers == 1 && case.size == 64;
-    is_comparable.then_some(Source { document: "004", value, unit: "ns" })
+/// A figure of the 2014 qdisc paper, which has them for one CPU that sends minimum frames, written
+/// beforehand, one at a time.
+fn source(case: &QdiscCase, of: Difference) -> Option<Source> {
+    let is_comparable = case.producers == 1 && case.size == 64 && case.batch == 1 && !case.build;
+    is_comparable.then(|| difference(of).source())
 }
 
 fn discipline_rows(cases: &[QdiscCase], samples: &[Vec<QdiscSample>]) -> Vec<Row> {
@@ -228,21 +230,33 @@ fn discipline_rows(cases: &[QdiscCase], samples: &[Vec<QdiscSample>]) -> Vec<Row
         match case.discipline {
             QdiscKind::Noqueue { .. } => {}
             QdiscKind::Fifo => {
-                rows.push(row("ns_over_noqueue", "ns", over(noqueue), source(case, 60.5)));
+                rows.push(row(
+                    "ns_over_noqueue",
+                    "ns",
+                    over(noqueue),
+                    source(case, Difference::FifoOverNone),
+                ));
             }
             QdiscKind::Bulk { .. } => rows.push(row("ns_over_noqueue", "ns", over(noqueue), None)),
             QdiscKind::Lockless { bypass } => {
-                // 579.22 - 577.70, and that with what the way through the ring adds.
-                let published = if bypass { 1.52 } else { 9.42 };
-                rows.push(row("ns_over_noqueue", "ns", over(noqueue), source(case, published)));
+                let (more, less) = if bypass {
+                    (Difference::LocklessOverNone, Difference::LocklessUnderFifo)
+                } else {
+                    (Difference::RingOverNone, Difference::RingUnderFifo)
+                };
+                rows.push(row("ns_over_noqueue", "ns", over(noqueue), source(case, more)));
                 let saved = over(QdiscKind::Fifo).into_iter().map(|ns| -ns).collect();
-                let published = if bypass { 58.98 } else { 51.08 };
-                rows.push(row("ns_under_fifo", "ns", saved, source(case, published)));
+                rows.push(row("ns_under_fifo", "ns", saved, source(case, less)));
             }
         }
         if case.discipline == (QdiscKind::Lockless { bypass: false }) {
             let bypass = QdiscKind::Lockless { bypass: true };
-            rows.push(row("ns_over_bypass", "ns", over(bypass), source(case, 7.9)));
+            rows.push(row(
+                "ns_over_bypass",
+                "ns",
+                over(bypass),
+                source(case, Difference::RingOverBypass),
+            ));
         }
         rows.push(row("locks_per_packet", "1", each(|sample| sample.locks_per_packet), None));
         let retries = each(|sample| sample.cas_retries_per_packet);
@@ -266,10 +280,9 @@ fn lock_rows(peer: Option<&'static str>, pairs: Vec<f64>) -> [Row; 2] {
         samples,
         source,
     };
-    let published = |value| Some(Source { document: "004", value, unit: "ns" });
     [
-        row("ns_per_pair", pairs, published(16.0)),
-        row("ns_per_operation", operations, published(8.0)),
+        row("ns_per_pair", pairs, Some(lock_pair().source())),
+        row("ns_per_operation", operations, Some(lock_operation().source())),
     ]
 }
 
@@ -411,8 +424,8 @@ mod tests {
             let rows = report.rows.iter().filter(|row| row.metric == metric);
             rows.filter_map(|row| Some(row.source?.value)).collect::<Vec<_>>()
         };
-        assert_eq!(published("ns_over_bypass"), [7.9; 2]);
-        assert_eq!(published("ns_under_fifo"), [58.98, 51.08].repeat(2));
+        assert_eq!(published("ns_over_bypass"), [7.9]);
+        assert_eq!(published("ns_under_fifo"), [58.98, 51.08]);
         assert_eq!(report.skipped.last().unwrap().case, "rte_ring");
     }
 

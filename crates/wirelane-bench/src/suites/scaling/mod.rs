@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 use wirelane_os::affinity;
 
 use crate::report::Report;
-use crate::row::{Param, Params, Row, Source};
+use crate::row::{Param, Params, Row};
 use crate::statistics::scalability::Scalability;
 use crate::suite::{Effort, Progress, Suite};
 use crate::suites::sockets::{self, SocketsPlan};
@@ -189,15 +189,7 @@ fn rows(figures: &[QueueFigures], cores: u32, report: &mut Report) {
         })
         .collect();
     for QueueFigures { queues, rates, cpu } in figures {
-        let source = match *queues {
-            1 => Some(0.73e6),
-            n if n == cores => Some(4.20e6),
-            _ => None,
-        };
-        let source = source.map(|value| Source { document: "002", value, unit: "1/s" });
-        report
-            .rows
-            .push(Row { source, ..row("rx", *queues, "packets_per_s", "1/s", rates.clone()) });
+        report.rows.push(row("rx", *queues, "packets_per_s", "1/s", rates.clone()));
         let alone = |(rate, single): (&f64, &f64)| rate / (f64::from(*queues) * single);
         let efficiency = rates.iter().zip(&single.rates).map(alone).collect();
         report.rows.push(row("rx", *queues, "efficiency", "1", efficiency));

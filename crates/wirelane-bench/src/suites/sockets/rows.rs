@@ -2,7 +2,8 @@
 
 use super::sample::{Lost, PortSample, Threads};
 use super::subject::{PortSeries, SUITE};
-use crate::row::{Param, Params, Row, Source};
+use crate::published::{self, Published, ns_per_packet};
+use crate::row::{Param, Params, Row};
 
 /// Names of the parts of the histogram: `batch_16_share` is the share of calls that moved 16 to 31
 /// packets.
@@ -51,9 +52,8 @@ pub(super) fn rows(series: &PortSeries) -> Vec<Row> {
     let published = (is_ours && nature.backend == "xdp" && nature.queues == 1)
         .then(|| published(case, &nature.mode, series.size))
         .flatten();
-    let source = |value, unit| Source { document: "001", value, unit };
-    let mpps = published.map(|mpps| source((mpps * 1e6).round(), "1/s"));
-    let ns = published.map(|mpps| source(1e3 / mpps, "ns"));
+    let mpps = published.map(|mpps| mpps.source());
+    let ns = published.map(|mpps| ns_per_packet(mpps).source());
     let mut rows = vec![
         row("packets_per_s", "1/s", each(&|sample| sample.packets_per_s), mpps),
         row("ns_per_packet", "ns", each(&|sample| 1e9 / sample.packets_per_s), ns),
@@ -90,19 +90,9 @@ pub(super) fn rows(series: &PortSeries) -> Vec<Row> {
 }
 
 /// The 2018 AF_XDP zero-copy paper, in millions of packets per second: i40e 40 Gbit/s, one queue.
-fn published(case: &str, mode: &str, size: usize) -> Option<f64> {
-    let mode = ["zerocopy", "native", "generic"].iter().position(|name| mode.contains(name))?;
-    let figures = match (case, size) {
-        ("rxdrop", 64) => [Some(21.5), Some(9.6), Some(2.9)],
-        ("txpush", 64) => [Some(21.6), None, Some(2.6)],
-        ("l2fwd", 64) => [Some(15.0), Some(2.5), Some(1.9)],
-        ("xdp-drop", 64) => [None, Some(32.3), None],
-        ("rxdrop", 1500) => [Some(3.3), Some(3.3), Some(2.1)],
-        ("l2fwd", 1500) => [Some(3.1), Some(1.8), Some(1.4)],
-        ("xdp-drop", 1500) => [None, Some(3.3), None],
-        _ => return None,
-    };
-    figures.get(mode).copied().flatten()
+fn published(case: &str, mode: &str, size: usize) -> Option<Published> {
+    let mode = ["generic", "native", "zerocopy"].iter().position(|name| mode.contains(name))?;
+    published::sockets(case, size).get(mode).copied().flatten()
 }
 
 #[cfg(test)]
@@ -111,11 +101,12 @@ mod tests {
 
     #[test]
     fn figures_of_the_source_belong_to_their_mode() {
-        assert_eq!(published("rxdrop", "zerocopy", 64), Some(21.5));
-        assert_eq!(published("txpush", "native", 64), None);
-        assert_eq!(published("l2fwd", "generic", 1500), Some(1.4));
-        assert_eq!(published("xdp-drop", "native", 64), Some(32.3));
-        assert_eq!(published("l2fwd", "tpacket-v3", 64), None);
-        assert_eq!(published("l2fwd", "native", 65), None);
+        let mpps = |case, mode, size| published(case, mode, size).map(|figure| figure.value());
+        assert_eq!(mpps("rxdrop", "zerocopy", 64), Some(21.5));
+        assert_eq!(mpps("txpush", "native", 64), None);
+        assert_eq!(mpps("l2fwd", "generic", 1500), Some(1.4));
+        assert_eq!(mpps("xdp-drop", "native", 64), Some(32.3));
+        assert_eq!(mpps("l2fwd", "tpacket-v3", 64), None);
+        assert_eq!(mpps("l2fwd", "native", 65), None);
     }
 }

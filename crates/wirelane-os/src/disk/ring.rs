@@ -1,0 +1,136 @@
+//! An io_uring that writes.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, opcode, squeue};
+
+use super::buffers::{Buffer, Buffers};
+use crate::error::{OsError, Result};
+
+/// The most bytes that the kernel registers as one piece (io_buffer_validate() in io_uring/rsrc.c).
+const MAX_PIECE: usize = 1 << 30;
+
+/// What the kernel finished: the number that a write was given, and bytes, or a negative errno.
+pub(super) type Completion = (u64, i32);
+
+pub(super) struct Ring {
+    ring: IoUring,
+    registered: Option<Registered>,
+}
+
+/// Memory that the kernel has pinned, in pieces of whole buffers.
+struct Registered {
+    buffers: Buffers,
+    piece: usize,
+}
+
+impl Ring {
+    /// A ring for up to `depth` writes at once. The memory is not registered.
+    pub(super) fn new(depth: u32) -> Result<Self> {
+        let built = if cfg!(miri) {
+            Err(io::Error::from_raw_os_error(libc::ENOSYS))
+        } else {
+            IoUring::builder().dontfork().build(depth)
+        };
+        match built {
+            Ok(ring) => Ok(Self { ring, registered: None }),
+            Err(error) => {
+                let object =
+                    if error.raw_os_error() == Some(libc::EPERM) { forbidden() } else { "" };
+                Err(OsError::new("io_uring_setup", object, error))
+            }
+        }
+    }
+
+    /// Has the kernel pin the memory once, instead of at each write.
+    pub(super) fn register(&mut self, buffers: &Buffers) -> Result<()> {
+        let (start, len) = buffers.memory();
+        let piece = MAX_PIECE / buffers.size() * buffers.size();
+        let error = |source| OsError::new("io_uring_register", format!("{len} bytes"), source);
+        if piece == 0 {
+            return Err(error(io::Error::from_raw_os_error(libc::EFBIG)));
+        }
+        let pieces: Vec<_> = (0..len)
+            .step_by(piece)
+            .map(|at| libc::iovec {
+                iov_base: start.wrapping_add(at).cast(),
+                iov_len: piece.min(len - at),
+            })
+            .collect();
+        // SAFETY: the pieces are mapped, and stay so while `registered` holds the buffers. Registering neither reads nor writes
+        // them.
+        unsafe { self.ring.submitter().register_buffers(&pieces) }.map_err(error)?;
+        self.registered = Some(Registered { buffers: buffers.clone(), piece });
+        Ok(())
+    }
+
+    /// Queues a write of `buffer[from..to]`. False if there is no room for it.
+    ///
+    /// # Safety
+    /// `buffer` and `fd` stay as they are until the kernel has finished the write: until [`Ring::completion`] gives `number`.
+    #[must_use]
+    pub(super) unsafe fn push(
+        &mut self,
+        fd: &impl AsRawFd,
+        buffer: &Buffer,
+        (from, to): (usize, usize),
+        offset: u64,
+        number: u64,
+    ) -> bool {
+        let Some(bytes) = buffer.get(from..to) else { return false };
+        let (fd, start, len) =
+            (Fd(fd.as_raw_fd()), bytes.as_ptr(), bytes.len().min(MAX_PIECE) as u32);
+        let entry: squeue::Entry = match self.piece_of(buffer) {
+            Some(piece) => opcode::WriteFixed::new(fd, start, len, piece).offset(offset).build(),
+            None => opcode::Write::new(fd, start, len).offset(offset).build(),
+        };
+        // SAFETY: the caller keeps memory and descriptor.
+        unsafe { self.ring.submission().push(&entry.user_data(number)) }.is_ok()
+    }
+
+    /// Hands what is queued to the kernel, and waits until something is finished, at most so long.
+    pub(super) fn enter(&mut self, wait: Duration) -> io::Result<()> {
+        if wait.is_zero() && self.ring.submission().is_empty() {
+            return Ok(());
+        }
+        let submitter = self.ring.submitter();
+        let result = if wait.is_zero() {
+            submitter.submit()
+        } else if self.ring.params().is_feature_ext_arg() {
+            let time = Timespec::from(wait.min(Duration::from_secs(3600)));
+            submitter.submit_with_args(1, &SubmitArgs::new().timespec(&time))
+        } else {
+            // Before Linux 5.11 it cannot stop waiting; a write ends some time.
+            submitter.submit_and_wait(1)
+        };
+        match result {
+            Err(error) if error.raw_os_error() == Some(libc::ETIME) => Ok(()),
+            other => other.map(|_| ()),
+        }
+    }
+
+    /// The next finished write.
+    pub(super) fn completion(&mut self) -> Option<Completion> {
+        self.ring.completion().next().map(|entry| (entry.user_data(), entry.result()))
+    }
+
+    /// Which registered piece holds it.
+    fn piece_of(&self, buffer: &Buffer) -> Option<u16> {
+        let registered = self.registered.as_ref()?;
+        let offset = registered.buffers.offset_of(buffer)?;
+        u16::try_from(offset / registered.piece).ok()
+    }
+}
+
+/// What forbids io_uring: a setting (Linux 6.6), or a filter of system calls.
+fn forbidden() -> &'static str {
+    match fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default().trim() {
+        "1" => "kernel.io_uring_disabled is 1",
+        "2" => "kernel.io_uring_disabled is 2",
+        _ => "seccomp filter",
+    }
+}

@@ -1,0 +1,338 @@
+//! The directory of a store: which segments there are, while a recorder adds, renames and deletes them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, Gid, Mode, OFlags, fchmod, fchown, open, openat, statat};
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+use crate::names::{STORE_FILE, SegmentName, StoreFile};
+
+/// Who may read what is recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// The number of a group whose members may read; without one, only the owner.
+    pub group: Option<u32>,
+}
+
+impl Access {
+    /// Permissions of a file.
+    #[must_use]
+    pub fn file_mode(self) -> u32 {
+        if self.group.is_some() { 0o640 } else { 0o600 }
+    }
+
+    /// Permissions of the directory.
+    #[must_use]
+    pub fn directory_mode(self) -> u32 {
+        if self.group.is_some() { 0o750 } else { 0o700 }
+    }
+
+    /// Gives a new file these permissions, and to the group.
+    ///
+    /// # Errors
+    /// As of fchown(2) and fchmod(2): the user is not in the group.
+    pub fn apply(self, file: impl AsFd) -> io::Result<()> {
+        self.set(file, self.file_mode())
+    }
+
+    fn set(self, file: impl AsFd, mode: u32) -> io::Result<()> {
+        if let Some(group) = self.group {
+            fchown(&file, None, Some(Gid::from_raw(group)))?;
+        }
+        // The mode of open(2) is reduced by the umask.
+        Ok(fchmod(&file, Mode::from_raw_mode(mode))?)
+    }
+}
+
+/// A segment in a directory, when it was listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentEntry {
+    /// Its name.
+    pub name: SegmentName,
+    /// Whether there is an index beside it.
+    pub has_index: bool,
+    /// Whether it is kept from being deleted.
+    pub is_pinned: bool,
+}
+
+/// The directory of a store.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    fd: OwnedFd,
+    id: Option<u64>,
+}
+
+impl Directory {
+    /// Opens the store at `path` to write to it; makes the directory, and makes it a store, where it is not. Other
+    /// files in it are left alone.
+    ///
+    /// # Errors
+    /// The system refuses, or the store has another version.
+    pub fn create(path: &Path, access: Access) -> Result<Self> {
+        if let Err(error) = fs::metadata(path)
+            && error.kind() == io::ErrorKind::NotFound
+        {
+            fs::create_dir_all(path).map_err(|error| Error::io(path, "make", &error))?;
+            let made = File::open(path).and_then(|dir| access.set(dir, access.directory_mode()));
+            made.map_err(|error| Error::io(path, "set the permissions of", &error))?;
+        }
+        let mut directory = Self::open_any(path)?;
+        if directory.id.is_none() {
+            directory.write_store_file(access)?;
+            directory.id = directory.read_store_file()?;
+        }
+        Ok(directory)
+    }
+
+    /// Opens the store at `path` to read it. A directory that only holds segments, as a copy may, is one too.
+    ///
+    /// # Errors
+    /// The system refuses, it is no store, or one of another version.
+    pub fn open(path: &Path) -> Result<Self> {
+        let directory = Self::open_any(path)?;
+        if directory.id.is_none() && directory.list()?.segments.is_empty() {
+            let error = Error::new(path.display().to_string(), "is not a store: no segments in it");
+            return Err(error.help("give a directory that `wirelane record` wrote"));
+        }
+        Ok(directory)
+    }
+
+    /// Its path, as it was given.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Path of one of its files.
+    #[must_use]
+    pub fn path_of(&self, file: &str) -> PathBuf {
+        self.path.join(file)
+    }
+
+    /// The random number of the store; `None` for a directory that only holds segments.
+    #[must_use]
+    pub fn id(&self) -> Option<u64> {
+        self.id
+    }
+
+    /// Its segments, in the order of their numbers. Every segment that is there during the whole call is listed, also
+    /// one that is finished, and so renamed, at the same time. Some may be gone when they are opened.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn segments(&self) -> Result<Vec<SegmentEntry>> {
+        Ok(self.list()?.segments)
+    }
+
+    /// Opens a segment to read it, under its new name if it was finished since; `None` if it was deleted.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn open_segment(&self, name: &SegmentName) -> Result<Option<(SegmentName, File)>> {
+        if let Some(file) = self.open_file(&name.file_name())? {
+            return Ok(Some((*name, file)));
+        }
+        let is_same = |entry: &SegmentEntry| {
+            name.is_part()
+                && !entry.name.is_part()
+                && (entry.name.lane, entry.name.number) == (name.lane, name.number)
+        };
+        match self.list()?.segments.into_iter().find(is_same) {
+            Some(entry) => {
+                let file = self.open_file(&entry.name.file_name())?;
+                Ok(file.map(|file| (entry.name, file)))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Opens one of its files to read it; `None` if there is none of this name.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn open_file(&self, name: &str) -> Result<Option<File>> {
+        match openat(&self.fd, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(fd) => Ok(Some(fd.into())),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(Error::io(&self.path_of(name), "open", &errno.into())),
+        }
+    }
+
+    /// Bytes that a file takes on the disk; 0 if there is none of this name.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn disk_usage(&self, name: &str) -> Result<u64> {
+        match statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(u64::try_from(stat.st_blocks).unwrap_or(0) * 512),
+            Err(Errno::NOENT) => Ok(0),
+            Err(errno) => Err(Error::io(&self.path_of(name), "look at", &errno.into())),
+        }
+    }
+
+    /// Everything of the store.
+    ///
+    /// A directory that changes may be listed without a file that is renamed meanwhile. A segment is renamed once. So
+    /// if the second listing lacks it for that reason, the first one had it, under its old name.
+    pub(crate) fn list(&self) -> Result<Listing> {
+        let mut names = self.names()?;
+        names.append(&mut self.names()?);
+        Ok(Listing::new(names.iter().filter_map(|name| StoreFile::parse(name))))
+    }
+
+    fn names(&self) -> Result<BTreeSet<String>> {
+        let failed = |errno: Errno| Error::io(&self.path, "list", &errno.into());
+        let mut names = BTreeSet::new();
+        for entry in Dir::read_from(&self.fd).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            names.extend(entry.file_name().to_str().ok().map(str::to_owned));
+        }
+        Ok(names)
+    }
+
+    fn open_any(path: &Path) -> Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = open(path, flags, Mode::empty())
+            .map_err(|errno| Error::io(path, "open", &errno.into()))?;
+        let mut directory = Self { path: path.into(), fd, id: None };
+        directory.id = directory.read_store_file()?;
+        Ok(directory)
+    }
+
+    fn read_store_file(&self) -> Result<Option<u64>> {
+        let Some(file) = self.open_file(STORE_FILE)? else { return Ok(None) };
+        let path = self.path_of(STORE_FILE);
+        let mut text = String::new();
+        file.take(4096)
+            .read_to_string(&mut text)
+            .map_err(|error| Error::io(&path, "read", &error))?;
+        parse_store_file(&text).map(Some).ok_or_else(|| {
+            let error = Error::new(path.display().to_string(), "does not describe a store");
+            error.help("a newer version of Wirelane may have made it")
+        })
+    }
+
+    /// Makes the directory a store. Of two programs that try at once, the first one names it.
+    fn write_store_file(&self, access: Access) -> Result<()> {
+        let failed = |error: io::Error| Error::io(&self.path_of(STORE_FILE), "make", &error);
+        let part = format!("{STORE_FILE}.{}", std::process::id());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o600);
+        let mut file: File =
+            openat(&self.fd, &part, flags, mode).map_err(|errno| failed(errno.into()))?.into();
+        let written = file
+            .write_all(format_store_file(random_number()).as_bytes())
+            .and_then(|()| access.apply(&file))
+            .and_then(|()| file.sync_all());
+        // A link, unlike a rename, does not replace.
+        let linked = written.and_then(|()| {
+            match rustix::fs::linkat(&self.fd, &part, &self.fd, STORE_FILE, AtFlags::empty()) {
+                Ok(()) | Err(Errno::EXIST) => Ok(()),
+                // A file system without hard links.
+                Err(Errno::PERM | Errno::OPNOTSUPP | Errno::MLINK) => {
+                    Ok(rustix::fs::renameat(&self.fd, &part, &self.fd, STORE_FILE)?)
+                }
+                Err(errno) => Err(errno.into()),
+            }
+        });
+        let _ = rustix::fs::unlinkat(&self.fd, &part, AtFlags::empty());
+        linked.map_err(failed)
+    }
+}
+
+impl AsFd for Directory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A number that nobody can guess.
+#[must_use]
+pub fn random_number() -> u64 {
+    // Its keys come from the system's random numbers.
+    RandomState::new().hash_one(std::process::id())
+}
+
+/// What a directory holds of a store.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    /// In the order of their numbers.
+    pub(crate) segments: Vec<SegmentEntry>,
+    /// Indexes without a segment, unfinished indexes, and pins without a segment.
+    pub(crate) orphans: Vec<StoreFile>,
+    /// The least number that is above that of all files.
+    pub(crate) next_number: u64,
+}
+
+impl Listing {
+    fn new(files: impl Iterator<Item = StoreFile>) -> Self {
+        let (mut segments, mut rest) = (BTreeMap::new(), Vec::new());
+        let mut new = Self::default();
+        for file in files {
+            let number = match file {
+                StoreFile::Segment(name) => {
+                    segments.insert((name.number, name.lane, name.file_name()), name);
+                    name.number
+                }
+                StoreFile::Index(name) | StoreFile::IndexPart(name) => name.number,
+                StoreFile::Pin(_, number) => number,
+            };
+            if !matches!(file, StoreFile::Segment(_)) {
+                rest.push(file);
+            }
+            new.next_number = new.next_number.max(number.saturating_add(1));
+        }
+        let mut indexes = BTreeSet::new();
+        let mut pins = BTreeSet::new();
+        let finished: BTreeSet<_> =
+            segments.values().filter(|name| !name.is_part()).map(series).collect();
+        let all: BTreeSet<_> = segments.values().map(series).collect();
+        for file in rest {
+            match file {
+                StoreFile::Index(name)
+                    if segments.contains_key(&(name.number, name.lane, name.file_name())) =>
+                {
+                    indexes.insert(name.file_name());
+                }
+                StoreFile::Pin(lane, number) if all.contains(&(lane, number)) => {
+                    pins.insert((lane, number));
+                }
+                orphan => new.orphans.push(orphan),
+            }
+        }
+        // Listed under both of its names, it was finished in between.
+        let current = |name: &SegmentName| !name.is_part() || !finished.contains(&series(name));
+        let entry = |name: SegmentName| SegmentEntry {
+            name,
+            has_index: indexes.contains(&name.file_name()),
+            is_pinned: pins.contains(&series(&name)),
+        };
+        new.segments = segments.into_values().filter(current).map(entry).collect();
+        new
+    }
+}
+
+fn series(name: &SegmentName) -> (u32, u64) {
+    (name.lane, name.number)
+}
+
+fn format_store_file(id: u64) -> String {
+    format!("{{\"format\":\"wirelane.store/1\",\"id\":\"{id:016x}\"}}\n")
+}
+
+fn parse_store_file(text: &str) -> Option<u64> {
+    let (_, id) = text.split_once("\"id\":\"")?;
+    let id = u64::from_str_radix(id.get(..16)?, 16).ok()?;
+    (format_store_file(id) == text).then_some(id)
+}
+
+#[cfg(test)]
+#[path = "directory_tests.rs"]
+mod tests;

@@ -1,0 +1,227 @@
+//! Asking an index: only the parts of the file that an answer needs are read.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crc32fast::hash;
+
+use super::format::decode_extent;
+use super::format::{BLOCK_LEN, Block, EXTENT_LEN, Fault, FieldEntry, HEADER_LEN, Header};
+use super::sets;
+use crate::error::{Error, Result};
+use crate::extent::Extent;
+use crate::extent_set::ExtentSet;
+use crate::key::{Field, Term};
+
+/// The index of a segment.
+pub struct Index {
+    source: Source,
+    /// What errors call it.
+    name: String,
+    header: Header,
+    extents: Vec<Extent>,
+}
+
+impl Index {
+    /// Opens the index in this file.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no index, or one of another version; its header or its list of
+    /// extents is damaged. Other damage is found by the [`lookup`](Self::lookup) that meets it.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|error| Error::io(path, "open", &error))?;
+        Self::from_source(Source::File(file), path.display().to_string())
+    }
+
+    /// The index whose bytes these are, as [`IndexBuilder::finish`](super::IndexBuilder::finish)
+    /// makes them; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn from_bytes(bytes: Vec<u8>, name: impl Into<String>) -> Result<Self> {
+        Self::from_source(Source::Bytes(bytes), name.into())
+    }
+
+    fn from_source(source: Source, name: String) -> Result<Self> {
+        match read_start(&source) {
+            Ok((header, extents)) => Ok(Self { source, name, header, extents }),
+            Err(failure) => Err(failure.of(&name)),
+        }
+    }
+
+    /// The random number of the segment that it belongs to.
+    #[must_use]
+    pub fn segment(&self) -> u64 {
+        self.header.segment
+    }
+
+    /// The extents of the segment, in their order.
+    #[must_use]
+    pub fn extents(&self) -> &[Extent] {
+        &self.extents
+    }
+
+    /// How many different values of a field the segment has, if all were counted.
+    #[must_use]
+    pub fn keys(&self, field: Field) -> u64 {
+        self.header.field(field).map_or(0, |entry| entry.keys)
+    }
+
+    /// The extents that may hold packets with a key as the term says; every other one holds none.
+    ///
+    /// # Errors
+    /// The part of the file that has the answer cannot be read, or is damaged.
+    pub fn lookup(&self, term: &Term) -> Result<ExtentSet> {
+        let Some(entry) = self.header.field(term.field) else {
+            return Ok(ExtentSet::all(self.extents.len()));
+        };
+        self.search(entry, term).map_err(|failure| failure.of(&self.name))
+    }
+
+    fn search(&self, entry: &FieldEntry, term: &Term) -> std::result::Result<ExtentSet, Failure> {
+        let universe = self.extents.len();
+        let mut found = ExtentSet::none(universe);
+        let bytes = self.source.read(entry.directory_at, entry.directory_len)?;
+        if hash(&bytes) != entry.checksum {
+            return Err("a directory is damaged".into());
+        }
+        let split = usize::try_from(entry.blocks).ok().and_then(|it| it.checked_mul(BLOCK_LEN));
+        let Some((blocks, mut overflow)) = split.and_then(|at| bytes.split_at_checked(at)) else {
+            return Err("a directory is wrong".into());
+        };
+        let block = |at: usize| Block::decode(&blocks[at * BLOCK_LEN..]);
+        let count = blocks.len() / BLOCK_LEN;
+        let mut exact = false;
+        for at in last_not_above(term.first, count, |at| block(at).first)..count {
+            let block = block(at);
+            if block.first > term.last {
+                break;
+            }
+            exact |= self.search_block(&block, term, &mut found)?;
+        }
+        if !(exact && term.first == term.last) {
+            // A key that is listed is in no extent but those of its list.
+            sets::decode(&mut overflow, universe, Some(&mut found))
+                .ok_or("a directory is wrong")?;
+        }
+        Ok(found)
+    }
+
+    /// Adds the extents of the keys of a block; whether there was one.
+    fn search_block(
+        &self,
+        block: &Block,
+        term: &Term,
+        found: &mut ExtentSet,
+    ) -> std::result::Result<bool, Failure> {
+        let bytes = self.source.read(block.offset, block.len.into())?;
+        if hash(&bytes) != block.checksum {
+            return Err("a block is damaged".into());
+        }
+        let (mut rest, mut key, mut any) = (&bytes[..], block.first, false);
+        let wrong = "a block is wrong";
+        while !rest.is_empty() {
+            let distance = sets::take_wide_number(&mut rest).ok_or(wrong)?;
+            key = key.checked_add(distance).ok_or(wrong)?;
+            if key > term.last {
+                break;
+            }
+            let wanted = key >= term.first;
+            any |= wanted;
+            let set = wanted.then_some(&mut *found);
+            sets::decode(&mut rest, self.extents.len(), set).ok_or(wrong)?;
+        }
+        Ok(any)
+    }
+}
+
+/// The last of `count` ascending keys that is not greater than `key`; 0 if there is none.
+fn last_not_above(key: u128, count: usize, at: impl Fn(usize) -> u128) -> usize {
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if at(middle) <= key { low = middle + 1 } else { high = middle }
+    }
+    low.saturating_sub(1)
+}
+
+fn read_start(source: &Source) -> std::result::Result<(Header, Vec<Extent>), Failure> {
+    let start = source.read(0, HEADER_LEN as u64)?;
+    let header = Header::decode(start.first_chunk().ok_or("it is cut off")?)?;
+    if source.len()? != header.file_len {
+        return Err("it is cut off".into());
+    }
+    let len = u64::from(header.extents) * EXTENT_LEN as u64;
+    let bytes = source.read(header.extents_at, len)?;
+    if hash(&bytes) != header.extents_checksum {
+        return Err("its list of extents is damaged".into());
+    }
+    let entries = (0..).zip(bytes.chunks_exact(EXTENT_LEN));
+    let extents = entries.map(|(number, bytes)| decode_extent(header.segment, number, bytes));
+    let extents = extents.collect();
+    Ok((header, extents))
+}
+
+/// Where the bytes are.
+enum Source {
+    File(File),
+    Bytes(Vec<u8>),
+}
+
+impl Source {
+    fn len(&self) -> io::Result<u64> {
+        match self {
+            Self::File(file) => Ok(file.metadata()?.len()),
+            Self::Bytes(bytes) => Ok(bytes.len() as u64),
+        }
+    }
+
+    /// Exactly these bytes.
+    fn read(&self, offset: u64, len: u64) -> std::result::Result<Vec<u8>, Failure> {
+        let end = offset.checked_add(len).filter(|end| self.len().is_ok_and(|len| *end <= len));
+        let (Some(_), Ok(len)) = (end, usize::try_from(len)) else {
+            return Err("it is cut off".into());
+        };
+        match self {
+            Self::File(file) => {
+                let mut bytes = vec![0; len];
+                file.read_exact_at(&mut bytes, offset)?;
+                Ok(bytes)
+            }
+            Self::Bytes(bytes) => Ok(bytes[offset as usize..][..len].to_vec()),
+        }
+    }
+}
+
+/// Why there is no answer.
+enum Failure {
+    Io(io::Error),
+    Fault(Fault),
+}
+
+impl Failure {
+    fn of(self, name: &str) -> Error {
+        match self {
+            Self::Io(error) => Error::io(Path::new(name), "read", &error),
+            Self::Fault(fault) => {
+                let help =
+                    "the segment is whole without it; `wirelane extract --reindex` makes it again";
+                Error::new(name, fault).help(help)
+            }
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}

@@ -1,0 +1,205 @@
+//! How a set of extents is written: the shortest of a list, runs, and a bitmap.
+//!
+//! Numbers are LEB128: 7 bits a byte, the least significant first, the most significant bit set in
+//! all bytes but the last. A set starts with a number `h`; `h % 4` is the form, `h / 4` a count:
+//!
+//! | form | count | what follows |
+//! |---|---|---|
+//! | 0 | of extents | for each its distance from the one before, less 1 (the first: itself) |
+//! | 1 | of runs | for each: its distance from the end of the one before (the first: from 0), its length less 1 |
+//! | 2 | of bytes | a bitmap: extent `e` is bit `e % 8` of byte `e / 8` |
+
+use crate::extent_set::ExtentSet;
+
+const LIST: u64 = 0;
+const RUNS: u64 = 1;
+const BITMAP: u64 = 2;
+
+/// Appends a set of extents, given in their order.
+pub(super) fn encode(extents: &[u32], out: &mut Vec<u8>) {
+    let start = out.len();
+    let bitmap_len = extents.last().map_or(0, |last| *last as usize / 8 + 1);
+    let runs = runs(extents);
+    if runs.clone().count() * 2 < extents.len() {
+        number((runs.clone().count() as u64) << 2 | RUNS, out);
+        let mut end = 0;
+        for (first, len) in runs {
+            number((first - end).into(), out);
+            number((len - 1).into(), out);
+            end = first + len;
+        }
+    } else {
+        number((extents.len() as u64) << 2 | LIST, out);
+        let mut next = 0;
+        for extent in extents {
+            number((extent - next).into(), out);
+            next = extent + 1;
+        }
+    }
+    if out.len() - start > bitmap_len + 2 {
+        out.truncate(start);
+        number((bitmap_len as u64) << 2 | BITMAP, out);
+        let bits = out.len();
+        out.resize(bits + bitmap_len, 0);
+        for extent in extents {
+            out[bits + *extent as usize / 8] |= 1 << (extent % 8);
+        }
+    }
+}
+
+/// Runs of extents that follow each other: the first, and how many.
+fn runs(extents: &[u32]) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
+    extents.chunk_by(|one, next| one + 1 == *next).map(|run| (run[0], run.len() as u32))
+}
+
+/// Takes a set from the front of `bytes`, and adds it to `set` if there is one; `None` if it is no
+/// set of extents that the segment has.
+pub(super) fn decode(bytes: &mut &[u8], len: usize, set: Option<&mut ExtentSet>) -> Option<()> {
+    let head = take_number(bytes)?;
+    let count = usize::try_from(head >> 2).ok()?;
+    let mut none = ExtentSet::none(0);
+    let set = set.unwrap_or(&mut none);
+    match head & 3 {
+        LIST => {
+            let mut next = 0_u64;
+            for _ in 0..count {
+                let extent = next.checked_add(take_number(bytes)?)?;
+                next = extent + 1;
+                insert(set, extent, 1, len)?;
+            }
+        }
+        RUNS => {
+            let mut end = 0_u64;
+            for _ in 0..count {
+                let first = end.checked_add(take_number(bytes)?)?;
+                let run = take_number(bytes)?.checked_add(1)?;
+                insert(set, first, run, len)?;
+                end = first + run;
+            }
+        }
+        BITMAP => {
+            let (bits, rest) = bytes.split_at_checked(count)?;
+            *bytes = rest;
+            for (at, byte) in (0_u64..).zip(bits) {
+                for bit in (0..8).filter(|bit| byte >> bit & 1 == 1) {
+                    insert(set, at * 8 + bit, 1, len)?;
+                }
+            }
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn insert(set: &mut ExtentSet, first: u64, count: u64, len: usize) -> Option<()> {
+    let end = first.checked_add(count).filter(|end| *end <= len as u64)?;
+    if set.universe() > 0 {
+        (first..end).for_each(|extent| set.insert(extent as usize));
+    }
+    Some(())
+}
+
+/// Appends a number.
+pub(super) fn number(number: u64, out: &mut Vec<u8>) {
+    wide_number(number.into(), out);
+}
+
+/// Appends a number of up to 128 bits.
+pub(super) fn wide_number(mut number: u128, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Takes a number from the front of `bytes`.
+fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let bits = u64::from(byte & 0x7F);
+        number |= bits << shift;
+        if byte & 0x80 == 0 {
+            return (number >> shift == bits).then_some(number);
+        }
+    }
+    None
+}
+
+/// As [`take_number`], of up to 128 bits.
+pub(super) fn take_wide_number(bytes: &mut &[u8]) -> Option<u128> {
+    let mut number = 0_u128;
+    for shift in (0..128).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let bits = u128::from(byte & 0x7F);
+        number |= bits << shift;
+        if byte & 0x80 == 0 {
+            return (number >> shift == bits).then_some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn survives(extents: &[u32], universe: usize) -> usize {
+        let mut bytes = Vec::new();
+        encode(extents, &mut bytes);
+        let mut set = ExtentSet::none(universe);
+        let mut rest = &bytes[..];
+        decode(&mut rest, universe, Some(&mut set)).expect("a set");
+        assert!(rest.is_empty());
+        assert_eq!(set.iter().map(|it| it as u32).collect::<Vec<_>>(), extents);
+        // Passing over it reads as many bytes, and sees what is too large.
+        let mut rest = &bytes[..];
+        assert!(decode(&mut rest, universe, None).is_some() && rest.is_empty());
+        if let Some(last) = extents.last() {
+            assert!(decode(&mut &bytes[..], *last as usize, None).is_none());
+        }
+        bytes.len()
+    }
+
+    #[test]
+    fn the_shortest_form_is_taken() {
+        assert_eq!(survives(&[], 0), 1);
+        assert_eq!(survives(&[5], 256), 2);
+        assert_eq!(survives(&(0..256).collect::<Vec<_>>(), 256), 4);
+        assert_eq!(survives(&(0..256).step_by(3).collect::<Vec<_>>(), 256), 34);
+        assert_eq!(survives(&[0, 70_000], 70_001), 5);
+    }
+
+    #[test]
+    fn numbers_survive() {
+        for value in [0, 127, 128, u128::from(u64::MAX), u128::MAX] {
+            let mut bytes = Vec::new();
+            wide_number(value, &mut bytes);
+            assert_eq!(take_wide_number(&mut &bytes[..]), Some(value));
+            assert_eq!(
+                take_number(&mut &bytes[..]).map(u128::from),
+                Some(value).filter(|it| *it <= u64::MAX.into())
+            );
+            bytes.pop();
+            assert_eq!(take_wide_number(&mut &bytes[..]), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_set_survives(extents in proptest::collection::btree_set(0..500_u32, 0..300)) {
+            let extents: Vec<u32> = extents.into_iter().collect();
+            survives(&extents, 500);
+        }
+
+        #[test]
+        fn no_bytes_are_trusted(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let mut set = ExtentSet::none(100);
+            let _ = decode(&mut &bytes[..], 100, Some(&mut set));
+        }
+    }
+}

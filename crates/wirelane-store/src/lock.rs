@@ -1,0 +1,113 @@
+//! Locks of a store: one recorder at a time, and short changes of the set of segments one after the other.
+
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
+use rustix::io::Errno;
+
+use crate::directory::{Access, Directory};
+use crate::error::{Error, Result};
+use crate::names::{RECORDER_LOCK, STORE_FILE};
+
+/// How often a lock is asked for before somebody else holds it: for half a second. Who only looks whether it is held
+/// holds it himself for an instant.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// Held by the one process that records into a store, or mends it. The kernel ends it with the process.
+#[derive(Debug)]
+pub struct RecorderLock(#[allow(dead_code, reason = "closing it ends the lock")] File);
+
+/// Held by a process that changes which segments there are, or which are pinned.
+#[derive(Debug)]
+pub struct SetLock(#[allow(dead_code, reason = "closing it ends the lock")] File);
+
+impl Directory {
+    /// Takes the place of the recorder.
+    ///
+    /// # Errors
+    /// Another process records into the store; it is named. Or the system refuses.
+    pub fn lock_recorder(&self, access: Access) -> Result<RecorderLock> {
+        let path = self.path_of(RECORDER_LOCK);
+        let failed = |action| move |error: std::io::Error| Error::io(&path, action, &error);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let mut file: File = openat(self, RECORDER_LOCK, flags, Mode::from_raw_mode(0o600))
+            .map_err(|errno| failed.clone()("open")(errno.into()))?
+            .into();
+        if !try_lock(&file, TRIES).map_err(|errno| failed.clone()("lock")(errno.into()))? {
+            let who = read_owner(&mut file)
+                .map_or("another process".into(), |id| format!("process {id}"));
+            let cause = format!("{who} records into it");
+            let error = Error::new(self.path().display().to_string(), cause);
+            return Err(
+                error.help("a store has one recorder: stop that one, or give another directory")
+            );
+        }
+        file.rewind()
+            .and_then(|()| file.set_len(0))
+            .and_then(|()| writeln!(file, "{}", std::process::id()))
+            .and_then(|()| access.apply(&file))
+            .map_err(failed("write"))?;
+        Ok(RecorderLock(file))
+    }
+
+    /// Whether a process records into the store now.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn is_recording(&self) -> Result<bool> {
+        let Some(file) = self.open_file(RECORDER_LOCK)? else { return Ok(false) };
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(false),
+            Err(Errno::WOULDBLOCK) => Ok(true),
+            Err(errno) => Err(Error::io(&self.path_of(RECORDER_LOCK), "lock", &errno.into())),
+        }
+    }
+
+    /// Keeps others from changing which segments there are, or which are pinned. To be held for an instant.
+    ///
+    /// # Errors
+    /// Somebody holds it for half a second, or the system refuses.
+    pub fn lock_set(&self) -> Result<SetLock> {
+        let path = self.path_of(STORE_FILE);
+        match self.try_lock_set()? {
+            Some(lock) => Ok(lock),
+            None => {
+                let error =
+                    Error::new(path.display().to_string(), "another process holds its lock");
+                Err(error.help("`lslocks` names it"))
+            }
+        }
+    }
+
+    /// As [`Directory::lock_set`], but `None` if somebody else holds it, or if the directory only holds segments.
+    pub(crate) fn try_lock_set(&self) -> Result<Option<SetLock>> {
+        let Some(file) = self.open_file(STORE_FILE)? else { return Ok(None) };
+        let locked = try_lock(&file, TRIES)
+            .map_err(|errno| Error::io(&self.path_of(STORE_FILE), "lock", &errno.into()))?;
+        Ok(locked.then_some(SetLock(file)))
+    }
+}
+
+fn try_lock(file: &File, tries: u32) -> std::result::Result<bool, Errno> {
+    for i in 0..tries {
+        if i > 0 {
+            thread::sleep(PAUSE);
+        }
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(true),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(false)
+}
+
+fn read_owner(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.take(32).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}

@@ -1,0 +1,77 @@
+//! Pins, which keep segments from being deleted, and deletion, which looks for them.
+
+use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
+use rustix::io::Errno;
+
+use crate::directory::{Access, Directory};
+use crate::error::{Error, Result};
+use crate::names::SegmentName;
+
+/// What became of a segment that was to be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    /// It is gone; so many bytes of the disk are free.
+    Deleted(u64),
+    /// It is pinned, and so stays.
+    Pinned,
+    /// It was gone already.
+    Missing,
+}
+
+impl Directory {
+    /// Keeps a segment from being deleted; false if it was deleted already.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn pin(&self, name: &SegmentName, access: Access) -> Result<bool> {
+        let _lock = self.lock_set()?;
+        if self.open_segment(name)?.is_none() {
+            return Ok(false);
+        }
+        let pin = name.pin_name();
+        let failed = |error: std::io::Error| Error::io(&self.path_of(&pin), "make", &error);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
+        let file = openat(self, &pin, flags, Mode::from_raw_mode(0o600))
+            .map_err(|errno| failed(errno.into()))?;
+        access.apply(file).map_err(failed)?;
+        Ok(true)
+    }
+
+    /// Lets a segment be deleted again; false if it was not pinned.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn unpin(&self, name: &SegmentName) -> Result<bool> {
+        let _lock = self.lock_set()?;
+        self.remove(&name.pin_name())
+    }
+
+    /// Deletes a segment and its index, unless it is pinned. Only for the recorder, or who holds its lock.
+    ///
+    /// A process that holds the lock of the set for long, for example because it was stopped, delays this by half a
+    /// second: a full disk would be worse.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn delete(&self, name: &SegmentName) -> Result<Deletion> {
+        let _lock = self.try_lock_set()?;
+        if self.open_file(&name.pin_name())?.is_some() {
+            return Ok(Deletion::Pinned);
+        }
+        let (file, index) = (name.file_name(), name.index_name());
+        let bytes = self.disk_usage(&file)? + self.disk_usage(&index)?;
+        // An index without a segment is cleaned up; a segment without an index would be indexed again.
+        let existed = self.remove(&file)?;
+        self.remove(&index)?;
+        Ok(if existed { Deletion::Deleted(bytes) } else { Deletion::Missing })
+    }
+
+    /// Deletes one file; false if there was none.
+    pub(crate) fn remove(&self, name: &str) -> Result<bool> {
+        match unlinkat(self, name, AtFlags::empty()) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(Error::io(&self.path_of(name), "delete", &errno.into())),
+        }
+    }
+}
