@@ -113,7 +113,11 @@ impl Recorder {
             ),
             _ => {
                 let compress = recording.compress.map(|by| format!(" --compress {by}"));
-                format!("record {source} {} --json{}", folder.display(), compress.unwrap_or_default())
+                format!(
+                    "record {source} {} --json{}",
+                    folder.display(),
+                    compress.unwrap_or_default()
+                )
             }
         };
         command.args(text.split_whitespace());

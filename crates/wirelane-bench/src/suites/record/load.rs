@@ -172,8 +172,7 @@ impl Source {
         let sender = |(size, count): &(usize, u32)| {
             let spec: Spec = format!("sim:1?flows={FLOWS}&size={size}").parse()?;
             let stream = Stream::new(&spec)?;
-            let frames: Vec<_> =
-                (0..FLOWS).map(|number| stream.packet(number).bytes).collect();
+            let frames: Vec<_> = (0..FLOWS).map(|number| stream.packet(number).bytes).collect();
             Ok((LiveSender::new(near.interface(), &frames)?, *count))
         };
         shape.turn().iter().map(sender).collect::<Result<Vec<_>>>().map(Self::Kernel)

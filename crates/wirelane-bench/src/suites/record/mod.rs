@@ -5,13 +5,19 @@
 //! * `veth`: the highest rate without loss from a cable, searched as in the suite `noloss`, of every program.
 //! * `cost`: CPU time of a recorded byte, at a rate that all of them take.
 //!
+//! * `query`: how long a query of a large store takes.
+//! * `index`, `compress`: what these parts cost alone, on one thread.
+//!
 //! All write to the same directory, in turns. Other programs write through the page cache (but stenotype): a trial is
 //! too short for the disk to hold them up. That is to their advantage.
 
 mod bed;
 mod cost;
 mod load;
+mod parts;
+mod query;
 mod sim;
+mod traffic;
 mod veth;
 
 use std::path::{Path, PathBuf};
@@ -28,6 +34,9 @@ use crate::suite::{Effort, Progress, Suite};
 use crate::suites::turns::{self, ProcessPlan};
 
 const SUITE: &str = "record";
+const CASES: [&str; 5] = ["parts", "sim", "cost", "query", "veth"];
+/// Bytes of the store that is queried, in full and with `--quick`.
+const STORE: [u64; 2] = [1_000_000_000, 64_000_000];
 
 /// Measure recording to a directory: the highest rate without loss, CPU time per byte, the cost of the index, and how
 /// long a query takes; beside tcpdump, dumpcap, netsniff-ng and stenotype.
@@ -39,6 +48,12 @@ pub struct RecordSuite {
     /// Directory on the disk to write to [default: /dev/shm, which is memory]
     #[arg(long, value_name = "DIR")]
     disk: Option<PathBuf>,
+    /// Bytes of the store that is queried, such as 20G [default: 1G; with --quick 64M]
+    #[arg(long, value_name = "SIZE", value_parser = wirelane_pcap::parse_size)]
+    store: Option<u64>,
+    /// Measure only this: parts, sim, cost, query, veth; may be given several times
+    #[arg(long = "case", value_name = "CASE", value_parser = CASES)]
+    cases: Vec<String>,
     #[command(flatten)]
     effort: Effort,
 }
@@ -48,7 +63,7 @@ impl Suite for RecordSuite {
     const USUAL: [u64; 2] = [40, 1500];
 
     fn for_report(effort: Effort, folder: &Path) -> Self {
-        Self { disk: Some(folder.to_owned()), effort }
+        Self { disk: Some(folder.to_owned()), store: None, cases: Vec::new(), effort }
     }
 
     fn effort(&self) -> &Effort {
@@ -85,7 +100,20 @@ impl Suite for RecordSuite {
             limit: left(share),
             disk,
         };
-        sim::sim(&bed, &plan(0.3), self.effort.quick, report, stop, progress);
+        let is_quick = self.effort.quick;
+        if self.has("parts") {
+            parts::parts(&bed, &plan(0.2), report, stop, progress);
+        }
+        if self.has("sim") {
+            sim::sim(&bed, &plan(0.3), is_quick, report, stop, progress);
+        }
+        if self.has("query") {
+            let bytes = self.store.unwrap_or(STORE[usize::from(is_quick)]);
+            query::query(&bed, bytes, &plan(0.4), report, stop, progress);
+        }
+        if !self.has("cost") && !self.has("veth") {
+            return Ok(());
+        }
         let cable = match Cable::new(&bed) {
             Ok(cable) => cable,
             Err(error) => {
@@ -105,13 +133,22 @@ impl Suite for RecordSuite {
         };
         let mut recorders = RECORDERS.to_vec();
         recorders.retain(|one| is_there(report, one.name));
-        cost::cost(&cable, &recorders, &plan(0.5), self.effort.quick, report, stop, progress);
-        if self.effort.quick {
+        if self.has("cost") {
+            cost::cost(&cable, &recorders, &plan(1.0), is_quick, report, stop, progress);
+        }
+        if self.has("veth") && is_quick && self.cases.is_empty() {
             let reason = "a quick run has no time to search for every program";
             report.skip(SUITE, "veth", reason.to_owned());
-        } else {
+        } else if self.has("veth") {
             veth::veth(&cable, &recorders, &plan(1.0), report, stop, progress);
         }
         Ok(())
+    }
+}
+
+impl RecordSuite {
+    /// Whether this case is asked for.
+    fn has(&self, case: &str) -> bool {
+        self.cases.is_empty() || self.cases.iter().any(|own| own == case)
     }
 }

@@ -80,16 +80,13 @@ impl SimCase<'_> {
     /// Records all packets: the interface waits, so none may be missing.
     fn ours(&self, report: &mut Report) -> Result<Sample> {
         self.bed.in_folder(|folder| {
-            let source = format!("sim:{}?flows={FLOWS}&count={}&size={}", self.queues, self.packets, self.size);
+            let source = format!(
+                "sim:{}?flows={FLOWS}&count={}&size={}",
+                self.queues, self.packets, self.size
+            );
             let (own, compress) = (self.bed.own, self.compress);
-            let recording = Recording {
-                own,
-                source: &source,
-                folder,
-                is_super: false,
-                index: true,
-                compress,
-            };
+            let recording =
+                Recording { own, source: &source, folder, is_super: false, index: true, compress };
             let missing = || Error::failed(OURS.name, "is missing");
             let command = OURS.command(&recording).ok_or_else(missing)?;
             let (before, begin) = (clock::children_cpu(), Instant::now());
