@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use wirelane_os::OsError;
 use wirelane_os::text;
 use wirelane_pcap::CaptureError;
 
@@ -41,6 +42,16 @@ impl Error {
         new
     }
 
+    /// A system call failed.
+    pub(crate) fn os(error: OsError) -> Self {
+        let mut new = Self::new(error.object.clone(), error.to_string());
+        if error.object.is_empty() {
+            new.0.object = error.call.into();
+        }
+        new.0.errno = error.errno();
+        new
+    }
+
     /// What to do about it.
     pub(crate) fn help(mut self, help: impl Into<Cow<'static, str>>) -> Self {
         self.0.help = Some(help.into());
@@ -66,6 +77,16 @@ impl From<CaptureError> for Error {
         let (cause, help) = error.parts();
         let mut new = Self::new(error.name(), cause).help(help);
         new.0.errno = errno;
+        new
+    }
+}
+
+impl From<wirelane_filter::Error> for Error {
+    fn from(error: wirelane_filter::Error) -> Self {
+        let parts = error.into_parts();
+        let mut new = Self::new(parts.object, parts.cause);
+        new.0.help = parts.help;
+        new.0.errno = parts.source.and_then(|source| source.errno());
         new
     }
 }

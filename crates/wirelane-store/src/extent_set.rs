@@ -57,6 +57,13 @@ impl ExtentSet {
         }
     }
 
+    /// Takes an extent out.
+    pub fn remove(&mut self, extent: usize) {
+        if extent < self.len {
+            self.words[extent / 64] &= !(1 << (extent % 64));
+        }
+    }
+
     /// Keeps what is in both. Both are of the same segment.
     pub fn intersect(&mut self, other: &Self) {
         debug_assert_eq!(self.len, other.len);
@@ -103,6 +110,10 @@ mod tests {
             assert_eq!(both, set);
             both.unite(&all);
             assert_eq!(both, all);
+            both.remove(63);
+            both.remove(200);
+            assert_eq!(both.count(), len - usize::from(len > 63));
+            assert!(!both.contains(63));
         }
     }
 }

@@ -21,9 +21,13 @@ pub mod index;
 mod key;
 mod lock;
 mod names;
+mod narrow;
 mod pin;
 mod prelude;
+pub mod query;
+mod scan;
 mod stamp;
+pub mod writer;
 
 pub use self::directory::{Access, Directory, SegmentEntry, random_number};
 pub use self::error::{Error, Result};
@@ -33,4 +37,11 @@ pub use self::index::{FlowId, Index, IndexBuilder, keys};
 pub use self::key::{Field, Term};
 pub use self::lock::{RecorderLock, SetLock};
 pub use self::names::SegmentName;
+pub use self::narrow::Plan;
 pub use self::pin::Deletion;
+pub use self::query::{Damage, Found, Query, Report};
+pub use self::scan::{Gap, GapKind, ReadAt, Scan, scan};
+pub use self::writer::{
+    Counts, Gate, LaneReport, LaneWriter, Limits, Lost, StoreOptions, StoreReport, StoreStatus,
+    StoreWriter,
+};

@@ -69,8 +69,9 @@ impl FlowId {
         Term::equal(Field::Flow, self.key())
     }
 
+    /// Of a packet with these addresses, source first, and ports.
     #[inline]
-    fn new(version: u8, protocol: u8, addresses: [u128; 2], ports: [u16; 2]) -> Self {
+    pub(crate) fn new(version: u8, protocol: u8, addresses: [u128; 2], ports: [u16; 2]) -> Self {
         let mut endpoints = [(addresses[0], ports[0]), (addresses[1], ports[1])];
         if endpoints[1] < endpoints[0] {
             endpoints.swap(0, 1);

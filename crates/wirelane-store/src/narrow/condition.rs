@@ -1,0 +1,225 @@
+//! Conditions on extents: terms, joined by "and" and "or".
+
+use std::collections::HashMap;
+
+use crate::extent_set::ExtentSet;
+use crate::key::Term;
+
+/// A condition among [`Conditions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Condition(u32);
+
+impl Condition {
+    /// No extent fulfils it.
+    pub(super) const NONE: Self = Self(0);
+    /// Every extent does.
+    pub(super) const ALL: Self = Self(1);
+
+    /// What it says, in a list that [`Conditions::extract`] made.
+    pub(super) fn of(self, forms: &[Form]) -> Form {
+        forms.get(self.place()).copied().unwrap_or(Form::All)
+    }
+
+    fn place(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a condition says. Those that it joins were made before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Form {
+    None,
+    All,
+    /// The extent holds a key in the range.
+    Term(Term),
+    Both(Condition, Condition),
+    Either(Condition, Condition),
+}
+
+/// Conditions that share their parts: what is equal is there once.
+#[derive(Debug)]
+pub(super) struct Conditions {
+    forms: Vec<Form>,
+    known: HashMap<Form, Condition>,
+}
+
+/// Steps that are spent on whether one condition implies another.
+const STEPS: u32 = 32;
+
+impl Conditions {
+    pub(super) fn new() -> Self {
+        let mut new = Self { forms: Vec::new(), known: HashMap::new() };
+        new.add(Form::None);
+        new.add(Form::All);
+        new
+    }
+
+    pub(super) fn term(&mut self, term: Term) -> Condition {
+        self.add(Form::Term(term))
+    }
+
+    pub(super) fn both(&mut self, one: Condition, two: Condition) -> Condition {
+        if self.implies(one, two, &mut STEPS.clone()) {
+            return one;
+        }
+        if self.implies(two, one, &mut STEPS.clone()) {
+            return two;
+        }
+        self.add(Form::Both(one, two))
+    }
+
+    pub(super) fn either(&mut self, one: Condition, two: Condition) -> Condition {
+        if self.implies(one, two, &mut STEPS.clone()) {
+            return two;
+        }
+        if self.implies(two, one, &mut STEPS.clone()) {
+            return one;
+        }
+        match (self.form(one), self.form(two)) {
+            (Form::Both(a, rest), Form::Both(b, same)) if rest == same => {
+                let start = self.either(a, b);
+                self.both(start, rest)
+            }
+            // Branches that fail lead to the same place: a (b ∨ c) ∨ c is a b ∨ c, and b may be
+            // narrower than a.
+            (Form::Both(a, rest), _) if let Some(b) = self.beside(rest, two) => {
+                let narrow = self.both(a, b);
+                self.either(narrow, two)
+            }
+            (_, Form::Both(a, rest)) if let Some(b) = self.beside(rest, one) => {
+                let narrow = self.both(a, b);
+                self.either(one, narrow)
+            }
+            _ => self.add(Form::Either(one, two)),
+        }
+    }
+
+    /// `condition` without the alternatives that imply `other`; `None` if it has no such.
+    fn beside(&mut self, condition: Condition, other: Condition) -> Option<Condition> {
+        let rest = self.without(condition, other, &mut STEPS.clone());
+        (rest != condition).then_some(rest)
+    }
+
+    fn without(&mut self, condition: Condition, other: Condition, steps: &mut u32) -> Condition {
+        let (Form::Either(a, b), Some(left)) = (self.form(condition), steps.checked_sub(1)) else {
+            let implied = self.implies(condition, other, steps);
+            return if implied { Condition::NONE } else { condition };
+        };
+        *steps = left;
+        let (first, second) = (self.without(a, other, steps), self.without(b, other, steps));
+        if (first, second) == (a, b) { condition } else { self.either(first, second) }
+    }
+
+    /// `condition` and what it joins, the last one being itself.
+    pub(super) fn extract(&self, condition: Condition) -> Vec<Form> {
+        let mut used = vec![false; condition.place() + 1];
+        used[condition.place()] = true;
+        for place in (0..used.len()).rev().filter(|place| *place > 1) {
+            if let (true, Form::Both(a, b) | Form::Either(a, b)) = (used[place], self.forms[place])
+            {
+                used[a.place()] = true;
+                used[b.place()] = true;
+            }
+        }
+        let mut places = vec![0; used.len()];
+        let mut forms = Vec::new();
+        for place in (0..used.len()).filter(|place| used[*place]) {
+            let moved = |condition: Condition| Condition(places[condition.place()]);
+            let form = match self.forms[place] {
+                Form::Both(a, b) => Form::Both(moved(a), moved(b)),
+                Form::Either(a, b) => Form::Either(moved(a), moved(b)),
+                other => other,
+            };
+            places[place] = forms.len() as u32;
+            forms.push(form);
+        }
+        forms
+    }
+
+    fn form(&self, condition: Condition) -> Form {
+        self.forms[condition.place()]
+    }
+
+    fn add(&mut self, form: Form) -> Condition {
+        let next = Condition(self.forms.len() as u32);
+        let condition = *self.known.entry(form).or_insert(next);
+        if condition == next {
+            self.forms.push(form);
+        }
+        condition
+    }
+
+    /// Whether every extent that fulfils `one` fulfils `two`; `false` also if it takes too long to say.
+    fn implies(&self, one: Condition, two: Condition, steps: &mut u32) -> bool {
+        if one == two || one == Condition::NONE || two == Condition::ALL {
+            return true;
+        }
+        let Some(left) = steps.checked_sub(1) else { return false };
+        *steps = left;
+        match (self.form(one), self.form(two)) {
+            (Form::All, _) | (_, Form::None) => false,
+            (Form::Term(one), Form::Term(two)) => {
+                one.field == two.field && two.first <= one.first && one.last <= two.last
+            }
+            (Form::Either(a, b), _) => self.implies(a, two, steps) && self.implies(b, two, steps),
+            (_, Form::Both(a, b)) => self.implies(one, a, steps) && self.implies(one, b, steps),
+            (_, Form::Either(a, b))
+                if self.implies(one, a, steps) || self.implies(one, b, steps) =>
+            {
+                true
+            }
+            (Form::Both(a, b), _) => self.implies(a, two, steps) || self.implies(b, two, steps),
+            _ => false,
+        }
+    }
+}
+
+/// The extents that fulfil the last one of `forms`, which [`Conditions::extract`] made. Only what
+/// decides is looked up.
+pub(super) fn evaluate<E>(
+    forms: &[Form],
+    universe: usize,
+    mut lookup: impl FnMut(&Term) -> Result<ExtentSet, E>,
+) -> Result<ExtentSet, E> {
+    let mut found: Vec<Option<ExtentSet>> = vec![None; forms.len()];
+    // What is joined may be thousands deep.
+    let mut open: Vec<usize> = forms.len().checked_sub(1).into_iter().collect();
+    while let Some(place) = open.last().copied() {
+        let set = match forms[place] {
+            _ if found[place].is_some() => None,
+            Form::None => Some(ExtentSet::none(universe)),
+            Form::All => Some(ExtentSet::all(universe)),
+            Form::Term(term) => Some(lookup(&term)?),
+            // What comes later in a program is narrower, as the address behind the EtherType.
+            Form::Both(a, b) => match (&found[b.place()], &found[a.place()]) {
+                (Some(b), _) if b.is_empty() => Some(b.clone()),
+                (Some(b), Some(a)) => {
+                    let mut both = a.clone();
+                    both.intersect(b);
+                    Some(both)
+                }
+                (later, _) => {
+                    open.push(if later.is_some() { a.place() } else { b.place() });
+                    continue;
+                }
+            },
+            Form::Either(a, b) => match (&found[a.place()], &found[b.place()]) {
+                (Some(a), _) if a.count() == universe => Some(a.clone()),
+                (Some(a), Some(b)) => {
+                    let mut either = a.clone();
+                    either.unite(b);
+                    Some(either)
+                }
+                (first, _) => {
+                    open.push(if first.is_some() { b.place() } else { a.place() });
+                    continue;
+                }
+            },
+        };
+        if set.is_some() {
+            found[place] = set;
+        }
+        open.pop();
+    }
+    Ok(found.pop().flatten().unwrap_or_else(|| ExtentSet::all(universe)))
+}

@@ -1,0 +1,120 @@
+//! A plan in words.
+
+use std::fmt::{self, Write as _};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::condition::{Condition, Form};
+use crate::key::{Field, Term};
+
+/// Terms that are shown. The parts of a condition are shared: written out, it may be very long.
+const MOST: u32 = 100;
+
+/// Writes the last one of `forms`.
+pub(super) fn show(forms: &[Form], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut left = MOST;
+    let Some(last) = forms.last() else { return f.write_str("all") };
+    Show { forms, f, left: &mut left }.form(*last, Around::Nothing)
+}
+
+struct Show<'a, 'b, 'c> {
+    forms: &'a [Form],
+    f: &'a mut fmt::Formatter<'b>,
+    left: &'c mut u32,
+}
+
+/// What a part stands in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Around {
+    Nothing,
+    And,
+    Or,
+}
+
+impl Show<'_, '_, '_> {
+    fn form(&mut self, form: Form, around: Around) -> fmt::Result {
+        if *self.left == 0 {
+            return self.f.write_char('…');
+        }
+        match form {
+            Form::None => self.f.write_str("none"),
+            Form::All => self.f.write_str("all"),
+            Form::Term(term) => {
+                *self.left -= 1;
+                write!(self.f, "{}", ShownTerm(term))
+            }
+            Form::Both(a, b) => self.joined(a, b, "and", Around::And, around),
+            Form::Either(a, b) => self.joined(a, b, "or", Around::Or, around),
+        }
+    }
+
+    fn joined(
+        &mut self,
+        a: Condition,
+        b: Condition,
+        word: &str,
+        this: Around,
+        around: Around,
+    ) -> fmt::Result {
+        let closed = around != Around::Nothing && around != this;
+        if closed {
+            self.f.write_char('(')?;
+        }
+        self.form(a.of(self.forms), this)?;
+        write!(self.f, " {word} ")?;
+        self.form(b.of(self.forms), this)?;
+        if closed {
+            self.f.write_char(')')?;
+        }
+        Ok(())
+    }
+}
+
+struct ShownTerm(Term);
+
+impl fmt::Display for ShownTerm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Term { field, first, last } = self.0;
+        match field {
+            Field::Ipv4 => {
+                address(f, first, last, 32, |value| Ipv4Addr::from_bits(value as u32).to_string())
+            }
+            Field::Ipv6 => {
+                address(f, first, last, 128, |value| Ipv6Addr::from_bits(value).to_string())
+            }
+            Field::EtherType => range(f, "type", first, last, |value| format!("{value:#06x}")),
+            Field::Vlan => range(f, "vlan", first, last, |value| value.to_string()),
+            Field::Protocol => range(f, "protocol", first, last, |value| value.to_string()),
+            Field::Port => range(f, "port", first, last, |value| value.to_string()),
+            Field::Flow => range(f, "flow", first, last, |value| format!("{value:#x}")),
+        }
+    }
+}
+
+fn range(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    first: u128,
+    last: u128,
+    show: impl Fn(u128) -> String,
+) -> fmt::Result {
+    write!(f, "{name} {}", show(first))?;
+    if first == last { Ok(()) } else { write!(f, "-{}", show(last)) }
+}
+
+/// As a prefix, if it is one.
+fn address(
+    f: &mut fmt::Formatter<'_>,
+    first: u128,
+    last: u128,
+    bits: u32,
+    show: impl Fn(u128) -> String,
+) -> fmt::Result {
+    let free = first ^ last;
+    if first == last {
+        write!(f, "address {}", show(first))
+    } else if free & free.wrapping_add(1) == 0 && first & free == 0 {
+        write!(f, "address {}/{}", show(first), bits - free.count_ones())
+    } else {
+        range(f, "address", first, last, show)
+    }
+}

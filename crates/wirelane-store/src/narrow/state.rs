@@ -1,0 +1,388 @@
+//! What is known of a packet and of the registers on one way through a program.
+
+use wirelane_filter::op::{Alu, Cond, Op, Operand, Width};
+
+use super::range::Range;
+use crate::index::{FlowId, Layout, TAGS};
+use crate::key::{Field, Term};
+
+const IPV4: u32 = 0x0800;
+const IPV6: u32 = 0x86dd;
+const ARP: u32 = 0x0806;
+const RARP: u32 = 0x8035;
+/// TCP, UDP, SCTP.
+const PORT_PROTOCOLS: [u32; 3] = [6, 17, 132];
+/// The fragment header of IPv6.
+const FRAGMENT: u32 = 44;
+
+/// What a register holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Value {
+    Unknown,
+    /// Bytes of the packet, under a mask.
+    Bytes(At, u32),
+    /// 4 times the lower half of the byte at this offset.
+    HeaderLength(u32),
+}
+
+/// Where bytes of the packet stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum At {
+    Fixed(Width, u32),
+    /// Behind the header whose length is in the byte at `header`, plus `offset`.
+    Behind {
+        width: Width,
+        header: u32,
+        offset: u32,
+    },
+}
+
+/// Bytes that make a key, or decide which ones do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Place {
+    /// The version of IP where nothing stands before it.
+    Version,
+    /// The type behind so many tags.
+    Type(u8),
+    /// The identifier in a tag.
+    Tag(u8),
+    Protocol,
+    /// The next header in the fragment header of IPv6.
+    FragmentProtocol,
+    /// Where in the IPv4 packet the fragment begins.
+    Fragment,
+    /// A word of an address.
+    Source(u8),
+    Destination(u8),
+    SourcePort,
+    DestinationPort,
+}
+
+/// What is known on one way to an instruction.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    layout: Layout,
+    a: Value,
+    x: Value,
+    /// So many tags stand behind the addresses, at least.
+    tags: u8,
+    /// In order.
+    known: Vec<(Place, Range)>,
+}
+
+/// The outcome of a comparison, on one of the two ways that follow.
+pub(super) enum Outcome {
+    Impossible,
+    /// What is known then, and which keys a packet that comes this way has.
+    Possible(State, Vec<Term>),
+}
+
+impl State {
+    pub(super) fn new(layout: Layout) -> Self {
+        Self { layout, a: Value::Unknown, x: Value::Unknown, tags: 0, known: Vec::new() }
+    }
+
+    /// Without registers that nobody reads.
+    pub(super) fn with_registers(mut self, a: bool, x: bool) -> Self {
+        if !a {
+            self.a = Value::Unknown;
+        }
+        if !x {
+            self.x = Value::Unknown;
+        }
+        self
+    }
+
+    /// Less exactly: the kind of the packet, but not its addresses and ports.
+    pub(super) fn without_addresses(mut self) -> Self {
+        self.known.retain(|(place, _)| *place < Place::Source(0));
+        self
+    }
+
+    /// After an instruction that is neither a jump nor a return.
+    pub(super) fn after(mut self, op: Op) -> Self {
+        match op {
+            Op::LoadAbsolute(width, offset) => {
+                self.a = Value::Bytes(At::Fixed(width, offset), full(width));
+            }
+            Op::LoadIndirect(width, offset) => {
+                self.a = match self.x {
+                    Value::HeaderLength(header) => {
+                        Value::Bytes(At::Behind { width, header, offset }, full(width))
+                    }
+                    _ => Value::Unknown,
+                };
+            }
+            Op::LoadXHeader(offset) => self.x = Value::HeaderLength(offset),
+            Op::Alu(Alu::And, Operand::K(k)) => {
+                self.a = match self.a {
+                    Value::Bytes(at, mask) => Value::Bytes(at, mask & k),
+                    _ => Value::Unknown,
+                };
+            }
+            Op::LoadXImmediate(_) | Op::LoadXMemory(_) | Op::LoadXLength => self.x = Value::Unknown,
+            Op::Tax => self.x = self.a,
+            Op::Txa => self.a = self.x,
+            Op::Store(_) | Op::StoreX(_) => {}
+            _ => self.a = Value::Unknown,
+        }
+        self
+    }
+
+    /// After a comparison of A with `operand` that comes out as `holds`.
+    pub(super) fn compared(&self, cond: Cond, operand: Operand, holds: bool) -> Outcome {
+        let (Value::Bytes(at, mask), Operand::K(right)) = (self.a, operand) else {
+            return Outcome::Possible(self.clone(), Vec::new());
+        };
+        if let Some(level) = self.level(at)
+            && level < self.tags
+        {
+            return match TAGS
+                .iter()
+                .any(|tag| compare(cond, u32::from(*tag) & mask, right) == holds)
+            {
+                true => Outcome::Possible(self.clone(), Vec::new()),
+                false => Outcome::Impossible,
+            };
+        }
+        let Some(place) = self.place(at) else {
+            return Outcome::Possible(self.clone(), Vec::new());
+        };
+        let range = Range::of(cond, right, holds, mask, place.key_mask());
+        self.learn(place, range)
+    }
+
+    fn learn(&self, place: Place, range: Range) -> Outcome {
+        let slot = self.known.binary_search_by_key(&place, |(place, _)| *place);
+        let before = slot.map_or(Range::full(place.key_mask()), |at| self.known[at].1);
+        let range = before.meet(range);
+        if range.is_empty() {
+            return Outcome::Impossible;
+        }
+        let mut state = self.clone();
+        if range == before {
+            return Outcome::Possible(state, Vec::new());
+        }
+        match slot {
+            Ok(at) => state.known[at].1 = range,
+            Err(at) => state.known.insert(at, (place, range)),
+        }
+        let mut terms = Vec::from_iter(state.term(place).filter(|term| !is_trivial(term)));
+        if place >= Place::Protocol {
+            terms.extend(state.flow());
+        }
+        if let (Place::Type(level), Some(value)) = (place, range.exact())
+            && self.layout.tags
+            && TAGS.iter().any(|tag| u32::from(*tag) == value)
+            && usize::from(level) < Layout::MAX_TAGS
+        {
+            // Which kind of tag it is matters to nobody.
+            state.tags = level + 1;
+            state.known.retain(|(known, _)| *known != place);
+        }
+        Outcome::Possible(state, terms)
+    }
+
+    /// Which type these bytes are, if they are one: 0 behind the addresses, 1 behind the first tag.
+    fn level(&self, at: At) -> Option<u8> {
+        let At::Fixed(Width::Half, offset) = at else { return None };
+        let behind = (offset as usize).checked_sub(self.layout.ether_type?)?;
+        (0..=self.tags).find(|level| usize::from(*level) * 4 == behind)
+    }
+
+    /// What these bytes are.
+    fn place(&self, at: At) -> Option<Place> {
+        if let Some(level) = self.level(at) {
+            return Some(Place::Type(level));
+        }
+        if let (At::Fixed(Width::Byte, 0), None) = (at, self.layout.ether_type) {
+            return Some(Place::Version);
+        }
+        if let At::Fixed(Width::Half, offset) = at
+            && let Some(tag) = (0..self.tags).find(|tag| offset == self.network(*tag))
+        {
+            return Some(Place::Tag(tag));
+        }
+        let network = self.network(self.tags);
+        match self.ether_type()? {
+            IPV4 => self.ipv4(at, network),
+            IPV6 => self.ipv6(at, network),
+            ARP | RARP => match at {
+                At::Fixed(Width::Word, offset) if offset == network + 14 => Some(Place::Source(0)),
+                At::Fixed(Width::Word, offset) if offset == network + 24 => {
+                    Some(Place::Destination(0))
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Where the network header starts behind so many tags. Where there may be tags, it is where the
+    /// next one has its identifier.
+    fn network(&self, tags: u8) -> u32 {
+        self.layout.network as u32 + 4 * u32::from(tags)
+    }
+
+    fn ipv4(&self, at: At, network: u32) -> Option<Place> {
+        let (width, offset) = match at {
+            At::Fixed(width, offset) => (width, offset.checked_sub(network)?),
+            At::Behind { width: Width::Half, header, offset } if header == network => {
+                let whole = self.exact(Place::Fragment) == Some(0);
+                return self.port(offset.checked_sub(network)?).filter(|_| whole);
+            }
+            At::Behind { .. } => return None,
+        };
+        match (width, offset) {
+            (Width::Byte, 9) => Some(Place::Protocol),
+            (Width::Half, 6) => Some(Place::Fragment),
+            (Width::Word, 12) => Some(Place::Source(0)),
+            (Width::Word, 16) => Some(Place::Destination(0)),
+            _ => None,
+        }
+    }
+
+    fn ipv6(&self, at: At, network: u32) -> Option<Place> {
+        let At::Fixed(width, offset) = at else { return None };
+        match (width, offset.checked_sub(network)?) {
+            (Width::Byte, 6) => Some(Place::Protocol),
+            (Width::Byte, 40) if self.exact(Place::Protocol) == Some(FRAGMENT) => {
+                Some(Place::FragmentProtocol)
+            }
+            (Width::Word, offset @ (8 | 12 | 16 | 20)) => {
+                Some(Place::Source(((offset - 8) / 4) as u8))
+            }
+            (Width::Word, offset @ (24 | 28 | 32 | 36)) => {
+                Some(Place::Destination(((offset - 24) / 4) as u8))
+            }
+            (Width::Half, offset) => self.port(offset.checked_sub(40)?),
+            _ => None,
+        }
+    }
+
+    /// The port at `offset` behind a network header.
+    fn port(&self, offset: u32) -> Option<Place> {
+        let place = match offset {
+            0 => Place::SourcePort,
+            2 => Place::DestinationPort,
+            _ => return None,
+        };
+        let protocol = self.exact(Place::Protocol)?;
+        PORT_PROTOCOLS.contains(&protocol).then_some(place)
+    }
+
+    fn ether_type(&self) -> Option<u32> {
+        if self.layout.ether_type.is_some() {
+            return self.exact(Place::Type(self.tags));
+        }
+        match self.exact(Place::Version)? {
+            0x40 => Some(IPV4),
+            0x60 => Some(IPV6),
+            _ => None,
+        }
+    }
+
+    fn range(&self, place: Place) -> Range {
+        match self.known.binary_search_by_key(&place, |(place, _)| *place) {
+            Ok(at) => self.known[at].1,
+            Err(_) => Range::full(place.key_mask()),
+        }
+    }
+
+    fn exact(&self, place: Place) -> Option<u32> {
+        self.range(place).exact()
+    }
+
+    /// The key that a packet has of which this is known.
+    fn term(&self, place: Place) -> Option<Term> {
+        let range = self.range(place);
+        let of = |field| Some(Term { field, first: range.first.into(), last: range.last.into() });
+        match place {
+            Place::Version => Some(Term::equal(Field::EtherType, self.ether_type()?)),
+            Place::Type(_) => of(Field::EtherType),
+            Place::Tag(_) => of(Field::Vlan),
+            Place::Protocol | Place::FragmentProtocol => of(Field::Protocol),
+            Place::Fragment => None,
+            Place::SourcePort | Place::DestinationPort => of(Field::Port),
+            Place::Source(_) | Place::Destination(_) if self.ether_type()? != IPV6 => {
+                of(Field::Ipv4)
+            }
+            Place::Source(_) => Some(self.ipv6_term(Place::Source)),
+            Place::Destination(_) => Some(self.ipv6_term(Place::Destination)),
+        }
+    }
+
+    /// The conversation, if all of it is known: packets have both ports then.
+    fn flow(&self) -> Option<Term> {
+        let (source, destination) =
+            (self.exact(Place::SourcePort)? as u16, self.exact(Place::DestinationPort)? as u16);
+        let address = |word: fn(u8) -> Place, words: u8| {
+            (0..words).try_fold(0u128, |address, at| {
+                Some(address << 32 | u128::from(self.exact(word(at))?))
+            })
+        };
+        let (version, words) = match self.ether_type()? {
+            IPV4 => (4, 1),
+            IPV6 => (6, 4),
+            _ => return None,
+        };
+        let addresses = [address(Place::Source, words)?, address(Place::Destination, words)?];
+        let protocol = self.exact(Place::Protocol)? as u8;
+        Some(FlowId::new(version, protocol, addresses, [source, destination]).term())
+    }
+
+    /// The words of an address that are known, up to the first that is not exactly.
+    fn ipv6_term(&self, word: fn(u8) -> Place) -> Term {
+        let (mut first, mut last) = (0u128, u128::MAX);
+        for at in 0..4 {
+            let range = self.range(word(at));
+            let shift = 96 - 32 * u32::from(at);
+            let behind = (1u128 << shift) - 1;
+            first |= u128::from(range.first) << shift;
+            last = last & !(u128::from(u32::MAX) << shift) | u128::from(range.last) << shift;
+            last |= behind;
+            if range.exact().is_none() {
+                break;
+            }
+        }
+        Term { field: Field::Ipv6, first, last }
+    }
+}
+
+impl Place {
+    /// The bits of the bytes that count.
+    fn key_mask(self) -> u32 {
+        match self {
+            Self::Version => 0xf0,
+            Self::Type(_) | Self::SourcePort | Self::DestinationPort => 0xffff,
+            Self::Tag(_) => 0x0fff,
+            Self::Protocol | Self::FragmentProtocol => 0xff,
+            Self::Fragment => 0x1fff,
+            Self::Source(_) | Self::Destination(_) => u32::MAX,
+        }
+    }
+}
+
+/// Whether it asks for any value at all, which does not narrow much.
+fn is_trivial(term: &Term) -> bool {
+    let bits = if term.field == Field::Vlan { 12 } else { 8 * term.field.width() as u32 };
+    term.first == 0 && term.last == u128::MAX >> (128 - bits)
+}
+
+fn compare(cond: Cond, left: u32, right: u32) -> bool {
+    match cond {
+        Cond::Equal => left == right,
+        Cond::Greater => left > right,
+        Cond::GreaterEqual => left >= right,
+        Cond::Set => left & right != 0,
+    }
+}
+
+/// Every bit that a load of this width can set.
+fn full(width: Width) -> u32 {
+    match width {
+        Width::Byte => 0xff,
+        Width::Half => 0xffff,
+        Width::Word => u32::MAX,
+    }
+}

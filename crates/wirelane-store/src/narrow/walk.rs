@@ -1,0 +1,173 @@
+//! All ways through a program: what is known at each instruction, and what that asks of an extent.
+
+use std::collections::HashMap;
+
+use wirelane_filter::op::{Op, Operand};
+
+use super::condition::{Condition, Conditions};
+use super::state::{Outcome, State};
+use crate::key::Term;
+
+/// What is told apart at one instruction. Beyond, addresses and ports are forgotten, then all.
+const STATES: usize = 128;
+/// As [`STATES`], without addresses and ports.
+const KINDS: usize = 64;
+/// What is told apart in the whole program. Beyond, nothing is known.
+const ALL_STATES: usize = 1 << 16;
+
+/// The condition that an extent fulfils if it holds a packet that the program accepts.
+pub(super) fn walk(ops: &[Op], entry: &State, conditions: &mut Conditions) -> Condition {
+    let ways = forward(ops, entry);
+    backward(ops, &ways, conditions)
+}
+
+/// To which instruction, and to which of its states, with which keys.
+struct Way {
+    terms: Vec<Term>,
+    to: (usize, usize),
+}
+
+/// For each instruction and each of its states, the ways on.
+type Ways = Vec<Vec<Vec<Way>>>;
+
+/// Jumps go forward only, so one pass in order sees every way to an instruction first.
+fn forward(ops: &[Op], entry: &State) -> Ways {
+    let live = live(ops);
+    let mut arrivals = Arrivals { at: ops.iter().map(|_| Arrival::default()).collect(), count: 0 };
+    let unknown = entry.clone();
+    let enter = |at: usize, state: State, arrivals: &mut Arrivals| -> (usize, usize) {
+        let (a, x) = live.get(at).copied().unwrap_or_default();
+        (at, arrivals.enter(at, state.with_registers(a, x), &unknown))
+    };
+    enter(0, entry.clone(), &mut arrivals);
+    let mut ways = Ways::new();
+    for (at, op) in ops.iter().enumerate() {
+        let states = std::mem::take(&mut arrivals.at[at].states);
+        let mut from_here = Vec::with_capacity(states.len());
+        for state in states {
+            let mut on = Vec::new();
+            match *op {
+                Op::Return(_) | Op::ReturnA => {}
+                Op::Jump(skip) => {
+                    let to = enter(at + 1 + skip as usize, state, &mut arrivals);
+                    on.push(Way { terms: Vec::new(), to });
+                }
+                Op::Branch { jt, jf, .. } if jt == jf => {
+                    let to = enter(at + 1 + usize::from(jt), state, &mut arrivals);
+                    on.push(Way { terms: Vec::new(), to });
+                }
+                Op::Branch { cond, operand, jt, jf } => {
+                    for (holds, skip) in [(true, jt), (false, jf)] {
+                        let outcome = state.compared(cond, operand, holds);
+                        if let Outcome::Possible(state, terms) = outcome {
+                            let to = enter(at + 1 + usize::from(skip), state, &mut arrivals);
+                            on.push(Way { terms, to });
+                        }
+                    }
+                }
+                other => {
+                    let to = enter(at + 1, state.after(other), &mut arrivals);
+                    on.push(Way { terms: Vec::new(), to });
+                }
+            }
+            from_here.push(on);
+        }
+        ways.push(from_here);
+    }
+    ways
+}
+
+/// One pass back sees every instruction that follows first.
+fn backward(ops: &[Op], ways: &Ways, conditions: &mut Conditions) -> Condition {
+    let mut asked: Vec<Vec<Condition>> = vec![Vec::new(); ops.len()];
+    for (at, op) in ops.iter().enumerate().rev() {
+        asked[at] = (ways[at].iter())
+            .map(|on| match op {
+                Op::Return(0) => Condition::NONE,
+                Op::Return(_) | Op::ReturnA => Condition::ALL,
+                _ => on.iter().fold(Condition::NONE, |either, way| {
+                    let behind = asked[way.to.0][way.to.1];
+                    let this = way.terms.iter().fold(behind, |behind, term| {
+                        let term = conditions.term(*term);
+                        conditions.both(term, behind)
+                    });
+                    conditions.either(either, this)
+                }),
+            })
+            .collect();
+    }
+    asked.first().and_then(|entry| entry.first()).copied().unwrap_or(Condition::ALL)
+}
+
+/// What is known on the ways to an instruction.
+#[derive(Default)]
+struct Arrival {
+    states: Vec<State>,
+    places: HashMap<State, usize>,
+}
+
+struct Arrivals {
+    at: Vec<Arrival>,
+    count: usize,
+}
+
+impl Arrivals {
+    /// The place of the state, or of one that says less, among those of the instruction.
+    fn enter(&mut self, at: usize, state: State, unknown: &State) -> usize {
+        let arrival = &mut self.at[at];
+        let mut state = state;
+        for (limit, next) in
+            [(STATES, Some(State::without_addresses as fn(State) -> State)), (STATES + KINDS, None)]
+        {
+            if let Some(place) = arrival.places.get(&state) {
+                return *place;
+            }
+            if arrival.states.len() < limit && self.count < ALL_STATES {
+                break;
+            }
+            state = next.map_or_else(|| unknown.clone(), |less| less(state));
+        }
+        if let Some(place) = arrival.places.get(&state) {
+            return *place;
+        }
+        let place = arrival.states.len();
+        arrival.places.insert(state.clone(), place);
+        arrival.states.push(state);
+        self.count += 1;
+        place
+    }
+}
+
+/// Before each instruction: whether A and X are read before they are set.
+fn live(ops: &[Op]) -> Vec<(bool, bool)> {
+    let mut live = vec![(false, false); ops.len()];
+    for (at, op) in ops.iter().enumerate().rev() {
+        let before = |skip: usize| live.get(at + 1 + skip).copied().unwrap_or_default();
+        let (a, x) = before(0);
+        live[at] = match *op {
+            Op::Return(_) => (false, false),
+            Op::ReturnA => (true, false),
+            Op::LoadIndirect(..) => (false, true),
+            Op::LoadAbsolute(..)
+            | Op::LoadAncillary(_)
+            | Op::LoadImmediate(_)
+            | Op::LoadMemory(_)
+            | Op::LoadLength => (false, x),
+            Op::LoadXImmediate(_) | Op::LoadXMemory(_) | Op::LoadXLength | Op::LoadXHeader(_) => {
+                (a, false)
+            }
+            Op::Store(_) => (true, x),
+            Op::StoreX(_) => (a, true),
+            Op::Alu(_, operand) => (true, x || operand == Operand::X),
+            Op::Negate => (true, x),
+            Op::Tax => (true, false),
+            Op::Txa => (false, true),
+            Op::Jump(skip) => before(skip as usize),
+            Op::Branch { operand, jt, jf, .. } => {
+                let (one, two) = (before(jt.into()), before(jf.into()));
+                (true, one.1 || two.1 || operand == Operand::X)
+            }
+        };
+    }
+    live
+}

@@ -1,0 +1,189 @@
+//! Answers: packets in order of time, or how many there are.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use wirelane_pcap::Source;
+
+use super::engine::Engines;
+use super::order::Window;
+use super::pace::Pace;
+use super::pipeline::{self, Taker, Work};
+use super::request::{Found, Query, Report};
+use super::route::Atlas;
+use super::sift::{Aim, Sieve, Sifted};
+use super::sweep::Sweep;
+use crate::directory::Directory;
+use crate::error::{Error, Result};
+use crate::index::FlowId;
+
+/// Hands every packet that the query asks for to `sink`, in order of time: over lanes, segments and
+/// stores. Of packets of the same time, those of an earlier store come first, of that those of a
+/// segment of a smaller number, of that those that stand before in the file. `sink` may end it.
+///
+/// What is recorded meanwhile is not waited for: the answer is of what was on disk at the start, and
+/// may have some of what came later. A segment that is deleted before it was opened is not in the
+/// answer ([`Report::deleted`]). Nor is what is damaged ([`Report::damage`]); the rest is whole.
+///
+/// # Errors
+/// The filter is wrong, there are too many conversations for [`Query::memory`], or the system refuses.
+pub fn run(
+    stores: &[Directory],
+    query: &Query,
+    mut sink: impl FnMut(&Found<'_>) -> ControlFlow<()>,
+) -> Result<Report> {
+    let mut search = Search::new(stores, query)?;
+    let Some(sieve) = search.sieve(Aim::Packets)? else { return Ok(search.report()) };
+    let memory = query.memory.max(Query::LEAST_MEMORY);
+    let mut window = Window::default();
+    loop {
+        let (packets, bytes) = (0, 0);
+        let mut hand = Hand { sweep: Sweep::new(window, memory), sink: &mut sink, packets, bytes };
+        let flow = search.go(&sieve, &mut hand)?;
+        let (packets, bytes, end) = (hand.packets, hand.bytes, hand.sweep.window().until);
+        search.report.packets += packets;
+        search.report.bytes += bytes;
+        match end {
+            Some(until) if flow.is_continue() => window = Window { from: until, until: None },
+            _ => return Ok(search.report()),
+        }
+    }
+}
+
+/// Counts the packets that the query asks for ([`Report::packets`]). Without a filter, extents that
+/// are wholly of the time that is asked for are not read: their headers tell.
+///
+/// # Errors
+/// As of [`run`].
+pub fn count(stores: &[Directory], query: &Query) -> Result<Report> {
+    let mut search = Search::new(stores, query)?;
+    let Some(sieve) = search.sieve(Aim::Count)? else { return Ok(search.report()) };
+    let mut packets = 0;
+    let _ = search.go(&sieve, &mut Counter(&mut packets))?;
+    search.report.packets += packets;
+    Ok(search.report())
+}
+
+/// A query on its way.
+struct Search<'a> {
+    query: &'a Query,
+    atlas: Atlas<'a>,
+    pace: Pace,
+    report: Report,
+}
+
+impl<'a> Search<'a> {
+    fn new(stores: &'a [Directory], query: &'a Query) -> Result<Self> {
+        let atlas = Atlas::new(stores, Engines::new(query.filter.as_ref()))?;
+        let segments = atlas.places.len() as u64;
+        let report = Report { segments, ..Report::default() };
+        Ok(Self { query, atlas, pace: Pace::new(query.rate), report })
+    }
+
+    /// What is asked for; with conversations, those are found first. `None` if it was ended meanwhile.
+    fn sieve(&mut self, aim: Aim) -> Result<Option<Sieve>> {
+        let (from, to) = (self.query.from, self.query.to);
+        let sieve = Sieve { aim, from, to, flows: None };
+        if !self.query.flows {
+            return Ok(Some(sieve));
+        }
+        let mut flows = Flows { found: HashSet::new(), memory: self.query.memory };
+        if self.go(&Sieve { aim: Aim::Flows, ..sieve.clone() }, &mut flows)?.is_break() {
+            return Ok(None);
+        }
+        self.report.flows = flows.found.len() as u64;
+        Ok(Some(Sieve { flows: Some(Arc::new(flows.found)), ..sieve }))
+    }
+
+    fn go(&mut self, sieve: &Sieve, taker: &mut impl Taker) -> Result<ControlFlow<()>> {
+        self.report.passes += 1;
+        let Self { query, atlas, pace, report } = self;
+        let work = Work { threads: query.threads, halt: &query.halt, pace };
+        pipeline::go(atlas, sieve, work, taker, report)
+    }
+
+    fn report(self) -> Report {
+        Report { unfiltered: self.atlas.engines.into_notes(), ..self.report }
+    }
+}
+
+/// Hands packets over in their order.
+struct Hand<'a, F> {
+    sweep: Sweep,
+    sink: &'a mut F,
+    packets: u64,
+    bytes: u64,
+}
+
+impl<F: FnMut(&Found<'_>) -> ControlFlow<()>> Taker for Hand<'_, F> {
+    fn window(&self) -> Window {
+        self.sweep.window()
+    }
+
+    fn take(
+        &mut self,
+        sifted: Option<Sifted>,
+        oldest: Option<u64>,
+        sources: &[Source],
+    ) -> Result<ControlFlow<()>> {
+        if let Some(Sifted::Packets(run)) = sifted {
+            self.sweep.add(run);
+        }
+        let Self { sweep, sink, packets, bytes } = self;
+        Ok(sweep.emit(oldest, |record, block| {
+            *packets += 1;
+            *bytes += record.data.len() as u64;
+            sink(&Found { record: *record, comment: block.comment(), sources })
+        }))
+    }
+}
+
+struct Counter<'a>(&'a mut u64);
+
+impl Taker for Counter<'_> {
+    fn window(&self) -> Window {
+        Window::default()
+    }
+
+    fn take(
+        &mut self,
+        sifted: Option<Sifted>,
+        _: Option<u64>,
+        _: &[Source],
+    ) -> Result<ControlFlow<()>> {
+        if let Some(Sifted::Count(count)) = sifted {
+            *self.0 += count;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Collects conversations.
+struct Flows {
+    found: HashSet<FlowId>,
+    memory: usize,
+}
+
+impl Taker for Flows {
+    fn window(&self) -> Window {
+        Window::default()
+    }
+
+    fn take(
+        &mut self,
+        sifted: Option<Sifted>,
+        _: Option<u64>,
+        _: &[Source],
+    ) -> Result<ControlFlow<()>> {
+        if let Some(Sifted::Flows(flows)) = sifted {
+            self.found.extend(flows);
+        }
+        if self.found.capacity() * (size_of::<FlowId>() + 1) > self.memory {
+            let cause = format!("more than {} of them match", self.found.len());
+            let error = Error::new("conversations", cause);
+            return Err(error.help("ask for fewer by the expression, or for less time"));
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}

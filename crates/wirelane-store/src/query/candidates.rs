@@ -1,0 +1,77 @@
+//! Which extents of a segment may hold what is asked for, as its index says.
+
+use super::engine::Verdict;
+use super::opened::Opened;
+use super::request::Damage;
+use super::sift::Sieve;
+use crate::extent_set::ExtentSet;
+use crate::index::Index;
+use crate::key::Term;
+
+/// Conversations that are looked up in an index. With more, nearly every extent has one.
+const MOST_FLOWS: usize = 4096;
+
+/// The extents that may hold packets which the sieve keeps, whatever their times. And what of the
+/// index is damaged: there, every extent may.
+pub(super) fn candidates(opened: &Opened, sieve: &Sieve) -> (ExtentSet, Vec<Damage>) {
+    let segment = &opened.segment;
+    let universe = segment.extents().len();
+    let Some(index) = segment.index() else { return (ExtentSet::all(universe), Vec::new()) };
+    let mut lookup = Lookup { opened, index, damage: Vec::new() };
+    let mut found = ExtentSet::none(universe);
+    let mut seen = Vec::new();
+    for interface in &opened.interfaces {
+        // The index does not tell link types apart.
+        if !seen.contains(&interface.link_type) {
+            seen.push(interface.link_type);
+            found.unite(&lookup.of_verdict(&interface.verdict));
+        }
+    }
+    // Extents of other times count only for conversations.
+    for (at, extent) in segment.extents().iter().enumerate() {
+        let header = &extent.header;
+        if found.contains(at) && !sieve.is_in_time(header.oldest, header.newest) {
+            found.remove(at);
+        }
+    }
+    match &sieve.flows {
+        Some(flows) if flows.len() > MOST_FLOWS => found = ExtentSet::all(universe),
+        Some(flows) => {
+            flows.iter().for_each(|flow| found.unite(&lookup.of_term(&flow.term())));
+        }
+        None => {}
+    }
+    (found, lookup.damage)
+}
+
+struct Lookup<'a> {
+    opened: &'a Opened,
+    index: &'a Index,
+    damage: Vec<Damage>,
+}
+
+impl Lookup<'_> {
+    fn of_verdict(&mut self, verdict: &Verdict) -> ExtentSet {
+        let universe = self.index.extents().len();
+        match verdict {
+            Verdict::All => ExtentSet::all(universe),
+            Verdict::Nothing => ExtentSet::none(universe),
+            Verdict::Some(..) => ExtentSet::all(universe),
+        }
+    }
+
+    fn of_term(&mut self, term: &Term) -> ExtentSet {
+        match self.index.lookup(term) {
+            Ok(found) => found,
+            Err(error) => {
+                let path = self.opened.segment.path().with_added_extension("index");
+                let what = error.into_parts().cause;
+                let damage = Damage { path, offset: 0, what };
+                if !self.damage.contains(&damage) {
+                    self.damage.push(damage);
+                }
+                ExtentSet::all(self.index.extents().len())
+            }
+        }
+    }
+}

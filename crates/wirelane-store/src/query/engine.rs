@@ -1,0 +1,109 @@
+//! The filter of a query, ready to run: a program for each link type.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use wirelane_filter::jit::Jit;
+use wirelane_filter::{Filter, Interpreter, Packet, Program};
+use wirelane_pcap::{LINK_TYPE_ETHERNET, Record};
+
+use crate::error::{Error, Result};
+
+/// Bytes that compiled expressions accept: what tcpdump says.
+const SNAPLEN: u32 = 262_144;
+
+/// A program that runs: as machine code where there is any.
+#[derive(Debug)]
+pub(super) enum Engine {
+    Jit(Jit),
+    Interpreter(Interpreter),
+}
+
+impl Engine {
+    fn new(program: &Program) -> wirelane_filter::Result<Self> {
+        let interpreter = Interpreter::new(program)?;
+        Ok(Jit::new(program).map_or(Self::Interpreter(interpreter), Self::Jit))
+    }
+
+    /// Whether it accepts the packet.
+    #[inline]
+    pub(super) fn accepts(&self, record: &Record<'_>) -> bool {
+        let packet =
+            Packet { data: record.data, wire_len: record.original_len, ..Packet::default() };
+        let verdict = match self {
+            Self::Jit(jit) => jit.run(&packet),
+            Self::Interpreter(interpreter) => interpreter.run(&packet),
+        };
+        verdict != 0
+    }
+}
+
+/// What a query makes of the packets of one link type.
+#[derive(Clone, Debug)]
+pub(super) enum Verdict {
+    /// There is no filter.
+    All,
+    /// Those that this program accepts.
+    Some(Arc<Engine>),
+    /// The filter means nothing for this link type.
+    Nothing,
+}
+
+impl Verdict {
+    /// Whether the packet is asked for.
+    #[inline]
+    pub(super) fn accepts(&self, record: &Record<'_>) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(engine) => engine.accepts(record),
+            Self::Nothing => false,
+        }
+    }
+}
+
+/// The programs of a filter, made as link types come up.
+#[derive(Debug)]
+pub(super) struct Engines<'a> {
+    filter: Option<&'a Filter>,
+    made: HashMap<u16, Verdict>,
+    notes: Vec<String>,
+}
+
+impl<'a> Engines<'a> {
+    pub(super) fn new(filter: Option<&'a Filter>) -> Self {
+        Self { filter, made: HashMap::new(), notes: Vec::new() }
+    }
+
+    /// The verdict on packets of this link type.
+    ///
+    /// # Errors
+    /// The filter cannot be compiled, nor for Ethernet: it is wrong in itself.
+    pub(super) fn verdict(&mut self, link_type: u16) -> Result<Verdict> {
+        let Some(filter) = self.filter else { return Ok(Verdict::All) };
+        if let Some(verdict) = self.made.get(&link_type) {
+            return Ok(verdict.clone());
+        }
+        let verdict = match compile(filter, link_type) {
+            Ok(verdict) => verdict,
+            Err(error) if link_type == LINK_TYPE_ETHERNET => return Err(error.into()),
+            Err(error) => {
+                compile(filter, LINK_TYPE_ETHERNET).map_err(Error::from)?;
+                self.notes.push(format!("packets of link type {link_type}: {error}"));
+                Verdict::Nothing
+            }
+        };
+        self.made.insert(link_type, verdict.clone());
+        Ok(verdict)
+    }
+
+    /// The link types that the filter says nothing about, and why.
+    pub(super) fn into_notes(self) -> Vec<String> {
+        self.notes
+    }
+}
+
+fn compile(filter: &Filter, link_type: u16) -> wirelane_filter::Result<Verdict> {
+    let program = filter.program(link_type, SNAPLEN)?;
+    let engine = Engine::new(&program)?;
+    Ok(Verdict::Some(Arc::new(engine)))
+}

@@ -1,0 +1,34 @@
+//! Queries: packets of stores that match, in order of time.
+//!
+//! ```text
+//!  Route        segments by the times of their names, extents by their headers and the index
+//!    │ extents, the oldest first
+//!    ▼
+//!  pipeline     threads: read ─▶ check ─▶ decompress ─▶ filter
+//!    │ runs of packets, in the order of the route
+//!    ▼
+//!  Sweep        hands over what is older than everything to come ─▶ the caller's sink
+//! ```
+//!
+//! Reading order: [`Query`], [`Found`] and [`Report`] are what is asked and answered; [`run`] and
+//! [`count`] answer; [`Segment`] reads one segment.
+
+mod answer;
+mod candidates;
+mod engine;
+mod opened;
+mod order;
+mod pace;
+mod pipeline;
+mod request;
+mod route;
+mod segment;
+mod sift;
+mod sweep;
+
+pub use self::answer::{count, run};
+pub use self::request::{Damage, Found, Query, Report};
+pub use self::segment::{Loader, Segment};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! The order of an answer, and runs of packets in that order.
+
+use std::sync::Arc;
+
+use wirelane_pcap::Record;
+use wirelane_pcap::pcapng::{self, Block, Content};
+
+/// The place of a packet in an answer: by time, then by segment, then as they were recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) time: u64,
+    /// Rank of its segment: by store, then by number.
+    pub(super) segment: u32,
+    /// Where its extent is in the segment.
+    pub(super) extent: u64,
+    /// Where its block is in the extent.
+    pub(super) block: u32,
+}
+
+/// A part of an answer: from a packet on, up to another, which is not in it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Window {
+    pub(super) from: Key,
+    pub(super) until: Option<Key>,
+}
+
+impl Window {
+    #[inline]
+    pub(super) fn includes(&self, key: &Key) -> bool {
+        self.from <= *key && self.until.is_none_or(|until| *key < until)
+    }
+}
+
+/// The packets of one extent that are part of the answer, in its order.
+#[derive(Debug, Default)]
+pub(super) struct Run {
+    /// Number in the answer of each interface of their segment.
+    interfaces: Arc<[u32]>,
+    segment: u32,
+    extent: u64,
+    /// Their blocks.
+    bytes: Vec<u8>,
+    items: Vec<Item>,
+    /// How many of the items were taken.
+    taken: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    time: u64,
+    /// Where the block was in the extent.
+    block: u32,
+    /// Where it is now.
+    at: u32,
+    len: u32,
+}
+
+impl Run {
+    /// An empty run of this extent.
+    pub(super) fn new(interfaces: Arc<[u32]>, segment: u32, extent: u64) -> Self {
+        Self { interfaces, segment, extent, ..Self::default() }
+    }
+
+    /// The place of a packet at the start of time and of the extent.
+    pub(super) fn start(&self) -> Key {
+        Key { segment: self.segment, extent: self.extent, ..Key::default() }
+    }
+
+    /// Adds a packet: its time and its block.
+    #[inline]
+    pub(super) fn push(&mut self, time: u64, block: &Block<'_>) {
+        let at = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(block.bytes);
+        let len = block.bytes.len() as u32;
+        self.items.push(Item { time, block: block.offset as u32, at, len });
+    }
+
+    /// Puts the packets in order. They nearly are, except where a clock jumped back.
+    pub(super) fn sort(&mut self) {
+        self.items.sort_by_key(|item| (item.time, item.block));
+    }
+
+    /// The place of the next packet; `None` at the end.
+    #[inline]
+    pub(super) fn head(&self) -> Option<Key> {
+        self.items.get(self.taken).map(|item| self.key(item))
+    }
+
+    /// Takes the next packet, with its block. Its interface is that of the answer.
+    #[inline]
+    pub(super) fn take(&mut self) -> Option<(Record<'_>, Block<'_>)> {
+        let item = self.items.get(self.taken)?;
+        self.taken += 1;
+        let (start, len) = (item.at as usize, item.len as usize);
+        let block = pcapng::blocks(self.bytes.get(start..start + len)?).next()?.ok()?;
+        let Content::Packet { mut record, .. } = block.content else { return None };
+        record.interface = *self.interfaces.get(record.interface as usize)?;
+        Some((record, block))
+    }
+
+    /// Bytes of memory that it takes.
+    pub(super) fn size(&self) -> usize {
+        self.bytes.capacity() + self.items.capacity() * size_of::<Item>()
+    }
+
+    /// The places of the packets that are left, or of some of them, evenly spread.
+    pub(super) fn sample(&self, step: usize) -> impl Iterator<Item = Key> + '_ {
+        self.items.iter().skip(self.taken).step_by(step).map(|item| self.key(item))
+    }
+
+    /// Packets that are left.
+    pub(super) fn left(&self) -> usize {
+        self.items.len() - self.taken
+    }
+
+    /// Forgets the packets from this place on, and gives back the memory of those and of what was taken.
+    pub(super) fn truncate(&mut self, until: Key) {
+        let left = self.items.get(self.taken..).unwrap_or_default();
+        let keep = left.partition_point(|item| self.key(item) < until);
+        if keep == left.len() {
+            return;
+        }
+        let mut kept = Self::new(Arc::clone(&self.interfaces), self.segment, self.extent);
+        let keep = left.get(..keep).unwrap_or_default();
+        kept.items.reserve_exact(keep.len());
+        kept.bytes.reserve_exact(keep.iter().map(|item| item.len as usize).sum());
+        for item in keep {
+            let (start, len) = (item.at as usize, item.len as usize);
+            let at = kept.bytes.len() as u32;
+            kept.bytes.extend_from_slice(self.bytes.get(start..start + len).unwrap_or_default());
+            kept.items.push(Item { at, ..*item });
+        }
+        *self = kept;
+    }
+
+    #[inline]
+    fn key(&self, item: &Item) -> Key {
+        Key { time: item.time, segment: self.segment, extent: self.extent, block: item.block }
+    }
+}

@@ -1,0 +1,231 @@
+//! Threads that read ahead: each takes an extent, reads it, checks it, decompresses it and picks what
+//! is asked for. The results come back in the order of the way.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::Duration;
+
+use wirelane_os::clock;
+use wirelane_os::halt::{Halt, NAP};
+use wirelane_pcap::Source;
+
+use super::opened::Stop;
+use super::order::{Run, Window};
+use super::pace::Pace;
+use super::request::{Damage, Report};
+use super::route::{Atlas, Route, merge};
+use super::segment::Loader;
+use super::sift::{Sieve, Sifted};
+use crate::error::{Error, Result};
+use crate::extent::ExtentHeader;
+
+/// Extents on their way through each thread.
+const AHEAD: usize = 2;
+/// How often an extent is read that a recorder may be writing just now, and how long it is waited for.
+const TRIES: u32 = 6;
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Who takes what comes out.
+pub(super) trait Taker {
+    /// Which part of the answer is wanted. Its end may come nearer.
+    fn window(&self) -> Window;
+
+    /// What was in the next extent; nothing that comes later has packets older than `oldest`, and
+    /// nothing comes later if that is `None`. `sources` are the interfaces of the answer so far.
+    ///
+    /// # Errors
+    /// It gives up.
+    fn take(
+        &mut self,
+        sifted: Option<Sifted>,
+        oldest: Option<u64>,
+        sources: &[Source],
+    ) -> Result<ControlFlow<()>>;
+}
+
+/// How the threads work.
+pub(super) struct Work<'a> {
+    pub(super) threads: usize,
+    pub(super) halt: &'a Halt,
+    pub(super) pace: &'a mut Pace,
+}
+
+struct Job {
+    number: u64,
+    stop: Stop,
+    window: Window,
+}
+
+type Outcome = std::result::Result<Sifted, Damage>;
+
+/// Goes the whole way, until it ends, somebody asks for the end, or the taker has enough.
+///
+/// # Errors
+/// The system refuses, the filter cannot be compiled, or the taker gives up.
+pub(super) fn go(
+    atlas: &mut Atlas<'_>,
+    sieve: &Sieve,
+    work: Work<'_>,
+    taker: &mut impl Taker,
+    report: &mut Report,
+) -> Result<ControlFlow<()>> {
+    let (jobs, waiting) = mpsc::channel::<Job>();
+    let (done, results) = mpsc::channel();
+    let waiting = Mutex::new(waiting);
+    thread::scope(|scope| {
+        // The threads end with the channel of jobs, which goes with this closure.
+        let jobs = jobs;
+        for _ in 0..work.threads.max(1) {
+            let (waiting, done) = (&waiting, done.clone());
+            thread::Builder::new()
+                .name("wl-read".into())
+                .spawn_scoped(scope, move || serve(waiting, &done, sieve))
+                .map_err(|error| Error::new("a thread that reads", error.to_string()))?;
+        }
+        drop(done);
+        let route = Route::new(atlas, sieve, taker.window());
+        let mut caravan = Caravan {
+            route,
+            jobs,
+            sent: 0,
+            under_way: VecDeque::new(),
+            arrived: BTreeMap::new(),
+            taken: 0,
+            has_ended: false,
+        };
+        caravan.go(atlas, sieve, work, taker, report, &results)
+    })
+}
+
+/// Extents under way.
+struct Caravan<'a> {
+    route: Route<'a>,
+    jobs: Sender<Job>,
+    sent: u64,
+    taken: u64,
+    /// Oldest times of those that were sent and not taken, in their order.
+    under_way: VecDeque<u64>,
+    /// What came back before its turn.
+    arrived: BTreeMap<u64, Outcome>,
+    has_ended: bool,
+}
+
+impl Caravan<'_> {
+    fn go(
+        &mut self,
+        atlas: &mut Atlas<'_>,
+        sieve: &Sieve,
+        mut work: Work<'_>,
+        taker: &mut impl Taker,
+        report: &mut Report,
+        results: &Receiver<(u64, Outcome)>,
+    ) -> Result<ControlFlow<()>> {
+        let most = AHEAD * work.threads.max(1);
+        loop {
+            while !self.has_ended && self.under_way.len() < most {
+                if work.halt.is_asked() {
+                    report.stopped = true;
+                    return Ok(ControlFlow::Break(()));
+                }
+                self.send(atlas, sieve, taker.window(), &mut work, report)?;
+            }
+            if self.under_way.is_empty() {
+                return taker.take(None, None, &atlas.sources);
+            }
+            // The threads live as long as there are jobs.
+            let Ok((number, outcome)) = results.recv() else { break };
+            self.arrived.insert(number, outcome);
+            while let Some(outcome) = self.arrived.remove(&self.taken) {
+                self.taken += 1;
+                self.under_way.pop_front();
+                let sifted = outcome
+                    .inspect_err(|damage| merge(&mut report.damage, std::slice::from_ref(damage)));
+                let oldest = match self.under_way.front() {
+                    Some(oldest) => Some(*oldest),
+                    None if self.has_ended => None,
+                    None => self.route.oldest(),
+                };
+                if taker.take(sifted.ok(), oldest, &atlas.sources)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        }
+        Err(Error::new("a thread that reads", "it ended early"))
+    }
+
+    /// Sends the next extent.
+    fn send(
+        &mut self,
+        atlas: &mut Atlas<'_>,
+        sieve: &Sieve,
+        window: Window,
+        work: &mut Work<'_>,
+        report: &mut Report,
+    ) -> Result<()> {
+        let Some(stop) = self.route.next(atlas, window, report)? else {
+            self.has_ended = true;
+            return Ok(());
+        };
+        let header = &stop.extent.header;
+        if sieve.counts_unread(header, &stop.opened.interfaces) {
+            report.packets += u64::from(header.packets);
+            return Ok(());
+        }
+        let compressed = stop.opened.segment.name().is_compressed();
+        let bytes = ExtentHeader::disk_len(compressed) as u64 + u64::from(header.payload);
+        report.extents_read += 1;
+        report.bytes_read += bytes;
+        rest_until(work.pace.due(bytes, clock::monotonic_ns()), work.halt);
+        self.under_way.push_back(header.oldest);
+        let job = Job { number: self.sent, stop, window };
+        self.sent += 1;
+        self.jobs.send(job).map_err(|_| Error::new("a thread that reads", "it ended early"))
+    }
+}
+
+fn rest_until(due: u64, halt: &Halt) {
+    while !halt.is_asked() {
+        match due.saturating_sub(clock::monotonic_ns()) {
+            0 => return,
+            left => thread::sleep(NAP.min(Duration::from_nanos(left))),
+        }
+    }
+}
+
+/// Works until there is no more.
+fn serve(waiting: &Mutex<Receiver<Job>>, done: &Sender<(u64, Outcome)>, sieve: &Sieve) {
+    let mut loader = Loader::default();
+    loop {
+        let job = match waiting.lock() {
+            Ok(waiting) => waiting.recv(),
+            Err(_) => return,
+        };
+        let Ok(Job { number, stop, window }) = job else { return };
+        if done.send((number, sift(&stop, window, sieve, &mut loader))).is_err() {
+            return;
+        }
+    }
+}
+
+fn sift(stop: &Stop, window: Window, sieve: &Sieve, loader: &mut Loader) -> Outcome {
+    let Stop { opened, extent } = stop;
+    let mut tries = if opened.is_growing { TRIES } else { 1 };
+    let blocks = loop {
+        tries -= 1;
+        match opened.segment.load(extent, loader) {
+            Ok(_) => break loader.blocks(opened.segment.name()),
+            Err(damage) if tries == 0 => return Err(damage),
+            // Its header is there, and what follows will be.
+            Err(_) => thread::sleep(PATIENCE),
+        }
+    };
+    let run = Run::new(opened.numbers.clone(), opened.rank, extent.offset);
+    sieve.sift(blocks, extent, &opened.interfaces, run, window).map_err(|what| Damage {
+        path: opened.segment.path().into(),
+        offset: extent.offset,
+        what,
+    })
+}

@@ -1,0 +1,208 @@
+//! The way through the stores: every extent that may hold what is asked for, the oldest first.
+//!
+//! The names of segments tell their times, so a segment is opened when the way comes to it, and
+//! closed when its last extent was read. What is open at once is what overlaps in time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use wirelane_pcap::Source;
+
+use super::candidates::candidates;
+use super::engine::Engines;
+use super::opened::{Opened, Place, Stop};
+use super::order::Window;
+use super::request::{Damage, Report};
+use super::segment::Segment;
+use super::sift::{Interface, Sieve};
+use crate::directory::Directory;
+use crate::error::Result;
+use crate::extent::Extent;
+
+/// What all ways through the stores have in common.
+pub(super) struct Atlas<'a> {
+    pub(super) stores: &'a [Directory],
+    /// All segments, by store and number: the rank of a segment is its place here.
+    pub(super) places: Vec<Place>,
+    pub(super) engines: Engines<'a>,
+    /// The interfaces of the answer, each with the store it is from.
+    origins: Vec<usize>,
+    pub(super) sources: Vec<Source>,
+}
+
+impl<'a> Atlas<'a> {
+    /// Lists the segments of the stores.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub(super) fn new(stores: &'a [Directory], engines: Engines<'a>) -> Result<Self> {
+        let mut places = Vec::new();
+        for (store, directory) in stores.iter().enumerate() {
+            let segments = directory.segments()?;
+            places.extend(segments.into_iter().map(|entry| Place { store, name: entry.name }));
+        }
+        Ok(Self { stores, places, engines, origins: Vec::new(), sources: Vec::new() })
+    }
+
+    /// Opens the segment of this rank; `None` if it was deleted.
+    fn open(&mut self, rank: u32) -> Result<Option<Opened>> {
+        let Some(Place { store, name }) = self.places.get(rank as usize).copied() else {
+            return Ok(None);
+        };
+        let Some(directory) = self.stores.get(store) else { return Ok(None) };
+        let is_growing = name.is_part() && directory.is_recording()?;
+        let Some(segment) = Segment::open(directory, &name)? else { return Ok(None) };
+        let (mut interfaces, mut numbers) = (Vec::new(), Vec::new());
+        for source in segment.sources() {
+            let verdict = self.engines.verdict(source.link_type)?;
+            interfaces.push(Interface { link_type: source.link_type, verdict });
+            numbers.push(self.number(store, source));
+        }
+        Ok(Some(Opened { segment, rank, interfaces, numbers: numbers.into(), is_growing }))
+    }
+
+    /// Number in the answer of an interface: the segments of a store mostly have the same.
+    fn number(&mut self, store: usize, source: &Source) -> u32 {
+        let mut known = self.sources.iter().zip(&self.origins);
+        let at = known.position(|(known, origin)| known == source && *origin == store);
+        let at = at.unwrap_or_else(|| {
+            self.sources.push(source.clone());
+            self.origins.push(store);
+            self.sources.len() - 1
+        });
+        at as u32
+    }
+}
+
+/// One way through the stores.
+pub(super) struct Route<'a> {
+    sieve: &'a Sieve,
+    /// Segments that were not opened yet, the oldest last.
+    closed: Vec<(u64, u32)>,
+    /// The next extent of every open segment.
+    heads: BinaryHeap<Reverse<(u64, u32, usize)>>,
+    open: Vec<Option<Branch>>,
+}
+
+/// What is left of an open segment.
+struct Branch {
+    opened: Arc<Opened>,
+    /// The oldest last.
+    extents: Vec<Extent>,
+}
+
+impl<'a> Route<'a> {
+    /// The way to what `sieve` and `window` ask for.
+    pub(super) fn new(atlas: &Atlas<'_>, sieve: &'a Sieve, window: Window) -> Self {
+        let mut closed: Vec<_> = (0..)
+            .zip(&atlas.places)
+            .filter_map(|(rank, place): (u32, &Place)| match place.name.times {
+                Some((oldest, newest)) => (sieve.may_include(oldest, newest)
+                    && window.from.time <= newest)
+                    .then_some((oldest, rank)),
+                // Its name does not tell: any time.
+                None => Some((0, rank)),
+            })
+            .collect();
+        closed.sort_unstable_by_key(|next| Reverse(*next));
+        Self { sieve, closed, heads: BinaryHeap::new(), open: Vec::new() }
+    }
+
+    /// No packet of an extent that is still to come is older than this; `None` at the end.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        let closed = self.closed.last().map(|(oldest, _)| *oldest);
+        let open = self.heads.peek().map(|Reverse((oldest, ..))| *oldest);
+        closed.into_iter().chain(open).min()
+    }
+
+    /// The next extent; `None` at the end, or when the next one is behind the window.
+    ///
+    /// # Errors
+    /// The system refuses, or the filter cannot be compiled.
+    pub(super) fn next(
+        &mut self,
+        atlas: &mut Atlas<'_>,
+        window: Window,
+        report: &mut Report,
+    ) -> Result<Option<Stop>> {
+        let is_behind = |time| window.until.is_some_and(|until| until.time < time);
+        loop {
+            let head = self.heads.peek().map(|Reverse((oldest, ..))| *oldest);
+            match self.closed.last() {
+                Some((oldest, rank)) if head.is_none_or(|head| *oldest <= head) => {
+                    if is_behind(*oldest) {
+                        return Ok(None);
+                    }
+                    let rank = *rank;
+                    self.closed.pop();
+                    self.open(atlas, rank, window, report)?;
+                }
+                _ => break,
+            }
+        }
+        let Some(Reverse((oldest, rank, at))) = self.heads.pop() else { return Ok(None) };
+        if is_behind(oldest) {
+            self.heads.push(Reverse((oldest, rank, at)));
+            return Ok(None);
+        }
+        let Some(slot) = self.open.get_mut(at) else { return Ok(None) };
+        let Some(branch) = slot else { return Ok(None) };
+        let Some(extent) = branch.extents.pop() else { return Ok(None) };
+        let stop = Stop { opened: Arc::clone(&branch.opened), extent };
+        match branch.extents.last() {
+            Some(next) => self.heads.push(Reverse((next.header.oldest, rank, at))),
+            None => *slot = None,
+        }
+        Ok(Some(stop))
+    }
+
+    fn open(
+        &mut self,
+        atlas: &mut Atlas<'_>,
+        rank: u32,
+        window: Window,
+        report: &mut Report,
+    ) -> Result<()> {
+        let Some(opened) = atlas.open(rank)? else {
+            report.deleted += 1;
+            return Ok(());
+        };
+        report.opened += 1;
+        report.extents += opened.segment.extents().len() as u64;
+        merge(&mut report.damage, opened.segment.damage());
+        let (candidates, damage) = candidates(&opened, self.sieve);
+        merge(&mut report.damage, &damage);
+        let mut extents: Vec<_> = candidates
+            .iter()
+            .filter_map(|at| opened.segment.extents().get(at))
+            .filter(|extent| {
+                let header = &extent.header;
+                header.packets > 0
+                    && window.from.time <= header.newest
+                    && self.sieve.may_include(header.oldest, header.newest)
+            })
+            .copied()
+            .collect();
+        extents.sort_by_key(|extent| Reverse((extent.header.oldest, extent.offset)));
+        let Some(next) = extents.last() else { return Ok(()) };
+        let at = self.open.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.open.push(None);
+            self.open.len() - 1
+        });
+        self.heads.push(Reverse((next.header.oldest, rank, at)));
+        if let Some(slot) = self.open.get_mut(at) {
+            *slot = Some(Branch { opened: Arc::new(opened), extents });
+        }
+        Ok(())
+    }
+}
+
+/// Adds what is not known yet: a store may be gone through more than once.
+pub(super) fn merge(all: &mut Vec<Damage>, more: &[Damage]) {
+    for damage in more {
+        if !all.contains(damage) {
+            all.push(damage.clone());
+        }
+    }
+}

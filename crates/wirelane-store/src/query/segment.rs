@@ -1,0 +1,215 @@
+//! A segment that is read: its interfaces, its extents, and what is in one.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{self, Cursor};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use wirelane_pcap::{CaptureReader, Compression, FrameDecompressor, Source};
+
+use super::request::Damage;
+use crate::directory::Directory;
+use crate::error::{Error, Result};
+use crate::extent::{EXTENT_SIZE, Extent, ExtentHeader};
+use crate::index::Index;
+use crate::names::SegmentName;
+use crate::scan::{self, GapKind};
+
+/// A segment that is open for reading. It can be read after it was deleted.
+pub struct Segment {
+    name: SegmentName,
+    path: PathBuf,
+    file: File,
+    sources: Vec<Source>,
+    extents: Vec<Extent>,
+    index: Option<Index>,
+    damage: Vec<Damage>,
+}
+
+impl Segment {
+    /// Opens a segment of a directory, under its new name if it was finished meanwhile; `None` if it
+    /// was deleted. Of one that is still written, the extents are those that are there now.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn open(directory: &Directory, name: &SegmentName) -> Result<Option<Self>> {
+        let Some((name, file)) = directory.open_segment(name)? else { return Ok(None) };
+        let path = directory.path_of(&name.file_name());
+        let mut new = Self {
+            name,
+            file,
+            sources: Vec::new(),
+            extents: Vec::new(),
+            index: None,
+            damage: Vec::new(),
+            path,
+        };
+        let compressed = name.is_compressed();
+        let failed = |error| Error::io(&new.path, "read", &error);
+        let mut scan = scan::prelude(&new.file, compressed).map_err(failed)?;
+        let index = match scan.segment.map(|id| new.open_index(directory, id)).transpose() {
+            Ok(index) => index.flatten(),
+            Err(error) => {
+                let path = directory.path_of(&name.index_name());
+                let what = error.into_parts().cause;
+                new.damage.push(Damage { path, offset: 0, what });
+                None
+            }
+        };
+        if index.is_none() {
+            scan = scan::scan(&new.file, compressed).map_err(failed)?;
+        }
+        for gap in &scan.gaps {
+            // A recorder runs, or died: what was never written is not damage.
+            if !(name.is_part() && gap.kind == GapKind::Unwritten) {
+                new.damaged(gap.offset, gap.kind.describe());
+            }
+        }
+        match scan.prelude.map(|(blocks, _)| sources_of(blocks, &new.path)) {
+            Some(Ok(sources)) => new.sources = sources,
+            Some(Err(_)) => {
+                new.damaged(0, "its interfaces are not known: the prelude is none".into());
+                return Ok(Some(new));
+            }
+            None => return Ok(Some(new)),
+        }
+        new.extents = match &index {
+            Some(index) => index.extents().to_vec(),
+            None => scan.extents,
+        };
+        new.index = index;
+        Ok(Some(new))
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &SegmentName {
+        &self.name
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The interfaces of its packets.
+    #[must_use]
+    pub fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+
+    /// Its extents, in the order of the file.
+    #[must_use]
+    pub fn extents(&self) -> &[Extent] {
+        &self.extents
+    }
+
+    /// Its index, if it has one that can be used.
+    #[must_use]
+    pub fn index(&self) -> Option<&Index> {
+        self.index.as_ref()
+    }
+
+    /// What is damaged, as far as opening it told.
+    #[must_use]
+    pub fn damage(&self) -> &[Damage] {
+        &self.damage
+    }
+
+    /// The blocks of an extent, as they were written: checked, and decompressed.
+    ///
+    /// # Errors
+    /// They are damaged, or cannot be read.
+    pub fn load<'a>(
+        &self,
+        extent: &Extent,
+        loader: &'a mut Loader,
+    ) -> std::result::Result<&'a [u8], Damage> {
+        let damage = |what| Damage { path: self.path.clone(), offset: extent.offset, what };
+        let compressed = self.name.is_compressed();
+        let header = &extent.header;
+        let (payload, plain) = (header.payload as usize, header.plain as usize);
+        if payload > EXTENT_SIZE || plain > EXTENT_SIZE || (!compressed && plain != payload) {
+            return Err(damage("its extent is longer than one can be".into()));
+        }
+        let at = extent.offset + ExtentHeader::disk_len(compressed) as u64;
+        loader.disk.resize(payload, 0);
+        match self.file.read_exact_at(&mut loader.disk, at) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(damage("its extent is cut short".into()));
+            }
+            Err(error) => return Err(damage(format!("its extent cannot be read: {error}").into())),
+        }
+        if !header.matches(&loader.disk) {
+            return Err(damage("its extent is damaged: the checksum is another one".into()));
+        }
+        let Some(compression) = self.name.compression else { return Ok(&loader.disk) };
+        loader.plain.resize(plain, 0);
+        let decompressed = loader
+            .decompressor(compression)
+            .and_then(|(decompressor, from, to)| decompressor.decompress(from, to));
+        match decompressed {
+            Ok(()) => Ok(&loader.plain),
+            Err(error) => Err(damage(format!("its extent cannot be decompressed: {error}").into())),
+        }
+    }
+
+    fn damaged(&mut self, offset: u64, what: Cow<'static, str>) {
+        self.damage.push(Damage { path: self.path.clone(), offset, what });
+    }
+
+    /// The index of a finished segment.
+    fn open_index(&self, directory: &Directory, segment: u64) -> Result<Option<Index>> {
+        let path = directory.path_of(&self.name.index_name());
+        if self.name.is_part() || !path.exists() {
+            return Ok(None);
+        }
+        let index = Index::open(&path)?;
+        if index.segment() != segment {
+            return Err(Error::new(path.display().to_string(), "it is of another segment"));
+        }
+        Ok(Some(index))
+    }
+}
+
+/// What reading extents needs, and can be used for the next one. A thread has its own.
+#[derive(Default)]
+pub struct Loader {
+    disk: Vec<u8>,
+    plain: Vec<u8>,
+    lz4: Option<FrameDecompressor>,
+    zstd: Option<FrameDecompressor>,
+}
+
+impl Loader {
+    /// What was loaded last, from a segment of this name.
+    pub(super) fn blocks(&self, name: &SegmentName) -> &[u8] {
+        if name.is_compressed() { &self.plain } else { &self.disk }
+    }
+
+    /// A decompressor, what it is to decompress, and where to.
+    fn decompressor(
+        &mut self,
+        compression: Compression,
+    ) -> io::Result<(&mut FrameDecompressor, &[u8], &mut [u8])> {
+        let slot = match compression {
+            Compression::Zstd => &mut self.zstd,
+            _ => &mut self.lz4,
+        };
+        let decompressor = match slot {
+            Some(decompressor) => decompressor,
+            None => slot.insert(FrameDecompressor::new(compression)?),
+        };
+        Ok((decompressor, &self.disk, &mut self.plain))
+    }
+}
+
+/// The interfaces that a prelude describes, plain or compressed.
+fn sources_of(prelude: Vec<u8>, path: &Path) -> Result<Vec<Source>> {
+    let mut reader = CaptureReader::from_reader(Cursor::new(prelude), &path.display().to_string())?;
+    while reader.advance()? {}
+    Ok(reader.interfaces().to_vec())
+}

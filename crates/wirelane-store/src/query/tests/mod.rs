@@ -1,0 +1,30 @@
+//! Queries over small stores.
+
+mod order;
+mod stores;
+
+use std::ops::ControlFlow;
+
+use self::stores::Packet;
+use super::{Query, Report, run};
+use crate::directory::Directory;
+
+/// All that a query finds.
+fn ask(stores: &[Directory], query: &Query) -> (Vec<Packet>, Report) {
+    let mut found = Vec::new();
+    let report = run(stores, query, |packet| {
+        let record = &packet.record;
+        assert!((record.interface as usize) < packet.sources.len());
+        found.push(Packet {
+            interface: record.interface,
+            time: record.timestamp,
+            original_len: record.original_len,
+            data: record.data.into(),
+            comment: packet.comment.map(str::to_owned),
+        });
+        ControlFlow::Continue(())
+    });
+    let report = report.unwrap();
+    assert_eq!(report.packets, found.len() as u64);
+    (found, report)
+}
