@@ -28,6 +28,7 @@ use clap::Args;
 use wirelane::error::Result;
 
 use self::bed::{Bed, Cable};
+use crate::arguments;
 use crate::peers::recorders::RECORDERS;
 use crate::report::Report;
 use crate::suite::{Effort, Progress, Suite};
@@ -49,7 +50,7 @@ pub struct RecordSuite {
     #[arg(long, value_name = "DIR")]
     disk: Option<PathBuf>,
     /// Bytes of the store that is queried, such as 20G [default: 1G; with --quick 64M]
-    #[arg(long, value_name = "SIZE", value_parser = wirelane_pcap::parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
     store: Option<u64>,
     /// Measure only this: parts, sim, cost, query, veth; may be given several times
     #[arg(long = "case", value_name = "CASE", value_parser = CASES)]

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use wirelane::error::{Error, Result};
 use wirelane_os::clock;
@@ -132,8 +132,12 @@ impl Store {
         let flow = Flow::new(Traffic::flow(middle));
         let half = ASKED.as_nanos() as u64 / 2;
         let time = Some([self.time(middle) - half, self.time(middle) + half]);
-        let question = |name, expression, time| {
-            Question { name, expression, time, samples: Vec::new(), found: 0 }
+        let question = |name, expression, time| Question {
+            name,
+            expression,
+            time,
+            samples: Vec::new(),
+            found: 0,
         };
         let busiest = Flow::new((0..1000).min_by_key(|flow| Flow::new(*flow).server).unwrap_or(0));
         vec![
@@ -159,7 +163,8 @@ impl Store {
                 }
                 progress(round, &format!("query of {}", question.name));
                 let (ours, found) = self.ours(bed, question, report)?;
-                let theirs = find(TCPDUMP).map(|program| self.theirs(&program, bed, question, report));
+                let theirs =
+                    find(TCPDUMP).map(|program| self.theirs(&program, bed, question, report));
                 let theirs = theirs.transpose()?;
                 let is_wrong = |(_, others): (Duration, u64)| match question.time {
                     // The segments have packets of other times, too.
@@ -168,7 +173,10 @@ impl Store {
                 };
                 if found == 0 || theirs.is_some_and(is_wrong) {
                     let others = theirs.map_or(0, |(_, others)| others);
-                    let cause = format!("'{}': {found} packets, {others} in {TCPDUMP}", question.expression);
+                    let cause = format!(
+                        "'{}': {found} packets, {others} in {TCPDUMP}",
+                        question.expression
+                    );
                     return Err(Error::failed(CASE, cause));
                 }
                 let ms = |time: Duration| time.as_secs_f64() * 1e3;
@@ -181,14 +189,19 @@ impl Store {
     }
 
     /// How long ours takes, and how many packets it finds.
-    fn ours(&self, bed: &Bed<'_>, question: &Question, report: &mut Report) -> Result<(Duration, u64)> {
+    fn ours(
+        &self,
+        bed: &Bed<'_>,
+        question: &Question,
+        report: &mut Report,
+    ) -> Result<(Duration, u64)> {
         self.forget()?;
         let out = self.path.with_extension("found");
         let mut command = Command::new(bed.own);
         command.arg("extract").arg(&self.path).arg(&question.expression);
         if let Some(times) = question.time {
             for (option, time) in ["--from", "--to"].into_iter().zip(times) {
-                let time = SystemTime::from(UNIX_EPOCH) + Duration::from_nanos(time);
+                let time = UNIX_EPOCH + Duration::from_nanos(time);
                 command.arg(option).arg(humantime::format_rfc3339_nanos(time).to_string());
             }
         }
@@ -265,7 +278,8 @@ impl Store {
             samples,
             source: None,
         };
-        let of = |who: usize| question.samples.iter().filter_map(|one| one[who]).collect::<Vec<_>>();
+        let of =
+            |who: usize| question.samples.iter().filter_map(|one| one[who]).collect::<Vec<_>>();
         let mut rows = vec![
             row(None, "latency_ms", "ms", of(0)),
             row(Some(TCPDUMP), "latency_ms", "ms", of(1)),
