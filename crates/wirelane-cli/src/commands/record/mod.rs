@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use wirelane::filter::Filter;
 use wirelane::halt::Halt;
-use wirelane::{Error, Result, clock};
+use wirelane::{Result, clock};
 use wirelane_os::memory;
 use wirelane_record::{RecordConfig, Recording, TriggerConfig};
 use wirelane_store::{Limits, StoreOptions};
