@@ -4,7 +4,7 @@
 pub const TAGS: [u16; 3] = [0x8100, 0x88A8, 0x9100];
 
 /// Where programs for a link type look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
     /// Where the 16 bits of the type stand; `None` if the version of IP, the first four bits of the
     /// packet, is the type.

@@ -46,15 +46,17 @@
 //! ```
 
 mod build;
+mod ends;
 mod flow;
 mod format;
+mod gather;
 mod keys;
 mod layout;
-mod link;
 mod load;
 mod read;
 mod sets;
 mod table;
+mod written;
 
 pub use self::build::IndexBuilder;
 pub use self::flow::FlowId;

@@ -93,34 +93,30 @@ impl Index {
         };
         let block = |at: usize| Block::decode(&blocks[at * BLOCK_LEN..]);
         let count = blocks.len() / BLOCK_LEN;
-        let mut exact = false;
         for at in last_not_above(term.first, count, |at| block(at).first)..count {
             let block = block(at);
             if block.first > term.last {
                 break;
             }
-            exact |= self.search_block(&block, term, &mut found)?;
+            self.search_block(&block, term, &mut found)?;
         }
-        if !(exact && term.first == term.last) {
-            // A key that is listed is in no extent but those of its list.
-            sets::decode(&mut overflow, universe, Some(&mut found))
-                .ok_or("a directory is wrong")?;
-        }
+        let wrong = "a directory is wrong";
+        sets::decode(&mut overflow, universe, Some(&mut found)).ok_or(wrong)?;
         Ok(found)
     }
 
-    /// Adds the extents of the keys of a block; whether there was one.
+    /// Adds the extents of the keys of a block that the term asks for.
     fn search_block(
         &self,
         block: &Block,
         term: &Term,
         found: &mut ExtentSet,
-    ) -> std::result::Result<bool, Failure> {
+    ) -> std::result::Result<(), Failure> {
         let bytes = self.source.read(block.offset, block.len.into())?;
         if hash(&bytes) != block.checksum {
             return Err("a block is damaged".into());
         }
-        let (mut rest, mut key, mut any) = (&bytes[..], block.first, false);
+        let (mut rest, mut key) = (&bytes[..], block.first);
         let wrong = "a block is wrong";
         while !rest.is_empty() {
             let distance = sets::take_wide_number(&mut rest).ok_or(wrong)?;
@@ -128,12 +124,10 @@ impl Index {
             if key > term.last {
                 break;
             }
-            let wanted = key >= term.first;
-            any |= wanted;
-            let set = wanted.then_some(&mut *found);
+            let set = (key >= term.first).then_some(&mut *found);
             sets::decode(&mut rest, self.extents.len(), set).ok_or(wrong)?;
         }
-        Ok(any)
+        Ok(())
     }
 }
 
