@@ -179,7 +179,7 @@ struct Keys {
 
 impl Keys {
     fn others<A: Copy + Into<u128>>(&mut self, ends: &Ends<A>, number: u32) {
-        self.ports.extend(ends.ports().iter().map(|port| pair((*port).into(), number)));
+        self.ports.extend(ends.ports().map(|port| pair(port.into(), number)));
         self.flows.extend(ends.flow().map(|flow| pair(flow.key(), number)));
     }
 }

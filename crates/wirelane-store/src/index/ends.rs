@@ -11,67 +11,64 @@ const MAX_EXTENSIONS: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends<A> {
     addresses: [A; 2],
-    ports: [u16; 2],
-    protocol: u8,
-    form: Form,
+    /// Source port, destination port (16 bits each), 16 bits of 0, protocol (8 bits), and the form:
+    /// see below.
+    rest: u64,
 }
 
-/// How many of the addresses and ports are there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Form {
-    /// Addresses that are keys: 0 to 2.
-    addresses: u8,
-    /// Ports that are keys: 0 to 2.
-    ports: u8,
-    has_flow: bool,
-    /// Whether the ports are part of the flow.
-    has_flow_ports: bool,
-}
+/// How many of the addresses are keys: 0 to 2.
+const ADDRESSES: u64 = 3;
+/// How many of the ports are: 0 to 2, in units of this.
+const PORT: u64 = 4;
+const PORTS: u64 = 3 * PORT;
+/// Whether there is a flow, and whether the ports are part of it.
+const FLOW: u64 = 0x10;
+const FLOW_PORTS: u64 = 0x20;
 
 impl<A: Copy + Into<u128>> Ends<A> {
     /// The addresses that are keys.
-    #[inline]
     pub(super) fn addresses(&self) -> &[A] {
-        &self.addresses[..usize::from(self.form.addresses.min(2))]
+        &self.addresses[..((self.rest & ADDRESSES) as usize).min(2)]
     }
 
     /// The ports that are keys.
-    #[inline]
-    pub(super) fn ports(&self) -> &[u16] {
-        &self.ports[..usize::from(self.form.ports.min(2))]
+    pub(super) fn ports(&self) -> impl Iterator<Item = u16> {
+        self.all_ports().into_iter().take(((self.rest & PORTS) / PORT) as usize)
     }
 
     /// The flow, if there is one.
-    #[inline]
     pub(super) fn flow(&self) -> Option<FlowId> {
         let version = if size_of::<A>() == 4 { 4 } else { 6 };
-        let ports = if self.form.has_flow_ports { self.ports } else { [0; 2] };
-        let addresses = self.addresses.map(Into::into);
-        self.form.has_flow.then(|| FlowId::new(version, self.protocol, addresses, ports))
+        let ports = if self.rest & FLOW_PORTS != 0 { self.all_ports() } else { [0; 2] };
+        let (protocol, addresses) = ((self.rest >> 8) as u8, self.addresses.map(Into::into));
+        (self.rest & FLOW != 0).then(|| FlowId::new(version, protocol, addresses, ports))
     }
 
-    /// All but the addresses, in one number.
-    #[inline]
-    fn rest(&self) -> u64 {
-        let form = self.form.addresses
-            | self.form.ports << 2
-            | u8::from(self.form.has_flow) << 4
-            | u8::from(self.form.has_flow_ports) << 5;
-        let [source, destination] = self.ports.map(u64::from);
-        source << 48 | destination << 32 | u64::from(self.protocol) << 8 | u64::from(form)
+    fn all_ports(&self) -> [u16; 2] {
+        [(self.rest >> 48) as u16, (self.rest >> 32) as u16]
     }
 
-    /// What [`rest`](Self::rest) made a number of.
+    /// Without ports.
     #[inline]
-    fn from_rest(addresses: [A; 2], rest: u64) -> Self {
-        let form = Form {
-            addresses: rest as u8 & 3,
-            ports: rest as u8 >> 2 & 3,
-            has_flow: rest >> 4 & 1 == 1,
-            has_flow_ports: rest >> 5 & 1 == 1,
-        };
-        let (ports, protocol) = ([(rest >> 48) as u16, (rest >> 32) as u16], (rest >> 8) as u8);
-        Self { addresses, ports, protocol, form }
+    fn new(protocol: u8, addresses: [Option<A>; 2], has_flow: bool) -> Self
+    where
+        A: Default,
+    {
+        let count = addresses.iter().flatten().count() as u64;
+        let flow = if has_flow { FLOW } else { 0 };
+        let addresses = addresses.map(Option::unwrap_or_default);
+        Self { addresses, rest: u64::from(protocol) << 8 | flow | count }
+    }
+
+    /// The same with the ports that start at `at`.
+    #[inline]
+    fn with_ports(mut self, data: &[u8], at: usize) -> Self {
+        if let Some(both) = word(data, at) {
+            self.rest |= u64::from(both) << 32 | 2 * PORT | FLOW_PORTS;
+        } else if let Some(source) = short(data, at) {
+            self.rest |= u64::from(source) << 48 | PORT;
+        }
+        self
     }
 }
 
@@ -80,33 +77,24 @@ impl Ends<u32> {
     #[inline]
     pub(super) fn pack(&self) -> [u64; 2] {
         let [source, destination] = self.addresses.map(u64::from);
-        [source << 32 | destination, self.rest()]
+        [source << 32 | destination, self.rest]
     }
 
     /// What [`pack`](Self::pack) made.
-    #[inline]
     pub(super) fn unpack([addresses, rest]: [u64; 2]) -> Self {
-        Self::from_rest([(addresses >> 32) as u32, addresses as u32], rest)
+        Self { addresses: [(addresses >> 32) as u32, addresses as u32], rest }
     }
 
     /// Of a packet of ARP or RARP.
-    #[inline]
     pub(super) fn of_arp(data: &[u8]) -> Self {
-        let (source, destination) = (word(data, 14), word(data, 24));
-        let count = u8::from(source.is_some()) + u8::from(destination.is_some());
-        let addresses = [source.unwrap_or(0), destination.unwrap_or(0)];
-        let form = Form { addresses: count, ..Form::default() };
-        Self { addresses, ports: [0; 2], protocol: 0, form }
+        Self::new(0, [word(data, 14), word(data, 24)], false)
     }
 
     /// Of a packet of IPv4.
     #[inline]
     pub(super) fn of_ipv4(protocol: u8, data: &[u8]) -> Self {
-        let (source, destination) = (word(data, 12), word(data, 16));
-        let count = u8::from(source.is_some()) + u8::from(destination.is_some());
-        let addresses = [source.unwrap_or(0), destination.unwrap_or(0)];
-        let form = Form { addresses: count, has_flow: count == 2, ..Form::default() };
-        let ends = Self { addresses, ports: [0; 2], protocol, form };
+        let addresses = [word(data, 12), word(data, 16)];
+        let ends = Self::new(protocol, addresses, addresses[1].is_some());
         if has_ports(protocol) && fragment_offset(data) == 0 {
             ends.with_ports(data, header_len(data))
         } else {
@@ -120,70 +108,54 @@ impl Ends<u128> {
     #[inline]
     pub(super) fn pack(&self) -> [u64; 5] {
         let [[a, b], [c, d]] = self.addresses.map(|it| [(it >> 64) as u64, it as u64]);
-        [a, b, c, d, self.rest()]
+        [a, b, c, d, self.rest]
     }
 
     /// What [`pack`](Self::pack) made.
-    #[inline]
     pub(super) fn unpack([a, b, c, d, rest]: [u64; 5]) -> Self {
         let address = |high: u64, low: u64| u128::from(high) << 64 | u128::from(low);
-        Self::from_rest([address(a, b), address(c, d)], rest)
+        Self { addresses: [address(a, b), address(c, d)], rest }
     }
 
     /// Of a packet of IPv6.
     #[inline]
     pub(super) fn of_ipv6(next: u8, data: &[u8]) -> Self {
-        let (source, destination) = (ipv6_address(data, 8), ipv6_address(data, 24));
-        let count = u8::from(source.is_some()) + u8::from(destination.is_some());
-        let addresses = [source.unwrap_or(0), destination.unwrap_or(0)];
-        let form = Form { addresses: count, has_flow: data.len() >= 40, ..Form::default() };
-        let ends = Self { addresses, ports: [0; 2], protocol: next, form };
-        if has_ports(next) { ends.with_ports(data, 40) } else { ends.behind_extensions(data) }
-    }
-
-    /// The same with protocol and ports behind the extension headers: for the flow only, since
-    /// programs do not look there.
-    fn behind_extensions(mut self, data: &[u8]) -> Self {
-        let mut at = 40;
-        for _ in 0..MAX_EXTENSIONS {
-            let (Some(&next), Some(&len)) = (data.get(at), data.get(at + 1)) else { break };
-            let len = match self.protocol {
-                0 | 43 | 60 => (usize::from(len) + 1) * 8,
-                51 => (usize::from(len) + 2) * 4,
-                FRAGMENT => 8,
-                _ => break,
-            };
-            let is_fragment = self.protocol == FRAGMENT;
-            self.protocol = next;
-            if is_fragment && short(data, at + 2).is_some_and(|word| word & 0xFFF8 != 0) {
-                return self;
+        let addresses = [ipv6_address(data, 8), ipv6_address(data, 24)];
+        if has_ports(next) {
+            return Self::new(next, addresses, data.len() >= 40).with_ports(data, 40);
+        }
+        // For the flow only: programs do not look behind extension headers.
+        let (protocol, ports_at) = behind_extensions(next, data);
+        let ends = Self::new(protocol, addresses, data.len() >= 40);
+        match ports_at {
+            Some(at) => {
+                let with = ends.with_ports(data, at);
+                Self { rest: with.rest & !PORTS, ..with }
             }
-            at += len;
+            None => ends,
         }
-        if has_ports(self.protocol) {
-            self = self.with_ports(data, at);
-            self.form.ports = 0;
-        }
-        self
     }
 }
 
-impl<A> Ends<A> {
-    #[inline]
-    fn with_ports(mut self, data: &[u8], at: usize) -> Self {
-        match (short(data, at), short(data, at + 2)) {
-            (Some(source), Some(destination)) => {
-                self.ports = [source, destination];
-                (self.form.ports, self.form.has_flow_ports) = (2, true);
-            }
-            (Some(source), None) => {
-                self.ports = [source, 0];
-                self.form.ports = 1;
-            }
-            (None, _) => {}
+/// The protocol behind the extension headers, and where its ports are, if it has some.
+fn behind_extensions(next: u8, data: &[u8]) -> (u8, Option<usize>) {
+    let (mut protocol, mut at) = (next, 40);
+    for _ in 0..MAX_EXTENSIONS {
+        let (Some(&next), Some(&len)) = (data.get(at), data.get(at + 1)) else { break };
+        let len = match protocol {
+            0 | 43 | 60 => (usize::from(len) + 1) * 8,
+            51 => (usize::from(len) + 2) * 4,
+            FRAGMENT => 8,
+            _ => break,
+        };
+        let is_fragment = protocol == FRAGMENT;
+        protocol = next;
+        if is_fragment && short(data, at + 2).is_some_and(|word| word & 0xFFF8 != 0) {
+            return (protocol, None);
         }
-        self
+        at += len;
     }
+    (protocol, has_ports(protocol).then_some(at))
 }
 
 /// An address, with zeros for the words that were not captured; `None` if none was.

@@ -47,6 +47,22 @@ fn visit_link<'a>(
     data: &'a [u8],
     visit: &mut impl Visit,
 ) -> Option<(u16, &'a [u8])> {
+    if let (1, Some(bytes)) = (link_type, data.get(12..14)) {
+        let ether_type = u16::from_be_bytes([bytes[0], bytes[1]]);
+        if matches!(ether_type, IPV4 | IPV6) {
+            visit.short(Field::EtherType, ether_type);
+            return Some((ether_type, &data[14..]));
+        }
+    }
+    visit_other_link(link_type, data, visit)
+}
+
+/// As [`visit_link`], for all but plain IP in Ethernet.
+fn visit_other_link<'a>(
+    link_type: u16,
+    data: &'a [u8],
+    visit: &mut impl Visit,
+) -> Option<(u16, &'a [u8])> {
     let layout = Layout::of(link_type)?;
     let Some(mut at) = layout.ether_type else {
         let ether_type = match data.first()? & 0xF0 {
@@ -101,7 +117,7 @@ struct Each<F>(F);
 impl<F: FnMut(Field, u128)> Each<F> {
     fn ends<A: Copy + Into<u128>>(&mut self, field: Field, ends: &Ends<A>) {
         ends.addresses().iter().for_each(|address| (self.0)(field, (*address).into()));
-        ends.ports().iter().for_each(|port| (self.0)(Field::Port, (*port).into()));
+        ends.ports().for_each(|port| (self.0)(Field::Port, port.into()));
         if let Some(flow) = ends.flow() {
             (self.0)(Field::Flow, flow.key().into());
         }
