@@ -76,6 +76,14 @@ fn many_keys_are_found_over_blocks() {
             assert_eq!(index.lookup(&term).unwrap(), scan(&extents, &term), "{term:?}");
         }
     }
+    for step in [1, 7, 4000] {
+        let values: Vec<u128> = (0..13_000).step_by(step).map(|it| it + 5).collect();
+        let mut expected = ExtentSet::none(extents.len());
+        for value in &values {
+            expected.unite(&index.lookup(&Term::equal(Field::Ipv4, *value)).unwrap());
+        }
+        assert_eq!(index.lookup_any(Field::Ipv4, &values).unwrap(), expected);
+    }
 }
 
 #[test]

@@ -63,3 +63,6 @@ pub use self::flow::FlowId;
 pub use self::keys::keys;
 pub use self::layout::{Layout, TAGS};
 pub use self::read::Index;
+
+#[cfg(test)]
+mod filter_tests;
