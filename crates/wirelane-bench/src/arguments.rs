@@ -28,7 +28,7 @@ pub fn count(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "write a number above 0, such as 1000, 10k or 5M".into())
 }
 
-/// A time, as in `10s`, `500ms`, `2m`, `1h`; a plain number is seconds.
+/// A time, as in `10s`, `500ms`, `2m`, `1h`, `7d`; a plain number is seconds.
 ///
 /// # Errors
 /// The text is no such value; the message says what to write.
@@ -39,6 +39,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "" | "s" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
+        "d" => 86_400.0,
         _ => f64::NAN,
     };
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -57,11 +58,12 @@ mod tests {
 
     #[test]
     fn durations() {
-        for (text, milliseconds) in [("10s", 10_000), ("500ms", 500), ("2m", 120_000), ("3", 3_000)]
+        for (text, milliseconds) in
+            [("10s", 10_000), ("500ms", 500), ("2m", 120_000), ("3", 3_000), ("1d", 86_400_000)]
         {
             assert_eq!(duration(text).unwrap().as_millis(), milliseconds, "{text}");
         }
-        for text in ["", "s", "-1s", "1d", "1e9s", "0", "inf", "NaN", "400h50000000m", "é"] {
+        for text in ["", "s", "-1s", "1w", "1e9s", "0", "inf", "NaN", "400h50000000m", "é"] {
             assert!(duration(text).is_err(), "{text}");
         }
     }

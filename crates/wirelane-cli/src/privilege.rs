@@ -49,17 +49,48 @@ pub(crate) fn find_user(text: &str) -> Result<User> {
     })
 }
 
-/// Becomes `user`, if one is given, and gives every capability away, for this thread and those
-/// it starts later. There is no way back.
+/// The group that `text` names: its number, or a name of `/etc/group`.
+///
+/// # Errors
+/// There is no such group.
+pub(crate) fn find_group(text: &str) -> Result<u32> {
+    if let Ok(number) = text.parse() {
+        return Ok(number);
+    }
+    let groups = fs::read_to_string("/etc/group").unwrap_or_default();
+    let group = groups.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, _, number) = (fields.next()?, fields.next()?, fields.next()?);
+        (name == text).then(|| number.parse().ok())?
+    });
+    group.ok_or_else(|| {
+        Error::usage(format!("group '{text}'"), "it is not in /etc/group")
+            .help("use the number for a group of another directory")
+    })
+}
+
+/// Becomes a member of `group`, which files are to be readable by.
+///
+/// # Errors
+/// Only root can.
+pub(crate) fn join(group: u32) -> Result<()> {
+    privilege::join_group(group).map_err(|error| {
+        Error::os(format!("group {group}"), error)
+            .help("only root, or a member of the group, can give it files")
+    })
+}
+
+/// Becomes `user`, if one is given, and in that case a member of `group`; gives every capability
+/// away, for this thread and those it starts later. There is no way back.
 ///
 /// # Errors
 /// The user cannot be changed, or the kernel refuses.
-pub(crate) fn drop_all(user: Option<User>) -> Result<()> {
+pub(crate) fn drop_all(user: Option<User>, group: Option<u32>) -> Result<()> {
     let refused = |error| Error::os("privileges", error).help("add --keep-privileges to keep them");
     // Another user may no longer do it.
     privilege::drop_bounding(Set::EMPTY).map_err(refused)?;
     if let Some(User { uid, gid }) = user {
-        privilege::switch_user(uid, gid, false).map_err(|error| {
+        privilege::switch_user(uid, gid, group.as_slice(), false).map_err(|error| {
             Error::os(format!("user {uid}:{gid}"), error)
                 .help("only root can switch to another user")
         })?;

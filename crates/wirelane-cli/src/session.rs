@@ -65,6 +65,8 @@ impl SessionArgs {
 /// What is to be done with the privileges of the process.
 pub(crate) struct Privileges {
     user: Option<User>,
+    /// Whose members may read what is written, if not only the user's own.
+    group: Option<u32>,
     keep: bool,
     dropped: bool,
 }
@@ -76,7 +78,13 @@ impl Privileges {
     /// There is no such user.
     pub(crate) fn new(args: &SessionArgs) -> Result<Self> {
         let user = args.user.as_deref().map(privilege::find_user).transpose()?;
-        Ok(Self { user, keep: args.keep_privileges, dropped: false })
+        Ok(Self { user, group: None, keep: args.keep_privileges, dropped: false })
+    }
+
+    /// As these; files will be given to this group.
+    #[must_use]
+    pub(crate) fn with_group(self, group: Option<u32>) -> Self {
+        Self { group, ..self }
     }
 
     /// Gives privileges away, if there are any; before anything is received or created.
@@ -84,10 +92,13 @@ impl Privileges {
     /// # Errors
     /// The system does not let the process become that user.
     pub(crate) fn give_away(&mut self) -> Result<()> {
+        if let Some(group) = self.group {
+            privilege::join(group)?;
+        }
         if self.keep || !(privilege::is_privileged() || self.user.is_some()) {
             return Ok(());
         }
-        privilege::drop_all(self.user.take().or_else(privilege::sudo_user))?;
+        privilege::drop_all(self.user.take().or_else(privilege::sudo_user), self.group)?;
         self.dropped = true;
         Ok(())
     }

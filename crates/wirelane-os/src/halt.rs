@@ -63,8 +63,8 @@ impl Halt {
 
     /// One that the signals of the process ask, from now on: SIGINT, SIGTERM, SIGQUIT, SIGALRM, SIGVTALRM, SIGPROF,
     /// SIGXCPU, SIGPWR, and SIGHUP unless it is ignored, as below `nohup`. One of these that comes five seconds after
-    /// the first ends the process at once. SIGUSR1 asks for a report ([`Halt::reports`]). SIGUSR2 changes nothing.
-    /// SIGTTOU is ignored: a command in the background may write to its terminal, instead of standing still.
+    /// the first ends the process at once. SIGUSR1 asks for a report ([`Halt::reports`]). SIGUSR2 is a trigger
+    /// ([`Halt::triggers`]).    /// SIGTTOU is ignored: a command in the background may write to its terminal, instead of standing still.
     ///
     /// # Errors
     /// The system refuses.
@@ -75,7 +75,7 @@ impl Halt {
         let ends: Vec<_> = ends.into_iter().chain(hangup).collect();
         count_requests(&ends)
             .and_then(|()| count_reports(SIGUSR1))
-            .and_then(|()| survive(SIGUSR2))
+            .and_then(|()| count_triggers(SIGUSR2))
             .and_then(|()| ignore(SIGTTOU))?;
         Ok(Self(Arc::new(State { heeds_signals: true, ..State::default() })))
     }
@@ -84,6 +84,12 @@ impl Halt {
     #[must_use]
     pub fn reports() -> u32 {
         signal::reports()
+    }
+
+    /// How often SIGUSR2 has come.
+    #[must_use]
+    pub fn triggers() -> u32 {
+        signal::triggers()
     }
 
     /// Asks for the end.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::cgroup::{self, Version};
 use crate::mmap::{HUGE_PAGE, page_size};
@@ -88,6 +88,17 @@ pub fn address_space() -> Option<Room> {
     // Fields of statm (proc(5)): all pages, and those of data and stack.
     let rooms = [of(Resource::As, 0, Limit::AddressSpace), of(Resource::Data, 5, Limit::Data)];
     rooms.into_iter().flatten().min_by_key(|room| room.bytes)
+}
+
+/// Lifts RLIMIT_MEMLOCK as far as this process may: io_uring counts registered buffers against it, unless the process has
+/// CAP_IPC_LOCK. To be called before CAP_SYS_RESOURCE is given away. False if not even the hard limit can be had.
+pub fn lift_lock_limit() -> bool {
+    let hard = getrlimit(Resource::Memlock).maximum;
+    // `None` is no limit; the hard limit is what everybody may have.
+    [None, hard].into_iter().any(|limit| {
+        let maximum = limit.and(hard);
+        setrlimit(Resource::Memlock, Rlimit { current: limit, maximum }).is_ok()
+    })
 }
 
 /// Threads share what malloc(3) has, where address space is limited: otherwise each takes 64 MiB of it to have some of its

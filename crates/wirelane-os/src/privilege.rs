@@ -162,28 +162,44 @@ pub fn drop_all(keep: Set) -> Result<()> {
     verify_dropped(before, target)
 }
 
-/// Becomes another user and group, without supplementary groups, and checks that there is no way back.
+/// Becomes another user and group, with these supplementary groups and no others, and checks that there is no way back.
 ///
 /// A user other than root loses every capability by this (capabilities(7)), except that the permitted set stays when
 /// `keep_permitted` is true: then [`drop_all`] must follow, which makes the kept ones effective again. See the module for threads.
 ///
 /// # Errors
 /// `EPERM` without CAP_SETUID and CAP_SETGID, and when the check afterwards could become root again.
-pub fn switch_user(uid: u32, gid: u32, keep_permitted: bool) -> Result<()> {
+pub fn switch_user(uid: u32, gid: u32, groups: &[u32], keep_permitted: bool) -> Result<()> {
     let object = || format!("uid {uid}, gid {gid}");
     let failed = |call| move |errno| OsError::new(call, format!("uid {uid}, gid {gid}"), errno);
     // Both numbers mean "unchanged" to the kernel.
-    if uid == u32::MAX || gid == u32::MAX {
+    if [uid, gid].iter().chain(groups).any(|id| *id == u32::MAX) {
         return Err(OsError::from_errno("setresuid", object(), libc::EINVAL));
     }
     let (user, group) = (Uid::from_raw(uid), Gid::from_raw(gid));
     rustix::thread::set_keep_capabilities(keep_permitted)
         .map_err(failed("prctl PR_SET_KEEPCAPS"))?;
-    rustix::thread::set_thread_groups(&[]).map_err(failed("setgroups"))?;
+    let groups: Vec<_> = groups.iter().copied().map(Gid::from_raw).collect();
+    rustix::thread::set_thread_groups(&groups).map_err(failed("setgroups"))?;
     rustix::thread::set_thread_res_gid(group, group, group).map_err(failed("setresgid"))?;
     rustix::thread::set_thread_res_uid(user, user, user).map_err(failed("setresuid"))?;
     rustix::thread::set_keep_capabilities(false).map_err(failed("prctl PR_SET_KEEPCAPS"))?;
     verify_user(uid, gid)
+}
+
+/// Makes the calling thread a member of `group`, so that it may give that group its files. See the module for threads.
+///
+/// # Errors
+/// `EPERM` without CAP_SETGID, unless it is a member already.
+pub fn join_group(group: u32) -> Result<()> {
+    let failed = |errno| OsError::new("setgroups", format!("gid {group}"), errno);
+    let mut groups = rustix::process::getgroups().map_err(failed)?;
+    let group = Gid::from_raw(group);
+    if group == rustix::process::getegid() || groups.contains(&group) {
+        return Ok(());
+    }
+    groups.push(group);
+    rustix::thread::set_thread_groups(&groups).map_err(failed)
 }
 
 fn sets() -> Result<CapabilitySets> {
@@ -311,18 +327,20 @@ mod tests {
     #[test]
     fn privileged_switch_user_has_no_way_back() {
         testing::in_new_namespace(|| {
-            switch_user(65534, 65534, false).unwrap();
+            switch_user(65534, 65534, &[7], false).unwrap();
             assert!(permitted().unwrap().is_empty());
-            assert!(switch_user(0, 0, false).is_err());
+            assert!(join_group(7).is_ok() && join_group(65534).is_ok());
+            assert_eq!(join_group(8).unwrap_err().source.raw_os_error(), Some(libc::EPERM));
+            assert!(switch_user(0, 0, &[], false).is_err());
             assert!(PacketSocket::open().is_err());
         });
         testing::in_new_namespace(|| {
-            switch_user(65534, 65534, true).unwrap();
+            switch_user(65534, 65534, &[], true).unwrap();
             assert!(effective().unwrap().is_empty());
             drop_all([Capability::NetRaw].into_iter().collect()).unwrap();
             assert_eq!(effective().unwrap().0, CapabilitySet::NET_RAW);
             assert!(PacketSocket::open().is_ok());
-            assert!(switch_user(0, 0, false).is_err());
+            assert!(switch_user(0, 0, &[], false).is_err());
         });
     }
 }

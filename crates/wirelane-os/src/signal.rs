@@ -24,6 +24,7 @@ const OVERDUE: u64 = 5_000_000_000;
 static REQUESTS: AtomicU32 = AtomicU32::new(0);
 static FIRST_REQUEST: AtomicU64 = AtomicU64::new(0);
 static REPORTS: AtomicU32 = AtomicU32::new(0);
+static TRIGGERS: AtomicU32 = AtomicU32::new(0);
 /// The descriptor that a request makes readable; -1 without one.
 static REQUEST_EVENT: AtomicI32 = AtomicI32::new(-1);
 
@@ -42,6 +43,14 @@ pub fn count_requests(signals: &[i32]) -> Result<()> {
 /// What sigaction(2) gives.
 pub fn count_reports(signal: i32) -> Result<()> {
     act(signal, report as *const () as usize)
+}
+
+/// From now on `signal` tells that something has happened which a user wants to keep, counted by [`triggers`].
+///
+/// # Errors
+/// What sigaction(2) gives.
+pub fn count_triggers(signal: i32) -> Result<()> {
+    act(signal, trigger as *const () as usize)
 }
 
 /// From now on `signal` changes nothing, and the call that it comes for fails or goes on. Programs that are started
@@ -121,6 +130,12 @@ pub fn reports() -> u32 {
     REPORTS.load(Ordering::Relaxed)
 }
 
+/// How often something happened that a user wants to keep.
+#[must_use]
+pub fn triggers() -> u32 {
+    TRIGGERS.load(Ordering::Relaxed)
+}
+
 /// Whether this process may write to the terminal `fd` as who is spoken to; true where it is no terminal.
 #[must_use]
 pub fn is_in_foreground(fd: BorrowedFd<'_>) -> bool {
@@ -155,6 +170,10 @@ extern "C" fn report(_signal: i32) {
     REPORTS.fetch_add(1, Ordering::Relaxed);
 }
 
+extern "C" fn trigger(_signal: i32) {
+    TRIGGERS.fetch_add(1, Ordering::Relaxed);
+}
+
 extern "C" fn nothing(_signal: i32) {}
 
 #[cfg(test)]
@@ -172,7 +191,10 @@ mod tests {
         let before = reports();
         raise(libc::SIGUSR1);
         raise(libc::SIGXFSZ);
-        assert_eq!(reports(), before + 1);
+        assert_eq!((reports(), triggers()), (before + 1, 0));
+        count_triggers(libc::SIGUSR2).unwrap();
+        raise(libc::SIGUSR2);
+        assert_eq!((reports(), triggers()), (before + 1, 1));
         assert_eq!(requests(), (0, None));
         let is_readable = || {
             let event = request_event().unwrap();

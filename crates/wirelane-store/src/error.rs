@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use wirelane_os::OsError;
 use wirelane_os::text;
 use wirelane_pcap::CaptureError;
 
@@ -38,6 +39,16 @@ impl Error {
     pub(crate) fn io(path: &Path, action: &str, error: &io::Error) -> Self {
         let mut new = Self::new(path.display().to_string(), format!("cannot {action}: {error}"));
         new.0.errno = error.raw_os_error();
+        new
+    }
+
+    /// A system call failed.
+    pub(crate) fn os(error: OsError) -> Self {
+        let mut new = Self::new(error.object.clone(), error.to_string());
+        if error.object.is_empty() {
+            new.0.object = error.call.into();
+        }
+        new.0.errno = error.errno();
         new
     }
 

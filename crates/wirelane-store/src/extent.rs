@@ -26,9 +26,12 @@ pub const EXTENT_SIZE: usize = 1 << 20;
 const HEADER_BLOCK: u32 = 0x8057_4C58;
 /// The block type of padding in a plain segment: local use, then "WLP".
 const PADDING_BLOCK: u32 = 0x8057_4C50;
-/// A skippable frame with an extent header, and one that is padding.
+/// The block type around bytes that were damaged when a segment was mended: local use, then "WLD".
+const DAMAGE_BLOCK: u32 = 0x8057_4C44;
+/// Skippable frames: an extent header, padding, and damage.
 const HEADER_FRAME: u32 = 0x184D_2A57;
 const PADDING_FRAME: u32 = 0x184D_2A50;
+const DAMAGE_FRAME: u32 = 0x184D_2A5D;
 /// What the body starts with; the last byte is the version of the format.
 const MAGIC: [u8; 4] = *b"WLX\x01";
 
@@ -79,6 +82,11 @@ impl ExtentHeader {
     /// The header as it stands on disk.
     #[must_use]
     pub fn encode(&self, compressed: bool) -> Vec<u8> {
+        envelope(&self.encode_body(), HEADER_BLOCK, HEADER_FRAME, compressed)
+    }
+
+    /// The body alone.
+    pub(crate) fn encode_body(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(Self::BODY);
         body.extend_from_slice(&MAGIC);
         body.extend_from_slice(&[0; 4]); // its checksum
@@ -92,7 +100,7 @@ impl ExtentHeader {
         body.resize(Self::BODY, 0);
         let own = hash(&body).to_le_bytes();
         body[4..8].copy_from_slice(&own);
-        envelope(&body, HEADER_BLOCK, HEADER_FRAME, compressed)
+        body
     }
 
     /// Reads a header from the start of `bytes`; `None` if there is none, or a damaged one.
@@ -104,7 +112,12 @@ impl ExtentHeader {
             [HEADER_BLOCK, Self::PLAIN_LEN as u32]
         };
         let start = words.map(u32::to_ne_bytes).concat();
-        let mut body = *bytes.strip_prefix(&start[..])?.first_chunk::<{ Self::BODY }>()?;
+        Self::decode_body(bytes.strip_prefix(&start[..])?)
+    }
+
+    /// Reads the body alone from the start of `bytes`.
+    pub(crate) fn decode_body(bytes: &[u8]) -> Option<Self> {
+        let mut body = *bytes.first_chunk::<{ Self::BODY }>()?;
         let word =
             |at: usize| u32::from_le_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]]);
         let long = |at: usize| u64::from(word(at + 4)) << 32 | u64::from(word(at));
@@ -158,6 +171,57 @@ pub(crate) fn padding(len: usize, compressed: bool) -> Vec<u8> {
     match len.checked_sub(around) {
         Some(body) => envelope(&vec![0; body], PADDING_BLOCK, PADDING_FRAME, compressed),
         None => Vec::new(),
+    }
+}
+
+/// What every reader skips, and ours does, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filler {
+    /// Nothing was there.
+    Padding,
+    /// Something was there, and it was damaged.
+    Damage,
+}
+
+impl Filler {
+    fn kind(self, compressed: bool) -> u32 {
+        match (self, compressed) {
+            (Self::Padding, false) => PADDING_BLOCK,
+            (Self::Padding, true) => PADDING_FRAME,
+            (Self::Damage, false) => DAMAGE_BLOCK,
+            (Self::Damage, true) => DAMAGE_FRAME,
+        }
+    }
+
+    /// What makes `len` bytes a filler: the bytes that they are to start with, and those at the end.
+    pub(crate) fn around(self, len: u32, compressed: bool) -> ([u8; 8], Vec<u8>) {
+        let kind = self.kind(compressed);
+        let words: [[u8; 4]; 2] = if compressed {
+            [kind.to_le_bytes(), len.wrapping_sub(8).to_le_bytes()]
+        } else {
+            [kind.to_ne_bytes(), len.to_ne_bytes()]
+        };
+        let mut start = [0; 8];
+        start.copy_from_slice(&words.concat());
+        let end = if compressed { Vec::new() } else { len.to_ne_bytes().to_vec() };
+        (start, end)
+    }
+
+    /// The filler of whole pages that `start` begins with, and its length. What ends it is not looked at.
+    pub(crate) fn find(start: &[u8], compressed: bool) -> Option<(Self, u32)> {
+        let [a, b, c, d, e, f, g, h] = *start.first_chunk::<8>()?;
+        let (kind, len) = ([a, b, c, d], [e, f, g, h]);
+        let (kind, len) = if compressed {
+            (u32::from_le_bytes(kind), u32::from_le_bytes(len).checked_add(8)?)
+        } else {
+            (u32::from_ne_bytes(kind), u32::from_ne_bytes(len))
+        };
+        let is_possible = len as usize <= EXTENT_SIZE
+            && (len as usize).is_multiple_of(EXTENT_ALIGNMENT)
+            && len > 0;
+        let filler =
+            [Self::Padding, Self::Damage].into_iter().find(|one| one.kind(compressed) == kind)?;
+        is_possible.then_some((filler, len))
     }
 }
 

@@ -25,7 +25,9 @@ mod narrow;
 mod pin;
 mod prelude;
 pub mod query;
+mod scan;
 mod stamp;
+pub mod writer;
 
 pub use self::directory::{Access, Directory, SegmentEntry, random_number};
 pub use self::error::{Error, Result};
@@ -38,3 +40,8 @@ pub use self::names::SegmentName;
 pub use self::narrow::Plan;
 pub use self::pin::Deletion;
 pub use self::query::{Damage, Found, Query, Report};
+pub use self::scan::{Gap, GapKind, ReadAt, Scan, scan};
+pub use self::writer::{
+    Counts, Gate, LaneReport, LaneWriter, Limits, Lost, StoreOptions, StoreReport, StoreStatus,
+    StoreWriter,
+};

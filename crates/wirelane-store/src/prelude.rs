@@ -1,21 +1,40 @@
 //! The prelude of a segment: who wrote it, and the interfaces that its packets refer to.
 //!
 //! ```text
-//!  plain        section header, interfaces │ padding block │ header block
-//!  compressed   one frame of the same      │ padding frame │ header frame
+//!  plain        section header, interfaces │ padding block: header, the same again │ header block
+//!  compressed   one frame of these         │ padding frame: header, the same again │ header frame
 //! ```
 //!
-//! The header has the form of an extent's, with [`ExtentHeader::PRELUDE`] as its number. It is the last thing of the
-//! prelude, which makes it easy to find: it ends at a multiple of [`EXTENT_ALIGNMENT`]. Its payload is all that stands
-//! before it. It holds the segment's random number, which tells the segment's extents from bytes that look like one,
-//! for example in a packet of somebody who copies a store over the network.
+//! Without the interfaces the packets mean nothing. So they are there twice, with a checksum. The headers have the form
+//! of an extent's, with [`ExtentHeader::PRELUDE`] as their number; their payload are the blocks, or the frame. The
+//! prelude ends with the second one, at a multiple of [`EXTENT_ALIGNMENT`], where it is easy to find.
+//!
+//! A header holds the segment's random number. It tells the segment's extents from bytes that look like one, for
+//! example in a packet of somebody who copies a store over the network.
 
 use crc32fast::hash;
 
-use crate::extent::{EXTENT_ALIGNMENT, ExtentHeader, padding};
+use crate::extent::{EXTENT_ALIGNMENT, ExtentHeader, Filler};
 
 /// Most bytes of a prelude on disk: room for some thousand interfaces.
 pub(crate) const MAX_PRELUDE: usize = 1 << 20;
+/// Bytes in front of the body of a padding block, or frame.
+const HEAD: usize = 8;
+
+/// A prelude that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Prelude<'a> {
+    /// The segment's random number.
+    pub(crate) segment: u64,
+    /// The blocks, or the frame that they are compressed to; `None` if both copies are damaged.
+    pub(crate) blocks: Option<&'a [u8]>,
+    /// Bytes of the blocks before compression.
+    pub(crate) plain: usize,
+    /// Bytes on disk: where the first extent begins.
+    pub(crate) len: usize,
+    /// Whether a part of it is damaged.
+    pub(crate) is_damaged: bool,
+}
 
 /// A prelude as it stands on disk, of blocks that are already compressed if the segment is; `plain` is their length
 /// before. `None` if it is too long.
@@ -27,71 +46,151 @@ pub(crate) fn encode(
     compressed: bool,
 ) -> Option<Vec<u8>> {
     let header_len = ExtentHeader::disk_len(compressed);
-    let least = if compressed { 8 } else { 12 };
-    let mut len = (blocks.len() + header_len).next_multiple_of(EXTENT_ALIGNMENT);
-    let gap = len - header_len - blocks.len();
-    if gap != 0 && gap < least {
-        len += EXTENT_ALIGNMENT;
-    }
+    let len = disk_len(blocks.len(), compressed);
     if len > MAX_PRELUDE {
         return None;
     }
-    let mut out = Vec::with_capacity(len);
-    out.extend_from_slice(blocks);
-    out.extend_from_slice(&padding(len - header_len - blocks.len(), compressed));
     let header = ExtentHeader {
         segment,
         number: ExtentHeader::PRELUDE,
         packets: 0,
-        payload: out.len() as u32,
+        payload: u32::try_from(blocks.len()).ok()?,
         plain: u32::try_from(plain).ok()?,
         oldest: u64::MAX,
         newest: 0,
-        checksum: hash(&out),
+        checksum: hash(blocks),
     };
+    let copy_len = len - header_len - blocks.len();
+    let (start, end) = Filler::Padding.around(u32::try_from(copy_len).ok()?, compressed);
+    let mut out = Vec::with_capacity(len);
+    out.extend_from_slice(blocks);
+    out.extend_from_slice(&start);
+    out.extend_from_slice(&header.encode_body());
+    out.extend_from_slice(blocks);
+    out.resize(len - header_len - end.len(), 0);
+    out.extend_from_slice(&end);
     out.extend_from_slice(&header.encode(compressed));
     Some(out)
 }
 
-/// The header of the prelude that `start`, the start of a segment, begins with, and whether the bytes before it are
-/// what was written. `None` if no header is found.
+/// The prelude that `start`, the start of a segment, begins with.
 #[must_use]
-pub(crate) fn find(start: &[u8], compressed: bool) -> Option<(ExtentHeader, bool)> {
-    let header_len = ExtentHeader::disk_len(compressed);
+pub(crate) fn find(start: &[u8], compressed: bool) -> Option<Prelude<'_>> {
+    let last = last_header(start, compressed);
+    let header = last.or_else(|| first_header(start))?;
+    let len = header.payload as usize;
+    let copy = len + HEAD + ExtentHeader::BODY;
+    let first = start.get(..len).filter(|blocks| header.matches(blocks));
+    let second = start.get(copy..copy + len).filter(|blocks| header.matches(blocks));
+    Some(Prelude {
+        segment: header.segment,
+        blocks: first.or(second),
+        plain: header.plain as usize,
+        len: disk_len(len, compressed),
+        is_damaged: last.is_none() || first.is_none() || second.is_none(),
+    })
+}
+
+/// Bytes on disk of a prelude with so many bytes of blocks.
+fn disk_len(blocks: usize, compressed: bool) -> usize {
+    let around = if compressed { HEAD } else { HEAD + 4 };
+    let least = 2 * blocks + around + ExtentHeader::BODY + ExtentHeader::disk_len(compressed);
+    least.next_multiple_of(EXTENT_ALIGNMENT)
+}
+
+/// The header at the end.
+fn last_header(start: &[u8], compressed: bool) -> Option<ExtentHeader> {
     let ends = (EXTENT_ALIGNMENT..=start.len().min(MAX_PRELUDE)).step_by(EXTENT_ALIGNMENT);
     ends.into_iter().find_map(|end| {
-        let at = end - header_len;
-        let header = ExtentHeader::decode(start.get(at..end)?, compressed)?;
-        let is_prelude = header.number == ExtentHeader::PRELUDE && header.payload as usize == at;
-        is_prelude.then(|| (header, header.matches(start.get(..at).unwrap_or_default())))
+        let header = start.get(end - ExtentHeader::disk_len(compressed)..end)?;
+        ExtentHeader::decode(header, compressed)
+            .filter(is_prelude)
+            .filter(|header| disk_len(header.payload as usize, compressed) == end)
     })
+}
+
+/// The header in front of the second copy, if the one at the end is damaged.
+fn first_header(start: &[u8]) -> Option<ExtentHeader> {
+    // The last header is behind as many bytes again.
+    let most = start.len().min(MAX_PRELUDE / 2);
+    (0..most).find_map(|at| {
+        ExtentHeader::decode_body(start.get(at + HEAD..)?)
+            .filter(is_prelude)
+            .filter(|header| header.payload as usize == at)
+    })
+}
+
+fn is_prelude(header: &ExtentHeader) -> bool {
+    header.number == ExtentHeader::PRELUDE && header.payload as usize <= MAX_PRELUDE
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn blocks(len: usize) -> Vec<u8> {
+        (0..len).map(|at| (at * 7 % 251) as u8).collect()
+    }
+
     #[test]
-    fn a_prelude_is_found_and_damage_is_seen() {
+    fn a_prelude_is_found() {
         for compressed in [false, true] {
-            for len in (0..3 * EXTENT_ALIGNMENT).step_by(4) {
-                let blocks = vec![7; len];
-                let mut bytes = encode(&blocks, len, 99, compressed).unwrap();
-                assert_eq!(bytes.len() % EXTENT_ALIGNMENT, 0);
-                assert!(bytes.len() < len + 2 * EXTENT_ALIGNMENT);
-                let on_disk = bytes.len();
-                bytes.resize(on_disk + 2 * EXTENT_ALIGNMENT, 0);
-                let (header, is_whole) = find(&bytes, compressed).unwrap();
-                assert_eq!((header.segment, header.plain as usize), (99, len));
-                assert!(is_whole);
-                assert_eq!(header.payload as usize + ExtentHeader::disk_len(compressed), on_disk);
-                assert_eq!(find(&bytes, !compressed), None);
-                assert_eq!(find(&bytes[..on_disk - 1], compressed), None);
-                bytes[on_disk / 3] ^= 1;
-                assert!(find(&bytes, compressed).is_some_and(|(_, is_whole)| !is_whole));
+            for len in (0..2 * EXTENT_ALIGNMENT).step_by(4) {
+                let blocks = blocks(len);
+                let bytes = encode(&blocks, len + 1, 99, compressed).unwrap();
+                assert!(bytes.len().is_multiple_of(EXTENT_ALIGNMENT));
+                assert!(bytes.len() < 2 * len + 2 * EXTENT_ALIGNMENT);
+                let mut start = bytes.clone();
+                start.resize(bytes.len() + 2 * EXTENT_ALIGNMENT, 0);
+                let found = Prelude {
+                    segment: 99,
+                    blocks: Some(&blocks),
+                    plain: len + 1,
+                    len: bytes.len(),
+                    is_damaged: false,
+                };
+                assert_eq!(find(&start, compressed), Some(found));
+                assert_eq!(find(&bytes, compressed), Some(found));
             }
-            assert_eq!(encode(&vec![0; MAX_PRELUDE], 1, 1, compressed), None);
+            assert_eq!(encode(&vec![0; MAX_PRELUDE / 2], 1, 1, compressed), None);
             assert_eq!(find(&[], compressed), None);
+            assert_eq!(find(&blocks(3 * EXTENT_ALIGNMENT), compressed), None);
         }
+    }
+
+    #[test]
+    fn one_damaged_place_hides_nothing() {
+        for compressed in [false, true] {
+            let blocks = blocks(400);
+            let bytes = encode(&blocks, 400, 99, compressed).unwrap();
+            let whole = find(&bytes, compressed).unwrap();
+            let mut seen = 0;
+            for at in 0..bytes.len() {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 0x10;
+                let found = find(&damaged, compressed).unwrap();
+                seen += usize::from(found.is_damaged);
+                assert_eq!(Prelude { is_damaged: false, ..found }, whole, "{at}");
+            }
+            // Both copies and the last header; the rest is padding, or a second header.
+            assert!(seen >= 2 * blocks.len() + ExtentHeader::COMPRESSED_LEN, "{seen}");
+            // Damage in both copies leaves nothing to trust.
+            let mut damaged = bytes.clone();
+            damaged[5] ^= 1;
+            damaged[400 + HEAD + ExtentHeader::BODY + 5] ^= 1;
+            assert_eq!(find(&damaged, compressed).unwrap().blocks, None);
+        }
+    }
+
+    #[test]
+    fn a_plain_prelude_is_pcapng() {
+        use wirelane_pcap::{CaptureReader, Section, Source, pcapng};
+        let mut blocks = Vec::new();
+        pcapng::section_header(&mut blocks, &Section::default());
+        pcapng::interface(&mut blocks, &Source::default());
+        let bytes = encode(&blocks, blocks.len(), 1, false).unwrap();
+        let mut reader = CaptureReader::from_reader(std::io::Cursor::new(bytes), "p").unwrap();
+        assert!(!reader.advance().unwrap());
+        assert_eq!(reader.interfaces().len(), 1);
     }
 }

@@ -70,6 +70,7 @@
 //! | [`segment`], [`checksum`] | cuts long frames into packets; sums them on the way |
 //! | [`pcap`] | capture files: pcap and pcapng, compression, rotation, merging by time |
 //! | [`session::capture`] | all queues of a port into one file, in order of time |
+//! | [`session::interfaces`], [`session::comment`] | what capture files say of a queue, and of a packet |
 //! | [`session::forward`] | between two ports, or back through one with swapped addresses |
 //! | [`session::monitor`] | reading a running capture or forwarding from any thread |
 //! | [`inspect`] | the queues of an interface and the CPUs behind them |

@@ -95,6 +95,24 @@ impl RxCounters {
         }
     }
 
+    /// Counts packets of so many bytes that were received and found no room on their way to a file.
+    /// Only the thread that receives may call this.
+    pub fn count_unstored(&self, packets: u64, bytes: u64) {
+        self.writer.add(packets);
+        self.writer_bytes.add(bytes);
+    }
+
+    /// Counts packets that were on their way to a file and did not reach it; `None` if their bytes are
+    /// unknown. Only the thread that writes may call this.
+    pub fn count_unwritten(&self, packets: u64, bytes: Option<u64>) {
+        self.unwritten.add(packets);
+        match bytes {
+            _ if self.unwritten_bytes.value() == Self::UNKNOWN => {}
+            Some(bytes) => self.unwritten_bytes.add(bytes),
+            None => self.unwritten_bytes.set(Self::UNKNOWN),
+        }
+    }
+
     /// A reading of all counters. `port` is the position of the port in the command.
     pub fn snapshot(&self, port: usize) -> QueueStats {
         let known = |counter: &Counter| Some(counter.value()).filter(|n| *n != Self::UNKNOWN);

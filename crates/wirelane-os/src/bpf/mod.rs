@@ -26,8 +26,6 @@ mod tests;
 
 use std::io;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
 pub use asm::{AsmError, Assembler, Label};
 pub use insn::{Alu, Cond, Insn, Reg, Size};
 pub use link::{Attached, Link, attached, program_exists};
@@ -36,6 +34,7 @@ pub use mode::XdpMode;
 pub use program::{Load, LoadError, Program, ProgramType, XdpAction};
 pub use run::{Arrival, Outcome};
 
+use crate::memory;
 use crate::privilege::{self, Capability};
 
 /// The capabilities that XDP programs and their maps take and the calling thread does not have.
@@ -60,11 +59,5 @@ fn with_memory<T>(mut make: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     if !missing_capabilities().is_empty() {
         return Err(refused);
     }
-    let hard = getrlimit(Resource::Memlock).maximum;
-    // `None` is no limit; the hard limit is what everybody may have.
-    let raised = [None, hard].into_iter().any(|limit| {
-        let maximum = limit.and(hard);
-        setrlimit(Resource::Memlock, Rlimit { current: limit, maximum }).is_ok()
-    });
-    if raised { make() } else { Err(refused) }
+    if memory::lift_lock_limit() { make() } else { Err(refused) }
 }

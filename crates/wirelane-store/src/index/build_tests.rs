@@ -17,7 +17,7 @@ fn udp(source: u32, destination: u32, ports: [u16; 2]) -> Vec<u8> {
 }
 
 fn header(number: usize) -> ExtentHeader {
-    ExtentHeader { segment: 9, number: number as u32, packets: 5, ..ExtentHeader::default() }
+    ExtentHeader { segment: 9, number: 3 + number as u32, packets: 5, ..ExtentHeader::default() }
 }
 
 /// The index of extents of these packets.

@@ -64,7 +64,7 @@ impl<A: Copy + Into<u128>> Ends<A> {
     #[inline]
     fn with_ports(mut self, data: &[u8], at: usize) -> Self {
         if let Some(both) = word(data, at) {
-            self.rest |= u64::from(both) << 32 | 2 * PORT | FLOW_PORTS;
+            self.rest |= (u64::from(both) << 32) | (2 * PORT) | FLOW_PORTS;
         } else if let Some(source) = short(data, at) {
             self.rest |= u64::from(source) << 48 | PORT;
         }

@@ -8,8 +8,11 @@ use wirelane_filter::{Interpreter, Packet, compile};
 use super::keys;
 use crate::key::Field;
 
+/// A field, and the least and the greatest value.
+type Wanted = (Field, u128, u128);
+
 /// Expressions, and what a packet that they accept has: one of the terms.
-const EXPRESSIONS: [(&str, &[(Field, u128, u128)]); 22] = [
+const EXPRESSIONS: [(&str, &[Wanted]); 22] = [
     ("arp", &[(Field::EtherType, 0x806, 0x806)]),
     ("ether proto 0x88cc", &[(Field::EtherType, 0x88CC, 0x88CC)]),
     ("vlan 5", &[(Field::Vlan, 5, 5)]),
@@ -28,7 +31,7 @@ const EXPRESSIONS: [(&str, &[(Field, u128, u128)]); 22] = [
     ("ip6 net 2001:db8::/32", &[(Field::Ipv6, 0x2001_0DB8 << 96, (0x2001_0DB9 << 96) - 1)]),
     (
         "vlan and dst net 2001:db8::/40",
-        &[(Field::Ipv6, 0x2001_0DB8 << 96, (0x2001_0DB8_01 << 88) - 1)],
+        &[(Field::Ipv6, 0x2001_0DB8 << 96, (0x0020_010D_B801 << 88) - 1)],
     ),
     ("port 53", &[(Field::Port, 53, 53)]),
     ("tcp dst port 53", &[(Field::Port, 53, 53)]),
@@ -136,7 +139,7 @@ fn accepted_packets_have_the_keys() {
     }
 }
 
-fn check(link_type: u16, data: &[u8], expression: &str, terms: &[(Field, u128, u128)]) {
+fn check(link_type: u16, data: &[u8], expression: &str, terms: &[Wanted]) {
     let mut has_one = false;
     keys(link_type, data, |field, value| {
         let mut terms = terms.iter();

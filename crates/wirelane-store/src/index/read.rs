@@ -173,9 +173,8 @@ fn read_start(source: &Source) -> std::result::Result<(Header, Vec<Extent>), Fai
     if hash(&bytes) != header.extents_checksum {
         return Err("its list of extents is damaged".into());
     }
-    let entries = (0..).zip(bytes.chunks_exact(EXTENT_LEN));
-    let extents = entries.map(|(number, bytes)| decode_extent(header.segment, number, bytes));
-    let extents = extents.collect();
+    let entries = bytes.chunks_exact(EXTENT_LEN);
+    let extents = entries.map(|bytes| decode_extent(header.segment, bytes)).collect();
     Ok((header, extents))
 }
 

@@ -14,7 +14,6 @@
 //! analysis loses its way, it asks for less, never for more.
 
 mod condition;
-mod layout;
 mod range;
 mod show;
 mod state;
@@ -25,9 +24,10 @@ use std::fmt;
 use wirelane_filter::Program;
 
 use self::condition::{Condition, Conditions, Form};
-use self::layout::Layout;
+
 use self::state::State;
 use crate::extent_set::ExtentSet;
+use crate::index::Layout;
 use crate::key::Term;
 
 /// What a filter asks of an extent.
@@ -76,5 +76,7 @@ impl fmt::Display for Plan {
     }
 }
 
+#[cfg(test)]
+mod property_tests;
 #[cfg(test)]
 mod tests;

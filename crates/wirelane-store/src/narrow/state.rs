@@ -2,8 +2,8 @@
 
 use wirelane_filter::op::{Alu, Cond, Op, Operand, Width};
 
-use super::layout::{Layout, TAGS};
 use super::range::Range;
+use crate::index::{FlowId, Layout, TAGS};
 use crate::key::{Field, Term};
 
 const IPV4: u32 = 0x0800;
@@ -167,7 +167,10 @@ impl State {
             Ok(at) => state.known[at].1 = range,
             Err(at) => state.known.insert(at, (place, range)),
         }
-        let terms = Vec::from_iter(state.term(place).filter(|term| !is_trivial(term)));
+        let mut terms = Vec::from_iter(state.term(place).filter(|term| !is_trivial(term)));
+        if place >= Place::Protocol {
+            terms.extend(state.flow());
+        }
         if let (Place::Type(level), Some(value)) = (place, range.exact())
             && self.layout.tags
             && TAGS.iter().any(|tag| u32::from(*tag) == value)
@@ -307,6 +310,25 @@ impl State {
             Place::Source(_) => Some(self.ipv6_term(Place::Source)),
             Place::Destination(_) => Some(self.ipv6_term(Place::Destination)),
         }
+    }
+
+    /// The conversation, if all of it is known: packets have both ports then.
+    fn flow(&self) -> Option<Term> {
+        let (source, destination) =
+            (self.exact(Place::SourcePort)? as u16, self.exact(Place::DestinationPort)? as u16);
+        let address = |word: fn(u8) -> Place, words: u8| {
+            (0..words).try_fold(0u128, |address, at| {
+                Some(address << 32 | u128::from(self.exact(word(at))?))
+            })
+        };
+        let (version, words) = match self.ether_type()? {
+            IPV4 => (4, 1),
+            IPV6 => (6, 4),
+            _ => return None,
+        };
+        let addresses = [address(Place::Source, words)?, address(Place::Destination, words)?];
+        let protocol = self.exact(Place::Protocol)? as u8;
+        Some(FlowId::new(version, protocol, addresses, [source, destination]).term())
     }
 
     /// The words of an address that are known, up to the first that is not exactly.

@@ -1,5 +1,6 @@
 //! A segment that is read: its interfaces, its extents, and what is in one.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Cursor};
 use std::os::unix::fs::FileExt;
@@ -13,10 +14,7 @@ use crate::error::{Error, Result};
 use crate::extent::{EXTENT_SIZE, Extent, ExtentHeader};
 use crate::index::Index;
 use crate::names::SegmentName;
-use crate::prelude::{self, MAX_PRELUDE};
-
-/// Bytes of a segment that are read first: most preludes are shorter.
-const START: usize = 64 << 10;
+use crate::scan::{self, GapKind};
 
 /// A segment that is open for reading. It can be read after it was deleted.
 pub struct Segment {
@@ -47,35 +45,40 @@ impl Segment {
             damage: Vec::new(),
             path,
         };
-        let start = new.read_start()?;
-        let Some((header, is_whole)) = prelude::find(&start, name.is_compressed()) else {
-            // A recorder that died, or is about to write it.
-            if !name.is_part() {
-                new.damaged(0, "its prelude is damaged: its packets cannot be told apart");
-            }
-            return Ok(Some(new));
-        };
-        let blocks = start.get(..header.payload as usize).unwrap_or_default();
-        match sources_of(blocks, &new.path) {
-            Ok(sources) if is_whole => new.sources = sources,
-            _ => {
-                new.damaged(0, "its prelude is damaged: its interfaces are not known");
-                return Ok(Some(new));
-            }
-        }
-        match new.open_index(directory, header.segment) {
-            Ok(Some(index)) => {
-                new.extents = index.extents().to_vec();
-                new.index = Some(index);
-            }
-            Ok(None) => new.hop(&header)?,
+        let compressed = name.is_compressed();
+        let failed = |error| Error::io(&new.path, "read", &error);
+        let mut scan = scan::prelude(&new.file, compressed).map_err(failed)?;
+        let index = match scan.segment.map(|id| new.open_index(directory, id)).transpose() {
+            Ok(index) => index.flatten(),
             Err(error) => {
                 let path = directory.path_of(&name.index_name());
                 let what = error.into_parts().cause;
                 new.damage.push(Damage { path, offset: 0, what });
-                new.hop(&header)?;
+                None
+            }
+        };
+        if index.is_none() {
+            scan = scan::scan(&new.file, compressed).map_err(failed)?;
+        }
+        for gap in &scan.gaps {
+            // A recorder runs, or died: what was never written is not damage.
+            if !(name.is_part() && gap.kind == GapKind::Unwritten) {
+                new.damaged(gap.offset, gap.kind.describe());
             }
         }
+        match scan.prelude.map(|(blocks, _)| sources_of(blocks, &new.path)) {
+            Some(Ok(sources)) => new.sources = sources,
+            Some(Err(_)) => {
+                new.damaged(0, "its interfaces are not known: the prelude is none".into());
+                return Ok(Some(new));
+            }
+            None => return Ok(Some(new)),
+        }
+        new.extents = match &index {
+            Some(index) => index.extents().to_vec(),
+            None => scan.extents,
+        };
+        new.index = index;
         Ok(Some(new))
     }
 
@@ -132,45 +135,25 @@ impl Segment {
             return Err(damage("its extent is longer than one can be".into()));
         }
         let at = extent.offset + ExtentHeader::disk_len(compressed) as u64;
-        loader.disk.resize(payload, 0);
-        match self.file.read_exact_at(&mut loader.disk, at) {
+        match self.file.read_exact_at(loader.disk.of_len(payload), at) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 return Err(damage("its extent is cut short".into()));
             }
             Err(error) => return Err(damage(format!("its extent cannot be read: {error}").into())),
         }
-        if !header.matches(&loader.disk) {
+        if !header.matches(loader.disk.bytes()) {
             return Err(damage("its extent is damaged: the checksum is another one".into()));
         }
-        let Some(compression) = self.name.compression else { return Ok(&loader.disk) };
-        loader.plain.resize(plain, 0);
-        let decompressed = loader
-            .decompressor(compression)
-            .and_then(|(decompressor, from, to)| decompressor.decompress(from, to));
-        match decompressed {
-            Ok(()) => Ok(&loader.plain),
+        let Some(compression) = self.name.compression else { return Ok(loader.disk.bytes()) };
+        match loader.decompress(compression, plain) {
+            Ok(()) => Ok(loader.plain.bytes()),
             Err(error) => Err(damage(format!("its extent cannot be decompressed: {error}").into())),
         }
     }
 
-    fn damaged(&mut self, offset: u64, what: &'static str) {
-        self.damage.push(Damage { path: self.path.clone(), offset, what: what.into() });
-    }
-
-    /// As much of its start as a prelude may have.
-    fn read_start(&self) -> Result<Vec<u8>> {
-        let mut start = Vec::new();
-        for most in [START, MAX_PRELUDE] {
-            start.resize(most, 0);
-            let len = read_up_to(&self.file, &mut start)
-                .map_err(|error| Error::io(&self.path, "read", &error))?;
-            start.truncate(len);
-            if len < most || prelude::find(&start, self.name.is_compressed()).is_some() {
-                break;
-            }
-        }
-        Ok(start)
+    fn damaged(&mut self, offset: u64, what: Cow<'static, str>) {
+        self.damage.push(Damage { path: self.path.clone(), offset, what });
     }
 
     /// The index of a finished segment.
@@ -185,33 +168,13 @@ impl Segment {
         }
         Ok(Some(index))
     }
-
-    /// Finds the extents by their headers.
-    fn hop(&mut self, prelude: &ExtentHeader) -> Result<()> {
-        let compressed = self.name.is_compressed();
-        let mut head = vec![0; ExtentHeader::disk_len(compressed)];
-        let mut offset = u64::from(prelude.payload) + head.len() as u64;
-        loop {
-            match self.file.read_exact_at(&mut head, offset) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
-                Err(error) => return Err(Error::io(&self.path, "read", &error)),
-            }
-            let header = ExtentHeader::decode(&head, compressed);
-            let Some(header) = header.filter(|header| header.segment == prelude.segment) else {
-                return Ok(());
-            };
-            self.extents.push(Extent { offset, header });
-            offset += header.extent_len(compressed) as u64;
-        }
-    }
 }
 
 /// What reading extents needs, and can be used for the next one. A thread has its own.
 #[derive(Default)]
 pub struct Loader {
-    disk: Vec<u8>,
-    plain: Vec<u8>,
+    disk: Room,
+    plain: Room,
     lz4: Option<FrameDecompressor>,
     zstd: Option<FrameDecompressor>,
 }
@@ -219,14 +182,11 @@ pub struct Loader {
 impl Loader {
     /// What was loaded last, from a segment of this name.
     pub(super) fn blocks(&self, name: &SegmentName) -> &[u8] {
-        if name.is_compressed() { &self.plain } else { &self.disk }
+        if name.is_compressed() { self.plain.bytes() } else { self.disk.bytes() }
     }
 
-    /// A decompressor, what it is to decompress, and where to.
-    fn decompressor(
-        &mut self,
-        compression: Compression,
-    ) -> io::Result<(&mut FrameDecompressor, &[u8], &mut [u8])> {
+    /// Decompresses what was read, to `len` bytes.
+    fn decompress(&mut self, compression: Compression, len: usize) -> io::Result<()> {
         let slot = match compression {
             Compression::Zstd => &mut self.zstd,
             _ => &mut self.lz4,
@@ -235,28 +195,35 @@ impl Loader {
             Some(decompressor) => decompressor,
             None => slot.insert(FrameDecompressor::new(compression)?),
         };
-        Ok((decompressor, &self.disk, &mut self.plain))
+        decompressor.decompress(self.disk.bytes(), self.plain.of_len(len))
+    }
+}
+
+/// Memory for an extent, of which some is in use.
+#[derive(Default)]
+struct Room {
+    memory: Vec<u8>,
+    len: usize,
+}
+
+impl Room {
+    /// Bytes to be filled, at most [`EXTENT_SIZE`].
+    fn of_len(&mut self, len: usize) -> &mut [u8] {
+        if self.memory.is_empty() {
+            self.memory = vec![0; EXTENT_SIZE];
+        }
+        self.len = len;
+        self.memory.get_mut(..len).unwrap_or_default()
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.memory.get(..self.len).unwrap_or_default()
     }
 }
 
 /// The interfaces that a prelude describes, plain or compressed.
-fn sources_of(prelude: &[u8], path: &Path) -> Result<Vec<Source>> {
-    let mut reader =
-        CaptureReader::from_reader(Cursor::new(prelude.to_vec()), &path.display().to_string())?;
+fn sources_of(prelude: Vec<u8>, path: &Path) -> Result<Vec<Source>> {
+    let mut reader = CaptureReader::from_reader(Cursor::new(prelude), &path.display().to_string())?;
     while reader.advance()? {}
     Ok(reader.interfaces().to_vec())
-}
-
-/// Fills `buffer` from the start of the file, as far as that goes.
-fn read_up_to(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut len = 0;
-    while let Some(rest) = buffer.get_mut(len..).filter(|rest| !rest.is_empty()) {
-        match file.read_at(rest, len as u64) {
-            Ok(0) => break,
-            Ok(more) => len += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(len)
 }

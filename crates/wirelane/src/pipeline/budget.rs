@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// How many packets may still be received. Threads take portions, so exactly this number is
 /// received, not a batch more.
-pub(crate) struct Budget {
+pub struct Budget {
     limit: u64,
     left: AtomicU64,
     used: AtomicU64,
@@ -14,7 +14,7 @@ pub(crate) struct Budget {
 
 impl Budget {
     /// At most `limit` packets; any number if `None`.
-    pub(crate) fn new(limit: Option<u64>) -> Self {
+    pub fn new(limit: Option<u64>) -> Self {
         let limit = limit.unwrap_or(u64::MAX);
         Self { limit, left: AtomicU64::new(limit), used: AtomicU64::new(0) }
     }
@@ -52,22 +52,22 @@ impl Budget {
     }
 }
 
-/// A thread's unused portion of the budget. Dropping it returns the portion.
-pub(crate) struct Allowance {
+/// A thread's unused portion of a [`Budget`]. Dropping it returns the portion.
+pub struct Allowance {
     budget: Arc<Budget>,
     admitted: usize,
 }
 
 impl Allowance {
     /// Nothing yet.
-    pub(crate) fn new(budget: &Arc<Budget>) -> Self {
+    pub fn new(budget: &Arc<Budget>) -> Self {
         Self { budget: Arc::clone(budget), admitted: 0 }
     }
 
     /// How many of `wanted` packets may be received; 0 once the budget is used. Waits while other
     /// threads hold the rest, because they may return it.
     #[inline]
-    pub(crate) fn admit(&mut self, wanted: usize) -> usize {
+    pub fn admit(&mut self, wanted: usize) -> usize {
         if self.admitted < wanted {
             self.admitted += self.budget.take(wanted - self.admitted);
         }
@@ -81,13 +81,13 @@ impl Allowance {
 
     /// `received` packets came.
     #[inline]
-    pub(crate) fn spend(&mut self, received: usize) {
+    pub fn spend(&mut self, received: usize) {
         self.admitted -= received.min(self.admitted);
         self.budget.spend(received);
     }
 
     /// Returns the unused portion to other threads.
-    pub(crate) fn give_back(&mut self) {
+    pub fn give_back(&mut self) {
         self.budget.give_back(std::mem::take(&mut self.admitted));
     }
 }

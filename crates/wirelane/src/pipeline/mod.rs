@@ -5,16 +5,17 @@
 //!   does so for several ports, pinned to CPUs, and ends with a [`Halt`](crate::halt::Halt).
 //! * [`wait_any`] is for programs with an event loop of their own.
 
-pub(crate) mod budget;
+mod budget;
 mod consumer;
 mod forwarder;
 mod run;
 mod running;
 mod wait;
 
+pub use self::budget::{Allowance, Budget};
 pub use self::consumer::Consumer;
 pub use self::forwarder::{Changing, Forwarder};
 pub use self::run::{run, run_with};
-pub(crate) use self::running::{Job, by_queue, thread_name};
-pub use self::running::{Outcome, Running, Threads, Work, spawn};
+pub(crate) use self::running::{Job, thread_name};
+pub use self::running::{Outcome, Running, Threads, Work, by_queue, spawn};
 pub use self::wait::{Wake, wait_any};

@@ -13,7 +13,7 @@ use super::wait::wait_any;
 use crate::error::{Error, Result};
 use crate::halt::Halt;
 use crate::placement::Placement;
-use crate::port::{Control, Port, PortInfo, Rx};
+use crate::port::{Control, FrameCounts, Port, PortInfo, Rx};
 use crate::stats::{QueueStats, RxCounters};
 use crate::threads::Crew;
 
@@ -182,6 +182,8 @@ pub struct Outcome<C> {
     pub queues: Vec<QueueStats>,
     /// The ports, with notes added while they ran.
     pub ports: Vec<PortInfo>,
+    /// Where the frames of each port were when all threads had ended.
+    pub frames: Vec<FrameCounts>,
     /// Errors, the first one first. The counters above are valid nevertheless.
     pub errors: Vec<Error>,
 }
@@ -260,7 +262,8 @@ impl<C: Send + 'static> Running<C> {
             info.notes.extend(port.diagnostics());
             ports.push(info);
         }
-        Outcome { consumers, queues: self.queues(), ports, errors }
+        let frames = self.ports.iter().map(Port::frames).collect();
+        Outcome { consumers, queues: self.queues(), ports, frames, errors }
     }
 
     /// Waits until all threads have ended; the consumers, and all that went wrong. The ports stay.
@@ -321,8 +324,8 @@ pub(crate) fn thread_name(rx: &Rx) -> String {
 }
 
 /// The ends of each thread: the RX and the TX side of a queue; the first one also has the ends tied
-/// to no queue.
-pub(crate) fn by_queue<T>(ends: Vec<T>, rx: impl Fn(&T) -> &Rx) -> Vec<Vec<T>> {
+/// to no queue. `rx` says which receiving end is in what is passed.
+pub fn by_queue<T>(ends: Vec<T>, rx: impl Fn(&T) -> &Rx) -> Vec<Vec<T>> {
     let first = ends.iter().filter_map(|end| rx(end).queue()).min().unwrap_or(0);
     let mut groups: BTreeMap<u16, Vec<T>> = BTreeMap::new();
     for end in ends {

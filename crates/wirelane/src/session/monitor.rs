@@ -22,11 +22,11 @@
 
 use std::sync::Arc;
 
-use crate::port::{Accounting, FrameCounts, Port, PortInfo};
+use crate::port::{Accounting, FrameCounts, Port, PortInfo, Rx};
 use crate::qdisc::{EgressGauge, QdiscStats};
 use crate::segment::{CoalesceCounters, CoalesceStats, SegmentCounters, SegmentStats};
+use crate::session::interfaces::counters;
 use crate::stats::{QueueStats, RxCounters, TxCounters, TxStats};
-use crate::sync::Counter;
 
 /// Reads one session. It keeps no frame, queue or port alive.
 #[derive(Clone, Default)]
@@ -42,8 +42,8 @@ pub struct Monitor {
     pub(crate) segmenters: Vec<(usize, u16, Arc<SegmentCounters>)>,
     /// As above; without a number for packets that are tied to no queue.
     pub(crate) coalescers: Vec<(usize, Option<u16>, Arc<CoalesceCounters>)>,
-    /// Packets in files, by file.
-    pub(crate) written: Vec<Arc<Counter>>,
+    /// Packets in files, if there are any.
+    pub(crate) written: Option<Arc<dyn Fn() -> u64 + Send + Sync>>,
 }
 
 /// What all counters of a session say.
@@ -67,6 +67,22 @@ pub struct Reading {
 }
 
 impl Monitor {
+    /// Reads a session that only receives from `port`, by these ends.
+    pub fn of_receiver<'a>(port: &Port, inputs: impl IntoIterator<Item = &'a Rx>) -> Self {
+        Self {
+            ports: vec![port.info().clone()],
+            accounting: vec![port.accounting()],
+            rx: inputs.into_iter().flat_map(counters).map(|counters| (0, counters)).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// As this one; `packets` says how many are safely in files.
+    #[must_use]
+    pub fn writing(self, packets: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        Self { written: Some(Arc::new(packets)), ..self }
+    }
+
     /// Reads a session that only sends through `port`, with these counters of its transmitting ends.
     pub fn of_sender(
         port: &Port,
@@ -105,7 +121,7 @@ impl Monitor {
             qdiscs: self.qdiscs.iter().filter_map(qdisc).collect(),
             gso: self.segmenters.iter().map(segmented).collect(),
             gro: self.coalescers.iter().map(coalesced).collect(),
-            written: (!self.written.is_empty()).then(|| self.packets_written()),
+            written: self.packets_written(),
         }
     }
 
@@ -119,8 +135,8 @@ impl Monitor {
         self.accounting.iter().map(Accounting::frames).collect()
     }
 
-    /// Packets safely in files now.
-    pub(crate) fn packets_written(&self) -> u64 {
-        self.written.iter().map(|counter| counter.value()).sum()
+    /// Packets safely in files now; `None` without files.
+    pub(crate) fn packets_written(&self) -> Option<u64> {
+        self.written.as_ref().map(|written| written())
     }
 }

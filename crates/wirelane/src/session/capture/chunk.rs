@@ -4,10 +4,9 @@
 //! frame back at once: a slow disk never holds ring memory, and what it costs is counted where it
 //! happens, as `writer` drops.
 
-use std::io::Write;
-
 use crate::frame::Frame;
 use crate::pcap::{Direction, Record, pcapng};
+use crate::session::comment::Comment;
 
 /// A partly filled chunk goes to the writer when its first packet is this old, in nanoseconds.
 pub(super) const PATIENCE: u64 = 50_000_000;
@@ -36,7 +35,7 @@ const TRAILER: usize = 4;
 /// The direction of a packet with the end of options.
 const FLAGS: usize = 12;
 /// The longest comment with its option header and the end of options.
-const COMMENT: usize = 160;
+const COMMENT: usize = Comment::LONGEST + 8;
 
 impl Chunk {
     /// An empty chunk that is full at about `size` bytes.
@@ -72,31 +71,12 @@ impl Chunk {
             data: frame.data(),
         };
         self.note_time(record.timestamp);
-        if frame.has_hints() {
-            self.push_with_hints(&record, frame);
-        } else {
-            pcapng::packet(&mut self.bytes, &record);
+        match Comment::of(frame) {
+            Some(comment) => {
+                pcapng::packet_with_comment(&mut self.bytes, &record, comment.as_str());
+            }
+            None => pcapng::packet(&mut self.bytes, &record),
         }
-    }
-
-    /// What the interface said of the packet becomes a comment. No other option fits: `epb_hash` names an algorithm,
-    /// and which one the interface has, it does not say; and there is none for a second clock.
-    #[cold]
-    fn push_with_hints(&mut self, record: &Record<'_>, frame: &Frame) {
-        let mut text = [0; COMMENT - 8];
-        let mut rest = &mut text[..];
-        // There is room for both.
-        if let Some(time) = frame.hardware_timestamp() {
-            let (seconds, nanoseconds) = (time / 1_000_000_000, time % 1_000_000_000);
-            let _ = write!(rest, "rx_timestamp={seconds}.{nanoseconds:09} ");
-        }
-        if let Some(hash) = frame.rx_hash() {
-            let _ = write!(rest, "rx_hash=0x{:08x} ({})", hash.value, hash.kind);
-        }
-        let left = rest.len();
-        let text = text.get(..text.len() - left).and_then(|text| str::from_utf8(text).ok());
-        let comment = text.unwrap_or_default().trim_end();
-        pcapng::packet_with_comment(&mut self.bytes, record, comment);
     }
 
     /// Whether its first packet has waited long enough at `time`.

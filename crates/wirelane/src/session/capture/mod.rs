@@ -16,8 +16,8 @@
 mod chunk;
 mod config;
 mod credit;
-mod interfaces;
 mod merge;
+mod names;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -33,17 +33,17 @@ use wirelane_os::clock;
 
 pub use self::config::{CaptureConfig, CaptureOutcome, OutputConfig};
 use self::credit::{CHUNK, Credit, OWN};
-use self::interfaces::{Interface, Names, counters, interfaces};
+use self::names::Names;
 use self::worker::{Lane, Route, Worker};
 use self::writer::{Finished, Input, Ledger, WriterThread};
 use crate::error::{Error, Result};
 use crate::halt::Halt;
 use crate::memory::{self, Allotment};
 use crate::pcap::{CaptureWriter, WriterOptions, Written};
-use crate::pipeline::budget::{Allowance, Budget};
-use crate::pipeline::{Job, Running, Threads, by_queue, thread_name};
+use crate::pipeline::{Allowance, Budget, Job, Running, Threads, by_queue, thread_name};
 use crate::port::{Control, FrameCounts, Port, PortInfo, Rx};
 use crate::ring::channel;
+use crate::session::interfaces::{Interface, Placing, interfaces};
 use crate::session::monitor::Monitor;
 use crate::stats::QueueStats;
 use crate::sync::{Counter, Doorbell, Watermark};
@@ -82,12 +82,7 @@ impl Capture {
     /// An output cannot be created or is what the port reads, a CPU cannot be used, or the port refuses to start.
     pub fn start(mut port: Port, config: &CaptureConfig) -> Result<Self> {
         let inputs = port.rx();
-        let monitor = Monitor {
-            ports: vec![port.info().clone()],
-            accounting: vec![port.accounting()],
-            rx: inputs.iter().flat_map(counters).map(|counters| (0, counters)).collect(),
-            ..Monitor::default()
-        };
+        let monitor = Monitor::of_receiver(&port, &inputs);
         let mut writers = Writers {
             threads: Vec::new(),
             written: Vec::new(),
@@ -110,7 +105,10 @@ impl Capture {
         let jobs = group(inputs, routes, config.single).into_iter().map(job);
         let threads = Threads::default().placed(config.placement.clone());
         let running = threads.launch(vec![port], jobs)?;
-        let monitor = Monitor { written: writers.written.clone(), ..monitor };
+        let monitor = match writers.written.clone() {
+            written if written.is_empty() => monitor,
+            written => monitor.writing(move || written.iter().map(|counter| counter.value()).sum()),
+        };
         Ok(Self { running, writers, monitor })
     }
 
@@ -141,7 +139,7 @@ impl Capture {
 
     /// Packets safely in files now.
     pub fn written(&self) -> u64 {
-        self.monitor.packets_written()
+        self.monitor.packets_written().unwrap_or(0)
     }
 
     /// Waits until the capture has ended by itself (enough packets, the end of the source, an
@@ -242,7 +240,7 @@ impl Writers {
         let chunks = credit.of_one();
         let all = (chunks + OWN * lanes.saturating_sub(1)) * CHUNK;
         memory::ask(|| format!("the ways of {lanes} queues to the writer"), all)?;
-        let route = |rx: &Rx| Route { lanes: Vec::new(), bundle: rx.bundle().cloned() };
+        let route = |rx: &Rx| Route { lanes: Vec::new(), placing: Placing::of(rx) };
         let mut routes: Vec<_> = inputs.iter().map(route).collect();
         let options = WriterOptions {
             inputs: [&output.options.inputs[..], &port.inputs()].concat(),

@@ -9,12 +9,12 @@ use super::chunk::{Chunk, PATIENCE};
 use super::credit::{CHUNK, Credit, OWN};
 use crate::error::Result;
 use crate::frame::{Batch, Frame};
-use crate::mask::Class;
 use crate::pcap::Direction;
+use crate::pipeline::Allowance;
 use crate::pipeline::Consumer;
-use crate::pipeline::budget::Allowance;
-use crate::port::{Bundle, Rx};
+use crate::port::Rx;
 use crate::ring::{Receiver, Sender};
+use crate::session::interfaces::Placing;
 use crate::stats::RxCounters;
 use crate::sync::{Doorbell, Watermark};
 
@@ -26,7 +26,7 @@ const WORTH_WAKING: usize = 4;
 pub(super) struct Route {
     /// One, or one for each strand; none if nothing is written.
     pub(super) lanes: Vec<Lane>,
-    pub(super) bundle: Option<Arc<Bundle>>,
+    pub(super) placing: Placing,
 }
 
 /// A way to one writer.
@@ -103,15 +103,13 @@ impl Consumer for Worker {
 
 impl Route {
     fn encode(&mut self, batch: &Batch, lossless: bool) {
-        match (&self.bundle, self.lanes.as_mut_slice()) {
-            (_, []) => {}
-            (None, [lane, ..]) => lane.encode(batch, lossless, |_| (0, Direction::Unknown)),
-            (Some(bundle), [lane]) => {
-                lane.encode(batch, lossless, |frame| place(bundle, frame));
-            }
-            (Some(bundle), lanes) => {
+        let placing = &self.placing;
+        match self.lanes.as_mut_slice() {
+            [] => {}
+            [lane] => lane.encode(batch, lossless, |frame| placing.place(frame)),
+            lanes => {
                 for frame in batch.iter() {
-                    let (strand, direction) = place(bundle, frame);
+                    let (strand, direction) = placing.place(frame);
                     if let Some(lane) = lanes.get_mut(strand as usize) {
                         lane.encode(std::slice::from_ref(frame), lossless, |_| (0, direction));
                     }
@@ -119,16 +117,6 @@ impl Route {
             }
         }
     }
-}
-
-/// The strand of a frame, and where it went if that differs from what the strand says of all.
-#[inline]
-fn place(bundle: &Bundle, frame: &Frame) -> (u32, Direction) {
-    let strand = bundle.strand_of(frame);
-    let says_none =
-        bundle.strands().get(strand).is_some_and(|strand| strand.source.class.is_none());
-    let is_sent = says_none && frame.class() == Class::Tx;
-    (strand as u32, if is_sent { Direction::Outbound } else { Direction::Unknown })
 }
 
 impl Lane {
@@ -160,8 +148,7 @@ impl Lane {
     fn lose(&self, frames: &[Frame], place: impl Fn(&Frame) -> (u32, Direction)) {
         for frame in frames {
             if let Some(counters) = self.counters.get(place(frame).0 as usize) {
-                counters.writer.add(1);
-                counters.writer_bytes.add(u64::from(frame.original_len()));
+                counters.count_unstored(1, u64::from(frame.original_len()));
             }
         }
     }

@@ -12,6 +12,7 @@ use super::credit::Credit;
 use super::merge::ChunkMerge;
 use crate::pcap::{CaptureError, CaptureWriter, Record, Statistics, Written};
 use crate::ring::{Receiver, Sender};
+use crate::session::interfaces;
 use crate::stats::RxCounters;
 use crate::sync::{Counter, Doorbell, Watermark};
 
@@ -168,23 +169,7 @@ impl WriterThread {
 
     /// The counters of every interface, as statistics blocks say them.
     fn statistics(&self, start: u64, end: Option<u64>) -> Vec<Statistics> {
-        let timestamp = clock::realtime_ns();
-        let of = |(i, counters): (usize, &Arc<RxCounters>)| {
-            let stats = counters.snapshot(0);
-            Statistics {
-                interface: i as u32,
-                timestamp,
-                start: Some(start),
-                end,
-                received: stats.received,
-                // What the device itself lost is not known per queue.
-                dropped: None,
-                filter_accepted: stats.received.zip(stats.filtered).map(|(all, out)| all - out),
-                os_dropped: stats.dropped.kernel,
-                delivered: Some(stats.packets),
-            }
-        };
-        self.counters.iter().enumerate().map(of).collect()
+        interfaces::statistics(&self.counters, start, end)
     }
 
     fn sleep(&mut self) {
@@ -201,10 +186,7 @@ impl WriterThread {
             let finished = self.collect(&mut merge);
             let lose = |record: Record<'_>| {
                 let Some(counters) = self.counters.get(record.interface as usize) else { return };
-                counters.unwritten.add(1);
-                if counters.unwritten_bytes.value() != RxCounters::UNKNOWN {
-                    counters.unwritten_bytes.add(u64::from(record.original_len));
-                }
+                counters.count_unwritten(1, Some(u64::from(record.original_len)));
             };
             for (i, input) in self.inputs.iter_mut().enumerate() {
                 while let Some(chunk) = merge.take_unwritten(i, lose) {
@@ -259,9 +241,8 @@ impl Ledger {
         self.settle(safe);
         for (interface, packets) in self.entries.drain(..) {
             let Some(counters) = counters.get(interface as usize) else { continue };
-            counters.unwritten.add(packets);
             // How long these packets were is no longer known.
-            counters.unwritten_bytes.set(RxCounters::UNKNOWN);
+            counters.count_unwritten(packets, None);
         }
     }
 }

@@ -8,8 +8,8 @@ use super::signals::Signals;
 use super::tx_path::{Progress, RETRY, TxPath, TxPathBuilder};
 use crate::error::{Error, Result};
 use crate::frame::{Batch, Frame};
+use crate::pipeline::Allowance;
 use crate::pipeline::Consumer;
-use crate::pipeline::budget::Allowance;
 use crate::port::{Backend, PortInfo, Rx};
 use crate::stats::RxCounters;
 

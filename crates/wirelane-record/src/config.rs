@@ -1,0 +1,73 @@
+//! The configuration of a recording, and its outcome.
+
+use std::time::Duration;
+
+use wirelane::Error;
+use wirelane::filter::Filter;
+use wirelane::halt::Halt;
+use wirelane::placement::Placement;
+use wirelane::port::{FrameCounts, PortInfo};
+use wirelane::stats::QueueStats;
+use wirelane_store::{StoreOptions, StoreReport};
+
+/// How to record.
+#[derive(Clone, Debug)]
+pub struct RecordConfig {
+    /// How the store is written. Its gate is that of `trigger`.
+    pub store: StoreOptions,
+    /// Write only what a trigger asks for.
+    pub trigger: Option<TriggerConfig>,
+    /// All queues on one thread, instead of one thread per queue.
+    pub single: bool,
+    /// The CPUs of the receiving threads.
+    pub placement: Placement,
+    /// End after this many packets.
+    pub packets: Option<u64>,
+    /// How often counters are written into the segments; also at the start of each, and at the end.
+    pub statistics_every: Duration,
+    /// Ends waiting for a disk that takes nothing.
+    pub halt: Halt,
+}
+
+impl Default for RecordConfig {
+    fn default() -> Self {
+        Self {
+            store: StoreOptions::default(),
+            trigger: None,
+            single: false,
+            placement: Placement::default(),
+            packets: None,
+            statistics_every: Duration::from_secs(10),
+            halt: Halt::default(),
+        }
+    }
+}
+
+/// What is kept around a trigger.
+#[derive(Clone, Debug)]
+pub struct TriggerConfig {
+    /// Packets that trigger; besides, [`Trigger::fire`](crate::Trigger::fire) does.
+    pub filter: Option<Filter>,
+    /// How much before it. So much is held in memory, as far as there is any.
+    pub before: Duration,
+    /// How much after it.
+    pub after: Duration,
+}
+
+/// The outcome of a recording.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct RecordOutcome {
+    /// The port, with notes added while it ran.
+    pub port: PortInfo,
+    /// The counters of every queue.
+    pub queues: Vec<QueueStats>,
+    /// Where the frames were when everything had ended.
+    pub frames: FrameCounts,
+    /// What the store has done.
+    pub store: StoreReport,
+    /// How often packets or others triggered; `None` without triggers.
+    pub triggers: Option<u64>,
+    /// Errors, the first one first. The counters above are valid nevertheless.
+    pub errors: Vec<Error>,
+}

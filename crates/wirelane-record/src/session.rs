@@ -1,0 +1,168 @@
+//! A running recording: a receiving thread per queue, each with a lane of the store.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use wirelane::halt::Halt;
+use wirelane::pipeline::{Allowance, Budget, Running, Threads, Work, by_queue};
+use wirelane::port::{Control, Port, PortInfo, Rx};
+use wirelane::session::interfaces::{Interface, Placing, interfaces};
+use wirelane::session::monitor::Monitor;
+use wirelane::{Error, Result};
+use wirelane_store::{StoreOptions, StoreReport, StoreStatus, StoreWriter};
+
+use crate::config::{RecordConfig, RecordOutcome};
+use crate::error::failure;
+use crate::trigger::{Lookout, Trigger};
+use crate::worker::{End, Journal, Worker};
+
+/// A running recording. Dropping it stops it; [`Recording::join`] also returns the outcome.
+pub struct Recording {
+    /// Ends before the store that it writes to.
+    running: Running<Worker>,
+    store: StoreWriter,
+    info: PortInfo,
+    control: Arc<dyn Control>,
+    status: Arc<StoreStatus>,
+    monitor: Monitor,
+    trigger: Option<Trigger>,
+    halt: Halt,
+    directory: String,
+}
+
+impl Recording {
+    /// Opens the store in `directory`, starts the threads, and lets packets in when all of them are
+    /// ready.
+    ///
+    /// # Errors
+    /// The store cannot be written, the trigger's filter does not compile for the port, a CPU cannot
+    /// be used, or the port refuses to start.
+    pub fn start(mut port: Port, directory: &Path, config: &RecordConfig) -> Result<Self> {
+        let (info, control) = (port.info().clone(), port.control());
+        let inputs = port.rx();
+        let trigger = config.trigger.as_ref().map(Trigger::new);
+        let gate = trigger.as_ref().map(|trigger| Arc::clone(trigger.gate()));
+        let groups = match config.single && !inputs.is_empty() {
+            true => vec![inputs],
+            false => by_queue(inputs, |rx| rx),
+        };
+        let monitor = Monitor::of_receiver(&port, groups.iter().flatten());
+        // What cannot be compiled is refused before anything is created.
+        let ends = groups.iter().map(|group| ends(port.info(), group, config, trigger.as_ref()));
+        let ends = ends.collect::<Result<Vec<_>>>()?;
+        let options = StoreOptions { gate, ..config.store.clone() };
+        let store = StoreWriter::create(directory, options).map_err(failure)?;
+        let halt = config.halt.below();
+        let budget = Arc::new(Budget::new(config.packets));
+        let lossless = port.info().lossless;
+        let mut work = Vec::new();
+        for (rx, (ends, interfaces)) in groups.into_iter().zip(ends) {
+            let (sources, counters): (Vec<_>, Vec<_>) =
+                interfaces.into_iter().map(|one| (one.source, one.counters)).unzip();
+            let unwritten = counters.clone();
+            let lost = move |source: u32, packets, bytes| {
+                if let Some(counters) = unwritten.get(source as usize) {
+                    counters.count_unwritten(packets, Some(bytes));
+                }
+            };
+            let lane = store.lane(&sources, Some(Box::new(lost))).map_err(failure)?;
+            let consumer = Worker {
+                ends,
+                journal: Journal::new(lane, config.statistics_every),
+                counters,
+                allowance: Allowance::new(&budget),
+                lossless,
+                halt: halt.clone(),
+            };
+            work.push(Work { port: 0, rx, consumer });
+        }
+        let status = store.status();
+        let threads = Threads::default().placed(config.placement.clone());
+        let running = threads.start(vec![port], work)?;
+        let written = Arc::clone(&status);
+        let monitor = monitor.writing(move || written.report().total().written.packets);
+        let directory = directory.display().to_string();
+        Ok(Self { running, store, info, control, status, monitor, trigger, halt, directory })
+    }
+
+    /// The port.
+    pub fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    /// Masks and stop, for any thread.
+    pub fn control(&self) -> Arc<dyn Control> {
+        Arc::clone(&self.control)
+    }
+
+    /// Reads all counters of the port, from any thread.
+    pub fn monitor(&self) -> Monitor {
+        self.monitor.clone()
+    }
+
+    /// Reads what the store does, from any thread.
+    pub fn status(&self) -> Arc<StoreStatus> {
+        Arc::clone(&self.status)
+    }
+
+    /// Fires, from any thread; `None` if everything is written.
+    pub fn trigger(&self) -> Option<Trigger> {
+        self.trigger.clone()
+    }
+
+    /// Waits until the recording has ended by itself (enough packets, the end of the source, an
+    /// error of the port), or `timeout` has passed; true if it has ended.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        self.running.wait(Some(timeout))
+    }
+
+    /// Lets no more packets in, receives and writes those on their way, and reports. It does not
+    /// wait for a disk that takes nothing, but counts what that one did not take.
+    pub fn join(self) -> RecordOutcome {
+        let Self { running, store, info, trigger, monitor, halt, directory, .. } = self;
+        running.stop();
+        halt.ask();
+        let ended = running.join();
+        let report = store.finish();
+        let mut errors = ended.errors;
+        errors.extend(failures(&report, directory));
+        RecordOutcome {
+            port: ended.ports.into_iter().next().unwrap_or(info),
+            queues: monitor.queues(),
+            frames: ended.frames.into_iter().next().unwrap_or_default(),
+            store: report,
+            triggers: trigger.map(|trigger| trigger.fired()),
+            errors,
+        }
+    }
+}
+
+/// What still keeps packets from the disk at the end.
+fn failures(report: &StoreReport, directory: String) -> Option<Error> {
+    let trouble = report.trouble.clone()?;
+    let help = "make room, or see to the disk; what was recorded before is there";
+    Some(Error::failed(directory, trouble).help(help))
+}
+
+/// The receiving ends of one thread, and the interfaces of its lane.
+fn ends(
+    info: &PortInfo,
+    group: &[Rx],
+    config: &RecordConfig,
+    trigger: Option<&Trigger>,
+) -> Result<(Vec<End>, Vec<Interface>)> {
+    let filter = config.trigger.as_ref().and_then(|trigger| trigger.filter.as_ref());
+    let (mut ends, mut all) = (Vec::new(), Vec::new());
+    for rx in group {
+        let own = interfaces(info, rx);
+        let lookout = match (trigger, filter) {
+            (Some(trigger), Some(filter)) => Some(Lookout::new(trigger.gate(), filter, &own)?),
+            _ => None,
+        };
+        let first = u32::try_from(all.len()).unwrap_or(u32::MAX);
+        ends.push(End { placing: Placing::of(rx), first, lookout });
+        all.extend(own);
+    }
+    Ok((ends, all))
+}

@@ -1,0 +1,342 @@
+//! Finds the extents of a segment without its index, whatever happened to the file.
+//!
+//! From one extent the scan hops to the next: its header says how long it is. Where no header stands, the scan goes on
+//! in steps of [`EXTENT_ALIGNMENT`] to the next header of the same segment with a greater number, and tells what lies
+//! between. Only headers are read; whether an extent's content is damaged shows when it is loaded.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::SeekFrom;
+
+use crate::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE, Extent, ExtentHeader, Filler};
+use crate::prelude::{self, MAX_PRELUDE};
+
+const STEP: u64 = EXTENT_ALIGNMENT as u64;
+/// Bytes that are read at once to find the next header, and at the start: most preludes are shorter.
+const CHUNK: usize = 256 << 10;
+const START: usize = 64 << 10;
+
+/// A file that can be read at any place, or bytes that stand for one.
+pub trait ReadAt {
+    /// Its length.
+    ///
+    /// # Errors
+    /// As of fstat(2).
+    fn size(&self) -> io::Result<u64>;
+
+    /// Reads bytes from `offset` on; fewer only at the end.
+    ///
+    /// # Errors
+    /// As of pread(2).
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// The next place from `offset` on where there may be other bytes than zeros; `None` if there is none.
+    fn next_data(&self, offset: u64) -> Option<u64>;
+}
+
+impl ReadAt for File {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut len = 0;
+        while let Some(rest) = buffer.get_mut(len..).filter(|rest| !rest.is_empty()) {
+            match FileExt::read_at(self, rest, offset + len as u64) {
+                Ok(0) => break,
+                Ok(more) => len += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(len)
+    }
+
+    fn next_data(&self, offset: u64) -> Option<u64> {
+        match rustix::fs::seek(self, SeekFrom::Data(offset)) {
+            Ok(at) => Some(at),
+            Err(rustix::io::Errno::NXIO) => None,
+            // A file system that does not know.
+            Err(_) => Some(offset),
+        }
+    }
+}
+
+impl ReadAt for [u8] {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let rest = usize::try_from(offset).ok().and_then(|at| self.get(at..)).unwrap_or_default();
+        let len = rest.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&rest[..len]);
+        Ok(len)
+    }
+
+    fn next_data(&self, offset: u64) -> Option<u64> {
+        (offset < self.len() as u64).then_some(offset)
+    }
+}
+
+/// What was found in a segment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scan {
+    /// The segment's random number, if anything tells it.
+    pub segment: Option<u64>,
+    /// Blocks of the prelude (compressed if the segment is), and their plain length; `None` if they are damaged.
+    pub prelude: Option<(Vec<u8>, usize)>,
+    /// Where the first extent is, or should be.
+    pub start: u64,
+    /// Its extents, in their order.
+    pub extents: Vec<Extent>,
+    /// What is damaged, in the order of the file.
+    pub gaps: Vec<Gap>,
+    /// Where the last extent, or what was damaged behind it, ends.
+    pub end: u64,
+    /// Bytes of the file.
+    pub size: u64,
+}
+
+/// A part of a segment that is not what it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Where it begins.
+    pub offset: u64,
+    /// Its bytes.
+    pub len: u64,
+    /// What it is.
+    pub kind: GapKind,
+}
+
+/// What is wrong with a part of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GapKind {
+    /// One of the two copies of the prelude, or a header of it. The other one serves.
+    Prelude,
+    /// Both copies of the prelude. Packets cannot be told apart without it.
+    NoPrelude,
+    /// There is no header of an extent, but some other bytes.
+    Damaged,
+    /// Zeros, where an extent was to be written. Expected in a segment whose recorder runs, or died.
+    Unwritten,
+    /// The file ends inside this extent.
+    Cut,
+    /// Bytes that were damaged when the segment was mended.
+    Mended,
+    /// The disk cannot read it.
+    Unreadable(String),
+}
+
+impl GapKind {
+    /// What to tell the user.
+    #[must_use]
+    pub fn describe(&self) -> Cow<'static, str> {
+        match self {
+            Self::Prelude => "the prelude is damaged; its second copy is whole".into(),
+            Self::NoPrelude => {
+                "the prelude is damaged: which interfaces its packets are of is lost".into()
+            }
+            Self::Damaged => "no extent begins here: its header is damaged".into(),
+            Self::Unwritten => "zeros: an extent was never written".into(),
+            Self::Cut => "the file is cut inside an extent".into(),
+            Self::Mended => {
+                "what was here was damaged, and was taken out when the segment was mended".into()
+            }
+            Self::Unreadable(error) => format!("the disk cannot read it: {error}").into(),
+        }
+    }
+}
+
+/// Finds the extents of a segment.
+///
+/// # Errors
+/// Its length, or its first bytes, cannot be read.
+pub fn scan(file: &(impl ReadAt + ?Sized), compressed: bool) -> io::Result<Scan> {
+    let scan = prelude(file, compressed)?;
+    let mut scanner = Scanner { file, compressed, scan, last: None };
+    scanner.extents();
+    Ok(scanner.scan)
+}
+
+/// As [`scan`], but no further than the prelude.
+pub(crate) fn prelude(file: &(impl ReadAt + ?Sized), compressed: bool) -> io::Result<Scan> {
+    let mut new = Scan { size: file.size()?, ..Scan::default() };
+    new.find_prelude(file, compressed)?;
+    Ok(new)
+}
+
+impl Scan {
+    fn find_prelude(&mut self, file: &(impl ReadAt + ?Sized), compressed: bool) -> io::Result<()> {
+        let mut start = Vec::new();
+        for most in [START, MAX_PRELUDE] {
+            start = vec![0; most];
+            let len = file.read_at(&mut start, 0)?;
+            start.truncate(len);
+            if let Some(found) = prelude::find(&start, compressed) {
+                self.segment = Some(found.segment);
+                self.prelude = found.blocks.map(|blocks| (blocks.to_vec(), found.plain));
+                self.start = (found.len as u64).min(self.size);
+                let kind = match found.blocks {
+                    Some(_) if !found.is_damaged => None,
+                    Some(_) => Some(GapKind::Prelude),
+                    None => Some(GapKind::NoPrelude),
+                };
+                self.gaps.extend(kind.map(|kind| Gap { offset: 0, len: self.start, kind }));
+                self.end = self.start;
+                return Ok(());
+            }
+            if len < most {
+                break;
+            }
+        }
+        let is_empty = start.iter().all(|byte| *byte == 0);
+        let kind = if is_empty { GapKind::Unwritten } else { GapKind::NoPrelude };
+        let len = STEP.min(self.size);
+        self.gaps.push(Gap { offset: 0, len, kind });
+        (self.start, self.end) = (len, len);
+        Ok(())
+    }
+}
+
+struct Scanner<'a, F: ReadAt + ?Sized> {
+    file: &'a F,
+    compressed: bool,
+    scan: Scan,
+    /// The greatest number so far. Lesser ones are bytes that look like a header.
+    last: Option<u32>,
+}
+
+impl<F: ReadAt + ?Sized> Scanner<'_, F> {
+    fn extents(&mut self) {
+        let mut at = self.scan.start;
+        let mut head = vec![0; ExtentHeader::disk_len(self.compressed)];
+        while at < self.scan.size {
+            let len = match self.file.read_at(&mut head, at) {
+                Ok(len) => len,
+                Err(error) => {
+                    at = self.unreadable(at, &error);
+                    continue;
+                }
+            };
+            let bytes = head.get(..len).unwrap_or_default();
+            if let Some(header) = self.header(bytes) {
+                at = self.extent(at, header);
+            } else if let Some(end) = self.filler(bytes, at) {
+                at = end;
+            } else {
+                at = self.search(at);
+            }
+        }
+    }
+
+    /// A header of the next extent.
+    fn header(&self, bytes: &[u8]) -> Option<ExtentHeader> {
+        let header = ExtentHeader::decode(bytes, self.compressed)?;
+        let is_ours = self.scan.segment.is_none_or(|segment| segment == header.segment)
+            && self.last.is_none_or(|last| header.number > last)
+            && header.number != ExtentHeader::PRELUDE
+            && header.extent_len(self.compressed) <= EXTENT_SIZE;
+        is_ours.then_some(header)
+    }
+
+    /// Where it ends.
+    fn extent(&mut self, offset: u64, header: ExtentHeader) -> u64 {
+        self.scan.segment = Some(header.segment);
+        self.last = Some(header.number);
+        let used = ExtentHeader::disk_len(self.compressed) as u64 + u64::from(header.payload);
+        let end = offset + header.extent_len(self.compressed) as u64;
+        if offset + used > self.scan.size {
+            self.gap(offset, self.scan.size, GapKind::Cut);
+            return self.scan.size;
+        }
+        self.scan.extents.push(Extent { offset, header });
+        // Without padding, an extent can still be read.
+        self.scan.end = end.min(self.scan.size);
+        end
+    }
+
+    /// Where a filler of whole pages ends.
+    fn filler(&mut self, bytes: &[u8], at: u64) -> Option<u64> {
+        let (filler, len) = Filler::find(bytes, self.compressed)?;
+        let (_, tail) = filler.around(len, self.compressed);
+        let end = at + u64::from(len);
+        let mut found = vec![0; tail.len()];
+        let read = self.file.read_at(&mut found, end - tail.len() as u64).ok()?;
+        if end > self.scan.size || read < tail.len() || found != tail {
+            return None;
+        }
+        match filler {
+            Filler::Padding => self.scan.end = end,
+            Filler::Damage => self.gap(at, end, GapKind::Mended),
+        }
+        Some(end)
+    }
+
+    /// Looks for the next header, from a place where there is none; tells where.
+    fn search(&mut self, from: u64) -> u64 {
+        let size = self.scan.size;
+        let (mut at, mut is_zero) = (from, true);
+        let mut chunk = vec![0; CHUNK];
+        while at < size {
+            if is_zero {
+                // Nothing but zeros so far: what was never written need not be read.
+                at = match self.file.next_data(at) {
+                    Some(data) => (data / STEP * STEP).max(at),
+                    None => break,
+                };
+            }
+            let len = match self.file.read_at(&mut chunk, at) {
+                Ok(0) => break,
+                Ok(len) => len,
+                Err(error) => {
+                    self.between(from, at, is_zero);
+                    return self.unreadable(at, &error);
+                }
+            };
+            for page in chunk.get(..len).unwrap_or_default().chunks(EXTENT_ALIGNMENT) {
+                if at > from && self.header(page).is_some() {
+                    self.between(from, at, is_zero);
+                    return at;
+                }
+                is_zero &= page.iter().all(|byte| *byte == 0);
+                at += page.len() as u64;
+            }
+        }
+        self.between(from, size, is_zero);
+        size
+    }
+
+    fn between(&mut self, from: u64, to: u64, is_zero: bool) {
+        // Zeros up to the end of the file are what a recorder had before it, and nothing is missing.
+        if from < to && !(is_zero && to == self.scan.size) {
+            self.gap(from, to, if is_zero { GapKind::Unwritten } else { GapKind::Damaged });
+        }
+    }
+
+    fn unreadable(&mut self, at: u64, error: &io::Error) -> u64 {
+        let end = (at / STEP * STEP + STEP).min(self.scan.size);
+        self.gap(at, end, GapKind::Unreadable(error.to_string()));
+        end
+    }
+
+    fn gap(&mut self, offset: u64, end: u64, kind: GapKind) {
+        self.scan.end = end;
+        if let Some(last) = self.scan.gaps.last_mut()
+            && last.kind == kind
+            && last.offset + last.len == offset
+            && kind != GapKind::Mended
+        {
+            last.len += end - offset;
+            return;
+        }
+        self.scan.gaps.push(Gap { offset, len: end - offset, kind });
+    }
+}
+
+#[cfg(test)]
+#[path = "scan_tests.rs"]
+mod tests;

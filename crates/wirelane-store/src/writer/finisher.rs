@@ -1,0 +1,147 @@
+//! Finishes segments, on a thread of its own for each lane: an index of a million keys takes a
+//! second, and neither writing nor the next segment waits for it.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use rustix::fs::{Mode, OFlags, RenameFlags, fsync, ftruncate, openat, renameat, renameat_with};
+use rustix::io::Errno;
+use wirelane_os::clock;
+
+use super::keeper::Request;
+use super::segment::Finished;
+use super::status::StoreStatus;
+use crate::directory::{Access, Directory};
+use crate::error::{Error, Result};
+use crate::names::SegmentName;
+
+/// So many indexes are finished or wait for it at most: each is memory. Further segments get theirs
+/// later, from `extract --reindex`.
+const WAITING: usize = 4;
+
+/// The thread's handle. Dropping it waits until all segments are finished.
+pub(crate) struct Finisher {
+    segments: Option<Sender<Finished>>,
+    waiting: Arc<AtomicUsize>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread works with.
+pub(crate) struct FinisherParts {
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) access: Access,
+    pub(crate) keeper: Sender<Request>,
+    pub(crate) status: Arc<StoreStatus>,
+}
+
+impl Finisher {
+    /// # Errors
+    /// The thread cannot be started.
+    pub(crate) fn start(parts: FinisherParts) -> Result<Self> {
+        let (segments, finished) = channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let left = Arc::clone(&waiting);
+        let thread = thread::Builder::new()
+            .name("wl-finish".into())
+            .spawn(move || parts.run(finished, &left))
+            .map_err(|error| Error::new("a thread that finishes segments", error.to_string()))?;
+        Ok(Self { segments: Some(segments), waiting, thread: Some(thread) })
+    }
+
+    /// Gives a segment its final name and its index, or deletes it if it is empty.
+    pub(crate) fn finish(&self, mut finished: Finished) {
+        if finished.index.is_some() && self.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            finished.index = None;
+        }
+        if let Some(segments) = &self.segments {
+            // It fails only if the thread is gone; then the segment stays as after a crash.
+            let _ = segments.send(finished);
+        }
+    }
+}
+
+impl Drop for Finisher {
+    fn drop(&mut self) {
+        self.segments = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl FinisherParts {
+    fn run(self, finished: Receiver<Finished>, waiting: &AtomicUsize) {
+        for segment in finished {
+            let (number, had_index) = (segment.part.number, segment.index.is_some());
+            let name = self.finish(segment).unwrap_or_else(|error| {
+                self.status.mishap(error.to_string());
+                None
+            });
+            if had_index {
+                waiting.fetch_sub(1, Ordering::Relaxed);
+            }
+            let _ = self.keeper.send(Request::Finished { number, name });
+        }
+    }
+
+    /// Gives its name; `None` if it was empty and is gone.
+    fn finish(&self, finished: Finished) -> Result<Option<SegmentName>> {
+        let part = finished.part.file_name();
+        let path = self.directory.path_of(&part);
+        if finished.extents == 0 {
+            return self.directory.remove(&part).map(|_| None);
+        }
+        let failed = |action: &str, errno: Errno| Error::io(&path, action, &errno.into());
+        ftruncate(&finished.file, finished.end).map_err(|it| failed("cut", it))?;
+        fsync(&finished.file).map_err(|it| failed("write", it))?;
+        let times = match finished.oldest <= finished.newest {
+            true => (finished.oldest, finished.newest),
+            // Without packets.
+            false => (clock::realtime_ns(), clock::realtime_ns()),
+        };
+        let name = SegmentName { times: Some(times), ..finished.part };
+        // Before the segment has its name: whoever sees it finds the index.
+        match finished.index {
+            Some(index) => {
+                if let Err(error) = self.write_index(&name, &index.finish()) {
+                    self.status.mishap(error.to_string());
+                }
+            }
+            None => self.status.mishap(format!("{}: it has no index", name.file_name())),
+        }
+        let (directory, to) = (self.directory.as_fd(), name.file_name());
+        let renamed = match renameat_with(directory, &part, directory, &to, RenameFlags::NOREPLACE)
+        {
+            // A file system that cannot promise this.
+            Err(Errno::INVAL | Errno::NOSYS) => renameat(directory, &part, directory, &to),
+            other => other,
+        };
+        renamed.map_err(|it| failed("rename", it))?;
+        Ok(Some(name))
+    }
+
+    /// Under another name first: half an index must not look like one.
+    fn write_index(&self, name: &SegmentName, bytes: &[u8]) -> Result<()> {
+        let index = name.index_name();
+        let part = format!("{index}.part");
+        let path = self.directory.path_of(&part);
+        let failed = |error: io::Error| {
+            let _ = self.directory.remove(&part);
+            Error::io(&path, "write", &error)
+        };
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(self.access.file_mode());
+        let file = openat(self.directory.as_fd(), &part, flags, mode)
+            .map_err(|errno| Error::io(&path, "make", &errno.into()))?;
+        let mut file = File::from(file);
+        file.write_all(bytes).and_then(|()| self.access.apply(&file)).map_err(failed)?;
+        renameat(self.directory.as_fd(), &part, self.directory.as_fd(), &index)
+            .map_err(|errno| failed(errno.into()))
+    }
+}

@@ -1,0 +1,123 @@
+//! Extents that wait in memory for a trigger.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::filled::Filled;
+use super::gate::{Fate, Gate};
+use super::status::Counts;
+
+/// What a gate holds back of one lane. Without a gate it holds nothing.
+pub(crate) struct Hold {
+    gate: Option<Arc<Gate>>,
+    /// In the order in which they came.
+    held: VecDeque<Filled>,
+    /// The most that may be held: others are needed for receiving.
+    most: usize,
+    /// Those from here on were not looked at.
+    fresh: usize,
+    /// How often the gate had been fired at the last look.
+    fired: u64,
+    /// Time of the last packet.
+    now: u64,
+    forgotten: Counts,
+    cut: Counts,
+}
+
+/// Packets that nobody asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Forgotten {
+    /// All of them.
+    pub(crate) all: Counts,
+    /// Those that a trigger could still have asked for, had there been memory.
+    pub(crate) cut: Counts,
+}
+
+impl Hold {
+    /// One for a lane with so many buffers.
+    pub(crate) fn new(gate: Option<Arc<Gate>>, buffers: usize) -> Self {
+        Self {
+            gate,
+            held: VecDeque::new(),
+            most: buffers - (buffers / 8).max(2).min(buffers),
+            fresh: 0,
+            fired: 0,
+            now: 0,
+            forgotten: Counts::default(),
+            cut: Counts::default(),
+        }
+    }
+
+    /// Takes an extent; one that is written goes to the queue, now or with [`Hold::sort`].
+    pub(crate) fn take(&mut self, filled: Filled, queue: &mut VecDeque<Filled>) {
+        let Some(gate) = &self.gate else { return queue.push_back(filled) };
+        if filled.counts.packets == 0 {
+            // Only counters: they go with the packets around them.
+            if gate.is_open(self.now) {
+                queue.push_back(filled);
+            }
+            return;
+        }
+        self.now = filled.newest;
+        self.held.push_back(filled);
+    }
+
+    /// Decides on what is held. True if something changed.
+    pub(crate) fn sort(&mut self, queue: &mut VecDeque<Filled>) -> bool {
+        let Some(gate) = self.gate.clone() else { return false };
+        let fired = gate.fired();
+        if fired == self.fired && self.fresh == self.held.len() {
+            return false;
+        }
+        // After a trigger all are looked at.
+        let first = if fired == self.fired { self.fresh } else { 0 };
+        self.fired = fired;
+        for filled in self.held.split_off(first) {
+            match gate.fate(filled.oldest, filled.newest, self.now) {
+                Fate::Write => queue.push_back(filled),
+                Fate::Hold => self.held.push_back(filled),
+                Fate::Forget => self.forgotten.add(filled.counts),
+            }
+        }
+        // Most grow old in their order. Others go when the trigger comes, or memory is short.
+        let now = self.now;
+        let is_old = |it: &Filled| gate.fate(it.oldest, it.newest, now) == Fate::Forget;
+        while self.held.front().is_some_and(is_old) {
+            self.forget_first();
+        }
+        while self.held.len() > self.most {
+            let counts = self.forget_first();
+            self.cut.add(counts);
+        }
+        self.fresh = self.held.len();
+        true
+    }
+
+    /// No trigger comes any more. True if something was held.
+    pub(crate) fn end(&mut self) -> bool {
+        let any = !self.held.is_empty();
+        while !self.held.is_empty() {
+            self.forget_first();
+        }
+        self.fresh = 0;
+        any
+    }
+
+    /// Packets that are held now.
+    pub(crate) fn held(&self) -> Counts {
+        let mut held = Counts::default();
+        self.held.iter().for_each(|filled| held.add(filled.counts));
+        held
+    }
+
+    /// What was forgotten since the last call.
+    pub(crate) fn take_forgotten(&mut self) -> Forgotten {
+        Forgotten { all: std::mem::take(&mut self.forgotten), cut: std::mem::take(&mut self.cut) }
+    }
+
+    fn forget_first(&mut self) -> Counts {
+        let counts = self.held.pop_front().map(|filled| filled.counts).unwrap_or_default();
+        self.forgotten.add(counts);
+        counts
+    }
+}

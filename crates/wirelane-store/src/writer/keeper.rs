@@ -1,0 +1,254 @@
+//! The keeper of a store: a thread that makes segments ready before they are needed, and deletes
+//! the oldest ones when a limit says so.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, PoisonError};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use wirelane_os::disk::{self, Buffers, DirectWriter};
+
+use super::age::Now;
+use super::options::StoreOptions;
+use super::segment::Ready;
+use super::shelf::{NoRoom, Shelf};
+use super::status::{StoreStatus, Who};
+use crate::directory::{Access, Directory, random_number};
+use crate::error::{Error, Result};
+use crate::names::SegmentName;
+use crate::prelude::{self, MAX_PRELUDE};
+
+/// How often limits are looked at.
+const PERIOD: Duration = Duration::from_secs(1);
+/// How soon a segment is tried again that could not be made.
+const RETRY: Duration = Duration::from_millis(250);
+
+/// What lanes ask of the keeper.
+pub(crate) enum Request {
+    /// A lane needs its next segment.
+    Open(Arc<Door>),
+    /// A segment is finished; without a name, it was empty and is gone.
+    Finished { number: u64, name: Option<SegmentName> },
+    /// A lane has ended: what it asked for is not needed.
+    End { lane: u32, next: Option<Ready>, ready: Receiver<Ready> },
+}
+
+/// Where the segments of a lane go.
+#[derive(Debug)]
+pub(crate) struct Door {
+    pub(crate) lane: u32,
+    /// The blocks that each of its segments begins with, compressed if the segment is.
+    pub(crate) prelude: Vec<u8>,
+    /// Their length before compression.
+    pub(crate) plain: usize,
+    pub(crate) ready: Sender<Ready>,
+    /// Who waits for it.
+    pub(crate) thread: Thread,
+}
+
+/// The thread's state.
+pub(crate) struct Keeper {
+    directory: Arc<Directory>,
+    access: Access,
+    options: StoreOptions,
+    shelf: Shelf,
+    next_number: u64,
+    requests: Receiver<Request>,
+    waiting: Vec<Arc<Door>>,
+    status: Arc<StoreStatus>,
+    /// Preludes are written from here.
+    memory: Buffers,
+}
+
+impl Keeper {
+    /// # Errors
+    /// The directory cannot be read, or there is not enough memory.
+    pub(crate) fn new(
+        directory: Arc<Directory>,
+        access: Access,
+        options: StoreOptions,
+        requests: Receiver<Request>,
+        status: Arc<StoreStatus>,
+    ) -> Result<Self> {
+        let (limits, len) = (options.limits, options.segment_len());
+        let (shelf, next_number) = Shelf::new(Arc::clone(&directory), limits, len, Now::read())?;
+        let memory = Buffers::new(1, MAX_PRELUDE).map_err(Error::os)?;
+        let waiting = Vec::new();
+        let keeper = Self {
+            directory,
+            access,
+            options,
+            shelf,
+            next_number,
+            requests,
+            waiting,
+            status,
+            memory,
+        };
+        keeper.publish();
+        Ok(keeper)
+    }
+
+    /// Works until all lanes have ended.
+    pub(crate) fn run(mut self) {
+        let mut looked = Instant::now();
+        loop {
+            let pause = if self.waiting.is_empty() { PERIOD } else { RETRY };
+            match self.requests.recv_timeout(pause) {
+                Ok(request) => self.handle(request),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.make_ready();
+            if looked.elapsed() >= PERIOD {
+                looked = Instant::now();
+                self.keep_limits();
+            }
+            self.publish();
+        }
+        self.keep_limits();
+        self.publish();
+        self.status.settled(Who::Keeper);
+    }
+
+    fn handle(&mut self, request: Request) {
+        match request {
+            Request::Open(door) => self.waiting.push(door),
+            Request::Finished { number, name } => {
+                if let Err(error) = self.shelf.finish(number, name, Now::read()) {
+                    self.status.mishap(error.to_string());
+                }
+            }
+            Request::End { lane, next, ready } => {
+                self.waiting.retain(|door| door.lane != lane);
+                for unused in next.into_iter().chain(ready.try_iter()) {
+                    self.discard(&unused);
+                }
+            }
+        }
+    }
+
+    /// Makes the segments that lanes wait for.
+    fn make_ready(&mut self) {
+        let mut trouble = None;
+        for door in std::mem::take(&mut self.waiting) {
+            match self.make(&door) {
+                Ok(ready) => {
+                    // A lane that has ended said so, or will.
+                    if door.ready.send(ready).is_ok() {
+                        door.thread.unpark();
+                    }
+                }
+                Err(error) => {
+                    trouble = Some(error.to_string());
+                    self.waiting.push(door);
+                }
+            }
+        }
+        match trouble {
+            Some(text) => self.status.trouble(Who::Keeper, &text),
+            None => self.status.settled(Who::Keeper),
+        }
+    }
+
+    /// Makes a segment with its prelude.
+    fn make(&mut self, door: &Door) -> Result<Ready> {
+        let room = self.shelf.make_room(Now::read())?;
+        room.map_err(|why| self.no_room(why))?;
+        loop {
+            match self.create(door) {
+                Ok(ready) => {
+                    self.shelf.begin(ready.name.number);
+                    return Ok(ready);
+                }
+                Err(error) if !is_full(&error) || !self.shelf.sacrifice()? => return Err(error),
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn create(&mut self, door: &Door) -> Result<Ready> {
+        let compression = self.options.compression.map(|options| options.compression);
+        let name =
+            SegmentName { times: None, lane: door.lane, number: self.next_number, compression };
+        let file_name = name.file_name();
+        let path = self.directory.path_of(&file_name);
+        let limit = self.options.segment_len();
+        let id = random_number();
+        let Some(prelude) = prelude::encode(&door.prelude, door.plain, id, name.is_compressed())
+        else {
+            return Err(Error::new(path.display().to_string(), "too many interfaces"));
+        };
+        // A number is used once, whatever becomes of the file.
+        self.next_number += 1;
+        let mode = self.access.file_mode();
+        let made = disk::create(&*self.directory, file_name.as_ref(), mode, limit)
+            .map_err(|error| Error::io(&path, "make", &error.source))?;
+        if let Err(why) = made.direct {
+            let _ = self.status.buffered.set(why);
+        }
+        let start = prelude.len() as u64;
+        let ready = Ready { name, id, file: Arc::new(made.file), start, limit };
+        let written = self
+            .access
+            .apply(&*ready.file)
+            .map_err(|error| Error::io(&path, "set the group of", &error))
+            .and_then(|()| self.write(&ready, &prelude));
+        written.inspect_err(|_| self.discard(&ready))?;
+        Ok(ready)
+    }
+
+    fn write(&self, ready: &Ready, prelude: &[u8]) -> Result<()> {
+        let path = self.directory.path_of(&ready.name.file_name());
+        let mut writer = DirectWriter::blocking();
+        let Some(mut buffer) = self.memory.take() else { return Ok(()) };
+        if let Some(room) = buffer.get_mut(..prelude.len()) {
+            room.copy_from_slice(prelude);
+        }
+        writer.write(&ready.file, buffer, prelude.len(), 0, 0);
+        let done = writer.done(Duration::MAX).map_or(Ok(()), |done| done.result);
+        done.map_err(|error| Error::io(&path, "write", &error.source))
+    }
+
+    /// Deletes a segment that nothing was written to.
+    fn discard(&mut self, ready: &Ready) {
+        let removed = self.directory.remove(&ready.name.file_name());
+        let gone = removed.and_then(|_| self.shelf.finish(ready.name.number, None, Now::read()));
+        if let Err(error) = gone {
+            self.status.mishap(error.to_string());
+        }
+    }
+
+    fn keep_limits(&mut self) {
+        // That there is no room matters when a segment is made.
+        if let Err(error) = self.shelf.keep_limits(Now::read()) {
+            self.status.mishap(error.to_string());
+        }
+    }
+
+    fn no_room(&self, why: NoRoom) -> Error {
+        let object = self.directory.path().display().to_string();
+        match why {
+            NoRoom::Limit => Error::new(
+                object,
+                "its limit is reached, and all segments are pinned or being written",
+            )
+            .help("unpin some, or raise the limit"),
+            NoRoom::Free => Error::new(
+                object,
+                "less of the disk is free than shall be, and all segments are pinned or being \
+                 written",
+            )
+            .help("make room, or unpin some segments"),
+        }
+    }
+
+    fn publish(&self) {
+        *self.status.keeper.lock().unwrap_or_else(PoisonError::into_inner) = self.shelf.status();
+    }
+}
+
+fn is_full(error: &Error) -> bool {
+    [Errno::NOSPC, Errno::DQUOT].iter().any(|errno| error.errno() == Some(errno.raw_os_error()))
+}

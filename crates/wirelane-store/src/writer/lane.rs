@@ -1,0 +1,273 @@
+//! The receiving thread's end of a lane: packets become blocks in large buffers.
+
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use wirelane_os::disk::Buffers;
+use wirelane_pcap::pcapng::{self, MAX_PACKET};
+use wirelane_pcap::{Record, Statistics};
+
+use super::filled::Filled;
+use super::gate::Gate;
+use super::status::{Counts, LaneStatus};
+
+/// Bytes that the block of a packet needs beside its data and its comment.
+const BLOCK_ROOM: usize = 64;
+
+/// Takes the packets of one queue. It belongs to one thread, which never waits for the file system.
+///
+/// A packet for which there is no room is refused and counted. Dropping this ends the lane: what it
+/// has taken is written.
+pub struct LaneWriter {
+    filling: Option<Filling>,
+    buffers: Buffers,
+    /// `None` once it has ended.
+    full: Option<SyncSender<Filled>>,
+    store_thread: Thread,
+    status: Arc<LaneStatus>,
+    wakeup: Arc<Wakeup>,
+    gate: Option<Arc<Gate>>,
+    layout: Layout,
+    /// The clock as of the last [`LaneWriter::tick`], monotonic.
+    now: u64,
+    flush_every: u64,
+    /// Blocks that are not packets are made here.
+    scratch: Vec<u8>,
+}
+
+/// Where blocks start in a buffer, and where they end at the latest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub(crate) start: usize,
+    pub(crate) limit: usize,
+}
+
+struct Filling {
+    filled: Filled,
+    /// When the first block came.
+    since: u64,
+}
+
+/// Wakes a receiving thread that waits for room.
+#[derive(Debug, Default)]
+pub(crate) struct Wakeup {
+    waits: AtomicBool,
+    thread: Mutex<Option<Thread>>,
+}
+
+/// What a lane writer is made of.
+pub(crate) struct LaneParts {
+    pub(crate) buffers: Buffers,
+    pub(crate) full: SyncSender<Filled>,
+    pub(crate) store_thread: Thread,
+    pub(crate) status: Arc<LaneStatus>,
+    pub(crate) wakeup: Arc<Wakeup>,
+    pub(crate) gate: Option<Arc<Gate>>,
+    pub(crate) layout: Layout,
+    pub(crate) flush_every: Duration,
+}
+
+impl LaneWriter {
+    pub(crate) fn new(parts: LaneParts) -> Self {
+        Self {
+            filling: None,
+            buffers: parts.buffers,
+            full: Some(parts.full),
+            store_thread: parts.store_thread,
+            status: parts.status,
+            wakeup: parts.wakeup,
+            gate: parts.gate,
+            layout: parts.layout,
+            now: 0,
+            flush_every: u64::try_from(parts.flush_every.as_nanos()).unwrap_or(u64::MAX),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Takes a packet, with a comment that programs show with it. False if there is no room: then
+    /// it is counted as dropped.
+    #[inline]
+    pub fn push(&mut self, record: &Record<'_>, comment: Option<&str>) -> bool {
+        if self.try_push(record, comment) {
+            return true;
+        }
+        self.push_elsewhere(record, comment)
+    }
+
+    #[inline]
+    fn try_push(&mut self, record: &Record<'_>, comment: Option<&str>) -> bool {
+        let Some(Filling { filled, .. }) = &mut self.filling else { return false };
+        let Some(room) = filled.buffer.get_mut(filled.end..self.layout.limit) else { return false };
+        let Some(len) = pcapng::packet_into(room, record, comment) else { return false };
+        filled.end += len;
+        filled.counts.packets += 1;
+        filled.counts.bytes += record.data.len().min(MAX_PACKET) as u64;
+        filled.oldest = filled.oldest.min(record.timestamp);
+        filled.newest = filled.newest.max(record.timestamp);
+        true
+    }
+
+    /// The buffer is full, or there is none.
+    #[cold]
+    fn push_elsewhere(&mut self, record: &Record<'_>, comment: Option<&str>) -> bool {
+        self.flush();
+        if self.begin() && self.try_push(record, comment) {
+            return true;
+        }
+        let bytes = record.data.len().min(MAX_PACKET) as u64;
+        self.status.receiving.dropped.add(Counts { packets: 1, bytes });
+        false
+    }
+
+    /// Whether there is room for a packet of `len` bytes with a comment of so many.
+    #[must_use]
+    pub fn has_room(&mut self, len: usize) -> bool {
+        let len = len.min(MAX_PACKET) + BLOCK_ROOM;
+        if let Some(Filling { filled, .. }) = &self.filling {
+            if filled.end + len <= self.layout.limit {
+                return true;
+            }
+            self.flush();
+        }
+        self.begin()
+    }
+
+    /// Waits until there is room for a packet of `len` bytes, data and comment together; false if
+    /// there is none after `timeout`.
+    pub fn wait_for_room(&mut self, len: usize, timeout: Duration) -> bool {
+        if self.has_room(len) {
+            return true;
+        }
+        let begin = Instant::now();
+        self.wakeup.announce();
+        loop {
+            let left = timeout.saturating_sub(begin.elapsed());
+            if self.has_room(len) || left.is_zero() {
+                self.wakeup.waits.store(false, Ordering::Relaxed);
+                return self.filling.is_some();
+            }
+            thread::park_timeout(left);
+        }
+    }
+
+    /// Says what time it is, on the monotonic clock in nanoseconds: what is old enough goes to the
+    /// disk. To be called for every batch, and several times per
+    /// [`StoreOptions::flush_every`](super::StoreOptions::flush_every) without any.
+    #[inline]
+    pub fn tick(&mut self, now: u64) {
+        self.now = now;
+        let Some(Filling { since, .. }) = &mut self.filling else { return };
+        // The buffer was begun before the first tick.
+        if *since == 0 {
+            *since = now;
+        }
+        if now.saturating_sub(*since) >= self.flush_every {
+            self.flush_old();
+        }
+    }
+
+    /// Appends counters of the interfaces. False if there is no room.
+    pub fn statistics(&mut self, statistics: &[Statistics]) -> bool {
+        self.scratch.clear();
+        for one in statistics {
+            pcapng::statistics(&mut self.scratch, one);
+        }
+        if !self.has_room(self.scratch.len()) {
+            return false;
+        }
+        let Some(Filling { filled, .. }) = &mut self.filling else { return false };
+        let end = filled.end + self.scratch.len();
+        let Some(room) = filled.buffer.get_mut(filled.end..end) else { return false };
+        room.copy_from_slice(&self.scratch);
+        filled.end = end;
+        true
+    }
+
+    /// How many segments were begun so far. When it changes, a new one has no counters yet.
+    #[must_use]
+    pub fn segment(&self) -> u32 {
+        self.status.storing.segments.load(Ordering::Relaxed)
+    }
+
+    /// Hands on what it has taken, and ends the lane.
+    pub fn finish(self) {}
+
+    /// An old extent goes to the disk, unless it waits for a trigger anyway.
+    #[cold]
+    fn flush_old(&mut self) {
+        let Some(Filling { filled, since }) = &self.filling else { return };
+        if let Some(gate) = &self.gate {
+            // Every buffer that waits is memory, however little is in it.
+            let patience = self.flush_every.max(gate.before() / 16);
+            if !gate.is_open(filled.newest) && self.now.saturating_sub(*since) < patience {
+                return;
+            }
+        }
+        self.flush();
+    }
+
+    /// Hands on the buffer.
+    fn flush(&mut self) {
+        let Some(Filling { filled, .. }) = self.filling.take() else { return };
+        if filled.end == filled.start {
+            return;
+        }
+        let counts = filled.counts;
+        // There is room for every buffer. If the thread is gone, so is the buffer.
+        match self.full.as_ref().map(|full| full.try_send(filled)) {
+            Some(Ok(())) => {
+                self.status.receiving.taken.add(counts);
+                self.store_thread.unpark();
+            }
+            _ => self.status.receiving.dropped.add(counts),
+        }
+    }
+
+    /// Begins a buffer, if there is one.
+    fn begin(&mut self) -> bool {
+        let Layout { start, .. } = self.layout;
+        self.filling = self.buffers.take().map(|buffer| {
+            let counts = Counts::default();
+            let filled = Filled { buffer, start, end: start, counts, oldest: u64::MAX, newest: 0 };
+            Filling { filled, since: self.now }
+        });
+        self.filling.is_some()
+    }
+}
+
+impl Drop for LaneWriter {
+    fn drop(&mut self) {
+        self.flush();
+        self.full = None;
+        self.store_thread.unpark();
+    }
+}
+
+impl std::fmt::Debug for LaneWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LaneWriter").field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
+impl Wakeup {
+    /// The calling thread waits.
+    fn announce(&self) {
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
+        self.waits.store(true, Ordering::Relaxed);
+        // Either it sees the buffer that was given back, or who gives it back sees that it waits.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Buffers were given back.
+    pub(crate) fn wake(&self) {
+        fence(Ordering::SeqCst);
+        if self.waits.load(Ordering::Relaxed)
+            && let Some(thread) = &*self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+        {
+            thread.unpark();
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! From a filled buffer to bytes for the disk: a checksum, and compression on threads of its own.
+//!
+//! ```text
+//!                ┌▶ thread 0: extents 0, 2, 4 … ─▶┐
+//!  filled ───────┤                                ├─▶ the same, packed, in the same order
+//!                └▶ thread 1: extents 1, 3, 5 … ─▶┘
+//! ```
+//!
+//! Extents are equally long, so taking turns keeps all threads busy, and the order needs no
+//! book-keeping.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::thread::{self, JoinHandle, Thread};
+
+use crc32fast::hash;
+use wirelane_os::disk::{Buffer, Buffers};
+use wirelane_pcap::{CompressionOptions, FrameCompressor, Source};
+
+use super::filled::Filled;
+use super::lane::Layout;
+use super::lost::{BySource, add_blocks};
+use super::status::Counts;
+use crate::error::{Error, Result};
+use crate::extent::{EXTENT_SIZE, ExtentHeader};
+
+/// Extents on their way per thread: one is being compressed, one waits for it.
+const PER_THREAD: usize = 2;
+/// The least that padding needs.
+const PADDING: usize = 12;
+
+/// An extent that only lacks its place in a segment.
+pub(crate) struct Packed {
+    /// Room for the header, then the payload.
+    pub(crate) buffer: Buffer,
+    /// All but segment and number.
+    pub(crate) header: ExtentHeader,
+    pub(crate) counts: Counts,
+    /// The blocks, as far as they are needed; `None` when they are in the buffer, or are gone.
+    pub(crate) plain: Option<Filled>,
+    /// Its packets by source, if they were counted already.
+    pub(crate) sources: Option<BySource>,
+}
+
+/// An extent that could not be packed.
+pub(crate) struct Unpacked {
+    /// It, if it is still there.
+    pub(crate) filled: Option<Filled>,
+    pub(crate) why: String,
+}
+
+impl Packed {
+    /// Its packets by source.
+    pub(crate) fn by_source(&self, sources: &[Source]) -> BySource {
+        match (&self.sources, &self.plain) {
+            (Some(known), _) => known.clone(),
+            (None, Some(plain)) => add_blocks(plain.blocks(), sources, &mut None),
+            (None, None) => {
+                let start = ExtentHeader::disk_len(false);
+                let payload = self.buffer.get(start..start + self.header.payload as usize);
+                add_blocks(payload.unwrap_or_default(), sources, &mut None)
+            }
+        }
+    }
+}
+
+/// Packs extents, in their order.
+pub(crate) enum Packer {
+    Plain(VecDeque<Filled>),
+    Compressed(Turns),
+}
+
+/// Threads that take turns.
+pub(crate) struct Turns {
+    threads: Vec<Compressing>,
+    sent: usize,
+    received: usize,
+    /// Compressed extents go here.
+    room: Buffers,
+}
+
+struct Compressing {
+    /// Dropped first, which ends the thread.
+    plain: Option<SyncSender<(Filled, Buffer)>>,
+    packed: Receiver<std::result::Result<Packed, Unpacked>>,
+    handle: Option<JoinHandle<()>>,
+}
+
+impl Packer {
+    /// Where blocks may be in a buffer, so that the extent becomes no longer than [`EXTENT_SIZE`].
+    pub(crate) fn layout(compression: Option<CompressionOptions>) -> Result<Layout> {
+        let start = ExtentHeader::disk_len(compression.is_some());
+        let Some(options) = compression else {
+            return Ok(Layout { start, limit: EXTENT_SIZE - PADDING });
+        };
+        let compressor = FrameCompressor::new(options).map_err(cannot_compress)?;
+        let most = EXTENT_SIZE - start - PADDING;
+        let fits = |len: &usize| compressor.bound(*len) <= most;
+        let len = (0..most).rev().step_by(64).find(fits).unwrap_or(0);
+        Ok(Layout { start, limit: start + len })
+    }
+
+    /// `depth` extents are being written at once. `wake` is the thread that takes what is packed.
+    pub(crate) fn start(
+        compression: Option<CompressionOptions>,
+        depth: usize,
+        wake: &Thread,
+    ) -> Result<Self> {
+        let Some(options) = compression else { return Ok(Self::Plain(VecDeque::new())) };
+        let count = usize::from(options.threads.max(1));
+        let room = Buffers::new(count * PER_THREAD + depth + 1, EXTENT_SIZE).map_err(Error::os)?;
+        let threads = (0..count).map(|_| Compressing::start(options, wake.clone()));
+        let threads = threads.collect::<Result<_>>()?;
+        Ok(Self::Compressed(Turns { threads, sent: 0, received: 0, room }))
+    }
+
+    /// The buffers that are written, if they are not those that were filled.
+    pub(crate) fn room(&self) -> Option<&Buffers> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Compressed(turns) => Some(&turns.room),
+        }
+    }
+
+    /// Whether nothing is on its way.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::Plain(queue) => queue.is_empty(),
+            Self::Compressed(turns) => turns.sent == turns.received,
+        }
+    }
+
+    /// Takes an extent; gives it back if there is no room for it now.
+    pub(crate) fn send(&mut self, filled: Filled) -> Option<Filled> {
+        match self {
+            Self::Plain(queue) if queue.is_empty() => queue.push_back(filled),
+            Self::Plain(_) => return Some(filled),
+            Self::Compressed(turns) => return turns.send(filled),
+        }
+        None
+    }
+
+    /// The next one that is packed, if it is.
+    pub(crate) fn receive(&mut self) -> Option<std::result::Result<Packed, Unpacked>> {
+        match self {
+            Self::Plain(queue) => queue.pop_front().map(|filled| Ok(pack_plain(filled))),
+            Self::Compressed(turns) => turns.receive(),
+        }
+    }
+}
+
+impl Turns {
+    fn send(&mut self, filled: Filled) -> Option<Filled> {
+        if self.sent - self.received >= self.threads.len() * PER_THREAD {
+            return Some(filled);
+        }
+        let turn = self.sent % self.threads.len();
+        let sender = self.threads.get(turn).and_then(|thread| thread.plain.as_ref());
+        let (Some(sender), Some(buffer)) = (sender, self.room.take()) else { return Some(filled) };
+        match sender.try_send((filled, buffer)) {
+            Ok(()) => {
+                self.sent += 1;
+                None
+            }
+            Err(error) => {
+                use std::sync::mpsc::TrySendError::{Disconnected, Full};
+                let (Full((filled, _)) | Disconnected((filled, _))) = error;
+                Some(filled)
+            }
+        }
+    }
+
+    fn receive(&mut self) -> Option<std::result::Result<Packed, Unpacked>> {
+        if self.sent == self.received {
+            return None;
+        }
+        let thread = self.threads.get(self.received % self.threads.len())?;
+        let packed = match thread.packed.try_recv() {
+            Ok(packed) => packed,
+            Err(TryRecvError::Empty) => return None,
+            Err(TryRecvError::Disconnected) => {
+                Err(Unpacked { filled: None, why: "a compressing thread ended".into() })
+            }
+        };
+        self.received += 1;
+        Some(packed)
+    }
+}
+
+impl Compressing {
+    fn start(options: CompressionOptions, wake: Thread) -> Result<Self> {
+        let mut compressor = FrameCompressor::new(options).map_err(cannot_compress)?;
+        let (plain, to_pack) = sync_channel(PER_THREAD);
+        let (done, packed) = sync_channel(PER_THREAD);
+        let run = move || {
+            for (filled, buffer) in to_pack {
+                if done.send(compress(&mut compressor, filled, buffer)).is_err() {
+                    return;
+                }
+                wake.unpark();
+            }
+        };
+        let handle = thread::Builder::new()
+            .name("wl-compress".into())
+            .spawn(run)
+            .map_err(|error| Error::new("a thread that compresses", error.to_string()))?;
+        Ok(Self { plain: Some(plain), packed, handle: Some(handle) })
+    }
+}
+
+impl Drop for Turns {
+    fn drop(&mut self) {
+        for thread in &mut self.threads {
+            thread.plain = None;
+        }
+        for thread in &mut self.threads {
+            // Whoever waits with a result must not wait for ever.
+            while thread.packed.recv().is_ok() {}
+            if let Some(handle) = thread.handle.take() {
+                let _ = handle.join();
+            }
+        }
+    }
+}
+
+fn pack_plain(filled: Filled) -> Packed {
+    let header = header(&filled, filled.blocks());
+    Packed { buffer: filled.buffer, header, counts: filled.counts, plain: None, sources: None }
+}
+
+fn compress(
+    compressor: &mut FrameCompressor,
+    filled: Filled,
+    mut buffer: Buffer,
+) -> std::result::Result<Packed, Unpacked> {
+    let start = ExtentHeader::disk_len(true);
+    let room = buffer.get_mut(start..).unwrap_or_default();
+    let len = match compressor.compress(filled.blocks(), room) {
+        Ok(len) => len,
+        Err(error) => return Err(Unpacked { filled: Some(filled), why: error.to_string() }),
+    };
+    let header = header(&filled, room.get(..len).unwrap_or_default());
+    Ok(Packed { buffer, header, counts: filled.counts, plain: Some(filled), sources: None })
+}
+
+fn header(filled: &Filled, payload: &[u8]) -> ExtentHeader {
+    ExtentHeader {
+        packets: u32::try_from(filled.counts.packets).unwrap_or(u32::MAX),
+        payload: payload.len() as u32,
+        plain: (filled.end - filled.start) as u32,
+        oldest: filled.oldest,
+        newest: filled.newest,
+        checksum: hash(payload),
+        ..ExtentHeader::default()
+    }
+}
+
+fn cannot_compress(error: io::Error) -> Error {
+    Error::new("compression", error.to_string())
+}

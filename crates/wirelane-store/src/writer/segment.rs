@@ -1,0 +1,228 @@
+//! A segment that is being written, from the side of its lane.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Instant;
+
+use wirelane_os::disk::{Buffer, Done};
+use wirelane_pcap::Source;
+
+use super::lost::{BySource, add_blocks};
+use super::pack::Packed;
+use super::status::Counts;
+use crate::extent::{EXTENT_SIZE, ExtentHeader, padding, padding_len};
+use crate::index::IndexBuilder;
+use crate::names::SegmentName;
+
+/// A segment that the keeper made ready: its prelude is on the disk.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) name: SegmentName,
+    /// Its random number.
+    pub(crate) id: u64,
+    pub(crate) file: Arc<File>,
+    /// Where the first extent begins.
+    pub(crate) start: u64,
+    /// Where the last one ends at the latest.
+    pub(crate) limit: u64,
+}
+
+/// A segment whose last extent is written.
+pub(crate) struct Finished {
+    /// Its name until now.
+    pub(crate) part: SegmentName,
+    pub(crate) file: Arc<File>,
+    /// Its bytes.
+    pub(crate) end: u64,
+    pub(crate) extents: u32,
+    pub(crate) oldest: u64,
+    pub(crate) newest: u64,
+    /// Of exactly these extents; `None` if it has to be made anew.
+    pub(crate) index: Option<IndexBuilder>,
+}
+
+/// A segment that is being written.
+///
+/// Writes end in any order, but count in the order of the file: what is behind a write that failed
+/// goes to the next segment, and the file is cut before it. So a segment has no holes.
+pub(crate) struct Segment {
+    ready: Ready,
+    /// Where the next extent goes, and its number.
+    at: u64,
+    number: u32,
+    flying: VecDeque<Flying>,
+    written: Finished,
+    state: State,
+    since: Instant,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// Nothing is added any more.
+    Closed,
+    /// A write failed.
+    Broken,
+}
+
+/// An extent that is being written.
+struct Flying {
+    token: u64,
+    header: ExtentHeader,
+    counts: Counts,
+    sources: BySource,
+    /// The memory and whether the write succeeded, once it has ended.
+    landed: Option<(Buffer, bool)>,
+}
+
+/// What one write needs.
+pub(crate) struct Write {
+    pub(crate) file: Arc<File>,
+    pub(crate) buffer: Buffer,
+    pub(crate) len: usize,
+    pub(crate) offset: u64,
+}
+
+impl Segment {
+    pub(crate) fn new(ready: Ready) -> Self {
+        let written = Finished {
+            part: ready.name,
+            file: Arc::clone(&ready.file),
+            end: ready.start,
+            extents: 0,
+            oldest: u64::MAX,
+            newest: 0,
+            index: Some(IndexBuilder::new(ready.id)),
+        };
+        let (at, since) = (ready.start, Instant::now());
+        let flying = VecDeque::new();
+        Self { ready, at, number: 0, flying, written, state: State::Open, since }
+    }
+
+    /// Whether this extent can be added.
+    pub(crate) fn has_room(&self, header: &ExtentHeader) -> bool {
+        let len = header.extent_len(self.ready.name.is_compressed()) as u64;
+        self.is_open() && self.at + len <= self.ready.limit
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// Whether it is time to ask for the next one.
+    pub(crate) fn is_half_full(&self) -> bool {
+        let left = self.ready.limit.saturating_sub(self.at);
+        left < (self.ready.limit - self.ready.start) / 2 || left < 2 * EXTENT_SIZE as u64
+    }
+
+    /// When its first extent came; `None` while it is empty.
+    pub(crate) fn since(&self) -> Option<Instant> {
+        (self.number > 0).then_some(self.since)
+    }
+
+    /// Nothing is added any more.
+    pub(crate) fn close(&mut self) {
+        if self.is_open() {
+            self.state = State::Closed;
+        }
+    }
+
+    /// Gives an extent its place, and indexes it. `token` names the write.
+    pub(crate) fn place(&mut self, packed: Packed, sources: &[Source], token: u64) -> Write {
+        if self.number == 0 {
+            self.since = Instant::now();
+        }
+        let compressed = self.ready.name.is_compressed();
+        let Packed { mut buffer, mut header, counts, plain, sources: known } = packed;
+        (header.segment, header.number) = (self.ready.id, self.number);
+        let start = ExtentHeader::disk_len(compressed);
+        let payload = start..start + header.payload as usize;
+        let index = &mut self.written.index;
+        let by_source = match (known, &plain) {
+            // It was in a segment before; its blocks may be compressed by now.
+            (Some(known), _) => {
+                *index = None;
+                known
+            }
+            (None, Some(plain)) => add_blocks(plain.blocks(), sources, index),
+            (None, None) => {
+                add_blocks(buffer.get(payload.clone()).unwrap_or_default(), sources, index)
+            }
+        };
+        if let Some(index) = index {
+            index.end_extent(self.at, &header);
+        }
+        let len = header.extent_len(compressed);
+        put(&mut buffer, 0, &header.encode(compressed));
+        put(&mut buffer, payload.end, &padding(padding_len(payload.end, compressed), compressed));
+        let file = Arc::clone(&self.ready.file);
+        let offset = self.at;
+        self.flying.push_back(Flying { token, header, counts, sources: by_source, landed: None });
+        self.at += len as u64;
+        self.number += 1;
+        Write { file, buffer, len, offset }
+    }
+
+    /// A write has ended; gives it back if it was none of this segment.
+    pub(crate) fn land(&mut self, done: Done) -> Option<Done> {
+        let Some(flying) = self.flying.iter_mut().find(|flying| flying.token == done.token) else {
+            return Some(done);
+        };
+        if done.result.is_err() {
+            self.state = State::Broken;
+        }
+        flying.landed = Some((done.buffer, done.result.is_ok()));
+        None
+    }
+
+    /// Packets that are on the disk since the last call, and bytes of the file; their memory is
+    /// free.
+    pub(crate) fn retire(&mut self) -> (Counts, u64) {
+        let (mut counts, begin) = (Counts::default(), self.written.end);
+        let compressed = self.ready.name.is_compressed();
+        while let Some(Flying { landed: Some((_, true)), .. }) = self.flying.front()
+            && let Some(flying) = self.flying.pop_front()
+        {
+            counts.add(flying.counts);
+            let written = &mut self.written;
+            written.end += flying.header.extent_len(compressed) as u64;
+            written.extents += 1;
+            written.oldest = written.oldest.min(flying.header.oldest);
+            written.newest = written.newest.max(flying.header.newest);
+        }
+        (counts, self.written.end - begin)
+    }
+
+    /// After a write failed, and all others have ended: the extents that are not on the disk, in
+    /// their order.
+    pub(crate) fn take_back(&mut self) -> Option<Vec<Packed>> {
+        let has_ended = self.flying.iter().all(|flying| flying.landed.is_some());
+        if self.state != State::Broken || self.flying.is_empty() || !has_ended {
+            return None;
+        }
+        self.written.index = None;
+        let back = self.flying.drain(..).filter_map(|flying| {
+            let (buffer, _) = flying.landed?;
+            let Flying { header, counts, sources, .. } = flying;
+            Some(Packed { buffer, header, counts, plain: None, sources: Some(sources) })
+        });
+        Some(back.collect())
+    }
+
+    /// Whether nothing will happen to it any more.
+    pub(crate) fn is_finished(&self) -> bool {
+        !self.is_open() && self.flying.is_empty()
+    }
+
+    /// What there is now.
+    pub(crate) fn finish(self) -> Finished {
+        self.written
+    }
+}
+
+fn put(buffer: &mut Buffer, at: usize, bytes: &[u8]) {
+    if let Some(room) = buffer.get_mut(at..at + bytes.len()) {
+        room.copy_from_slice(bytes);
+    }
+}

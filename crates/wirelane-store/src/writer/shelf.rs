@@ -1,0 +1,221 @@
+//! What a store holds, and what has to go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use wirelane_os::disk::{self, Space};
+
+use super::age::{AgeClock, Now, Written};
+use super::options::Limits;
+use super::status::KeeperStatus;
+use crate::directory::Directory;
+use crate::error::Result;
+use crate::names::SegmentName;
+use crate::pin::Deletion;
+
+/// The segments of a store and their limits.
+pub(crate) struct Shelf {
+    directory: Arc<Directory>,
+    limits: Limits,
+    /// Finished ones, and those that a crash left, by number.
+    kept: BTreeMap<u64, Kept>,
+    /// Those that are being written: they count as a whole.
+    parts: BTreeSet<u64>,
+    segment_len: u64,
+    bytes: u64,
+    clock: AgeClock,
+    deleted: u64,
+    deleted_bytes: u64,
+}
+
+struct Kept {
+    name: SegmentName,
+    bytes: u64,
+    written: Written,
+}
+
+/// Why there is no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    /// Only pinned segments and those that are being written are left.
+    Limit,
+    /// The same, for the share of the disk that stays free: others fill it.
+    Free,
+}
+
+impl Shelf {
+    /// The number of the next segment comes with it.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub(crate) fn new(
+        directory: Arc<Directory>,
+        limits: Limits,
+        segment_len: u64,
+        now: Now,
+    ) -> Result<(Self, u64)> {
+        let listing = directory.list()?;
+        let mut kept = BTreeMap::new();
+        for name in listing.segments.iter().map(|entry| entry.name) {
+            let bytes = directory.disk_usage(&name.file_name())?
+                + directory.disk_usage(&name.index_name())?;
+            // A file that a crash left may be as old as the clock says now.
+            let written = Written::Real(name.times.map_or(now.real, |(_, newest)| newest));
+            kept.insert(name.number, Kept { name, bytes, written });
+        }
+        let bytes = kept.values().map(|segment| segment.bytes).sum();
+        let clock = AgeClock::new(now);
+        let (deleted, deleted_bytes) = (0, 0);
+        let parts = BTreeSet::new();
+        let shelf = Self {
+            directory,
+            limits,
+            kept,
+            parts,
+            segment_len,
+            bytes,
+            clock,
+            deleted,
+            deleted_bytes,
+        };
+        Ok((shelf, listing.next_number))
+    }
+
+    /// A segment is being written from now on.
+    pub(crate) fn begin(&mut self, number: u64) {
+        if self.parts.insert(number) {
+            self.bytes += self.segment_len;
+        }
+    }
+
+    /// It is finished; without a name, it is gone.
+    pub(crate) fn finish(
+        &mut self,
+        number: u64,
+        name: Option<SegmentName>,
+        now: Now,
+    ) -> Result<()> {
+        if self.parts.remove(&number) {
+            self.bytes -= self.segment_len;
+        }
+        let Some(name) = name else { return Ok(()) };
+        let usage = |file: &str| self.directory.disk_usage(file);
+        let bytes = usage(&name.file_name())? + usage(&name.index_name())?;
+        self.bytes += bytes;
+        self.kept.insert(number, Kept { name, bytes, written: Written::Boot(now.boot) });
+        Ok(())
+    }
+
+    /// Makes room for another segment, as far as a limit demands.
+    pub(crate) fn make_room(&mut self, now: Now) -> Result<std::result::Result<(), NoRoom>> {
+        self.enforce(self.segment_len, now)
+    }
+
+    /// Deletes what exceeds a limit.
+    pub(crate) fn keep_limits(&mut self, now: Now) -> Result<std::result::Result<(), NoRoom>> {
+        self.clock.tick(now);
+        self.enforce(0, now)
+    }
+
+    /// Deletes the oldest segment because the disk is full; false if that is not wanted, or there
+    /// is none. Whoever limits the age alone wants what is younger.
+    pub(crate) fn sacrifice(&mut self) -> Result<bool> {
+        let may = self.limits.max_bytes.is_some() || self.limits.min_free.is_some();
+        if may { self.delete_oldest() } else { Ok(false) }
+    }
+
+    /// Whether any limit deletes segments.
+    pub(crate) fn status(&self) -> KeeperStatus {
+        let oldest = self.kept.values().filter_map(|it| it.name.times).map(|(oldest, _)| oldest);
+        KeeperStatus {
+            segments: (self.kept.len() + self.parts.len()) as u64,
+            bytes: self.bytes,
+            deleted: self.deleted,
+            deleted_bytes: self.deleted_bytes,
+            oldest: oldest.min(),
+            room: self.room(),
+        }
+    }
+
+    fn enforce(&mut self, more: u64, now: Now) -> Result<std::result::Result<(), NoRoom>> {
+        if let Some(age) = self.limits.max_age {
+            self.delete_older(age, now)?;
+        }
+        if let Some(most) = self.limits.max_bytes {
+            while self.bytes.saturating_add(more) > most {
+                if !self.delete_oldest()? {
+                    return Ok(Err(NoRoom::Limit));
+                }
+            }
+        }
+        while self.lacks(more) {
+            if !self.delete_oldest()? {
+                return Ok(Err(NoRoom::Free));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Whether less stays free than is wanted, when so many bytes more are taken.
+    fn lacks(&self, more: u64) -> bool {
+        let Some(share) = self.limits.min_free else { return false };
+        // Where the file system does not tell, there is nothing to keep.
+        let Some(space) = self.space() else { return false };
+        space.available < reserve(space, share).saturating_add(more)
+    }
+
+    fn space(&self) -> Option<Space> {
+        disk::space(&*self.directory).ok()
+    }
+
+    fn room(&self) -> Option<u64> {
+        let space = self.space();
+        let share = self.limits.min_free.unwrap_or(0.0);
+        let free = space.map(|space| space.available.saturating_sub(reserve(space, share)));
+        let below = self.limits.max_bytes.map(|most| most.saturating_sub(self.bytes));
+        free.into_iter().chain(below).min()
+    }
+
+    fn delete_older(&mut self, age: std::time::Duration, now: Now) -> Result<()> {
+        // By number, not by time: the clock may have jumped in between.
+        let is_old = |kept: &Kept| self.clock.age(kept.written, now) > age;
+        let old: Vec<u64> =
+            self.kept.iter().filter(|(_, kept)| is_old(kept)).map(|(number, _)| *number).collect();
+        for number in old {
+            self.delete(number)?;
+        }
+        Ok(())
+    }
+
+    /// False if there is none that may go.
+    fn delete_oldest(&mut self) -> Result<bool> {
+        let numbers: Vec<u64> = self.kept.keys().copied().collect();
+        for number in numbers {
+            if self.delete(number)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// False if it is pinned.
+    fn delete(&mut self, number: u64) -> Result<bool> {
+        let Some(kept) = self.kept.get(&number) else { return Ok(false) };
+        match self.directory.delete(&kept.name)? {
+            Deletion::Pinned => return Ok(false),
+            Deletion::Deleted(_) => {
+                self.deleted += 1;
+                self.deleted_bytes += kept.bytes;
+            }
+            // Somebody else did.
+            Deletion::Missing => {}
+        }
+        self.bytes -= kept.bytes;
+        self.kept.remove(&number);
+        Ok(true)
+    }
+}
+
+fn reserve(space: Space, share: f64) -> u64 {
+    (space.total as f64 * share) as u64
+}

@@ -1,0 +1,267 @@
+//! What a writer does, for any thread to see.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Counts of packets and of their bytes, as captured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets.
+    pub packets: u64,
+    /// Their captured bytes.
+    pub bytes: u64,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
+/// What a store has done so far, as plain values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreReport {
+    /// By lane, in the order in which they were made.
+    pub lanes: Vec<LaneReport>,
+    /// Segments in the store, finished or not.
+    pub segments: u64,
+    /// Bytes of the segments and their indexes; a segment that is being written counts as a whole.
+    pub bytes: u64,
+    /// Segments deleted, as a limit demands.
+    pub deleted: u64,
+    /// Their bytes.
+    pub deleted_bytes: u64,
+    /// Time of the oldest packet in the finished segments, in nanoseconds since the epoch.
+    pub oldest: Option<u64>,
+    /// Bytes that can still be written before a segment is deleted, or the disk is full. Unknown
+    /// where the file system does not tell.
+    pub room: Option<u64>,
+    /// Why the files are written through the page cache, if they are.
+    pub buffered: Option<String>,
+    /// Why io_uring is not used, if it is not.
+    pub no_ring: Option<String>,
+    /// What keeps packets from the disk now.
+    pub trouble: Option<String>,
+    /// How often something did so far, or failed otherwise.
+    pub troubles: u64,
+    /// The last thing that failed, whether it is over or not.
+    pub last_trouble: Option<String>,
+}
+
+/// What a lane has done so far. Of `taken`, everything is written, lost or forgotten, or waits
+/// in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneReport {
+    /// Packets that did not fit into memory, because the disk is too slow or takes none.
+    pub dropped: Counts,
+    /// Packets that went into memory: whole extents, and so up to 1 MiB late.
+    pub taken: Counts,
+    /// Packets that are on disk.
+    pub written: Counts,
+    /// Packets that the disk did not take until the end.
+    pub lost: Counts,
+    /// Packets that no trigger asked for.
+    pub forgotten: Counts,
+    /// Those of them that a trigger could still have asked for, had there been memory.
+    pub cut: Counts,
+    /// Packets that wait for a trigger.
+    pub held: Counts,
+    /// Bytes written to the disk.
+    pub disk_bytes: u64,
+    /// Segments begun.
+    pub segments: u32,
+}
+
+impl StoreReport {
+    /// All lanes together.
+    #[must_use]
+    pub fn total(&self) -> LaneReport {
+        let mut total = LaneReport::default();
+        for lane in &self.lanes {
+            total.dropped.add(lane.dropped);
+            total.taken.add(lane.taken);
+            total.written.add(lane.written);
+            total.lost.add(lane.lost);
+            total.forgotten.add(lane.forgotten);
+            total.cut.add(lane.cut);
+            total.held.add(lane.held);
+            total.disk_bytes += lane.disk_bytes;
+            total.segments += lane.segments;
+        }
+        total
+    }
+}
+
+impl LaneReport {
+    /// Bytes that were received, and are not on disk yet: how far the disk is behind.
+    #[must_use]
+    pub fn lag(&self) -> u64 {
+        let gone = self.written.bytes + self.lost.bytes + self.forgotten.bytes + self.held.bytes;
+        self.taken.bytes.saturating_sub(gone)
+    }
+}
+
+/// What a store does: any thread may look.
+#[derive(Debug, Default)]
+pub struct StoreStatus {
+    lanes: Mutex<Vec<Arc<LaneStatus>>>,
+    pub(crate) keeper: Mutex<KeeperStatus>,
+    /// What keeps packets from the disk now, by who says so: the keeper, and each lane.
+    trouble: Mutex<Troubles>,
+    pub(crate) buffered: OnceLock<String>,
+    pub(crate) no_ring: OnceLock<String>,
+}
+
+/// What the keeper knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KeeperStatus {
+    pub(crate) segments: u64,
+    pub(crate) bytes: u64,
+    pub(crate) deleted: u64,
+    pub(crate) deleted_bytes: u64,
+    pub(crate) oldest: Option<u64>,
+    pub(crate) room: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Troubles {
+    now: Vec<(Who, String)>,
+    count: u64,
+    last: Option<String>,
+}
+
+/// Who has trouble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    Keeper,
+    Lane(u32),
+}
+
+impl StoreStatus {
+    /// All of it, now.
+    #[must_use]
+    pub fn report(&self) -> StoreReport {
+        let keeper = *self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        StoreReport {
+            lanes: lanes.iter().map(|lane| lane.report()).collect(),
+            segments: keeper.segments,
+            bytes: keeper.bytes,
+            deleted: keeper.deleted,
+            deleted_bytes: keeper.deleted_bytes,
+            oldest: keeper.oldest,
+            room: keeper.room,
+            buffered: self.buffered.get().cloned(),
+            no_ring: self.no_ring.get().cloned(),
+            trouble: trouble.now.first().map(|(_, text)| text.clone()),
+            troubles: trouble.count,
+            last_trouble: trouble.last.clone(),
+        }
+    }
+
+    pub(crate) fn add_lane(&self) -> Arc<LaneStatus> {
+        let lane = Arc::new(LaneStatus::default());
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&lane));
+        lane
+    }
+
+    /// Something keeps packets from the disk until [`StoreStatus::settled`].
+    pub(crate) fn trouble(&self, who: Who, text: &str) {
+        let mut troubles = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        match troubles.now.iter_mut().find(|(one, _)| *one == who) {
+            Some((_, now)) if now == text => return,
+            Some((_, now)) => *now = text.into(),
+            None => troubles.now.push((who, text.into())),
+        }
+        troubles.count += 1;
+        troubles.last = Some(text.into());
+    }
+
+    /// Something failed that keeps no packet from the disk.
+    pub(crate) fn mishap(&self, text: String) {
+        let mut troubles = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        troubles.count += 1;
+        troubles.last = Some(text);
+    }
+
+    /// It is over.
+    pub(crate) fn settled(&self, who: Who) {
+        let mut troubles = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        troubles.now.retain(|(one, _)| *one != who);
+    }
+}
+
+/// The counters of a lane. Each has one thread that writes it.
+#[derive(Debug, Default)]
+pub(crate) struct LaneStatus {
+    pub(crate) receiving: Receiving,
+    pub(crate) storing: Storing,
+}
+
+/// What the receiving thread counts, on cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Receiving {
+    pub(crate) dropped: AtomicCounts,
+    pub(crate) taken: AtomicCounts,
+}
+
+/// What the lane's store thread counts.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Storing {
+    pub(crate) written: AtomicCounts,
+    pub(crate) lost: AtomicCounts,
+    pub(crate) forgotten: AtomicCounts,
+    pub(crate) cut: AtomicCounts,
+    pub(crate) held: AtomicCounts,
+    pub(crate) disk_bytes: AtomicU64,
+    pub(crate) segments: AtomicU32,
+}
+
+/// Counts that one thread writes and any reads.
+#[derive(Debug, Default)]
+pub(crate) struct AtomicCounts {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl AtomicCounts {
+    /// Only for the one thread that counts.
+    #[inline]
+    pub(crate) fn add(&self, counts: Counts) {
+        let mut sum = self.load();
+        sum.add(counts);
+        self.set(sum);
+    }
+
+    /// Only for the one thread that counts.
+    pub(crate) fn set(&self, counts: Counts) {
+        self.packets.store(counts.packets, Ordering::Relaxed);
+        self.bytes.store(counts.bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn load(&self) -> Counts {
+        let load = |it: &AtomicU64| it.load(Ordering::Relaxed);
+        Counts { packets: load(&self.packets), bytes: load(&self.bytes) }
+    }
+}
+
+impl LaneStatus {
+    fn report(&self) -> LaneReport {
+        let (receiving, storing) = (&self.receiving, &self.storing);
+        LaneReport {
+            dropped: receiving.dropped.load(),
+            written: storing.written.load(),
+            lost: storing.lost.load(),
+            forgotten: storing.forgotten.load(),
+            cut: storing.cut.load(),
+            held: storing.held.load(),
+            disk_bytes: storing.disk_bytes.load(Ordering::Relaxed),
+            segments: storing.segments.load(Ordering::Relaxed),
+            taken: receiving.taken.load(),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! A store that is written to: the handle, and how its threads are started.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+
+use wirelane_os::disk::{Buffers, DirectWriter, Mode};
+use wirelane_pcap::{FrameCompressor, Source, pcapng};
+
+use super::finisher::{Finisher, FinisherParts};
+use super::hold::Hold;
+use super::keeper::{Door, Keeper, Request};
+use super::lane::{LaneParts, LaneWriter, Wakeup};
+use super::lost::Lost;
+use super::options::StoreOptions;
+use super::pack::Packer;
+use super::status::{StoreReport, StoreStatus};
+use super::worker::{Segments, Worker, WorkerState};
+use crate::directory::{Access, Directory};
+use crate::error::{Error, Result};
+use crate::extent::EXTENT_SIZE;
+use crate::lock::RecorderLock;
+
+/// Writes at once per lane: a disk is busy with some, and some more are on their way to it.
+const DEPTH: usize = 8;
+
+/// Writes a store, by any number of [lanes](StoreWriter::lane). There is one for a store at a time.
+///
+/// Dropping it waits until all lanes have ended and all is written.
+pub struct StoreWriter {
+    directory: Arc<Directory>,
+    access: Access,
+    options: StoreOptions,
+    status: Arc<StoreStatus>,
+    keeper: Option<Sender<Request>>,
+    threads: Vec<JoinHandle<()>>,
+    /// The keeper's; ended after all others.
+    keeper_thread: Option<JoinHandle<()>>,
+    closing: Arc<AtomicBool>,
+    lanes: u32,
+    lock: Option<RecorderLock>,
+}
+
+impl StoreWriter {
+    /// Opens the store in this directory, and makes it where there is none.
+    ///
+    /// # Errors
+    /// Impossible options; somebody else writes it; the system refuses.
+    pub fn create(directory: &Path, options: StoreOptions) -> Result<Self> {
+        options.check()?;
+        let access = Access { group: options.group };
+        let directory = Arc::new(Directory::create(directory, access)?);
+        let lock = directory.lock_recorder(access)?;
+        let status = Arc::new(StoreStatus::default());
+        let (keeper, requests) = channel();
+        let thread = Keeper::new(
+            Arc::clone(&directory),
+            access,
+            options.clone(),
+            requests,
+            Arc::clone(&status),
+        )?;
+        let thread = spawn("wl-keeper".into(), move || thread.run())?;
+        Ok(Self {
+            directory,
+            access,
+            options,
+            status,
+            keeper: Some(keeper),
+            threads: Vec::new(),
+            keeper_thread: Some(thread),
+            closing: Arc::default(),
+            lanes: 0,
+            lock: Some(lock),
+        })
+    }
+
+    /// Starts a lane, which takes packets of these sources. `lost` is told of packets that were
+    /// taken, but are not on the disk when all has ended.
+    ///
+    /// # Errors
+    /// Not enough memory, no more threads, or limits too low for another lane.
+    pub fn lane(&mut self, sources: &[Source], lost: Option<Lost>) -> Result<LaneWriter> {
+        self.check_limits()?;
+        let compression = self.options.compression;
+        let layout = Packer::layout(compression)?;
+        let (prelude, plain) = self.prelude(sources)?;
+        let count = self.options.buffers();
+        let buffers = Buffers::new(count, EXTENT_SIZE).map_err(Error::os)?;
+        let (full, filled) = sync_channel(count);
+        let (ready, segments) = channel();
+        let Some(keeper) = self.keeper.clone() else {
+            return Err(Error::new("the store", "is closed"));
+        };
+        let number = self.lanes;
+        let (start, started) = mpsc::channel::<Worker>();
+        // A thread whose starter is dropped ends at once.
+        let thread =
+            spawn(format!("wl-store-{number}"), move || started.recv().map_or((), Worker::run))?;
+        let store_thread = thread.thread().clone();
+        self.threads.push(thread);
+        let packer = Packer::start(compression, DEPTH, &store_thread)?;
+        let disk = DirectWriter::new(DEPTH, packer.room().unwrap_or(&buffers));
+        if let Mode::Blocking(Some(why)) | Mode::Unregistered(why) = disk.mode() {
+            let _ = self.status.no_ring.set(why.to_string());
+        }
+        let finisher = Finisher::start(FinisherParts {
+            directory: Arc::clone(&self.directory),
+            access: self.access,
+            keeper: keeper.clone(),
+            status: Arc::clone(&self.status),
+        })?;
+        let door =
+            Arc::new(Door { lane: number, prelude, plain, ready, thread: store_thread.clone() });
+        let lane_status = self.status.add_lane();
+        let wakeup = Arc::new(Wakeup::default());
+        let time = self.options.segment_time();
+        let status = Arc::clone(&lane_status);
+        let segments = Segments::new(door, segments, keeper, finisher, status, time);
+        let worker = Worker {
+            full: filled,
+            hold: Hold::new(self.options.gate.clone(), count),
+            queue: Default::default(),
+            packer,
+            packed: Default::default(),
+            segments,
+            disk,
+            sources: sources.into(),
+            lost,
+            status: Arc::clone(&self.status),
+            lane_status: Arc::clone(&lane_status),
+            wakeup: Arc::clone(&wakeup),
+            closing: Arc::clone(&self.closing),
+            state: WorkerState::default(),
+        };
+        start.send(worker).map_err(|_| Error::new("a store thread", "ended"))?;
+        self.lanes += 1;
+        Ok(LaneWriter::new(LaneParts {
+            buffers,
+            full,
+            store_thread,
+            status: lane_status,
+            wakeup,
+            gate: self.options.gate.clone(),
+            layout,
+            flush_every: self.options.flush_every,
+        }))
+    }
+
+    /// What it does, for any thread to see.
+    #[must_use]
+    pub fn status(&self) -> Arc<StoreStatus> {
+        Arc::clone(&self.status)
+    }
+
+    /// Waits until all lanes have ended and all is written, or cannot be, and tells the end.
+    #[must_use]
+    pub fn finish(mut self) -> StoreReport {
+        self.end();
+        self.status.report()
+    }
+
+    /// Bytes must do for what each lane writes, its next segment, and one that can be deleted.
+    fn check_limits(&self) -> Result<()> {
+        let len = self.options.segment_len();
+        let least = len.saturating_mul(u64::from(self.lanes) + 1).saturating_mul(2);
+        match self.options.limits.max_bytes {
+            Some(most) if most < least => {
+                let cause = format!(
+                    "{most} bytes are less than two segments of {len} bytes for each of {} lanes",
+                    self.lanes + 1
+                );
+                let error = Error::new(self.directory.path().display().to_string(), cause);
+                Err(error.help("raise the limit, or make segments smaller"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The blocks that each segment begins with, compressed if it is, and their length before.
+    fn prelude(&self, sources: &[Source]) -> Result<(Vec<u8>, usize)> {
+        let mut blocks = Vec::new();
+        pcapng::section_header(&mut blocks, &self.options.section);
+        for source in sources {
+            pcapng::interface(&mut blocks, source);
+        }
+        let plain = blocks.len();
+        let Some(options) = self.options.compression else { return Ok((blocks, plain)) };
+        let failed = |error: std::io::Error| Error::new("compression", error.to_string());
+        let mut compressor = FrameCompressor::new(options).map_err(failed)?;
+        let mut frame = vec![0; compressor.bound(plain)];
+        let len = compressor.compress(&blocks, &mut frame).map_err(failed)?;
+        frame.truncate(len);
+        Ok((frame, plain))
+    }
+
+    fn end(&mut self) {
+        self.closing.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+        self.keeper = None;
+        if let Some(thread) = self.keeper_thread.take() {
+            let _ = thread.join();
+        }
+        self.lock = None;
+    }
+}
+
+impl Drop for StoreWriter {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let object = format!("thread {name}");
+    let builder = thread::Builder::new().name(name);
+    builder.spawn(run).map_err(|error| Error::new(object, error.to_string()))
+}

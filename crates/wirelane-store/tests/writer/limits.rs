@@ -1,0 +1,83 @@
+//! Limits are kept, the oldest segments go first, and nothing else.
+
+use std::time::Duration;
+
+use wirelane_store::{Limits, StoreOptions, StoreWriter};
+
+use crate::scratch::{Read, Scratch, packet, sources};
+
+const MIB: u64 = 1 << 20;
+const WAIT: Duration = Duration::from_secs(60);
+
+/// Writes until so many bytes went in; looks at the size after each MiB.
+fn write(scratch: &Scratch, limits: Limits, bytes: u64, mut look: impl FnMut()) {
+    let options =
+        StoreOptions { segment_bytes: 4 * MIB, buffer: 8 << 20, limits, ..StoreOptions::default() };
+    let mut store = StoreWriter::create(scratch.path(), options).unwrap();
+    let mut lane = store.lane(&sources(), None).unwrap();
+    let (mut written, mut next) = (0, 0);
+    for number in 0.. {
+        let packet = packet(number);
+        assert!(lane.wait_for_room(packet.data.len(), WAIT));
+        assert!(lane.push(&packet.record(), None));
+        written += packet.data.len() as u64;
+        if written >= next {
+            next += MIB;
+            look();
+        }
+        if written >= bytes {
+            break;
+        }
+    }
+    lane.finish();
+    let report = store.finish();
+    assert_eq!(report.total().lost.packets, 0);
+    look();
+}
+
+fn size(scratch: &Scratch) -> u64 {
+    let sizes = std::fs::read_dir(scratch.path()).unwrap().filter_map(Result::ok);
+    sizes.filter_map(|entry| entry.metadata().ok()).map(|it| it.len()).sum()
+}
+
+#[test]
+fn bytes_are_limited_and_the_oldest_go_first() {
+    let scratch = Scratch::on_disk();
+    let stranger = scratch.path().join("notes.pcapng");
+    std::fs::write(&stranger, vec![7; 3 << 20]).unwrap();
+    let limits = Limits { max_bytes: Some(20 * MIB), ..Limits::default() };
+    // The stranger is not counted.
+    let most = (20 + 3 + 4) * MIB;
+    write(&scratch, limits, 80 * MIB, || assert!(size(&scratch) <= most, "{}", size(&scratch)));
+    assert_eq!(std::fs::read(&stranger).unwrap().len(), 3 << 20);
+    let found = scratch.packets(0);
+    let first = (found[0].timestamp - packet(0).timestamp) / 1000;
+    assert!(first > 10_000);
+    let expected: Vec<Read> = (first..first + found.len() as u64).map(packet).collect();
+    assert!(found == expected, "what is left is the newest, without a gap");
+    scratch.is_sound();
+}
+
+#[test]
+fn pinned_segments_stay() {
+    let scratch = Scratch::in_memory();
+    let limits = Limits { max_bytes: Some(20 * MIB), ..Limits::default() };
+    write(&scratch, limits, 8 * MIB, || {});
+    let directory = scratch.directory();
+    let first = scratch.segments().into_values().flatten().next().unwrap();
+    assert!(directory.pin(&first, wirelane_store::Access::default()).unwrap());
+    write(&scratch, limits, 60 * MIB, || assert!(size(&scratch) <= 24 * MIB));
+    assert!(scratch.path_of(&first).exists());
+    assert_eq!(scratch.packets(0)[0], packet(0));
+}
+
+#[test]
+fn what_cannot_hold_two_segments_is_refused() {
+    let scratch = Scratch::in_memory();
+    let limits = Limits { max_bytes: Some(12 * MIB), ..Limits::default() };
+    let options = StoreOptions { segment_bytes: 4 * MIB, limits, ..StoreOptions::default() };
+    let mut store = StoreWriter::create(scratch.path(), options).unwrap();
+    let _lane = store.lane(&sources(), None).unwrap();
+    let error = store.lane(&sources(), None).err().unwrap().to_string();
+    assert!(error.contains("raise the limit"), "{error}");
+}

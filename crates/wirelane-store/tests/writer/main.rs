@@ -1,0 +1,9 @@
+//! Stores written to real directories, on the disk (direct I/O) and in memory (none), and read back
+//! with the reader of capture files.
+
+#![allow(clippy::unwrap_used)]
+
+mod gate;
+mod limits;
+mod packets;
+mod scratch;

@@ -1,0 +1,123 @@
+//! A directory for a store, and what is in it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use wirelane_os::Class;
+use wirelane_pcap::{CaptureReader, Direction, Record, Source};
+use wirelane_store::{Directory, EXTENT_ALIGNMENT, Index, SegmentName};
+
+/// Where a store is.
+pub(crate) struct Scratch(TempDir);
+
+/// A packet as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Read {
+    pub(crate) interface: u32,
+    pub(crate) timestamp: u64,
+    pub(crate) original_len: u32,
+    pub(crate) data: Vec<u8>,
+}
+
+impl Scratch {
+    /// On the disk of temporary files.
+    pub(crate) fn on_disk() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// In a tmpfs.
+    pub(crate) fn in_memory() -> Self {
+        Self(tempfile::tempdir_in("/dev/shm").unwrap())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn directory(&self) -> Directory {
+        Directory::open(self.path()).unwrap()
+    }
+
+    /// Its segments by lane, in the order of their numbers.
+    pub(crate) fn segments(&self) -> BTreeMap<u32, Vec<SegmentName>> {
+        let mut lanes = BTreeMap::<u32, Vec<SegmentName>>::new();
+        for entry in self.directory().segments().unwrap() {
+            lanes.entry(entry.name.lane).or_default().push(entry.name);
+        }
+        lanes
+    }
+
+    pub(crate) fn path_of(&self, name: &SegmentName) -> PathBuf {
+        self.path().join(name.file_name())
+    }
+
+    /// Packets of a lane, from the segments as files.
+    pub(crate) fn packets(&self, lane: u32) -> Vec<Read> {
+        let segments = self.segments().remove(&lane).unwrap_or_default();
+        segments.iter().flat_map(|name| read(&self.path_of(name))).collect()
+    }
+
+    /// Every segment is finished and whole, and has an index of its extents, of which the name says
+    /// the truth.
+    pub(crate) fn is_sound(&self) {
+        for name in self.segments().into_values().flatten() {
+            let path = self.path_of(&name);
+            let packets = read(&path);
+            let times = packets.iter().map(|packet| packet.timestamp);
+            if let Some(times) = times.clone().min().zip(times.max()) {
+                assert_eq!(name.times, Some(times), "{path:?}");
+            }
+            let len = std::fs::metadata(&path).unwrap().len();
+            assert_eq!(len % EXTENT_ALIGNMENT as u64, 0);
+            let index = Index::open(&self.path().join(name.index_name())).unwrap();
+            let extents = index.extents();
+            let sum: u64 = extents.iter().map(|extent| u64::from(extent.header.packets)).sum();
+            assert_eq!(sum, packets.len() as u64);
+            let last = extents.last().unwrap();
+            let end = last.offset + last.header.extent_len(name.is_compressed()) as u64;
+            assert_eq!(end, len, "{path:?}");
+        }
+    }
+}
+
+/// All packets of a file.
+pub(crate) fn read(path: &Path) -> Vec<Read> {
+    let mut reader = CaptureReader::open(path).unwrap();
+    let mut packets = Vec::new();
+    while let Some(Record { interface, timestamp, original_len, data, .. }) =
+        reader.next_record().unwrap()
+    {
+        packets.push(Read { interface, timestamp, original_len, data: data.to_vec() });
+    }
+    packets
+}
+
+pub(crate) fn sources() -> [Source; 2] {
+    [Source::new("eth0", Class::Rx, Some(0)), Source::new("eth0", Class::Tx, Some(0))]
+}
+
+/// Packet number `number`: its length, content and time follow from that.
+pub(crate) fn packet(number: u64) -> Read {
+    let seed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let len = 60 + (seed >> 40) as usize % 1400;
+    let mut data = vec![0; len];
+    for (at, byte) in data.iter_mut().enumerate().skip(12) {
+        *byte = (seed >> (at % 8)) as u8 ^ at as u8;
+    }
+    data[12..14].copy_from_slice(&[0x08, 0x00]);
+    let timestamp = 1_700_000_000_000_000_000 + number * 1000;
+    Read { interface: (number % 2) as u32, timestamp, original_len: len as u32 + 4, data }
+}
+
+impl Read {
+    pub(crate) fn record(&self) -> Record<'_> {
+        Record {
+            interface: self.interface,
+            timestamp: self.timestamp,
+            original_len: self.original_len,
+            direction: Direction::Unknown,
+            data: &self.data,
+        }
+    }
+}

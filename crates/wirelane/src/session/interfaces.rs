@@ -1,0 +1,117 @@
+//! The interfaces of a capture file: one for each queue and class, or for each strand of a port that
+//! is itself a capture file.
+
+use std::sync::Arc;
+
+use wirelane_os::clock;
+
+use crate::frame::Frame;
+use crate::mask::Class;
+use crate::pcap::{Direction, Source, Statistics};
+use crate::port::{Bundle, PortInfo, Rx, Strand};
+use crate::stats::RxCounters;
+
+/// An interface of the output.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    /// Its description.
+    pub source: Source,
+    /// What became of its packets.
+    pub counters: Arc<RxCounters>,
+}
+
+/// The interfaces of one receiving end, in their order in the file.
+pub fn interfaces(info: &PortInfo, rx: &Rx) -> Vec<Interface> {
+    let Some(bundle) = rx.bundle() else {
+        let counters = Arc::clone(rx.counters());
+        return vec![Interface { source: source(info, &counters), counters }];
+    };
+    let interface = |strand: &Strand| Interface {
+        source: strand.source.clone(),
+        counters: Arc::clone(&strand.counters),
+    };
+    bundle.strands().iter().map(interface).collect()
+}
+
+/// The counters of a receiving end, or of its strands.
+pub fn counters(rx: &Rx) -> Vec<Arc<RxCounters>> {
+    match rx.bundle() {
+        Some(bundle) => bundle.strands().iter().map(|one| Arc::clone(&one.counters)).collect(),
+        None => vec![Arc::clone(rx.counters())],
+    }
+}
+
+/// Which of its interfaces the packets of a receiving end belong to.
+#[derive(Clone, Default)]
+pub struct Placing {
+    /// `None`: there is only one.
+    bundle: Option<Arc<Bundle>>,
+}
+
+impl Placing {
+    /// The packets of `rx`.
+    pub fn of(rx: &Rx) -> Self {
+        Self { bundle: rx.bundle().cloned() }
+    }
+
+    /// The position of a frame's interface among those of its receiving end, and where it went if
+    /// that differs from what the interface says of all.
+    #[inline]
+    pub fn place(&self, frame: &Frame) -> (u32, Direction) {
+        match &self.bundle {
+            None => (0, Direction::Unknown),
+            Some(bundle) => strand(bundle, frame),
+        }
+    }
+}
+
+#[inline]
+fn strand(bundle: &Bundle, frame: &Frame) -> (u32, Direction) {
+    let strand = bundle.strand_of(frame);
+    let says_none =
+        bundle.strands().get(strand).is_some_and(|strand| strand.source.class.is_none());
+    let is_sent = says_none && frame.class() == Class::Tx;
+    (strand as u32, if is_sent { Direction::Outbound } else { Direction::Unknown })
+}
+
+/// What statistics blocks say of these counters, by position of the interface. The times are those
+/// of the whole capture, in nanoseconds since the epoch.
+pub fn statistics<'a>(
+    counters: impl IntoIterator<Item = &'a Arc<RxCounters>>,
+    start: u64,
+    end: Option<u64>,
+) -> Vec<Statistics> {
+    let timestamp = clock::realtime_ns();
+    let of = |(interface, counters): (u32, &Arc<RxCounters>)| {
+        let stats = counters.snapshot(0);
+        Statistics {
+            interface,
+            timestamp,
+            start: Some(start),
+            end,
+            received: stats.received,
+            // What the device itself lost is not known per queue.
+            dropped: None,
+            filter_accepted: stats.received.zip(stats.filtered).map(|(all, out)| all - out),
+            os_dropped: stats.dropped.kernel,
+            delivered: Some(stats.packets),
+        }
+    };
+    (0..).zip(counters).map(of).collect()
+}
+
+/// The interface description of one receiving end.
+fn source(info: &PortInfo, counters: &RxCounters) -> Source {
+    let queue = counters.queue().map(u32::from);
+    Source {
+        link_type: info.link_type,
+        snaplen: info.snaplen,
+        hardware: info.hardware.clone(),
+        speed: info.speed,
+        ..Source::new(
+            info.interface.as_deref().unwrap_or(info.backend.as_str()),
+            counters.class,
+            queue,
+        )
+    }
+}
