@@ -30,7 +30,7 @@ mod stamp;
 pub mod writer;
 
 pub use self::directory::{Access, Directory, SegmentEntry, random_number};
-pub use self::error::{Error, Result};
+pub use self::error::{Error, ErrorParts, Result};
 pub use self::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE, Extent, ExtentHeader};
 pub use self::extent_set::ExtentSet;
 pub use self::index::{FlowId, Index, IndexBuilder, keys};
