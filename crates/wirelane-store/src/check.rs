@@ -30,6 +30,8 @@ pub struct CheckReport {
     pub mended: Vec<Mended>,
     /// What is damaged, and stays so.
     pub damage: Vec<Damage>,
+    /// What could not be mended, because the system refused.
+    pub failed: Vec<String>,
     /// Why nothing was mended: for example, a recorder is at work.
     pub only_looked: Option<String>,
     /// Segments that are being written, and were left alone.
@@ -56,7 +58,8 @@ pub fn check(
         }
     };
     if let Some(lock) = &lock {
-        report.mended = mend::mend(directory, lock)?;
+        let mended = mend::mend(directory, lock)?;
+        (report.mended, report.failed) = (mended.mended, mended.failed);
     }
     let mending = if lock.is_some() { Mending::All } else { Mending::Nothing };
     for entry in directory.segments()? {
@@ -177,3 +180,7 @@ fn check_index(
     report.mended.push(Mended { path, what: format!("{what}: made anew") });
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;

@@ -40,7 +40,7 @@ pub use self::extent_set::ExtentSet;
 pub use self::index::{FlowId, Index, IndexBuilder, keys};
 pub use self::key::{Field, Term};
 pub use self::lock::{RecorderLock, SetLock};
-pub use self::mend::{Mended, mend};
+pub use self::mend::{MendReport, Mended, mend};
 pub use self::names::SegmentName;
 pub use self::narrow::Plan;
 pub use self::pin::Deletion;

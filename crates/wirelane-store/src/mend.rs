@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::directory::Directory;
 use crate::error::{Error, Result};
-use crate::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE, Extent, Filler};
+use crate::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE, Extent, ExtentHeader, Filler};
 use crate::lock::RecorderLock;
 use crate::names::{SegmentName, StoreFile};
 use crate::prelude;
@@ -32,27 +32,37 @@ pub struct Mended {
     pub what: String,
 }
 
+/// What mending did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MendReport {
+    /// What was mended.
+    pub mended: Vec<Mended>,
+    /// What could not be, because the system refused; the rest was.
+    pub failed: Vec<String>,
+}
+
 /// Finishes what a recorder left when it died: its segments get their names and indexes, and files that belong to none
 /// are deleted. A segment of which nothing can be read stays as it is.
 ///
 /// # Errors
-/// The system refuses.
-pub fn mend(directory: &Directory, lock: &RecorderLock) -> Result<Vec<Mended>> {
-    let mut mended = Vec::new();
+/// The directory cannot be listed.
+pub fn mend(directory: &Directory, lock: &RecorderLock) -> Result<MendReport> {
+    let mut report = MendReport::default();
     let listing = directory.list()?;
     for entry in listing.segments.iter().filter(|entry| entry.name.is_part()) {
-        mended.extend(finish(directory, lock, &entry.name)?);
+        match finish(directory, lock, &entry.name) {
+            Ok(mended) => report.mended.extend(mended),
+            Err(error) => report.failed.push(error.to_string()),
+        }
     }
-    remove_orphans(directory, &mut mended)?;
-    Ok(mended)
+    if let Err(error) = remove_orphans(directory, &mut report.mended) {
+        report.failed.push(error.to_string());
+    }
+    Ok(report)
 }
 
 /// Finishes one segment; tells what was done, if anything was.
-pub(crate) fn finish(
-    directory: &Directory,
-    _lock: &RecorderLock,
-    name: &SegmentName,
-) -> Result<Vec<Mended>> {
+fn finish(directory: &Directory, _lock: &RecorderLock, name: &SegmentName) -> Result<Vec<Mended>> {
     let path = directory.path_of(&name.file_name());
     let failed = |error: io::Error| Error::io(&path, "mend", &error);
     let mended = |what: String| Mended { path: path.clone(), what };
@@ -86,7 +96,9 @@ pub(crate) fn finish(
     let packets = survey.packets;
     // Damage that stays is told with every query: without an index, the scan finds it.
     if holes.is_clean && survey.odd.is_empty() {
-        write_index(directory, &finished, &survey.into_index())?;
+        // On a full disk it goes without: the index can be made later.
+        let written = write_index(directory, &finished, &survey.into_index());
+        notes.extend(written.err().map(|error| format!("it has no index: {error}")));
     }
     rename(directory, &name.file_name(), &finished.file_name())?;
     notes.push(format!("finished: {packets} packets; now {}", finished.file_name()));
@@ -190,6 +202,12 @@ struct Holes {
 impl Holes {
     fn new(survey: &Survey, file: &impl ReadAt, compressed: bool) -> Self {
         let ends = |extent: &Extent| extent.offset + extent.header.extent_len(compressed) as u64;
+        // Where the content of an extent ends: its padding may be zeros.
+        let content = |from: u64| {
+            let extent = survey.bad.iter().map(|(extent, _)| extent).find(|one| one.offset == from);
+            let used = extent.map_or(0, |extent| extent.header.payload as usize);
+            from + (used + ExtentHeader::disk_len(compressed)).next_multiple_of(SECTOR) as u64
+        };
         let mut holes: Vec<_> = survey
             .scan
             .gaps
@@ -205,8 +223,11 @@ impl Holes {
             let filler = match kind {
                 Some(GapKind::Unwritten | GapKind::Cut) => Filler::Padding,
                 Some(GapKind::Mended | GapKind::Unreadable(_)) => Filler::Damage,
-                _ if is_torn(file, from, to) => Filler::Padding,
-                _ => Filler::Damage,
+                // Where a header should be.
+                Some(_) if has_zero_sector(file, from, from + SECTOR as u64) => Filler::Padding,
+                Some(_) => Filler::Damage,
+                None if has_zero_sector(file, from, content(from)) => Filler::Padding,
+                None => Filler::Damage,
             };
             if filler == Filler::Damage {
                 end = end.max(to);
@@ -250,7 +271,7 @@ impl Holes {
 
 /// Whether a part of these bytes never came to the disk: a sector of nothing but zeros, which is what the file had
 /// before.
-fn is_torn(file: &impl ReadAt, from: u64, to: u64) -> bool {
+fn has_zero_sector(file: &impl ReadAt, from: u64, to: u64) -> bool {
     let mut at = from;
     let mut buffer = vec![0; 64 << 10];
     while at < to {

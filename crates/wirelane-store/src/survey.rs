@@ -35,7 +35,8 @@ pub(crate) struct Survey {
 /// The system refuses.
 pub(crate) fn survey(name: &SegmentName, path: PathBuf, file: File) -> Result<Survey> {
     let failed = |error: std::io::Error| Error::io(&path, "read", &error);
-    let scan = scan(&file, name.is_compressed()).map_err(failed)?;
+    let mut scan = scan(&file, name.is_compressed()).map_err(failed)?;
+    scan.add_missing_end(name.times);
     let _ = fadvise(&file, 0, None, Advice::Sequential);
     let unread = file.try_clone().map_err(failed)?;
     let segment = Segment::scanned(*name, path, file, &scan);

@@ -59,6 +59,7 @@ impl Segment {
         };
         if index.is_none() {
             scan = scan::scan(&new.file, compressed).map_err(failed)?;
+            scan.add_missing_end(name.times);
         }
         for gap in &scan.gaps {
             // A recorder runs, or died: what was never written is not damage.

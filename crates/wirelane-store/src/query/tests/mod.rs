@@ -1,7 +1,7 @@
 //! Queries over small stores.
 
 mod order;
-mod stores;
+pub(crate) mod stores;
 
 use std::ops::ControlFlow;
 
@@ -10,7 +10,7 @@ use super::{Query, Report, run};
 use crate::directory::Directory;
 
 /// All that a query finds.
-fn ask(stores: &[Directory], query: &Query) -> (Vec<Packet>, Report) {
+pub(crate) fn ask(stores: &[Directory], query: &Query) -> (Vec<Packet>, Report) {
     let mut found = Vec::new();
     let report = run(stores, query, |packet| {
         let record = &packet.record;
