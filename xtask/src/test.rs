@@ -207,9 +207,14 @@ fn miri(context: &Context) -> Outcome {
     let mut outcome = Outcome::default();
     let wire = ["miri", "test", "-p", "wirelane-wire"];
     let files = ["miri", "test", "-p", "wirelane-pcap", "--lib", "--"];
+    let system = ["miri", "test", "-p", "wirelane-os", "--lib", "--"];
     let library = ["miri", "test", "-p", "wirelane", "--lib", "--"];
-    let runs =
-        [(&wire[..], &[][..]), (&files[..], &["pcapng::"][..]), (&library[..], &MODULES[..])];
+    let runs = [
+        (&wire[..], &[][..]),
+        (&files[..], &["pcapng::"][..]),
+        (&system[..], &["disk::buffers"][..]),
+        (&library[..], &MODULES[..]),
+    ];
     for (arguments, filter) in runs {
         let mut command = cargo::nightly(arguments);
         command

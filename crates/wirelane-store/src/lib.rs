@@ -34,7 +34,7 @@ pub mod writer;
 
 pub use self::check::{CheckReport, check, reindex};
 pub use self::directory::{Access, Directory, SegmentEntry, random_number};
-pub use self::error::{Error, Result};
+pub use self::error::{Error, ErrorParts, Result};
 pub use self::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE, Extent, ExtentHeader};
 pub use self::extent_set::ExtentSet;
 pub use self::index::{FlowId, Index, IndexBuilder, keys};

@@ -191,7 +191,7 @@ impl Scan {
     fn find_prelude(&mut self, file: &(impl ReadAt + ?Sized), compressed: bool) -> io::Result<()> {
         let mut start = Vec::new();
         for most in [START, MAX_PRELUDE] {
-            start.resize(most, 0);
+            start = vec![0; most];
             let len = file.read_at(&mut start, 0)?;
             start.truncate(len);
             if let Some(found) = prelude::find(&start, compressed) {

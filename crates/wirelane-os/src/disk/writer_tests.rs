@@ -25,7 +25,6 @@ fn drain(writer: &mut DirectWriter) -> Vec<Done> {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "Miri has no io_uring")]
 fn what_was_written_is_in_the_file() {
     for scratch in [Scratch::on_disk(), Scratch::in_memory()] {
         let buffers = Buffers::new(6, SIZE).unwrap();
@@ -60,7 +59,6 @@ fn what_was_written_is_in_the_file() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "Miri has no io_uring")]
 fn dropping_waits_for_what_is_being_written() {
     const LEN: usize = 1 << 20;
     let scratch = Scratch::on_disk();
@@ -84,7 +82,6 @@ fn dropping_waits_for_what_is_being_written() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "Miri has no io_uring")]
 fn memory_is_kept_after_its_buffers_are_gone() {
     let scratch = Scratch::on_disk();
     let buffers = Buffers::new(1, SIZE).unwrap();
@@ -106,7 +103,6 @@ fn memory_is_kept_after_its_buffers_are_gone() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "Miri has no io_uring")]
 fn a_full_disk_is_told_and_the_buffer_comes_back() {
     let buffers = Buffers::new(1, SIZE).unwrap();
     let full = Arc::new(File::options().write(true).open("/dev/full").unwrap());
@@ -123,7 +119,6 @@ fn a_full_disk_is_told_and_the_buffer_comes_back() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "Miri has no io_uring")]
 fn what_cannot_be_written_is_told() {
     let scratch = Scratch::on_disk();
     let buffers = Buffers::new(1, SIZE).unwrap();
@@ -154,7 +149,6 @@ fn pipe(pages: usize) -> (std::io::PipeReader, Arc<File>) {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "Miri has no io_uring")]
 fn a_write_cut_short_goes_on() {
     let buffers = Buffers::new(1, SIZE).unwrap();
     let mut writer = DirectWriter::new(1, &buffers);
@@ -178,7 +172,6 @@ fn a_write_cut_short_goes_on() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "Miri has no io_uring")]
 fn waiting_ends() {
     let buffers = Buffers::new(1, SIZE).unwrap();
     let mut writer = DirectWriter::new(1, &buffers);
@@ -199,7 +192,6 @@ fn waiting_ends() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "Miri has no filters of system calls")]
 fn without_io_uring_it_writes_one_after_the_other() {
     let run = || {
         forbid_io_uring();
@@ -253,7 +245,6 @@ fn forbid_io_uring() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "Miri has no /dev/null")]
 fn answers_of_the_kernel() {
     let buffers = Buffers::new(1, SIZE).unwrap();
     let file = Arc::new(File::open("/dev/null").unwrap());

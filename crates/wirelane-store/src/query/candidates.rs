@@ -1,5 +1,7 @@
 //! Which extents of a segment may hold what is asked for, as its index says.
 
+use std::convert::Infallible;
+
 use super::engine::Verdict;
 use super::opened::Opened;
 use super::request::Damage;
@@ -56,7 +58,10 @@ impl Lookup<'_> {
         match verdict {
             Verdict::All => ExtentSet::all(universe),
             Verdict::Nothing => ExtentSet::none(universe),
-            Verdict::Some(..) => ExtentSet::all(universe),
+            Verdict::Some(_, plan) => {
+                let lookup = |term: &Term| Ok::<_, Infallible>(self.of_term(term));
+                plan.candidates(universe, lookup).unwrap_or_else(|never| match never {})
+            }
         }
     }
 

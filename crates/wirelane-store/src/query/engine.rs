@@ -8,6 +8,7 @@ use wirelane_filter::{Filter, Interpreter, Packet, Program};
 use wirelane_pcap::{LINK_TYPE_ETHERNET, Record};
 
 use crate::error::{Error, Result};
+use crate::narrow::Plan;
 
 /// Bytes that compiled expressions accept: what tcpdump says.
 const SNAPLEN: u32 = 262_144;
@@ -43,8 +44,8 @@ impl Engine {
 pub(super) enum Verdict {
     /// There is no filter.
     All,
-    /// Those that this program accepts.
-    Some(Arc<Engine>),
+    /// Those that a program accepts, and which extents of a segment may hold them.
+    Some(Arc<Engine>, Arc<Plan>),
     /// The filter means nothing for this link type.
     Nothing,
 }
@@ -55,7 +56,7 @@ impl Verdict {
     pub(super) fn accepts(&self, record: &Record<'_>) -> bool {
         match self {
             Self::All => true,
-            Self::Some(engine) => engine.accepts(record),
+            Self::Some(engine, _) => engine.accepts(record),
             Self::Nothing => false,
         }
     }
@@ -105,5 +106,5 @@ impl<'a> Engines<'a> {
 fn compile(filter: &Filter, link_type: u16) -> wirelane_filter::Result<Verdict> {
     let program = filter.program(link_type, SNAPLEN)?;
     let engine = Engine::new(&program)?;
-    Ok(Verdict::Some(Arc::new(engine)))
+    Ok(Verdict::Some(Arc::new(engine), Arc::new(Plan::new(&program))))
 }

@@ -170,7 +170,9 @@ impl<'a> Route<'a> {
         };
         report.opened += 1;
         report.extents += opened.segment.extents().len() as u64;
-        merge(&mut report.damage, opened.segment.damage());
+        if !opened.is_growing {
+            merge(&mut report.damage, opened.segment.damage());
+        }
         let (candidates, damage) = candidates(&opened, self.sieve);
         merge(&mut report.damage, &damage);
         let mut extents: Vec<_> = candidates

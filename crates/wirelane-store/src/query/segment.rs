@@ -144,24 +144,19 @@ impl Segment {
             return Err(damage("its extent is longer than one can be".into()));
         }
         let at = extent.offset + ExtentHeader::disk_len(compressed) as u64;
-        loader.disk.resize(payload, 0);
-        match self.file.read_exact_at(&mut loader.disk, at) {
+        match self.file.read_exact_at(loader.disk.of_len(payload), at) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 return Err(damage("its extent is cut short".into()));
             }
             Err(error) => return Err(damage(format!("its extent cannot be read: {error}").into())),
         }
-        if !header.matches(&loader.disk) {
+        if !header.matches(loader.disk.bytes()) {
             return Err(damage("its extent is damaged: the checksum is another one".into()));
         }
-        let Some(compression) = self.name.compression else { return Ok(&loader.disk) };
-        loader.plain.resize(plain, 0);
-        let decompressed = loader
-            .decompressor(compression)
-            .and_then(|(decompressor, from, to)| decompressor.decompress(from, to));
-        match decompressed {
-            Ok(()) => Ok(&loader.plain),
+        let Some(compression) = self.name.compression else { return Ok(loader.disk.bytes()) };
+        match loader.decompress(compression, plain) {
+            Ok(()) => Ok(loader.plain.bytes()),
             Err(error) => Err(damage(format!("its extent cannot be decompressed: {error}").into())),
         }
     }
@@ -187,8 +182,8 @@ impl Segment {
 /// What reading extents needs, and can be used for the next one. A thread has its own.
 #[derive(Default)]
 pub struct Loader {
-    disk: Vec<u8>,
-    plain: Vec<u8>,
+    disk: Room,
+    plain: Room,
     lz4: Option<FrameDecompressor>,
     zstd: Option<FrameDecompressor>,
 }
@@ -196,14 +191,11 @@ pub struct Loader {
 impl Loader {
     /// What was loaded last, from a segment of this name.
     pub(super) fn blocks(&self, name: &SegmentName) -> &[u8] {
-        if name.is_compressed() { &self.plain } else { &self.disk }
+        if name.is_compressed() { self.plain.bytes() } else { self.disk.bytes() }
     }
 
-    /// A decompressor, what it is to decompress, and where to.
-    fn decompressor(
-        &mut self,
-        compression: Compression,
-    ) -> io::Result<(&mut FrameDecompressor, &[u8], &mut [u8])> {
+    /// Decompresses what was read, to `len` bytes.
+    fn decompress(&mut self, compression: Compression, len: usize) -> io::Result<()> {
         let slot = match compression {
             Compression::Zstd => &mut self.zstd,
             _ => &mut self.lz4,
@@ -212,7 +204,29 @@ impl Loader {
             Some(decompressor) => decompressor,
             None => slot.insert(FrameDecompressor::new(compression)?),
         };
-        Ok((decompressor, &self.disk, &mut self.plain))
+        decompressor.decompress(self.disk.bytes(), self.plain.of_len(len))
+    }
+}
+
+/// Memory for an extent, of which some is in use.
+#[derive(Default)]
+struct Room {
+    memory: Vec<u8>,
+    len: usize,
+}
+
+impl Room {
+    /// Bytes to be filled, at most [`EXTENT_SIZE`].
+    fn of_len(&mut self, len: usize) -> &mut [u8] {
+        if self.memory.is_empty() {
+            self.memory = vec![0; EXTENT_SIZE];
+        }
+        self.len = len;
+        self.memory.get_mut(..len).unwrap_or_default()
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.memory.get(..self.len).unwrap_or_default()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Queries over small stores.
 
+mod equality;
 mod order;
 pub(crate) mod stores;
 
