@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod control;
+mod mending;
 mod moment;
 mod output;
 mod privilege;
