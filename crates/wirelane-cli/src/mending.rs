@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use wirelane::halt::Halt;
 use wirelane::{Error, Result};
-use wirelane_store::{Access, CheckReport, Directory};
+use wirelane_record::failure;
+use wirelane_store::{CheckReport, Directory};
 
 use crate::output::{self, grouped, line, plural, scaled};
-use crate::stores::failure;
 
 /// What is done to stores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Mending {
     /// All that a crash left is mended.
-    All(Access),
+    All,
     /// Indexes are made anew.
     Indexes,
 }
@@ -81,7 +81,7 @@ fn read(directory: &Directory, mending: Mending, halt: &Halt) -> Result<CheckRep
         if halt.is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let report = match mending {
-        Mending::All(access) => wirelane_store::check(directory, access, each),
+        Mending::All => wirelane_store::check(directory, each),
         Mending::Indexes => wirelane_store::reindex(directory, each),
     };
     report.map_err(failure)
