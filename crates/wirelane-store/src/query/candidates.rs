@@ -6,6 +6,7 @@ use super::engine::Verdict;
 use super::opened::Opened;
 use super::request::Damage;
 use super::sift::Sieve;
+use crate::extent::Extent;
 use crate::extent_set::ExtentSet;
 use crate::index::Index;
 use crate::key::Term;
@@ -13,9 +14,19 @@ use crate::key::Term;
 /// Conversations that are looked up in an index. With more, nearly every extent has one.
 const MOST_FLOWS: usize = 4096;
 
-/// The extents that may hold packets which the sieve keeps, whatever their times. And what of the
-/// index is damaged: there, every extent may.
-pub(super) fn candidates(opened: &Opened, sieve: &Sieve) -> (ExtentSet, Vec<Damage>) {
+/// The extents that may hold packets which the sieve keeps, by the index and by their times. And what
+/// of the index is damaged: there, every extent may.
+pub(super) fn candidates(opened: &Opened, sieve: &Sieve) -> (Vec<Extent>, Vec<Damage>) {
+    let (found, damage) = by_index(opened, sieve);
+    let extents = found.iter().filter_map(|at| opened.segment.extents().get(at));
+    let may_hold = |extent: &&Extent| {
+        let header = &extent.header;
+        header.packets > 0 && sieve.may_include(header.oldest, header.newest)
+    };
+    (extents.filter(may_hold).copied().collect(), damage)
+}
+
+fn by_index(opened: &Opened, sieve: &Sieve) -> (ExtentSet, Vec<Damage>) {
     let segment = &opened.segment;
     let universe = segment.extents().len();
     let Some(index) = segment.index() else { return (ExtentSet::all(universe), Vec::new()) };

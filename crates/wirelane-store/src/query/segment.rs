@@ -79,7 +79,26 @@ impl Segment {
             None => scan.extents,
         };
         new.index = index;
+        if new.lacks_packets() {
+            let end = scan.end;
+            new.damaged(
+                end,
+                "its name tells of packets of other times than it has: some are missing".into(),
+            );
+        }
         Ok(Some(new))
+    }
+
+    /// Whether its oldest or its newest packet is not there: a file may be cut between two extents.
+    fn lacks_packets(&self) -> bool {
+        let Some((oldest, newest)) = self.name.times else { return false };
+        let headers = || self.extents.iter().map(|extent| &extent.header);
+        let times = headers().filter(|header| header.packets > 0).fold(None, |times, header| {
+            let (oldest, newest) = times.unwrap_or((u64::MAX, 0));
+            Some((header.oldest.min(oldest), header.newest.max(newest)))
+        });
+        // Without any packet, its times are that of its creation.
+        times.map_or(oldest != newest, |times| times != (oldest, newest))
     }
 
     /// Its name.
