@@ -28,6 +28,14 @@ pub fn count(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "write a number above 0, such as 1000, 10k or 5M".into())
 }
 
+/// A number of bytes, as in `64M`, `20G` (units of 1024).
+///
+/// # Errors
+/// The text is no such value; the message says what to write.
+pub fn size(text: &str) -> Result<u64, String> {
+    wirelane_pcap::parse_size(text).ok_or_else(|| "write a size such as 64M or 20G".into())
+}
+
 /// A time, as in `10s`, `500ms`, `2m`, `1h`, `7d`; a plain number is seconds.
 ///
 /// # Errors

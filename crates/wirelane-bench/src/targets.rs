@@ -5,6 +5,8 @@
 
 use serde::Serialize;
 
+mod record;
+
 use crate::comparison::{SENDER_BOUND, unless_sent};
 use crate::peers::senders::{TCPREPLAY, TCPREPLAY_XDP, TRAFGEN, XDP_TRAFFICGEN};
 use crate::peers::testpmd::{self, NOWHERE};
@@ -56,6 +58,7 @@ pub struct Target {
 pub fn targets(rows: &[Row], skipped: &[Skipped]) -> Vec<Target> {
     let mut book = Book { rows, skipped, targets: Vec::new() };
     book.capture();
+    record::targets(&mut book);
     book.sockets();
     book.noloss();
     book.send();

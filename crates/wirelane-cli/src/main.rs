@@ -3,11 +3,13 @@
 mod args;
 mod commands;
 mod control;
+mod moment;
 mod output;
 mod privilege;
 mod reachability;
 mod session;
 mod ssh;
+mod stores;
 mod take;
 
 use std::process::ExitCode;
@@ -38,6 +40,7 @@ enum Command {
     #[command(subcommand)]
     Bench(commands::bench::Bench),
     Capture(Box<commands::capture::CaptureArgs>),
+    Extract(Box<commands::extract::ExtractArgs>),
     Filter(commands::filter::FilterArgs),
     Forward(Box<commands::forward::ForwardArgs>),
     #[command(subcommand)]
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Bench(bench) => commands::bench::run(&bench),
         Command::Capture(args) => commands::capture::run(&args),
+        Command::Extract(args) => commands::extract::run(&args),
         Command::Filter(args) => commands::filter::run(&args),
         Command::Forward(args) => commands::forward::run(&args),
         Command::Lab(action) => match commands::lab::run(action) {

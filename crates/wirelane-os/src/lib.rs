@@ -26,6 +26,7 @@ pub mod file;
 pub mod halt;
 pub mod iface;
 pub mod link;
+pub mod local_time;
 pub mod memory;
 pub mod mmap;
 pub mod mounts;

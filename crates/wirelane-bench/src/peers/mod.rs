@@ -2,6 +2,7 @@
 
 pub mod capture;
 pub(crate) mod process;
+pub mod recorders;
 pub mod senders;
 pub mod testpmd;
 
@@ -23,7 +24,7 @@ pub struct Peer {
 }
 
 /// All of them.
-pub const PEERS: [Peer; 10] = [
+pub const PEERS: [Peer; 13] = [
     Peer { name: "dpdk-testpmd", package: "dpdk-dev", version: None },
     Peer { name: "dpdk-test", package: "dpdk-dev", version: None },
     Peer { name: "netsniff-ng", package: "netsniff-ng", version: Some("--version") },
@@ -33,6 +34,9 @@ pub const PEERS: [Peer; 10] = [
     Peer { name: "tcpreplay", package: "tcpreplay", version: Some("--version") },
     Peer { name: "xdp-trafficgen", package: "xdp-tools", version: None },
     Peer { name: "iperf3", package: "iperf3", version: Some("--version") },
+    Peer { name: "stenotype", package: "stenographer", version: None },
+    Peer { name: "stenographer", package: "stenographer", version: None },
+    Peer { name: "lz4", package: "lz4", version: Some("--version") },
     Peer { name: "dd", package: "coreutils", version: Some("--version") },
 ];
 

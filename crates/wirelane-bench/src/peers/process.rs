@@ -147,11 +147,16 @@ impl Running {
     /// # Errors
     /// It had to be ended, or ended with a failure.
     pub(crate) fn interrupt(mut self, limit: Duration) -> Result<Output> {
+        self.ask_to_end();
+        self.wait(limit)
+    }
+
+    /// Asks it to end as ^C would. [`Running::wait`] waits for that.
+    pub(crate) fn ask_to_end(&mut self) {
         if self.is_running() {
             // One that has ended meanwhile has not been waited for: nobody else has its number.
             let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
         }
-        self.wait(limit)
     }
 
     /// Waits for its end; ends it if it does not come within `limit`.

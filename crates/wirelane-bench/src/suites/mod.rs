@@ -7,6 +7,7 @@ mod loop_plan;
 pub mod noloss;
 mod place;
 pub mod qdisc;
+pub mod record;
 pub mod scaling;
 pub mod send;
 pub mod sockets;
@@ -17,8 +18,9 @@ use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 use crate::suite::{Listed, Ready};
 
 /// All of them, in the order of a report. The longest round comes last: it may be the only one of its suite.
-pub const SUITES: [Listed; 8] = [
+pub const SUITES: [Listed; 9] = [
     Listed::of::<capture::CaptureSuite>(),
+    Listed::of::<record::RecordSuite>(),
     Listed::of::<sockets::SocketsSuite>(),
     Listed::of::<noloss::NolossSuite>(),
     Listed::of::<send::SendSuite>(),

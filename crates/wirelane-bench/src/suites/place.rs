@@ -62,3 +62,16 @@ pub(crate) fn dd(bytes: u64, file: &Path) -> Option<Command> {
     command.arg(format!("count={bytes}")).arg(format!("of={}", file.display()));
     Some(command)
 }
+
+/// Writes as many zeroes past the page cache, a MiB at a time: what the disk takes. A file system that cannot gets them
+/// through the page cache, as ours then do; `None` if it is not installed.
+pub(crate) fn dd_direct(bytes: u64, file: &Path, is_direct: bool) -> Option<Command> {
+    let mut command = Command::new(find(DD)?);
+    command.args(["if=/dev/zero", "bs=1M", "status=none"]);
+    if is_direct {
+        command.arg("oflag=direct");
+    }
+    command.arg(format!("count={}", bytes.div_ceil(1 << 20)));
+    command.arg(format!("of={}", file.display()));
+    Some(command)
+}

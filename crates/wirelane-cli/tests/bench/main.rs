@@ -26,6 +26,7 @@ fn help_and_wrong_usage() {
         ("noloss", &["--quick", "--json", "--samples", "--size", "--seconds"]),
         ("send", &["--quick", "--json", "--samples", "--case", "--size", "--seconds", "--drift"]),
         ("scaling", &["--quick", "--json", "--samples", "--case", "--disk"]),
+        ("record", &["--quick", "--json", "--samples", "--case", "--disk", "--store"]),
         ("all", &["--quick", "--json", "--samples", "--suite", "--report"]),
         (
             "sockets",
@@ -55,6 +56,8 @@ fn help_and_wrong_usage() {
         &["sockets", "--port", "file:x.pcap"],
         &["sockets", "--seconds", "0s"],
         &["noloss", "--size", "63"],
+        &["record", "--case", "none"],
+        &["record", "--store", "much"],
         &["send", "--size", "59"],
         &["send", "--case", "txpush"],
         &["all", "--quick"],

@@ -16,6 +16,7 @@
 mod answer;
 mod candidates;
 mod engine;
+mod flows;
 mod list;
 mod opened;
 mod order;
@@ -33,4 +34,4 @@ pub use self::request::{Damage, Found, Query, Report};
 pub use self::segment::{Loader, Segment};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::extent::{EXTENT_SIZE, Extent, ExtentHeader};
 use crate::index::Index;
 use crate::names::SegmentName;
-use crate::scan::{self, GapKind};
+use crate::scan::{self, GapKind, Scan};
 
 /// A segment that is open for reading. It can be read after it was deleted.
 pub struct Segment {
@@ -59,6 +59,7 @@ impl Segment {
         };
         if index.is_none() {
             scan = scan::scan(&new.file, compressed).map_err(failed)?;
+            scan.add_missing_end(name.times);
         }
         for gap in &scan.gaps {
             // A recorder runs, or died: what was never written is not damage.
@@ -79,26 +80,15 @@ impl Segment {
             None => scan.extents,
         };
         new.index = index;
-        if new.lacks_packets() {
-            let end = scan.end;
-            new.damaged(
-                end,
-                "its name tells of packets of other times than it has: some are missing".into(),
-            );
-        }
         Ok(Some(new))
     }
 
-    /// Whether its oldest or its newest packet is not there: a file may be cut between two extents.
-    fn lacks_packets(&self) -> bool {
-        let Some((oldest, newest)) = self.name.times else { return false };
-        let headers = || self.extents.iter().map(|extent| &extent.header);
-        let times = headers().filter(|header| header.packets > 0).fold(None, |times, header| {
-            let (oldest, newest) = times.unwrap_or((u64::MAX, 0));
-            Some((header.oldest.min(oldest), header.newest.max(newest)))
-        });
-        // Without any packet, its times are that of its creation.
-        times.map_or(oldest != newest, |times| times != (oldest, newest))
+    /// A segment whose extents a scan found; its index is left alone.
+    pub(crate) fn scanned(name: SegmentName, path: PathBuf, file: File, scan: &Scan) -> Self {
+        let blocks = scan.prelude.as_ref().map(|(blocks, _)| blocks.clone());
+        let sources = blocks.and_then(|blocks| sources_of(blocks, &path).ok()).unwrap_or_default();
+        let extents = scan.extents.clone();
+        Self { name, path, file, sources, extents, index: None, damage: Vec::new() }
     }
 
     /// Its name.

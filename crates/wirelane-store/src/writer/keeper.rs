@@ -180,11 +180,14 @@ impl Keeper {
         else {
             return Err(Error::new(path.display().to_string(), "too many interfaces"));
         };
-        // A number is used once, whatever becomes of the file.
-        self.next_number += 1;
         let mode = self.access.file_mode();
+        if !self.shelf.fits() {
+            return Err(Error::io(&path, "make", &Errno::NOSPC.into()));
+        }
         let made = disk::create(&*self.directory, file_name.as_ref(), mode, limit)
             .map_err(|error| Error::io(&path, "make", &error.source))?;
+        // A number is used once, whatever becomes of the file.
+        self.next_number += 1;
         if let Err(why) = made.direct {
             let _ = self.status.buffered.set(why);
         }

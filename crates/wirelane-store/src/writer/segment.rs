@@ -110,10 +110,11 @@ impl Segment {
         self.state == State::Open
     }
 
-    /// Whether it is time to ask for the next one.
-    pub(crate) fn is_half_full(&self) -> bool {
+    /// Whether it is time to ask for the next one: early, because making it may take as long as
+    /// deleting another one takes; but not for a lane with next to nothing to write.
+    pub(crate) fn needs_next(&self) -> bool {
         let left = self.ready.limit.saturating_sub(self.at);
-        left < (self.ready.limit - self.ready.start) / 2 || left < 2 * EXTENT_SIZE as u64
+        left < self.ready.limit / 8 * 7 || left < 2 * EXTENT_SIZE as u64
     }
 
     /// When its first extent came; `None` while it is empty.
@@ -224,5 +225,100 @@ impl Segment {
 fn put(buffer: &mut Buffer, at: usize, bytes: &[u8]) {
     if let Some(room) = buffer.get_mut(at..at + bytes.len()) {
         room.copy_from_slice(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use wirelane_os::OsError;
+    use wirelane_os::disk::{Buffers, DirectWriter};
+
+    use super::*;
+    use crate::extent::EXTENT_ALIGNMENT;
+
+    const ALIGNMENT: u64 = EXTENT_ALIGNMENT as u64;
+
+    fn segment() -> Segment {
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let name = SegmentName { times: None, lane: 0, number: 1, compression: None };
+        let (start, limit) = (ALIGNMENT, 6 * ALIGNMENT);
+        Segment::new(Ready { name, id: 7, file, start, limit })
+    }
+
+    fn packed(buffers: &Buffers, time: u64) -> Packed {
+        let header = ExtentHeader { packets: 1, oldest: time, newest: time, ..Default::default() };
+        let counts = Counts { packets: 1, bytes: 60 };
+        let buffer = buffers.take().unwrap();
+        Packed { buffer, header, counts, plain: None, sources: None }
+    }
+
+    fn done(write: Write, token: u64, is_written: bool) -> Done {
+        let result = match is_written {
+            true => Ok(()),
+            false => Err(OsError::from_errno("write", "", 5)),
+        };
+        Done { token, buffer: write.buffer, result }
+    }
+
+    #[test]
+    fn what_is_behind_a_failed_write_goes_elsewhere() {
+        let buffers = Buffers::new(4, EXTENT_SIZE).unwrap();
+        let mut segment = segment();
+        let mut writes: Vec<Option<Write>> = (0..4)
+            .map(|number| Some(segment.place(packed(&buffers, 10 + number), &[], number)))
+            .collect();
+        let mut land = |segment: &mut Segment, number: u64, is_written| {
+            let write = writes[number as usize].take().unwrap();
+            assert!(segment.land(done(write, number, is_written)).is_none());
+        };
+        // In another order than they were begun, and the third fails.
+        land(&mut segment, 3, true);
+        assert_eq!(segment.retire(), (Counts::default(), 0));
+        land(&mut segment, 2, false);
+        assert!(!segment.is_open() && segment.take_back().is_none());
+        land(&mut segment, 1, true);
+        land(&mut segment, 0, true);
+        assert_eq!(segment.retire(), (Counts { packets: 2, bytes: 120 }, 2 * ALIGNMENT));
+        let back = segment.take_back().unwrap();
+        assert_eq!(back.iter().map(|it| it.header.oldest).collect::<Vec<_>>(), [12, 13]);
+        assert!(segment.is_finished());
+        let finished = segment.finish();
+        assert_eq!((finished.extents, finished.end), (2, 3 * ALIGNMENT));
+        assert_eq!((finished.oldest, finished.newest), (10, 11));
+        assert!(finished.index.is_none());
+
+        // What came back has a place again; its blocks were counted before.
+        let mut next = super::tests::segment();
+        for (number, packed) in (0..).zip(back) {
+            let write = next.place(packed, &[], number);
+            let header = ExtentHeader::decode(&write.buffer, false).unwrap();
+            assert_eq!((u64::from(header.number), header.oldest), (number, 12 + number));
+            assert!(next.land(done(write, number, true)).is_none());
+        }
+        assert_eq!(next.retire().0.packets, 2);
+    }
+
+    #[test]
+    fn a_segment_takes_what_fits() {
+        let buffers = Buffers::new(6, EXTENT_SIZE).unwrap();
+        let mut segment = segment();
+        let mut disk = DirectWriter::new(2, &buffers);
+        for number in 0..5 {
+            let packed = packed(&buffers, 1);
+            assert!(segment.has_room(&packed.header));
+            let write = segment.place(packed, &[], number);
+            disk.write(&write.file, write.buffer, write.len, write.offset, number);
+        }
+        assert!(!segment.has_room(&ExtentHeader::default()));
+        segment.close();
+        while let Some(done) = disk.done(Duration::MAX) {
+            assert!(segment.land(done).is_none());
+        }
+        assert_eq!(segment.retire(), (Counts { packets: 5, bytes: 300 }, 5 * ALIGNMENT));
+        assert!(
+            segment.is_finished() && segment.finish().index.is_some_and(|it| it.extents() == 5)
+        );
     }
 }

@@ -124,7 +124,7 @@ impl Shelf {
         if may { self.delete_oldest() } else { Ok(false) }
     }
 
-    /// Whether any limit deletes segments.
+    /// What there is.
     pub(crate) fn status(&self) -> KeeperStatus {
         let oldest = self.kept.values().filter_map(|it| it.name.times).map(|(oldest, _)| oldest);
         KeeperStatus {
@@ -164,6 +164,12 @@ impl Shelf {
         space.available < reserve(space, share).saturating_add(more)
     }
 
+    /// Whether the disk has room for another segment, as far as it tells. Whoever reserves more than
+    /// there is takes the last byte from all others for a moment.
+    pub(crate) fn fits(&self) -> bool {
+        self.space().is_none_or(|space| space.available >= self.segment_len)
+    }
+
     fn space(&self) -> Option<Space> {
         disk::space(&*self.directory).ok()
     }
@@ -189,11 +195,12 @@ impl Shelf {
 
     /// False if there is none that may go.
     fn delete_oldest(&mut self) -> Result<bool> {
-        let numbers: Vec<u64> = self.kept.keys().copied().collect();
-        for number in numbers {
+        let mut from = 0;
+        while let Some((&number, _)) = self.kept.range(from..).next() {
             if self.delete(number)? {
                 return Ok(true);
             }
+            from = number + 1;
         }
         Ok(false)
     }

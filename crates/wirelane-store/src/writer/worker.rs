@@ -28,7 +28,7 @@ use super::segment::{Ready, Segment};
 use super::status::{Counts, LaneStatus, StoreStatus, Who};
 
 /// The longest sleep: timers are looked at that often.
-const NAP: Duration = Duration::from_millis(100);
+const NAP: Duration = Duration::from_millis(250);
 /// Between two attempts to write what could not be written.
 const RETRY: Duration = Duration::from_millis(500);
 /// When the end was asked for, writing is tried that long if nothing moves.
@@ -319,9 +319,9 @@ impl Segments {
         self.open.back_mut()
     }
 
-    /// Asks for the next segment when the present one is half full.
+    /// Asks for the next segment in time.
     fn ask_ahead(&mut self) {
-        if self.open.back().is_some_and(Segment::is_half_full) {
+        if self.open.back().is_some_and(Segment::needs_next) {
             self.ask();
         }
     }

@@ -81,3 +81,23 @@ fn what_cannot_hold_two_segments_is_refused() {
     let error = store.lane(&sources(), None).err().unwrap().to_string();
     assert!(error.contains("raise the limit"), "{error}");
 }
+
+#[test]
+fn what_is_too_old_goes_also_without_traffic() {
+    let scratch = Scratch::in_memory();
+    let limits = Limits { max_age: Some(Duration::from_secs(1)), ..Limits::default() };
+    // Times of packets are of no concern: these are years old.
+    let options = StoreOptions { segment_bytes: 4 * MIB, limits, ..StoreOptions::default() };
+    let mut store = StoreWriter::create(scratch.path(), options).unwrap();
+    let mut lane = store.lane(&sources(), None).unwrap();
+    assert!(lane.push(&packet(0).record(), None));
+    lane.tick(1);
+    lane.tick(2_000_000_000);
+    let status = store.status();
+    while status.report().deleted == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    lane.finish();
+    let report = store.finish();
+    assert_eq!((report.total().written.packets, report.segments), (1, 0));
+}

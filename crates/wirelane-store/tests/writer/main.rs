@@ -7,3 +7,4 @@ mod gate;
 mod limits;
 mod packets;
 mod scratch;
+mod trouble;

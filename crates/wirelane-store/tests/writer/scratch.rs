@@ -1,15 +1,27 @@
 //! A directory for a store, and what is in it.
 
 use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount,
+    fsopen,
+};
 use tempfile::TempDir;
 use wirelane_os::Class;
 use wirelane_pcap::{CaptureReader, Direction, Record, Source};
 use wirelane_store::{Directory, EXTENT_ALIGNMENT, Index, SegmentName};
 
 /// Where a store is.
-pub(crate) struct Scratch(TempDir);
+pub(crate) enum Scratch {
+    Directory(TempDir),
+    /// A mount that is nowhere else, and goes with this descriptor.
+    Mount {
+        path: PathBuf,
+        _mount: OwnedFd,
+    },
+}
 
 /// A packet as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,16 +35,30 @@ pub(crate) struct Read {
 impl Scratch {
     /// On the disk of temporary files.
     pub(crate) fn on_disk() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        Self::Directory(tempfile::tempdir().unwrap())
     }
 
     /// In a tmpfs.
     pub(crate) fn in_memory() -> Self {
-        Self(tempfile::tempdir_in("/dev/shm").unwrap())
+        Self::Directory(tempfile::tempdir_in("/dev/shm").unwrap())
+    }
+
+    /// In a tmpfs of its own, of so many MiB. Needs privileges.
+    pub(crate) fn small(mebibytes: u64) -> Self {
+        let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).unwrap();
+        fsconfig_set_string(&context, "size", format!("{mebibytes}m")).unwrap();
+        fsconfig_create(&context).unwrap();
+        let flags = (FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty());
+        let mount = fsmount(&context, flags.0, flags.1).unwrap();
+        let path = format!("/proc/self/fd/{}", mount.as_raw_fd());
+        Self::Mount { path: path.into(), _mount: mount }
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.0.path()
+        match self {
+            Self::Directory(directory) => directory.path(),
+            Self::Mount { path, .. } => path,
+        }
     }
 
     pub(crate) fn directory(&self) -> Directory {

@@ -6,7 +6,7 @@ mod flows;
 mod list;
 mod memory;
 mod order;
-mod stores;
+pub(crate) mod stores;
 
 use std::ops::ControlFlow;
 
@@ -15,7 +15,7 @@ use super::{Query, Report, run};
 use crate::directory::Directory;
 
 /// All that a query finds.
-fn ask(stores: &[Directory], query: &Query) -> (Vec<Packet>, Report) {
+pub(crate) fn ask(stores: &[Directory], query: &Query) -> (Vec<Packet>, Report) {
     let mut found = Vec::new();
     let report = run(stores, query, |packet| {
         let record = &packet.record;

@@ -1,0 +1,205 @@
+//! Programs that record for hours: how each is started so that it writes packets to a directory, and how it is ended.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::peers::capture::{Counts, PROGRAMS, Program};
+use crate::peers::find;
+
+/// Receive buffer of every other program, in MiB: at least what ours takes for its ring and the writing behind it.
+const BUFFER: usize = 128;
+/// The program of Debian's package stenographer that writes packets.
+pub const STENOTYPE: &str = "stenotype";
+
+/// A program that records.
+#[derive(Clone, Copy, Debug)]
+pub struct Recorder {
+    /// Its name.
+    pub name: &'static str,
+    /// What it prints when it is about to record.
+    pub ready: &'static str,
+    /// Longer than its ring keeps a packet.
+    pub drain: Duration,
+    /// It looks whether to end only when it has a packet.
+    pub ends_with_a_packet: bool,
+    /// Whether it writes an index.
+    pub has_index: bool,
+}
+
+/// What it is to record.
+#[derive(Clone, Copy, Debug)]
+pub struct Recording<'a> {
+    /// Where ours is.
+    pub own: &'a Path,
+    /// Packets from here: a port of ours, an interface of the others.
+    pub source: &'a str,
+    /// An empty directory for it alone.
+    pub folder: &'a Path,
+    /// Whether packets are longer than the usual MTU.
+    pub is_super: bool,
+    /// Whether an index is written, by those that have one and can do without.
+    pub index: bool,
+    /// How ours compresses; not at all with `None`.
+    pub compress: Option<&'a str>,
+}
+
+/// Ours, which the others are compared with.
+pub const OURS: Recorder = Recorder {
+    name: "wirelane",
+    ready: "recording",
+    drain: Duration::from_millis(300),
+    ends_with_a_packet: false,
+    has_index: true,
+};
+
+/// All that record.
+pub const RECORDERS: [Recorder; 5] = [
+    OURS,
+    capturing("tcpdump", "listening on", 1300),
+    capturing("dumpcap", "File:", 700),
+    capturing("netsniff-ng", "Running!", 700),
+    // A block is handed over when it is full, or after the second that it is told.
+    Recorder {
+        name: STENOTYPE,
+        ready: "starting to process packets",
+        drain: Duration::from_millis(1300),
+        ends_with_a_packet: true,
+        has_index: true,
+    },
+];
+
+const fn capturing(name: &'static str, ready: &'static str, drain_ms: u64) -> Recorder {
+    let drain = Duration::from_millis(drain_ms);
+    Recorder { name, ready, drain, ends_with_a_packet: false, has_index: false }
+}
+
+impl Recorder {
+    /// Whether this is ours.
+    pub fn is_ours(&self) -> bool {
+        self.name == OURS.name
+    }
+
+    /// Whether it can be started.
+    pub fn is_installed(&self) -> bool {
+        self.is_ours() || find(self.name).is_some()
+    }
+
+    /// The command; `None` if it is not installed.
+    ///
+    /// All see whole packets and write their default format with their own defaults, but for the buffer.
+    pub fn command(&self, recording: &Recording<'_>) -> Option<Command> {
+        let program = if self.is_ours() { recording.own.into() } else { find(self.name)? };
+        let mut command = Command::new(program);
+        let Recording { source, folder, .. } = recording;
+        let file = folder.join("trace").display().to_string();
+        let text = match self.name {
+            "tcpdump" => format!("-i {source} -n -p -Z root -B {} -w {file}", BUFFER << 10),
+            "dumpcap" => format!("-i {source} -p -q -P -B {BUFFER} -w {file}"),
+            // -A and -Q: it must not retune the machine. -J: frames of its ring that long packets fit into.
+            "netsniff-ng" => {
+                let long = if recording.is_super { " -J" } else { "" };
+                format!("--in {source} --silent -M -N -Q -A -S {BUFFER}MiB{long} --out {file}")
+            }
+            // Only root and its own user may write to the directory.
+            STENOTYPE => format!(
+                "--iface={source} --dir={} --threads=1 --blocks={BUFFER} --blockage_sec=1 \
+                 --filesize_mb=256 --preallocate_file_mb=256 --uid=root --gid=root \
+                 --stats_blocks=1 --stats_sec=1 --seccomp=none -v{}",
+                folder.display(),
+                if recording.index { "" } else { " --no_index" }
+            ),
+            _ => {
+                let compress = recording.compress.map(|by| format!(" --compress {by}"));
+                format!(
+                    "record {source} {} --json{}",
+                    folder.display(),
+                    compress.unwrap_or_default()
+                )
+            }
+        };
+        command.args(text.split_whitespace());
+        Some(command)
+    }
+
+    /// Makes what it expects to find in its directory.
+    ///
+    /// # Errors
+    /// The directory cannot be written to.
+    pub fn prepare(&self, folder: &Path) -> std::io::Result<()> {
+        if self.name == STENOTYPE {
+            std::fs::create_dir(folder.join("PKT0"))?;
+            std::fs::create_dir(folder.join("IDX0"))?;
+        }
+        Ok(())
+    }
+
+    /// What it says it did, from what it wrote until it ended well; `None` if that is not understood.
+    pub fn counts(&self, stdout: &str, stderr: &str) -> Option<Counts> {
+        match self.name {
+            STENOTYPE => steno(&format!("{stdout}{stderr}")),
+            _ if self.is_ours() => {
+                let summary: Value = serde_json::from_str(stdout).ok()?;
+                let total = |key: &str| summary["totals"][key].as_u64();
+                Some(Counts { captured: total("written")?, dropped: total("dropped")? })
+            }
+            _ => {
+                let is_this = |program: &&Program| program.name == self.name;
+                PROGRAMS.iter().find(is_this)?.counts(stdout, stderr)
+            }
+        }
+    }
+}
+
+/// The last line of statistics has the sums since the start.
+fn steno(text: &str) -> Option<Counts> {
+    let line = text.lines().rev().find(|line| line.contains(" stats: MB="))?;
+    let value = |key: &str| {
+        let word = line.split_whitespace().find_map(|word| word.strip_prefix(key));
+        word?.parse::<u64>().ok()
+    };
+    Some(Counts { captured: value("packets=")?, dropped: value("drops=")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_recorders_are_understood() {
+        let of = |name: &str| RECORDERS.into_iter().find(|one| one.name == name).unwrap();
+        let expected = Some(Counts { captured: 1200, dropped: 34 });
+        let line = |packets, drops| {
+            format!(
+                "2026 T:1 [stenotype.cc:537] Thread 0 stats: MB=4 secs=3.9 MBps=1.02 \
+                 packets={packets} blocks=4 polls=8 drops={drops} drop%=0\n"
+            )
+        };
+        let text = format!("{}{}bye\n", line(7, 1), line(1200, 34));
+        assert_eq!(of(STENOTYPE).counts("", &text), expected);
+        let summary = r#"{ "totals": { "written": 1200, "dropped": 34 } }"#;
+        assert_eq!(OURS.counts(summary, ""), expected);
+        let text = "1200 packets captured\n34 packets dropped by kernel\n";
+        assert_eq!(of("tcpdump").counts("", text), expected);
+        for recorder in RECORDERS {
+            assert_eq!(recorder.counts("", ""), None, "{}", recorder.name);
+        }
+    }
+
+    #[test]
+    fn ours_records_with_its_defaults() {
+        let recording = Recording {
+            own: Path::new("/bin/wirelane"),
+            source: "sim:1",
+            folder: Path::new("/x"),
+            is_super: false,
+            index: true,
+            compress: Some("lz4"),
+        };
+        let command = OURS.command(&recording).unwrap();
+        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+        assert_eq!(words, ["record", "sim:1", "/x", "--json", "--compress", "lz4"]);
+    }
+}

@@ -1,0 +1,284 @@
+//! The packets of a cable: how long they are, and what sends them.
+//!
+//! Up to the usual MTU the kernel's live sender sends them ([`wirelane_send::kernel`]). Its frames fit into a page: a
+//! longer one is a UDP datagram of a socket, over interfaces with an MTU that takes it whole, as it takes a frame that
+//! is segmented late.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wirelane::error::{Error, Result};
+use wirelane::port::Spec;
+use wirelane::port::sim::Stream;
+use wirelane_lab::Site;
+use wirelane_os::{affinity, link};
+use wirelane_send::kernel::LiveSender;
+
+/// Flows of the packets, so that an index has something to do; datagrams of the socket have fewer.
+pub(super) const FLOWS: u64 = 10_000;
+const PORTS: u64 = 64;
+/// Behind this time nothing is made up for.
+const LATE: Duration = Duration::from_millis(10);
+/// A station of the network that nobody has: what is sent to it is received by recorders only.
+const NOBODY: Ipv4Addr = Ipv4Addr::new(10, 87, 0, 99);
+const NOBODY_MAC: [u8; 6] = [0x02, 0x57, 0x4c, 0, 0, 99];
+/// The longest datagram, and what is before it in a frame: Ethernet, IPv4, UDP.
+const DATAGRAM: usize = 65_507;
+const HEADERS: usize = 14 + 20 + 8;
+
+/// Lengths of packets, without frame check sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    Small,
+    /// 7:4:1 of 64, 594 and 1518 bytes.
+    Imix,
+    Full,
+    /// As long as a frame can be before it is segmented.
+    Super,
+}
+
+impl Shape {
+    pub(super) const ALL: [Self; 4] = [Self::Small, Self::Imix, Self::Full, Self::Super];
+
+    /// As in rows.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Small => "64",
+            Self::Imix => "imix",
+            Self::Full => "1500",
+            Self::Super => "65549",
+        }
+    }
+
+    /// How many of which length there are in a turn.
+    const fn turn(self) -> &'static [(usize, u32)] {
+        match self {
+            Self::Small => &[(64, 1)],
+            Self::Imix => &[(64, 7), (594, 4), (1518, 1)],
+            Self::Full => &[(1500, 1)],
+            Self::Super => &[(DATAGRAM + HEADERS, 1)],
+        }
+    }
+
+    /// Bytes of a packet, on average.
+    pub(super) fn mean(self) -> f64 {
+        let (bytes, packets) =
+            self.turn().iter().fold((0, 0), |(bytes, packets), (size, count)| {
+                (bytes + size * *count as usize, packets + count)
+            });
+        bytes as f64 / f64::from(packets)
+    }
+}
+
+/// What was sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sent {
+    pub(super) frames: u64,
+    pub(super) elapsed: Duration,
+}
+
+/// A sender at one end of the cable.
+pub(super) struct Load<'a> {
+    pub(super) near: &'a Site,
+    /// It sends from there.
+    pub(super) cpu: Option<u32>,
+    /// A trial ends before it has sent more.
+    pub(super) most_bytes: u64,
+}
+
+impl Load<'_> {
+    /// Sends packets of this shape for `window`, `rate` a second, or with `None` all it can.
+    pub(super) fn send(
+        &self,
+        shape: Shape,
+        rate: Option<f64>,
+        window: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Sent> {
+        let most = (self.most_bytes as f64 / shape.mean()) as u64;
+        let count = rate.map_or(u64::MAX, |rate| (rate * window.as_secs_f64()).ceil() as u64);
+        self.at_the_end(|| {
+            let mut source = Source::new(self.near, shape)?;
+            let mut pace = Pace::new(rate, source.least());
+            let begin = Instant::now();
+            let mut sent = Sent::default();
+            // A sender that does not keep up is not waited for.
+            while sent.frames < count.min(most)
+                && sent.elapsed < window + window / 4
+                && !stop.load(Ordering::Relaxed)
+            {
+                match pace.due(begin.elapsed()) {
+                    Ok(frames) => {
+                        let frames = source.send(frames)?;
+                        pace.sent(frames);
+                        sent.frames += frames;
+                        sent.elapsed = begin.elapsed();
+                    }
+                    Err(wait) => thread::sleep(wait),
+                }
+                if rate.is_none() && sent.elapsed >= window {
+                    break;
+                }
+            }
+            Ok(sent)
+        })
+    }
+
+    /// Sends a packet: some programs look around only when they have one.
+    pub(super) fn push(&self) -> Result<()> {
+        self.at_the_end(|| {
+            let socket = Source::new(self.near, Shape::Super)?;
+            match socket {
+                Source::Socket(socket, _) => {
+                    let sent = socket.send_to(&[0; 64], (NOBODY, 9));
+                    sent.map(drop).map_err(|error| Error::io("push", "sendto", error))
+                }
+                Source::Kernel(_) => Ok(()),
+            }
+        })
+    }
+
+    /// On a thread of its own, in the namespace and on the CPU.
+    fn at_the_end<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        let inside = || {
+            if let Some(cpu) = self.cpu {
+                affinity::pin(cpu).map_err(|error| Error::os("load", error))?;
+            }
+            self.near.inside(work)?
+        };
+        let panicked = || Error::failed("load", "its thread panicked");
+        thread::scope(|scope| scope.spawn(inside).join().ok()).ok_or_else(panicked)?
+    }
+}
+
+/// What sends.
+enum Source {
+    /// In turns, so many of each.
+    Kernel(Vec<(LiveSender, u32)>),
+    Socket(UdpSocket, u64),
+}
+
+impl Source {
+    fn new(near: &Site, shape: Shape) -> Result<Self> {
+        if shape == Shape::Super {
+            let failed = |call| move |error| Error::io("load", call, error);
+            // It may be there already.
+            let _ = link::add_neighbour(near.interface(), NOBODY, NOBODY_MAC);
+            let socket = UdpSocket::bind((near.address, 0)).map_err(failed("bind"))?;
+            return Ok(Self::Socket(socket, 0));
+        }
+        let sender = |(size, count): &(usize, u32)| {
+            let spec: Spec = format!("sim:1?flows={FLOWS}&size={size}").parse()?;
+            let stream = Stream::new(&spec)?;
+            let frames: Vec<_> = (0..FLOWS).map(|number| stream.packet(number).bytes).collect();
+            Ok((LiveSender::new(near.interface(), &frames)?, *count))
+        };
+        shape.turn().iter().map(sender).collect::<Result<Vec<_>>>().map(Self::Kernel)
+    }
+
+    /// How many are worth a call at least.
+    fn least(&self) -> u64 {
+        match self {
+            Self::Kernel(senders) if senders.len() == 1 => 64,
+            // 32 of the least frequent one.
+            Self::Kernel(senders) => {
+                32 * u64::from(senders.iter().map(|(_, count)| count).sum::<u32>())
+            }
+            Self::Socket(..) => 1,
+        }
+    }
+
+    /// Sends about so many; how many it were.
+    fn send(&mut self, frames: u64) -> Result<u64> {
+        match self {
+            Self::Kernel(senders) => {
+                let turn: u32 = senders.iter().map(|(_, count)| count).sum();
+                let turns = (frames / u64::from(turn)).max(1) as u32;
+                let mut sent = 0;
+                for (sender, count) in senders {
+                    let before = sender.sent();
+                    sender.send(*count * turns)?;
+                    sent += sender.sent() - before;
+                }
+                Ok(sent)
+            }
+            Self::Socket(socket, number) => {
+                for _ in 0..frames {
+                    let port = 10_000 + (*number % PORTS) as u16;
+                    let sent = socket.send_to(&PAYLOAD, (NOBODY, port));
+                    sent.map_err(|error| Error::io("load", "sendto", error))?;
+                    *number += 1;
+                }
+                Ok(frames)
+            }
+        }
+    }
+}
+
+static PAYLOAD: [u8; DATAGRAM] = [0xA5; DATAGRAM];
+
+/// When how many frames are due.
+struct Pace {
+    rate: Option<f64>,
+    least: u64,
+    granted: f64,
+}
+
+impl Pace {
+    fn new(rate: Option<f64>, least: u64) -> Self {
+        Self { rate, least, granted: 0.0 }
+    }
+
+    /// How many are due after this time, or how long to wait until enough are.
+    fn due(&mut self, elapsed: Duration) -> std::result::Result<u64, Duration> {
+        let Some(rate) = self.rate else { return Ok(self.least * 4) };
+        let target = rate * elapsed.as_secs_f64();
+        // A millisecond's worth, so that a sleep is short beside it.
+        let least = (self.least as f64).max(rate / 1000.0);
+        // What is later than that is forgotten.
+        let late = least.max(rate * LATE.as_secs_f64());
+        self.granted = self.granted.max(target - late);
+        let due = target - self.granted;
+        if due < least {
+            return Err(Duration::from_secs_f64((least - due) / rate).min(LATE));
+        }
+        Ok(due as u64)
+    }
+
+    /// So many were sent.
+    fn sent(&mut self, frames: u64) {
+        self.granted += frames as f64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_are_as_long_as_they_say() {
+        assert_eq!(Shape::Imix.mean().round(), 362.0);
+        let name = |shape: Shape| shape.name().parse::<f64>().unwrap();
+        for shape in [Shape::Small, Shape::Full, Shape::Super] {
+            assert_eq!(shape.mean(), name(shape));
+        }
+    }
+
+    #[test]
+    fn a_pace_is_kept_and_what_is_late_is_forgotten() {
+        let mut pace = Pace::new(Some(1e6), 64);
+        let mut due = |ms| {
+            let due = pace.due(Duration::from_millis(ms));
+            pace.sent(due.unwrap_or(0));
+            due
+        };
+        assert_eq!(due(2), Ok(2000));
+        assert_eq!(due(2), Err(Duration::from_millis(1)));
+        assert_eq!(due(3), Ok(1000));
+        assert_eq!(due(1003), Ok(10_000));
+        assert_eq!(due(1004), Ok(1000));
+        assert_eq!(Pace::new(None, 64).due(Duration::ZERO), Ok(256));
+    }
+}

@@ -1,0 +1,155 @@
+//! The suite `record`: packets to disk and back, beside the other programs that record.
+//!
+//! * `dd`: what the directory takes, past the page cache. The yardstick of every round.
+//! * `sim`: ours from the simulated interface, which waits for the recorder and so shows what it can write.
+//! * `veth`: the highest rate without loss from a cable, searched as in the suite `noloss`, of every program.
+//! * `cost`: CPU time of a recorded byte, at a rate that all of them take.
+//!
+//! * `query`: how long a query of a large store takes.
+//! * `index`, `compress`: what these parts cost alone, on one thread.
+//!
+//! All write to the same directory, in turns. Other programs write through the page cache (but stenotype): a trial is
+//! too short for the disk to hold them up. That is to their advantage.
+
+mod bed;
+mod cost;
+mod load;
+mod parts;
+mod query;
+mod sim;
+mod traffic;
+mod veth;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use wirelane::error::Result;
+
+use self::bed::{Bed, Cable};
+use crate::arguments;
+use crate::peers::recorders::RECORDERS;
+use crate::report::Report;
+use crate::suite::{Effort, Progress, Suite};
+use crate::suites::turns::{self, ProcessPlan};
+
+const SUITE: &str = "record";
+const CASES: [&str; 5] = ["parts", "sim", "cost", "query", "veth"];
+/// Bytes of the store that is queried, in full and with `--quick`.
+const STORE: [u64; 2] = [1_000_000_000, 64_000_000];
+
+/// Measure recording to a directory: the highest rate without loss, CPU time per byte, the cost of the index, and how
+/// long a query takes; beside tcpdump, dumpcap, netsniff-ng and stenotype.
+///
+/// The simulated interface needs no privilege. As root, packets also pass between two temporary network namespaces.
+/// What is written is removed at once.
+#[derive(Args, Clone, Debug)]
+pub struct RecordSuite {
+    /// Directory on the disk to write to [default: /dev/shm, which is memory]
+    #[arg(long, value_name = "DIR")]
+    disk: Option<PathBuf>,
+    /// Bytes of the store that is queried, such as 20G [default: 1G; with --quick 64M]
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
+    store: Option<u64>,
+    /// Measure only this: parts, sim, cost, query, veth; may be given several times
+    #[arg(long = "case", value_name = "CASE", value_parser = CASES)]
+    cases: Vec<String>,
+    #[command(flatten)]
+    effort: Effort,
+}
+
+impl Suite for RecordSuite {
+    const NAME: &'static str = SUITE;
+    const USUAL: [u64; 2] = [40, 1500];
+
+    fn for_report(effort: Effort, folder: &Path) -> Self {
+        Self { disk: Some(folder.to_owned()), store: None, cases: Vec::new(), effort }
+    }
+
+    fn effort(&self) -> &Effort {
+        &self.effort
+    }
+
+    fn samples(&self) -> usize {
+        self.effort.samples(if self.effort.quick { 3 } else { 2 })
+    }
+
+    fn run(
+        &self,
+        limit: Option<Duration>,
+        report: &mut Report,
+        stop: &AtomicBool,
+        progress: Progress<'_>,
+    ) -> Result<()> {
+        let (own, begin) = (turns::own()?, Instant::now());
+        let left =
+            |share: f64| limit.map(|limit| limit.saturating_sub(begin.elapsed()).mul_f64(share));
+        let disk = self.disk.as_deref();
+        let bed = match Bed::new(&own, disk) {
+            Ok(bed) => bed,
+            Err(error) => {
+                report.skip(SUITE, "all", error.to_string());
+                return Ok(());
+            }
+        };
+        let window = Duration::from_millis(if self.effort.quick { 200 } else { 2000 });
+        let plan = |share| ProcessPlan {
+            own: &own,
+            samples: self.samples(),
+            window,
+            limit: left(share),
+            disk,
+        };
+        let is_quick = self.effort.quick;
+        if self.has("parts") {
+            parts::parts(&bed, &plan(0.2), report, stop, progress);
+        }
+        if self.has("sim") {
+            sim::sim(&bed, &plan(0.3), is_quick, report, stop, progress);
+        }
+        if self.has("query") {
+            let bytes = self.store.unwrap_or(STORE[usize::from(is_quick)]);
+            query::query(&bed, bytes, &plan(0.4), report, stop, progress);
+        }
+        if !self.has("cost") && !self.has("veth") {
+            return Ok(());
+        }
+        let cable = match Cable::new(&bed) {
+            Ok(cable) => cable,
+            Err(error) => {
+                let reason = error.to_string();
+                for case in ["veth", "cost"] {
+                    report.skip(SUITE, case, reason.clone());
+                }
+                return Ok(());
+            }
+        };
+        let is_there = |report: &mut Report, name| {
+            let is_there = RECORDERS.iter().any(|one| one.name == name && one.is_installed());
+            if !is_there {
+                report.skip(SUITE, name, crate::peers::missing(name));
+            }
+            is_there
+        };
+        let mut recorders = RECORDERS.to_vec();
+        recorders.retain(|one| is_there(report, one.name));
+        if self.has("cost") {
+            cost::cost(&cable, &recorders, &plan(1.0), is_quick, report, stop, progress);
+        }
+        if self.has("veth") && is_quick && self.cases.is_empty() {
+            let reason = "a quick run has no time to search for every program";
+            report.skip(SUITE, "veth", reason.to_owned());
+        } else if self.has("veth") {
+            veth::veth(&cable, &recorders, &plan(1.0), report, stop, progress);
+        }
+        Ok(())
+    }
+}
+
+impl RecordSuite {
+    /// Whether this case is asked for.
+    fn has(&self, case: &str) -> bool {
+        self.cases.is_empty() || self.cases.iter().any(|own| own == case)
+    }
+}

@@ -1,0 +1,90 @@
+//! The targets of recording.
+
+use super::{Book, Limit, highest, lowest, ratios};
+use crate::comparison::{SENDER_BOUND, unless_sent};
+
+const SUITE: &str = "record";
+const PEERS: [&str; 4] = ["tcpdump", "dumpcap", "netsniff-ng", "stenotype"];
+
+pub(super) fn targets(book: &mut Book<'_>) {
+    rates(book);
+    costs(book);
+    parts(book);
+    queries(book);
+}
+
+fn rates(book: &mut Book<'_>) {
+    for size in ["1500", "9216"] {
+        let at = [("size", size), ("queues", "1"), ("compress", "none")];
+        let of = |peer| book.samples(SUITE, "sim", peer, &at, "bytes_per_s");
+        let values = ratios(of(None), of(Some("dd")));
+        let what = format!("Recording {size} bytes from `sim:` beside dd past the page cache");
+        book.add(SUITE, what, "×", Limit::AtLeast(0.9), values, &["sim", "dd"]);
+    }
+    for size in ["64", "imix", "1500", "65549"] {
+        let at = [("size", size)];
+        let of = |peer, metric| book.samples(SUITE, "veth", peer, &at, metric);
+        let best = highest(&PEERS.map(|peer| of(Some(peer), "bytes_per_s")));
+        let ours = of(None, "bytes_per_s");
+        let bound = of(None, SENDER_BOUND);
+        // What the sender could not send more of says nothing about either.
+        let values = unless_sent(ours, &best, [bound, bound]);
+        let is_of_sender = values.is_empty() && !ours.is_empty() && !best.is_empty();
+        let what = format!(
+            "Highest rate recorded without loss from a veth, {size} bytes, beside the best other"
+        );
+        book.add(SUITE, what, "×", Limit::AtLeast(1.0), values, &["veth", "wirelane"]);
+        book.unclear_if(is_of_sender, "nothing was lost of all that could be sent");
+    }
+}
+
+fn costs(book: &mut Book<'_>) {
+    for size in ["64", "imix", "1500", "65549"] {
+        let at = [("size", size)];
+        let of = |peer| {
+            let of = |metric| book.samples(SUITE, "cost", peer, &at, metric);
+            // Who loses packets has less to do.
+            let is_lossless = of("lost_share").iter().all(|lost| *lost == 0.0);
+            if is_lossless { of("cpu_ns_per_byte") } else { &[] }
+        };
+        let values = ratios(of(None), &lowest(&PEERS.map(|peer| of(Some(peer)))));
+        let what = format!("CPU time of a recorded byte, {size} bytes, beside the best other");
+        book.add(SUITE, what, "×", Limit::AtMost(0.5), values, &["cost", "wirelane"]);
+    }
+}
+
+fn parts(book: &mut Book<'_>) {
+    let of = |case, peer, metric| book.samples(SUITE, case, peer, &[], metric);
+    let core = of("index", None, "cpu_share_per_gbit").to_vec();
+    let size = of("index", None, "cost_index_share").to_vec();
+    let speed = "bytes_per_s";
+    let lz4 = ratios(of("compress", None, speed), of("compress", Some("lz4"), speed));
+    for (what, unit, limit, values) in [
+        ("Index of a Gbit/s of IMIX, share of a core", "", Limit::AtMost(0.1), core),
+        ("Index of IMIX with 10,000 flows, share of the data", "", Limit::AtMost(0.01), size),
+        ("Compressing on one core beside `lz4 -1`", "×", Limit::AtLeast(0.8), lz4),
+    ] {
+        book.add(SUITE, what.to_owned(), unit, limit, values, &["index", "compress", "lz4"]);
+    }
+}
+
+fn queries(book: &mut Book<'_>) {
+    /// The targets are about a store of that size at least.
+    const LARGE_MB: u64 = 20_000;
+    for (asked, limit) in [("an address, five minutes", 1000.0), ("a flow", 3000.0)] {
+        let row = book.rows.iter().find(|row| {
+            (row.suite, row.case, row.peer, row.metric) == (SUITE, "query", None, "latency_ms")
+                && row.params.has(("asked", asked))
+        });
+        let size = row.and_then(|row| {
+            let size = row.params.0.iter().find(|(name, _)| *name == "store_mb");
+            size.and_then(|(_, size)| size.to_string().parse::<u64>().ok())
+        });
+        let is_small = size.is_some_and(|size| size < LARGE_MB);
+        let values = row.map_or(Vec::new(), |row| row.samples.clone());
+        let values = if is_small { Vec::new() } else { values };
+        let what = format!("Query of {asked}, in a store of 20 GB");
+        book.add(SUITE, what, "ms", Limit::AtMost(limit), values, &["query"]);
+        book.unclear_if(is_small, "the store is smaller: --store 20G");
+    }
+}

@@ -1,0 +1,114 @@
+//! The arguments of `wirelane extract`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args};
+use wirelane::{Error, Result};
+
+use crate::moment::{Moment, Span, moment};
+use crate::{args, stores};
+
+/// Get packets back from what `wirelane record` has written, in order of time.
+///
+/// EXPR is a tcpdump expression (pcap-filter(7)). The index beside each segment narrows down what has
+/// to be read; what is read is filtered exactly. The store may be written to meanwhile: what is on disk
+/// already is found.
+///
+/// If something is damaged, it is named, everything else is found, and the exit status is 1. ^C ends the
+/// search: the output then holds what was found so far, and the exit status is 1. SIGUSR1 prints the
+/// progress.
+#[derive(Args, Clone, Debug)]
+#[command(
+    override_usage = "wirelane extract <DIR>... [EXPR]... <-w FILE|--count> [OPTIONS]",
+    group = ArgGroup::new("answer").required(true).args(["write", "count", "explain"]),
+    after_help = AFTER_HELP,
+)]
+pub(crate) struct ExtractArgs {
+    /// Stores, and then the expression, which may be several arguments. Several stores give one answer
+    #[arg(value_name = "DIR|EXPR", required = true)]
+    pub(super) arguments: Vec<OsString>,
+
+    /// Not the packets before TIME: 14:03 (the last one), 14:03:05.5, -5m, 2026-11-23T14:03:05Z, or
+    /// without Z in local time
+    #[arg(long, value_name = "TIME", value_parser = moment, allow_hyphen_values = true, help_heading = "Which packets")]
+    pub(super) from: Option<Moment>,
+    /// Not the packets at TIME and later; a time of day is the first one after --from
+    #[arg(long, value_name = "TIME", value_parser = moment, allow_hyphen_values = true, help_heading = "Which packets")]
+    pub(super) to: Option<Moment>,
+    /// Also the other packets of the conversations of what matches, whatever their time
+    #[arg(long, help_heading = "Which packets")]
+    pub(super) flow: bool,
+    /// Only the first N packets
+    #[arg(short = 'c', long = "max", value_name = "N", value_parser = args::count, requires = "write", help_heading = "Which packets")]
+    pub(super) most: Option<u64>,
+
+    /// Write the packets to FILE; - is standard output. The suffix chooses the format: .pcap, .pcapng, and
+    /// .gz, .lz4 or .zst to compress
+    #[arg(short = 'w', long = "write", value_name = "FILE", help_heading = "Answer")]
+    pub(super) write: Option<PathBuf>,
+    /// Compress with gzip, lz4 or zstd, as in zstd:3,threads=2: a level from the fastest (1, the default)
+    /// to the smallest (gzip 9, zstd 22), and how many threads compress. `none` does not compress
+    #[arg(long, value_name = "HOW", value_parser = args::compress, requires = "write", help_heading = "Answer")]
+    pub(super) compress: Option<args::Compress>,
+    /// Print how many packets there are
+    #[arg(long, help_heading = "Answer")]
+    pub(super) count: bool,
+    /// Print what the index is asked, and read nothing
+    #[arg(long, help_heading = "Answer")]
+    pub(super) explain: bool,
+    /// Print one JSON object (schema wirelane.extract/1)
+    #[arg(long, help_heading = "Answer")]
+    pub(super) json: bool,
+    /// Print no summary
+    #[arg(short, long, help_heading = "Answer")]
+    pub(super) quiet: bool,
+
+    /// Read at most SIZE bytes per second, so that recording to the same disk is not disturbed
+    #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Machine")]
+    pub(super) rate: Option<u64>,
+    /// Use at most about SIZE bytes of memory for putting packets in order
+    #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "256M", help_heading = "Machine")]
+    pub(super) memory: u64,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  wirelane extract /data/store host 10.0.0.1 --from 14:03 --to 14:08 -w incident.pcapng
+  wirelane extract /data/a /data/b 'tcp port 443' --from -5m -w - | tcpdump -r -
+  wirelane extract /data/store 'host 10.0.0.1 and port 22' --flow -w whole.pcapng.zst
+  wirelane extract /data/store --from 2026-11-23T14:00:00Z --count
+
+Exit status: 0 done, 1 failed, or something was damaged, 2 wrong usage.";
+
+/// Whose packets, and which.
+pub(super) struct Asked {
+    pub(super) paths: Vec<PathBuf>,
+    pub(super) expression: String,
+    pub(super) span: Span,
+}
+
+impl ExtractArgs {
+    /// What is asked for now: times of day are relative to it.
+    ///
+    /// # Errors
+    /// Times that do not exist, or contradict each other.
+    pub(super) fn asked(&self) -> Result<Asked> {
+        let (paths, expression) = stores::split(&self.arguments)?;
+        let span = Span::new(self.from, self.to).map_err(|cause| Error::usage("time", cause))?;
+        Ok(Asked { paths, expression, span })
+    }
+
+    /// # Errors
+    /// Arguments contradict each other.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.json && self.write.as_deref().is_some_and(|path| path.as_os_str() == "-") {
+            return Err(Error::usage(
+                "--json",
+                "standard output already takes the packets of -w -",
+            )
+            .help("write the packets to a file"));
+        }
+        Ok(())
+    }
+}

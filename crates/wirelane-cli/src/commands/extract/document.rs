@@ -1,0 +1,102 @@
+//! The answer as JSON.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use wirelane_store::Report;
+
+use super::arguments::{Asked, ExtractArgs};
+use super::text;
+use crate::moment;
+
+#[derive(Serialize)]
+pub(super) struct Document {
+    schema: &'static str,
+    command: &'static str,
+    version: &'static str,
+    stores: Vec<String>,
+    /// RFC 3339; `null` if not given.
+    from: Option<String>,
+    to: Option<String>,
+    /// The expression; empty if all packets were asked for.
+    filter: String,
+    /// Where the packets are; `null` if they were only counted.
+    output: Option<String>,
+    packets: u64,
+    /// Of the packets written.
+    bytes: u64,
+    elapsed_s: f64,
+    segments: Segments,
+    extents: Extents,
+    /// Conversations that were looked for.
+    flows: u64,
+    damage: Vec<Damage>,
+    /// What the answer lacks without a fault, in words.
+    notes: Vec<String>,
+    /// A signal ended it.
+    stopped: bool,
+}
+
+#[derive(Serialize)]
+struct Segments {
+    stored: u64,
+    opened: u64,
+    deleted: u64,
+}
+
+#[derive(Serialize)]
+struct Extents {
+    /// In the segments that were opened.
+    stored: u64,
+    read: u64,
+    bytes_read: u64,
+}
+
+#[derive(Serialize)]
+struct Damage {
+    path: String,
+    offset: u64,
+    cause: String,
+}
+
+impl Document {
+    pub(super) fn new(
+        args: &ExtractArgs,
+        asked: &Asked,
+        report: &Report,
+        elapsed: Duration,
+    ) -> Self {
+        let damage = |damage: &wirelane_store::Damage| Damage {
+            path: damage.path.display().to_string(),
+            offset: damage.offset,
+            cause: damage.what.to_string(),
+        };
+        Self {
+            schema: "wirelane.extract/1",
+            command: "extract",
+            version: env!("CARGO_PKG_VERSION"),
+            stores: asked.paths.iter().map(|path| path.display().to_string()).collect(),
+            from: asked.span.from.map(moment::show),
+            to: asked.span.to.map(moment::show),
+            filter: asked.expression.clone(),
+            output: args.write.as_ref().map(|path| path.display().to_string()),
+            packets: report.packets,
+            bytes: report.bytes,
+            elapsed_s: elapsed.as_secs_f64(),
+            segments: Segments {
+                stored: report.segments,
+                opened: report.opened,
+                deleted: report.deleted,
+            },
+            extents: Extents {
+                stored: report.extents,
+                read: report.extents_read,
+                bytes_read: report.bytes_read,
+            },
+            flows: report.flows,
+            damage: report.damage.iter().map(damage).collect(),
+            notes: text::notes(report),
+            stopped: report.stopped,
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The file that takes the packets.
+
+use std::fs::File;
+use std::path::Path;
+
+use wirelane::halt::Halt;
+use wirelane::pcap::{
+    CaptureError, CaptureWriter, FileFormat, FileId, LINK_TYPE_ETHERNET, Record, Source,
+    WriterOptions, Written, pcapng,
+};
+use wirelane::{Error, Result};
+use wirelane_store::{Directory, Found};
+
+use crate::args;
+use crate::stores::failure;
+
+/// A capture file, made when the first packet is there: only then its interfaces are known.
+pub(super) struct Output<'a> {
+    path: &'a Path,
+    options: WriterOptions,
+    writer: Option<CaptureWriter>,
+    /// Interfaces that the file has.
+    described: usize,
+    /// The link type of a pcap file.
+    link_type: u16,
+    /// A packet with its comment.
+    block: Vec<u8>,
+}
+
+impl<'a> Output<'a> {
+    /// Nothing is written yet.
+    ///
+    /// # Errors
+    /// What is asked for contradicts itself, or a store cannot be read.
+    pub(super) fn new(
+        path: &'a Path,
+        compress: Option<args::Compress>,
+        stores: &[Directory],
+        halt: &Halt,
+    ) -> Result<Self> {
+        let options = args::writer(path, compress)?;
+        let inputs = files(stores)?;
+        let options = WriterOptions { inputs, halt: halt.clone(), ..options };
+        Ok(Self {
+            path,
+            options,
+            writer: None,
+            described: 0,
+            link_type: LINK_TYPE_ETHERNET,
+            block: Vec::new(),
+        })
+    }
+
+    /// Adds a packet.
+    ///
+    /// # Errors
+    /// The file cannot be written, or its format cannot hold the packet.
+    #[inline]
+    pub(super) fn write(&mut self, found: &Found<'_>) -> Result<()> {
+        if self.options.format != FileFormat::Pcapng {
+            return self.write_pcap(found);
+        }
+        let new = found.sources.get(self.described..).unwrap_or_default();
+        self.described += new.len();
+        match &mut self.writer {
+            None => self.create(new)?,
+            Some(writer) => {
+                for source in new {
+                    writer.add_source(source.clone())?;
+                }
+            }
+        }
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        if found.comment.is_none() {
+            return Ok(writer.write(&found.record)?);
+        }
+        let most = found.record.data.len() + found.comment.map_or(0, str::len) + 256;
+        if self.block.len() < most {
+            self.block.resize(most, 0);
+        }
+        match pcapng::packet_into(&mut self.block, &found.record, found.comment) {
+            Some(len) => writer.write_blocks(self.block.get(..len).unwrap_or_default(), 1)?,
+            None => writer.write(&found.record)?,
+        }
+        Ok(())
+    }
+
+    /// Completes the file, which is there also if nothing was found.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn finish(mut self) -> Result<Written> {
+        if self.writer.is_none() {
+            let sources = match self.options.format {
+                FileFormat::Pcapng => Vec::new(),
+                FileFormat::Pcap(_) => vec![self.source()],
+            };
+            self.create(&sources)?;
+        }
+        match self.writer {
+            Some(writer) => Ok(writer.finish(&[])?),
+            None => Ok(Written::default()),
+        }
+    }
+
+    /// A pcap file has one interface, which stands for all.
+    fn write_pcap(&mut self, found: &Found<'_>) -> Result<()> {
+        let source = found.sources.get(found.record.interface as usize);
+        let link_type = source.map_or(LINK_TYPE_ETHERNET, |source| source.link_type);
+        if self.writer.is_none() {
+            self.link_type = link_type;
+            self.create(&[self.source()])?;
+        }
+        if link_type != self.link_type {
+            let first = self.link_type;
+            let cause = format!("pcap holds one link type, and {first} and {link_type} match");
+            return Err(Error::failed(self.path.display().to_string(), cause).help("write pcapng"));
+        }
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        Ok(writer.write(&Record { interface: 0, ..found.record })?)
+    }
+
+    fn source(&self) -> Source {
+        Source { link_type: self.link_type, ..Source::default() }
+    }
+
+    fn create(&mut self, sources: &[Source]) -> std::result::Result<(), CaptureError> {
+        let writer = CaptureWriter::create(self.path, sources, self.options.clone(), 0)?;
+        self.writer = Some(writer);
+        Ok(())
+    }
+}
+
+/// The segments of stores and their indexes: an answer must not be written over one.
+fn files(stores: &[Directory]) -> Result<Vec<FileId>> {
+    let mut files = Vec::new();
+    for store in stores {
+        for segment in store.segments().map_err(failure)? {
+            let names = [segment.name.file_name(), segment.name.index_name()];
+            let opened = names.iter().filter_map(|name| File::open(store.path_of(name)).ok());
+            files.extend(opened.filter_map(|file| FileId::of(&file)));
+        }
+    }
+    Ok(files)
+}

@@ -1,0 +1,167 @@
+//! `wirelane extract`: packets of a store that match, in order of time.
+
+mod arguments;
+mod document;
+mod file;
+mod text;
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wirelane::halt::Halt;
+use wirelane::pcap::{LINK_TYPE_ETHERNET, Written};
+use wirelane::{Error, Result};
+use wirelane_filter::Filter;
+use wirelane_store::query::{self, Query, Report};
+use wirelane_store::{Damage, Directory, Plan};
+
+pub(crate) use self::arguments::ExtractArgs;
+use self::document::Document;
+use self::file::Output;
+use crate::stores::failure;
+use crate::{args, output, stores};
+
+/// Bytes that compiled expressions accept: what tcpdump says.
+const SNAPLEN: u32 = 262_144;
+/// How often it is looked whether the search has come to its end, and whether somebody asks.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Runs the command.
+///
+/// # Errors
+/// The arguments are wrong, a store cannot be read, the output cannot be written, something was
+/// damaged, or a signal ended it; the output then holds what was found.
+pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
+    args.check()?;
+    let asked = args.asked()?;
+    let filter = filter(&asked.expression)?;
+    if args.explain {
+        return explain(filter.as_ref());
+    }
+    let halt = Halt::by_signals().map_err(|error| Error::os("signals", error))?;
+    let stores = stores::open(&asked.paths)?;
+    let query = Query {
+        from: asked.span.from,
+        to: asked.span.to,
+        filter,
+        flows: args.flow,
+        rate: args.rate,
+        memory: args::address_space("--memory", Some(args.memory))?.unwrap_or(usize::MAX),
+        halt: halt.clone(),
+        ..Query::all()
+    };
+    let started = Instant::now();
+    let mut errors = Vec::new();
+    let report = match &args.write {
+        Some(path) => {
+            let output = Output::new(path, args.compress, &stores, &halt)?;
+            let (report, written) =
+                watch(|found| write(&stores, &query, args.most, output, found))?;
+            errors.extend(written.err());
+            report
+        }
+        None => watch(|_| query::count(&stores, &query).map_err(failure))?,
+    };
+    let elapsed = started.elapsed();
+    if args.json {
+        output::json(&Document::new(args, &asked, &report, elapsed))?;
+    } else if args.count {
+        output::print(&format!("{}\n", report.packets))?;
+    }
+    if !args.quiet {
+        text::summary(args, &report, elapsed);
+    }
+    errors.extend(faults(&report));
+    let mut errors = errors.into_iter();
+    let first = errors.next();
+    errors.for_each(|error| output::line(format_args!("wirelane: {error}")));
+    first.map_or(Ok(()), Err)
+}
+
+/// The expression, if there is one.
+fn filter(expression: &str) -> Result<Option<Filter>> {
+    if expression.trim().is_empty() {
+        return Ok(None);
+    }
+    let filter: Filter = expression.parse()?;
+    // Most packets are Ethernet. What is wrong only elsewhere, the search will say.
+    if let Err(error) = filter.check(LINK_TYPE_ETHERNET)
+        && error.span().is_some()
+    {
+        if let Some(caret) = error.caret() {
+            caret.lines().for_each(|line| output::line(format_args!("{line}")));
+        }
+        return Err(error.into());
+    }
+    Ok(Some(filter))
+}
+
+/// Says what the index is asked.
+fn explain(filter: Option<&Filter>) -> Result<()> {
+    let plan = match filter {
+        Some(filter) => Plan::new(&*filter.program(LINK_TYPE_ETHERNET, SNAPLEN)?).to_string(),
+        None => "all".to_owned(),
+    };
+    output::print(&format!("extents with: {plan}\n"))
+}
+
+/// Writes what is found, as far as that is possible; what was found, and what became of the file.
+fn write(
+    stores: &[Directory],
+    query: &Query,
+    most: Option<u64>,
+    mut output: Output<'_>,
+    found: &AtomicU64,
+) -> Result<(Report, Result<Written>)> {
+    let mut failed = None;
+    let mut count = 0;
+    let report = query::run(stores, query, |packet| {
+        if let Err(error) = output.write(packet) {
+            failed = Some(error);
+            return ControlFlow::Break(());
+        }
+        count += 1;
+        found.store(count, Ordering::Relaxed);
+        if Some(count) == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    let written = match failed {
+        Some(error) => Err(error),
+        None => output.finish(),
+    };
+    Ok((report.map_err(failure)?, written))
+}
+
+/// Searches on a thread of its own, and tells how far it is whenever SIGUSR1 asks.
+fn watch<T: Send>(search: impl FnOnce(&AtomicU64) -> Result<T> + Send) -> Result<T> {
+    let found = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("wl-extract".into());
+        let started = thread.spawn_scoped(scope, || search(&found));
+        let searching = started.map_err(|error| Error::io("thread wl-extract", "clone", error))?;
+        let mut reports = 0;
+        while !searching.is_finished() {
+            let asked = Halt::reports();
+            if std::mem::replace(&mut reports, asked) != asked {
+                let found = found.load(Ordering::Relaxed);
+                output::line(format_args!("so far: {}", output::plural(found, "packet")));
+            }
+            thread::sleep(LOOK);
+        }
+        searching.join().map_err(|_| Error::failed("extract", "panicked: a defect"))?
+    })
+}
+
+/// Why the answer is not whole.
+fn faults(report: &Report) -> impl Iterator<Item = Error> {
+    let damage = |damage: &Damage| {
+        let object = format!("{} at byte {}", damage.path.display(), damage.offset);
+        Error::failed(object, damage.what.clone())
+    };
+    let stopped = report.stopped.then(|| {
+        let cause = "a signal ended the search; the answer has what was found before";
+        Error::failed("extract", cause).help("search again")
+    });
+    report.damage.iter().map(damage).chain(stopped)
+}

@@ -1,0 +1,51 @@
+//! The answer for people.
+
+use std::time::Duration;
+
+use wirelane_store::Report;
+
+use super::arguments::ExtractArgs;
+use crate::output::{grouped, line, plural, scaled};
+
+/// What was found, and what it took.
+pub(super) fn summary(args: &ExtractArgs, report: &Report, elapsed: Duration) {
+    let name = match &args.write {
+        Some(path) if path.as_os_str() == "-" => "standard output: ".to_owned(),
+        Some(path) => format!("{}: ", path.display()),
+        None => String::new(),
+    };
+    let packets = if report.packets == 1 { "packet" } else { "packets" };
+    let mut found = format!("{name}{} {packets}", grouped(report.packets));
+    if args.write.is_some() {
+        found += &format!(", {}B", scaled(report.bytes as f64));
+    }
+    if args.flow {
+        found += &format!(", {}", plural(report.flows, "conversation"));
+    }
+    line(format_args!("{found}; {:.3} s", elapsed.as_secs_f64()));
+    line(format_args!(
+        "read {} of {} ({}B) in {} of {}",
+        grouped(report.extents_read),
+        plural(report.extents, "extent"),
+        scaled(report.bytes_read as f64),
+        grouped(report.opened),
+        plural(report.segments, "segment"),
+    ));
+    for note in notes(report) {
+        line(format_args!("note: {note}"));
+    }
+}
+
+/// What the answer lacks without a fault.
+pub(super) fn notes(report: &Report) -> Vec<String> {
+    let mut notes = Vec::new();
+    if report.deleted > 0 {
+        let segments = plural(report.deleted, "segment");
+        notes.push(format!("{segments} deleted by the recorder before they could be read"));
+    }
+    if report.passes > 1 && !report.stopped {
+        notes.push(format!("the stores were gone through {} times", report.passes));
+    }
+    notes.extend(report.unfiltered.iter().map(|why| format!("not searched: {why}")));
+    notes
+}

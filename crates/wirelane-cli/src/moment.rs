@@ -1,0 +1,339 @@
+//! Points in time, as people write and read them.
+
+use std::time::Duration;
+
+use wirelane::clock;
+use wirelane_os::local_time::LocalTime;
+
+use crate::args;
+
+const SECOND: u64 = 1_000_000_000;
+const DAY: u64 = 86_400;
+
+/// What to write.
+const HELP: &str = "write a time of day (14:03 or 14:03:05.5), -5m for five minutes ago, \
+    2026-11-23T14:03:05Z (RFC 3339; without Z or an offset it is local time), or now";
+
+/// A point in time that somebody wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// Nanoseconds since the epoch.
+    At(u64),
+    /// What a calendar and a clock of the local time zone show, and nanoseconds.
+    Local(LocalTime, u64),
+    /// Nanoseconds since midnight of some day.
+    TimeOfDay(u64),
+    /// So long ago.
+    Ago(Duration),
+}
+
+/// A time span: which packets are meant, in nanoseconds since the epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// Not those before.
+    pub(crate) from: Option<u64>,
+    /// Not those at this time and later.
+    pub(crate) to: Option<u64>,
+}
+
+/// Parses the value of an argument.
+pub(crate) fn moment(text: &str) -> Result<Moment, String> {
+    parse(text.trim()).ok_or_else(|| HELP.to_owned())
+}
+
+impl Span {
+    /// From one moment to another, as they are meant now: a time of day is the last such, and an
+    /// end the first after the start.
+    ///
+    /// # Errors
+    /// The time does not exist in the local time zone, or the end is before the start: what to write.
+    pub(crate) fn new(from: Option<Moment>, to: Option<Moment>) -> Result<Self, String> {
+        Self::at(from, to, clock::realtime_ns())
+    }
+
+    fn at(from: Option<Moment>, to: Option<Moment>, now: u64) -> Result<Self, String> {
+        let from = from.map(|from| from.resolve(now, None)).transpose()?;
+        let to = to.map(|to| to.resolve(now, Some(from.unwrap_or(0)))).transpose()?;
+        match (from, to) {
+            (Some(from), Some(to)) if to <= from => {
+                Err(format!("the end, {}, is not after the start, {}", show(to), show(from)))
+            }
+            _ => Ok(Self { from, to }),
+        }
+    }
+}
+
+impl Moment {
+    /// In nanoseconds since the epoch. `start` is given for the end of a span.
+    fn resolve(self, now: u64, start: Option<u64>) -> Result<u64, String> {
+        match self {
+            Self::At(time) => Ok(time),
+            Self::Ago(time) => {
+                Ok(now.saturating_sub(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+            }
+            Self::Local(local, nanos) => {
+                let found = local.seconds();
+                // Twice when clocks were put back: all of it is meant.
+                let seconds = if start.is_some() { found.last() } else { found.first() };
+                let seconds = seconds.and_then(|seconds| u64::try_from(*seconds).ok());
+                let time =
+                    seconds.and_then(|seconds| seconds.checked_mul(SECOND)?.checked_add(nanos));
+                time.ok_or_else(|| "there is no such time in this time zone".to_owned())
+            }
+            Self::TimeOfDay(time) => match start.filter(|start| *start > 0) {
+                Some(start) => of_day(time, start, |found| found > start, true),
+                None => of_day(time, now, |found| found <= now, false),
+            },
+        }
+    }
+}
+
+/// The nearest time of day that is `wanted`, on the days around `near`: the first or the last.
+fn of_day(time: u64, near: u64, wanted: impl Fn(u64) -> bool, first: bool) -> Result<u64, String> {
+    let (of_day, nanos) = (time / SECOND, time % SECOND);
+    let mut found = Vec::new();
+    for days in -2..=2_i64 {
+        let day = (near / SECOND) as i64 + days * DAY as i64;
+        let Some(date) = LocalTime::at(day) else { continue };
+        let local = LocalTime {
+            hour: (of_day / 3600) as u8,
+            minute: (of_day / 60 % 60) as u8,
+            second: (of_day % 60) as u8,
+            ..date
+        };
+        let seconds = local.seconds().into_iter().filter_map(|at| u64::try_from(at).ok());
+        found.extend(seconds.map(|at| at * SECOND + nanos).filter(|at| wanted(*at)));
+    }
+    found.sort_unstable();
+    let nearest = if first { found.first() } else { found.last() };
+    nearest.copied().ok_or_else(|| "there is no such time in this time zone".to_owned())
+}
+
+/// A time as people read it: RFC 3339, in the local time zone.
+pub(crate) fn show(time: u64) -> String {
+    let (seconds, nanos) = (time / SECOND, time % SECOND);
+    let Some(local) = i64::try_from(seconds).ok().and_then(LocalTime::at) else {
+        return format!("{seconds}.{nanos:09} s after 1970");
+    };
+    let LocalTime { year, month, day, hour, minute, second, offset } = local;
+    let mut text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
+    if nanos > 0 {
+        let fraction = format!("{nanos:09}");
+        text += ".";
+        text += fraction.trim_end_matches('0');
+    }
+    match offset {
+        0 => text += "Z",
+        _ => {
+            let (sign, east) = (if offset < 0 { '-' } else { '+' }, offset.unsigned_abs());
+            text += &format!("{sign}{:02}:{:02}", east / 3600, east / 60 % 60);
+        }
+    }
+    text
+}
+
+fn parse(text: &str) -> Option<Moment> {
+    if text == "now" {
+        return Some(Moment::Ago(Duration::ZERO));
+    }
+    if let Some(ago) = text.strip_prefix('-') {
+        return args::duration(ago).ok().map(Moment::Ago);
+    }
+    if text.get(4..5) == Some("-") {
+        return date_and_time(text);
+    }
+    let (time, rest) = time_of_day(text)?;
+    rest.is_empty().then_some(Moment::TimeOfDay(time))
+}
+
+/// `2026-11-23`, then `T14:03` or more, then an offset from UTC or nothing.
+fn date_and_time(text: &str) -> Option<Moment> {
+    let date = text.get(..10)?;
+    let (year, month) = (digits(date.get(..4)?)?, digits(date.get(5..7)?)?);
+    let day = digits(date.get(8..)?)?;
+    if date.get(7..8) != Some("-") {
+        return None;
+    }
+    let rest = text.get(10..)?;
+    let (time, zone) = match rest.strip_prefix(['T', 't', ' ']) {
+        Some(rest) => time_of_day(rest)?,
+        None => (0, rest),
+    };
+    let (of_day, nanos) = (time / SECOND, time % SECOND);
+    let days = days_since_epoch(year, month, day)?;
+    if zone.is_empty() {
+        let local = LocalTime {
+            year: i32::try_from(year).ok()?,
+            month: month as u8,
+            day: day as u8,
+            hour: (of_day / 3600) as u8,
+            minute: (of_day / 60 % 60) as u8,
+            second: (of_day % 60) as u8,
+            offset: 0,
+        };
+        return Some(Moment::Local(local, nanos));
+    }
+    let east = offset(zone)?;
+    let seconds = (days * DAY + of_day).checked_add_signed(-east)?;
+    Some(Moment::At(seconds.checked_mul(SECOND)?.checked_add(nanos)?))
+}
+
+/// Nanoseconds since midnight, and what follows: `14:03`, `14:03:05`, `14:03:05.123456789`.
+fn time_of_day(text: &str) -> Option<(u64, &str)> {
+    let (hour, rest) = field(text, 23)?;
+    let (minute, rest) = field(rest.strip_prefix(':')?, 59)?;
+    let Some(rest) = rest.strip_prefix(':') else {
+        return Some(((hour * 3600 + minute * 60) * SECOND, rest));
+    };
+    let (second, rest) = field(rest, 59)?;
+    let time = (hour * 3600 + minute * 60 + second) * SECOND;
+    let Some(rest) = rest.strip_prefix('.') else { return Some((time, rest)) };
+    let len = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let (fraction, rest) = rest.split_at_checked(len)?;
+    let nanos = digits(&format!("{fraction:0<9}")).filter(|_| (1..=9).contains(&len))?;
+    Some((time + nanos, rest))
+}
+
+/// Seconds east of UTC: `Z`, `+01:00`, `-0330`.
+fn offset(text: &str) -> Option<i64> {
+    if matches!(text, "Z" | "z") {
+        return Some(0);
+    }
+    let east = match text.get(..1)? {
+        "+" => 1,
+        "-" => -1,
+        _ => return None,
+    };
+    let (hours, rest) = field(text.get(1..)?, 23)?;
+    let (minutes, rest) = field(rest.strip_prefix(':').unwrap_or(rest), 59)?;
+    rest.is_empty().then_some(east * (hours * 3600 + minutes * 60) as i64)
+}
+
+/// Two digits, up to `most`.
+fn field(text: &str, most: u64) -> Option<(u64, &str)> {
+    let (number, rest) = text.split_at_checked(2)?;
+    Some((digits(number).filter(|number| *number <= most)?, rest))
+}
+
+fn digits(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// Days from 1970-01-01 to a date of the Gregorian calendar that is not before.
+fn days_since_epoch(year: u64, month: u64, day: u64) -> Option<u64> {
+    let is_leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
+    let february = if is_leap(year) { 29 } else { 28 };
+    let months = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let before = month.checked_sub(1)? as usize;
+    let len = *months.get(before)?;
+    if !(1970..=9999).contains(&year) || !(1..=len).contains(&day) {
+        return None;
+    }
+    let leap_days = |year: u64| year / 4 - year / 100 + year / 400;
+    let years = (year - 1970) * 365 + leap_days(year - 1) - leap_days(1969);
+    Some(years + months.iter().take(before).sum::<u64>() + day - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-23T02:41:44Z.
+    const NOW: u64 = 1_795_401_704 * SECOND;
+
+    fn span(from: &str, to: &str) -> Result<Span, String> {
+        let parse = |text: &str| (!text.is_empty()).then(|| moment(text)).transpose();
+        Span::at(parse(from)?, parse(to)?, NOW)
+    }
+
+    fn from(text: &str) -> u64 {
+        span(text, "").unwrap().from.unwrap()
+    }
+
+    #[test]
+    fn rfc_3339() {
+        for (text, seconds, nanos) in [
+            ("2026-11-23T02:41:44Z", 1_795_401_704, 0),
+            ("2026-11-23T02:41:44.5z", 1_795_401_704, 500_000_000),
+            ("2026-11-23t03:41:44.123456789+01:00", 1_795_401_704, 123_456_789),
+            ("2026-11-22 23:11:44-0330", 1_795_401_704, 0),
+            ("1970-01-01T00:00:00Z", 0, 0),
+            ("2000-02-29T00:00Z", 951_782_400, 0),
+            ("2100-03-01T00:00:00Z", 4_107_542_400, 0),
+        ] {
+            assert_eq!(from(text), seconds * SECOND + nanos, "{text}");
+        }
+    }
+
+    #[test]
+    fn local_times_survive() {
+        for time in [NOW, NOW + 5, NOW + 500_000_000, NOW - 200 * DAY * SECOND] {
+            let text = show(time);
+            assert_eq!(from(&text), time, "{text}");
+            // Without its offset, it is local time. No clock is put back at these times.
+            let end = text.rfind(['Z', '+', '-']).unwrap();
+            assert_eq!(from(&text[..end]), time, "{text}");
+        }
+    }
+
+    #[test]
+    fn times_of_day_are_the_last_ones() {
+        let shown = show(NOW);
+        let day = |text: &str| text[11..19].to_owned();
+        assert_eq!(from(&day(&shown)), NOW);
+        let later = show(NOW + 60 * SECOND);
+        assert_eq!(show(from(&day(&later)))[..10], show(NOW + 60 * SECOND - DAY * SECOND)[..10]);
+        assert_eq!(from(&day(&later)), NOW + 60 * SECOND - DAY * SECOND);
+        assert_eq!(from("-5m"), NOW - 300 * SECOND);
+        assert_eq!(from("now"), NOW);
+    }
+
+    #[test]
+    fn an_end_is_the_first_after_the_start() {
+        let day = |time: u64| show(time)[11..19].to_owned();
+        let minute = 60 * SECOND;
+        for start in [NOW, NOW - 5 * minute, NOW - 20 * 60 * minute] {
+            let end = start + 12 * minute;
+            let found = span(&day(start), &day(end)).unwrap();
+            assert_eq!((found.from, found.to), (Some(start), Some(end)));
+        }
+        // Without a start it is the last such.
+        assert_eq!(span("", &day(NOW - minute)).unwrap().to, Some(NOW - minute));
+        assert!(span("-5m", "-6m").unwrap_err().contains("is not after the start"));
+    }
+
+    #[test]
+    fn other_texts() {
+        for text in [
+            "",
+            "-",
+            "5m",
+            "24:00",
+            "14:60",
+            "14:3",
+            "1:03",
+            "14:03:",
+            "14:03:60",
+            "14:03:05.",
+            "14:03:05.1234567890",
+            "14:03Z",
+            "2026-13-01",
+            "2026-02-29T00:00Z",
+            "2026-11-23T14",
+            "2026-11-23T14:03:05+1",
+            "2026-11-23T14:03:05+25:00",
+            "1969-12-31T23:59:59Z",
+            "2026-11-23X14:03",
+            "é4:03",
+            "2026-é1-23",
+            "99999-01-01",
+            "--5m",
+            "-5x",
+            "tomorrow",
+        ] {
+            assert!(moment(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Stores, as arguments name them.
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use wirelane::{Error, Result};
+use wirelane_os::OsError;
+use wirelane_store::{Directory, ErrorParts};
+
+/// The file that makes a directory a store.
+const STORE_FILE: &str = "wirelane.store";
+
+/// The stores that are named first, one at least, and the expression that follows.
+///
+/// # Errors
+/// The expression is no text.
+pub(crate) fn split(arguments: &[OsString]) -> Result<(Vec<PathBuf>, String)> {
+    let is_store = |argument: &&OsString| PathBuf::from(argument).join(STORE_FILE).exists();
+    let stores = arguments.iter().skip(1).take_while(is_store).count() + 1;
+    let (stores, words) = arguments.split_at(stores.min(arguments.len()));
+    let words: Option<Vec<_>> = words.iter().map(|word| word.to_str()).collect();
+    let words = words.ok_or_else(|| Error::usage("expression", "it is not UTF-8"))?;
+    Ok((stores.iter().map(PathBuf::from).collect(), words.join(" ")))
+}
+
+/// Opens the stores to read them.
+///
+/// # Errors
+/// One is no store, or cannot be read.
+pub(crate) fn open(paths: &[PathBuf]) -> Result<Vec<Directory>> {
+    paths.iter().map(|path| Directory::open(path).map_err(failure)).collect()
+}
+
+/// An error of a store, as the command reports it.
+pub(crate) fn failure(error: wirelane_store::Error) -> Error {
+    let ErrorParts { object, cause, help, errno } = error.into_parts();
+    let new = Error::failed(object, cause);
+    let new = help.into_iter().fold(new, |new, help: Cow<'static, str>| new.help(help));
+    match errno {
+        Some(errno) => new.caused_by(OsError::from_errno("store", "", errno)),
+        None => new,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_come_before_the_expression() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name).into_os_string();
+        for name in ["a", "b"] {
+            std::fs::create_dir(path(name)).unwrap();
+            std::fs::write(root.path().join(name).join(STORE_FILE), "").unwrap();
+        }
+        std::fs::create_dir(path("tcp")).unwrap();
+        let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        let (stores, expression) =
+            split(&[vec![path("a"), path("b")], words(&["tcp", "port", "80"])].concat()).unwrap();
+        assert_eq!(stores.len(), 2);
+        assert_eq!(expression, "tcp port 80");
+        // The first is one, whatever it is: opening it will tell.
+        let (stores, expression) = split(&[path("tcp"), path("a")]).unwrap();
+        assert_eq!((stores.len(), expression.as_str()), (2, ""));
+        let (stores, expression) = split(&words(&["nothing", "net 10"])).unwrap();
+        assert_eq!((stores.len(), expression.as_str()), (1, "net 10"));
+    }
+}
