@@ -3,24 +3,64 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount,
-    fsopen,
+    FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, fsconfig_create, fsconfig_reconfigure,
+    fsconfig_set_string, fsmount, fsopen, fspick,
 };
 use tempfile::TempDir;
 use wirelane_os::Class;
 use wirelane_pcap::{CaptureReader, Direction, Record, Source};
 use wirelane_store::{Directory, EXTENT_ALIGNMENT, Index, SegmentName};
+use wirelane_testkit::tools;
 
 /// Where a store is.
 pub(crate) enum Scratch {
     Directory(TempDir),
     /// A mount that is nowhere else, and goes with this descriptor.
-    Mount {
-        path: PathBuf,
-        _mount: OwnedFd,
-    },
+    Mount { path: PathBuf, mount: OwnedFd },
+}
+
+/// A disk that promises 128 MiB, and has less.
+pub(crate) struct Liar {
+    /// Its file system.
+    pub(crate) scratch: Scratch,
+    /// Where its blocks are.
+    memory: Scratch,
+}
+
+impl Liar {
+    /// It has so many MiB, some of them for the file system. Needs privileges, `losetup` and
+    /// `mkfs.ext4`.
+    pub(crate) fn new(mebibytes: u64) -> Self {
+        let memory = Scratch::small(mebibytes);
+        let Scratch::Mount { mount, .. } = &memory else { unreachable!() };
+        let file = format!("/proc/{}/fd/{}/disk", std::process::id(), mount.as_raw_fd());
+        std::fs::File::create(&file).unwrap().set_len(128 << 20).unwrap();
+        let options = ["-q", "-F", "-O", "^has_journal", "-E", "nodiscard,lazy_itable_init=1"];
+        run("mkfs.ext4", &[&options[..], &[&file]].concat());
+        let device = run("losetup", &["--find", "--show", &file]);
+        let scratch = Scratch::mount("ext4", &[("source", device.trim()), ("errors", "continue")]);
+        // It goes with the mount.
+        run("losetup", &["--detach", device.trim()]);
+        Self { scratch, memory }
+    }
+
+    /// Now it has so many.
+    pub(crate) fn grow(&self, mebibytes: u64) {
+        let Scratch::Mount { mount, .. } = &self.memory else { unreachable!() };
+        let flags = FsPickFlags::FSPICK_EMPTY_PATH | FsPickFlags::FSPICK_CLOEXEC;
+        let context = fspick(mount, "", flags).unwrap();
+        fsconfig_set_string(&context, "size", format!("{mebibytes}m")).unwrap();
+        fsconfig_reconfigure(&context).unwrap();
+    }
+}
+
+fn run(program: &str, args: &[&str]) -> String {
+    let output = Command::new(tools::find(program).unwrap()).args(args).output().unwrap();
+    assert!(output.status.success(), "{program}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// A packet as it was read.
@@ -45,13 +85,19 @@ impl Scratch {
 
     /// In a tmpfs of its own, of so many MiB. Needs privileges.
     pub(crate) fn small(mebibytes: u64) -> Self {
-        let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).unwrap();
-        fsconfig_set_string(&context, "size", format!("{mebibytes}m")).unwrap();
+        Self::mount("tmpfs", &[("size", &format!("{mebibytes}m"))])
+    }
+
+    fn mount(kind: &str, options: &[(&str, &str)]) -> Self {
+        let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC).unwrap();
+        for (key, value) in options {
+            fsconfig_set_string(&context, *key, *value).unwrap();
+        }
         fsconfig_create(&context).unwrap();
-        let flags = (FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty());
-        let mount = fsmount(&context, flags.0, flags.1).unwrap();
-        let path = format!("/proc/self/fd/{}", mount.as_raw_fd());
-        Self::Mount { path: path.into(), _mount: mount }
+        let (flags, attributes) = (FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty());
+        let mount = fsmount(&context, flags, attributes).unwrap();
+        let path = format!("/proc/self/fd/{}", mount.as_raw_fd()).into();
+        Self::Mount { path, mount }
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use wirelane_store::{Limits, StoreOptions, StoreReport, StoreStatus, StoreWriter};
-use wirelane_testkit::privileged;
+use wirelane_testkit::{privileged, tools};
 
-use crate::scratch::{Scratch, packet, sources};
+use crate::scratch::{Liar, Scratch, packet, sources};
 
 const MIB: u64 = 1 << 20;
 
@@ -117,5 +117,39 @@ fn privileged_a_limit_makes_room_on_a_full_disk() {
     assert!(report.deleted > 0 && report.total().lost.packets == 0);
     let found = scratch.packets(0);
     assert_eq!(found.last(), Some(&packet(49_999)));
+    scratch.is_sound();
+}
+
+#[test]
+fn privileged_what_could_not_be_written_is_written_when_it_can_be() {
+    let has_tools = ["mkfs.ext4", "losetup"].into_iter().all(tools::require);
+    if !privileged::require() || !has_tools {
+        return;
+    }
+    let disk = Liar::new(20);
+    let scratch = &disk.scratch;
+    let options = StoreOptions { buffer: 16 << 20, ..options(Limits::default()) };
+    let mut store = StoreWriter::create(scratch.path(), options).unwrap();
+    let mut lane = store.lane(&sources(), None).unwrap();
+    let status = store.status();
+    let mut count = 0;
+    while lane.push(&packet(count).record(), None) {
+        count += 1;
+        lane.tick(count * 1_000_000);
+        if status.report().trouble.is_none() {
+            // Otherwise memory is full before the disk is.
+            assert!(lane.wait_for_room(2000, Duration::from_secs(60)));
+        }
+    }
+    let failed = status.report();
+    assert_eq!(failed.total().dropped.packets, 1);
+    assert!(failed.last_trouble.unwrap().contains("cannot write"));
+    disk.grow(100);
+    wait_for(&status, |report| report.trouble.is_none() && report.total().lag() == 0);
+    lane.finish();
+    let report = store.finish();
+    assert_eq!((report.total().written.packets, report.total().lost.packets), (count, 0));
+    let expected: Vec<_> = (0..count).map(packet).collect();
+    assert!(scratch.packets(0) == expected, "packets are missing, or in another order");
     scratch.is_sound();
 }
