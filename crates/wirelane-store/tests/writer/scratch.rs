@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, fsconfig_create, fsconfig_reconfigure,
-    fsconfig_set_string, fsmount, fsopen, fspick,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount,
+    fsopen,
 };
 use tempfile::TempDir;
 use wirelane_os::Class;
@@ -19,42 +19,10 @@ use wirelane_testkit::tools;
 pub(crate) enum Scratch {
     Directory(TempDir),
     /// A mount that is nowhere else, and goes with this descriptor.
-    Mount { path: PathBuf, mount: OwnedFd },
-}
-
-/// A disk that promises 128 MiB, and has less.
-pub(crate) struct Liar {
-    /// Its file system.
-    pub(crate) scratch: Scratch,
-    /// Where its blocks are.
-    memory: Scratch,
-}
-
-impl Liar {
-    /// It has so many MiB, some of them for the file system. Needs privileges, `losetup` and
-    /// `mkfs.ext4`.
-    pub(crate) fn new(mebibytes: u64) -> Self {
-        let memory = Scratch::small(mebibytes);
-        let Scratch::Mount { mount, .. } = &memory else { unreachable!() };
-        let file = format!("/proc/{}/fd/{}/disk", std::process::id(), mount.as_raw_fd());
-        std::fs::File::create(&file).unwrap().set_len(128 << 20).unwrap();
-        let options = ["-q", "-F", "-O", "^has_journal", "-E", "nodiscard,lazy_itable_init=1"];
-        run("mkfs.ext4", &[&options[..], &[&file]].concat());
-        let device = run("losetup", &["--find", "--show", &file]);
-        let scratch = Scratch::mount("ext4", &[("source", device.trim()), ("errors", "continue")]);
-        // It goes with the mount.
-        run("losetup", &["--detach", device.trim()]);
-        Self { scratch, memory }
-    }
-
-    /// Now it has so many.
-    pub(crate) fn grow(&self, mebibytes: u64) {
-        let Scratch::Mount { mount, .. } = &self.memory else { unreachable!() };
-        let flags = FsPickFlags::FSPICK_EMPTY_PATH | FsPickFlags::FSPICK_CLOEXEC;
-        let context = fspick(mount, "", flags).unwrap();
-        fsconfig_set_string(&context, "size", format!("{mebibytes}m")).unwrap();
-        fsconfig_reconfigure(&context).unwrap();
-    }
+    Mount {
+        path: PathBuf,
+        _mount: OwnedFd,
+    },
 }
 
 fn run(program: &str, args: &[&str]) -> String {
@@ -88,6 +56,24 @@ impl Scratch {
         Self::mount("tmpfs", &[("size", &format!("{mebibytes}m"))])
     }
 
+    /// In a file system that cannot reserve blocks for a file, of so many MiB. Needs privileges,
+    /// `losetup` and `mkfs.ext4`.
+    pub(crate) fn without_reservation(mebibytes: u64) -> Self {
+        let memory = Self::in_memory();
+        let file = memory.path().join("disk");
+        std::fs::File::create(&file).unwrap().set_len(mebibytes << 20).unwrap();
+        let file = file.to_str().unwrap();
+        run(
+            "mkfs.ext4",
+            &["-q", "-F", "-m", "0", "-b", "4096", "-O", "^has_journal,^extent,^64bit", file],
+        );
+        let device = run("losetup", &["--find", "--show", file]);
+        let scratch = Self::mount("ext4", &[("source", device.trim())]);
+        // It goes with the mount.
+        run("losetup", &["--detach", device.trim()]);
+        scratch
+    }
+
     fn mount(kind: &str, options: &[(&str, &str)]) -> Self {
         let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC).unwrap();
         for (key, value) in options {
@@ -97,7 +83,7 @@ impl Scratch {
         let (flags, attributes) = (FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty());
         let mount = fsmount(&context, flags, attributes).unwrap();
         let path = format!("/proc/self/fd/{}", mount.as_raw_fd()).into();
-        Self::Mount { path, mount }
+        Self::Mount { path, _mount: mount }
     }
 
     pub(crate) fn path(&self) -> &Path {
