@@ -20,8 +20,8 @@ use crate::{args, stores};
 /// progress.
 #[derive(Args, Clone, Debug)]
 #[command(
-    override_usage = "wirelane extract <DIR>... [EXPR]... <-w FILE|--count> [OPTIONS]",
-    group = ArgGroup::new("answer").required(true).args(["write", "count", "explain"]),
+    override_usage = "wirelane extract <DIR>... [EXPR]... <-w FILE|--count|--list> [OPTIONS]",
+    group = ArgGroup::new("answer").required(true).args(["write", "count", "list", "explain"]),
     after_help = AFTER_HELP,
 )]
 pub(crate) struct ExtractArgs {
@@ -54,6 +54,10 @@ pub(crate) struct ExtractArgs {
     /// Print how many packets there are
     #[arg(long, help_heading = "Answer")]
     pub(super) count: bool,
+    /// Print which segments may hold matches, as their indexes tell, and read nothing else. The packets and
+    /// bytes are those of the extents that may: most of them need not match
+    #[arg(long, help_heading = "Answer", conflicts_with = "flow")]
+    pub(super) list: bool,
     /// Print what the index is asked, and read nothing
     #[arg(long, help_heading = "Answer")]
     pub(super) explain: bool,
