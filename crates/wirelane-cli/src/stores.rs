@@ -1,14 +1,13 @@
 //! Stores, as arguments name them.
 
-use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use wirelane::pcap::LINK_TYPE_ETHERNET;
 use wirelane::{Error, Result};
 use wirelane_filter::Filter;
-use wirelane_os::OsError;
-use wirelane_store::{Directory, ErrorParts};
+use wirelane_record::failure;
+use wirelane_store::Directory;
 
 use crate::output;
 
@@ -55,17 +54,6 @@ pub(crate) fn filter(expression: &str) -> Result<Option<Filter>> {
         return Err(error.into());
     }
     Ok(Some(filter))
-}
-
-/// An error of a store, as the command reports it.
-pub(crate) fn failure(error: wirelane_store::Error) -> Error {
-    let ErrorParts { object, cause, help, errno } = error.into_parts();
-    let new = Error::failed(object, cause);
-    let new = help.into_iter().fold(new, |new, help: Cow<'static, str>| new.help(help));
-    match errno {
-        Some(errno) => new.caused_by(OsError::from_errno("store", "", errno)),
-        None => new,
-    }
 }
 
 #[cfg(test)]

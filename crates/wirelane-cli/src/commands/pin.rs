@@ -6,12 +6,13 @@ use std::slice;
 use clap::{ArgGroup, Args};
 use serde::Serialize;
 use wirelane::{Error, Result};
+use wirelane_record::failure;
 use wirelane_store::query::{self, Listed, Query};
 use wirelane_store::{Access, Directory};
 
 use crate::moment::{self, Moment, Span, moment};
 use crate::output::{self, plural, scaled};
-use crate::stores::{self, failure};
+use crate::stores;
 
 /// Keep segments of a store from being deleted when room is needed for new packets.
 ///

@@ -1,19 +1,23 @@
 //! Making an index while its segment is written.
+//!
+//! While packets come, the tables hold what differs from conversation to conversation in one piece:
+//! both addresses, both ports and the protocol ([`Ends`]). So a packet costs one search in a hash
+//! table. The pieces are taken apart when the segment ends, once for each conversation.
 
 use crc32fast::hash;
 
-use super::format::encode_extent;
-use super::format::{BLOCK_LEN, BLOCK_SIZE, Block, EXTENT_LEN, FieldEntry, HEADER_LEN, Header};
-use super::keys::visit_keys;
-use super::link::Visit;
-use super::sets;
-use super::table::{Direct, Hashed};
+use super::ends::Ends;
+use super::format::{HEADER_LEN, Header, encode_extent};
+use super::gather::{gather, pair};
+use super::keys::{Visit, visit_keys};
+use super::table::{Direct, Hashed, Numbers};
+use super::written::Written;
 use crate::extent::{Extent, ExtentHeader};
 use crate::key::Field;
 
-/// The most keys of a field that a segment has. Packets with more are found all the same: their
-/// extents are remembered.
-const MAX_KEYS: usize = 1 << 20;
+/// The most conversations of a segment that are told apart, each direction by itself; a table of so
+/// many of IPv4 has 48 MiB. Further ones are not listed, but their extents are.
+const MAX_CONVERSATIONS: u32 = 3 << 19;
 
 /// Makes the index of a segment.
 ///
@@ -71,12 +75,11 @@ impl IndexBuilder {
         };
         for field in &fields {
             header.fields.push(field.write_directory(data_at, &mut file));
-            data_at += field.data.len() as u64;
+            data_at += field.data().len() as u64;
         }
-        fields.iter().for_each(|field| file.extend_from_slice(&field.data));
+        fields.iter().for_each(|field| file.extend_from_slice(field.data()));
         header.file_len = file.len() as u64;
         file[..HEADER_LEN].copy_from_slice(&header.encode());
-        debug_assert_eq!(header.extents as usize * EXTENT_LEN, self.extents.len() * EXTENT_LEN);
         file
     }
 }
@@ -85,10 +88,10 @@ struct Tables {
     ether_types: Direct,
     vlans: Direct,
     protocols: Direct,
-    ports: Direct,
-    ipv4: Hashed<u32>,
-    ipv6: Hashed<u128>,
-    flows: Hashed<u32>,
+    ipv4: Hashed<2>,
+    ipv6: Hashed<5>,
+    /// Of both hash tables.
+    numbers: Numbers,
 }
 
 impl Tables {
@@ -97,138 +100,87 @@ impl Tables {
             ether_types: Direct::new(16),
             vlans: Direct::new(12),
             protocols: Direct::new(8),
-            ports: Direct::new(16),
-            ipv4: Hashed::new(MAX_KEYS),
-            ipv6: Hashed::new(MAX_KEYS),
-            flows: Hashed::new(MAX_KEYS),
+            ipv4: Hashed::new(),
+            ipv6: Hashed::new(),
+            numbers: Numbers::new(MAX_CONVERSATIONS),
         }
     }
 
     fn end_extent(&mut self) {
-        for table in [&mut self.ether_types, &mut self.vlans, &mut self.protocols, &mut self.ports]
-        {
+        for table in [&mut self.ether_types, &mut self.vlans, &mut self.protocols] {
             table.end_extent();
         }
-        self.ipv4.end_extent();
-        self.ipv6.end_extent();
-        self.flows.end_extent();
+        self.numbers.end_extent();
     }
 
     fn finish(self) -> Vec<Written> {
-        let write = |field| {
-            let mut out = Written::new(field);
-            let mut add = |key: u128, extents: &[u32]| out.add(key, extents);
-            match field {
-                Field::EtherType => self.ether_types.finish(&mut add),
-                Field::Vlan => self.vlans.finish(&mut add),
-                Field::Protocol => self.protocols.finish(&mut add),
-                Field::Port => self.ports.finish(&mut add),
-                Field::Ipv4 => self.ipv4.finish(&mut add),
-                Field::Ipv6 => self.ipv6.finish(&mut add),
-                Field::Flow => self.flows.finish(&mut add),
-            }
-            out.end_block();
-            out.overflow = match field {
-                Field::Ipv4 => self.ipv4.overflow().to_vec(),
-                Field::Ipv6 => self.ipv6.overflow().to_vec(),
-                Field::Flow => self.flows.overflow().to_vec(),
-                _ => Vec::new(),
-            };
-            out
+        let direct = |table: &Direct, field| {
+            let (mut out, lists) = (Written::new(field, &[]), table.lists());
+            table.values().for_each(|value| out.add(value.into(), lists.of(value)));
+            out.end()
         };
-        Field::ALL.into_iter().map(write).collect()
+        let mut written = vec![
+            direct(&self.ether_types, Field::EtherType),
+            direct(&self.vlans, Field::Vlan),
+            direct(&self.protocols, Field::Protocol),
+        ];
+        let Self { ipv4, ipv6, numbers, .. } = self;
+        let mut keys = Keys::default();
+        for (packed, number) in ipv4.into_keys() {
+            let ends = Ends::<u32>::unpack(packed);
+            keys.ipv4.extend(ends.addresses().iter().map(|address| pair(*address, number)));
+            keys.others(&ends, number);
+        }
+        for (packed, number) in ipv6.into_keys() {
+            let ends = Ends::<u128>::unpack(packed);
+            keys.ipv6.extend(ends.addresses().iter().map(|address| (*address, number)));
+            keys.others(&ends, number);
+        }
+        let lists = numbers.lists();
+        written.extend([
+            gather(Field::Ipv4, keys.ipv4, &lists, &numbers),
+            gather(Field::Ipv6, keys.ipv6, &lists, &numbers),
+            gather(Field::Port, keys.ports, &lists, &numbers),
+            gather(Field::Flow, keys.flows, &lists, &numbers),
+        ]);
+        written
     }
 }
 
 impl Visit for Tables {
-    #[inline(always)]
+    #[inline]
     fn short(&mut self, field: Field, value: u16) {
         match field {
             Field::EtherType => self.ether_types.mark(value),
             Field::Vlan => self.vlans.mark(value),
-            Field::Protocol => self.protocols.mark(value),
-            _ => self.ports.mark(value),
-        }
-    }
-
-    #[inline(always)]
-    fn word(&mut self, field: Field, value: u32) {
-        match field {
-            Field::Ipv4 => self.ipv4.mark(value),
-            _ => self.flows.mark(value),
+            _ => self.protocols.mark(value),
         }
     }
 
     #[inline]
-    fn ipv6(&mut self, address: u128) {
-        self.ipv6.mark(address);
+    fn ipv4(&mut self, ends: &Ends<u32>) {
+        self.ipv4.mark(ends.pack(), &mut self.numbers);
+    }
+
+    #[inline]
+    fn ipv6(&mut self, ends: &Ends<u128>) {
+        self.ipv6.mark(ends.pack(), &mut self.numbers);
     }
 }
 
-/// A field as it will stand in the file.
-struct Written {
-    field: Field,
-    /// Their offsets count from the start of `data`.
-    blocks: Vec<Block>,
-    data: Vec<u8>,
-    keys: u64,
-    overflow: Vec<u32>,
-    /// Where the block being filled starts, its first key, and the last one.
-    block: Option<(usize, u128, u128)>,
+/// Keys with the numbers of the conversations that have them.
+#[derive(Default)]
+struct Keys {
+    ipv4: Vec<u64>,
+    ipv6: Vec<(u128, u32)>,
+    ports: Vec<u64>,
+    flows: Vec<u64>,
 }
 
-impl Written {
-    fn new(field: Field) -> Self {
-        let (blocks, data, overflow) = (Vec::new(), Vec::new(), Vec::new());
-        Self { field, blocks, data, keys: 0, overflow, block: None }
-    }
-
-    /// Adds a key greater than all before.
-    fn add(&mut self, key: u128, extents: &[u32]) {
-        let (start, first, last) = self.block.unwrap_or((self.data.len(), key, key));
-        sets::wide_number(key - last, &mut self.data);
-        sets::encode(extents, &mut self.data);
-        self.keys += 1;
-        self.block = Some((start, first, key));
-        if self.data.len() - start >= BLOCK_SIZE {
-            self.end_block();
-        }
-    }
-
-    fn end_block(&mut self) {
-        if let Some((start, first, _)) = self.block.take() {
-            let bytes = &self.data[start..];
-            let (offset, len) = (start as u64, bytes.len() as u32);
-            self.blocks.push(Block { first, offset, len, checksum: hash(bytes) });
-        }
-    }
-
-    fn overflow_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        sets::encode(&self.overflow, &mut bytes);
-        bytes
-    }
-
-    fn directory_len(&self) -> usize {
-        self.blocks.len() * BLOCK_LEN + self.overflow_bytes().len()
-    }
-
-    /// Appends the directory of a field whose blocks start at `data_at`.
-    fn write_directory(&self, data_at: u64, file: &mut Vec<u8>) -> FieldEntry {
-        let start = file.len();
-        for block in &self.blocks {
-            Block { offset: data_at + block.offset, ..*block }.encode(file);
-        }
-        file.extend_from_slice(&self.overflow_bytes());
-        FieldEntry {
-            field: self.field as u32,
-            checksum: hash(&file[start..]),
-            directory_at: start as u64,
-            directory_len: (file.len() - start) as u64,
-            blocks: self.blocks.len() as u64,
-            keys: self.keys,
-            data_len: self.data.len() as u64,
-        }
+impl Keys {
+    fn others<A: Copy + Into<u128>>(&mut self, ends: &Ends<A>, number: u32) {
+        self.ports.extend(ends.ports().map(|port| pair(port.into(), number)));
+        self.flows.extend(ends.flow().map(|flow| pair(flow.key(), number)));
     }
 }
 

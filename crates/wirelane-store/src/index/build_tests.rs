@@ -17,7 +17,7 @@ fn udp(source: u32, destination: u32, ports: [u16; 2]) -> Vec<u8> {
 }
 
 fn header(number: usize) -> ExtentHeader {
-    ExtentHeader { segment: 9, number: number as u32, packets: 5, ..ExtentHeader::default() }
+    ExtentHeader { segment: 9, number: 3 + number as u32, packets: 5, ..ExtentHeader::default() }
 }
 
 /// The index of extents of these packets.
@@ -75,6 +75,14 @@ fn many_keys_are_found_over_blocks() {
             let term = Term { field: Field::Ipv4, first, last: first + len };
             assert_eq!(index.lookup(&term).unwrap(), scan(&extents, &term), "{term:?}");
         }
+    }
+    for step in [1, 7, 4000] {
+        let values: Vec<u128> = (0..13_000).step_by(step).map(|it| it + 5).collect();
+        let mut expected = ExtentSet::none(extents.len());
+        for value in &values {
+            expected.unite(&index.lookup(&Term::equal(Field::Ipv4, *value)).unwrap());
+        }
+        assert_eq!(index.lookup_any(Field::Ipv4, &values).unwrap(), expected);
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!  header       512 bytes: what the file is, where its parts are, a checksum
-//!  extents      40 bytes for each extent of the segment
+//!  extents      48 bytes for each extent of the segment
 //!  directories  for each field: 32 bytes for each of its blocks, then the overflow set
 //!  blocks       for each field: its keys in order, each with the set of its extents
 //! ```
@@ -21,7 +21,7 @@ const FIELDS_AT: usize = 64;
 const FIELD_LEN: usize = 48;
 /// Fields that a header has room for.
 const MAX_FIELDS: usize = (HEADER_LEN - 4 - FIELDS_AT) / FIELD_LEN;
-pub(super) const EXTENT_LEN: usize = 40;
+pub(super) const EXTENT_LEN: usize = 48;
 pub(super) const BLOCK_LEN: usize = 32;
 /// Bytes of keys and sets after which a block ends.
 pub(super) const BLOCK_SIZE: usize = 4096;
@@ -140,22 +140,21 @@ pub(super) fn encode_extent(extent: &Extent, out: &mut Vec<u8>) {
     out.extend_from_slice(&extent.offset.to_le_bytes());
     out.extend_from_slice(&header.oldest.to_le_bytes());
     out.extend_from_slice(&header.newest.to_le_bytes());
-    for word in [header.packets, header.payload, header.plain, header.checksum] {
-        out.extend_from_slice(&word.to_le_bytes());
-    }
+    let words = [header.packets, header.payload, header.plain, header.checksum, header.number, 0];
+    words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
 }
 
-/// The extent with this number, of an entry of [`EXTENT_LEN`] bytes.
-pub(super) fn decode_extent(segment: u64, number: u32, bytes: &[u8]) -> Extent {
+/// The extent of this segment, of an entry of [`EXTENT_LEN`] bytes.
+pub(super) fn decode_extent(segment: u64, bytes: &[u8]) -> Extent {
     let header = ExtentHeader {
         segment,
-        number,
         oldest: long(bytes, 8),
         newest: long(bytes, 16),
         packets: word(bytes, 24),
         payload: word(bytes, 28),
         plain: word(bytes, 32),
         checksum: word(bytes, 36),
+        number: word(bytes, 40),
     };
     Extent { offset: long(bytes, 0), header }
 }

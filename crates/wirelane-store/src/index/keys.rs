@@ -1,103 +1,152 @@
 //! The keys of a packet, as the table in the documentation of the [module](super) says.
 
+use super::ends::Ends;
 use super::flow::FlowId;
-use super::link::{Visit, visit_link};
-use super::load::{FRAGMENT, IPV4, IPV6, fragment_offset, has_ports, header_len, short, word};
+use super::layout::{Layout, TAGS};
+use super::load::{FRAGMENT, IPV4, IPV6, short};
 use crate::key::Field;
-
-const ARP: [u16; 2] = [0x0806, 0x8035];
 
 /// Hands every key of the packet to `visit`; the same key may come twice.
 #[inline]
 pub fn keys(link_type: u16, data: &[u8], visit: impl FnMut(Field, u128)) {
-    struct Visitor<F>(F);
-    impl<F: FnMut(Field, u128)> Visit for Visitor<F> {
-        fn short(&mut self, field: Field, value: u16) {
-            (self.0)(field, value.into());
-        }
-        fn word(&mut self, field: Field, value: u32) {
-            (self.0)(field, value.into());
-        }
-        fn ipv6(&mut self, address: u128) {
-            (self.0)(Field::Ipv6, address);
-        }
-    }
-    visit_keys(link_type, data, &mut Visitor(visit));
+    visit_keys(link_type, data, &mut Each(visit));
 }
 
+impl FlowId {
+    /// The flow of a packet.
+    #[must_use]
+    pub fn of(link_type: u16, data: &[u8]) -> Option<Self> {
+        let mut wanted = Wanted(None);
+        visit_keys(link_type, data, &mut wanted);
+        wanted.0
+    }
+}
+
+/// Who takes the keys of a packet.
+pub(super) trait Visit {
+    /// A key of `EtherType`, `Vlan` or `Protocol`.
+    fn short(&mut self, field: Field, value: u16);
+    /// Its other keys, if it is IPv4 or ARP.
+    fn ipv4(&mut self, ends: &Ends<u32>);
+    /// Its other keys, if it is IPv6.
+    fn ipv6(&mut self, ends: &Ends<u128>);
+}
+
+/// Hands all that is known of a packet to `visit`.
 #[inline]
 pub(super) fn visit_keys(link_type: u16, data: &[u8], visit: &mut impl Visit) {
-    let Some(network) = visit_link(link_type, data, visit) else { return };
-    match network.ether_type {
-        IPV4 => visit_ipv4(network.data, visit),
-        IPV6 => visit_ipv6(network.data, visit),
-        other if ARP.contains(&other) => {
-            for at in [14, 24] {
-                if let Some(address) = word(network.data, at) {
-                    visit.word(Field::Ipv4, address);
-                }
+    if let Some((ether_type, network)) = visit_link(link_type, data, visit) {
+        visit_network(ether_type, network, visit);
+    }
+}
+
+/// The type of the network header, and what starts with it.
+#[inline]
+fn visit_link<'a>(
+    link_type: u16,
+    data: &'a [u8],
+    visit: &mut impl Visit,
+) -> Option<(u16, &'a [u8])> {
+    if let (1, Some(bytes)) = (link_type, data.get(12..14)) {
+        let ether_type = u16::from_be_bytes([bytes[0], bytes[1]]);
+        if matches!(ether_type, IPV4 | IPV6) {
+            visit.short(Field::EtherType, ether_type);
+            return Some((ether_type, &data[14..]));
+        }
+    }
+    visit_other_link(link_type, data, visit)
+}
+
+/// As [`visit_link`], for all but plain IP in Ethernet.
+fn visit_other_link<'a>(
+    link_type: u16,
+    data: &'a [u8],
+    visit: &mut impl Visit,
+) -> Option<(u16, &'a [u8])> {
+    let layout = Layout::of(link_type)?;
+    let Some(mut at) = layout.ether_type else {
+        let ether_type = match data.first()? & 0xF0 {
+            0x40 => IPV4,
+            0x60 => IPV6,
+            _ => return None,
+        };
+        visit.short(Field::EtherType, ether_type);
+        return Some((ether_type, data));
+    };
+    let mut ether_type = short(data, at)?;
+    visit.short(Field::EtherType, ether_type);
+    let mut network = layout.network;
+    for _ in 0..Layout::MAX_TAGS {
+        if !layout.tags || !TAGS.contains(&ether_type) {
+            break;
+        }
+        visit.short(Field::Vlan, short(data, at + 2)? & 0x0FFF);
+        (at, network) = (at + 4, network + 4);
+        ether_type = short(data, at)?;
+        visit.short(Field::EtherType, ether_type);
+    }
+    Some((ether_type, data.get(network..)?))
+}
+
+#[inline]
+fn visit_network(ether_type: u16, data: &[u8], visit: &mut impl Visit) {
+    match ether_type {
+        IPV4 => {
+            let Some(&protocol) = data.get(9) else { return };
+            visit.short(Field::Protocol, protocol.into());
+            visit.ipv4(&Ends::of_ipv4(protocol, data));
+        }
+        IPV6 => {
+            let Some(&next) = data.get(6) else { return };
+            visit.short(Field::Protocol, next.into());
+            if next == FRAGMENT
+                && let Some(&behind) = data.get(40)
+            {
+                visit.short(Field::Protocol, behind.into());
             }
-            return;
+            visit.ipv6(&Ends::of_ipv6(next, data));
         }
-        _ => return,
-    }
-    if let Some(flow) = FlowId::of_network(network) {
-        visit.word(Field::Flow, flow.key());
+        0x0806 | 0x8035 => visit.ipv4(&Ends::of_arp(data)),
+        _ => {}
     }
 }
 
-#[inline]
-fn visit_ipv4(data: &[u8], visit: &mut impl Visit) {
-    let Some(&protocol) = data.get(9) else { return };
-    visit.short(Field::Protocol, protocol.into());
-    for at in [12, 16] {
-        if let Some(address) = word(data, at) {
-            visit.word(Field::Ipv4, address);
-        }
-    }
-    if !has_ports(protocol) || fragment_offset(data) != 0 {
-        return;
-    }
-    visit_ports(data, header_len(data), visit);
-}
+/// Who takes each key by itself.
+struct Each<F>(F);
 
-#[inline]
-fn visit_ipv6(data: &[u8], visit: &mut impl Visit) {
-    let Some(&next) = data.get(6) else { return };
-    visit.short(Field::Protocol, next.into());
-    if next == FRAGMENT
-        && let Some(&behind) = data.get(40)
-    {
-        visit.short(Field::Protocol, behind.into());
-    }
-    for at in [8, 24] {
-        if let Some(address) = ipv6_address(data, at) {
-            visit.ipv6(address);
-        }
-    }
-    if has_ports(next) {
-        visit_ports(data, 40, visit);
-    }
-}
-
-#[inline]
-fn visit_ports(data: &[u8], at: usize, visit: &mut impl Visit) {
-    for at in [at, at + 2] {
-        if let Some(port) = short(data, at) {
-            visit.short(Field::Port, port);
+impl<F: FnMut(Field, u128)> Each<F> {
+    fn ends<A: Copy + Into<u128>>(&mut self, field: Field, ends: &Ends<A>) {
+        ends.addresses().iter().for_each(|address| (self.0)(field, (*address).into()));
+        ends.ports().for_each(|port| (self.0)(Field::Port, port.into()));
+        if let Some(flow) = ends.flow() {
+            (self.0)(Field::Flow, flow.key().into());
         }
     }
 }
 
-/// An address, with zeros for the words that were not captured; `None` if none was.
-#[inline]
-fn ipv6_address(data: &[u8], at: usize) -> Option<u128> {
-    if let Some(bytes) = data.get(at..).and_then(|rest| rest.first_chunk()) {
-        return Some(u128::from_be_bytes(*bytes));
+impl<F: FnMut(Field, u128)> Visit for Each<F> {
+    fn short(&mut self, field: Field, value: u16) {
+        (self.0)(field, value.into());
     }
-    let first = word(data, at)?;
-    let later = [4, 8, 12].map(|more| word(data, at + more).unwrap_or(0));
-    Some(later.iter().fold(first.into(), |address, word| address << 32 | u128::from(*word)))
+    fn ipv4(&mut self, ends: &Ends<u32>) {
+        self.ends(Field::Ipv4, ends);
+    }
+    fn ipv6(&mut self, ends: &Ends<u128>) {
+        self.ends(Field::Ipv6, ends);
+    }
+}
+
+/// Who takes the flow alone.
+struct Wanted(Option<FlowId>);
+
+impl Visit for Wanted {
+    fn short(&mut self, _: Field, _: u16) {}
+    fn ipv4(&mut self, ends: &Ends<u32>) {
+        self.0 = ends.flow();
+    }
+    fn ipv6(&mut self, ends: &Ends<u128>) {
+        self.0 = ends.flow();
+    }
 }
 
 #[cfg(test)]

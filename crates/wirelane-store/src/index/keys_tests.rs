@@ -35,7 +35,7 @@ fn udp_in_two_tags() {
 
 #[test]
 fn a_cut_address_has_zeros() {
-    let mut frame = vec![0xFF; 54];
+    let mut frame = [0xFF; 54];
     frame[12..14].copy_from_slice(&[0x86, 0xDD]);
     frame[20] = 44;
     let address = |len: usize| {

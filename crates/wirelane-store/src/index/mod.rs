@@ -46,18 +46,23 @@
 //! ```
 
 mod build;
+mod ends;
 mod flow;
 mod format;
+mod gather;
 mod keys;
 mod layout;
-mod link;
 mod load;
 mod read;
 mod sets;
 mod table;
+mod written;
 
 pub use self::build::IndexBuilder;
 pub use self::flow::FlowId;
 pub use self::keys::keys;
 pub use self::layout::{Layout, TAGS};
 pub use self::read::Index;
+
+#[cfg(test)]
+mod filter_tests;

@@ -74,13 +74,32 @@ impl Index {
     /// # Errors
     /// The part of the file that has the answer cannot be read, or is damaged.
     pub fn lookup(&self, term: &Term) -> Result<ExtentSet> {
-        let Some(entry) = self.header.field(term.field) else {
-            return Ok(ExtentSet::all(self.extents.len()));
-        };
-        self.search(entry, term).map_err(|failure| failure.of(&self.name))
+        self.lookup_ranges(term.field, &[(term.first, term.last)])
     }
 
-    fn search(&self, entry: &FieldEntry, term: &Term) -> std::result::Result<ExtentSet, Failure> {
+    /// The extents that may hold packets with one of these values, which are in ascending order.
+    /// Every part of the file is read once at most.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    pub fn lookup_any(&self, field: Field, values: &[u128]) -> Result<ExtentSet> {
+        let ranges: Vec<_> = values.iter().map(|value| (*value, *value)).collect();
+        self.lookup_ranges(field, &ranges)
+    }
+
+    /// Of ascending ranges.
+    fn lookup_ranges(&self, field: Field, ranges: &[(u128, u128)]) -> Result<ExtentSet> {
+        let Some(entry) = self.header.field(field) else {
+            return Ok(ExtentSet::all(self.extents.len()));
+        };
+        self.search(entry, ranges).map_err(|failure| failure.of(&self.name))
+    }
+
+    fn search(
+        &self,
+        entry: &FieldEntry,
+        ranges: &[(u128, u128)],
+    ) -> std::result::Result<ExtentSet, Failure> {
         let universe = self.extents.len();
         let mut found = ExtentSet::none(universe);
         let bytes = self.source.read(entry.directory_at, entry.directory_len)?;
@@ -91,49 +110,45 @@ impl Index {
         let Some((blocks, mut overflow)) = split.and_then(|at| bytes.split_at_checked(at)) else {
             return Err("a directory is wrong".into());
         };
+        let wrong = "a directory is wrong";
+        sets::decode(&mut overflow, universe, Some(&mut found)).ok_or(wrong)?;
         let block = |at: usize| Block::decode(&blocks[at * BLOCK_LEN..]);
         let count = blocks.len() / BLOCK_LEN;
-        let mut exact = false;
-        for at in last_not_above(term.first, count, |at| block(at).first)..count {
-            let block = block(at);
-            if block.first > term.last {
-                break;
+        let mut unread = 0;
+        for (at, (first, last)) in ranges.iter().enumerate() {
+            unread = last_not_above(*first, count, |at| block(at).first).max(unread);
+            while unread < count && block(unread).first <= *last {
+                self.search_block(&block(unread), &ranges[at..], &mut found)?;
+                unread += 1;
             }
-            exact |= self.search_block(&block, term, &mut found)?;
-        }
-        if !(exact && term.first == term.last) {
-            // A key that is listed is in no extent but those of its list.
-            sets::decode(&mut overflow, universe, Some(&mut found))
-                .ok_or("a directory is wrong")?;
         }
         Ok(found)
     }
 
-    /// Adds the extents of the keys of a block; whether there was one.
+    /// Adds the extents of the keys of a block that are in one of the ranges.
     fn search_block(
         &self,
         block: &Block,
-        term: &Term,
+        mut ranges: &[(u128, u128)],
         found: &mut ExtentSet,
-    ) -> std::result::Result<bool, Failure> {
+    ) -> std::result::Result<(), Failure> {
         let bytes = self.source.read(block.offset, block.len.into())?;
         if hash(&bytes) != block.checksum {
             return Err("a block is damaged".into());
         }
-        let (mut rest, mut key, mut any) = (&bytes[..], block.first, false);
+        let (mut rest, mut key) = (&bytes[..], block.first);
         let wrong = "a block is wrong";
         while !rest.is_empty() {
             let distance = sets::take_wide_number(&mut rest).ok_or(wrong)?;
             key = key.checked_add(distance).ok_or(wrong)?;
-            if key > term.last {
-                break;
+            while ranges.first().is_some_and(|(_, last)| *last < key) {
+                ranges = &ranges[1..];
             }
-            let wanted = key >= term.first;
-            any |= wanted;
-            let set = wanted.then_some(&mut *found);
+            let Some((first, _)) = ranges.first() else { break };
+            let set = (key >= *first).then_some(&mut *found);
             sets::decode(&mut rest, self.extents.len(), set).ok_or(wrong)?;
         }
-        Ok(any)
+        Ok(())
     }
 }
 
@@ -158,9 +173,8 @@ fn read_start(source: &Source) -> std::result::Result<(Header, Vec<Extent>), Fai
     if hash(&bytes) != header.extents_checksum {
         return Err("its list of extents is damaged".into());
     }
-    let entries = (0..).zip(bytes.chunks_exact(EXTENT_LEN));
-    let extents = entries.map(|(number, bytes)| decode_extent(header.segment, number, bytes));
-    let extents = extents.collect();
+    let entries = bytes.chunks_exact(EXTENT_LEN);
+    let extents = entries.map(|bytes| decode_extent(header.segment, bytes)).collect();
     Ok((header, extents))
 }
 

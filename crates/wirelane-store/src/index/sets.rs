@@ -17,16 +17,20 @@ const BITMAP: u64 = 2;
 
 /// Appends a set of extents, given in their order.
 pub(super) fn encode(extents: &[u32], out: &mut Vec<u8>) {
-    let start = out.len();
     let bitmap_len = extents.last().map_or(0, |last| *last as usize / 8 + 1);
-    let runs = runs(extents);
-    if runs.clone().count() * 2 < extents.len() {
-        number((runs.clone().count() as u64) << 2 | RUNS, out);
+    let breaks = extents.windows(2).filter(|pair| pair[0] + 1 != pair[1]).count();
+    let runs = breaks + usize::from(!extents.is_empty());
+    let start = out.len();
+    // A run takes at least two bytes, an extent in a list one.
+    if (runs * 2).min(extents.len()) >= bitmap_len {
+        encode_bitmap(extents, bitmap_len, out);
+    } else if runs * 2 < extents.len() {
+        number((runs as u64) << 2 | RUNS, out);
         let mut end = 0;
-        for (first, len) in runs {
-            number((first - end).into(), out);
-            number((len - 1).into(), out);
-            end = first + len;
+        for run in extents.chunk_by(|one, next| one + 1 == *next) {
+            number((run[0] - end).into(), out);
+            number(run.len() as u64 - 1, out);
+            end = run[0] + run.len() as u32;
         }
     } else {
         number((extents.len() as u64) << 2 | LIST, out);
@@ -38,18 +42,16 @@ pub(super) fn encode(extents: &[u32], out: &mut Vec<u8>) {
     }
     if out.len() - start > bitmap_len + 2 {
         out.truncate(start);
-        number((bitmap_len as u64) << 2 | BITMAP, out);
-        let bits = out.len();
-        out.resize(bits + bitmap_len, 0);
-        for extent in extents {
-            out[bits + *extent as usize / 8] |= 1 << (extent % 8);
-        }
+        encode_bitmap(extents, bitmap_len, out);
     }
 }
 
-/// Runs of extents that follow each other: the first, and how many.
-fn runs(extents: &[u32]) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
-    extents.chunk_by(|one, next| one + 1 == *next).map(|run| (run[0], run.len() as u32))
+fn encode_bitmap(extents: &[u32], len: usize, out: &mut Vec<u8>) {
+    number((len as u64) << 2 | BITMAP, out);
+    let start = out.len();
+    out.resize(start + len, 0);
+    let bits = &mut out[start..];
+    extents.iter().for_each(|extent| bits[*extent as usize / 8] |= 1 << (extent % 8));
 }
 
 /// Takes a set from the front of `bytes`, and adds it to `set` if there is one; `None` if it is no

@@ -1,98 +1,70 @@
-//! Which keys were seen, and in which extents.
+//! What was seen, and in which extents.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// A key that may be wider than what an index stores for most.
-pub(super) trait Key: Copy + Ord {
-    /// The number.
-    fn wide(self) -> u128;
-    /// Never the key of a table: what an empty slot holds.
-    fn zero() -> Self;
-}
-
-impl Key for u32 {
-    fn wide(self) -> u128 {
-        self.into()
-    }
-    fn zero() -> Self {
-        0
-    }
-}
-
-impl Key for u128 {
-    fn wide(self) -> u128 {
-        self
-    }
-    fn zero() -> Self {
-        0
-    }
-}
-
-/// For each extent, the numbers of the keys in it.
+/// For each extent the numbers of the things in it, each once.
 #[derive(Default)]
-pub(super) struct Log {
+struct Log {
     entries: Vec<u32>,
     /// How many entries there were at the end of each extent.
     ends: Vec<usize>,
 }
 
 impl Log {
-    #[inline]
-    fn push(&mut self, key: u32) {
-        self.entries.push(key);
-    }
-
     fn end_extent(&mut self) {
         self.ends.push(self.entries.len());
     }
 
-    /// For each key the extents that hold it, in their order.
-    fn extents_by_key(&self, keys: usize) -> ExtentsByKey {
-        let mut starts = vec![0_usize; keys + 1];
-        for key in &self.entries {
-            starts[*key as usize + 1] += 1;
+    /// For each of `count` things the extents that hold it.
+    fn lists(&self, count: usize) -> Lists {
+        let mut starts = vec![0; count + 1];
+        for number in &self.entries {
+            starts[*number as usize] += 1;
         }
-        for key in 0..keys {
-            starts[key + 1] += starts[key];
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
         }
-        let mut next = starts.clone();
+        // Each is the end of its list now, and goes down while the extents come from the last one on.
         let mut extents = vec![0; self.entries.len()];
-        let mut from = 0;
-        for (extent, end) in (0_u32..).zip(&self.ends) {
-            for key in &self.entries[from..*end] {
-                let place = &mut next[*key as usize];
-                extents[*place] = extent;
-                *place += 1;
+        for extent in (0..self.ends.len()).rev() {
+            let begin = if extent == 0 { 0 } else { self.ends[extent - 1] };
+            for number in &self.entries[begin..self.ends[extent]] {
+                let place = &mut starts[*number as usize];
+                *place -= 1;
+                extents[*place] = extent as u32;
             }
-            from = *end;
         }
-        ExtentsByKey { starts, extents }
+        Lists { starts, extents }
     }
 }
 
-struct ExtentsByKey {
+/// For each thing the extents that hold it, in their order.
+pub(super) struct Lists {
     starts: Vec<usize>,
     extents: Vec<u32>,
 }
 
-impl ExtentsByKey {
-    fn of(&self, key: usize) -> &[u32] {
-        &self.extents[self.starts[key]..self.starts[key + 1]]
+impl Lists {
+    pub(super) fn of(&self, number: u32) -> &[u32] {
+        let at = number as usize;
+        &self.extents[self.starts[at]..self.starts[at + 1]]
     }
 }
 
-/// Keys of at most 16 bits: every value has its place.
+/// Keys of at most 16 bits: every value has its place, and is its own number.
 pub(super) struct Direct {
     /// For each value the extent that held it last, plus 1.
     seen: Box<[u32]>,
-    log: Log,
     extent: u32,
+    log: Log,
 }
 
 impl Direct {
     pub(super) fn new(bits: u32) -> Self {
         let seen = vec![0; 1 << bits].into_boxed_slice();
-        Self { seen, log: Log::default(), extent: 1 }
+        Self { seen, extent: 1, log: Log::default() }
     }
 
     /// The extent being filled holds this value.
@@ -102,7 +74,7 @@ impl Direct {
             && *seen != self.extent
         {
             *seen = self.extent;
-            self.log.push(value.into());
+            self.log.entries.push(value.into());
         }
     }
 
@@ -111,82 +83,116 @@ impl Direct {
         self.log.end_extent();
     }
 
-    /// Hands each value and its extents to `each`, the least value first.
-    pub(super) fn finish(&self, mut each: impl FnMut(u128, &[u32])) {
-        let extents = self.log.extents_by_key(self.seen.len());
-        for (value, seen) in self.seen.iter().enumerate() {
-            if *seen != 0 {
-                each(value as u128, extents.of(value));
-            }
-        }
+    /// The values that were seen, in their order.
+    pub(super) fn values(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..).zip(&self.seen).filter(|(_, seen)| **seen != 0).map(|(value, _)| value)
+    }
+
+    /// The extents of each value.
+    pub(super) fn lists(&self) -> Lists {
+        self.log.lists(self.seen.len())
     }
 }
 
-/// Keys of more than 16 bits: a hash table.
-pub(super) struct Hashed<K> {
-    slots: Box<[Slot<K>]>,
-    /// Keys in the table, and the most there may be.
-    len: usize,
-    limit: usize,
-    /// What makes the places of keys unknown to who sends the packets.
-    seed: u64,
-    log: Log,
+/// Numbers for what tables hold, in the order in which it comes, and the log of them.
+pub(super) struct Numbers {
+    count: u32,
+    limit: u32,
     extent: u32,
-    /// Extents with keys that found no room.
+    log: Log,
+    /// Extents with keys that got no number.
     overflow: Vec<u32>,
 }
 
+impl Numbers {
+    /// As many numbers as `limit`.
+    pub(super) fn new(limit: u32) -> Self {
+        Self { count: 0, limit, extent: 1, log: Log::default(), overflow: Vec::new() }
+    }
+
+    pub(super) fn end_extent(&mut self) {
+        self.extent += 1;
+        self.log.end_extent();
+    }
+
+    /// The extents of each number.
+    pub(super) fn lists(&self) -> Lists {
+        self.log.lists(self.count as usize)
+    }
+
+    /// How many extents there are.
+    pub(super) fn extents(&self) -> usize {
+        self.log.ends.len()
+    }
+
+    /// Extents with keys that no table holds.
+    pub(super) fn overflow(&self) -> &[u32] {
+        &self.overflow
+    }
+
+    /// A number for what comes first in the extent being filled; `None` if there is none left.
+    fn next(&mut self) -> Option<u32> {
+        if self.count < self.limit {
+            self.log.entries.push(self.count);
+            self.count += 1;
+            return Some(self.count - 1);
+        }
+        let extent = self.extent - 1;
+        if self.overflow.last() != Some(&extent) {
+            self.overflow.push(extent);
+        }
+        None
+    }
+}
+
+/// Keys of `N` words: a hash table.
+pub(super) struct Hashed<const N: usize> {
+    /// As many as a power of two.
+    slots: Box<[Slot<N>]>,
+    len: usize,
+    /// What makes the places of keys unknown to those who send packets.
+    seeds: [u64; 2],
+}
+
 #[derive(Clone, Copy)]
-struct Slot<K> {
-    key: K,
+struct Slot<const N: usize> {
+    key: [u64; N],
     /// The extent that held it last, plus 1; 0 in an empty slot.
     seen: u32,
-    /// Its number in the log.
     number: u32,
 }
 
-impl<K: Key> Hashed<K> {
-    /// A table of up to `limit` keys.
-    pub(super) fn new(limit: usize) -> Self {
-        let slots = empty(1 << 10);
-        let seed = RandomState::new().hash_one(0) | 1;
-        Self { slots, len: 0, limit, seed, log: Log::default(), extent: 1, overflow: Vec::new() }
+impl<const N: usize> Hashed<N> {
+    pub(super) fn new() -> Self {
+        let random = RandomState::new();
+        Self { slots: empty(1 << 10), len: 0, seeds: [0, 1].map(|seed| random.hash_one(seed)) }
     }
 
     /// The extent being filled holds this key.
     #[inline]
-    pub(super) fn mark(&mut self, key: K) {
+    pub(super) fn mark(&mut self, key: [u64; N], numbers: &mut Numbers) {
         let mask = self.slots.len() - 1;
-        let mut at = place(key, self.seed) & mask;
+        let mut at = place(&key, self.seeds) & mask;
         loop {
-            let slot = &mut self.slots[at];
+            let slot = &mut self.slots[at & mask];
             if slot.seen == 0 {
-                break;
+                return self.insert(key, at, numbers);
             }
             if slot.key == key {
-                if slot.seen != self.extent {
-                    slot.seen = self.extent;
-                    self.log.push(slot.number);
+                if slot.seen != numbers.extent {
+                    slot.seen = numbers.extent;
+                    numbers.log.entries.push(slot.number);
                 }
                 return;
             }
             at = (at + 1) & mask;
         }
-        self.insert(key, at);
     }
 
     #[cold]
-    fn insert(&mut self, key: K, at: usize) {
-        if self.len >= self.limit {
-            let extent = self.extent - 1;
-            if self.overflow.last() != Some(&extent) {
-                self.overflow.push(extent);
-            }
-            return;
-        }
-        let number = self.len as u32;
-        self.slots[at] = Slot { key, seen: self.extent, number };
-        self.log.push(number);
+    fn insert(&mut self, key: [u64; N], at: usize, numbers: &mut Numbers) {
+        let Some(number) = numbers.next() else { return };
+        self.slots[at] = Slot { key, seen: numbers.extent, number };
         self.len += 1;
         if self.len * 4 > self.slots.len() * 3 {
             self.grow();
@@ -198,7 +204,7 @@ impl<K: Key> Hashed<K> {
         let mask = more.len() - 1;
         let old = std::mem::replace(&mut self.slots, more);
         for slot in old.iter().filter(|slot| slot.seen != 0) {
-            let mut at = place(slot.key, self.seed) & mask;
+            let mut at = place(&slot.key, self.seeds) & mask;
             while self.slots[at].seen != 0 {
                 at = (at + 1) & mask;
             }
@@ -206,81 +212,78 @@ impl<K: Key> Hashed<K> {
         }
     }
 
-    pub(super) fn end_extent(&mut self) {
-        self.extent += 1;
-        self.log.end_extent();
-    }
-
-    /// Extents that may hold keys which the table does not.
-    pub(super) fn overflow(&self) -> &[u32] {
-        &self.overflow
-    }
-
-    /// Hands each key and its extents to `each`, the least key first.
-    pub(super) fn finish(&self, mut each: impl FnMut(u128, &[u32])) {
-        let extents = self.log.extents_by_key(self.len);
-        let used = self.slots.iter().filter(|slot| slot.seen != 0);
-        let mut keys: Vec<(K, u32)> = used.map(|slot| (slot.key, slot.number)).collect();
-        keys.sort_unstable();
-        for (key, number) in keys {
-            each(key.wide(), extents.of(number as usize));
-        }
+    /// The keys, in no order, and their numbers.
+    pub(super) fn into_keys(self) -> impl Iterator<Item = ([u64; N], u32)> {
+        self.slots.into_iter().filter(|slot| slot.seen != 0).map(|slot| (slot.key, slot.number))
     }
 }
 
-fn empty<K: Key>(len: usize) -> Box<[Slot<K>]> {
-    vec![Slot { key: K::zero(), seen: 0, number: 0 }; len].into_boxed_slice()
+fn empty<const N: usize>(len: usize) -> Box<[Slot<N>]> {
+    vec![Slot { key: [0; N], seen: 0, number: 0 }; len].into_boxed_slice()
 }
 
 #[inline]
-fn place<K: Key>(key: K, seed: u64) -> usize {
-    let wide = key.wide();
-    let product = u128::from(wide as u64 ^ seed) * 0x9E37_79B9_7F4A_7C15;
-    let half = (wide >> 64) as u64 ^ product as u64 ^ (product >> 64) as u64;
-    let product = u128::from(half) * u128::from(seed);
-    (product as u64 ^ (product >> 64) as u64) as usize
+fn place<const N: usize>(key: &[u64; N], seeds: [u64; 2]) -> usize {
+    let [mut hash, other] = seeds;
+    for pair in key.chunks(2) {
+        let product =
+            u128::from(pair[0] ^ hash) * u128::from(pair.get(1).copied().unwrap_or(0) ^ other);
+        hash = product as u64 ^ (product >> 64) as u64;
+    }
+    hash as usize
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn lists(finish: impl FnOnce(&mut dyn FnMut(u128, &[u32]))) -> Vec<(u128, Vec<u32>)> {
-        let mut out = Vec::new();
-        finish(&mut |key, extents| out.push((key, extents.to_vec())));
-        out
-    }
-
     #[test]
-    fn keys_come_in_order_with_their_extents() {
-        let (mut direct, mut hashed) = (Direct::new(16), Hashed::<u32>::new(100));
+    fn values_come_with_their_extents() {
+        let (mut direct, mut hashed) = (Direct::new(16), Hashed::<2>::new());
+        let mut numbers = Numbers::new(100);
         for extent in [&[7, 3, 7][..], &[], &[3, 65_535], &[0, 3]] {
             for key in extent {
                 direct.mark(*key);
-                hashed.mark((*key).into());
+                hashed.mark([0, (*key).into()], &mut numbers);
             }
             direct.end_extent();
-            hashed.end_extent();
+            numbers.end_extent();
         }
         let expected = [(0, vec![3]), (3, vec![0, 2, 3]), (7, vec![0]), (65_535, vec![2])];
-        assert_eq!(lists(|each| direct.finish(each)), expected);
-        assert_eq!(lists(|each| hashed.finish(each)), expected);
+        let lists = direct.lists();
+        let of = |value| (value, lists.of(value).to_vec());
+        assert_eq!(direct.values().map(of).collect::<Vec<_>>(), expected);
+        let lists = numbers.lists();
+        let of = |(key, number): ([u64; 2], u32)| (key[1] as u32, lists.of(number).to_vec());
+        let mut found: Vec<_> = hashed.into_keys().map(of).collect();
+        found.sort();
+        assert_eq!(found, expected);
+        assert_eq!(numbers.overflow(), []);
     }
 
     #[test]
-    fn a_table_grows_and_a_full_one_names_the_extents() {
-        let mut table = Hashed::<u128>::new(5000);
-        for extent in 0..3 {
-            for key in 0..4000_u128 {
-                table.mark(key << 64 | key);
-                table.mark(key + extent * 500);
+    fn a_table_grows_and_the_limit_names_the_extents() {
+        let (mut table, mut numbers) = (Hashed::<5>::new(), Numbers::new(5000));
+        let key = |at: u64| [at << 40, 0, at, 0, at];
+        for extent in 0..4 {
+            for at in (0..4000).filter(|_| extent != 2) {
+                table.mark(key(at + extent * 500), &mut numbers);
             }
-            table.end_extent();
+            numbers.end_extent();
         }
-        let lists = lists(|each| table.finish(each));
-        assert_eq!(lists.len(), 5000);
-        assert_eq!(table.overflow(), [0, 1, 2]);
-        let listed = lists.iter().filter(|(_, extents)| *extents == [0, 1, 2]).count();
-        assert!(listed > 3000, "{listed}");
+        let lists = numbers.lists();
+        let keys: Vec<_> = table.into_keys().collect();
+        assert_eq!(keys.len(), 5000);
+        assert_eq!(numbers.overflow(), [3]);
+        for (key, number) in keys {
+            let expected: &[u32] = match key[4] {
+                0..500 => &[0],
+                500..1500 => &[0, 1],
+                1500..4000 => &[0, 1, 3],
+                4000..4500 => &[1, 3],
+                _ => &[3],
+            };
+            assert_eq!(lists.of(number), expected);
+        }
     }
 }

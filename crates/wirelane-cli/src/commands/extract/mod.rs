@@ -22,8 +22,8 @@ use self::arguments::Asked;
 pub(crate) use self::arguments::ExtractArgs;
 use self::document::Document;
 use self::file::Output;
-use crate::stores::failure;
 use crate::{args, output, stores};
+use wirelane_record::failure;
 
 /// Bytes that compiled expressions accept: what tcpdump says.
 const SNAPLEN: u32 = 262_144;
