@@ -22,6 +22,7 @@ use self::arguments::Asked;
 pub(crate) use self::arguments::ExtractArgs;
 use self::document::Document;
 use self::file::Output;
+use crate::mending::{self, Mending, Telling};
 use crate::{args, output, stores};
 use wirelane_record::failure;
 
@@ -38,6 +39,9 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
     args.check()?;
     let asked = args.asked()?;
+    if args.reindex {
+        return reindex(args, &asked);
+    }
     let filter = stores::filter(&asked.expression)?;
     if args.explain {
         return explain(filter.as_ref());
@@ -102,6 +106,17 @@ fn tell(errors: impl IntoIterator<Item = Error>) -> Result<()> {
     let first = errors.next();
     errors.for_each(|error| output::line(format_args!("wirelane: {error}")));
     first.map_or(Ok(()), Err)
+}
+
+/// Makes indexes anew.
+fn reindex(args: &ExtractArgs, asked: &Asked) -> Result<()> {
+    if !asked.expression.is_empty() {
+        let error = Error::usage(asked.expression.clone(), "is not a store");
+        return Err(error.help("--reindex takes stores, and no expression"));
+    }
+    let stores = stores::open(&asked.paths)?;
+    let telling = Telling { command: "extract", json: args.json, quiet: args.quiet };
+    mending::run(&stores, Mending::Indexes, telling)
 }
 
 /// Says what the index is asked.
