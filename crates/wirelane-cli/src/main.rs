@@ -3,6 +3,8 @@
 mod args;
 mod commands;
 mod control;
+mod look;
+mod mending;
 mod moment;
 mod output;
 mod privilege;
@@ -51,8 +53,10 @@ enum Command {
     Offload(commands::offload::OffloadArgs),
     Ports(commands::ports::PortsArgs),
     Queues(commands::queues::QueuesArgs),
+    Record(Box<commands::record::RecordArgs>),
     Send(Box<commands::send::SendArgs>),
     Stats(commands::stats::StatsArgs),
+    Trigger(commands::trigger::TriggerArgs),
     Verify(commands::verify::VerifyArgs),
 }
 
@@ -83,8 +87,10 @@ fn main() -> ExitCode {
         Command::Offload(args) => commands::offload::run(&args),
         Command::Ports(args) => commands::ports::run(&args),
         Command::Queues(args) => commands::queues::run(&args),
+        Command::Record(args) => commands::record::run(&args),
         Command::Send(args) => commands::send::run(&args),
         Command::Stats(args) => commands::stats::run(&args),
+        Command::Trigger(args) => commands::trigger::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
     };
     match outcome {

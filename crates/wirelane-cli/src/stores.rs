@@ -1,12 +1,11 @@
 //! Stores, as arguments name them.
 
-use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use wirelane::{Error, Result};
-use wirelane_os::OsError;
-use wirelane_store::{Directory, ErrorParts};
+use wirelane_record::failure;
+use wirelane_store::Directory;
 
 /// The file that makes a directory a store.
 const STORE_FILE: &str = "wirelane.store";
@@ -30,17 +29,6 @@ pub(crate) fn split(arguments: &[OsString]) -> Result<(Vec<PathBuf>, String)> {
 /// One is no store, or cannot be read.
 pub(crate) fn open(paths: &[PathBuf]) -> Result<Vec<Directory>> {
     paths.iter().map(|path| Directory::open(path).map_err(failure)).collect()
-}
-
-/// An error of a store, as the command reports it.
-pub(crate) fn failure(error: wirelane_store::Error) -> Error {
-    let ErrorParts { object, cause, help, errno } = error.into_parts();
-    let new = Error::failed(object, cause);
-    let new = help.into_iter().fold(new, |new, help: Cow<'static, str>| new.help(help));
-    match errno {
-        Some(errno) => new.caused_by(OsError::from_errno("store", "", errno)),
-        None => new,
-    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ impl ExtentSet {
     pub fn all(len: usize) -> Self {
         let mut set = Self { words: vec![u64::MAX; len.div_ceil(64)], len };
         if let Some(last) = set.words.last_mut()
-            && len % 64 != 0
+            && !len.is_multiple_of(64)
         {
             *last >>= 64 - len % 64;
         }

@@ -13,6 +13,7 @@
 //! one **lane** (the writer of one queue). An **index** says for every key which extents of its
 //! segment hold it. Everything that an index says can be computed again from its segment.
 
+mod check;
 mod directory;
 mod error;
 mod extent;
@@ -20,6 +21,7 @@ mod extent_set;
 pub mod index;
 mod key;
 mod lock;
+mod mend;
 mod names;
 mod narrow;
 mod pin;
@@ -27,8 +29,10 @@ mod prelude;
 pub mod query;
 mod scan;
 mod stamp;
+mod survey;
 pub mod writer;
 
+pub use self::check::{CheckReport, check, reindex};
 pub use self::directory::{Access, Directory, SegmentEntry, random_number};
 pub use self::error::{Error, ErrorParts, Result};
 pub use self::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE, Extent, ExtentHeader};
@@ -36,6 +40,7 @@ pub use self::extent_set::ExtentSet;
 pub use self::index::{FlowId, Index, IndexBuilder, keys};
 pub use self::key::{Field, Term};
 pub use self::lock::{RecorderLock, SetLock};
+pub use self::mend::{MendReport, Mended, mend};
 pub use self::names::SegmentName;
 pub use self::narrow::Plan;
 pub use self::pin::Deletion;

@@ -129,6 +129,8 @@ pub enum GapKind {
     Mended,
     /// The disk cannot read it.
     Unreadable(String),
+    /// The name of the segment tells of packets that are not in it.
+    Short,
 }
 
 impl GapKind {
@@ -146,6 +148,7 @@ impl GapKind {
             Self::Mended => {
                 "what was here was damaged, and was taken out when the segment was mended".into()
             }
+            Self::Short => "the file is cut: packets that its name tells of are missing".into(),
             Self::Unreadable(error) => format!("the disk cannot read it: {error}").into(),
         }
     }
@@ -170,6 +173,21 @@ pub(crate) fn prelude(file: &(impl ReadAt + ?Sized), compressed: bool) -> io::Re
 }
 
 impl Scan {
+    /// Adds a gap if a finished segment whose name says `times` lacks extents at its end. A cut between two extents shows
+    /// nowhere else.
+    pub(crate) fn add_missing_end(&mut self, times: Option<(u64, u64)>) {
+        let Some((_, newest)) = times else { return };
+        let found = self.extents.iter().filter(|extent| extent.header.packets > 0);
+        let is_short = match found.map(|extent| extent.header.newest).max() {
+            Some(found) => found < newest,
+            None => self.extents.is_empty(),
+        };
+        // Other damage is told already, and may be all that is missing.
+        if is_short && self.gaps.iter().all(|gap| gap.kind == GapKind::Prelude) {
+            self.gaps.push(Gap { offset: self.end, len: 0, kind: GapKind::Short });
+        }
+    }
+
     fn find_prelude(&mut self, file: &(impl ReadAt + ?Sized), compressed: bool) -> io::Result<()> {
         let mut start = Vec::new();
         for most in [START, MAX_PRELUDE] {

@@ -12,6 +12,8 @@ pub(crate) mod ndr;
 pub(crate) mod offload;
 pub(crate) mod ports;
 pub(crate) mod queues;
+pub(crate) mod record;
 pub(crate) mod send;
 pub(crate) mod stats;
+pub(crate) mod trigger;
 pub(crate) mod verify;

@@ -31,4 +31,4 @@ pub use self::request::{Damage, Found, Query, Report};
 pub use self::segment::{Loader, Segment};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::extent::{EXTENT_SIZE, Extent, ExtentHeader};
 use crate::index::Index;
 use crate::names::SegmentName;
-use crate::scan::{self, GapKind};
+use crate::scan::{self, GapKind, Scan};
 
 /// A segment that is open for reading. It can be read after it was deleted.
 pub struct Segment {
@@ -59,6 +59,7 @@ impl Segment {
         };
         if index.is_none() {
             scan = scan::scan(&new.file, compressed).map_err(failed)?;
+            scan.add_missing_end(name.times);
         }
         for gap in &scan.gaps {
             // A recorder runs, or died: what was never written is not damage.
@@ -80,6 +81,14 @@ impl Segment {
         };
         new.index = index;
         Ok(Some(new))
+    }
+
+    /// A segment whose extents a scan found; its index is left alone.
+    pub(crate) fn scanned(name: SegmentName, path: PathBuf, file: File, scan: &Scan) -> Self {
+        let blocks = scan.prelude.as_ref().map(|(blocks, _)| blocks.clone());
+        let sources = blocks.and_then(|blocks| sources_of(blocks, &path).ok()).unwrap_or_default();
+        let extents = scan.extents.clone();
+        Self { name, path, file, sources, extents, index: None, damage: Vec::new() }
     }
 
     /// Its name.

@@ -22,6 +22,7 @@ use crate::directory::{Access, Directory};
 use crate::error::{Error, Result};
 use crate::extent::EXTENT_SIZE;
 use crate::lock::RecorderLock;
+use crate::mend::{MendReport, mend};
 
 /// Writes at once per lane: a disk is busy with some, and some more are on their way to it.
 const DEPTH: usize = 8;
@@ -41,6 +42,7 @@ pub struct StoreWriter {
     closing: Arc<AtomicBool>,
     lanes: u32,
     lock: Option<RecorderLock>,
+    mended: MendReport,
 }
 
 impl StoreWriter {
@@ -53,6 +55,7 @@ impl StoreWriter {
         let access = Access { group: options.group };
         let directory = Arc::new(Directory::create(directory, access)?);
         let lock = directory.lock_recorder(access)?;
+        let mended = mend(&directory, &lock)?;
         let status = Arc::new(StoreStatus::default());
         let (keeper, requests) = channel();
         let thread = Keeper::new(
@@ -74,7 +77,14 @@ impl StoreWriter {
             closing: Arc::default(),
             lanes: 0,
             lock: Some(lock),
+            mended,
         })
+    }
+
+    /// What the last recorder had left, when it died, and what became of it.
+    #[must_use]
+    pub fn mended(&self) -> &MendReport {
+        &self.mended
     }
 
     /// Starts a lane, which takes packets of these sources. `lost` is told of packets that were

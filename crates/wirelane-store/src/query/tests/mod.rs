@@ -2,7 +2,7 @@
 
 mod equality;
 mod order;
-mod stores;
+pub(crate) mod stores;
 
 use std::ops::ControlFlow;
 
@@ -11,7 +11,7 @@ use super::{Query, Report, run};
 use crate::directory::Directory;
 
 /// All that a query finds.
-fn ask(stores: &[Directory], query: &Query) -> (Vec<Packet>, Report) {
+pub(crate) fn ask(stores: &[Directory], query: &Query) -> (Vec<Packet>, Report) {
     let mut found = Vec::new();
     let report = run(stores, query, |packet| {
         let record = &packet.record;

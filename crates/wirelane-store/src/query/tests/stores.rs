@@ -16,21 +16,21 @@ use crate::prelude;
 
 /// A packet of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Packet {
-    pub(super) interface: u32,
-    pub(super) time: u64,
-    pub(super) original_len: u32,
-    pub(super) data: Vec<u8>,
-    pub(super) comment: Option<String>,
+pub(crate) struct Packet {
+    pub(crate) interface: u32,
+    pub(crate) time: u64,
+    pub(crate) original_len: u32,
+    pub(crate) data: Vec<u8>,
+    pub(crate) comment: Option<String>,
 }
 
 impl Packet {
-    pub(super) fn new(interface: u32, time: u64, data: &[u8]) -> Self {
+    pub(crate) fn new(interface: u32, time: u64, data: &[u8]) -> Self {
         let original_len = data.len() as u32;
         Self { interface, time, original_len, data: data.into(), comment: None }
     }
 
-    pub(super) fn record(&self) -> Record<'_> {
+    pub(crate) fn record(&self) -> Record<'_> {
         Record {
             interface: self.interface,
             timestamp: self.time,
@@ -43,18 +43,18 @@ impl Packet {
 
 /// A segment of a test: its packets by extents.
 #[derive(Clone, Debug)]
-pub(super) struct SegmentFile {
-    pub(super) lane: u32,
-    pub(super) number: u64,
-    pub(super) compression: Option<Compression>,
-    pub(super) sources: Vec<Source>,
-    pub(super) extents: Vec<Vec<Packet>>,
-    pub(super) indexed: bool,
-    pub(super) finished: bool,
+pub(crate) struct SegmentFile {
+    pub(crate) lane: u32,
+    pub(crate) number: u64,
+    pub(crate) compression: Option<Compression>,
+    pub(crate) sources: Vec<Source>,
+    pub(crate) extents: Vec<Vec<Packet>>,
+    pub(crate) indexed: bool,
+    pub(crate) finished: bool,
 }
 
 impl SegmentFile {
-    pub(super) fn new(number: u64, extents: Vec<Vec<Packet>>) -> Self {
+    pub(crate) fn new(number: u64, extents: Vec<Vec<Packet>>) -> Self {
         Self {
             lane: (number % 3) as u32,
             number,
@@ -66,12 +66,12 @@ impl SegmentFile {
         }
     }
 
-    pub(super) fn packets(&self) -> impl Iterator<Item = &Packet> {
+    pub(crate) fn packets(&self) -> impl Iterator<Item = &Packet> {
         self.extents.iter().flatten()
     }
 
     /// Writes it, and its index.
-    pub(super) fn write(&self, directory: &Path) -> SegmentName {
+    pub(crate) fn write(&self, directory: &Path) -> SegmentName {
         let id = 0x1234_5678_0000 + self.number;
         let mut index = IndexBuilder::new(id);
         let compressed = self.compression.is_some();
@@ -151,12 +151,12 @@ impl SegmentFile {
 }
 
 /// Two queues.
-pub(super) fn sources() -> Vec<Source> {
+pub(crate) fn sources() -> Vec<Source> {
     vec![Source::new("eth0", Class::Rx, Some(0)), Source::new("eth0", Class::Tx, Some(0))]
 }
 
 /// Writes a store of these segments into a new directory.
-pub(super) fn store(path: &Path, segments: &[SegmentFile]) -> Directory {
+pub(crate) fn store(path: &Path, segments: &[SegmentFile]) -> Directory {
     let directory = Directory::create(path, Access::default()).unwrap();
     for segment in segments {
         segment.write(path);
@@ -165,7 +165,7 @@ pub(super) fn store(path: &Path, segments: &[SegmentFile]) -> Directory {
 }
 
 /// The packets of stores in the order of an answer.
-pub(super) fn in_order(stores: &[&[SegmentFile]]) -> Vec<Packet> {
+pub(crate) fn in_order(stores: &[&[SegmentFile]]) -> Vec<Packet> {
     let mut all = Vec::new();
     for segments in stores {
         let mut segments: Vec<_> = segments.iter().collect();

@@ -1,0 +1,185 @@
+//! Reads a whole store, names what is damaged, and mends what can be mended: what a crash left, and lost or damaged
+//! indexes.
+
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::ops::ControlFlow;
+
+use crate::directory::{Directory, SegmentEntry};
+use crate::error::{Error, Result};
+use crate::index::Index;
+use crate::mend::{self, Mended, mend_prelude, write_index};
+use crate::names::SegmentName;
+use crate::query::Damage;
+use crate::scan::GapKind;
+use crate::survey::{Survey, survey};
+
+/// What was found in a store, and done to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckReport {
+    /// Segments that were read.
+    pub segments: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their extents that are whole.
+    pub extents: u64,
+    /// Packets in these.
+    pub packets: u64,
+    /// What was mended.
+    pub mended: Vec<Mended>,
+    /// What is damaged, and stays so.
+    pub damage: Vec<Damage>,
+    /// What could not be mended, because the system refused.
+    pub failed: Vec<String>,
+    /// Why nothing was mended: for example, a recorder is at work.
+    pub only_looked: Option<String>,
+    /// Segments that are being written, and were left alone.
+    pub being_written: u64,
+}
+
+/// Reads every segment of a store. Mends what a recorder left when it died, damaged preludes, and lost or damaged
+/// indexes, unless a recorder is at work, or the store cannot be changed. After each segment, `each` is told, and may
+/// end it.
+///
+/// # Errors
+/// The system refuses.
+pub fn check(
+    directory: &Directory,
+    mut each: impl FnMut(&SegmentName, &CheckReport) -> ControlFlow<()>,
+) -> Result<CheckReport> {
+    let mut report = CheckReport::default();
+    let lock = match directory.lock_recorder(directory.access()) {
+        Ok(lock) => Some(lock),
+        Err(error) => {
+            report.only_looked = Some(error.to_string());
+            None
+        }
+    };
+    if let Some(lock) = &lock {
+        let mended = mend::mend(directory, lock)?;
+        (report.mended, report.failed) = (mended.mended, mended.failed);
+    }
+    let mending = if lock.is_some() { Mending::All } else { Mending::Nothing };
+    for entry in directory.segments()? {
+        check_segment(directory, &entry, mending, &mut report)?;
+        if each(&entry.name, &report).is_break() {
+            break;
+        }
+    }
+    Ok(report)
+}
+
+/// Makes the indexes that are lost, damaged or not of their segments anew. Recording may go on meanwhile.
+///
+/// # Errors
+/// The system refuses.
+pub fn reindex(
+    directory: &Directory,
+    mut each: impl FnMut(&SegmentName, &CheckReport) -> ControlFlow<()>,
+) -> Result<CheckReport> {
+    let mut report = CheckReport::default();
+    for entry in directory.segments()? {
+        check_segment(directory, &entry, Mending::Indexes, &mut report)?;
+        if each(&entry.name, &report).is_break() {
+            break;
+        }
+    }
+    Ok(report)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mending {
+    Nothing,
+    Indexes,
+    All,
+}
+
+fn check_segment(
+    directory: &Directory,
+    entry: &SegmentEntry,
+    mending: Mending,
+    report: &mut CheckReport,
+) -> Result<()> {
+    if entry.name.is_part() && mending != Mending::All {
+        report.being_written += 1;
+        return Ok(());
+    }
+    let Some((name, file)) = directory.open_segment(&entry.name)? else { return Ok(()) };
+    let path = directory.path_of(&name.file_name());
+    let survey = survey(&name, path.clone(), file)?;
+    report.segments += 1;
+    report.bytes += survey.scan.size;
+    report.extents += survey.whole.len() as u64;
+    report.packets += survey.packets;
+    for gap in &survey.scan.gaps {
+        if gap.kind == GapKind::Prelude && mending == Mending::All {
+            let failed = |error: std::io::Error| Error::io(&path, "mend", &error);
+            let writable = OpenOptions::new().write(true).open(&path).map_err(failed)?;
+            let notes = mend_prelude(&survey.scan, &writable, &name).map_err(failed)?;
+            report.mended.extend(notes.into_iter().map(|what| Mended { path: path.clone(), what }));
+            continue;
+        }
+        let (path, what) = (path.clone(), gap.kind.describe());
+        report.damage.push(Damage { path, offset: gap.offset, what });
+    }
+    report.damage.extend(survey.bad.iter().map(|(_, damage)| damage.clone()));
+    report.damage.extend(survey.odd.iter().cloned());
+    if name.is_part() {
+        // It could not be mended: nothing of it can be read.
+        return Ok(());
+    }
+    check_index(directory, &name, survey, mending, report)
+}
+
+/// Compares the index with what it would be if it were made now.
+fn check_index(
+    directory: &Directory,
+    name: &SegmentName,
+    survey: Survey,
+    mending: Mending,
+    report: &mut CheckReport,
+) -> Result<()> {
+    let index_name = name.index_name();
+    let path = directory.path_of(&index_name);
+    let mut found = None;
+    if let Some(mut file) = directory.open_file(&index_name)? {
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(|error| Error::io(&path, "read", &error))?;
+        found = Some(bytes);
+    }
+    let id = survey.scan.segment;
+    if !survey.is_whole() {
+        // An index that was made before the damage knows more than one that could be made now. Without one, every
+        // query scans the segment, and names the damage.
+        if let Some(bytes) = found
+            && Index::from_bytes(bytes, "").map(|index| index.segment()).ok() != id
+        {
+            let what = "the index is damaged, too: made anew only of a whole segment".into();
+            report.damage.push(Damage { path, offset: 0, what });
+        }
+        return Ok(());
+    }
+    let index = survey.into_index();
+    let what = match &found {
+        Some(found) if *found == index => return Ok(()),
+        Some(_) => "the index is damaged, or of another segment",
+        None => "the index is missing",
+    };
+    if mending == Mending::Nothing {
+        report.damage.push(Damage { path, offset: 0, what: what.into() });
+        return Ok(());
+    }
+    write_index(directory, name, &index)?;
+    if directory.open_file(&name.file_name())?.is_none() {
+        // The recorder deleted the segment meanwhile.
+        directory.remove(&index_name)?;
+        return Ok(());
+    }
+    report.mended.push(Mended { path, what: format!("{what}: made anew") });
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;
