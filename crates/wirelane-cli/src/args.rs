@@ -56,6 +56,13 @@ pub(crate) fn address_space(option: &'static str, bytes: Option<u64>) -> Result<
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Compress(Option<CompressionOptions>);
 
+impl Compress {
+    /// `None` for no compression.
+    pub(crate) fn options(self) -> Option<CompressionOptions> {
+        self.0
+    }
+}
+
 /// As [`CompressionOptions::parse`].
 pub(crate) fn compress(text: &str) -> Result<Compress, String> {
     CompressionOptions::parse(text).map(Compress)

@@ -3,6 +3,8 @@
 mod args;
 mod commands;
 mod control;
+mod look;
+mod mending;
 mod moment;
 mod output;
 mod privilege;
@@ -49,10 +51,13 @@ enum Command {
     Merge(commands::merge::MergeArgs),
     Ndr(Box<commands::ndr::NdrArgs>),
     Offload(commands::offload::OffloadArgs),
+    Pin(commands::pin::PinArgs),
     Ports(commands::ports::PortsArgs),
     Queues(commands::queues::QueuesArgs),
+    Record(Box<commands::record::RecordArgs>),
     Send(Box<commands::send::SendArgs>),
     Stats(commands::stats::StatsArgs),
+    Trigger(commands::trigger::TriggerArgs),
     Verify(commands::verify::VerifyArgs),
 }
 
@@ -81,10 +86,13 @@ fn main() -> ExitCode {
         Command::Merge(args) => commands::merge::run(&args),
         Command::Ndr(args) => commands::ndr::run(&args),
         Command::Offload(args) => commands::offload::run(&args),
+        Command::Pin(args) => commands::pin::run(&args),
         Command::Ports(args) => commands::ports::run(&args),
         Command::Queues(args) => commands::queues::run(&args),
+        Command::Record(args) => commands::record::run(&args),
         Command::Send(args) => commands::send::run(&args),
         Command::Stats(args) => commands::stats::run(&args),
+        Command::Trigger(args) => commands::trigger::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
     };
     match outcome {

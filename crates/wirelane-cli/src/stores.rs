@@ -1,12 +1,15 @@
 //! Stores, as arguments name them.
 
-use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use wirelane::pcap::LINK_TYPE_ETHERNET;
 use wirelane::{Error, Result};
-use wirelane_os::OsError;
-use wirelane_store::{Directory, ErrorParts};
+use wirelane_filter::Filter;
+use wirelane_record::failure;
+use wirelane_store::Directory;
+
+use crate::output;
 
 /// The file that makes a directory a store.
 const STORE_FILE: &str = "wirelane.store";
@@ -32,15 +35,25 @@ pub(crate) fn open(paths: &[PathBuf]) -> Result<Vec<Directory>> {
     paths.iter().map(|path| Directory::open(path).map_err(failure)).collect()
 }
 
-/// An error of a store, as the command reports it.
-pub(crate) fn failure(error: wirelane_store::Error) -> Error {
-    let ErrorParts { object, cause, help, errno } = error.into_parts();
-    let new = Error::failed(object, cause);
-    let new = help.into_iter().fold(new, |new, help: Cow<'static, str>| new.help(help));
-    match errno {
-        Some(errno) => new.caused_by(OsError::from_errno("store", "", errno)),
-        None => new,
+/// The expression, if there is one.
+///
+/// # Errors
+/// It is wrong.
+pub(crate) fn filter(expression: &str) -> Result<Option<Filter>> {
+    if expression.trim().is_empty() {
+        return Ok(None);
     }
+    let filter: Filter = expression.parse()?;
+    // Most packets are Ethernet. What is wrong only elsewhere, the search will say.
+    if let Err(error) = filter.check(LINK_TYPE_ETHERNET)
+        && error.span().is_some()
+    {
+        if let Some(caret) = error.caret() {
+            caret.lines().for_each(|line| output::line(format_args!("{line}")));
+        }
+        return Err(error.into());
+    }
+    Ok(Some(filter))
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ impl Recording {
         let ends = groups.iter().map(|group| ends(port.info(), group, config, trigger.as_ref()));
         let ends = ends.collect::<Result<Vec<_>>>()?;
         let options = StoreOptions { gate, ..config.store.clone() };
-        let store = StoreWriter::create(directory, options).map_err(failure)?;
+        let mut store = StoreWriter::create(directory, options).map_err(failure)?;
         let halt = config.halt.below();
         let budget = Arc::new(Budget::new(config.packets));
         let lossless = port.info().lossless;

@@ -7,16 +7,14 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use wirelane::halt::Halt;
 use wirelane::pcap::{Rotation, WriterOptions};
-use wirelane::placement::Placement;
-use wirelane::port::{OpenOptions, Spec};
 use wirelane::session::capture::{Capture, CaptureConfig, OutputConfig};
-use wirelane::{Error, QueueMask, Result, clock};
+use wirelane::{Error, Result, clock};
 
-use crate::args::{self, Masks};
+use crate::args;
 use crate::control::{ControlServer, Served, Subject};
+use crate::look::LookArgs;
 use crate::output::summary::Summary;
 use crate::session::{self, Privileges, SessionArgs};
-use crate::take::{self, Purpose, TakeArgs};
 
 /// Capture packets from all selected queues in parallel.
 ///
@@ -32,8 +30,6 @@ pub(crate) struct CaptureArgs {
     /// The port to capture from, such as eth0, packet:eth0@0-3 or sim:4?rate=1Mpps
     #[arg(value_name = "PORT")]
     port: OsString,
-    #[command(flatten)]
-    masks: Masks,
     /// Write packets to FILE; - is standard output. The suffix chooses the format: .pcap, .pcapng, and
     /// .gz, .lz4 or .zst to compress
     #[arg(short = 'w', long = "write", value_name = "FILE", help_heading = "Output")]
@@ -60,27 +56,11 @@ pub(crate) struct CaptureArgs {
     /// Write the counters into the file this often, and at the end
     #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "10s", help_heading = "Output")]
     statistics_every: Duration,
-    /// Keep at most N bytes of each packet
-    #[arg(short = 's', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=262_144), default_value_t = OpenOptions::MAX_SNAPLEN, help_heading = "Limits")]
-    snaplen: u32,
-    /// Put the interface into promiscuous mode until the capture ends
-    #[arg(long, help_heading = "Machine")]
-    promiscuous: bool,
-    /// When the interface is removed, wait for a new one of that name and continue (packet: only). An
-    /// interface that goes down or is renamed never ends a capture
-    #[arg(long, help_heading = "Machine")]
-    wait: bool,
-    /// Receive from all queues on one thread
-    #[arg(long, help_heading = "Machine")]
-    single: bool,
-    /// Size of the receive ring of each queue, in bytes
-    #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Machine")]
-    ring: Option<u64>,
     /// Buffer at most SIZE bytes between the receiving threads and the writer
     #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "256M", help_heading = "Machine")]
     buffer: u64,
     #[command(flatten)]
-    take: TakeArgs,
+    look: LookArgs,
     #[command(flatten)]
     session: SessionArgs,
 }
@@ -95,13 +75,10 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
         return Err(Error::usage("--json", "standard output already takes the packets of -w -")
             .help("write the packets to a file"));
     }
-    let spec = Spec::try_from(args.port.as_os_str())?;
     let halt = session::begin(&args.session)?;
     let config = config(args, &halt)?;
     let mut privileges = Privileges::new(&args.session)?;
-    let options = open_options(args, &spec)?.halt(halt.clone());
-    let toll = args.take.toll(&spec, &options)?;
-    let port = take::open(&spec, &options, toll.as_ref(), args.session.quiet)?;
+    let (port, toll) = args.look.open(&args.port, &args.session, &halt)?;
     privileges.give_away()?;
     let capture = Capture::start(port, &config).map_err(|error| privileges.explain(error))?;
     let started = Instant::now();
@@ -112,8 +89,9 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
         command: "capture",
         started,
         monitor: capture.monitor(),
-        ports: vec![Served::new(capture.control(), args.take.filter()).guarded_by(toll)],
+        ports: vec![Served::new(capture.control(), args.look.filter()).guarded_by(toll)],
         dropped_privileges: privileges.are_dropped(),
+        store: None,
     });
     let wait = |pause| capture.wait(pause);
     session::watch(&capture.monitor(), wait, &args.session, &halt, started);
@@ -123,32 +101,6 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     let path = args.write.as_deref();
     let summary = Summary::of_capture(&outcome, path, started.elapsed(), clock::process_cpu());
     session::conclude(&summary, &args.session, outcome.errors, &privileges)
-}
-
-fn open_options(args: &CaptureArgs, spec: &Spec) -> Result<OpenOptions> {
-    let mut options = OpenOptions::default()
-        .mask(QueueMask {
-            enabled: true,
-            rx: args.masks.rx_queues.clone(),
-            tx: args.masks.tx_queues.clone(),
-            other: args.masks.other,
-        })
-        .receive(true)
-        .transmit(false)
-        .snaplen(args.snaplen)
-        .promiscuous(args.promiscuous)
-        .wait(args.wait)
-        .placement(placement(args)?)
-        .latency(None)
-        .ring_bytes(args::address_space("--ring", args.ring)?);
-    args.take.apply(spec, Purpose::Look, &mut options)?;
-    Ok(options)
-}
-
-/// The CPUs of the queues.
-fn placement(args: &CaptureArgs) -> Result<Placement> {
-    let placement = args.session.placement()?;
-    Ok(if args.single { placement.on_one() } else { placement })
 }
 
 fn config(args: &CaptureArgs, halt: &Halt) -> Result<CaptureConfig> {
@@ -175,8 +127,8 @@ fn config(args: &CaptureArgs, halt: &Halt) -> Result<CaptureConfig> {
     let output = args.write.as_ref().map(output).transpose()?;
     Ok(CaptureConfig {
         output,
-        single: args.single,
-        placement: placement(args)?,
+        single: args.look.single,
+        placement: args.look.placement(&args.session)?,
         packets: args.session.count,
         buffer: usize::try_from(args.buffer).unwrap_or(usize::MAX),
         statistics_every: args.statistics_every,

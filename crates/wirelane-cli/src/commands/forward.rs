@@ -133,6 +133,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
             .map(served)
             .collect(),
         dropped_privileges: privileges.are_dropped(),
+        store: None,
     });
     let wait = |pause| forward.wait(pause);
     session::watch(&forward.monitor(), wait, &args.session, &halt, started);

@@ -15,10 +15,10 @@ use crate::output::statistics::Statistics;
 use crate::output::table::Table;
 use crate::session::Signals;
 
-/// Show the counters of a running capture or forward.
+/// Show the counters of a running capture, recording or forward.
 ///
 /// Prints, per port and queue, the packets received, filtered, dropped (with the reason), sent, queued,
-/// segmented and merged, and where the frames are. Reading does not slow the process down. Without PID, shows
+/// segmented and merged, where the frames are, and how far the disk of a recording is. Reading does not slow the process down. Without PID, shows
 /// the only running command, or lists all of them.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StatsArgs {
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &StatsArgs) -> Result<()> {
             match (sessions.known.as_slice(), sessions.silent.as_slice()) {
                 ([], []) => {
                     let cause =
-                        "no `wirelane capture` or `wirelane forward` of this user is running";
+                        "no `wirelane capture`, `record` or `forward` of this user is running";
                     return Err(
                         Error::failed("stats", cause).help("root sees the commands of all users")
                     );

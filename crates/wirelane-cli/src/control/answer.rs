@@ -18,6 +18,7 @@ pub(super) fn answer(subject: &Subject, request: Request) -> Result<Value> {
         Request::Statistics => value(&Document::new(subject)),
         Request::Select(select) => value(&subject.select(&select)?),
         Request::Offload(offload) => value(&subject.offload(&offload)?),
+        Request::Trigger => value(&subject.trigger()?),
     }
 }
 

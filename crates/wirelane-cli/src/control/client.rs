@@ -14,7 +14,7 @@ use super::place::{self, Process, Socket};
 use super::request::{Identity, Reply, Request};
 use crate::privilege;
 
-const WHICH: &str = "give the process id of a running `wirelane capture` or `wirelane forward`; \
+const WHICH: &str = "give the process id of a running `wirelane capture`, `record` or `forward`; \
                      `wirelane stats` lists them";
 /// Sockets of one user that are tried at most: how many there are is up to them.
 const MOST: usize = 128;

@@ -24,6 +24,8 @@ pub(crate) enum Request {
     Select(Select),
     /// Read or change what is cut and merged at a port. Answered by [`Offloading`].
     Offload(Offload),
+    /// Write what a recording holds in memory, and what comes next. Answered by [`Triggered`].
+    Trigger,
 }
 
 /// A running command.
@@ -109,6 +111,27 @@ pub(crate) struct Offloading {
 impl fmt::Display for Offloading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "gso {} gro {} gso_max {}", self.gso, self.gro, self.gso_max)
+    }
+}
+
+/// What a trigger has done.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Triggered {
+    /// How many triggers there were, this one included.
+    pub(crate) triggers: u64,
+    /// How far back packets are kept, in seconds.
+    pub(crate) before_s: f64,
+    /// For how long packets are written from now on, in seconds.
+    pub(crate) after_s: f64,
+}
+
+impl fmt::Display for Triggered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { triggers, before_s, after_s } = self;
+        write!(
+            f,
+            "trigger {triggers}: packets of the last {before_s} s and the next {after_s} s are kept"
+        )
     }
 }
 
@@ -275,7 +298,7 @@ mod tests {
         /// Also what looks like a request.
         #[test]
         fn any_json_is_parsed_or_refused(
-            name in "(identity|statistics|select|offload|.{0,5})",
+            name in "(identity|statistics|select|offload|trigger|.{0,5})",
             key in "(port|rx|tx|other|enabled|filter|gso|gro|gso_max|.{0,5})",
             value in "(null|true|-?[0-9]{1,25}|\"[^\"]{0,10}\"|\\{\"text\":\"x\"\\}|\\[\\])",
         ) {

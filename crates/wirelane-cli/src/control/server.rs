@@ -45,7 +45,8 @@ impl ControlServer {
     pub(crate) fn start(subject: Subject) -> Option<Self> {
         let server = Self::listen(subject);
         if let Err(error) = &server {
-            let what = "note: `wirelane stats`, `mask` and `offload` cannot reach this command";
+            let what =
+                "note: `wirelane stats`, `mask`, `offload` and `trigger` cannot reach this command";
             output::line(format_args!("{what}: {error}"));
         }
         server.ok()

@@ -6,6 +6,7 @@ use wirelane::port::{FrameCounts, PortInfo};
 
 use super::request::{Offloading, Selected};
 use super::subject::Subject;
+use crate::output::store::{Store, StoreView};
 use crate::output::summary::{Counts, Cpu};
 
 /// A reading of a running command.
@@ -21,6 +22,9 @@ pub(super) struct Document {
     counts: Counts,
     frames: Frames,
     cpu: Cpu,
+    /// Of a recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<Store>,
 }
 
 /// A port, and what can be changed at it.
@@ -69,6 +73,7 @@ impl Document {
             counts: Counts::of(reading),
             frames: Frames::of(sum),
             cpu: clock::process_cpu().into(),
+            store: subject.store.as_ref().map(StoreView::read),
         }
     }
 }

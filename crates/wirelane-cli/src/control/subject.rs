@@ -10,7 +10,8 @@ use wirelane::session::forward::PortSwitches;
 use wirelane::session::monitor::Monitor;
 use wirelane::{Error, Result};
 
-use super::request::{Expression, Identity, Offload, Offloading, Select, Selected};
+use super::request::{Expression, Identity, Offload, Offloading, Select, Selected, Triggered};
+use crate::output::store::StoreView;
 use crate::take::Toll;
 
 /// A running command.
@@ -22,6 +23,8 @@ pub(crate) struct Subject {
     pub(crate) ports: Vec<Served>,
     /// Whether the process has given its privileges away.
     pub(crate) dropped_privileges: bool,
+    /// Of a recording.
+    pub(crate) store: Option<StoreView>,
 }
 
 /// What can be changed at one port.
@@ -163,6 +166,20 @@ impl Subject {
         // This cannot fail.
         offload.gso_max.into_iter().for_each(|bytes| switches.set_max_burst(bytes));
         port.offloading(position).ok_or_else(missing)
+    }
+
+    /// Fires the trigger of a recording.
+    pub(super) fn trigger(&self) -> Result<Triggered> {
+        let refuse = |cause: &'static str| Err(Error::failed("trigger", cause));
+        let Some(store) = &self.store else { return refuse("it is no recording") };
+        let Some(trigger) = store.trigger() else {
+            return refuse("the recording has no trigger: everything is written");
+        };
+        Ok(Triggered {
+            triggers: trigger.fire(),
+            before_s: trigger.before().as_secs_f64(),
+            after_s: trigger.after().as_secs_f64(),
+        })
     }
 
     /// The port at this position, or the only one.

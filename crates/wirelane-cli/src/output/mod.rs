@@ -4,6 +4,7 @@ pub(crate) mod figures;
 pub(crate) mod progress;
 pub(crate) mod sent;
 pub(crate) mod statistics;
+pub(crate) mod store;
 pub(crate) mod summary;
 pub(crate) mod table;
 

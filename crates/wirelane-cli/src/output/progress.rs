@@ -15,6 +15,8 @@ const EVERY: Duration = Duration::from_millis(500);
 /// One line per queue: packets per second, bits per second, drops.
 pub(crate) struct Progress {
     lines: Vec<ProgressBar>,
+    /// Those of the caller.
+    more: Vec<ProgressBar>,
     screen: MultiProgress,
     before: Vec<QueueStats>,
     since: Instant,
@@ -25,22 +27,43 @@ pub(crate) struct Progress {
 impl Progress {
     /// Lines for these queues; `None` if standard error is no terminal.
     pub(crate) fn new(queues: Vec<QueueStats>) -> Option<Self> {
+        Self::with_more(queues, 0)
+    }
+
+    /// As [`Progress::new`], with so many lines below that the caller fills.
+    pub(crate) fn with_more(queues: Vec<QueueStats>, more: usize) -> Option<Self> {
         if !stderr().is_terminal() {
             return None;
         }
         let screen = MultiProgress::new();
         let style = ProgressStyle::with_template("{wide_msg}").ok()?;
         let line = |_| screen.add(ProgressBar::new_spinner().with_style(style.clone()));
-        let lines = (0..=queues.len()).map(line).collect();
+        let mut lines: Vec<_> = (0..queues.len() + 1 + more).map(line).collect();
+        let more = lines.split_off(queues.len() + 1);
         let ports = queues.iter().map(|queue| queue.port + 1).max().unwrap_or(0);
-        Some(Self { lines, screen, ports, before: queues, since: Instant::now() })
+        Some(Self { lines, more, screen, ports, before: queues, since: Instant::now() })
+    }
+
+    /// Whether it is time to show what has changed.
+    pub(crate) fn is_due(&self) -> bool {
+        // In the background the terminal is somebody else's.
+        self.since.elapsed() >= EVERY && is_in_foreground(stderr())
+    }
+
+    /// Fills the caller's lines.
+    pub(crate) fn say(&self, texts: impl IntoIterator<Item = String>) {
+        self.more.iter().zip(texts).for_each(|(line, text)| line.set_message(text));
+    }
+
+    /// Writes a line that stays, above the others.
+    pub(crate) fn note(&self, write: impl FnOnce()) {
+        self.screen.suspend(write);
     }
 
     /// Shows what has changed, if it is time to.
     pub(crate) fn update(&mut self, now: Vec<QueueStats>) {
         let elapsed = self.since.elapsed();
-        // In the background the terminal is somebody else's.
-        if elapsed < EVERY || !is_in_foreground(stderr()) {
+        if !self.is_due() {
             return;
         }
         let seconds = elapsed.as_secs_f64();

@@ -13,9 +13,11 @@ use wirelane::session::forward::ForwardOutcome;
 use wirelane::session::monitor::Reading;
 use wirelane::stats::{Dropped, QueueStats, TxStats};
 use wirelane::{Error, ErrorKind};
+use wirelane_record::RecordOutcome;
 use wirelane_send::SendOutcome;
 
 use super::sent::Sent;
+use super::store::Store;
 use super::{counter, grouped, line, printable, scaled};
 
 /// The JSON document.
@@ -33,6 +35,9 @@ pub(crate) struct Summary {
     /// Of a command that makes packets.
     #[serde(flatten)]
     sent: Option<Sent>,
+    /// Of a recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<Store>,
     cpu: Cpu,
     errors: Vec<String>,
     /// Where packets were written.
@@ -234,6 +239,16 @@ impl Counts {
     }
 }
 
+/// What was dropped so far, by reason, on a line.
+pub(crate) fn drops(queues: &[QueueStats]) -> String {
+    let sum = |of: fn(&Dropped) -> Option<u64>| {
+        counter(queues.iter().map(|queue| of(&queue.dropped)).sum::<Option<u64>>())
+    };
+    let (kernel, ring_full, writer) =
+        (sum(|it| it.kernel), sum(|it| it.ring_full), sum(|it| it.writer));
+    format!("dropped    kernel {kernel}, ring_full {ring_full}, writer {writer}")
+}
+
 /// What was counted so far, on a line of standard error.
 pub(crate) fn print_so_far(reading: Reading, elapsed: Duration) {
     let counts = Counts::of(reading);
@@ -263,6 +278,26 @@ impl Summary {
             let lateness_ms = outcome.lateness / 1_000_000;
             summary.order = Some(Order { violations: outcome.violations, lateness_ms });
         }
+        summary
+    }
+
+    /// What a recording into `directory` came to.
+    pub(crate) fn of_record(
+        outcome: &RecordOutcome,
+        directory: &Path,
+        elapsed: Duration,
+        cpu: CpuTime,
+    ) -> Self {
+        let reading = Reading { queues: outcome.queues.clone(), ..Reading::default() };
+        let mut summary = Self::new("record", elapsed, cpu, reading, outcome.frames);
+        let store = Store::of(outcome, directory);
+        summary.ports.push(outcome.port.clone());
+        summary.errors = failures(&outcome.errors);
+        let totals = &mut summary.counts.totals;
+        totals.written = Some(store.packets);
+        totals.written_bytes = Some(store.bytes);
+        totals.files = Some(store.segments.into());
+        summary.store = Some(store);
         summary
     }
 
@@ -320,6 +355,7 @@ impl Summary {
             },
             order: None,
             sent: None,
+            store: None,
             cpu: cpu.into(),
             errors: Vec::new(),
             path: None,
@@ -337,10 +373,14 @@ impl Summary {
         for port in &self.ports {
             port.notes.iter().for_each(|note| line(format_args!("note: {}: {note}", port.spec)));
         }
+        if let Some(store) = &self.store {
+            store.notes().iter().for_each(|note| line(format_args!("note: {note}")));
+        }
         if self.counts.dropped_by_writer() > 0 && self.errors.is_empty() {
+            let compress = if self.store.is_some() { "--compress lz4" } else { ".zst" };
             line(format_args!(
                 "note: the writer dropped packets because the output was slower than they came; \
-                 use a faster disk, keep less of each packet (-s 96) or compress (.zst)"
+                 use a faster disk, keep less of each packet (-s 96) or compress ({compress})"
             ));
         }
         if let Some(order) = self.order.as_ref().filter(|order| order.violations > 0) {
@@ -389,6 +429,9 @@ impl Summary {
 
     /// Where packets were written, with the size and, if the writer was too slow, the speed.
     fn written(&self) -> String {
+        if let Some(store) = &self.store {
+            return store.destination();
+        }
         let Totals { written_bytes, files, .. } = &self.counts.totals;
         let (Some(bytes), Some(files)) = (*written_bytes, *files) else { return String::new() };
         let name = match &self.path {

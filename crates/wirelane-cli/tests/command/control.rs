@@ -240,7 +240,7 @@ fn rates_until_the_process_ends() {
 /// Every command that asks says the same of processes that are not there.
 #[test]
 fn processes_that_cannot_be_asked() {
-    let help = "; give the process id of a running `wirelane capture` or `wirelane forward`";
+    let help = "; give the process id of a running `wirelane capture`, `record` or `forward`";
     let ask = |pid: u32, status: i32, parts: &[&str]| {
         for command in [&["mask"][..], &["offload"], &["stats"], &["stats", "-i", "1s"]] {
             let ended = output(wirelane(command).arg(pid.to_string()));

@@ -261,7 +261,7 @@ fn privileged_a_capture_runs_where_it_can_listen_nowhere() {
     process::run(Command::new("mount").args(["-o", "remount,ro", "/tmp"]));
     let mut capture = as_user(USER, Path::new(PROGRAM));
     let mut capture = ChildGuard::spawn(capture.args(["capture", "sim:1?rate=1kpps"]));
-    let note = "note: `wirelane stats`, `mask` and `offload` cannot reach this command: /tmp: bind";
+    let note = "note: `wirelane stats`, `mask`, `offload` and `trigger` cannot reach this command: /tmp: bind";
     capture.wait_until(PATIENCE, |capture| capture.stderr().contains(note));
     capture.interrupt();
     assert_eq!(capture.wait(PATIENCE).status.code(), Some(0));

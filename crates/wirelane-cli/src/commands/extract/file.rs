@@ -12,7 +12,7 @@ use wirelane::{Error, Result};
 use wirelane_store::{Directory, Found};
 
 use crate::args;
-use crate::stores::failure;
+use wirelane_record::failure;
 
 /// A capture file, made when the first packet is there: only then its interfaces are known.
 pub(super) struct Output<'a> {

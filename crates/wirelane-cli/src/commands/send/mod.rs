@@ -81,6 +81,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<()> {
         monitor: sending.monitor(),
         ports: vec![Served::new(sending.control(), None)],
         dropped_privileges: privileges.are_dropped(),
+        store: None,
     });
     let expected = args.session.count.into_iter().chain(content.packets()).min();
     watch(sending.as_ref(), args, &halt, started, expected);

@@ -1,0 +1,192 @@
+//! `wirelane record`: every selected queue in parallel into a store on disk.
+
+mod live;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use wirelane::filter::Filter;
+use wirelane::halt::Halt;
+use wirelane::{Error, Result, clock};
+use wirelane_os::memory;
+use wirelane_record::{RecordConfig, Recording, TriggerConfig};
+use wirelane_store::{Limits, StoreOptions};
+
+use crate::args;
+use crate::control::{ControlServer, Served, Subject};
+use crate::look::LookArgs;
+use crate::mending::{self, Mending, Telling};
+use crate::output::store::StoreView;
+use crate::output::summary::Summary;
+use crate::privilege;
+use crate::session::{self, Privileges, SessionArgs};
+use crate::stores;
+
+/// What is kept around a trigger, if only one of both is given.
+const BEFORE: Duration = Duration::from_secs(30);
+const AFTER: Duration = Duration::from_secs(120);
+
+/// Record packets from all selected queues to disk, for days.
+///
+/// DIR becomes a store: pcapng files of a fixed size (segments) that every tool reads, and an index beside
+/// each, with which `wirelane extract` finds packets in a second. Each queue has its own thread and its own
+/// segments, written past the page cache. With a limit, the oldest segments are deleted. ^C ends the recording
+/// and prints a summary; SIGUSR1 prints the counters so far. A disk that is full or fails does not end it:
+/// packets are counted as dropped until there is room.
+///
+/// With --trigger, --before or --after, packets stay in memory, and are written only around triggers: a packet
+/// that matches, `wirelane trigger`, or SIGUSR2.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RecordArgs {
+    /// The port to record from, such as eth0, packet:eth0@0-3 or sim:4?rate=1Mpps
+    #[arg(value_name = "PORT", required_unless_present = "check")]
+    port: Option<OsString>,
+    /// The directory of the store; made if it does not exist
+    #[arg(value_name = "DIR", required_unless_present = "check")]
+    directory: Option<PathBuf>,
+    /// Record nothing: read all of the store in DIR, name what is damaged, and mend what a crash left, and
+    /// indexes. --json prints one object (schema wirelane.check/1)
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["port", "directory"], help_heading = "Store")]
+    check: Option<PathBuf>,
+    /// Delete the oldest segments before the store exceeds SIZE bytes (k, M, G, T: units of 1024)
+    #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Store")]
+    max_bytes: Option<u64>,
+    /// Delete the oldest segments to leave this share of the file system free, such as 10%
+    #[arg(long, value_name = "PERCENT", value_parser = share, help_heading = "Store")]
+    min_free: Option<f64>,
+    /// Delete segments whose newest packet is older than TIME (12h, 7d)
+    #[arg(long, value_name = "TIME", value_parser = args::duration, help_heading = "Store")]
+    max_age: Option<Duration>,
+    /// Bytes of a segment
+    #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "256M", help_heading = "Store")]
+    segment: u64,
+    /// Compress with lz4 or zstd, as in zstd:3,threads=2: a level, and how many threads compress for each
+    /// queue. `lz4 -dc` and `zstd -dc` read the segments
+    #[arg(long, value_name = "HOW", value_parser = args::compress, help_heading = "Store")]
+    compress: Option<args::Compress>,
+    /// Write packets to the disk at the latest after TIME: what a crash may cost
+    #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "1s", help_heading = "Store")]
+    flush: Duration,
+    /// Let this group (a name or GID) read the files
+    #[arg(long, value_name = "GROUP", help_heading = "Store")]
+    group: Option<String>,
+    /// Write the counters into the segments this often, at the start of each, and at the end
+    #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "10s", help_heading = "Store")]
+    statistics_every: Duration,
+    /// Write only what is around packets that match: a tcpdump expression
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true, help_heading = "Triggers")]
+    trigger: Option<String>,
+    /// Write what came so long before a trigger; held in memory of --buffer [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = args::duration, help_heading = "Triggers")]
+    before: Option<Duration>,
+    /// Write what comes so long after a trigger [default: 2m]
+    #[arg(long, value_name = "TIME", value_parser = args::duration, help_heading = "Triggers")]
+    after: Option<Duration>,
+    /// Memory of each queue in which packets wait for the disk, or for a trigger
+    #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "64M", help_heading = "Machine")]
+    buffer: u64,
+    #[command(flatten)]
+    look: LookArgs,
+    #[command(flatten)]
+    session: SessionArgs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Everything that keeps the recording from starting, or what ended it early, or a disk that takes
+/// nothing at the end; what was recorded before is in the store.
+pub(crate) fn run(args: &RecordArgs) -> Result<()> {
+    if let Some(path) = &args.check {
+        let telling =
+            Telling { command: "record", json: args.session.json, quiet: args.session.quiet };
+        return mending::run(&stores::open(std::slice::from_ref(path))?, Mending::All, telling);
+    }
+    let (Some(name), Some(directory)) = (&args.port, &args.directory) else {
+        return Err(Error::usage("record", "needs a port and a directory"));
+    };
+    let halt = session::begin(&args.session)?;
+    let group = args.group.as_deref().map(privilege::find_group).transpose()?;
+    let mut privileges = Privileges::new(&args.session)?.with_group(group);
+    let mut config = config(args, group, &halt)?;
+    let (port, toll) = args.look.open(name, &args.session, &halt)?;
+    // Both are for the registered memory of io_uring: the one is enough where the other is refused.
+    memory::lift_lock_limit();
+    config.store.prepare(if args.look.single { 1 } else { port.info().queues.len().max(1) });
+    privileges.give_away()?;
+    let recording =
+        Recording::start(port, directory, &config).map_err(|error| privileges.explain(error))?;
+    let started = Instant::now();
+    if !args.session.quiet {
+        session::announce("recording", recording.info());
+    }
+    let store = StoreView::new(&recording, directory);
+    let control = ControlServer::start(Subject {
+        command: "record",
+        started,
+        monitor: recording.monitor(),
+        ports: vec![Served::new(recording.control(), args.look.filter()).guarded_by(toll)],
+        dropped_privileges: privileges.are_dropped(),
+        store: Some(store.clone()),
+    });
+    live::watch(&recording, &store, &args.session, &halt, started);
+    // Nobody looks any more when the ends of the queues are taken down.
+    drop(control);
+    let outcome = recording.join();
+    let summary = Summary::of_record(&outcome, directory, started.elapsed(), clock::process_cpu());
+    session::conclude(&summary, &args.session, outcome.errors, &privileges)
+}
+
+fn config(args: &RecordArgs, group: Option<u32>, halt: &Halt) -> Result<RecordConfig> {
+    let buffer = args::address_space("--buffer", Some(args.buffer))?.unwrap_or(usize::MAX);
+    let limits =
+        Limits { max_bytes: args.max_bytes, min_free: args.min_free, max_age: args.max_age };
+    let store = StoreOptions {
+        segment_bytes: args.segment,
+        compression: args.compress.and_then(|compress| compress.options()),
+        limits,
+        buffer,
+        flush_every: args.flush,
+        group,
+        ..StoreOptions::default()
+    };
+    let waits = args.trigger.is_some() || args.before.is_some() || args.after.is_some();
+    let trigger = waits.then(|| -> Result<_> {
+        Ok(TriggerConfig {
+            filter: args.trigger.as_deref().map(str::parse::<Filter>).transpose()?,
+            before: args.before.unwrap_or(BEFORE),
+            after: args.after.unwrap_or(AFTER),
+        })
+    });
+    Ok(RecordConfig {
+        store,
+        trigger: trigger.transpose()?,
+        single: args.look.single,
+        placement: args.look.placement(&args.session)?,
+        packets: args.session.count,
+        statistics_every: args.statistics_every,
+        halt: halt.clone(),
+    })
+}
+
+/// A share of the disk, as in `10%`.
+fn share(text: &str) -> Result<f64, String> {
+    let wrong = || "write a share below the whole, such as 10% or 2.5%".to_owned();
+    let percent: f64 = text.strip_suffix('%').unwrap_or(text).parse().map_err(|_| wrong())?;
+    (0.0..100.0).contains(&percent).then_some(percent / 100.0).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_below_the_whole() {
+        assert_eq!((share("10%"), share("2.5"), share("0%")), (Ok(0.1), Ok(0.025), Ok(0.0)));
+        for wrong in ["", "%", "100%", "-1%", "NaN", "inf%", "10%%", "ten"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! What a recording has done to its store: for the summary, for `wirelane stats`, for the terminal.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+use wirelane_record::{RecordOutcome, Recording, Trigger};
+use wirelane_store::{StoreReport, StoreStatus};
+
+use super::{grouped, plural, printable, scaled};
+
+/// Looks at the store of a running recording, from any thread.
+#[derive(Clone)]
+pub(crate) struct StoreView {
+    directory: String,
+    status: Arc<StoreStatus>,
+    trigger: Option<Trigger>,
+}
+
+impl StoreView {
+    /// Of this recording into `directory`.
+    pub(crate) fn new(recording: &Recording, directory: &Path) -> Self {
+        let directory = directory.display().to_string();
+        Self { directory, status: recording.status(), trigger: recording.trigger() }
+    }
+
+    /// Its trigger, if it has one.
+    pub(crate) fn trigger(&self) -> Option<&Trigger> {
+        self.trigger.as_ref()
+    }
+
+    /// How it is now.
+    pub(crate) fn read(&self) -> Store {
+        let fired = self.trigger.as_ref().map(Trigger::fired);
+        Store::new(self.directory.clone(), self.status.report(), fired)
+    }
+}
+
+/// A store, and what this recording has done to it.
+#[derive(Clone, Serialize)]
+pub(crate) struct Store {
+    directory: String,
+    /// Packets on disk, of this recording.
+    pub(crate) packets: u64,
+    /// Bytes written to the disk.
+    pub(crate) bytes: u64,
+    /// Bytes of those packets, as captured.
+    pub(crate) packet_bytes: u64,
+    /// Segments begun.
+    pub(crate) segments: u32,
+    /// Bytes received and not on disk yet: how far the disk is behind.
+    lag_bytes: u64,
+    /// Packets that the disk did not take, after they had been taken into memory.
+    lost_packets: u64,
+    /// All that is in the store, earlier recordings included.
+    stored: Stored,
+    /// Bytes that can still be written before a segment is deleted, or the disk is full.
+    room_bytes: Option<u64>,
+    /// Whether the page cache is bypassed, and if not, why.
+    direct: bool,
+    buffered_because: Option<String>,
+    /// Whether io_uring is used with registered memory, and if not, why.
+    io_uring: bool,
+    blocking_because: Option<String>,
+    /// What keeps packets from the disk now.
+    trouble: Option<String>,
+    /// How often something did, or failed otherwise.
+    troubles: u64,
+    last_trouble: Option<String>,
+    /// Without one, everything is written.
+    trigger: Option<Triggers>,
+}
+
+#[derive(Clone, Serialize)]
+struct Stored {
+    segments: u64,
+    bytes: u64,
+    deleted_segments: u64,
+    deleted_bytes: u64,
+    /// Nanoseconds since the epoch.
+    oldest_ns: Option<u64>,
+}
+
+#[derive(Clone, Serialize)]
+struct Triggers {
+    fired: u64,
+    /// Packets that wait for a trigger.
+    held_packets: u64,
+    /// Packets that no trigger asked for.
+    forgotten_packets: u64,
+    /// Those of them that one could still have asked for, had there been memory.
+    cut_packets: u64,
+}
+
+impl Store {
+    /// What a recording into `directory` came to.
+    pub(crate) fn of(outcome: &RecordOutcome, directory: &Path) -> Self {
+        Self::new(directory.display().to_string(), outcome.store.clone(), outcome.triggers)
+    }
+
+    fn new(directory: String, report: StoreReport, fired: Option<u64>) -> Self {
+        let total = report.total();
+        Self {
+            directory,
+            packets: total.written.packets,
+            bytes: total.disk_bytes,
+            packet_bytes: total.written.bytes,
+            segments: total.segments,
+            lag_bytes: total.lag(),
+            lost_packets: total.lost.packets,
+            stored: Stored {
+                segments: report.segments,
+                bytes: report.bytes,
+                deleted_segments: report.deleted,
+                deleted_bytes: report.deleted_bytes,
+                oldest_ns: report.oldest,
+            },
+            room_bytes: report.room,
+            direct: report.buffered.is_none(),
+            buffered_because: report.buffered,
+            io_uring: report.no_ring.is_none(),
+            blocking_because: report.no_ring,
+            trouble: report.trouble,
+            troubles: report.troubles,
+            last_trouble: report.last_trouble,
+            trigger: fired.map(|fired| Triggers {
+                fired,
+                held_packets: total.held.packets,
+                forgotten_packets: total.forgotten.packets,
+                cut_packets: total.cut.packets,
+            }),
+        }
+    }
+
+    /// What keeps packets from the disk now.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// How it is written, where that is not the best way.
+    pub(crate) fn ways(&self) -> Vec<String> {
+        let buffered = self.buffered_because.as_ref();
+        let buffered = buffered.map(|why| format!("written through the page cache: {why}"));
+        let blocking = self.blocking_because.as_ref();
+        let blocking = blocking.map(|why| format!("no io_uring with registered memory: {why}"));
+        buffered.into_iter().chain(blocking).map(|text| printable(&text)).collect()
+    }
+
+    /// Where packets went, behind the headline of a summary.
+    pub(super) fn destination(&self) -> String {
+        let name = printable(&self.directory);
+        let (segments, bytes) = (self.segments, scaled(self.bytes as f64));
+        format!(" → {name}, {}, {bytes}B", plural(segments.into(), "segment"))
+    }
+
+    /// The rest of what is worth knowing at the end, a line each.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let Self { stored, trigger, .. } = self;
+        let mut notes = self.ways();
+        if stored.deleted_segments > 0 {
+            let (segments, bytes) = (stored.deleted_segments, scaled(stored.deleted_bytes as f64));
+            notes
+                .push(format!("{}, {bytes}B, deleted for the limits", plural(segments, "segment")));
+        }
+        if let Some(Triggers { fired, forgotten_packets, cut_packets, .. }) = trigger {
+            let (fired, forgotten) = (plural(*fired, "trigger"), grouped(*forgotten_packets));
+            notes.push(format!("{fired}; {forgotten} packets not asked for by any"));
+            if *cut_packets > 0 {
+                notes.push(format!(
+                    "{} of them left memory earlier than --before says; raise --buffer",
+                    grouped(*cut_packets)
+                ));
+            }
+        }
+        if self.lost_packets > 0 {
+            notes.push(format!("{} packets lost on their way to disk", grouped(self.lost_packets)));
+        }
+        if let Some(last) = self.last_trouble.as_deref().filter(|_| self.trouble.is_none()) {
+            let (times, last) = (plural(self.troubles, "failure"), printable(last));
+            notes.push(format!("{times} meanwhile, the last one: {last}"));
+        }
+        notes
+    }
+
+    /// For the terminal, while it runs; `bytes_per_s` is how fast the disk is written.
+    pub(crate) fn lines(&self, bytes_per_s: f64) -> [String; 2] {
+        let Self { stored, trigger, .. } = self;
+        let mut first = format!(
+            "written    {:>9}B/s {:>9}B in {}, {:>9}B behind",
+            scaled(bytes_per_s),
+            scaled(self.bytes as f64),
+            plural(self.segments.into(), "segment"),
+            scaled(self.lag_bytes as f64),
+        );
+        if let Some(trouble) = &self.trouble {
+            first += &format!(": {}", printable(trouble));
+        }
+        let mut second = format!(
+            "store      {:>9}B in {}",
+            scaled(stored.bytes as f64),
+            plural(stored.segments, "segment")
+        );
+        if stored.deleted_segments > 0 {
+            second += &format!(", {} deleted", grouped(stored.deleted_segments));
+        }
+        if let Some(room) = self.room_bytes {
+            second += &match bytes_per_s {
+                rate if rate >= 1.0 => format!(", room for {}", span(room as f64 / rate)),
+                _ => format!(", room for {}B", scaled(room as f64)),
+            };
+        }
+        if let Some(Triggers { fired, held_packets, .. }) = trigger {
+            let held = grouped(*held_packets);
+            second += &format!(", {}, {held} packets held", plural(*fired, "trigger"));
+        }
+        [first, second]
+    }
+}
+
+/// A time for people: its two largest units.
+fn span(seconds: f64) -> String {
+    let seconds = seconds.min(1e12) as u64;
+    let units = [(86_400, "d"), (3600, "h"), (60, "min"), (1, "s")];
+    let first = units.iter().position(|(unit, _)| seconds >= *unit).unwrap_or(units.len() - 1);
+    let mut left = seconds;
+    let mut parts = Vec::new();
+    for (unit, name) in units.iter().skip(first).take(2) {
+        parts.push(format!("{} {name}", left / unit));
+        left %= unit;
+    }
+    parts.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_have_two_units() {
+        for (seconds, text) in [
+            (0.4, "0 s"),
+            (59.9, "59 s"),
+            (61.0, "1 min 1 s"),
+            (3600.0 * 5.5, "5 h 30 min"),
+            (86_400.0 * 12.0 + 7200.0, "12 d 2 h"),
+        ] {
+            assert_eq!(span(seconds), text);
+        }
+    }
+
+    #[test]
+    fn lines_for_the_terminal() {
+        let report = StoreReport {
+            segments: 3,
+            bytes: 3 << 28,
+            room: Some(7_200_000_000),
+            deleted: 2,
+            trouble: Some("no space".into()),
+            ..StoreReport::default()
+        };
+        let [first, second] = Store::new("x".into(), report, Some(1)).lines(1e6);
+        assert_eq!(
+            first,
+            "written       1.00 MB/s        0 B in 0 segments,        0 B behind: no space"
+        );
+        let expected = "store       805.3 MB in 3 segments, 2 deleted, room for 2 h 0 min, 1 trigger, 0 packets held";
+        assert_eq!(second, expected);
+    }
+}
