@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod control;
 mod look;
+mod mending;
 mod moment;
 mod output;
 mod privilege;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use wirelane_pcap::Source;
 
 use super::engine::Engines;
+use super::flows::Flows;
 use super::order::Window;
 use super::pace::Pace;
 use super::pipeline::{self, Taker, Work};
@@ -88,12 +89,12 @@ impl<'a> Search<'a> {
         if !self.query.flows {
             return Ok(Some(sieve));
         }
-        let mut flows = Flows { found: HashSet::new(), memory: self.query.memory };
+        let mut flows = Collector { found: HashSet::new(), memory: self.query.memory };
         if self.go(&Sieve { aim: Aim::Flows, ..sieve.clone() }, &mut flows)?.is_break() {
             return Ok(None);
         }
         self.report.flows = flows.found.len() as u64;
-        Ok(Some(Sieve { flows: Some(Arc::new(flows.found)), ..sieve }))
+        Ok(Some(Sieve { flows: Some(Arc::new(Flows::new(flows.found))), ..sieve }))
     }
 
     fn go(&mut self, sieve: &Sieve, taker: &mut impl Taker) -> Result<ControlFlow<()>> {
@@ -160,12 +161,12 @@ impl Taker for Counter<'_> {
 }
 
 /// Collects conversations.
-struct Flows {
+struct Collector {
     found: HashSet<FlowId>,
     memory: usize,
 }
 
-impl Taker for Flows {
+impl Taker for Collector {
     fn window(&self) -> Window {
         Window::default()
     }

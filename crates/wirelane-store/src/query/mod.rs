@@ -11,11 +11,13 @@
 //! ```
 //!
 //! Reading order: [`Query`], [`Found`] and [`Report`] are what is asked and answered; [`run`] and
-//! [`count`] answer; [`Segment`] reads one segment.
+//! [`count`] answer, [`list`] tells where an answer may be; [`Segment`] reads one segment.
 
 mod answer;
 mod candidates;
 mod engine;
+mod flows;
+mod list;
 mod opened;
 mod order;
 mod pace;
@@ -27,6 +29,7 @@ mod sift;
 mod sweep;
 
 pub use self::answer::{count, run};
+pub use self::list::{Listed, list};
 pub use self::request::{Damage, Found, Query, Report};
 pub use self::segment::{Loader, Segment};
 

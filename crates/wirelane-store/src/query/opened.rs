@@ -13,6 +13,7 @@ pub(super) struct Place {
     /// Number of the store.
     pub(super) store: usize,
     pub(super) name: SegmentName,
+    pub(super) is_pinned: bool,
 }
 
 /// A segment that is open.

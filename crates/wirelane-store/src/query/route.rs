@@ -16,7 +16,7 @@ use super::order::Window;
 use super::request::{Damage, Report};
 use super::segment::Segment;
 use super::sift::{Interface, Sieve};
-use crate::directory::Directory;
+use crate::directory::{Directory, SegmentEntry};
 use crate::error::Result;
 use crate::extent::Extent;
 
@@ -40,14 +40,17 @@ impl<'a> Atlas<'a> {
         let mut places = Vec::new();
         for (store, directory) in stores.iter().enumerate() {
             let segments = directory.segments()?;
-            places.extend(segments.into_iter().map(|entry| Place { store, name: entry.name }));
+            places.extend(segments.into_iter().map(|entry| {
+                let SegmentEntry { name, is_pinned, .. } = entry;
+                Place { store, name, is_pinned }
+            }));
         }
         Ok(Self { stores, places, engines, origins: Vec::new(), sources: Vec::new() })
     }
 
     /// Opens the segment of this rank; `None` if it was deleted.
-    fn open(&mut self, rank: u32) -> Result<Option<Opened>> {
-        let Some(Place { store, name }) = self.places.get(rank as usize).copied() else {
+    pub(super) fn open(&mut self, rank: u32) -> Result<Option<Opened>> {
+        let Some(Place { store, name, .. }) = self.places.get(rank as usize).copied() else {
             return Ok(None);
         };
         let Some(directory) = self.stores.get(store) else { return Ok(None) };
@@ -173,19 +176,9 @@ impl<'a> Route<'a> {
         if !opened.is_growing {
             merge(&mut report.damage, opened.segment.damage());
         }
-        let (candidates, damage) = candidates(&opened, self.sieve);
+        let (mut extents, damage) = candidates(&opened, self.sieve);
         merge(&mut report.damage, &damage);
-        let mut extents: Vec<_> = candidates
-            .iter()
-            .filter_map(|at| opened.segment.extents().get(at))
-            .filter(|extent| {
-                let header = &extent.header;
-                header.packets > 0
-                    && window.from.time <= header.newest
-                    && self.sieve.may_include(header.oldest, header.newest)
-            })
-            .copied()
-            .collect();
+        extents.retain(|extent| window.from.time <= extent.header.newest);
         extents.sort_by_key(|extent| Reverse((extent.header.oldest, extent.offset)));
         let Some(next) = extents.last() else { return Ok(()) };
         let at = self.open.iter().position(Option::is_none).unwrap_or_else(|| {

@@ -8,6 +8,7 @@ use wirelane_pcap::Record;
 use wirelane_pcap::pcapng::{self, Content};
 
 use super::engine::Verdict;
+use super::flows::Flows;
 use super::order::{Key, Run, Window};
 use crate::extent::{Extent, ExtentHeader};
 use crate::index::FlowId;
@@ -38,7 +39,7 @@ pub(super) struct Sieve {
     pub(super) from: Option<u64>,
     pub(super) to: Option<u64>,
     /// Also those of these conversations, of any time.
-    pub(super) flows: Option<Arc<HashSet<FlowId>>>,
+    pub(super) flows: Option<Arc<Flows>>,
 }
 
 /// What is known of an interface of a segment.
@@ -120,8 +121,7 @@ impl Sieve {
         if self.includes(record.timestamp) && interface.verdict.accepts(record) {
             return true;
         }
-        let Some(flows) = &self.flows else { return false };
-        FlowId::of(interface.link_type, record.data).is_some_and(|flow| flows.contains(&flow))
+        self.flows.as_ref().is_some_and(|flows| flows.have(interface.link_type, record.data))
     }
 
     #[inline]

@@ -20,8 +20,8 @@ use crate::{args, stores};
 /// progress.
 #[derive(Args, Clone, Debug)]
 #[command(
-    override_usage = "wirelane extract <DIR>... [EXPR]... <-w FILE|--count> [OPTIONS]",
-    group = ArgGroup::new("answer").required(true).args(["write", "count", "explain"]),
+    override_usage = "wirelane extract <DIR>... [EXPR]... <-w FILE|--count|--reindex> [OPTIONS]",
+    group = ArgGroup::new("answer").required(true).args(["write", "count", "explain", "reindex"]),
     after_help = AFTER_HELP,
 )]
 pub(crate) struct ExtractArgs {
@@ -57,7 +57,10 @@ pub(crate) struct ExtractArgs {
     /// Print what the index is asked, and read nothing
     #[arg(long, help_heading = "Answer")]
     pub(super) explain: bool,
-    /// Print one JSON object (schema wirelane.extract/1)
+    /// Make indexes that are lost or damaged anew, also while recording goes on; no packets
+    #[arg(long, conflicts_with_all = ["from", "to", "flow", "rate"], help_heading = "Answer")]
+    pub(super) reindex: bool,
+    /// Print one JSON object (schema wirelane.extract/1; with --reindex, wirelane.check/1)
     #[arg(long, help_heading = "Answer")]
     pub(super) json: bool,
     /// Print no summary

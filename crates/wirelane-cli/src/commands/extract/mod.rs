@@ -17,9 +17,11 @@ use wirelane_filter::Filter;
 use wirelane_store::query::{self, Query, Report};
 use wirelane_store::{Damage, Directory, Plan};
 
+use self::arguments::Asked;
 pub(crate) use self::arguments::ExtractArgs;
 use self::document::Document;
 use self::file::Output;
+use crate::mending::{self, Mending, Telling};
 use crate::{args, output, stores};
 use wirelane_record::failure;
 
@@ -36,6 +38,9 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
     args.check()?;
     let asked = args.asked()?;
+    if args.reindex {
+        return reindex(args, &asked);
+    }
     let filter = filter(&asked.expression)?;
     if args.explain {
         return explain(filter.as_ref());
@@ -78,6 +83,17 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
     let first = errors.next();
     errors.for_each(|error| output::line(format_args!("wirelane: {error}")));
     first.map_or(Ok(()), Err)
+}
+
+/// Makes indexes anew.
+fn reindex(args: &ExtractArgs, asked: &Asked) -> Result<()> {
+    if !asked.expression.is_empty() {
+        let error = Error::usage(asked.expression.clone(), "is not a store");
+        return Err(error.help("--reindex takes stores, and no expression"));
+    }
+    let stores = stores::open(&asked.paths)?;
+    let telling = Telling { command: "extract", json: args.json, quiet: args.quiet };
+    mending::run(&stores, Mending::Indexes, telling)
 }
 
 /// The expression, if there is one.

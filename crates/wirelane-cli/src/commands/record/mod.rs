@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use wirelane::filter::Filter;
 use wirelane::halt::Halt;
-use wirelane::{Result, clock};
+use wirelane::{Error, Result, clock};
 use wirelane_os::memory;
 use wirelane_record::{RecordConfig, Recording, TriggerConfig};
 use wirelane_store::{Limits, StoreOptions};
@@ -17,10 +17,12 @@ use wirelane_store::{Limits, StoreOptions};
 use crate::args;
 use crate::control::{ControlServer, Served, Subject};
 use crate::look::LookArgs;
+use crate::mending::{self, Mending, Telling};
 use crate::output::store::StoreView;
 use crate::output::summary::Summary;
 use crate::privilege;
 use crate::session::{self, Privileges, SessionArgs};
+use crate::stores;
 
 /// What is kept around a trigger, if only one of both is given.
 const BEFORE: Duration = Duration::from_secs(30);
@@ -39,11 +41,15 @@ const AFTER: Duration = Duration::from_secs(120);
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RecordArgs {
     /// The port to record from, such as eth0, packet:eth0@0-3 or sim:4?rate=1Mpps
-    #[arg(value_name = "PORT")]
-    port: OsString,
+    #[arg(value_name = "PORT", required_unless_present = "check")]
+    port: Option<OsString>,
     /// The directory of the store; made if it does not exist
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "check")]
+    directory: Option<PathBuf>,
+    /// Record nothing: read all of the store in DIR, name what is damaged, and mend what a crash left, and
+    /// indexes. --json prints one object (schema wirelane.check/1)
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["port", "directory"], help_heading = "Store")]
+    check: Option<PathBuf>,
     /// Delete the oldest segments before the store exceeds SIZE bytes (k, M, G, T: units of 1024)
     #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Store")]
     max_bytes: Option<u64>,
@@ -93,12 +99,19 @@ pub(crate) struct RecordArgs {
 /// Everything that keeps the recording from starting, or what ended it early, or a disk that takes
 /// nothing at the end; what was recorded before is in the store.
 pub(crate) fn run(args: &RecordArgs) -> Result<()> {
-    let directory = &args.directory;
+    if let Some(path) = &args.check {
+        let telling =
+            Telling { command: "record", json: args.session.json, quiet: args.session.quiet };
+        return mending::run(&stores::open(std::slice::from_ref(path))?, Mending::All, telling);
+    }
+    let (Some(name), Some(directory)) = (&args.port, &args.directory) else {
+        return Err(Error::usage("record", "needs a port and a directory"));
+    };
     let halt = session::begin(&args.session)?;
     let group = args.group.as_deref().map(privilege::find_group).transpose()?;
     let mut privileges = Privileges::new(&args.session)?.with_group(group);
     let config = config(args, group, &halt)?;
-    let (port, toll) = args.look.open(&args.port, &args.session, &halt)?;
+    let (port, toll) = args.look.open(name, &args.session, &halt)?;
     // What it does for the memory of io_uring has to be done with the privileges.
     memory::lift_lock_limit();
     privileges.give_away()?;

@@ -162,8 +162,11 @@ fn the_whole_store_is_what_merging_its_segments_gives() {
     assert!(found.len() > 500);
 }
 
+/// Which packet, a damaged byte of it, where it is cut, and its time.
+type Captured = (Choice, Option<(Choice, u8)>, Choice, u64);
+
 /// Packets of the corpus, some damaged or cut, in segments of any shape.
-fn captures() -> impl Strategy<Value = Vec<(Choice, Option<(Choice, u8)>, Choice, u64)>> {
+fn captures() -> impl Strategy<Value = Vec<Captured>> {
     let damage = proptest::option::weighted(0.3, (any::<Choice>(), any::<u8>()));
     proptest::collection::vec((any::<Choice>(), damage, any::<Choice>(), 0..200u64), 1..150)
 }
@@ -180,7 +183,7 @@ proptest! {
         to in proptest::option::of(0..200u64),
     ) {
         let corpus = packets::corpus();
-        let packet = |(which, damage, cut, time): (Choice, Option<(Choice, u8)>, Choice, u64)| {
+        let packet = |(which, damage, cut, time): Captured| {
             let mut data = which.get(&corpus).clone();
             let original_len = data.len() as u32;
             if let Some((at, value)) = damage.filter(|_| !data.is_empty()) {
