@@ -16,6 +16,7 @@ mod writer;
 
 pub use buffers::{Buffer, Buffers};
 pub use file::{ALIGNMENT, NewFile, Space, create, space};
+pub use ring::Rings;
 pub use writer::{DirectWriter, Done, Mode};
 
 #[cfg(test)]

@@ -5,10 +5,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crc32fast::hash;
-
-use super::format::decode_extent;
-use super::format::{BLOCK_LEN, Block, EXTENT_LEN, Fault, FieldEntry, HEADER_LEN, Header};
+use super::format::{
+    BLOCK_LEN, Block, EXTENT_LEN, Fault, FieldEntry, HEADER_LEN, Header, decode_extent, is_whole,
+};
 use super::sets;
 use crate::error::{Error, Result};
 use crate::extent::Extent;
@@ -103,7 +102,7 @@ impl Index {
         let universe = self.extents.len();
         let mut found = ExtentSet::none(universe);
         let bytes = self.source.read(entry.directory_at, entry.directory_len)?;
-        if hash(&bytes) != entry.checksum {
+        if !is_whole(&bytes, entry.checksum) {
             return Err("a directory is damaged".into());
         }
         let split = usize::try_from(entry.blocks).ok().and_then(|it| it.checked_mul(BLOCK_LEN));
@@ -133,7 +132,7 @@ impl Index {
         found: &mut ExtentSet,
     ) -> std::result::Result<(), Failure> {
         let bytes = self.source.read(block.offset, block.len.into())?;
-        if hash(&bytes) != block.checksum {
+        if !is_whole(&bytes, block.checksum) {
             return Err("a block is damaged".into());
         }
         let (mut rest, mut key) = (&bytes[..], block.first);
@@ -170,7 +169,7 @@ fn read_start(source: &Source) -> std::result::Result<(Header, Vec<Extent>), Fai
     }
     let len = u64::from(header.extents) * EXTENT_LEN as u64;
     let bytes = source.read(header.extents_at, len)?;
-    if hash(&bytes) != header.extents_checksum {
+    if !is_whole(&bytes, header.extents_checksum) {
         return Err("its list of extents is damaged".into());
     }
     let entries = bytes.chunks_exact(EXTENT_LEN);

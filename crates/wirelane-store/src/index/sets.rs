@@ -66,8 +66,8 @@ pub(super) fn decode(bytes: &mut &[u8], len: usize, set: Option<&mut ExtentSet>)
             let mut next = 0_u64;
             for _ in 0..count {
                 let extent = next.checked_add(take_number(bytes)?)?;
-                next = extent + 1;
                 insert(set, extent, 1, len)?;
+                next = extent + 1;
             }
         }
         RUNS => {

@@ -110,10 +110,11 @@ pub(crate) fn run(args: &RecordArgs) -> Result<()> {
     let halt = session::begin(&args.session)?;
     let group = args.group.as_deref().map(privilege::find_group).transpose()?;
     let mut privileges = Privileges::new(&args.session)?.with_group(group);
-    let config = config(args, group, &halt)?;
+    let mut config = config(args, group, &halt)?;
     let (port, toll) = args.look.open(name, &args.session, &halt)?;
-    // What it does for the memory of io_uring has to be done with the privileges.
+    // Both are for the registered memory of io_uring: the one is enough where the other is refused.
     memory::lift_lock_limit();
+    config.store.prepare(if args.look.single { 1 } else { port.info().queues.len().max(1) });
     privileges.give_away()?;
     let recording =
         Recording::start(port, directory, &config).map_err(|error| privileges.explain(error))?;
