@@ -25,7 +25,7 @@ pub struct Query {
     /// Where more would be needed, the stores are read more than once. It does not count what is
     /// being read, some MiB.
     pub memory: usize,
-    /// Threads that read, decompress and filter.
+    /// Threads that read, decompress and filter. More than there are CPUs keep the disk busy.
     pub threads: usize,
     /// Ends the query: what was found until then was handed over.
     pub halt: Halt,
@@ -46,7 +46,7 @@ impl Query {
             flows: false,
             rate: None,
             memory: 256 << 20,
-            threads: threads.clamp(2, 8),
+            threads: threads.clamp(4, 8),
             halt: Halt::default(),
         }
     }
