@@ -94,7 +94,8 @@ fn record(path: &Path, options: StoreOptions, mut look: impl FnMut(&StoreStatus)
             look(&status);
         }
     });
-    store.finish();
+    let report = store.finish();
+    assert_eq!(report.total().lost.packets + report.total().dropped.packets, 0);
 }
 
 fn options(compression: Option<Compression>) -> StoreOptions {

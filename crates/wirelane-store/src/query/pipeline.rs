@@ -12,12 +12,12 @@ use wirelane_os::clock;
 use wirelane_os::halt::{Halt, NAP};
 use wirelane_pcap::Source;
 
+use super::loader::Loader;
 use super::opened::Stop;
 use super::order::{Run, Window};
 use super::pace::Pace;
 use super::request::{Damage, Report};
 use super::route::{Atlas, Route, merge};
-use super::segment::Loader;
 use super::sift::{Sieve, Sifted};
 use crate::error::{Error, Result};
 use crate::extent::ExtentHeader;
