@@ -10,7 +10,7 @@ use wirelane::port::{Control, Port, PortInfo, Rx};
 use wirelane::session::interfaces::{Interface, Placing, interfaces};
 use wirelane::session::monitor::Monitor;
 use wirelane::{Error, Result};
-use wirelane_store::{StoreOptions, StoreReport, StoreStatus, StoreWriter};
+use wirelane_store::{MendReport, StoreOptions, StoreReport, StoreStatus, StoreWriter};
 
 use crate::config::{RecordConfig, RecordOutcome};
 use crate::error::failure;
@@ -104,6 +104,11 @@ impl Recording {
     /// Reads what the store does, from any thread.
     pub fn status(&self) -> Arc<StoreStatus> {
         Arc::clone(&self.status)
+    }
+
+    /// What an earlier recording had left when it died, and what became of it.
+    pub fn mended(&self) -> &MendReport {
+        self.store.mended()
     }
 
     /// Fires, from any thread; `None` if everything is written.

@@ -18,6 +18,7 @@ mod candidates;
 mod engine;
 mod flows;
 mod list;
+mod loader;
 mod opened;
 mod order;
 mod pace;
@@ -30,8 +31,9 @@ mod sweep;
 
 pub use self::answer::{count, run};
 pub use self::list::{Listed, list};
+pub use self::loader::Loader;
 pub use self::request::{Damage, Found, Query, Report};
-pub use self::segment::{Loader, Segment};
+pub use self::segment::Segment;
 
 #[cfg(test)]
 pub(crate) mod tests;

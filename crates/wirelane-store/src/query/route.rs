@@ -65,6 +65,23 @@ impl<'a> Atlas<'a> {
         Ok(Some(Opened { segment, rank, interfaces, numbers: numbers.into(), is_growing }))
     }
 
+    /// Learns the interfaces of the newest segment of each store that tells them.
+    ///
+    /// # Errors
+    /// The system refuses, or the filter cannot be compiled.
+    pub(super) fn learn_sources(&mut self) -> Result<()> {
+        for store in 0..self.stores.len() {
+            let ranks = (0..).zip(&self.places).filter(|(_, place)| place.store == store);
+            let ranks: Vec<u32> = ranks.map(|(rank, _)| rank).collect();
+            for rank in ranks.into_iter().rev() {
+                if self.open(rank)?.is_some_and(|opened| !opened.interfaces.is_empty()) {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Number in the answer of an interface: the segments of a store mostly have the same.
     fn number(&mut self, store: usize, source: &Source) -> u32 {
         let mut known = self.sources.iter().zip(&self.origins);

@@ -3,6 +3,7 @@
 mod arguments;
 mod document;
 mod file;
+mod list;
 mod text;
 
 use std::ops::ControlFlow;
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
     if args.reindex {
         return reindex(args, &asked);
     }
-    let filter = filter(&asked.expression)?;
+    let filter = stores::filter(&asked.expression)?;
     if args.explain {
         return explain(filter.as_ref());
     }
@@ -57,6 +58,9 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
         halt: halt.clone(),
         ..Query::all()
     };
+    if args.list {
+        return list(args, &asked, &stores, &query);
+    }
     let started = Instant::now();
     let mut errors = Vec::new();
     let report = match &args.write {
@@ -75,10 +79,29 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
     } else if args.count {
         output::print(&format!("{}\n", report.packets))?;
     }
-    if !args.quiet {
+    if !args.quiet && !args.json {
         text::summary(args, &report, elapsed);
     }
     errors.extend(faults(&report));
+    tell(errors)
+}
+
+/// Prints where the answer may be.
+fn list(args: &ExtractArgs, asked: &Asked, stores: &[Directory], query: &Query) -> Result<()> {
+    let started = Instant::now();
+    let (listed, report) = query::list(stores, query).map_err(failure)?;
+    if args.json {
+        let document = Document::new(args, asked, &report, started.elapsed());
+        output::json(&document.with_list(&listed))?;
+    } else {
+        output::print(&list::table(&listed))?;
+        text::notes(&report).iter().for_each(|note| output::line(format_args!("note: {note}")));
+    }
+    tell(faults(&report))
+}
+
+/// All that went wrong, on a line each; the first one is returned.
+fn tell(errors: impl IntoIterator<Item = Error>) -> Result<()> {
     let mut errors = errors.into_iter();
     let first = errors.next();
     errors.for_each(|error| output::line(format_args!("wirelane: {error}")));
@@ -94,24 +117,6 @@ fn reindex(args: &ExtractArgs, asked: &Asked) -> Result<()> {
     let stores = stores::open(&asked.paths)?;
     let telling = Telling { command: "extract", json: args.json, quiet: args.quiet };
     mending::run(&stores, Mending::Indexes, telling)
-}
-
-/// The expression, if there is one.
-fn filter(expression: &str) -> Result<Option<Filter>> {
-    if expression.trim().is_empty() {
-        return Ok(None);
-    }
-    let filter: Filter = expression.parse()?;
-    // Most packets are Ethernet. What is wrong only elsewhere, the search will say.
-    if let Err(error) = filter.check(LINK_TYPE_ETHERNET)
-        && error.span().is_some()
-    {
-        if let Some(caret) = error.caret() {
-            caret.lines().for_each(|line| output::line(format_args!("{line}")));
-        }
-        return Err(error.into());
-    }
-    Ok(Some(filter))
 }
 
 /// Says what the index is asked.

@@ -12,7 +12,7 @@ use wirelane::halt::Halt;
 use wirelane::{Error, Result, clock};
 use wirelane_os::memory;
 use wirelane_record::{RecordConfig, Recording, TriggerConfig};
-use wirelane_store::{Limits, StoreOptions};
+use wirelane_store::{Limits, MendReport, Mended, StoreOptions};
 
 use crate::args;
 use crate::control::{ControlServer, Served, Subject};
@@ -20,6 +20,7 @@ use crate::look::LookArgs;
 use crate::mending::{self, Mending, Telling};
 use crate::output::store::StoreView;
 use crate::output::summary::Summary;
+use crate::output::{self, printable};
 use crate::privilege;
 use crate::session::{self, Privileges, SessionArgs};
 use crate::stores;
@@ -120,6 +121,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<()> {
         Recording::start(port, directory, &config).map_err(|error| privileges.explain(error))?;
     let started = Instant::now();
     if !args.session.quiet {
+        tell_mended(recording.mended());
         session::announce("recording", recording.info());
     }
     let store = StoreView::new(&recording, directory);
@@ -137,6 +139,15 @@ pub(crate) fn run(args: &RecordArgs) -> Result<()> {
     let outcome = recording.join();
     let summary = Summary::of_record(&outcome, directory, started.elapsed(), clock::process_cpu());
     session::conclude(&summary, &args.session, outcome.errors, &privileges)
+}
+
+/// Says what an earlier recording had left when it died.
+fn tell_mended(report: &MendReport) {
+    for Mended { path, what } in &report.mended {
+        let path = printable(&path.display().to_string());
+        output::line(format_args!("note: {path}: {}", printable(what)));
+    }
+    report.failed.iter().for_each(|text| output::line(format_args!("note: {}", printable(text))));
 }
 
 fn config(args: &RecordArgs, group: Option<u32>, halt: &Halt) -> Result<RecordConfig> {
