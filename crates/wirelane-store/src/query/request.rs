@@ -88,7 +88,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// How an answer came about.
+/// How an answer came about. What was opened and read adds up over the passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
