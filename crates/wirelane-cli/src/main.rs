@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod control;
 mod look;
+mod mending;
 mod moment;
 mod output;
 mod privilege;
@@ -50,6 +51,7 @@ enum Command {
     Merge(commands::merge::MergeArgs),
     Ndr(Box<commands::ndr::NdrArgs>),
     Offload(commands::offload::OffloadArgs),
+    Pin(commands::pin::PinArgs),
     Ports(commands::ports::PortsArgs),
     Queues(commands::queues::QueuesArgs),
     Record(Box<commands::record::RecordArgs>),
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
         Command::Merge(args) => commands::merge::run(&args),
         Command::Ndr(args) => commands::ndr::run(&args),
         Command::Offload(args) => commands::offload::run(&args),
+        Command::Pin(args) => commands::pin::run(&args),
         Command::Ports(args) => commands::ports::run(&args),
         Command::Queues(args) => commands::queues::run(&args),
         Command::Record(args) => commands::record::run(&args),

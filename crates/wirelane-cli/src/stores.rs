@@ -3,9 +3,13 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use wirelane::pcap::LINK_TYPE_ETHERNET;
 use wirelane::{Error, Result};
+use wirelane_filter::Filter;
 use wirelane_record::failure;
 use wirelane_store::Directory;
+
+use crate::output;
 
 /// The file that makes a directory a store.
 const STORE_FILE: &str = "wirelane.store";
@@ -29,6 +33,27 @@ pub(crate) fn split(arguments: &[OsString]) -> Result<(Vec<PathBuf>, String)> {
 /// One is no store, or cannot be read.
 pub(crate) fn open(paths: &[PathBuf]) -> Result<Vec<Directory>> {
     paths.iter().map(|path| Directory::open(path).map_err(failure)).collect()
+}
+
+/// The expression, if there is one.
+///
+/// # Errors
+/// It is wrong.
+pub(crate) fn filter(expression: &str) -> Result<Option<Filter>> {
+    if expression.trim().is_empty() {
+        return Ok(None);
+    }
+    let filter: Filter = expression.parse()?;
+    // Most packets are Ethernet. What is wrong only elsewhere, the search will say.
+    if let Err(error) = filter.check(LINK_TYPE_ETHERNET)
+        && error.span().is_some()
+    {
+        if let Some(caret) = error.caret() {
+            caret.lines().for_each(|line| output::line(format_args!("{line}")));
+        }
+        return Err(error.into());
+    }
+    Ok(Some(filter))
 }
 
 #[cfg(test)]

@@ -15,7 +15,8 @@ mod ring;
 mod writer;
 
 pub use buffers::{Buffer, Buffers};
-pub use file::{ALIGNMENT, NewFile, Space, create, space};
+pub use file::{ALIGNMENT, NewFile, Space, create, make_buffered, make_direct, space};
+pub use ring::Rings;
 pub use writer::{DirectWriter, Done, Mode};
 
 #[cfg(test)]

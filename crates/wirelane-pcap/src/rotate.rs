@@ -54,6 +54,7 @@ pub fn parse_size(text: &str) -> Option<u64> {
         b'k' | b'K' => (text.get(..text.len() - 1)?, 10),
         b'm' | b'M' => (text.get(..text.len() - 1)?, 20),
         b'g' | b'G' => (text.get(..text.len() - 1)?, 30),
+        b't' | b'T' => (text.get(..text.len() - 1)?, 40),
         _ => (text, 0),
     };
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::io::Read;
 use std::ops::ControlFlow;
 
-use crate::directory::{Access, Directory, SegmentEntry};
+use crate::directory::{Directory, SegmentEntry};
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::mend::{self, Mended, mend_prelude, write_index};
@@ -46,11 +46,10 @@ pub struct CheckReport {
 /// The system refuses.
 pub fn check(
     directory: &Directory,
-    access: Access,
     mut each: impl FnMut(&SegmentName, &CheckReport) -> ControlFlow<()>,
 ) -> Result<CheckReport> {
     let mut report = CheckReport::default();
-    let lock = match directory.lock_recorder(access) {
+    let lock = match directory.lock_recorder(directory.access()) {
         Ok(lock) => Some(lock),
         Err(error) => {
             report.only_looked = Some(error.to_string());

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use wirelane_pcap::{CaptureReader, Compression};
 
 use super::*;
+use crate::directory::Access;
 use crate::extent::{EXTENT_ALIGNMENT, Extent, ExtentHeader};
 use crate::query::Query;
 use crate::query::tests::ask;
@@ -45,7 +46,7 @@ fn all(directory: &Directory) -> (Vec<Packet>, Vec<Damage>) {
 }
 
 fn run_check(directory: &Directory) -> CheckReport {
-    check(directory, Access::default(), |_, _| ControlFlow::Continue(())).unwrap()
+    check(directory, |_, _| ControlFlow::Continue(())).unwrap()
 }
 
 fn files(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {

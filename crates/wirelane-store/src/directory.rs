@@ -122,6 +122,14 @@ impl Directory {
         self.id
     }
 
+    /// Who may read it, as far as its files tell.
+    #[must_use]
+    pub fn access(&self) -> Access {
+        let stat = statat(&self.fd, STORE_FILE, AtFlags::empty());
+        let group = stat.ok().filter(|stat| stat.st_mode & 0o040 != 0).map(|stat| stat.st_gid);
+        Access { group }
+    }
+
     /// Its segments, in the order of their numbers. Every segment that is there during the whole call is listed, also
     /// one that is finished, and so renamed, at the same time. Some may be gone when they are opened.
     ///

@@ -169,5 +169,6 @@ fn files_are_for_the_owner_or_a_group() {
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!(mode(directory.path()), dir_mode);
         assert_eq!(mode(&directory.path_of(STORE_FILE)), file_mode);
+        assert_eq!(directory.access(), access);
     }
 }

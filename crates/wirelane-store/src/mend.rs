@@ -8,7 +8,9 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
-use rustix::fs::{Gid, Mode, OFlags, RenameFlags, fchmod, fchown, openat, renameat, renameat_with};
+use rustix::fs::{
+    Gid, Mode, OFlags, RenameFlags, Uid, fchmod, fchown, openat, renameat, renameat_with,
+};
 use rustix::io::Errno;
 
 use crate::directory::Directory;
@@ -148,7 +150,10 @@ pub(crate) fn write_index(directory: &Directory, name: &SegmentName, bytes: &[u8
     };
     if let Some(meta) = segment.and_then(|segment| segment.metadata().ok()) {
         // Who may not give it away keeps it.
-        let _ = fchown(&file, None, Some(Gid::from_raw(meta.gid())));
+        let (user, group) = (Uid::from_raw(meta.uid()), Gid::from_raw(meta.gid()));
+        if fchown(&file, Some(user), Some(group)).is_err() {
+            let _ = fchown(&file, None, Some(group));
+        }
         let _ = fchmod(&file, Mode::from_raw_mode(meta.mode() & 0o777));
     }
     renameat(directory, &part, directory, &index).map_err(|errno| failed(errno.into()))

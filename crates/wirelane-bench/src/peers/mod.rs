@@ -24,7 +24,7 @@ pub struct Peer {
 }
 
 /// All of them.
-pub const PEERS: [Peer; 13] = [
+pub const PEERS: [Peer; 14] = [
     Peer { name: "dpdk-testpmd", package: "dpdk-dev", version: None },
     Peer { name: "dpdk-test", package: "dpdk-dev", version: None },
     Peer { name: "netsniff-ng", package: "netsniff-ng", version: Some("--version") },
@@ -36,6 +36,7 @@ pub const PEERS: [Peer; 13] = [
     Peer { name: "iperf3", package: "iperf3", version: Some("--version") },
     Peer { name: "stenotype", package: "stenographer", version: None },
     Peer { name: "stenographer", package: "stenographer", version: None },
+    Peer { name: "curl", package: "curl", version: Some("--version") },
     Peer { name: "lz4", package: "lz4", version: Some("--version") },
     Peer { name: "dd", package: "coreutils", version: Some("--version") },
 ];

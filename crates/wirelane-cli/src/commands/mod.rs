@@ -10,6 +10,7 @@ pub(crate) mod mask;
 pub(crate) mod merge;
 pub(crate) mod ndr;
 pub(crate) mod offload;
+pub(crate) mod pin;
 pub(crate) mod ports;
 pub(crate) mod queues;
 pub(crate) mod record;

@@ -245,7 +245,7 @@ impl Statistics<'_> {
             let _ = write!(head, ", {} written", total("written"));
         }
         head.push('\n');
-        head
+        head + &store(&now["store"])
     }
 
     fn table(&self, section: &Section) -> Table {
@@ -331,6 +331,37 @@ impl Statistics<'_> {
         }
         Value::Object(rates)
     }
+}
+
+/// How far the disk of a recording is, on a line; empty for others.
+fn store(store: &Value) -> String {
+    if !store.is_object() {
+        return String::new();
+    }
+    let text = |value: &Value| printable(value.as_str().unwrap_or("unknown"));
+    let bytes = |value: &Value| {
+        value.as_u64().map_or_else(|| "unknown ".to_owned(), |bytes| scaled(bytes as f64))
+    };
+    let stored = &store["stored"];
+    let mut line = format!(
+        "store {}: {}B written, {}B behind; {} segments, {}B, {} deleted",
+        text(&store["directory"]),
+        bytes(&store["bytes"]),
+        bytes(&store["lag_bytes"]),
+        counter(stored["segments"].as_u64()),
+        bytes(&stored["bytes"]),
+        counter(stored["deleted_segments"].as_u64()),
+    );
+    if let Some(room) = store["room_bytes"].as_u64() {
+        let _ = write!(line, ", room for {}B", scaled(room as f64));
+    }
+    if let Some(fired) = store["trigger"]["fired"].as_u64() {
+        let _ = write!(line, "; triggered {fired} times");
+    }
+    if store["trouble"].is_string() {
+        let _ = write!(line, "; {}", text(&store["trouble"]));
+    }
+    line + "\n"
 }
 
 impl Section {

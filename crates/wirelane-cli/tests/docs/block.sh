@@ -51,7 +51,7 @@ settle() {
     while [ -d "/proc/$2" ] && [ $ticks -lt $ready ]; do
         sleep 0.1
         ticks=$((ticks + 1))
-        if [ $ready = 30 ] && grep -qE '^(capturing|forwarding|sending)' "$1.err"; then ready=$((ticks + 3)); fi
+        if [ $ready = 30 ] && grep -qE '^(capturing|forwarding|recording|sending)' "$1.err"; then ready=$((ticks + 3)); fi
     done
 }
 

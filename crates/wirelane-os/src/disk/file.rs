@@ -87,9 +87,12 @@ fn reserve(file: &File, size: u64) -> std::result::Result<bool, (&'static str, E
     Ok(false)
 }
 
-/// Sets `O_DIRECT` where writes of [`ALIGNMENT`] can have it. Not when the file is opened: a file system that refuses would
-/// have created it already.
-fn make_direct(file: &File) -> std::result::Result<(), String> {
+/// Lets reads and writes of multiples of [`ALIGNMENT`], from and to memory aligned so, bypass the page cache: sets `O_DIRECT`.
+/// For what is opened already: a file system that refuses the flag in open(2) may have created the file before.
+///
+/// # Errors
+/// Why not; the file can be used as before.
+pub fn make_direct(file: &File) -> std::result::Result<(), String> {
     // TMPFS_MAGIC. It accepts the flag (Linux 6.6), but the page cache is all that it has.
     if fstatfs(file).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC) {
         return Err("tmpfs keeps files in memory".into());
@@ -109,6 +112,16 @@ fn make_direct(file: &File) -> std::result::Result<(), String> {
     }
     let set = fcntl_getfl(file).and_then(|flags| fcntl_setfl(file, flags | OFlags::DIRECT));
     set.map_err(|errno| format!("the file system has no direct I/O: {}", io::Error::from(errno)))
+}
+
+/// Undoes [`make_direct`], for a file system that refuses reads after all.
+///
+/// # Errors
+/// What fcntl(2) gives.
+pub fn make_buffered(file: &File) -> Result<()> {
+    fcntl_getfl(file)
+        .and_then(|flags| fcntl_setfl(file, flags - OFlags::DIRECT))
+        .map_err(|errno| OsError::new("fcntl", "F_SETFL", errno))
 }
 
 #[cfg(test)]
@@ -144,6 +157,19 @@ mod tests {
         let new = create(scratch.directory(), Path::new("a"), 0o600, 4096).unwrap();
         assert_eq!(new.direct, Err("tmpfs keeps files in memory".into()));
         new.file.write_all_at(b"unaligned", 3).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_direct_can_be_read_in_parts_once_it_is_buffered_again() {
+        let scratch = Scratch::on_disk();
+        let path = scratch.path().join("a");
+        std::fs::write(&path, vec![7; 2 * ALIGNMENT]).unwrap();
+        let file = File::open(&path).unwrap();
+        let direct = make_direct(&file);
+        make_buffered(&file).unwrap();
+        let mut bytes = [0; 100];
+        file.read_exact_at(&mut bytes, 17).unwrap();
+        assert!(bytes.iter().all(|byte| *byte == 7), "{direct:?}");
     }
 
     #[test]

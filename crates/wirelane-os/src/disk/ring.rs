@@ -1,8 +1,10 @@
 //! An io_uring that writes.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use io_uring::types::{Fd, SubmitArgs, Timespec};
@@ -13,6 +15,9 @@ use crate::error::{OsError, Result};
 
 /// The most bytes that the kernel registers as one piece (io_buffer_validate() in io_uring/rsrc.c).
 const MAX_PIECE: usize = 1 << 30;
+
+/// The most writes at once.
+pub(super) const MAX_DEPTH: usize = 4096;
 
 /// What the kernel finished: the number that a write was given, and bytes, or a negative errno.
 pub(super) type Completion = (u64, i32);
@@ -118,6 +123,36 @@ impl Ring {
         let registered = self.registered.as_ref()?;
         let offset = registered.buffers.offset_of(buffer)?;
         u16::try_from(offset / registered.piece).ok()
+    }
+}
+
+/// Rings that are set up before privileges are given away.
+///
+/// The kernel counts registered memory against RLIMIT_MEMLOCK of whoever set a ring up, unless that one
+/// had CAP_IPC_LOCK (io_uring_create() in io_uring/io_uring.c).
+#[derive(Clone, Default)]
+pub struct Rings(Arc<Mutex<Vec<Ring>>>);
+
+impl Rings {
+    /// So many, for writers of up to `depth` writes at once. Where there are fewer, writers that are
+    /// made later say why.
+    #[must_use]
+    pub fn prepare(count: usize, depth: usize) -> Self {
+        let rings = (0..count).map_while(|_| Ring::new(depth.clamp(1, MAX_DEPTH) as u32).ok());
+        Self(Arc::new(Mutex::new(rings.collect())))
+    }
+
+    /// One of them that is large enough.
+    pub(super) fn take(&self, depth: usize) -> Option<Ring> {
+        let mut rings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        rings.pop_if(|ring| ring.ring.params().sq_entries() as usize >= depth)
+    }
+}
+
+impl fmt::Debug for Rings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.0.lock().unwrap_or_else(PoisonError::into_inner).len();
+        write!(f, "Rings({count})")
     }
 }
 

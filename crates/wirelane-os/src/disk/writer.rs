@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::buffers::{Buffer, Buffers};
 use super::file::ALIGNMENT;
-use super::ring::Ring;
+use super::ring::{MAX_DEPTH, Ring, Rings};
 use crate::error::{OsError, Result};
 
 /// How often a write that could not be begun is tried again.
@@ -70,8 +70,14 @@ impl DirectWriter {
     /// what the system allows.
     #[must_use]
     pub fn new(depth: usize, buffers: &Buffers) -> Self {
-        let depth = depth.clamp(1, 4096);
-        let mut ring = match Ring::new(depth as u32) {
+        Self::with_rings(depth, buffers, &Rings::default())
+    }
+
+    /// As [`DirectWriter::new`], with one of these rings if there is one left.
+    #[must_use]
+    pub fn with_rings(depth: usize, buffers: &Buffers, rings: &Rings) -> Self {
+        let depth = depth.clamp(1, MAX_DEPTH);
+        let mut ring = match rings.take(depth).map_or_else(|| Ring::new(depth as u32), Ok) {
             Ok(ring) => ring,
             Err(error) => return Self::with(None, Mode::Blocking(Some(error)), 1),
         };

@@ -270,3 +270,16 @@ fn answers_of_the_kernel() {
     }
     assert!(matches!(flight.advance(-libc::EAGAIN), Progress::Failed(libc::EAGAIN)));
 }
+
+#[test]
+fn a_ring_that_was_prepared_is_taken_once() {
+    let buffers = Buffers::new(4, ALIGNMENT).unwrap();
+    let rings = Rings::prepare(1, 2);
+    // Elsewhere io_uring may be forbidden, and then there is none.
+    let is_there = format!("{rings:?}") == "Rings(1)";
+    let too_deep = DirectWriter::with_rings(64, &buffers, &rings);
+    assert_eq!(format!("{rings:?}") == "Rings(1)", is_there);
+    let writer = DirectWriter::with_rings(2, &buffers, &rings);
+    assert_eq!(format!("{rings:?}"), "Rings(0)");
+    assert_eq!((writer.pending(), too_deep.pending()), (0, 0));
+}

@@ -34,7 +34,11 @@ impl IndexBuilder {
     /// For the segment with this random number.
     #[must_use]
     pub fn new(segment: u64) -> Self {
-        Self { segment, extents: Vec::new(), tables: Tables::new() }
+        Self::with_limit(segment, MAX_CONVERSATIONS)
+    }
+
+    fn with_limit(segment: u64, conversations: u32) -> Self {
+        Self { segment, extents: Vec::new(), tables: Tables::new(conversations) }
     }
 
     /// The extent being filled holds this packet.
@@ -95,14 +99,14 @@ struct Tables {
 }
 
 impl Tables {
-    fn new() -> Self {
+    fn new(conversations: u32) -> Self {
         Self {
             ether_types: Direct::new(16),
             vlans: Direct::new(12),
             protocols: Direct::new(8),
             ipv4: Hashed::new(),
             ipv6: Hashed::new(),
-            numbers: Numbers::new(MAX_CONVERSATIONS),
+            numbers: Numbers::new(conversations),
         }
     }
 

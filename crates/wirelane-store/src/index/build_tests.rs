@@ -1,5 +1,8 @@
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::ExtentSet;
+use crate::index::samples::samples;
 use crate::index::{Index, keys};
 use crate::key::Term;
 use proptest::prelude::*;
@@ -87,6 +90,30 @@ fn many_keys_are_found_over_blocks() {
 }
 
 #[test]
+fn more_conversations_than_are_listed_are_found() {
+    let extents: Vec<Vec<Vec<u8>>> =
+        (0..9).map(|extent| vec![udp(extent, 1, [extent as u16, 2]); 2]).collect();
+    let mut builder = IndexBuilder::with_limit(9, 5);
+    for (number, packets) in extents.iter().enumerate() {
+        packets.iter().for_each(|packet| builder.packet(1, packet));
+        builder.end_extent(0, &header(number));
+    }
+    let index = Index::from_bytes(builder.finish(), "index").unwrap();
+    for value in 0..9_usize {
+        for field in [Field::Ipv4, Field::Port] {
+            let found = index.lookup(&Term::equal(field, value as u128)).unwrap();
+            let listed = scan(&extents, &Term::equal(field, value as u128));
+            let expected: Vec<usize> =
+                (0..9).filter(|extent| *extent >= 5 || listed.contains(*extent)).collect();
+            assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{field:?} {value}");
+        }
+    }
+    // These do not count conversations.
+    let all = index.lookup(&Term::equal(Field::Protocol, 6_u8)).unwrap();
+    assert!(all.is_empty());
+}
+
+#[test]
 fn damage_is_no_answer() {
     let extents = [vec![udp(1, 2, [3, 4])], vec![udp(5, 6, [7, 8])]];
     let good = index(&extents);
@@ -122,5 +149,34 @@ proptest! {
         let index = Index::from_bytes(index(&extents), "index").unwrap();
         let term = Term { field, first, last: first.saturating_add(len) };
         prop_assert_eq!(index.lookup(&term).unwrap(), scan(&extents, &term));
+    }
+
+    #[test]
+    fn every_packet_is_found_by_its_keys(
+        extents in prop::collection::vec(prop::collection::vec(samples(), 0..8), 0..8),
+        link_type in prop::sample::select(&[1, 101, 113, 276][..]),
+    ) {
+        let mut builder = IndexBuilder::new(9);
+        for (number, packets) in extents.iter().enumerate() {
+            packets.iter().for_each(|packet| builder.packet(link_type, &packet.bytes(link_type)));
+            builder.end_extent(0, &header(number));
+        }
+        let index = Index::from_bytes(builder.finish(), "index").unwrap();
+        let mut expected = BTreeMap::new();
+        for (number, packets) in extents.iter().enumerate() {
+            for packet in packets {
+                keys(link_type, &packet.bytes(link_type), |field, value| {
+                    let none = || ExtentSet::none(extents.len());
+                    expected.entry((field, value)).or_insert_with(none).insert(number);
+                });
+            }
+        }
+        for ((field, value), extents) in &expected {
+            prop_assert_eq!(&index.lookup(&Term::equal(*field, *value)).unwrap(), extents);
+        }
+        for field in Field::ALL {
+            let count = expected.keys().filter(|key| key.0 == field).count();
+            prop_assert_eq!(index.keys(field), count as u64);
+        }
     }
 }

@@ -66,3 +66,5 @@ pub use self::read::Index;
 
 #[cfg(test)]
 mod filter_tests;
+#[cfg(test)]
+mod samples;

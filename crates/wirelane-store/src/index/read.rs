@@ -5,10 +5,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crc32fast::hash;
-
-use super::format::decode_extent;
-use super::format::{BLOCK_LEN, Block, EXTENT_LEN, Fault, FieldEntry, HEADER_LEN, Header};
+use super::format::{
+    BLOCK_LEN, Block, EXTENT_LEN, Fault, FieldEntry, HEADER_LEN, Header, decode_extent, is_whole,
+};
 use super::sets;
 use crate::error::{Error, Result};
 use crate::extent::Extent;
@@ -32,7 +31,8 @@ impl Index {
     /// extents is damaged. Other damage is found by the [`lookup`](Self::lookup) that meets it.
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(|error| Error::io(path, "open", &error))?;
-        Self::from_source(Source::File(file), path.display().to_string())
+        let len = file.metadata().map_err(|error| Error::io(path, "examine", &error))?.len();
+        Self::from_source(Source::File { file, len }, path.display().to_string())
     }
 
     /// The index whose bytes these are, as [`IndexBuilder::finish`](super::IndexBuilder::finish)
@@ -103,7 +103,7 @@ impl Index {
         let universe = self.extents.len();
         let mut found = ExtentSet::none(universe);
         let bytes = self.source.read(entry.directory_at, entry.directory_len)?;
-        if hash(&bytes) != entry.checksum {
+        if !is_whole(&bytes, entry.checksum) {
             return Err("a directory is damaged".into());
         }
         let split = usize::try_from(entry.blocks).ok().and_then(|it| it.checked_mul(BLOCK_LEN));
@@ -133,7 +133,7 @@ impl Index {
         found: &mut ExtentSet,
     ) -> std::result::Result<(), Failure> {
         let bytes = self.source.read(block.offset, block.len.into())?;
-        if hash(&bytes) != block.checksum {
+        if !is_whole(&bytes, block.checksum) {
             return Err("a block is damaged".into());
         }
         let (mut rest, mut key) = (&bytes[..], block.first);
@@ -165,12 +165,12 @@ fn last_not_above(key: u128, count: usize, at: impl Fn(usize) -> u128) -> usize 
 fn read_start(source: &Source) -> std::result::Result<(Header, Vec<Extent>), Failure> {
     let start = source.read(0, HEADER_LEN as u64)?;
     let header = Header::decode(start.first_chunk().ok_or("it is cut off")?)?;
-    if source.len()? != header.file_len {
+    if source.len() != header.file_len {
         return Err("it is cut off".into());
     }
     let len = u64::from(header.extents) * EXTENT_LEN as u64;
     let bytes = source.read(header.extents_at, len)?;
-    if hash(&bytes) != header.extents_checksum {
+    if !is_whole(&bytes, header.extents_checksum) {
         return Err("its list of extents is damaged".into());
     }
     let entries = bytes.chunks_exact(EXTENT_LEN);
@@ -180,26 +180,26 @@ fn read_start(source: &Source) -> std::result::Result<(Header, Vec<Extent>), Fai
 
 /// Where the bytes are.
 enum Source {
-    File(File),
+    File { file: File, len: u64 },
     Bytes(Vec<u8>),
 }
 
 impl Source {
-    fn len(&self) -> io::Result<u64> {
+    fn len(&self) -> u64 {
         match self {
-            Self::File(file) => Ok(file.metadata()?.len()),
-            Self::Bytes(bytes) => Ok(bytes.len() as u64),
+            Self::File { len, .. } => *len,
+            Self::Bytes(bytes) => bytes.len() as u64,
         }
     }
 
     /// Exactly these bytes.
     fn read(&self, offset: u64, len: u64) -> std::result::Result<Vec<u8>, Failure> {
-        let end = offset.checked_add(len).filter(|end| self.len().is_ok_and(|len| *end <= len));
+        let end = offset.checked_add(len).filter(|end| *end <= self.len());
         let (Some(_), Ok(len)) = (end, usize::try_from(len)) else {
             return Err("it is cut off".into());
         };
         match self {
-            Self::File(file) => {
+            Self::File { file, .. } => {
                 let mut bytes = vec![0; len];
                 file.read_exact_at(&mut bytes, offset)?;
                 Ok(bytes)

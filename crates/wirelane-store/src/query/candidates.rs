@@ -6,16 +6,25 @@ use super::engine::Verdict;
 use super::opened::Opened;
 use super::request::Damage;
 use super::sift::Sieve;
+use crate::error::Result;
+use crate::extent::Extent;
 use crate::extent_set::ExtentSet;
 use crate::index::Index;
-use crate::key::Term;
+use crate::key::{Field, Term};
 
-/// Conversations that are looked up in an index. With more, nearly every extent has one.
-const MOST_FLOWS: usize = 4096;
+/// The extents that may hold packets which the sieve keeps, by the index and by their times. And what
+/// of the index is damaged: there, every extent may.
+pub(super) fn candidates(opened: &Opened, sieve: &Sieve) -> (Vec<Extent>, Vec<Damage>) {
+    let (found, damage) = by_index(opened, sieve);
+    let extents = found.iter().filter_map(|at| opened.segment.extents().get(at));
+    let may_hold = |extent: &&Extent| {
+        let header = &extent.header;
+        header.packets > 0 && sieve.may_include(header.oldest, header.newest)
+    };
+    (extents.filter(may_hold).copied().collect(), damage)
+}
 
-/// The extents that may hold packets which the sieve keeps, whatever their times. And what of the
-/// index is damaged: there, every extent may.
-pub(super) fn candidates(opened: &Opened, sieve: &Sieve) -> (ExtentSet, Vec<Damage>) {
+fn by_index(opened: &Opened, sieve: &Sieve) -> (ExtentSet, Vec<Damage>) {
     let segment = &opened.segment;
     let universe = segment.extents().len();
     let Some(index) = segment.index() else { return (ExtentSet::all(universe), Vec::new()) };
@@ -36,12 +45,8 @@ pub(super) fn candidates(opened: &Opened, sieve: &Sieve) -> (ExtentSet, Vec<Dama
             found.remove(at);
         }
     }
-    match &sieve.flows {
-        Some(flows) if flows.len() > MOST_FLOWS => found = ExtentSet::all(universe),
-        Some(flows) => {
-            flows.iter().for_each(|flow| found.unite(&lookup.of_term(&flow.term())));
-        }
-        None => {}
+    if let Some(flows) = &sieve.flows {
+        found.unite(&lookup.of_values(Field::Flow, flows.keys()));
     }
     (found, lookup.damage)
 }
@@ -66,17 +71,21 @@ impl Lookup<'_> {
     }
 
     fn of_term(&mut self, term: &Term) -> ExtentSet {
-        match self.index.lookup(term) {
-            Ok(found) => found,
-            Err(error) => {
-                let path = self.opened.segment.path().with_added_extension("index");
-                let what = error.into_parts().cause;
-                let damage = Damage { path, offset: 0, what };
-                if !self.damage.contains(&damage) {
-                    self.damage.push(damage);
-                }
-                ExtentSet::all(self.index.extents().len())
+        self.or_all(self.index.lookup(term))
+    }
+
+    fn of_values(&mut self, field: Field, values: &[u128]) -> ExtentSet {
+        self.or_all(self.index.lookup_any(field, values))
+    }
+
+    fn or_all(&mut self, found: Result<ExtentSet>) -> ExtentSet {
+        found.unwrap_or_else(|error| {
+            let path = self.opened.segment.path().with_added_extension("index");
+            let damage = Damage { path, offset: 0, what: error.into_parts().cause };
+            if !self.damage.contains(&damage) {
+                self.damage.push(damage);
             }
-        }
+            ExtentSet::all(self.index.extents().len())
+        })
     }
 }

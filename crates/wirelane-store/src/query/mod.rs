@@ -11,11 +11,14 @@
 //! ```
 //!
 //! Reading order: [`Query`], [`Found`] and [`Report`] are what is asked and answered; [`run`] and
-//! [`count`] answer; [`Segment`] reads one segment.
+//! [`count`] answer, [`list`] tells where an answer may be; [`Segment`] reads one segment.
 
 mod answer;
 mod candidates;
 mod engine;
+mod flows;
+mod list;
+mod loader;
 mod opened;
 mod order;
 mod pace;
@@ -27,8 +30,10 @@ mod sift;
 mod sweep;
 
 pub use self::answer::{count, run};
+pub use self::list::{Listed, list};
+pub use self::loader::Loader;
 pub use self::request::{Damage, Found, Query, Report};
-pub use self::segment::{Loader, Segment};
+pub use self::segment::Segment;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -13,7 +13,11 @@ pub(super) struct Place {
     /// Number of the store.
     pub(super) store: usize,
     pub(super) name: SegmentName,
+    pub(super) is_pinned: bool,
 }
+
+/// Extents of a lane that its recorder writes at once, at most.
+const UNDER_WAY: u32 = 64;
 
 /// A segment that is open.
 pub(super) struct Opened {
@@ -24,6 +28,17 @@ pub(super) struct Opened {
     pub(super) numbers: Arc<[u32]>,
     /// Whether its recorder is at work: what is missing may still come.
     pub(super) is_growing: bool,
+}
+
+impl Opened {
+    /// Whether an extent may be written just now: its header may be there before the rest is.
+    pub(super) fn is_new(&self, extent: &Extent) -> bool {
+        let last = self.segment.extents().last();
+        self.is_growing
+            && last.is_some_and(|last| {
+                last.header.number.saturating_sub(extent.header.number) < UNDER_WAY
+            })
+    }
 }
 
 /// An extent that is to be read.

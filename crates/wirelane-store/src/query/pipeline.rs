@@ -12,12 +12,12 @@ use wirelane_os::clock;
 use wirelane_os::halt::{Halt, NAP};
 use wirelane_pcap::Source;
 
+use super::loader::Loader;
 use super::opened::Stop;
 use super::order::{Run, Window};
 use super::pace::Pace;
 use super::request::{Damage, Report};
 use super::route::{Atlas, Route, merge};
-use super::segment::Loader;
 use super::sift::{Sieve, Sifted};
 use crate::error::{Error, Result};
 use crate::extent::ExtentHeader;
@@ -59,7 +59,8 @@ struct Job {
     window: Window,
 }
 
-type Outcome = std::result::Result<Sifted, Damage>;
+/// Nothing of an extent that is being written just now.
+type Outcome = std::result::Result<Option<Sifted>, Damage>;
 
 /// Goes the whole way, until it ends, somebody asks for the end, or the taker has enough.
 ///
@@ -148,7 +149,7 @@ impl Caravan<'_> {
                     None if self.has_ended => None,
                     None => self.route.oldest(),
                 };
-                if taker.take(sifted.ok(), oldest, &atlas.sources)?.is_break() {
+                if taker.take(sifted.ok().flatten(), oldest, &atlas.sources)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
@@ -212,18 +213,20 @@ fn serve(waiting: &Mutex<Receiver<Job>>, done: &Sender<(u64, Outcome)>, sieve: &
 
 fn sift(stop: &Stop, window: Window, sieve: &Sieve, loader: &mut Loader) -> Outcome {
     let Stop { opened, extent } = stop;
-    let mut tries = if opened.is_growing { TRIES } else { 1 };
+    let is_new = opened.is_new(extent);
+    let mut tries = if is_new { TRIES } else { 1 };
     let blocks = loop {
         tries -= 1;
         match opened.segment.load(extent, loader) {
             Ok(_) => break loader.blocks(opened.segment.name()),
-            Err(damage) if tries == 0 => return Err(damage),
-            // Its header is there, and what follows will be.
-            Err(_) => thread::sleep(PATIENCE),
+            Err(_) if tries > 0 => thread::sleep(PATIENCE),
+            Err(_) if is_new => return Ok(None),
+            Err(damage) => return Err(damage),
         }
     };
     let run = Run::new(opened.numbers.clone(), opened.rank, extent.offset);
-    sieve.sift(blocks, extent, &opened.interfaces, run, window).map_err(|what| Damage {
+    let sifted = sieve.sift(blocks, extent, &opened.interfaces, run, window);
+    sifted.map(Some).map_err(|what| Damage {
         path: opened.segment.path().into(),
         offset: extent.offset,
         what,

@@ -25,7 +25,7 @@ pub struct Query {
     /// Where more would be needed, the stores are read more than once. It does not count what is
     /// being read, some MiB.
     pub memory: usize,
-    /// Threads that read, decompress and filter.
+    /// Threads that read, decompress and filter. More than there are CPUs keep the disk busy.
     pub threads: usize,
     /// Ends the query: what was found until then was handed over.
     pub halt: Halt,
@@ -46,7 +46,7 @@ impl Query {
             flows: false,
             rate: None,
             memory: 256 << 20,
-            threads: threads.clamp(2, 8),
+            threads: threads.clamp(4, 8),
             halt: Halt::default(),
         }
     }
@@ -88,7 +88,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// How an answer came about.
+/// How an answer came about. What was opened and read adds up over the passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
@@ -112,6 +112,9 @@ pub struct Report {
     pub flows: u64,
     /// Times that the stores were gone through to keep to [`Query::memory`]; 1 usually.
     pub passes: u32,
+    /// The interfaces: of the packets, and of others that might have matched; those of the newest
+    /// segment of each store where no segment is of the time that was asked for.
+    pub sources: Vec<Source>,
     /// What could not be read.
     pub damage: Vec<Damage>,
     /// Kinds of packets that the filter says nothing about, and why: none of them is in the answer.

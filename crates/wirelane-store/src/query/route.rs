@@ -10,13 +10,13 @@ use std::sync::Arc;
 use wirelane_pcap::Source;
 
 use super::candidates::candidates;
-use super::engine::Engines;
+use super::engine::{self, Engines};
 use super::opened::{Opened, Place, Stop};
 use super::order::Window;
 use super::request::{Damage, Report};
 use super::segment::Segment;
 use super::sift::{Interface, Sieve};
-use crate::directory::Directory;
+use crate::directory::{Directory, SegmentEntry};
 use crate::error::Result;
 use crate::extent::Extent;
 
@@ -40,14 +40,17 @@ impl<'a> Atlas<'a> {
         let mut places = Vec::new();
         for (store, directory) in stores.iter().enumerate() {
             let segments = directory.segments()?;
-            places.extend(segments.into_iter().map(|entry| Place { store, name: entry.name }));
+            places.extend(segments.into_iter().map(|entry| {
+                let SegmentEntry { name, is_pinned, .. } = entry;
+                Place { store, name, is_pinned }
+            }));
         }
         Ok(Self { stores, places, engines, origins: Vec::new(), sources: Vec::new() })
     }
 
     /// Opens the segment of this rank; `None` if it was deleted.
-    fn open(&mut self, rank: u32) -> Result<Option<Opened>> {
-        let Some(Place { store, name }) = self.places.get(rank as usize).copied() else {
+    pub(super) fn open(&mut self, rank: u32) -> Result<Option<Opened>> {
+        let Some(Place { store, name, .. }) = self.places.get(rank as usize).copied() else {
             return Ok(None);
         };
         let Some(directory) = self.stores.get(store) else { return Ok(None) };
@@ -56,10 +59,28 @@ impl<'a> Atlas<'a> {
         let (mut interfaces, mut numbers) = (Vec::new(), Vec::new());
         for source in segment.sources() {
             let verdict = self.engines.verdict(source.link_type)?;
-            interfaces.push(Interface { link_type: source.link_type, verdict });
+            let (link_type, metadata) = (source.link_type, engine::metadata(source));
+            interfaces.push(Interface { link_type, metadata, verdict });
             numbers.push(self.number(store, source));
         }
         Ok(Some(Opened { segment, rank, interfaces, numbers: numbers.into(), is_growing }))
+    }
+
+    /// Learns the interfaces of the newest segment of each store that tells them.
+    ///
+    /// # Errors
+    /// The system refuses, or the filter cannot be compiled.
+    pub(super) fn learn_sources(&mut self) -> Result<()> {
+        for store in 0..self.stores.len() {
+            let ranks = (0..).zip(&self.places).filter(|(_, place)| place.store == store);
+            let ranks: Vec<u32> = ranks.map(|(rank, _)| rank).collect();
+            for rank in ranks.into_iter().rev() {
+                if self.open(rank)?.is_some_and(|opened| !opened.interfaces.is_empty()) {
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Number in the answer of an interface: the segments of a store mostly have the same.
@@ -173,21 +194,17 @@ impl<'a> Route<'a> {
         if !opened.is_growing {
             merge(&mut report.damage, opened.segment.damage());
         }
-        let (candidates, damage) = candidates(&opened, self.sieve);
+        let (mut extents, damage) = candidates(&opened, self.sieve);
         merge(&mut report.damage, &damage);
-        let mut extents: Vec<_> = candidates
-            .iter()
-            .filter_map(|at| opened.segment.extents().get(at))
-            .filter(|extent| {
-                let header = &extent.header;
-                header.packets > 0
-                    && window.from.time <= header.newest
-                    && self.sieve.may_include(header.oldest, header.newest)
-            })
-            .copied()
-            .collect();
+        extents.retain(|extent| window.from.time <= extent.header.newest);
         extents.sort_by_key(|extent| Reverse((extent.header.oldest, extent.offset)));
         let Some(next) = extents.last() else { return Ok(()) };
+        // The order relies on the names of segments that are still closed.
+        if opened.segment.name().times.is_some_and(|(oldest, _)| next.header.oldest < oldest) {
+            let path = opened.segment.path().into();
+            let what = "it has packets older than its name says: the order may be wrong".into();
+            merge(&mut report.damage, &[Damage { path, offset: next.offset, what }]);
+        }
         let at = self.open.iter().position(Option::is_none).unwrap_or_else(|| {
             self.open.push(None);
             self.open.len() - 1

@@ -3,15 +3,16 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Cursor};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use wirelane_pcap::{CaptureReader, Compression, FrameDecompressor, Source};
+use wirelane_os::disk;
+use wirelane_pcap::{CaptureReader, Source};
 
+use super::loader::Loader;
 use super::request::Damage;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
-use crate::extent::{EXTENT_SIZE, Extent, ExtentHeader};
+use crate::extent::{EXTENT_SIZE, Extent};
 use crate::index::Index;
 use crate::names::SegmentName;
 use crate::scan::{self, GapKind, Scan};
@@ -80,6 +81,9 @@ impl Segment {
             None => scan.extents,
         };
         new.index = index;
+        // Extents are read once, and a recorder needs the page cache for nothing: where it can be, the
+        // disk fills our memory, three times as fast.
+        let _ = disk::make_direct(&new.file);
         Ok(Some(new))
     }
 
@@ -139,24 +143,26 @@ impl Segment {
         let damage = |what| Damage { path: self.path.clone(), offset: extent.offset, what };
         let compressed = self.name.is_compressed();
         let header = &extent.header;
-        let (payload, plain) = (header.payload as usize, header.plain as usize);
-        if payload > EXTENT_SIZE || plain > EXTENT_SIZE || (!compressed && plain != payload) {
+        let (len, plain) = (header.extent_len(compressed), header.plain as usize);
+        if len > EXTENT_SIZE
+            || plain > EXTENT_SIZE
+            || (!compressed && header.plain != header.payload)
+        {
             return Err(damage("its extent is longer than one can be".into()));
         }
-        let at = extent.offset + ExtentHeader::disk_len(compressed) as u64;
-        match self.file.read_exact_at(loader.disk.of_len(payload), at) {
+        match loader.read(&self.file, extent, compressed) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 return Err(damage("its extent is cut short".into()));
             }
             Err(error) => return Err(damage(format!("its extent cannot be read: {error}").into())),
         }
-        if !header.matches(loader.disk.bytes()) {
+        if !header.matches(loader.payload()) {
             return Err(damage("its extent is damaged: the checksum is another one".into()));
         }
-        let Some(compression) = self.name.compression else { return Ok(loader.disk.bytes()) };
+        let Some(compression) = self.name.compression else { return Ok(loader.payload()) };
         match loader.decompress(compression, plain) {
-            Ok(()) => Ok(loader.plain.bytes()),
+            Ok(()) => Ok(loader.plain()),
             Err(error) => Err(damage(format!("its extent cannot be decompressed: {error}").into())),
         }
     }
@@ -176,57 +182,6 @@ impl Segment {
             return Err(Error::new(path.display().to_string(), "it is of another segment"));
         }
         Ok(Some(index))
-    }
-}
-
-/// What reading extents needs, and can be used for the next one. A thread has its own.
-#[derive(Default)]
-pub struct Loader {
-    disk: Room,
-    plain: Room,
-    lz4: Option<FrameDecompressor>,
-    zstd: Option<FrameDecompressor>,
-}
-
-impl Loader {
-    /// What was loaded last, from a segment of this name.
-    pub(super) fn blocks(&self, name: &SegmentName) -> &[u8] {
-        if name.is_compressed() { self.plain.bytes() } else { self.disk.bytes() }
-    }
-
-    /// Decompresses what was read, to `len` bytes.
-    fn decompress(&mut self, compression: Compression, len: usize) -> io::Result<()> {
-        let slot = match compression {
-            Compression::Zstd => &mut self.zstd,
-            _ => &mut self.lz4,
-        };
-        let decompressor = match slot {
-            Some(decompressor) => decompressor,
-            None => slot.insert(FrameDecompressor::new(compression)?),
-        };
-        decompressor.decompress(self.disk.bytes(), self.plain.of_len(len))
-    }
-}
-
-/// Memory for an extent, of which some is in use.
-#[derive(Default)]
-struct Room {
-    memory: Vec<u8>,
-    len: usize,
-}
-
-impl Room {
-    /// Bytes to be filled, at most [`EXTENT_SIZE`].
-    fn of_len(&mut self, len: usize) -> &mut [u8] {
-        if self.memory.is_empty() {
-            self.memory = vec![0; EXTENT_SIZE];
-        }
-        self.len = len;
-        self.memory.get_mut(..len).unwrap_or_default()
-    }
-
-    fn bytes(&self) -> &[u8] {
-        self.memory.get(..self.len).unwrap_or_default()
     }
 }
 

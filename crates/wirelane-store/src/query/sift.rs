@@ -4,10 +4,12 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use wirelane_filter::Metadata;
 use wirelane_pcap::Record;
 use wirelane_pcap::pcapng::{self, Content};
 
 use super::engine::Verdict;
+use super::flows::Flows;
 use super::order::{Key, Run, Window};
 use crate::extent::{Extent, ExtentHeader};
 use crate::index::FlowId;
@@ -38,13 +40,14 @@ pub(super) struct Sieve {
     pub(super) from: Option<u64>,
     pub(super) to: Option<u64>,
     /// Also those of these conversations, of any time.
-    pub(super) flows: Option<Arc<HashSet<FlowId>>>,
+    pub(super) flows: Option<Arc<Flows>>,
 }
 
 /// What is known of an interface of a segment.
 #[derive(Clone, Debug)]
 pub(super) struct Interface {
     pub(super) link_type: u16,
+    pub(super) metadata: Metadata,
     pub(super) verdict: Verdict,
 }
 
@@ -117,11 +120,11 @@ impl Sieve {
 
     #[inline]
     fn wants(&self, record: &Record<'_>, interface: &Interface) -> bool {
-        if self.includes(record.timestamp) && interface.verdict.accepts(record) {
+        if self.includes(record.timestamp) && interface.verdict.accepts(record, interface.metadata)
+        {
             return true;
         }
-        let Some(flows) = &self.flows else { return false };
-        FlowId::of(interface.link_type, record.data).is_some_and(|flow| flows.contains(&flow))
+        self.flows.as_ref().is_some_and(|flows| flows.have(interface.link_type, record.data))
     }
 
     #[inline]

@@ -1,6 +1,7 @@
 //! Finishes segments, on a thread of its own for each lane: an index of a million keys takes a
 //! second, and neither writing nor the next segment waits for it.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -19,9 +20,10 @@ use super::status::StoreStatus;
 use crate::directory::{Access, Directory};
 use crate::error::{Error, Result};
 use crate::names::SegmentName;
+use crate::survey::survey;
 
-/// So many indexes are finished or wait for it at most: each is memory. Further segments get theirs
-/// later, from `extract --reindex`.
+/// So many indexes are finished or wait for it at most: each is memory. Further segments are indexed
+/// again later.
 const WAITING: usize = 4;
 
 /// The thread's handle. Dropping it waits until all segments are finished.
@@ -77,21 +79,35 @@ impl Drop for Finisher {
 
 impl FinisherParts {
     fn run(self, finished: Receiver<Finished>, waiting: &AtomicUsize) {
+        let mut without_index = VecDeque::new();
         for segment in finished {
-            let (number, had_index) = (segment.part.number, segment.index.is_some());
-            let name = self.finish(segment).unwrap_or_else(|error| {
+            let (number, index) = (segment.part.number, segment.index.is_some());
+            let name = self.finish(segment, &mut without_index).unwrap_or_else(|error| {
                 self.status.mishap(error.to_string());
                 None
             });
-            if had_index {
+            if index {
                 waiting.fetch_sub(1, Ordering::Relaxed);
             }
             let _ = self.keeper.send(Request::Finished { number, name });
+            // While all is well, one at a time.
+            if waiting.load(Ordering::Relaxed) <= 1
+                && let Some(name) = without_index.pop_front()
+            {
+                self.index_anew(&name, &mut without_index);
+            }
+        }
+        for name in std::mem::take(&mut without_index) {
+            self.index_anew(&name, &mut without_index);
         }
     }
 
     /// Gives its name; `None` if it was empty and is gone.
-    fn finish(&self, finished: Finished) -> Result<Option<SegmentName>> {
+    fn finish(
+        &self,
+        finished: Finished,
+        without_index: &mut VecDeque<SegmentName>,
+    ) -> Result<Option<SegmentName>> {
         let part = finished.part.file_name();
         let path = self.directory.path_of(&part);
         if finished.extents == 0 {
@@ -107,14 +123,7 @@ impl FinisherParts {
         };
         let name = SegmentName { times: Some(times), ..finished.part };
         // Before the segment has its name: whoever sees it finds the index.
-        match finished.index {
-            Some(index) => {
-                if let Err(error) = self.write_index(&name, &index.finish()) {
-                    self.status.mishap(error.to_string());
-                }
-            }
-            None => self.status.mishap(format!("{}: it has no index", name.file_name())),
-        }
+        let indexed = finished.index.map(|index| self.write_index(&name, &index.finish()));
         let (directory, to) = (self.directory.as_fd(), name.file_name());
         let renamed = match renameat_with(directory, &part, directory, &to, RenameFlags::NOREPLACE)
         {
@@ -123,7 +132,40 @@ impl FinisherParts {
             other => other,
         };
         renamed.map_err(|it| failed("rename", it))?;
+        match indexed {
+            Some(Ok(())) => {}
+            Some(Err(error)) => {
+                self.status.mishap(error.to_string());
+                without_index.push_back(name);
+            }
+            None => without_index.push_back(name),
+        }
         Ok(Some(name))
+    }
+
+    /// Makes the index of a finished segment by reading it: there was no room for it when the
+    /// segment was finished, or a write had failed. If that fails because there is no room, it is
+    /// tried again.
+    fn index_anew(&self, name: &SegmentName, without_index: &mut VecDeque<SegmentName>) {
+        let path = self.directory.path_of(&name.file_name());
+        let made = self.directory.open_file(&name.file_name()).and_then(|file| {
+            // It may be deleted by now.
+            let Some(file) = file else { return Ok(()) };
+            let survey = survey(name, path.clone(), file)?;
+            if !survey.is_whole() {
+                let what = "is not what was written to it: it stays without an index";
+                return Err(Error::new(path.display().to_string(), what));
+            }
+            self.write_index(name, &survey.into_index())?;
+            let _ = self.keeper.send(Request::Finished { number: name.number, name: Some(*name) });
+            Ok(())
+        });
+        let Err(error) = made else { return };
+        if [Errno::NOSPC, Errno::DQUOT].iter().any(|it| error.errno() == Some(it.raw_os_error())) {
+            without_index.push_back(*name);
+        } else {
+            self.status.mishap(error.to_string());
+        }
     }
 
     /// Under another name first: half an index must not look like one.

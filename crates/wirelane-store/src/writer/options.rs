@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use wirelane_os::disk::Rings;
 use wirelane_pcap::{Compression, CompressionOptions, Section};
 
 use super::gate::Gate;
 use crate::error::{Error, Result};
 use crate::extent::{EXTENT_ALIGNMENT, EXTENT_SIZE};
 
+/// Writes at once per lane: a disk is busy with some, and some more are on their way to it.
+pub(super) const DEPTH: usize = 8;
 /// The least and the most bytes of a segment.
 const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 4 * EXTENT_SIZE as u64..=1 << 40;
 /// Buffers of [`EXTENT_SIZE`] that a lane has at least: one is filled, one waits, some are written.
@@ -34,6 +37,8 @@ pub struct StoreOptions {
     pub section: Section,
     /// Writes only what a trigger asks for.
     pub gate: Option<Arc<Gate>>,
+    /// Of [`StoreOptions::prepare`].
+    pub rings: Rings,
 }
 
 /// When segments are deleted, the oldest first. A pinned segment never is.
@@ -63,11 +68,18 @@ impl Default for StoreOptions {
             group: None,
             section: Section { application, ..Section::default() },
             gate: None,
+            rings: Rings::default(),
         }
     }
 }
 
 impl StoreOptions {
+    /// Sets up what so many lanes need privileges for, where the limit of locked memory is low: to be
+    /// called before they are given away. Without it, lanes write as fast as they can.
+    pub fn prepare(&mut self, lanes: usize) {
+        self.rings = Rings::prepare(lanes, DEPTH);
+    }
+
     /// # Errors
     /// What cannot be.
     pub(crate) fn check(&self) -> Result<()> {

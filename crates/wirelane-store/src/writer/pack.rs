@@ -34,7 +34,7 @@ const PADDING: usize = 12;
 pub(crate) struct Packed {
     /// Room for the header, then the payload.
     pub(crate) buffer: Buffer,
-    /// All but segment and number.
+    /// All but segment and number, and the checksum of what is not compressed.
     pub(crate) header: ExtentHeader,
     pub(crate) counts: Counts,
     /// The blocks, as far as they are needed; `None` when they are in the buffer, or are gone.
@@ -225,7 +225,8 @@ impl Drop for Turns {
 }
 
 fn pack_plain(filled: Filled) -> Packed {
-    let header = header(&filled, filled.blocks());
+    // The checksum comes with its place.
+    let header = header(&filled, filled.end - filled.start);
     Packed { buffer: filled.buffer, header, counts: filled.counts, plain: None, sources: None }
 }
 
@@ -240,18 +241,18 @@ fn compress(
         Ok(len) => len,
         Err(error) => return Err(Unpacked { filled: Some(filled), why: error.to_string() }),
     };
-    let header = header(&filled, room.get(..len).unwrap_or_default());
+    let checksum = hash(room.get(..len).unwrap_or_default());
+    let header = ExtentHeader { checksum, ..header(&filled, len) };
     Ok(Packed { buffer, header, counts: filled.counts, plain: Some(filled), sources: None })
 }
 
-fn header(filled: &Filled, payload: &[u8]) -> ExtentHeader {
+fn header(filled: &Filled, payload: usize) -> ExtentHeader {
     ExtentHeader {
         packets: u32::try_from(filled.counts.packets).unwrap_or(u32::MAX),
-        payload: payload.len() as u32,
+        payload: payload as u32,
         plain: (filled.end - filled.start) as u32,
         oldest: filled.oldest,
         newest: filled.newest,
-        checksum: hash(payload),
         ..ExtentHeader::default()
     }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use wirelane_os::disk::{Buffer, Done};
 use wirelane_pcap::Source;
 
-use super::lost::{BySource, add_blocks};
+use super::lost::{BySource, add_and_sum, add_blocks};
 use super::pack::Packed;
 use super::status::Counts;
 use crate::extent::{EXTENT_SIZE, ExtentHeader, padding, padding_len};
@@ -148,7 +148,10 @@ impl Segment {
             }
             (None, Some(plain)) => add_blocks(plain.blocks(), sources, index),
             (None, None) => {
-                add_blocks(buffer.get(payload.clone()).unwrap_or_default(), sources, index)
+                let blocks = buffer.get(payload.clone()).unwrap_or_default();
+                let (by_source, sum) = add_and_sum(blocks, sources, index);
+                header.checksum = sum;
+                by_source
             }
         };
         if let Some(index) = index {

@@ -101,8 +101,14 @@ impl Shelf {
         let Some(name) = name else { return Ok(()) };
         let usage = |file: &str| self.directory.disk_usage(file);
         let bytes = usage(&name.file_name())? + usage(&name.index_name())?;
+        // It may have got its index later.
+        let before = self.kept.remove(&number);
+        let written = before.as_ref().map_or(Written::Boot(now.boot), |it| it.written);
         self.bytes += bytes;
-        self.kept.insert(number, Kept { name, bytes, written: Written::Boot(now.boot) });
+        self.bytes -= before.map_or(0, |it| it.bytes);
+        if bytes > 0 {
+            self.kept.insert(number, Kept { name, bytes, written });
+        }
         Ok(())
     }
 

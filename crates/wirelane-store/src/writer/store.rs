@@ -14,7 +14,7 @@ use super::hold::Hold;
 use super::keeper::{Door, Keeper, Request};
 use super::lane::{LaneParts, LaneWriter, Wakeup};
 use super::lost::Lost;
-use super::options::StoreOptions;
+use super::options::{DEPTH, StoreOptions};
 use super::pack::Packer;
 use super::status::{StoreReport, StoreStatus};
 use super::worker::{Segments, Worker, WorkerState};
@@ -23,9 +23,6 @@ use crate::error::{Error, Result};
 use crate::extent::EXTENT_SIZE;
 use crate::lock::RecorderLock;
 use crate::mend::{MendReport, mend};
-
-/// Writes at once per lane: a disk is busy with some, and some more are on their way to it.
-const DEPTH: usize = 8;
 
 /// Writes a store, by any number of [lanes](StoreWriter::lane). There is one for a store at a time.
 ///
@@ -112,7 +109,8 @@ impl StoreWriter {
         let store_thread = thread.thread().clone();
         self.threads.push(thread);
         let packer = Packer::start(compression, DEPTH, &store_thread)?;
-        let disk = DirectWriter::new(DEPTH, packer.room().unwrap_or(&buffers));
+        let disk =
+            DirectWriter::with_rings(DEPTH, packer.room().unwrap_or(&buffers), &self.options.rings);
         if let Mode::Blocking(Some(why)) | Mode::Unregistered(why) = disk.mode() {
             let _ = self.status.no_ring.set(why.to_string());
         }

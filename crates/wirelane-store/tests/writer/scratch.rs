@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount,
@@ -12,6 +13,7 @@ use tempfile::TempDir;
 use wirelane_os::Class;
 use wirelane_pcap::{CaptureReader, Direction, Record, Source};
 use wirelane_store::{Directory, EXTENT_ALIGNMENT, Index, SegmentName};
+use wirelane_testkit::tools;
 
 /// Where a store is.
 pub(crate) enum Scratch {
@@ -21,6 +23,12 @@ pub(crate) enum Scratch {
         path: PathBuf,
         _mount: OwnedFd,
     },
+}
+
+fn run(program: &str, args: &[&str]) -> String {
+    let output = Command::new(tools::find(program).unwrap()).args(args).output().unwrap();
+    assert!(output.status.success(), "{program}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// A packet as it was read.
@@ -45,13 +53,37 @@ impl Scratch {
 
     /// In a tmpfs of its own, of so many MiB. Needs privileges.
     pub(crate) fn small(mebibytes: u64) -> Self {
-        let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).unwrap();
-        fsconfig_set_string(&context, "size", format!("{mebibytes}m")).unwrap();
+        Self::mount("tmpfs", &[("size", &format!("{mebibytes}m"))])
+    }
+
+    /// In a file system that cannot reserve blocks for a file, of so many MiB. Needs privileges,
+    /// `losetup` and `mkfs.ext4`.
+    pub(crate) fn without_reservation(mebibytes: u64) -> Self {
+        let memory = Self::in_memory();
+        let file = memory.path().join("disk");
+        std::fs::File::create(&file).unwrap().set_len(mebibytes << 20).unwrap();
+        let file = file.to_str().unwrap();
+        run(
+            "mkfs.ext4",
+            &["-q", "-F", "-m", "0", "-b", "4096", "-O", "^has_journal,^extent,^64bit", file],
+        );
+        let device = run("losetup", &["--find", "--show", file]);
+        let scratch = Self::mount("ext4", &[("source", device.trim())]);
+        // It goes with the mount.
+        run("losetup", &["--detach", device.trim()]);
+        scratch
+    }
+
+    fn mount(kind: &str, options: &[(&str, &str)]) -> Self {
+        let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC).unwrap();
+        for (key, value) in options {
+            fsconfig_set_string(&context, *key, *value).unwrap();
+        }
         fsconfig_create(&context).unwrap();
-        let flags = (FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty());
-        let mount = fsmount(&context, flags.0, flags.1).unwrap();
-        let path = format!("/proc/self/fd/{}", mount.as_raw_fd());
-        Self::Mount { path: path.into(), _mount: mount }
+        let (flags, attributes) = (FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty());
+        let mount = fsmount(&context, flags, attributes).unwrap();
+        let path = format!("/proc/self/fd/{}", mount.as_raw_fd()).into();
+        Self::Mount { path, _mount: mount }
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use wirelane_store::{Limits, StoreOptions, StoreReport, StoreStatus, StoreWriter};
-use wirelane_testkit::privileged;
+use wirelane_testkit::{privileged, tools};
 
 use crate::scratch::{Scratch, packet, sources};
 
@@ -117,5 +117,41 @@ fn privileged_a_limit_makes_room_on_a_full_disk() {
     assert!(report.deleted > 0 && report.total().lost.packets == 0);
     let found = scratch.packets(0);
     assert_eq!(found.last(), Some(&packet(49_999)));
+    scratch.is_sound();
+}
+
+#[test]
+fn privileged_what_could_not_be_written_is_written_when_it_can_be() {
+    let has_tools = ["mkfs.ext4", "losetup"].into_iter().all(tools::require);
+    if !privileged::require() || !has_tools {
+        return;
+    }
+    // A disk that cannot reserve is found full while it is written.
+    let scratch = Scratch::without_reservation(64);
+    let stranger = scratch.path().join("stranger");
+    std::fs::write(&stranger, vec![1; 49 << 20]).unwrap();
+    let options = StoreOptions { buffer: 16 << 20, ..options(Limits::default()) };
+    let mut store = StoreWriter::create(scratch.path(), options).unwrap();
+    let mut lane = store.lane(&sources(), None).unwrap();
+    let status = store.status();
+    let mut count = 0;
+    let has_failed = |report: &StoreReport| report.trouble.is_some();
+    while !has_failed(&status.report()) && lane.wait_for_room(2000, Duration::from_secs(60)) {
+        assert!(lane.push(&packet(count).record(), None));
+        count += 1;
+    }
+    while lane.push(&packet(count).record(), None) {
+        count += 1;
+    }
+    let failed = status.report();
+    assert_eq!(failed.total().dropped.packets, 1);
+    assert!(failed.troubles > 0 && failed.total().lag() > 0, "{failed:?}");
+    std::fs::remove_file(&stranger).unwrap();
+    wait_for(&status, |report| report.trouble.is_none() && report.total().lag() == 0);
+    lane.finish();
+    let report = store.finish();
+    assert_eq!((report.total().written.packets, report.total().lost.packets), (count, 0));
+    let expected: Vec<_> = (0..count).map(packet).collect();
+    assert!(scratch.packets(0) == expected, "packets are missing, or in another order");
     scratch.is_sound();
 }

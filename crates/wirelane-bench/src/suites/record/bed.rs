@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wirelane::error::{Error, Result};
-use wirelane_lab::{Lab, LabConfig};
+use wirelane_lab::{Lab, LabConfig, Site};
 use wirelane_os::affinity;
 
 use super::load::{Load, Sent, Shape};
@@ -88,7 +88,7 @@ impl<'a> Bed<'a> {
     }
 
     /// The CPUs of a recorder beside a sender.
-    fn recorders(&self) -> &[u32] {
+    pub(super) fn recorders(&self) -> &[u32] {
         if self.cpus.len() > 1 { &self.cpus[1..] } else { &self.cpus }
     }
 
@@ -125,6 +125,16 @@ impl<'a> Cable<'a> {
         // What the sender redirects arrives at packet sockets, too.
         lab.far.set_gro(true)?;
         Ok(Self { bed, lab })
+    }
+
+    /// The end that sends.
+    pub(super) fn near(&self) -> &Site {
+        &self.lab.near
+    }
+
+    /// The end that records.
+    pub(super) fn far(&self) -> &Site {
+        &self.lab.far
     }
 
     /// Records what is sent: packets of this shape, `rate` a second, or with `None` all that can be sent. `None` if it
@@ -173,7 +183,8 @@ impl<'a> Cable<'a> {
                 return Ok(None);
             }
             running.ask_to_end();
-            let deadline = Instant::now() + LIMIT;
+            // An index may take it much longer than the packets.
+            let deadline = Instant::now() + 4 * LIMIT;
             while recorder.ends_with_a_packet && running.is_running() && Instant::now() < deadline {
                 load.push()?;
                 thread::sleep(Duration::from_millis(100));

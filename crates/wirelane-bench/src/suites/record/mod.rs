@@ -17,6 +17,7 @@ mod load;
 mod parts;
 mod query;
 mod sim;
+mod steno;
 mod traffic;
 mod veth;
 
@@ -108,19 +109,17 @@ impl Suite for RecordSuite {
         if self.has("sim") {
             sim::sim(&bed, &plan(0.3), is_quick, report, stop, progress);
         }
+        let cable = Cable::new(&bed);
         if self.has("query") {
             let bytes = self.store.unwrap_or(STORE[usize::from(is_quick)]);
-            query::query(&bed, bytes, &plan(0.4), report, stop, progress);
+            let cable = cable.as_ref().ok().filter(|_| !is_quick);
+            query::query(&bed, cable, bytes, &plan(0.4), report, stop, progress);
         }
-        if !self.has("cost") && !self.has("veth") {
-            return Ok(());
-        }
-        let cable = match Cable::new(&bed) {
+        let cable = match cable {
             Ok(cable) => cable,
             Err(error) => {
-                let reason = error.to_string();
                 for case in ["veth", "cost"] {
-                    report.skip(SUITE, case, reason.clone());
+                    report.skip(SUITE, case, error.to_string());
                 }
                 return Ok(());
             }

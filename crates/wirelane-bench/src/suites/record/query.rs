@@ -15,7 +15,8 @@ use wirelane_pcap::{Direction, LINK_TYPE_ETHERNET, Record, Source};
 use wirelane_store::{Directory, StoreOptions, StoreWriter};
 
 use super::SUITE;
-use super::bed::{self, Bed};
+use super::bed::{self, Bed, Cable};
+use super::steno::{Recorded, STENOGRAPHER};
 use super::traffic::{Flow, MEAN, PACKETS_OF_FLOW, Traffic};
 use crate::peers::{find, missing};
 use crate::report::Report;
@@ -37,6 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
 pub(super) fn query(
     bed: &Bed<'_>,
+    cable: Option<&Cable<'_>>,
     bytes: u64,
     plan: &ProcessPlan<'_>,
     report: &mut Report,
@@ -52,11 +54,29 @@ pub(super) fn query(
         let store = Store::write(folder, bytes, stop)?;
         let limit = plan.limit.map(|limit| limit.saturating_sub(begin.elapsed()));
         let plan = ProcessPlan { limit, ..*plan };
-        store.ask(bed, &plan, report, stop, progress)
+        let questions = store.ask(bed, &plan, report, stop, progress)?;
+        Ok((store, questions))
     });
-    if let Err(error) = result {
-        report.skip(SUITE, CASE, error.to_string());
+    let (store, mut questions) = match result {
+        Ok(result) => result,
+        Err(error) => return report.skip(SUITE, CASE, error.to_string()),
+    };
+    if let Some(cable) = cable {
+        let result = bed.in_folder(|folder| {
+            progress(1, "letting stenotype record the same packets");
+            let recorded = Recorded::write(cable, folder, store.packets, stop, report)?;
+            let server = recorded.serve(stop)?;
+            let result = store.ask_steno(&recorded, bed, &mut questions, (plan, stop), report);
+            // It does not always end well when it is asked to.
+            let _ = server.interrupt(PATIENCE);
+            result
+        });
+        if let Err(error) = result {
+            report.skip(SUITE, STENOGRAPHER, error.to_string());
+        }
     }
+    let rows = questions.iter().flat_map(|question| store.rows(question, bed.target));
+    report.rows.extend(rows);
 }
 
 /// A store, and what is known of it.
@@ -74,9 +94,9 @@ struct Question {
     expression: String,
     /// Packets from then on and before then.
     time: Option<[u64; 2]>,
-    /// Milliseconds of ours and of tcpdump, and how many packets ours found.
-    samples: Vec<[Option<f64>; 2]>,
-    found: u64,
+    /// Milliseconds of ours, tcpdump and stenographer, and how many packets they found.
+    samples: [Vec<f64>; 3],
+    found: [u64; 3],
 }
 
 impl Store {
@@ -136,8 +156,8 @@ impl Store {
             name,
             expression,
             time,
-            samples: Vec::new(),
-            found: 0,
+            samples: Default::default(),
+            found: [0; 3],
         };
         let busiest = Flow::new((0..1000).min_by_key(|flow| Flow::new(*flow).server).unwrap_or(0));
         vec![
@@ -154,7 +174,7 @@ impl Store {
         report: &mut Report,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(u32, &str),
-    ) -> Result<()> {
+    ) -> Result<Vec<Question>> {
         let mut questions = self.questions();
         'rounds: for round in Rounds::new(plan.samples, plan.limit) {
             for question in &mut questions {
@@ -179,12 +199,41 @@ impl Store {
                     );
                     return Err(Error::failed(CASE, cause));
                 }
-                let ms = |time: Duration| time.as_secs_f64() * 1e3;
-                question.found = found;
-                question.samples.push([Some(ms(ours)), theirs.map(|(time, _)| ms(time))]);
+                question.found = [found, theirs.map_or(0, |(_, found)| found), 0];
+                question.samples[0].push(ms(ours));
+                question.samples[1].extend(theirs.map(|(time, _)| ms(time)));
             }
         }
-        report.rows.extend(questions.iter().flat_map(|question| self.rows(question, bed.target)));
+        Ok(questions)
+    }
+
+    /// Asks stenographer the same, about the same part of the time.
+    fn ask_steno(
+        &self,
+        recorded: &Recorded,
+        bed: &Bed<'_>,
+        questions: &mut [Question],
+        (plan, stop): (&ProcessPlan<'_>, &AtomicBool),
+        report: &mut Report,
+    ) -> Result<()> {
+        let share = |time: u64| (time - self.begin) as f64 / SPAN.as_nanos() as f64;
+        let out = self.path.with_extension("found");
+        for _ in 0..plan.samples {
+            for question in questions.iter_mut() {
+                if stop.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                for folder in recorded.folders() {
+                    forget(&folder)?;
+                }
+                let window = question.time.map(|times| times.map(share));
+                let query = recorded.query(&question.expression, window);
+                let begin = Instant::now();
+                bed.run(recorded.ask(&query, &out)?, report)?;
+                question.samples[2].push(ms(begin.elapsed()));
+                question.found[2] = count(&out, bed, report)?;
+            }
+        }
         Ok(())
     }
 
@@ -195,7 +244,7 @@ impl Store {
         question: &Question,
         report: &mut Report,
     ) -> Result<(Duration, u64)> {
-        self.forget()?;
+        forget(&self.path)?;
         let out = self.path.with_extension("found");
         let mut command = Command::new(bed.own);
         command.arg("extract").arg(&self.path).arg(&question.expression);
@@ -220,7 +269,7 @@ impl Store {
         question: &Question,
         report: &mut Report,
     ) -> Result<(Duration, u64)> {
-        self.forget()?;
+        forget(&self.path)?;
         let (mut elapsed, mut found) = (Duration::ZERO, 0);
         let out = self.path.with_extension("found");
         for segment in self.segments(question.time)? {
@@ -251,17 +300,6 @@ impl Store {
         Ok(paths)
     }
 
-    /// Lets the page cache forget the store.
-    fn forget(&self) -> Result<()> {
-        let failed = |error| Error::io(self.path.display().to_string(), "forget", error);
-        for entry in std::fs::read_dir(&self.path).map_err(failed)?.flatten() {
-            let file = std::fs::File::open(entry.path()).map_err(failed)?;
-            let forget = rustix::fs::Advice::DontNeed;
-            rustix::fs::fadvise(&file, 0, None, forget).map_err(|errno| failed(errno.into()))?;
-        }
-        Ok(())
-    }
-
     fn rows(&self, question: &Question, target: &'static str) -> Vec<Row> {
         let row = |peer, metric, unit, samples: Vec<f64>| Row {
             suite: SUITE,
@@ -278,16 +316,31 @@ impl Store {
             samples,
             source: None,
         };
-        let of =
-            |who: usize| question.samples.iter().filter_map(|one| one[who]).collect::<Vec<_>>();
-        let mut rows = vec![
-            row(None, "latency_ms", "ms", of(0)),
-            row(Some(TCPDUMP), "latency_ms", "ms", of(1)),
-            row(None, "packets_found", "1", vec![question.found as f64]),
-        ];
-        rows.retain(|row| !row.samples.is_empty());
+        let mut rows = Vec::new();
+        let peers = [None, Some(TCPDUMP), Some(STENOGRAPHER)].into_iter();
+        for ((peer, samples), found) in peers.zip(&question.samples).zip(question.found) {
+            if !samples.is_empty() {
+                rows.push(row(peer, "latency_ms", "ms", samples.clone()));
+                rows.push(row(peer, "packets_found", "1", vec![found as f64]));
+            }
+        }
         rows
     }
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// Lets the page cache forget the files of a directory.
+fn forget(folder: &Path) -> Result<()> {
+    let failed = |error| Error::io(folder.display().to_string(), "forget", error);
+    for entry in std::fs::read_dir(folder).map_err(failed)?.flatten() {
+        let file = std::fs::File::open(entry.path()).map_err(failed)?;
+        let forget = rustix::fs::Advice::DontNeed;
+        rustix::fs::fadvise(&file, 0, None, forget).map_err(|errno| failed(errno.into()))?;
+    }
+    Ok(())
 }
 
 /// How many packets a file has.

@@ -20,8 +20,8 @@ use crate::{args, stores};
 /// progress.
 #[derive(Args, Clone, Debug)]
 #[command(
-    override_usage = "wirelane extract <DIR>... [EXPR]... <-w FILE|--count> [OPTIONS]",
-    group = ArgGroup::new("answer").required(true).args(["write", "count", "explain"]),
+    override_usage = "wirelane extract <DIR>... [EXPR]... <-w FILE|--count|--list|--reindex> [OPTIONS]",
+    group = ArgGroup::new("answer").required(true).args(["write", "count", "list", "explain", "reindex"]),
     after_help = AFTER_HELP,
 )]
 pub(crate) struct ExtractArgs {
@@ -40,7 +40,7 @@ pub(crate) struct ExtractArgs {
     #[arg(long, help_heading = "Which packets")]
     pub(super) flow: bool,
     /// Only the first N packets
-    #[arg(short = 'c', long = "max", value_name = "N", value_parser = args::count, requires = "write", help_heading = "Which packets")]
+    #[arg(short = 'c', long = "max", value_name = "N", value_parser = args::count, help_heading = "Which packets")]
     pub(super) most: Option<u64>,
 
     /// Write the packets to FILE; - is standard output. The suffix chooses the format: .pcap, .pcapng, and
@@ -49,15 +49,22 @@ pub(crate) struct ExtractArgs {
     pub(super) write: Option<PathBuf>,
     /// Compress with gzip, lz4 or zstd, as in zstd:3,threads=2: a level from the fastest (1, the default)
     /// to the smallest (gzip 9, zstd 22), and how many threads compress. `none` does not compress
-    #[arg(long, value_name = "HOW", value_parser = args::compress, requires = "write", help_heading = "Answer")]
+    #[arg(long, value_name = "HOW", value_parser = args::compress, help_heading = "Answer")]
     pub(super) compress: Option<args::Compress>,
     /// Print how many packets there are
     #[arg(long, help_heading = "Answer")]
     pub(super) count: bool,
+    /// Print which segments may hold matches, as their indexes tell, and read nothing else. The packets and
+    /// bytes are those of the extents that may: most of them need not match
+    #[arg(long, help_heading = "Answer", conflicts_with = "flow")]
+    pub(super) list: bool,
     /// Print what the index is asked, and read nothing
     #[arg(long, help_heading = "Answer")]
     pub(super) explain: bool,
-    /// Print one JSON object (schema wirelane.extract/1)
+    /// Make indexes that are lost or damaged anew, also while recording goes on; no packets
+    #[arg(long, conflicts_with_all = ["from", "to", "flow", "rate"], help_heading = "Answer")]
+    pub(super) reindex: bool,
+    /// Print one JSON object (schema wirelane.extract/1; with --reindex, wirelane.check/1)
     #[arg(long, help_heading = "Answer")]
     pub(super) json: bool,
     /// Print no summary
@@ -102,6 +109,13 @@ impl ExtractArgs {
     /// # Errors
     /// Arguments contradict each other.
     pub(super) fn check(&self) -> Result<()> {
+        for (option, is_given) in
+            [("-c", self.most.is_some()), ("--compress", self.compress.is_some())]
+        {
+            if is_given && self.write.is_none() {
+                return Err(Error::usage(option, "nothing is written").help("add -w FILE"));
+            }
+        }
         if self.json && self.write.as_deref().is_some_and(|path| path.as_os_str() == "-") {
             return Err(Error::usage(
                 "--json",

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use wirelane_store::Report;
+use wirelane_store::query::Listed;
 
 use super::arguments::{Asked, ExtractArgs};
+use super::list::Entry;
 use super::text;
 use crate::moment;
 
@@ -35,6 +37,9 @@ pub(super) struct Document {
     notes: Vec<String>,
     /// A signal ended it.
     stopped: bool,
+    /// Where the answer may be, with --list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    list: Option<Vec<Entry>>,
 }
 
 #[derive(Serialize)]
@@ -97,6 +102,13 @@ impl Document {
             damage: report.damage.iter().map(damage).collect(),
             notes: text::notes(report),
             stopped: report.stopped,
+            list: None,
         }
+    }
+
+    /// With the segments where the answer may be.
+    pub(super) fn with_list(mut self, listed: &[Listed]) -> Self {
+        self.list = Some(listed.iter().map(Entry::new).collect());
+        self
     }
 }

@@ -3,6 +3,7 @@
 mod arguments;
 mod document;
 mod file;
+mod list;
 mod text;
 
 use std::ops::ControlFlow;
@@ -17,9 +18,11 @@ use wirelane_filter::Filter;
 use wirelane_store::query::{self, Query, Report};
 use wirelane_store::{Damage, Directory, Plan};
 
+use self::arguments::Asked;
 pub(crate) use self::arguments::ExtractArgs;
 use self::document::Document;
 use self::file::Output;
+use crate::mending::{self, Mending, Telling};
 use crate::{args, output, stores};
 use wirelane_record::failure;
 
@@ -36,7 +39,10 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
     args.check()?;
     let asked = args.asked()?;
-    let filter = filter(&asked.expression)?;
+    if args.reindex {
+        return reindex(args, &asked);
+    }
+    let filter = stores::filter(&asked.expression)?;
     if args.explain {
         return explain(filter.as_ref());
     }
@@ -52,6 +58,9 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
         halt: halt.clone(),
         ..Query::all()
     };
+    if args.list {
+        return list(args, &asked, &stores, &query);
+    }
     let started = Instant::now();
     let mut errors = Vec::new();
     let report = match &args.write {
@@ -70,32 +79,44 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
     } else if args.count {
         output::print(&format!("{}\n", report.packets))?;
     }
-    if !args.quiet {
+    if !args.quiet && !args.json {
         text::summary(args, &report, elapsed);
     }
     errors.extend(faults(&report));
+    tell(errors)
+}
+
+/// Prints where the answer may be.
+fn list(args: &ExtractArgs, asked: &Asked, stores: &[Directory], query: &Query) -> Result<()> {
+    let started = Instant::now();
+    let (listed, report) = query::list(stores, query).map_err(failure)?;
+    if args.json {
+        let document = Document::new(args, asked, &report, started.elapsed());
+        output::json(&document.with_list(&listed))?;
+    } else {
+        output::print(&list::table(&listed))?;
+        text::notes(&report).iter().for_each(|note| output::line(format_args!("note: {note}")));
+    }
+    tell(faults(&report))
+}
+
+/// All that went wrong, on a line each; the first one is returned.
+fn tell(errors: impl IntoIterator<Item = Error>) -> Result<()> {
     let mut errors = errors.into_iter();
     let first = errors.next();
     errors.for_each(|error| output::line(format_args!("wirelane: {error}")));
     first.map_or(Ok(()), Err)
 }
 
-/// The expression, if there is one.
-fn filter(expression: &str) -> Result<Option<Filter>> {
-    if expression.trim().is_empty() {
-        return Ok(None);
+/// Makes indexes anew.
+fn reindex(args: &ExtractArgs, asked: &Asked) -> Result<()> {
+    if !asked.expression.is_empty() {
+        let error = Error::usage(asked.expression.clone(), "is not a store");
+        return Err(error.help("--reindex takes stores, and no expression"));
     }
-    let filter: Filter = expression.parse()?;
-    // Most packets are Ethernet. What is wrong only elsewhere, the search will say.
-    if let Err(error) = filter.check(LINK_TYPE_ETHERNET)
-        && error.span().is_some()
-    {
-        if let Some(caret) = error.caret() {
-            caret.lines().for_each(|line| output::line(format_args!("{line}")));
-        }
-        return Err(error.into());
-    }
-    Ok(Some(filter))
+    let stores = stores::open(&asked.paths)?;
+    let telling = Telling { command: "extract", json: args.json, quiet: args.quiet };
+    mending::run(&stores, Mending::Indexes, telling)
 }
 
 /// Says what the index is asked.

@@ -9,18 +9,21 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use wirelane::filter::Filter;
 use wirelane::halt::Halt;
-use wirelane::{Result, clock};
+use wirelane::{Error, Result, clock};
 use wirelane_os::memory;
 use wirelane_record::{RecordConfig, Recording, TriggerConfig};
-use wirelane_store::{Limits, StoreOptions};
+use wirelane_store::{Limits, MendReport, Mended, StoreOptions};
 
 use crate::args;
 use crate::control::{ControlServer, Served, Subject};
 use crate::look::LookArgs;
+use crate::mending::{self, Mending, Telling};
 use crate::output::store::StoreView;
 use crate::output::summary::Summary;
+use crate::output::{self, printable};
 use crate::privilege;
 use crate::session::{self, Privileges, SessionArgs};
+use crate::stores;
 
 /// What is kept around a trigger, if only one of both is given.
 const BEFORE: Duration = Duration::from_secs(30);
@@ -39,11 +42,15 @@ const AFTER: Duration = Duration::from_secs(120);
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RecordArgs {
     /// The port to record from, such as eth0, packet:eth0@0-3 or sim:4?rate=1Mpps
-    #[arg(value_name = "PORT")]
-    port: OsString,
+    #[arg(value_name = "PORT", required_unless_present = "check")]
+    port: Option<OsString>,
     /// The directory of the store; made if it does not exist
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "check")]
+    directory: Option<PathBuf>,
+    /// Record nothing: read all of the store in DIR, name what is damaged, and mend what a crash left, and
+    /// indexes. --json prints one object (schema wirelane.check/1)
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["port", "directory"], help_heading = "Store")]
+    check: Option<PathBuf>,
     /// Delete the oldest segments before the store exceeds SIZE bytes (k, M, G, T: units of 1024)
     #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Store")]
     max_bytes: Option<u64>,
@@ -93,19 +100,28 @@ pub(crate) struct RecordArgs {
 /// Everything that keeps the recording from starting, or what ended it early, or a disk that takes
 /// nothing at the end; what was recorded before is in the store.
 pub(crate) fn run(args: &RecordArgs) -> Result<()> {
-    let directory = &args.directory;
+    if let Some(path) = &args.check {
+        let telling =
+            Telling { command: "record", json: args.session.json, quiet: args.session.quiet };
+        return mending::run(&stores::open(std::slice::from_ref(path))?, Mending::All, telling);
+    }
+    let (Some(name), Some(directory)) = (&args.port, &args.directory) else {
+        return Err(Error::usage("record", "needs a port and a directory"));
+    };
     let halt = session::begin(&args.session)?;
     let group = args.group.as_deref().map(privilege::find_group).transpose()?;
     let mut privileges = Privileges::new(&args.session)?.with_group(group);
-    let config = config(args, group, &halt)?;
-    let (port, toll) = args.look.open(&args.port, &args.session, &halt)?;
-    // What it does for the memory of io_uring has to be done with the privileges.
+    let mut config = config(args, group, &halt)?;
+    let (port, toll) = args.look.open(name, &args.session, &halt)?;
+    // Both are for the registered memory of io_uring: the one is enough where the other is refused.
     memory::lift_lock_limit();
+    config.store.prepare(if args.look.single { 1 } else { port.info().queues.len().max(1) });
     privileges.give_away()?;
     let recording =
         Recording::start(port, directory, &config).map_err(|error| privileges.explain(error))?;
     let started = Instant::now();
     if !args.session.quiet {
+        tell_mended(recording.mended());
         session::announce("recording", recording.info());
     }
     let store = StoreView::new(&recording, directory);
@@ -123,6 +139,15 @@ pub(crate) fn run(args: &RecordArgs) -> Result<()> {
     let outcome = recording.join();
     let summary = Summary::of_record(&outcome, directory, started.elapsed(), clock::process_cpu());
     session::conclude(&summary, &args.session, outcome.errors, &privileges)
+}
+
+/// Says what an earlier recording had left when it died.
+fn tell_mended(report: &MendReport) {
+    for Mended { path, what } in &report.mended {
+        let path = printable(&path.display().to_string());
+        output::line(format_args!("note: {path}: {}", printable(what)));
+    }
+    report.failed.iter().for_each(|text| output::line(format_args!("note: {}", printable(text))));
 }
 
 fn config(args: &RecordArgs, group: Option<u32>, halt: &Halt) -> Result<RecordConfig> {

@@ -1,6 +1,10 @@
 //! Queries over small stores.
 
+mod damage;
 mod equality;
+mod flows;
+mod list;
+mod memory;
 mod order;
 pub(crate) mod stores;
 

@@ -1,0 +1,202 @@
+//! The same queries to stenographer: the packets of the store are sent to stenotype once more, which records them with
+//! the times at which they come; then the server that belongs to it is asked.
+//!
+//! Its certificates are those that the Debian package makes. It starts a recorder of its own, in whose place there is a
+//! script that waits: nothing else is to be recorded.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use wirelane::error::{Error, Result};
+use wirelane::frame::Batch;
+use wirelane::port::{self, OpenOptions, Port};
+use wirelane_os::clock;
+
+use super::bed::Cable;
+use super::load::Load;
+use super::traffic::Traffic;
+use crate::peers::process::Running;
+use crate::peers::recorders::{RECORDERS, Recording, STENOTYPE};
+use crate::peers::{find, missing};
+use crate::report::Report;
+
+/// The server, and what it is asked with.
+pub(super) const STENOGRAPHER: &str = "stenographer";
+const CURL: &str = "curl";
+const CERTIFICATES: &str = "/etc/stenographer/certs";
+const PORT: u16 = 21_234;
+/// Packets per second that stenotype is sent: it writes an index of every one.
+const RATE: f64 = 400_000.0;
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Packets that stenotype has recorded, and when they came.
+pub(super) struct Recorded {
+    folder: PathBuf,
+    begin: u64,
+    end: u64,
+}
+
+impl Recorded {
+    /// Sends packets 0 to `packets` through the cable, and lets stenotype record them in `folder`.
+    pub(super) fn write(
+        cable: &Cable<'_>,
+        folder: &Path,
+        packets: u64,
+        stop: &AtomicBool,
+        report: &mut Report,
+    ) -> Result<Self> {
+        for program in [STENOGRAPHER, CURL] {
+            find(program).ok_or_else(|| Error::failed(program, missing(program)))?;
+        }
+        let steno = RECORDERS.iter().find(|one| one.name == STENOTYPE);
+        let steno = steno.ok_or_else(|| Error::failed(STENOTYPE, "is missing"))?;
+        let failed = |error| Error::io(folder.display().to_string(), "mkdir", error);
+        steno.prepare(folder).map_err(failed)?;
+        let recording = Recording {
+            own: cable.bed.own,
+            source: cable.far().interface(),
+            folder,
+            is_super: false,
+            index: true,
+            compress: None,
+        };
+        let none = || Error::failed(STENOTYPE, missing(STENOTYPE));
+        let mut command = steno.command(&recording).ok_or_else(none)?;
+        let mut running = Running::start(&mut command, cable.bed.recorders(), Some(cable.far()))?;
+        running.wait_for(steno.ready, LIMIT, stop)?;
+        let begin = clock::realtime_ns();
+        feed(cable, packets, stop)?;
+        let end = clock::realtime_ns();
+        thread::sleep(steno.drain);
+        running.ask_to_end();
+        let load = Load { near: cable.near(), cpu: None, most_bytes: u64::MAX };
+        // The last index is written when it ends.
+        let deadline = Instant::now() + 5 * LIMIT;
+        while running.is_running() && Instant::now() < deadline {
+            load.push()?;
+            thread::sleep(Duration::from_millis(100));
+        }
+        let output = running.wait(LIMIT)?;
+        let counts = steno.counts(&output.stdout, &output.stderr);
+        let lost = counts.map_or(packets, |counts| counts.dropped);
+        if lost > 0 {
+            let reason = format!("it lost {lost} of {packets} packets of the store to be queried");
+            report.skip(super::SUITE, STENOTYPE, reason);
+        }
+        Ok(Self { folder: folder.to_owned(), begin, end })
+    }
+
+    /// Starts the server.
+    pub(super) fn serve(&self, stop: &AtomicBool) -> Result<Running> {
+        let failed = |error| Error::io(self.folder.display().to_string(), "write", error);
+        let idle = self.folder.join("idle");
+        let script = "#!/bin/sh\nwhile kill -0 $PPID; do sleep 1; done\n";
+        fs::write(&idle, script).map_err(failed)?;
+        fs::set_permissions(&idle, fs::Permissions::from_mode(0o755)).map_err(failed)?;
+        let config = serde_json::json!({
+            "Threads": [{
+                "PacketsDirectory": self.folder.join("PKT0"),
+                "IndexDirectory": self.folder.join("IDX0"),
+                "MaxDirectoryFiles": 30_000,
+                "DiskFreePercentage": 1,
+            }],
+            "StenotypePath": idle,
+            "Interface": "lo",
+            "Port": PORT,
+            "Host": "127.0.0.1",
+            "Flags": [],
+            "CertPath": CERTIFICATES,
+        });
+        let file = self.folder.join("config");
+        fs::write(&file, config.to_string()).map_err(failed)?;
+        let program = find(STENOGRAPHER);
+        let program = program.ok_or_else(|| Error::failed(STENOGRAPHER, missing(STENOGRAPHER)))?;
+        let mut command = Command::new(program);
+        // Its temporary directory goes with ours.
+        command.env("TMPDIR", &self.folder);
+        command.arg("-config").arg(&file).args(["-syslog=false", "-v", "2"]);
+        let cpus = wirelane_os::affinity::allowed_cpus().unwrap_or_default();
+        let mut running = Running::start(&mut command, &cpus, None)?;
+        running.wait_for("Starting stenotype", LIMIT, stop)?;
+        // It looks for files when it starts.
+        thread::sleep(Duration::from_secs(2));
+        Ok(running)
+    }
+
+    /// The query that asks for an expression of ours, in the part of the time that `window` is of the whole.
+    pub(super) fn query(&self, expression: &str, window: Option<[f64; 2]>) -> String {
+        let mut text = format!("({expression})");
+        for protocol in ["tcp", "udp"] {
+            text = text.replace(&format!("{protocol} port"), &format!("{protocol} and port"));
+        }
+        if let Some([from, to]) = window {
+            let at = |share: f64| {
+                let time = self.begin + ((self.end - self.begin) as f64 * share) as u64;
+                humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(time))
+            };
+            text.push_str(&format!(" and after {} and before {}", at(from), at(to)));
+        }
+        text
+    }
+
+    /// What asks the server, as stenoread does, and writes what it gets to `out`.
+    pub(super) fn ask(&self, query: &str, out: &Path) -> Result<Command> {
+        let curl = find(CURL).ok_or_else(|| Error::failed(CURL, missing(CURL)))?;
+        let mut command = Command::new(curl);
+        command.args(["--silent", "--show-error", "--fail", "--max-time", "890"]);
+        for (option, name) in [
+            ("--cert", "client_cert.pem"),
+            ("--key", "client_key.pem"),
+            ("--cacert", "ca_cert.pem"),
+        ] {
+            command.arg(option).arg(Path::new(CERTIFICATES).join(name));
+        }
+        command.arg("-o").arg(out).args(["-d", query]);
+        command.arg(format!("https://127.0.0.1:{PORT}/query"));
+        Ok(command)
+    }
+
+    /// Files that were recorded, for the page cache to forget.
+    pub(super) fn folders(&self) -> [PathBuf; 2] {
+        ["PKT0", "IDX0"].map(|name| self.folder.join(name))
+    }
+}
+
+/// Sends packets by a packet socket, at [`RATE`].
+fn feed(cable: &Cable<'_>, packets: u64, stop: &AtomicBool) -> Result<()> {
+    let interface = cable.near().interface();
+    let open = || port::open(&format!("packet:{interface}").parse()?, &OpenOptions::default());
+    let mut port: Port = cable.near().inside(open)??;
+    let ends = port.tx();
+    port.start()?;
+    let none = || Error::failed(interface, "has no queue to send from");
+    let mut tx = ends.into_iter().next().ok_or_else(none)?;
+    let (mut traffic, mut batch) = (Traffic::new(), Batch::default());
+    let (mut made, begin) = (0, Instant::now());
+    while (made < packets || !batch.is_empty()) && !stop.load(Ordering::Relaxed) {
+        if made as f64 > RATE * begin.elapsed().as_secs_f64() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let kept = batch.len();
+        let room = batch.room().min(usize::try_from(packets - made).unwrap_or(usize::MAX));
+        tx.allocate(&mut batch, room);
+        for frame in batch.iter_mut().skip(kept) {
+            // The frames of the port are longer than any packet of ours.
+            let _ = frame.fill(traffic.packet(made));
+            made += 1;
+        }
+        let sent = tx.transmit(&mut batch);
+        tx.flush()?;
+        if sent == 0 {
+            tx.wait(Duration::from_millis(1))?;
+        }
+    }
+    tx.drain(Duration::from_secs(1))?;
+    port.control().stop();
+    Ok(())
+}

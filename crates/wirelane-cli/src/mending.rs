@@ -1,0 +1,191 @@
+//! Reads whole stores, mends them, and tells: `record --check` and `extract --reindex`.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use wirelane::halt::Halt;
+use wirelane::{Error, Result};
+use wirelane_record::failure;
+use wirelane_store::{CheckReport, Directory};
+
+use crate::output::{self, grouped, line, plural, scaled};
+
+/// What is done to stores.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Mending {
+    /// All that a crash left is mended.
+    All,
+    /// Indexes are made anew.
+    Indexes,
+}
+
+/// How to tell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Telling {
+    /// The command's name in the JSON object.
+    pub(crate) command: &'static str,
+    /// One JSON object on standard output.
+    pub(crate) json: bool,
+    /// Nothing on standard error, but errors.
+    pub(crate) quiet: bool,
+}
+
+/// Reads the stores, mends them, and tells what was found.
+///
+/// # Errors
+/// A store cannot be read; something is damaged and stays so; a signal ended it.
+pub(crate) fn run(stores: &[Directory], mending: Mending, telling: Telling) -> Result<()> {
+    let halt = Halt::by_signals().map_err(|error| Error::os("signals", error))?;
+    let started = Instant::now();
+    let mut documents = Vec::new();
+    let mut errors = Vec::new();
+    for directory in stores {
+        if halt.is_asked() {
+            break;
+        }
+        let report = read(directory, mending, &halt)?;
+        if !telling.quiet {
+            tell(directory, &report, started.elapsed());
+        }
+        errors.extend(faults(&report));
+        documents.push(Store::new(directory, &report));
+    }
+    if halt.is_asked() {
+        let cause = "a signal ended it: not all segments were read";
+        errors.push(Error::failed(telling.command, cause).help("run it again"));
+    }
+    if telling.json {
+        output::json(&Document {
+            schema: "wirelane.check/1",
+            command: telling.command,
+            version: env!("CARGO_PKG_VERSION"),
+            elapsed_s: started.elapsed().as_secs_f64(),
+            stores: documents,
+            stopped: halt.is_asked(),
+        })?;
+    }
+    let mut errors = errors.into_iter();
+    let first = errors.next();
+    errors.for_each(|error| line(format_args!("wirelane: {error}")));
+    first.map_or(Ok(()), Err)
+}
+
+fn read(directory: &Directory, mending: Mending, halt: &Halt) -> Result<CheckReport> {
+    let mut reports = Halt::reports();
+    let each = |_: &_, report: &CheckReport| {
+        let asked = Halt::reports();
+        if std::mem::replace(&mut reports, asked) != asked {
+            line(format_args!("so far: {}", read_so_far(report)));
+        }
+        if halt.is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let report = match mending {
+        Mending::All => wirelane_store::check(directory, each),
+        Mending::Indexes => wirelane_store::reindex(directory, each),
+    };
+    report.map_err(failure)
+}
+
+fn read_so_far(report: &CheckReport) -> String {
+    let (segments, packets) = (plural(report.segments, "segment"), grouped(report.packets));
+    format!("{segments}, {}B, {packets} packets", scaled(report.bytes as f64))
+}
+
+fn tell(directory: &Directory, report: &CheckReport, elapsed: Duration) {
+    for mended in &report.mended {
+        line(format_args!("mended: {}: {}", mended.path.display(), mended.what));
+    }
+    if let Some(why) = &report.only_looked {
+        line(format_args!("note: nothing was mended: {why}"));
+    }
+    if report.being_written > 0 {
+        let segments = plural(report.being_written, "segment");
+        line(format_args!("note: {segments} being written, not read"));
+    }
+    let faults = report.damage.len() + report.failed.len();
+    let state = match faults as u64 {
+        0 => "whole".to_owned(),
+        faults => plural(faults, "fault"),
+    };
+    let (path, read) = (directory.path().display(), read_so_far(report));
+    line(format_args!("{path}: {read}: {state}; {:.3} s", elapsed.as_secs_f64()));
+}
+
+/// What stays wrong.
+fn faults(report: &CheckReport) -> impl Iterator<Item = Error> {
+    let damage = report.damage.iter().map(|damage| {
+        let object = format!("{} at byte {}", damage.path.display(), damage.offset);
+        Error::failed(object, damage.what.clone())
+    });
+    let failed =
+        report.failed.iter().map(|failed| Error::failed("cannot be mended", failed.clone()));
+    damage.chain(failed)
+}
+
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    command: &'static str,
+    version: &'static str,
+    elapsed_s: f64,
+    stores: Vec<Store>,
+    /// A signal ended it.
+    stopped: bool,
+}
+
+#[derive(Serialize)]
+struct Store {
+    path: String,
+    segments: u64,
+    bytes: u64,
+    extents: u64,
+    packets: u64,
+    /// Segments that were left alone.
+    being_written: u64,
+    /// Why nothing was mended; `null` if that was not so.
+    only_looked: Option<String>,
+    mended: Vec<Mended>,
+    /// What could not be mended, in words.
+    failed: Vec<String>,
+    damage: Vec<Damage>,
+}
+
+#[derive(Serialize)]
+struct Mended {
+    path: String,
+    what: String,
+}
+
+#[derive(Serialize)]
+struct Damage {
+    path: String,
+    offset: u64,
+    cause: String,
+}
+
+impl Store {
+    fn new(directory: &Directory, report: &CheckReport) -> Self {
+        let mended = |mended: &wirelane_store::Mended| Mended {
+            path: mended.path.display().to_string(),
+            what: mended.what.clone(),
+        };
+        let damage = |damage: &wirelane_store::Damage| Damage {
+            path: damage.path.display().to_string(),
+            offset: damage.offset,
+            cause: damage.what.to_string(),
+        };
+        Self {
+            path: directory.path().display().to_string(),
+            segments: report.segments,
+            bytes: report.bytes,
+            extents: report.extents,
+            packets: report.packets,
+            being_written: report.being_written,
+            only_looked: report.only_looked.clone(),
+            mended: report.mended.iter().map(mended).collect(),
+            failed: report.failed.clone(),
+            damage: report.damage.iter().map(damage).collect(),
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! `wirelane extract` and `wirelane pin` as a user meets them.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+mod answers;
+mod bad_input;
+mod pins;
+mod store;

@@ -1,0 +1,91 @@
+//! What an operator sees and does: counters, a full disk, the end.
+
+use tempfile::tempdir;
+use wirelane_testkit::privileged;
+
+use super::*;
+
+#[test]
+fn stats_tell_how_far_the_disk_is() {
+    let directory = tempdir().unwrap();
+    let store = directory.path().to_str().unwrap();
+    let mut recording = Running::start(None, &["sim:2?rate=20kpps", store, "--flush", "100ms"]);
+    recording.wait_until(|stats| {
+        let (store, totals) = (&stats["store"], &stats["totals"]);
+        store["bytes"].as_u64() > Some(0)
+            && totals["written"] == store["packets"]
+            && number(&totals["written"]) > 1000
+    });
+    let said = output(&mut wirelane(["stats", &recording.pid()]));
+    assert!(said.stdout.contains(": wirelane record "), "{}", said.stdout);
+    assert!(said.stdout.contains(&format!("\nstore {store}: ")), "{}", said.stdout);
+    recording.finish();
+}
+
+#[test]
+fn the_summary_says_where_packets_are() {
+    let directory = tempdir().unwrap();
+    let store = directory.path().join("store");
+    let ended = output(wirelane(["record", "sim:1?count=1000"]).arg(&store));
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let said = &ended.stderr;
+    assert!(said.starts_with("recording sim:1?count=1000"), "{said}");
+    assert!(said.contains("\n1,000 captured, nothing lost in "), "{said}");
+    assert!(said.contains(&format!(" → {}, 1 segment, ", store.display())), "{said}");
+}
+
+/// A disk that fills up: packets are dropped and counted, and when there is room it goes on.
+#[test]
+fn privileged_a_full_disk_is_survived() {
+    if !privileged::require() {
+        return;
+    }
+    let directory = tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    // In a mount namespace of its own; what fills the disk is reached through /proc/PID/root.
+    let script = "mount -t tmpfs -o size=64m none \"$0\" && mkdir \"$0/s\" && \
+                  dd if=/dev/zero of=\"$0/ballast\" bs=1M count=48 2>/dev/null && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", script, path, WIRELANE]);
+    let store = directory.path().join("s");
+    let spec = "sim:1?rate=20kpps&size=1500";
+    let args = [spec, store.to_str().unwrap(), "--segment", "4M", "--buffer", "4M"];
+    let mut recording = Running::spawn(command, &args);
+    recording.wait_until(|stats| {
+        number(&stats["totals"]["dropped"]) > 1000 && !stats["store"]["trouble"].is_null()
+    });
+    let inside = PathBuf::from(format!("/proc/{}/root{path}", recording.pid()));
+    fs::remove_file(inside.join("ballast")).unwrap();
+    recording.wait_until(|stats| stats["store"]["trouble"].is_null());
+    let packets_then = recorded(&recording);
+    recording.wait_until(|stats| number(&stats["store"]["packets"]) > packets_then);
+    // What counts of it is readable.
+    let copies = tempdir().unwrap();
+    for segment in segments(&inside.join("s")) {
+        let copy = copies.path().join(segment.file_name().unwrap());
+        fs::copy(&segment, &copy).unwrap();
+        assert!(!packets(&copy).is_empty());
+    }
+    recording.child.interrupt();
+    let ended = recording.child.wait(PATIENCE);
+    let summary = parse(&ended.stdout);
+    assert!(dropped(&summary, "writer") > 1000);
+    assert!(number(&summary["store"]["troubles"]) > 0);
+}
+
+#[track_caller]
+fn recorded(recording: &Running) -> u64 {
+    let said = output(&mut wirelane(["stats", "--json", &recording.pid()]));
+    number(&serde_json::from_str::<Value>(&said.stdout).unwrap()["store"]["packets"])
+}
+
+#[test]
+fn a_directory_has_one_recorder() {
+    let directory = tempdir().unwrap();
+    let store = directory.path().to_str().unwrap();
+    let recording = Running::start(None, &["sim:1?rate=1kpps", store]);
+    let refused = output(&mut wirelane(["record", "-q", "sim:1?count=5", store]));
+    assert_refused(&refused, 1, &[store]);
+    recording.finish();
+    record(&["sim:1?count=5", store]);
+}

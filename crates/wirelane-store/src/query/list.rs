@@ -1,0 +1,97 @@
+//! Where an answer may be, as names, headers and indexes tell.
+
+use std::path::PathBuf;
+
+use super::candidates::candidates;
+use super::engine::Engines;
+use super::opened::Place;
+use super::request::{Query, Report};
+use super::route::{Atlas, merge};
+use super::sift::{Aim, Sieve};
+use crate::directory::Directory;
+use crate::error::Result;
+use crate::extent::ExtentHeader;
+use crate::names::SegmentName;
+
+/// A segment that may hold what is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its path.
+    pub path: PathBuf,
+    /// What its name says.
+    pub name: SegmentName,
+    /// Whether it is kept from being deleted.
+    pub is_pinned: bool,
+    /// Whether its index told which extents may hold it; otherwise, only times did.
+    pub is_indexed: bool,
+    /// Its extents.
+    pub extents: u64,
+    /// Those that may hold it. The rest of what is said here is of them.
+    pub candidates: u64,
+    /// Their packets, not all of which match.
+    pub packets: u64,
+    /// Their bytes on disk.
+    pub bytes: u64,
+    /// Time of their oldest packet.
+    pub oldest: u64,
+    /// Time of their newest packet.
+    pub newest: u64,
+}
+
+/// The segments that may hold what the query asks for, in the order of stores and numbers. No packet
+/// is read, and conversations are not followed.
+///
+/// # Errors
+/// The filter is wrong, or the system refuses.
+pub fn list(stores: &[Directory], query: &Query) -> Result<(Vec<Listed>, Report)> {
+    let mut atlas = Atlas::new(stores, Engines::new(query.filter.as_ref()))?;
+    let mut report = Report { segments: atlas.places.len() as u64, ..Report::default() };
+    let sieve = Sieve { aim: Aim::Count, from: query.from, to: query.to, flows: None };
+    let mut listed = Vec::new();
+    for rank in 0..atlas.places.len() as u32 {
+        if query.halt.is_asked() {
+            report.stopped = true;
+            break;
+        }
+        let Some(Place { name, is_pinned, .. }) = atlas.places.get(rank as usize).copied() else {
+            break;
+        };
+        if name.times.is_some_and(|(oldest, newest)| !sieve.is_in_time(oldest, newest)) {
+            continue;
+        }
+        let Some(opened) = atlas.open(rank)? else {
+            report.deleted += 1;
+            continue;
+        };
+        let segment = &opened.segment;
+        report.opened += 1;
+        report.extents += segment.extents().len() as u64;
+        if !opened.is_growing {
+            merge(&mut report.damage, segment.damage());
+        }
+        let (found, damage) = candidates(&opened, &sieve);
+        merge(&mut report.damage, &damage);
+        let headers = || found.iter().map(|extent| &extent.header);
+        let (Some(oldest), Some(newest)) =
+            (headers().map(|it| it.oldest).min(), headers().map(|it| it.newest).max())
+        else {
+            continue;
+        };
+        let compressed = segment.name().is_compressed();
+        let bytes = |header: &ExtentHeader| header.extent_len(compressed) as u64;
+        listed.push(Listed {
+            path: segment.path().into(),
+            name: *segment.name(),
+            is_pinned,
+            is_indexed: segment.index().is_some(),
+            extents: segment.extents().len() as u64,
+            candidates: found.len() as u64,
+            packets: headers().map(|header| u64::from(header.packets)).sum(),
+            bytes: headers().map(bytes).sum(),
+            oldest,
+            newest,
+        });
+    }
+    report.unfiltered = atlas.engines.into_notes();
+    Ok((listed, report))
+}
