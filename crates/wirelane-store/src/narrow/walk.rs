@@ -9,12 +9,12 @@ use super::state::{Outcome, State};
 use crate::key::Term;
 
 /// About how much is told apart in the whole program: the longer it is, the less at one instruction.
-const STATES: usize = 1 << 16;
+const STATES: usize = 1 << 12;
 /// The least and the most that is told apart at one instruction. Beyond, addresses and ports are
 /// forgotten.
-const AT_ONE: (usize, usize) = (8, 128);
+const AT_ONE: (usize, usize) = (6, 64);
 /// What more is told apart then. Beyond, all is forgotten.
-const KINDS: usize = 32;
+const KINDS: usize = 8;
 
 /// The condition that an extent fulfils if it holds a packet that the program accepts.
 pub(super) fn walk(ops: &[Op], entry: &State, conditions: &mut Conditions) -> Condition {
@@ -119,9 +119,10 @@ impl Arrivals {
     fn enter(&mut self, at: usize, state: State, unknown: &State) -> usize {
         let arrival = &mut self.at[at];
         let mut state = state;
-        for (limit, next) in
-            [(STATES, Some(State::without_addresses as fn(State) -> State)), (STATES + KINDS, None)]
-        {
+        for (limit, next) in [
+            (self.most, Some(State::without_addresses as fn(State) -> State)),
+            (self.most + KINDS, None),
+        ] {
             if let Some(place) = arrival.places.get(&state) {
                 return *place;
             }
