@@ -170,7 +170,8 @@ impl Recorded {
 /// Sends packets by a packet socket, at [`RATE`].
 fn feed(cable: &Cable<'_>, packets: u64, stop: &AtomicBool) -> Result<()> {
     let interface = cable.near().interface();
-    let open = || port::open(&format!("packet:{interface}").parse()?, &OpenOptions::default());
+    let options = OpenOptions::default().receive(false).transmit(true);
+    let open = || port::open(&format!("packet:{interface}").parse()?, &options);
     let mut port: Port = cable.near().inside(open)??;
     let ends = port.tx();
     port.start()?;
