@@ -1,6 +1,6 @@
 //! The targets of recording.
 
-use super::{Book, Limit, highest, lowest, ratios};
+use super::book::{Book, Limit, highest, lowest, ratios};
 use crate::comparison::{SENDER_BOUND, unless_sent};
 
 const SUITE: &str = "record";

@@ -11,7 +11,7 @@ use wirelane_store::query::{self, Listed, Query};
 use wirelane_store::{Access, Directory};
 
 use crate::moment::{self, Moment, Span, moment};
-use crate::output::{self, plural, scaled};
+use crate::output::{self, plural};
 use crate::stores;
 
 /// Keep segments of a store from being deleted when room is needed for new packets.
@@ -111,9 +111,7 @@ fn summary(args: &PinArgs, changed: &[Listed]) -> String {
     let times = changed.iter().map(|one| one.oldest).min();
     match times.zip(changed.iter().map(|one| one.newest).max()) {
         Some((oldest, newest)) => {
-            let bytes: u64 = changed.iter().map(|one| one.bytes).sum();
-            let (from, to) = (moment::show(oldest), moment::show(newest));
-            format!("{what} {segments} ({}B asked for), {from} to {to}", scaled(bytes as f64))
+            format!("{what} {segments}: {} to {}", moment::show(oldest), moment::show(newest))
         }
         None => format!("{what} {segments}"),
     }

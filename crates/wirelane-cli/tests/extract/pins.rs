@@ -20,7 +20,7 @@ fn a_time_span_is_pinned_and_released() {
     let pins = store.files(".pin").len();
     assert!(0 < pins && pins < store.files(".pcapng").len(), "{pins}");
     let segments =
-        if pins == 1 { "pinned 1 segment " } else { &format!("pinned {pins} segments ") };
+        if pins == 1 { "pinned 1 segment: " } else { &format!("pinned {pins} segments: ") };
     assert!(out.stderr.starts_with(segments), "{}", out.stderr);
     let list = extract(&store, "--list").stdout;
     assert_eq!(list.lines().filter(|line| line.contains("pinned")).count(), pins, "{list}");

@@ -204,13 +204,9 @@ fn expression() -> impl Strategy<Value = String> {
     })
 }
 
-/// Programs that libpcap would not make, of the loads and numbers that matter.
-fn program() -> impl Strategy<Value = Program> {
-    let offset = select(&[
-        12u32, 12, 14, 16, 18, 20, 20, 22, 23, 24, 26, 30, 34, 38, 40, 42, 46, 50, 54, 56, 0, 6, 2,
-    ]);
-    let width = select(&[Width::Half, Width::Half, Width::Half, Width::Word, Width::Byte]);
-    let number = select(&[
+/// Numbers that are compared with.
+fn number() -> impl Strategy<Value = u32> + Clone {
+    select(&[
         0x0800u32,
         0x0800,
         0x86dd,
@@ -236,7 +232,16 @@ fn program() -> impl Strategy<Value = Program> {
         0xf0,
         0x40,
         u32::MAX,
+    ])
+}
+
+/// Programs that libpcap would not make, of the loads and numbers that matter.
+fn program() -> impl Strategy<Value = Program> {
+    let offset = select(&[
+        12u32, 12, 14, 16, 18, 20, 20, 22, 23, 24, 26, 30, 34, 38, 40, 42, 46, 50, 54, 56, 0, 6, 2,
     ]);
+    let width = select(&[Width::Half, Width::Half, Width::Half, Width::Word, Width::Byte]);
+    let number = number();
     let cond = select(&[Cond::Equal, Cond::Equal, Cond::Greater, Cond::GreaterEqual, Cond::Set]);
     let plain = prop_oneof![
         8 => (width, offset.clone()).prop_map(|(width, offset)| Op::LoadAbsolute(width, offset)),
@@ -260,6 +265,37 @@ fn program() -> impl Strategy<Value = Program> {
     })
 }
 
+/// What is changed in a program: where, how, and a number for it.
+type Change = (prop::sample::Index, u8, u32);
+
+/// Leaves checks out, looks elsewhere, compares with something else.
+fn change(program: &Program, changes: &[Change]) -> Option<Program> {
+    let mut ops = program.ops().to_vec();
+    for (at, how, number) in changes {
+        let op = at.get_mut(&mut ops);
+        *op = match (*op, how) {
+            (Op::Branch { cond, operand, jt, .. }, 0) => Op::Branch { cond, operand, jt, jf: jt },
+            (Op::Branch { cond, operand, jf, .. }, 1) => Op::Branch { cond, operand, jt: jf, jf },
+            (Op::Branch { cond, jt, jf, .. }, 2) => {
+                Op::Branch { cond, operand: Operand::K(*number), jt, jf }
+            }
+            (Op::Branch { operand, jt, jf, .. }, _) => {
+                Op::Branch { cond: Cond::GreaterEqual, operand, jt, jf }
+            }
+            (Op::LoadAbsolute(width, offset), _) => {
+                Op::LoadAbsolute(width, offset.wrapping_add(number % 9).wrapping_sub(4))
+            }
+            (Op::LoadIndirect(width, offset), _) => {
+                Op::LoadIndirect(width, offset.wrapping_add(number % 9).wrapping_sub(4))
+            }
+            (Op::LoadXHeader(offset), _) => Op::LoadXHeader(offset + number % 5),
+            (Op::Alu(Alu::And, _), _) => Op::Alu(Alu::And, Operand::K(*number)),
+            (other, _) => other,
+        };
+    }
+    Program::new(program.link_type(), ops.into_iter().map(Op::encode).collect()).ok()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
@@ -270,6 +306,19 @@ proptest! {
             .prop_flat_map(|link_type| (Just(link_type), extents(link_type, 16))),
     ) {
         if let Ok(program) = compile(&expression, link_type, 65_535) {
+            extents.check(&program);
+        }
+    }
+
+    #[test]
+    fn changed_programs_miss_nothing(
+        expression in expression(),
+        changes in vec((any::<prop::sample::Index>(), 0..5u8, number()), 1..4),
+        extents in extents(1, 24),
+    ) {
+        if let Ok(program) = compile(&expression, 1, 65_535)
+            && let Some(program) = change(&program, &changes)
+        {
             extents.check(&program);
         }
     }

@@ -1,4 +1,5 @@
-use wirelane_filter::compile;
+use wirelane_filter::op::{Cond, Op, Operand, Width};
+use wirelane_filter::{Program, compile};
 
 use super::*;
 
@@ -58,4 +59,96 @@ fn what_the_index_does_not_know_asks_nothing() {
     }
     // 105: IEEE 802.11.
     assert!(plan("host 10.0.0.1", 105).is_all());
+}
+
+/// What a program does before it goes on: loads, then a comparison that comes out so.
+type Step<'a> = (&'a [Op], Cond, u32, bool);
+
+/// A program that accepts what passes all steps.
+fn chain(steps: &[Step<'_>]) -> Program {
+    let len: usize = steps.iter().map(|(ops, ..)| ops.len() + 1).sum();
+    let mut ops = Vec::new();
+    for (before, cond, k, holds) in steps {
+        ops.extend(before.iter().copied());
+        let reject = (len - ops.len()) as u8;
+        let (jt, jf) = if *holds { (0, reject) } else { (reject, 0) };
+        ops.push(Op::Branch { cond: *cond, operand: Operand::K(*k), jt, jf });
+    }
+    ops.extend([Op::Return(1), Op::Return(0)]);
+    Program::new(1, ops.into_iter().map(Op::encode).collect()).unwrap()
+}
+
+/// Bytes are a key only behind all that makes them one.
+#[test]
+fn what_was_not_checked_is_not_asked() {
+    const fn half(offset: u32) -> Op {
+        Op::LoadAbsolute(Width::Half, offset)
+    }
+    const fn byte(offset: u32) -> Op {
+        Op::LoadAbsolute(Width::Byte, offset)
+    }
+    const fn word(offset: u32) -> Op {
+        Op::LoadAbsolute(Width::Word, offset)
+    }
+    const fn behind(header: u32, offset: u32) -> [Op; 2] {
+        [Op::LoadXHeader(header), Op::LoadIndirect(Width::Half, offset)]
+    }
+    const V4: Step<'_> = (&[half(12)], Cond::Equal, 0x0800, true);
+    const V6: Step<'_> = (&[half(12)], Cond::Equal, 0x86dd, true);
+    const TAGGED: Step<'_> = (&[half(12)], Cond::Equal, 0x8100, true);
+    const TCP: Step<'_> = (&[byte(23)], Cond::Equal, 6, true);
+    const ICMP: Step<'_> = (&[byte(23)], Cond::Equal, 1, true);
+    const WHOLE: Step<'_> = (&[half(20)], Cond::Set, 0x1fff, false);
+    const PORT: Step<'_> = (&behind(14, 14), Cond::Equal, 443, true);
+    for (steps, asked) in [
+        (&[V4, TCP, WHOLE, PORT][..], "type 0x0800 and protocol 6 and port 443"),
+        // Any fragment may have such bytes there.
+        (&[V4, TCP, PORT], "type 0x0800 and protocol 6"),
+        (&[V4, TCP, (&[half(20)], Cond::Set, 0x0fff, false), PORT], "type 0x0800 and protocol 6"),
+        (&[V4, TCP, (&[half(20)], Cond::Set, 0x1fff, true), PORT], "type 0x0800 and protocol 6"),
+        // Another header's length, another place, a protocol without ports, or an unknown one.
+        (
+            &[V4, TCP, WHOLE, (&behind(18, 14), Cond::Equal, 443, true)],
+            "type 0x0800 and protocol 6",
+        ),
+        (
+            &[V4, TCP, WHOLE, (&behind(14, 18), Cond::Equal, 443, true)],
+            "type 0x0800 and protocol 6",
+        ),
+        (&[V4, ICMP, WHOLE, PORT], "type 0x0800 and protocol 1"),
+        (&[V4, WHOLE, PORT], "type 0x0800"),
+        (&[TCP, WHOLE, PORT], "all"),
+        (&[(&[word(26)], Cond::Equal, 1, true)], "all"),
+        (&[V6, (&[word(26)], Cond::Equal, 1, true)], "type 0x86dd"),
+        (&[V6, (&[half(54)], Cond::Equal, 443, true)], "type 0x86dd"),
+        (&[V6, (&[byte(54)], Cond::Equal, 17, true)], "type 0x86dd"),
+        (
+            &[V6, (&[byte(20)], Cond::Equal, 44, true), (&[byte(54)], Cond::Equal, 17, true)],
+            "type 0x86dd and protocol 44 and protocol 17",
+        ),
+        // The second tag, where there may be none.
+        (&[TAGGED, (&[half(18)], Cond::Equal, 5, true)], "type 0x8100"),
+        (&[TAGGED, (&[half(14)], Cond::Equal, 0xa005, true)], "type 0x8100 and vlan 5"),
+        (&[TAGGED, V4], "none"),
+        (&[V4, (&[byte(23)], Cond::Equal, 0x106, true)], "none"),
+        // All is known: the conversation.
+        (
+            &[
+                V4,
+                TCP,
+                WHOLE,
+                PORT,
+                (&behind(14, 16), Cond::Equal, 80, true),
+                (&[word(26)], Cond::Equal, 0x0a00_0001, true),
+                (&[word(30)], Cond::Equal, 0x0a00_0002, true),
+            ],
+            &format!(
+                "type 0x0800 and protocol 6 and port 443 and port 80 and address 10.0.0.1 \
+                 and flow {:#x} and address 10.0.0.2",
+                crate::FlowId::new(4, 6, [0x0a00_0001, 0x0a00_0002], [443, 80]).key()
+            ),
+        ),
+    ] {
+        assert_eq!(Plan::new(&chain(steps)).to_string(), asked, "{}", chain(steps));
+    }
 }

@@ -35,7 +35,7 @@ pub fn run(
     mut sink: impl FnMut(&Found<'_>) -> ControlFlow<()>,
 ) -> Result<Report> {
     let mut search = Search::new(stores, query)?;
-    let Some(sieve) = search.sieve(Aim::Packets)? else { return Ok(search.report()) };
+    let Some(sieve) = search.sieve(Aim::Packets)? else { return search.report() };
     let memory = query.memory.max(Query::LEAST_MEMORY);
     let mut window = Window::default();
     loop {
@@ -47,7 +47,7 @@ pub fn run(
         search.report.bytes += bytes;
         match end {
             Some(until) if flow.is_continue() => window = Window { from: until, until: None },
-            _ => return Ok(search.report()),
+            _ => return search.report(),
         }
     }
 }
@@ -59,11 +59,11 @@ pub fn run(
 /// As of [`run`].
 pub fn count(stores: &[Directory], query: &Query) -> Result<Report> {
     let mut search = Search::new(stores, query)?;
-    let Some(sieve) = search.sieve(Aim::Count)? else { return Ok(search.report()) };
+    let Some(sieve) = search.sieve(Aim::Count)? else { return search.report() };
     let mut packets = 0;
     let _ = search.go(&sieve, &mut Counter(&mut packets))?;
     search.report.packets += packets;
-    Ok(search.report())
+    search.report()
 }
 
 /// A query on its way.
@@ -104,8 +104,12 @@ impl<'a> Search<'a> {
         pipeline::go(atlas, sieve, work, taker, report)
     }
 
-    fn report(self) -> Report {
-        Report { unfiltered: self.atlas.engines.into_notes(), ..self.report }
+    fn report(mut self) -> Result<Report> {
+        if self.atlas.sources.is_empty() {
+            self.atlas.learn_sources()?;
+        }
+        let Atlas { sources, engines, .. } = self.atlas;
+        Ok(Report { sources, unfiltered: engines.into_notes(), ..self.report })
     }
 }
 

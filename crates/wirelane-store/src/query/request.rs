@@ -88,7 +88,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// How an answer came about.
+/// How an answer came about. What was opened and read adds up over the passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
@@ -112,6 +112,9 @@ pub struct Report {
     pub flows: u64,
     /// Times that the stores were gone through to keep to [`Query::memory`]; 1 usually.
     pub passes: u32,
+    /// The interfaces: of the packets, and of others that might have matched; those of the newest
+    /// segment of each store where no segment is of the time that was asked for.
+    pub sources: Vec<Source>,
     /// What could not be read.
     pub damage: Vec<Damage>,
     /// Kinds of packets that the filter says nothing about, and why: none of them is in the answer.

@@ -79,7 +79,7 @@ pub(crate) fn run(args: &ExtractArgs) -> Result<()> {
     } else if args.count {
         output::print(&format!("{}\n", report.packets))?;
     }
-    if !args.quiet {
+    if !args.quiet && !args.json {
         text::summary(args, &report, elapsed);
     }
     errors.extend(faults(&report));

@@ -23,12 +23,15 @@ pub(super) fn summary(args: &ExtractArgs, report: &Report, elapsed: Duration) {
         found += &format!(", {}", plural(report.flows, "conversation"));
     }
     line(format_args!("{found}; {:.3} s", elapsed.as_secs_f64()));
+    let passes = match report.passes {
+        0 | 1 => format!("in {} of ", grouped(report.opened)),
+        passes => format!("in {passes} passes over "),
+    };
     line(format_args!(
-        "read {} of {} ({}B) in {} of {}",
+        "read {} of {} ({}B) {passes}{}",
         grouped(report.extents_read),
         plural(report.extents, "extent"),
         scaled(report.bytes_read as f64),
-        grouped(report.opened),
         plural(report.segments, "segment"),
     ));
     for note in notes(report) {
@@ -42,9 +45,6 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
     if report.deleted > 0 {
         let segments = plural(report.deleted, "segment");
         notes.push(format!("{segments} deleted by the recorder before they could be read"));
-    }
-    if report.passes > 1 && !report.stopped {
-        notes.push(format!("the stores were gone through {} times", report.passes));
     }
     notes.extend(report.unfiltered.iter().map(|why| format!("not searched: {why}")));
     notes

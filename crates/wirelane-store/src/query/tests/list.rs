@@ -2,7 +2,8 @@
 
 use wirelane_testkit::packets;
 
-use super::stores::{Packet, SegmentFile, store};
+use super::ask;
+use super::stores::{Packet, SegmentFile, sources, store};
 use crate::query::{Query, count, list};
 
 #[test]
@@ -51,4 +52,18 @@ fn the_list_tells_what_the_index_knows() {
     let query = Query { from: Some(1005), to: Some(1040), ..Query::all() };
     let counted = count(&stores, &query).unwrap();
     assert_eq!((counted.packets, counted.extents_read), (35, 1));
+}
+
+#[test]
+fn the_interfaces_are_known_without_a_packet() {
+    let packets: Vec<_> = (0..10).map(|at| Packet::new(0, 1000 + at, &[0; 60])).collect();
+    let segments = [SegmentFile::new(0, vec![packets.clone()]), SegmentFile::new(1, vec![packets])];
+    let scratch = tempfile::tempdir().unwrap();
+    let stores = [store(scratch.path(), &segments)];
+    let none = Query { from: Some(2000), ..Query::all() };
+    let filtered = Query { filter: Some("ip6".parse().unwrap()), ..Query::all() };
+    for query in [none, filtered] {
+        let (found, report) = ask(&stores, &query);
+        assert_eq!((found, report.sources), (vec![], sources()));
+    }
 }
