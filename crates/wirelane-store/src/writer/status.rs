@@ -39,7 +39,7 @@ pub struct StoreReport {
     pub room: Option<u64>,
     /// Why the files are written through the page cache, if they are.
     pub buffered: Option<String>,
-    /// Why io_uring is not used, if it is not.
+    /// Why io_uring is not used, or its memory is pinned at each write, if so.
     pub no_ring: Option<String>,
     /// What keeps packets from the disk now.
     pub trouble: Option<String>,

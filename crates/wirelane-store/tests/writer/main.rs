@@ -6,5 +6,6 @@
 mod gate;
 mod limits;
 mod packets;
+mod random;
 mod scratch;
 mod trouble;
