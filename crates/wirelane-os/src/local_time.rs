@@ -62,8 +62,8 @@ impl LocalTime {
         // SAFETY: `tm` is valid for the call.
         let seconds = unsafe { libc::mktime(&mut tm) };
         // What does not exist is shifted to what does.
-        let shown = Self { offset: self.offset, ..Self::at(seconds.into())? };
-        (shown == *self).then_some(seconds.into())
+        let shown = Self { offset: self.offset, ..Self::at(seconds)? };
+        (shown == *self).then_some(seconds)
     }
 
     fn of(tm: &libc::tm) -> Option<Self> {

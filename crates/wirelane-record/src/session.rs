@@ -10,6 +10,7 @@ use wirelane::port::{Control, Port, PortInfo, Rx};
 use wirelane::session::interfaces::{Interface, Placing, interfaces};
 use wirelane::session::monitor::Monitor;
 use wirelane::{Error, Result};
+use wirelane_os::memory::{self, Room};
 use wirelane_store::{MendReport, StoreOptions, StoreReport, StoreStatus, StoreWriter};
 
 use crate::config::{RecordConfig, RecordOutcome};
@@ -23,6 +24,7 @@ pub struct Recording {
     running: Running<Worker>,
     store: StoreWriter,
     info: PortInfo,
+    notes: Vec<String>,
     control: Arc<dyn Control>,
     status: Arc<StoreStatus>,
     monitor: Monitor,
@@ -51,7 +53,8 @@ impl Recording {
         // What cannot be compiled is refused before anything is created.
         let ends = groups.iter().map(|group| ends(port.info(), group, config, trigger.as_ref()));
         let ends = ends.collect::<Result<Vec<_>>>()?;
-        let options = StoreOptions { gate, ..config.store.clone() };
+        let (buffer, note) = buffer(config.store.buffer, groups.len());
+        let options = StoreOptions { gate, buffer, ..config.store.clone() };
         let mut store = StoreWriter::create(directory, options).map_err(failure)?;
         let halt = config.halt.below();
         let budget = Arc::new(Budget::new(config.packets));
@@ -83,7 +86,18 @@ impl Recording {
         let written = Arc::clone(&status);
         let monitor = monitor.writing(move || written.report().total().written.packets);
         let directory = directory.display().to_string();
-        Ok(Self { running, store, info, control, status, monitor, trigger, halt, directory })
+        Ok(Self {
+            running,
+            store,
+            info,
+            notes: note.into_iter().collect(),
+            control,
+            status,
+            monitor,
+            trigger,
+            halt,
+            directory,
+        })
     }
 
     /// The port.
@@ -125,15 +139,17 @@ impl Recording {
     /// Lets no more packets in, receives and writes those on their way, and reports. It does not
     /// wait for a disk that takes nothing, but counts what that one did not take.
     pub fn join(self) -> RecordOutcome {
-        let Self { running, store, info, trigger, monitor, halt, directory, .. } = self;
+        let Self { running, store, info, notes, trigger, monitor, halt, directory, .. } = self;
         running.stop();
         halt.ask();
         let ended = running.join();
         let report = store.finish();
         let mut errors = ended.errors;
         errors.extend(failures(&report, directory));
+        let mut port = ended.ports.into_iter().next().unwrap_or(info);
+        port.notes.extend(notes);
         RecordOutcome {
-            port: ended.ports.into_iter().next().unwrap_or(info),
+            port,
             queues: monitor.queues(),
             frames: ended.frames.into_iter().next().unwrap_or_default(),
             store: report,
@@ -148,6 +164,15 @@ fn failures(report: &StoreReport, directory: String) -> Option<Error> {
     let trouble = report.trouble.clone()?;
     let help = "make room, or see to the disk; what was recorded before is there";
     Some(Error::failed(directory, trouble).help(help))
+}
+
+/// The memory of each of so many lanes, and a note if it is less than `wanted`: half of what is free
+/// is for others, as it is for a capture.
+fn buffer(wanted: usize, lanes: usize) -> (usize, Option<String>) {
+    let Room { bytes, limit } = memory::room();
+    let each = usize::try_from(bytes / 2).unwrap_or(usize::MAX) / lanes.max(1);
+    let note = || format!("{each} bytes before the disk for each queue: {limit} allows no more");
+    (wanted.min(each), (each < wanted).then(note))
 }
 
 /// The receiving ends of one thread, and the interfaces of its lane.
@@ -170,4 +195,16 @@ fn ends(
         all.extend(own);
     }
     Ok((ends, all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_left_to_others() {
+        assert_eq!(buffer(1 << 20, 1), (1 << 20, None));
+        let (each, note) = buffer(usize::MAX, 4);
+        assert!(each < usize::MAX / 4 && note.is_some_and(|note| note.contains(&each.to_string())));
+    }
 }

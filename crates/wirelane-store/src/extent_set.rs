@@ -64,6 +64,16 @@ impl ExtentSet {
         }
     }
 
+    /// Adds extents: `e` where bit `e % 8` of byte `e / 8` is set. There must be no others than the
+    /// segment has.
+    pub(crate) fn insert_bitmap(&mut self, bitmap: &[u8]) {
+        for (word, bytes) in self.words.iter_mut().zip(bitmap.chunks(8)) {
+            let mut eight = [0; 8];
+            eight[..bytes.len()].copy_from_slice(bytes);
+            *word |= u64::from_le_bytes(eight);
+        }
+    }
+
     /// Keeps what is in both. Both are of the same segment.
     pub fn intersect(&mut self, other: &Self) {
         debug_assert_eq!(self.len, other.len);

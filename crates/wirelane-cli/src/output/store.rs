@@ -137,13 +137,10 @@ impl Store {
         self.trouble.as_deref()
     }
 
-    /// How it is written, where that is not the best way.
-    pub(crate) fn ways(&self) -> Vec<String> {
-        let buffered = self.buffered_because.as_ref();
-        let buffered = buffered.map(|why| format!("written through the page cache: {why}"));
-        let blocking = self.blocking_because.as_ref();
-        let blocking = blocking.map(|why| format!("no io_uring with registered memory: {why}"));
-        buffered.into_iter().chain(blocking).map(|text| printable(&text)).collect()
+    /// Why the page cache is not bypassed, for people.
+    pub(crate) fn detour(&self) -> Option<String> {
+        let why = self.buffered_because.as_deref()?;
+        Some(format!("written through the page cache: {}", printable(why)))
     }
 
     /// Where packets went, behind the headline of a summary.
@@ -156,7 +153,7 @@ impl Store {
     /// The rest of what is worth knowing at the end, a line each.
     pub(super) fn notes(&self) -> Vec<String> {
         let Self { stored, trigger, .. } = self;
-        let mut notes = self.ways();
+        let mut notes: Vec<_> = self.detour().into_iter().collect();
         if stored.deleted_segments > 0 {
             let (segments, bytes) = (stored.deleted_segments, scaled(stored.deleted_bytes as f64));
             notes

@@ -31,7 +31,8 @@ impl Index {
     /// extents is damaged. Other damage is found by the [`lookup`](Self::lookup) that meets it.
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(|error| Error::io(path, "open", &error))?;
-        Self::from_source(Source::File(file), path.display().to_string())
+        let len = file.metadata().map_err(|error| Error::io(path, "examine", &error))?.len();
+        Self::from_source(Source::File { file, len }, path.display().to_string())
     }
 
     /// The index whose bytes these are, as [`IndexBuilder::finish`](super::IndexBuilder::finish)
@@ -164,7 +165,7 @@ fn last_not_above(key: u128, count: usize, at: impl Fn(usize) -> u128) -> usize 
 fn read_start(source: &Source) -> std::result::Result<(Header, Vec<Extent>), Failure> {
     let start = source.read(0, HEADER_LEN as u64)?;
     let header = Header::decode(start.first_chunk().ok_or("it is cut off")?)?;
-    if source.len()? != header.file_len {
+    if source.len() != header.file_len {
         return Err("it is cut off".into());
     }
     let len = u64::from(header.extents) * EXTENT_LEN as u64;
@@ -179,26 +180,26 @@ fn read_start(source: &Source) -> std::result::Result<(Header, Vec<Extent>), Fai
 
 /// Where the bytes are.
 enum Source {
-    File(File),
+    File { file: File, len: u64 },
     Bytes(Vec<u8>),
 }
 
 impl Source {
-    fn len(&self) -> io::Result<u64> {
+    fn len(&self) -> u64 {
         match self {
-            Self::File(file) => Ok(file.metadata()?.len()),
-            Self::Bytes(bytes) => Ok(bytes.len() as u64),
+            Self::File { len, .. } => *len,
+            Self::Bytes(bytes) => bytes.len() as u64,
         }
     }
 
     /// Exactly these bytes.
     fn read(&self, offset: u64, len: u64) -> std::result::Result<Vec<u8>, Failure> {
-        let end = offset.checked_add(len).filter(|end| self.len().is_ok_and(|len| *end <= len));
+        let end = offset.checked_add(len).filter(|end| *end <= self.len());
         let (Some(_), Ok(len)) = (end, usize::try_from(len)) else {
             return Err("it is cut off".into());
         };
         match self {
-            Self::File(file) => {
+            Self::File { file, .. } => {
                 let mut bytes = vec![0; len];
                 file.read_exact_at(&mut bytes, offset)?;
                 Ok(bytes)

@@ -82,10 +82,14 @@ pub(super) fn decode(bytes: &mut &[u8], len: usize, set: Option<&mut ExtentSet>)
         BITMAP => {
             let (bits, rest) = bytes.split_at_checked(count)?;
             *bytes = rest;
-            for (at, byte) in (0_u64..).zip(bits) {
-                for bit in (0..8).filter(|bit| byte >> bit & 1 == 1) {
-                    insert(set, at * 8 + bit, 1, len)?;
-                }
+            if count > len / 8 {
+                // The last byte may have bits of extents that there are not.
+                let last = bits.get(len / 8).copied().unwrap_or(0);
+                let is_possible = count == len / 8 + 1 && last >> (len % 8) == 0;
+                is_possible.then_some(())?;
+            }
+            if set.universe() > 0 {
+                set.insert_bitmap(bits);
             }
         }
         _ => return None,
@@ -116,22 +120,27 @@ pub(super) fn wide_number(mut number: u128, out: &mut Vec<u8>) {
 }
 
 /// Takes a number from the front of `bytes`.
+#[inline]
 fn take_number(bytes: &mut &[u8]) -> Option<u64> {
-    let mut number = 0_u64;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        let bits = u64::from(byte & 0x7F);
-        number |= bits << shift;
-        if byte & 0x80 == 0 {
-            return (number >> shift == bits).then_some(number);
-        }
-    }
-    None
+    u64::try_from(take_wide_number(bytes)?).ok()
 }
 
 /// As [`take_number`], of up to 128 bits.
+#[inline]
 pub(super) fn take_wide_number(bytes: &mut &[u8]) -> Option<u128> {
+    // Most are short, and quick in 64 bits.
+    let mut number = 0_u64;
+    for (at, byte) in bytes.iter().take(9).enumerate() {
+        number |= u64::from(byte & 0x7F) << (7 * at);
+        if byte & 0x80 == 0 {
+            *bytes = &bytes[at + 1..];
+            return Some(number.into());
+        }
+    }
+    take_long_number(bytes)
+}
+
+fn take_long_number(bytes: &mut &[u8]) -> Option<u128> {
     let mut number = 0_u128;
     for shift in (0..128).step_by(7) {
         let (byte, rest) = bytes.split_first()?;

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use wirelane_filter::jit::Jit;
-use wirelane_filter::{Filter, Interpreter, Packet, Program};
-use wirelane_pcap::{LINK_TYPE_ETHERNET, Record};
+use wirelane_filter::{Filter, Interpreter, Metadata, Packet, Program};
+use wirelane_os::Class;
+use wirelane_pcap::{LINK_TYPE_ETHERNET, Record, Source};
 
 use crate::error::{Error, Result};
 use crate::narrow::Plan;
@@ -28,9 +29,8 @@ impl Engine {
 
     /// Whether it accepts the packet.
     #[inline]
-    pub(super) fn accepts(&self, record: &Record<'_>) -> bool {
-        let packet =
-            Packet { data: record.data, wire_len: record.original_len, ..Packet::default() };
+    fn accepts(&self, record: &Record<'_>, metadata: Metadata) -> bool {
+        let packet = Packet { data: record.data, wire_len: record.original_len, metadata };
         let verdict = match self {
             Self::Jit(jit) => jit.run(&packet),
             Self::Interpreter(interpreter) => interpreter.run(&packet),
@@ -51,16 +51,25 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    /// Whether the packet is asked for.
+    /// Whether the packet, of which this is known besides, is asked for.
     #[inline]
-    pub(super) fn accepts(&self, record: &Record<'_>) -> bool {
+    pub(super) fn accepts(&self, record: &Record<'_>, metadata: Metadata) -> bool {
         match self {
             Self::All => true,
-            Self::Some(engine, _) => engine.accepts(record),
+            Self::Some(engine, _) => engine.accepts(record, metadata),
             Self::Nothing => false,
         }
     }
 }
+
+/// What is known of the packets of an interface, as a port knows it: `inbound` and `outbound` ask for it.
+pub(super) fn metadata(source: &Source) -> Metadata {
+    let packet_type = if source.class == Some(Class::Tx) { OUTGOING } else { 0 };
+    Metadata { queue: source.queue.unwrap_or(0), packet_type, interface_index: 0 }
+}
+
+/// `PACKET_OUTGOING` of `linux/if_packet.h`.
+const OUTGOING: u32 = 4;
 
 /// The programs of a filter, made as link types come up.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use wirelane_pcap::Source;
 
 use super::candidates::candidates;
-use super::engine::Engines;
+use super::engine::{self, Engines};
 use super::opened::{Opened, Place, Stop};
 use super::order::Window;
 use super::request::{Damage, Report};
@@ -59,7 +59,8 @@ impl<'a> Atlas<'a> {
         let (mut interfaces, mut numbers) = (Vec::new(), Vec::new());
         for source in segment.sources() {
             let verdict = self.engines.verdict(source.link_type)?;
-            interfaces.push(Interface { link_type: source.link_type, verdict });
+            let (link_type, metadata) = (source.link_type, engine::metadata(source));
+            interfaces.push(Interface { link_type, metadata, verdict });
             numbers.push(self.number(store, source));
         }
         Ok(Some(Opened { segment, rank, interfaces, numbers: numbers.into(), is_growing }))
@@ -198,6 +199,12 @@ impl<'a> Route<'a> {
         extents.retain(|extent| window.from.time <= extent.header.newest);
         extents.sort_by_key(|extent| Reverse((extent.header.oldest, extent.offset)));
         let Some(next) = extents.last() else { return Ok(()) };
+        // The order relies on the names of segments that are still closed.
+        if opened.segment.name().times.is_some_and(|(oldest, _)| next.header.oldest < oldest) {
+            let path = opened.segment.path().into();
+            let what = "it has packets older than its name says: the order may be wrong".into();
+            merge(&mut report.damage, &[Damage { path, offset: next.offset, what }]);
+        }
         let at = self.open.iter().position(Option::is_none).unwrap_or_else(|| {
             self.open.push(None);
             self.open.len() - 1

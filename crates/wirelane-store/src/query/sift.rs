@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use wirelane_filter::Metadata;
 use wirelane_pcap::Record;
 use wirelane_pcap::pcapng::{self, Content};
 
@@ -46,6 +47,7 @@ pub(super) struct Sieve {
 #[derive(Clone, Debug)]
 pub(super) struct Interface {
     pub(super) link_type: u16,
+    pub(super) metadata: Metadata,
     pub(super) verdict: Verdict,
 }
 
@@ -118,7 +120,8 @@ impl Sieve {
 
     #[inline]
     fn wants(&self, record: &Record<'_>, interface: &Interface) -> bool {
-        if self.includes(record.timestamp) && interface.verdict.accepts(record) {
+        if self.includes(record.timestamp) && interface.verdict.accepts(record, interface.metadata)
+        {
             return true;
         }
         self.flows.as_ref().is_some_and(|flows| flows.have(interface.link_type, record.data))

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use wirelane_store::{Limits, StoreOptions, StoreWriter};
+use wirelane_testkit::privileged;
 
 use crate::scratch::{Read, Scratch, packet, sources};
 
@@ -100,4 +101,27 @@ fn what_is_too_old_goes_also_without_traffic() {
     lane.finish();
     let report = store.finish();
     assert_eq!((report.total().written.packets, report.segments), (1, 0));
+}
+
+#[test]
+fn privileged_a_share_of_the_disk_stays_free() {
+    if !privileged::require() {
+        return;
+    }
+    let scratch = Scratch::small(40);
+    let limits = Limits { min_free: Some(0.5), ..Limits::default() };
+    // Indexes and what is not a segment come on top.
+    write(&scratch, limits, 80 * MIB, || assert!(size(&scratch) <= (20 + 4) * MIB));
+    assert!(scratch.packets(0)[0] != packet(0) && scratch.segments()[&0].len() >= 3);
+    // Others take the rest: everything goes but what is pinned.
+    let first = scratch.segments()[&0][0];
+    assert!(scratch.directory().pin(&first, wirelane_store::Access::default()).unwrap());
+    std::fs::write(scratch.path().join("stranger"), vec![1; 22 << 20]).unwrap();
+    let store = StoreWriter::create(
+        scratch.path(),
+        StoreOptions { segment_bytes: 4 * MIB, limits, ..StoreOptions::default() },
+    );
+    let report = store.unwrap().finish();
+    assert_eq!((report.segments, report.room), (1, Some(0)));
+    assert!(scratch.path_of(&first).exists() && scratch.path().join("stranger").exists());
 }

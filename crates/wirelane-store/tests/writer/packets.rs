@@ -180,3 +180,23 @@ fn impossible_options_are_refused() {
     assert!(refused(StoreOptions { segment_bytes: 1, ..small() }).contains("4 MiB"));
     assert!(refused(StoreOptions { compression: gzip, ..small() }).contains("lz4 or zstd"));
 }
+
+#[test]
+fn files_are_for_their_owner_and_for_a_group_that_is_named() {
+    use std::os::unix::fs::MetadataExt;
+    let own = std::fs::metadata(Scratch::in_memory().path()).unwrap().gid();
+    for (group, mode) in [(None, 0o600), (Some(own), 0o640)] {
+        let scratch = Scratch::in_memory();
+        let options = StoreOptions { group, ..small() };
+        let mut store = StoreWriter::create(scratch.path(), options).unwrap();
+        let mut lane = store.lane(&sources(), None).unwrap();
+        push(&mut lane, [packet(0)].into_iter());
+        lane.finish();
+        assert_eq!(store.finish().segments, 1);
+        let segment = scratch.segments()[&0][0];
+        for file in [segment.file_name(), segment.index_name()] {
+            let metadata = std::fs::metadata(scratch.path().join(&file)).unwrap();
+            assert_eq!((metadata.mode() & 0o7777, metadata.gid()), (mode, own), "{file}");
+        }
+    }
+}

@@ -70,7 +70,7 @@ struct Teller<'a> {
     before: (Instant, u64),
     bytes_per_s: f64,
     trouble: Option<String>,
-    has_told_ways: bool,
+    has_told_detour: bool,
 }
 
 impl<'a> Teller<'a> {
@@ -84,7 +84,7 @@ impl<'a> Teller<'a> {
             before: (Instant::now(), 0),
             bytes_per_s: 0.0,
             trouble: None,
-            has_told_ways: false,
+            has_told_detour: false,
         }
     }
 
@@ -116,12 +116,11 @@ impl<'a> Teller<'a> {
         progress.update(queues);
     }
 
-    /// Says how it is written, if not in the best way, and what keeps packets from the disk, once.
+    /// Says why the page cache is not bypassed, and what keeps packets from the disk, once.
     fn tell_troubles(&mut self, store: &Store) {
-        let ways = store.ways();
-        if !self.has_told_ways && !ways.is_empty() {
-            self.has_told_ways = true;
-            self.say(|| ways.iter().for_each(|way| output::line(format_args!("note: {way}"))));
+        if let Some(detour) = store.detour().filter(|_| !self.has_told_detour) {
+            self.has_told_detour = true;
+            self.say(|| output::line(format_args!("note: {detour}")));
         }
         if store.trouble() == self.trouble.as_deref() {
             return;
