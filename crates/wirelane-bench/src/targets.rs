@@ -3,56 +3,17 @@
 //! A target limits a ratio of two figures, a difference, or a figure itself. Ratios and differences are taken within a
 //! round, before the median: a slow moment of the machine hits both sides.
 
-use serde::Serialize;
-
+mod book;
 mod record;
 
+use self::book::{Book, highest, lowest, ratios};
+pub use self::book::{Limit, Target};
 use crate::comparison::{SENDER_BOUND, unless_sent};
 use crate::peers::senders::{TCPREPLAY, TCPREPLAY_XDP, TRAFGEN, XDP_TRAFFICGEN};
 use crate::peers::testpmd::{self, NOWHERE};
 use crate::row::{Row, Skipped};
 use crate::suites::send::shape::{FLOWS, PERCENTS};
 use crate::task::{PACED, RATES};
-
-/// What a figure ought to be.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Limit {
-    /// No more than this.
-    AtMost(f64),
-    /// No less than this.
-    AtLeast(f64),
-}
-
-impl Limit {
-    fn is_met(self, value: f64) -> bool {
-        match self {
-            Self::AtMost(limit) => value <= limit,
-            Self::AtLeast(limit) => value >= limit,
-        }
-    }
-}
-
-/// A target, and what became of it.
-#[derive(Clone, Debug, Serialize)]
-pub struct Target {
-    /// The suite that measures it.
-    pub suite: &'static str,
-    /// The figure, in words.
-    pub what: String,
-    /// `×` of a ratio.
-    pub unit: &'static str,
-    /// What the median ought to be.
-    pub limit: Limit,
-    /// One value per round.
-    pub values: Vec<f64>,
-    /// Their median; `None` if it was not measured.
-    pub median: Option<f64>,
-    /// Whether it is as it ought to be; `None` if it was not measured.
-    pub met: Option<bool>,
-    /// Why it was not measured.
-    pub reason: Option<String>,
-}
 
 /// All targets, as these rows have kept them.
 pub fn targets(rows: &[Row], skipped: &[Skipped]) -> Vec<Target> {
@@ -67,15 +28,6 @@ pub fn targets(rows: &[Row], skipped: &[Skipped]) -> Vec<Target> {
     book.filter();
     book.gso();
     book.targets
-}
-
-/// Conditions of a row: parameters and their values as text.
-type Conditions<'a> = &'a [(&'a str, &'a str)];
-
-struct Book<'a> {
-    rows: &'a [Row],
-    skipped: &'a [Skipped],
-    targets: Vec<Target>,
 }
 
 impl Book<'_> {
@@ -420,88 +372,6 @@ impl Book<'_> {
             self.add("gso", what, "×", Limit::AtLeast(limit), values, &[case]);
         }
     }
-
-    /// Samples of one figure; none if it was not measured.
-    fn samples(
-        &self,
-        suite: &str,
-        case: &str,
-        peer: Option<&str>,
-        conditions: Conditions<'_>,
-        metric: &str,
-    ) -> &[f64] {
-        let row = self.rows.iter().find(|row| {
-            (row.suite, row.case, row.peer, row.metric) == (suite, case, peer, metric)
-                && conditions.iter().all(|condition| row.params.has(*condition))
-        });
-        row.map_or(&[], |row| row.samples.as_slice())
-    }
-
-    /// `needs` are names of what must have been measured for it.
-    fn add(
-        &mut self,
-        suite: &'static str,
-        what: String,
-        unit: &'static str,
-        limit: Limit,
-        values: Vec<f64>,
-        needs: &[&str],
-    ) {
-        let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
-        let median = crate::row::summary(&values).map(|[_, median, _]| median);
-        let met = median.map(|median| limit.is_met(median));
-        let reason = median.is_none().then(|| self.reason(suite, needs));
-        self.targets.push(Target { suite, what, unit, limit, values, median, met, reason });
-    }
-
-    /// Gives the target that was added last a reason why it is not judged.
-    fn unclear_if(&mut self, is_unclear: bool, reason: &str) {
-        if let (true, Some(last)) = (is_unclear, self.targets.last_mut()) {
-            last.reason = Some(reason.to_owned());
-        }
-    }
-
-    /// What another command measures.
-    fn elsewhere(&mut self, suite: &'static str, what: &str, limit: Limit, command: &str) {
-        self.add(suite, what.to_owned(), "", limit, Vec::new(), &[]);
-        if let Some(last) = self.targets.last_mut() {
-            last.reason = Some(format!("it is a library, no program: {command}"));
-        }
-    }
-
-    fn reason(&self, suite: &str, needs: &[&str]) -> String {
-        let of_suite = || self.skipped.iter().filter(|skipped| skipped.suite == suite);
-        let named = of_suite().find(|skipped| needs.contains(&skipped.case));
-        match named.or_else(|| of_suite().find(|skipped| skipped.case == "all")) {
-            Some(skipped) => skipped.reason.clone(),
-            None if self.rows.iter().any(|row| row.suite == suite) => {
-                "this run has no such figure; a quick one leaves some out".to_owned()
-            }
-            None => format!("the suite {suite} was not run"),
-        }
-    }
-}
-
-/// Ours divided by theirs, for each round.
-fn ratios(ours: &[f64], theirs: &[f64]) -> Vec<f64> {
-    ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect()
-}
-
-/// The lowest of each round, of those that were measured at all.
-fn lowest(figures: &[&[f64]]) -> Vec<f64> {
-    of_rounds(figures, f64::min)
-}
-
-/// The highest, likewise.
-fn highest(figures: &[&[f64]]) -> Vec<f64> {
-    of_rounds(figures, f64::max)
-}
-
-fn of_rounds(figures: &[&[f64]], choose: fn(f64, f64) -> f64) -> Vec<f64> {
-    let figures = || figures.iter().filter(|samples| !samples.is_empty());
-    let rounds = figures().map(|samples| samples.len()).min().unwrap_or(0);
-    let of = |round: usize| figures().filter_map(move |samples| samples.get(round)).copied();
-    (0..rounds).filter_map(|round| of(round).reduce(choose)).collect()
 }
 
 #[cfg(test)]

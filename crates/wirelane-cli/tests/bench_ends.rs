@@ -220,6 +220,8 @@ const NOLOSS: &[&str] = &["noloss", "--quick"];
 /// Ours and all others are started one after the other.
 const SEND: &[&str] =
     &["send", "--quick", "--size", "64", "--case", "generate", "--case", "timing"];
+/// Ours and all others are started one after the other, and a store is there for a while.
+const RECORD: &[&str] = &["record", "--quick", "--disk", "disk"];
 const QDISC: &[&str] = &["qdisc", "--quick"];
 const FILTER: &[&str] = &["filter", "--quick"];
 /// Several of them, those that end soon.
@@ -319,6 +321,7 @@ fn privileged_a_benchmark_that_is_interrupted_leaves_nothing() {
         (GSO, &[After(30), After(700), After(2500)]),
         (NOLOSS, &[After(700)]),
         (SEND, &[After(700), Beside("trafgen")]),
+        (RECORD, &[After(2500), Beside("tcpdump"), Beside("dumpcap")]),
         (QDISC, &[After(300)]),
         (FILTER, &[After(200)]),
         (SOCKETS_WITH_PEER, &[Beside("dpdk-testpmd")]),
@@ -355,6 +358,7 @@ fn privileged_a_benchmark_that_is_killed_leaves_what_lab_down_removes() {
         (SCALING, &[After(400), After(2700)]),
         (NOLOSS, &[After(400), After(1500)]),
         (SEND, &[After(700), Beside("tcpreplay")]),
+        (RECORD, &[After(2500), Beside("tcpdump"), Beside("dumpcap")]),
         (QDISC, &[After(300)]),
         (FILTER, &[After(200)]),
         (SOCKETS_WITH_PEER, &[Beside("dpdk-testpmd")]),

@@ -59,16 +59,14 @@ impl Consumer for Worker {
                 direction,
                 data: frame.data(),
             };
-            let mut is_stored = match Comment::of(frame) {
+            let is_stored = match Comment::of(frame) {
                 None => lane.push(&record, None),
                 Some(comment) => lane.push(&record, Some(comment.as_str())),
             };
-            if !is_stored && self.lossless {
-                is_stored = wait_and_push(lane, &record, frame, &self.halt);
+            if is_stored || (self.lossless && wait_and_push(lane, &record, frame, &self.halt)) {
+                continue;
             }
-            if !is_stored {
-                lose(&self.counters, &record);
-            }
+            lose(&self.counters, &record);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The targets of recording.
 
-use super::{Book, Limit, highest, lowest, ratios};
+use super::book::{Book, Limit, highest, lowest, ratios};
 use crate::comparison::{SENDER_BOUND, unless_sent};
 
 const SUITE: &str = "record";
@@ -30,9 +30,8 @@ fn rates(book: &mut Book<'_>) {
         // What the sender could not send more of says nothing about either.
         let values = unless_sent(ours, &best, [bound, bound]);
         let is_of_sender = values.is_empty() && !ours.is_empty() && !best.is_empty();
-        let what = format!(
-            "Highest rate recorded without loss from a veth, {size} bytes, beside the best other"
-        );
+        let what =
+            format!("Recording {size} bytes from a veth, nothing lost, beside the best other");
         book.add(SUITE, what, "×", Limit::AtLeast(1.0), values, &["veth", "wirelane"]);
         book.unclear_if(is_of_sender, "nothing was lost of all that could be sent");
     }

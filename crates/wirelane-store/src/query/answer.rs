@@ -98,10 +98,16 @@ impl<'a> Search<'a> {
     }
 
     fn go(&mut self, sieve: &Sieve, taker: &mut impl Taker) -> Result<ControlFlow<()>> {
-        self.report.passes += 1;
+        self.report.passes += u32::from(sieve.aim != Aim::Flows);
         let Self { query, atlas, pace, report } = self;
         let work = Work { threads: query.threads, halt: &query.halt, pace };
-        pipeline::go(atlas, sieve, work, taker, report)
+        let (opened, extents) = (report.opened, report.extents);
+        (report.opened, report.extents) = (0, 0);
+        let flow = pipeline::go(atlas, sieve, work, taker, report);
+        // Each pass opens the same ones, or some of them.
+        report.opened = report.opened.max(opened);
+        report.extents = report.extents.max(extents);
+        flow
     }
 
     fn report(mut self) -> Result<Report> {

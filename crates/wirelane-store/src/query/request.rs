@@ -88,7 +88,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// How an answer came about. What was opened and read adds up over the passes.
+/// How an answer came about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
@@ -104,13 +104,15 @@ pub struct Report {
     pub deleted: u64,
     /// Extents of the segments that were opened.
     pub extents: u64,
-    /// Extents that were read: the index says that the others have nothing.
+    /// Extents that were read: the index says that the others have nothing. An extent counts as often
+    /// as it was read.
     pub extents_read: u64,
     /// Bytes that were read for that.
     pub bytes_read: u64,
     /// Conversations that were looked for, with [`Query::flows`].
     pub flows: u64,
-    /// Times that the stores were gone through to keep to [`Query::memory`]; 1 usually.
+    /// Times that the stores were gone through to keep to [`Query::memory`]; 1 usually. Finding
+    /// conversations is not counted.
     pub passes: u32,
     /// The interfaces: of the packets, and of others that might have matched; those of the newest
     /// segment of each store where no segment is of the time that was asked for.

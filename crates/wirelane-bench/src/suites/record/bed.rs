@@ -21,6 +21,8 @@ use crate::peers::process::{Output, Running, line};
 use crate::peers::recorders::{Recorder, Recording};
 use crate::report::Report;
 
+/// The name of the suite.
+pub(super) const SUITE: &str = "record";
 /// How long a program may take to get ready, and to end.
 const LIMIT: Duration = Duration::from_secs(30);
 /// From the moment that a program says it is ready until it is.
@@ -137,13 +139,13 @@ impl<'a> Cable<'a> {
         &self.lab.far
     }
 
-    /// Records what is sent: packets of this shape, `rate` a second, or with `None` all that can be sent. `None` if it
-    /// was stopped.
+    /// Records what is sent: packets of this shape, `rate` a second, or with `None` all that can be sent, for a
+    /// time to warm up and one that counts. `None` if it was stopped.
     pub(super) fn trial(
         &self,
         recorder: &Recorder,
         index: bool,
-        (shape, rate, window): (Shape, Option<f64>, Duration),
+        (shape, rate, warm, window): (Shape, Option<f64>, Duration, Duration),
         stop: &AtomicBool,
         report: &mut Report,
     ) -> Result<Option<Trial>> {
@@ -170,12 +172,17 @@ impl<'a> Cable<'a> {
                 ready => ready?,
             }
             thread::sleep(SETTLE);
-            let before = running.cpu();
             let load = Load {
                 near: &self.lab.near,
                 cpu: self.bed.sender(),
                 most_bytes: self.bed.most_bytes,
             };
+            // The first touch of a page of its buffers costs much, and only once.
+            let warmed = match warm.is_zero() {
+                true => 0,
+                false => load.send(shape, rate, warm, stop)?.frames,
+            };
+            let before = running.cpu();
             let Sent { frames, elapsed } = load.send(shape, rate, window, stop)?;
             thread::sleep(recorder.drain);
             let cpu = running.cpu().saturating_sub(before);
@@ -192,7 +199,8 @@ impl<'a> Cable<'a> {
             let output = running.wait(LIMIT)?;
             let unclear = || Error::failed(recorder.name, "does not tell how much it recorded");
             let counts = recorder.counts(&output.stdout, &output.stderr).ok_or_else(unclear)?;
-            let recorded = counts.captured.min(frames.saturating_sub(counts.dropped));
+            let recorded = counts.captured.saturating_sub(warmed);
+            let recorded = recorded.min(frames.saturating_sub(counts.dropped));
             let (bytes, index_bytes) = (size(folder, &|_| true), size(folder, &is_index));
             Ok(Some(Trial { sent: frames, recorded, elapsed, cpu, bytes, index_bytes }))
         })

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use wirelane::error::Result;
 
-use super::SUITE;
-use super::bed::{Cable, Trial};
+use super::bed::{Cable, SUITE, Trial};
 use super::load::Shape;
 use crate::peers::recorders::{Recorder, STENOTYPE};
 use crate::report::Report;
@@ -24,6 +23,8 @@ const OFFERED: [(Shape, u64); 4] = [
     (Shape::Full, 100_000),
     (Shape::Super, 2_500),
 ];
+/// Sent before: more than the buffers of ours have.
+const WARM_BYTES: f64 = 80e6;
 /// No sample is shorter: what a program does without packets would be a large part of it.
 const SHORTEST: Duration = Duration::from_millis(700);
 
@@ -113,7 +114,9 @@ impl Turn for CostCase<'_> {
     }
 
     fn measure(&mut self, _: u32, stop: &AtomicBool, report: &mut Report) -> Result<()> {
-        let load = (self.shape, Some(self.offered as f64), self.window);
+        let rate = self.offered as f64;
+        let warm = Duration::from_secs_f64(WARM_BYTES / (rate * self.shape.mean()));
+        let load = (self.shape, Some(rate), warm, self.window);
         let trial = self.cable.trial(&self.recorder, self.index, load, stop, report)?;
         self.samples.extend(trial);
         Ok(())

@@ -28,14 +28,13 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use wirelane::error::Result;
 
-use self::bed::{Bed, Cable};
+use self::bed::{Bed, Cable, SUITE};
 use crate::arguments;
 use crate::peers::recorders::RECORDERS;
 use crate::report::Report;
 use crate::suite::{Effort, Progress, Suite};
 use crate::suites::turns::{self, ProcessPlan};
 
-const SUITE: &str = "record";
 const CASES: [&str; 5] = ["parts", "sim", "cost", "query", "veth"];
 /// Bytes of the store that is queried, in full and with `--quick`.
 const STORE: [u64; 2] = [1_000_000_000, 64_000_000];

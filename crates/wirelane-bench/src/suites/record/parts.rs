@@ -17,8 +17,7 @@ use wirelane_pcap::{
 };
 use wirelane_store::{EXTENT_SIZE, ExtentHeader, IndexBuilder};
 
-use super::SUITE;
-use super::bed::Bed;
+use super::bed::{Bed, SUITE};
 use super::traffic::{MEAN, Traffic};
 use crate::peers::{find, missing};
 use crate::report::Report;

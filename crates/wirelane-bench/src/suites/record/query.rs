@@ -14,8 +14,7 @@ use wirelane_os::clock;
 use wirelane_pcap::{Direction, LINK_TYPE_ETHERNET, Record, Source};
 use wirelane_store::{Directory, StoreOptions, StoreWriter};
 
-use super::SUITE;
-use super::bed::{self, Bed, Cable};
+use super::bed::{self, Bed, Cable, SUITE};
 use super::steno::{Recorded, STENOGRAPHER};
 use super::traffic::{Flow, MEAN, PACKETS_OF_FLOW, Traffic};
 use crate::peers::{find, missing};

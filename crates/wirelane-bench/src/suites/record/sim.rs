@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use wirelane::error::{Error, Result};
 use wirelane_os::clock;
 
-use super::SUITE;
-use super::bed::{self, Bed};
+use super::bed::{self, Bed, SUITE};
 use super::load::FLOWS;
 use crate::peers::recorders::{OURS, Recording};
 use crate::peers::{find, missing};

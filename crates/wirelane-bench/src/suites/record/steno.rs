@@ -17,7 +17,7 @@ use wirelane::frame::Batch;
 use wirelane::port::{self, OpenOptions, Port};
 use wirelane_os::clock;
 
-use super::bed::Cable;
+use super::bed::{Cable, SUITE};
 use super::load::Load;
 use super::traffic::Traffic;
 use crate::peers::process::Running;
@@ -86,7 +86,7 @@ impl Recorded {
         let lost = counts.map_or(packets, |counts| counts.dropped);
         if lost > 0 {
             let reason = format!("it lost {lost} of {packets} packets of the store to be queried");
-            report.skip(super::SUITE, STENOTYPE, reason);
+            report.skip(SUITE, STENOTYPE, reason);
         }
         Ok(Self { folder: folder.to_owned(), begin, end })
     }
@@ -170,7 +170,8 @@ impl Recorded {
 /// Sends packets by a packet socket, at [`RATE`].
 fn feed(cable: &Cable<'_>, packets: u64, stop: &AtomicBool) -> Result<()> {
     let interface = cable.near().interface();
-    let open = || port::open(&format!("packet:{interface}").parse()?, &OpenOptions::default());
+    let options = OpenOptions::default().receive(false).transmit(true);
+    let open = || port::open(&format!("packet:{interface}").parse()?, &options);
     let mut port: Port = cable.near().inside(open)??;
     let ends = port.tx();
     port.start()?;

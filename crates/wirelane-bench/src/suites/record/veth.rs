@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use wirelane::error::Result;
 use wirelane_send::ndr::{Found, Goal, Method, Search, Shot};
 
-use super::SUITE;
-use super::bed::{Cable, Trial};
+use super::bed::{Cable, SUITE, Trial};
 use super::load::Shape;
 use crate::comparison::SENDER_BOUND;
 use crate::peers::recorders::Recorder;
@@ -57,7 +56,7 @@ impl SearchCase<'_> {
     fn search(&self, stop: &AtomicBool, report: &mut Report) -> Result<Option<Found>> {
         let end = Instant::now() + LONGEST_SEARCH;
         let mut trial = |rate| {
-            let load = (self.shape, rate, self.window);
+            let load = (self.shape, rate, Duration::ZERO, self.window);
             self.cable.trial(&self.recorder, self.recorder.has_index, load, stop, report)
         };
         let shot = |trial: &Trial| Shot {

@@ -59,6 +59,7 @@ proptest! {
         let (found, report) = ask(&stores, &query);
         prop_assert_eq!(found, expected);
         prop_assert_eq!(report.flows, ids.len() as u64);
+        prop_assert!(report.passes == 1 && report.opened <= report.segments);
         prop_assert_eq!(count(&stores, &query).unwrap().packets, report.packets);
     }
 }
