@@ -63,9 +63,10 @@ impl Consumer for Worker {
                 None => lane.push(&record, None),
                 Some(comment) => lane.push(&record, Some(comment.as_str())),
             };
-            if !is_stored && !(self.lossless && wait_and_push(lane, &record, frame, &self.halt)) {
-                lose(&self.counters, &record);
+            if is_stored || (self.lossless && wait_and_push(lane, &record, frame, &self.halt)) {
+                continue;
             }
+            lose(&self.counters, &record);
         }
         Ok(())
     }

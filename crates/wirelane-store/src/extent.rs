@@ -134,13 +134,14 @@ impl ExtentHeader {
         };
         let is_ours = body.starts_with(&MAGIC);
         body[4..8].fill(0);
-        (is_ours && own == hash(&body)).then_some(header)
+        // A fuzzer cannot guess checksums.
+        (is_ours && (cfg!(fuzzing) || own == hash(&body))).then_some(header)
     }
 
     /// Whether the payload is what was written.
     #[must_use]
     pub fn matches(&self, payload: &[u8]) -> bool {
-        payload.len() == self.payload as usize && hash(payload) == self.checksum
+        payload.len() == self.payload as usize && (cfg!(fuzzing) || hash(payload) == self.checksum)
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::Command;
 const SCRIPT: &str = r#"
     mount -t tmpfs -o size=64m none "$disk" || exit 99
     head -c 36m /dev/zero >"$disk"/ballast
-    "$wirelane" record -q --json "$spec" "$disk"/store --segment 4M --flush 50ms --buffer 8M $options >"$copies"/summary &
+    "$wirelane" record -q --json "$spec" "$disk"/store --segment 4M --flush 50ms --buffer 8M --min-free 0% $options >"$copies"/summary &
     pid=$!
     stats() { "$wirelane" stats --json $pid 2>/dev/null; }
     until stats | grep -q '"writer":[1-9]'; do sleep 0.1; kill -0 $pid || exit 98; done

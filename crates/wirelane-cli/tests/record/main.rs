@@ -65,7 +65,7 @@ fn assert_counters(summary: &Value, store: &Path) {
         for entry in reader.statistics() {
             let source = &reader.interfaces()[entry.interface as usize];
             let class = source.class.unwrap().as_str();
-            last.insert((class, source.queue), entry.clone());
+            last.insert((class, source.queue), entry);
         }
     }
     for queue in summary["queues"].as_array().unwrap() {

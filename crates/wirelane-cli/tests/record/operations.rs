@@ -49,7 +49,8 @@ fn privileged_a_full_disk_is_survived() {
     command.args(["--mount", "--propagation", "private", "sh", "-c", script, path, WIRELANE]);
     let store = directory.path().join("s");
     let spec = "sim:1?rate=20kpps&size=1500";
-    let args = [spec, store.to_str().unwrap(), "--segment", "4M", "--buffer", "4M"];
+    let args =
+        [spec, store.to_str().unwrap(), "--segment", "4M", "--buffer", "4M", "--min-free", "0%"];
     let mut recording = Running::spawn(command, &args);
     recording.wait_until(|stats| {
         number(&stats["totals"]["dropped"]) > 1000 && !stats["store"]["trouble"].is_null()

@@ -84,13 +84,22 @@ impl Conditions {
             // narrower than a.
             (Form::Both(a, rest), _) if let Some(b) = self.beside(rest, two) => {
                 let narrow = self.both(a, b);
-                self.either(narrow, two)
+                self.alternatives(narrow, two)
             }
             (_, Form::Both(a, rest)) if let Some(b) = self.beside(rest, one) => {
                 let narrow = self.both(a, b);
-                self.either(one, narrow)
+                self.alternatives(one, narrow)
             }
             _ => self.add(Form::Either(one, two)),
+        }
+    }
+
+    /// As [`Conditions::either`], and not made as simple as it could be.
+    fn alternatives(&mut self, one: Condition, two: Condition) -> Condition {
+        match (one, two) {
+            (Condition::NONE, other) | (other, Condition::NONE) => other,
+            (one, two) if one == two => one,
+            (one, two) => self.add(Form::Either(one, two)),
         }
     }
 
@@ -107,7 +116,7 @@ impl Conditions {
         };
         *steps = left;
         let (first, second) = (self.without(a, other, steps), self.without(b, other, steps));
-        if (first, second) == (a, b) { condition } else { self.either(first, second) }
+        if (first, second) == (a, b) { condition } else { self.alternatives(first, second) }
     }
 
     /// `condition` and what it joins, the last one being itself.

@@ -152,3 +152,18 @@ fn what_was_not_checked_is_not_asked() {
         assert_eq!(Plan::new(&chain(steps)).to_string(), asked, "{}", chain(steps));
     }
 }
+
+/// A list is asked for address by address, however many ways there are through its program: 200
+/// addresses of IPv6 in both directions have 3500 instructions.
+#[test]
+fn long_lists_are_asked_for_one_by_one() {
+    let hosts: Vec<_> = (0..200).map(|i| format!("host 2001:{i:x}:{:x}::{i:x}", i * 3)).collect();
+    let plan = plan(&hosts.join(" or "), 1);
+    assert!(!plan.is_all());
+    let terms = plan.forms.iter().filter_map(|form| match form {
+        Form::Term(term) => Some(term),
+        _ => None,
+    });
+    let (exact, wide): (Vec<&Term>, Vec<&Term>) = terms.partition(|term| term.first == term.last);
+    assert!(exact.len() >= 200 && wide.len() < 20, "{} {}", exact.len(), wide.len());
+}

@@ -8,12 +8,13 @@ use super::condition::{Condition, Conditions};
 use super::state::{Outcome, State};
 use crate::key::Term;
 
-/// What is told apart at one instruction. Beyond, addresses and ports are forgotten, then all.
-const STATES: usize = 128;
-/// As [`STATES`], without addresses and ports.
-const KINDS: usize = 64;
-/// What is told apart in the whole program. Beyond, nothing is known.
-const ALL_STATES: usize = 1 << 16;
+/// About how much is told apart in the whole program: the longer it is, the less at one instruction.
+const STATES: usize = 1 << 12;
+/// The least and the most that is told apart at one instruction. Beyond, addresses and ports are
+/// forgotten.
+const AT_ONE: (usize, usize) = (6, 64);
+/// What more is told apart then. Beyond, all is forgotten.
+const KINDS: usize = 8;
 
 /// The condition that an extent fulfils if it holds a packet that the program accepts.
 pub(super) fn walk(ops: &[Op], entry: &State, conditions: &mut Conditions) -> Condition {
@@ -33,7 +34,8 @@ type Ways = Vec<Vec<Vec<Way>>>;
 /// Jumps go forward only, so one pass in order sees every way to an instruction first.
 fn forward(ops: &[Op], entry: &State) -> Ways {
     let live = live(ops);
-    let mut arrivals = Arrivals { at: ops.iter().map(|_| Arrival::default()).collect(), count: 0 };
+    let most = (STATES / ops.len().max(1)).clamp(AT_ONE.0, AT_ONE.1);
+    let mut arrivals = Arrivals { at: ops.iter().map(|_| Arrival::default()).collect(), most };
     let unknown = entry.clone();
     let enter = |at: usize, state: State, arrivals: &mut Arrivals| -> (usize, usize) {
         let (a, x) = live.get(at).copied().unwrap_or_default();
@@ -108,7 +110,8 @@ struct Arrival {
 
 struct Arrivals {
     at: Vec<Arrival>,
-    count: usize,
+    /// How many states one instruction has, if none of them is forgotten.
+    most: usize,
 }
 
 impl Arrivals {
@@ -116,13 +119,14 @@ impl Arrivals {
     fn enter(&mut self, at: usize, state: State, unknown: &State) -> usize {
         let arrival = &mut self.at[at];
         let mut state = state;
-        for (limit, next) in
-            [(STATES, Some(State::without_addresses as fn(State) -> State)), (STATES + KINDS, None)]
-        {
+        for (limit, next) in [
+            (self.most, Some(State::without_addresses as fn(State) -> State)),
+            (self.most + KINDS, None),
+        ] {
             if let Some(place) = arrival.places.get(&state) {
                 return *place;
             }
-            if arrival.states.len() < limit && self.count < ALL_STATES {
+            if arrival.states.len() < limit {
                 break;
             }
             state = next.map_or_else(|| unknown.clone(), |less| less(state));
@@ -133,7 +137,6 @@ impl Arrivals {
         let place = arrival.states.len();
         arrival.places.insert(state.clone(), place);
         arrival.states.push(state);
-        self.count += 1;
         place
     }
 }

@@ -33,9 +33,9 @@ const AFTER: Duration = Duration::from_secs(120);
 ///
 /// DIR becomes a store: pcapng files of a fixed size (segments) that every tool reads, and an index beside
 /// each, with which `wirelane extract` finds packets in a second. Each queue has its own thread and its own
-/// segments, written past the page cache. With a limit, the oldest segments are deleted. ^C ends the recording
-/// and prints a summary; SIGUSR1 prints the counters so far. A disk that is full or fails does not end it:
-/// packets are counted as dropped until there is room.
+/// segments, written past the page cache. Before the disk is full, the oldest segments are deleted. ^C ends the
+/// recording and prints a summary; SIGUSR1 prints the counters so far. A disk that is full or fails does not
+/// end it: packets are counted as dropped until there is room.
 ///
 /// With --trigger, --before or --after, packets stay in memory, and are written only around triggers: a packet
 /// that matches, `wirelane trigger`, or SIGUSR2.
@@ -54,9 +54,10 @@ pub(crate) struct RecordArgs {
     /// Delete the oldest segments before the store exceeds SIZE bytes (k, M, G, T: units of 1024)
     #[arg(long, value_name = "SIZE", value_parser = args::size, help_heading = "Store")]
     max_bytes: Option<u64>,
-    /// Delete the oldest segments to leave this share of the file system free, such as 10%
-    #[arg(long, value_name = "PERCENT", value_parser = share, help_heading = "Store")]
-    min_free: Option<f64>,
+    /// Delete the oldest segments to leave this share of the file system free, such as 10%. 0% deletes
+    /// nothing for it
+    #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "5%", help_heading = "Store")]
+    min_free: f64,
     /// Delete segments whose newest packet is older than TIME (12h, 7d)
     #[arg(long, value_name = "TIME", value_parser = args::duration, help_heading = "Store")]
     max_age: Option<Duration>,
@@ -152,8 +153,11 @@ fn tell_mended(report: &MendReport) {
 
 fn config(args: &RecordArgs, group: Option<u32>, halt: &Halt) -> Result<RecordConfig> {
     let buffer = args::address_space("--buffer", Some(args.buffer))?.unwrap_or(usize::MAX);
-    let limits =
-        Limits { max_bytes: args.max_bytes, min_free: args.min_free, max_age: args.max_age };
+    let limits = Limits {
+        max_bytes: args.max_bytes,
+        min_free: Some(args.min_free).filter(|share| *share > 0.0),
+        max_age: args.max_age,
+    };
     let store = StoreOptions {
         segment_bytes: args.segment,
         compression: args.compress.and_then(|compress| compress.options()),
