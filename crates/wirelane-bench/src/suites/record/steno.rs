@@ -1,6 +1,8 @@
 //! The same queries to stenographer: the packets of the store are sent to stenotype once more, which records them with
 //! the times at which they come; then the server that belongs to it is asked.
 //!
+//! A time in its queries chooses whole files, so it finds more of a part of the time than the others.
+//!
 //! Its certificates are those that the Debian package makes. It starts a recorder of its own, in whose place there is a
 //! script that waits: nothing else is to be recorded.
 
