@@ -260,7 +260,7 @@ mod tests {
             first,
             "written       1.00 MB/s        0 B in 0 segments,        0 B behind: no space"
         );
-        let expected = "store       805.3 MB in 3 segments, 2 deleted, room for 2 h 0 min, 1 trigger, 0 packets held";
+        let expected = "store        805.3 MB in 3 segments, 2 deleted, room for 2 h 0 min, 1 trigger, 0 packets held";
         assert_eq!(second, expected);
     }
 }
