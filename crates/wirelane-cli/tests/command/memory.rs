@@ -94,7 +94,7 @@ fn a_limit_of_the_address_space_is_no_abort() {
         &["capture", "sim:64?rate=1kpps"],
         &["forward", "sim:4", "sim:4", "--gro"],
     ];
-    for kilobytes in [30_000, 40_000, 80_000, 160_000, 400_000] {
+    for kilobytes in [36_000, 48_000, 80_000, 160_000, 400_000] {
         for command in commands {
             let args = [command, &END].concat();
             let is_well = assert_in_words(&within(None, kilobytes, &args), &args);
@@ -111,7 +111,7 @@ fn privileged_a_limit_of_the_address_space_is_no_abort_with_rings_of_the_kernel(
     let (near, far) = (Namespace::new(), Namespace::new());
     let pair = VethPair::new(&near, &far, 4, 1500);
     let ports = ["xdp", "packet"].map(|backend| format!("{backend}:{}", pair.b.interface));
-    for kilobytes in [30_000, 40_000, 80_000, 160_000, 400_000] {
+    for kilobytes in [36_000, 48_000, 80_000, 160_000, 400_000] {
         for port in &ports {
             for command in ["capture", "forward"] {
                 let args = [&[command, port, "--all"][..], &END].concat();

@@ -68,7 +68,7 @@ fn descriptors_are_few() {
 fn address_space_is_small() {
     let bed = Bed::new();
     for kind in KINDS {
-        let mebibytes = [32, 48, 64, 96, 128, 192, 256, 1024];
+        let mebibytes = [36, 48, 64, 96, 128, 192, 256, 1024];
         let limits = mebibytes.map(|count| format!("--as={}", count << 20));
         let well = limits.iter().filter(|limit| {
             assert_well_or_told(
