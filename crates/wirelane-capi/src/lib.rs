@@ -1,0 +1,1 @@
+//! `libwirelane`: the C interface.

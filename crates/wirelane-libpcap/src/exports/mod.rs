@@ -1,0 +1,1 @@
+//! The functions of `pcap/pcap.h`, by group.

@@ -1,0 +1,19 @@
+//! A libpcap for unchanged programs: what they open is a port of Wirelane, on all of its queues.
+//!
+//! ```text
+//!  program ─▶ exports ─▶ handle ─┬─▶ live: rings of all queues, merged by time
+//!            (pcap.h)            └─▶ real: the system's libpcap, for savefiles, expressions, names,
+//!                                          and devices that are no network interfaces
+//! ```
+//!
+//! * [`abi`]: the types of `pcap/pcap.h`.
+//! * `exports`: one file per group of functions; each checks its arguments and calls what does the work.
+//! * `handle`: what a `pcap_t *` points to: created, live, or a handle of the real library.
+
+// The names and the contracts are those of pcap.h, which documents them.
+#![allow(clippy::missing_safety_doc)]
+
+pub mod abi;
+mod exports;
+mod handle;
+mod text;

@@ -1,0 +1,49 @@
+//! Error texts in buffers of C.
+
+use std::ffi::c_char;
+
+use crate::abi::ERRBUF_SIZE;
+
+/// A text that C reads, cut to `PCAP_ERRBUF_SIZE`.
+pub(crate) struct ErrorText([c_char; ERRBUF_SIZE]);
+
+impl ErrorText {
+    /// No text.
+    pub(crate) const fn new() -> Self {
+        Self([0; ERRBUF_SIZE])
+    }
+
+    /// Replaces it. What follows a NUL, and what is too long, is cut, between characters.
+    pub(crate) fn set(&mut self, text: &str) {
+        let text = text.split('\0').next().unwrap_or_default();
+        let end = text.floor_char_boundary(ERRBUF_SIZE - 1);
+        self.0 = [0; ERRBUF_SIZE];
+        for (to, from) in self.0.iter_mut().zip(text.as_bytes().iter().take(end)) {
+            *to = *from as c_char;
+        }
+    }
+
+    /// For C, which may write to it as well.
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut c_char {
+        self.0.as_mut_ptr()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &ErrorText) -> String {
+        let bytes = text.0.iter().take_while(|c| **c != 0).map(|c| *c as u8).collect();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn texts_are_cut_between_characters_and_end() {
+        let mut text = ErrorText::new();
+        text.set(&"ä".repeat(200));
+        assert_eq!(read(&text), "ä".repeat(127));
+        text.set("short\0hidden");
+        assert_eq!(read(&text), "short");
+    }
+}
