@@ -8,6 +8,7 @@
 //!
 //! * [`abi`]: the types of `pcap/pcap.h`.
 //! * `exports`: one file per group of functions; each checks its arguments and calls what does the work.
+//! * `real`: the system's libpcap, found by its file and opened privately.
 //! * `handle`: what a `pcap_t *` points to: created, live, or a handle of the real library.
 
 // The names and the contracts are those of pcap.h, which documents them.
@@ -16,4 +17,5 @@
 pub mod abi;
 mod exports;
 mod handle;
+mod real;
 mod text;
