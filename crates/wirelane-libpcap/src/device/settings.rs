@@ -62,7 +62,9 @@ impl Settings {
                 }
                 _ => {
                     let known = "ring, queues, share, retire, block, list";
-                    return Err(wrong(format!("'{key}' is not an option (known: {known}, or off)")));
+                    return Err(wrong(format!(
+                        "'{key}' is not an option (known: {known}, or off)"
+                    )));
                 }
             }
         }
