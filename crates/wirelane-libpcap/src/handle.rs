@@ -1,17 +1,163 @@
 //! What a `pcap_t *` points to.
+#![allow(unsafe_code)]
 
-use std::cell::RefCell;
+use std::cell::UnsafeCell;
+use std::ffi::{c_char, c_int};
+use std::sync::OnceLock;
 
+use crate::abi::status;
+use crate::breaker::Breaker;
+use crate::failure::Failure;
+use crate::live::{Live, Options};
+use crate::lock::Lock;
+use crate::real::Real;
 use crate::text::ErrorText;
 
-/// A `pcap_t`. Programs use one from one thread at a time, but for `pcap_breakloop`, which any thread
-/// or signal handler may call; and a callback may call functions with the handle that called it. So
-/// what `pcap_breakloop` needs is outside of `inner`, and nobody borrows `inner` while a callback runs.
+/// A `pcap_t`.
+///
+/// ```text
+///  pcap_create ─▶ Created ──pcap_activate──▶ Live          a port of ours
+///       │            └─────────────────────▶ + real        what only the real library can open
+///       └─ any, nflog, …; savefiles ───────▶ + real        from the start
+/// ```
+///
+/// Programs use one from one thread at a time, but for `pcap_breakloop`, which any thread or signal
+/// handler may call. Many also send or read statistics while another thread reads packets, so `inner`
+/// is behind a lock, which nobody has while a callback runs or a thread waits.
 pub(crate) struct Handle {
-    pub(crate) inner: RefCell<Inner>,
+    /// What ends a loop.
+    pub(crate) breaker: Breaker,
+    /// Text for `pcap_geterr`, at one address.
+    error: UnsafeCell<ErrorText>,
+    /// Once it is there, everything is forwarded to it.
+    real: OnceLock<Real>,
+    inner: Lock<Inner>,
 }
+
+// SAFETY: `error` is written by the thread that uses the handle, as the contract of libpcap has it;
+// the rest is atomic or locked.
+unsafe impl Sync for Handle {}
 
 /// What one thread at a time uses.
 pub(crate) struct Inner {
-    pub(crate) error: ErrorText,
+    pub(crate) state: State,
 }
+
+/// How far a handle is.
+pub(crate) enum State {
+    /// It can be configured.
+    Created(Options),
+    /// It captures.
+    Live(Box<Live>),
+}
+
+impl Handle {
+    /// One to be configured and activated.
+    pub(crate) fn new(options: Options) -> Box<Self> {
+        Box::new(Self {
+            breaker: Breaker::new(),
+            error: UnsafeCell::new(ErrorText::new()),
+            real: OnceLock::new(),
+            inner: Lock::new(Inner { state: State::Created(options) }),
+        })
+    }
+
+    /// One of the real library.
+    pub(crate) fn of_real(real: Real) -> Box<Self> {
+        let handle = Self::new(Options::new(c""));
+        handle.become_real(real);
+        handle
+    }
+
+    /// From now on everything is forwarded to `real`. The first one stays.
+    pub(crate) fn become_real(&self, real: Real) {
+        let _ = self.real.set(real);
+    }
+
+    /// What everything is to be forwarded to.
+    #[inline]
+    pub(crate) fn real(&self) -> Option<Real> {
+        self.real.get().copied()
+    }
+
+    /// Runs `body` with what one thread at a time uses. `None` if this thread is in the middle of
+    /// that: a signal handler has interrupted it.
+    pub(crate) fn with<R>(&self, body: impl FnOnce(&mut Inner) -> R) -> Option<R> {
+        self.inner.with(body)
+    }
+
+    /// Runs `body` with the capture; the error is said already if there is none.
+    ///
+    /// # Errors
+    /// The status to return.
+    pub(crate) fn with_live<R>(&self, body: impl FnOnce(&mut Live) -> R) -> Result<R, c_int> {
+        let done = self.with(|inner| match &mut inner.state {
+            State::Live(live) => Some(body(live)),
+            State::Created(_) => None,
+        });
+        match done {
+            Some(Some(result)) => Ok(result),
+            Some(None) => {
+                Err(self.refuse("This handle hasn't been activated yet", status::ERROR_NOT_ACTIVATED))
+            }
+            None => Err(self.fail("the handle is in use by what this signal has interrupted")),
+        }
+    }
+
+    /// Runs `body` with the options, if it is not activated.
+    ///
+    /// # Errors
+    /// The status to return; the error is said already.
+    pub(crate) fn with_options<R>(&self, body: impl FnOnce(&mut Options) -> R) -> Result<R, c_int> {
+        let done = self.with(|inner| match &mut inner.state {
+            State::Created(options) => Some(body(options)),
+            State::Live(_) => None,
+        });
+        match done {
+            Some(Some(result)) => Ok(result),
+            _ => Err(self.refuse(ACTIVATED, status::ERROR_ACTIVATED)),
+        }
+    }
+
+    /// Says why, and returns `PCAP_ERROR`.
+    pub(crate) fn fail(&self, text: &str) -> c_int {
+        self.refuse(text, status::ERROR)
+    }
+
+    /// Says why, and returns `status`.
+    pub(crate) fn refuse(&self, text: &str, status: c_int) -> c_int {
+        self.say(text);
+        status
+    }
+
+    /// Says why, and returns the status of it.
+    pub(crate) fn fail_with(&self, failure: &Failure) -> c_int {
+        self.refuse(&failure.text, failure.status)
+    }
+
+    /// Sets the text for `pcap_geterr`.
+    pub(crate) fn say(&self, text: &str) {
+        // SAFETY: the thread that uses the handle has no other reference, as none leaves this file.
+        unsafe { (*self.error.get()).set(text) }
+    }
+
+    /// The bytes of the text for `pcap_geterr`.
+    pub(crate) fn said(&self) -> Vec<u8> {
+        // SAFETY: as in `say`.
+        unsafe { (*self.error.get()).bytes() }
+    }
+
+    /// The text for C, which stays where it is.
+    pub(crate) fn error(&self) -> *mut c_char {
+        // SAFETY: as in `say`; the pointer is made from the cell and stays valid.
+        unsafe { (*self.error.get()).as_mut_ptr() }
+    }
+
+    /// What it was, of which nobody else knows any more.
+    pub(crate) fn into_state(self: Box<Self>) -> State {
+        self.inner.into_inner().state
+    }
+}
+
+/// What libpcap says of options after activation.
+const ACTIVATED: &str = "can't perform  operation on activated capture";

@@ -9,11 +9,20 @@
 //! * [`abi`]: the types of `pcap/pcap.h`.
 //! * `exports`: one file per group of functions; each checks its arguments and calls what does the work.
 //! * `handle`: what a `pcap_t *` points to: created, live, or a handle of the real library.
+//! * `device`: what a device's name stands for.
+//! * `live`: a capture: a port of ours, opened as the options say.
+//! * `real`: the system's libpcap.
 
 // The names and the contracts are those of pcap.h, which documents them.
 #![allow(clippy::missing_safety_doc)]
 
 pub mod abi;
+mod breaker;
+mod device;
 mod exports;
+mod failure;
 mod handle;
+mod live;
+mod lock;
+mod real;
 mod text;

@@ -1,0 +1,5 @@
+//! The system's libpcap.
+
+mod pcap;
+
+pub(crate) use pcap::{Pcap, Real};
