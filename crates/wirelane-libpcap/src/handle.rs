@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use crate::abi::status;
 use crate::breaker::Breaker;
+use crate::device::Opening;
 use crate::failure::Failure;
 use crate::live::{Live, Options};
 use crate::lock::Lock;
@@ -46,27 +47,33 @@ pub(crate) struct Inner {
 /// How far a handle is.
 pub(crate) enum State {
     /// It can be configured.
-    Created(Options),
+    Created(Options, Box<Opening>),
     /// It captures.
     Live(Box<Live>),
+    /// Everything is forwarded to the real library.
+    Forwarded,
 }
 
 impl Handle {
     /// One to be configured and activated.
-    pub(crate) fn new(options: Options) -> Box<Self> {
-        Box::new(Self {
-            breaker: Breaker::new(),
-            error: UnsafeCell::new(ErrorText::new()),
-            real: OnceLock::new(),
-            inner: Lock::new(Inner { state: State::Created(options) }),
-        })
+    pub(crate) fn new(options: Options, opening: Box<Opening>) -> Box<Self> {
+        Self::of(State::Created(options, opening))
     }
 
     /// One of the real library.
     pub(crate) fn of_real(real: Real) -> Box<Self> {
-        let handle = Self::new(Options::new(c""));
+        let handle = Self::of(State::Forwarded);
         handle.become_real(real);
         handle
+    }
+
+    fn of(state: State) -> Box<Self> {
+        Box::new(Self {
+            breaker: Breaker::new(),
+            error: UnsafeCell::new(ErrorText::new()),
+            real: OnceLock::new(),
+            inner: Lock::new(Inner { state }),
+        })
     }
 
     /// From now on everything is forwarded to `real`. The first one stays.
@@ -93,14 +100,12 @@ impl Handle {
     pub(crate) fn with_live<R>(&self, body: impl FnOnce(&mut Live) -> R) -> Result<R, c_int> {
         let done = self.with(|inner| match &mut inner.state {
             State::Live(live) => Some(body(live)),
-            State::Created(_) => None,
+            State::Created(..) | State::Forwarded => None,
         });
         match done {
             Some(Some(result)) => Ok(result),
-            Some(None) => {
-                Err(self.refuse("This handle hasn't been activated yet", status::ERROR_NOT_ACTIVATED))
-            }
-            None => Err(self.fail("the handle is in use by what this signal has interrupted")),
+            Some(None) => Err(self.refuse(NOT_ACTIVATED, status::ERROR_NOT_ACTIVATED)),
+            None => Err(self.fail(IN_USE)),
         }
     }
 
@@ -110,8 +115,8 @@ impl Handle {
     /// The status to return; the error is said already.
     pub(crate) fn with_options<R>(&self, body: impl FnOnce(&mut Options) -> R) -> Result<R, c_int> {
         let done = self.with(|inner| match &mut inner.state {
-            State::Created(options) => Some(body(options)),
-            State::Live(_) => None,
+            State::Created(options, _) => Some(body(options)),
+            State::Live(_) | State::Forwarded => None,
         });
         match done {
             Some(Some(result)) => Ok(result),
@@ -159,5 +164,9 @@ impl Handle {
     }
 }
 
+/// What libpcap says before activation.
+const NOT_ACTIVATED: &str = "This handle hasn't been activated yet";
+/// What we say in a signal handler.
+const IN_USE: &str = "the handle is in use by what this signal has interrupted";
 /// What libpcap says of options after activation.
 const ACTIVATED: &str = "can't perform  operation on activated capture";

@@ -8,8 +8,8 @@
 //!
 //! * [`abi`]: the types of `pcap/pcap.h`.
 //! * `exports`: one file per group of functions; each checks its arguments and calls what does the work.
+//! * `device`: from a device name to what is opened.
 //! * `handle`: what a `pcap_t *` points to: created, live, or a handle of the real library.
-//! * `device`: what a device's name stands for.
 //! * `live`: a capture: a port of ours, opened as the options say.
 //! * `real`: the system's libpcap.
 

@@ -3,8 +3,7 @@
 use std::ffi::c_int;
 use std::time::Duration;
 
-use wirelane::port::{Backend, OpenOptions, Port, Take, open as open_port};
-use wirelane::{QueueMask, QueueSet, inspect};
+use wirelane::port::{Backend, Port, open as open_port};
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;
 
@@ -39,7 +38,7 @@ pub(super) struct Opened {
 /// # Errors
 /// There is no such interface, or the user may not capture.
 pub(crate) fn examine(options: &Options, opening: &Opening) -> Result<Activation, Failure> {
-    if opening.spec.backend != Some(Backend::Packet) {
+    if !opening.is_packet() {
         return Ok(Activation::Ours);
     }
     let name = opening.spec.name_text();
@@ -71,40 +70,31 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
         1..=MAX_SNAPLEN => options.snaplen,
         _ => MAX_SNAPLEN,
     };
-    let is_packet = opening.spec.backend == Some(Backend::Packet);
-    let mut open = OpenOptions::default()
+    let mut open = opening
+        .options()
         .snaplen(snaplen.unsigned_abs())
         .promiscuous(options.promiscuous)
         .latency(latency(options))
-        .take(if opening.spec.backend == Some(Backend::Xdp) { Take::All } else { Take::Nothing })
         // AF_PACKET sends through the sockets of its rings, which then do not see it again.
-        .transmit(!is_packet && opening.spec.backend != Some(Backend::File));
-    if is_packet {
-        let name = opening.spec.name_text();
-        let flags = iface::flags(name).map_err(|error| no_device("SIOCGIFFLAGS", &error))?;
-        if !flags.is_up() {
+        .transmit(!opening.is_packet() && opening.spec.backend != Some(Backend::File));
+    if opening.is_packet() {
+        let flags = iface::flags(opening.spec.name_text());
+        if !flags.map_err(|error| no_device("SIOCGIFFLAGS", &error))?.is_up() {
             return Err(Failure::status(status::ERROR_IFACE_NOT_UP));
         }
-        if flags.is_loopback() {
-            // Each packet comes by twice: libpcap leaves out the one that is sent.
-            let mask = QueueMask { tx: QueueSet::NONE, ..QueueMask::ALL };
-            open = open.mask(mask).outgoing(false);
-        }
-        let queues = inspect::interface(name)?;
-        let count = |count: Option<u32>| count.unwrap_or(1).max(1) as usize;
-        let rings = count(queues.rx.count) + count(queues.tx.count) + 1;
         let asked = usize::try_from(options.buffer_size).unwrap_or(0);
-        open = open.ring_bytes(memory::ring_bytes(asked, rings));
-    }
-    if let Some(bytes) = opening.ring_bytes {
-        open = open.ring_bytes(bytes);
+        let rings = opening.rings();
+        open = open.ring_bytes(match opening.ring {
+            Some(all) => memory::share(all, rings),
+            None => memory::ring_bytes(asked, rings),
+        });
     }
     let port = open_port(&opening.spec, &open).map_err(|error| match error.errno() {
         Some(libc::ENETDOWN) => Failure::status(status::ERROR_IFACE_NOT_UP),
         Some(libc::ENODEV) => Failure::status(status::ERROR_NO_SUCH_DEVICE),
         _ => Failure::from(error),
     })?;
-    let links = match is_packet {
+    let links = match opening.is_packet() {
         true => {
             let name = opening.spec.name_text();
             Links::of_interface(name, hardware_type(name)?)

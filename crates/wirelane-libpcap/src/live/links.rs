@@ -97,7 +97,9 @@ mod tests {
         assert!(links.choose(DOCSIS) && !links.choose(RAW) && links.current == DOCSIS);
         assert_eq!(Links::of_interface("lo", LOOPBACK).unwrap().list(), [EN10MB]);
         assert_eq!(Links::of_interface("tun0", NONE).unwrap().current, RAW);
-        for (name, hardware) in [("ppp0", 512), ("isdn0", ETHER), ("can0", 280), ("cdma_rmnet1", ETHER)] {
+        for (name, hardware) in
+            [("ppp0", 512), ("isdn0", ETHER), ("can0", 280), ("cdma_rmnet1", ETHER)]
+        {
             assert_eq!(Links::of_interface(name, hardware), None, "{name}");
         }
         assert_eq!(Links::of_link_type(101).current, RAW);

@@ -18,6 +18,14 @@ pub(super) fn ring_bytes(buffer_size: usize, rings: usize) -> usize {
     (all / rings).clamp(LEAST, MOST)
 }
 
+/// The part of each of `rings` rings of `all` bytes, which the user asked for.
+pub(super) fn share(all: usize, rings: usize) -> usize {
+    (all / rings.max(1)).clamp(SMALLEST, MOST)
+}
+
+/// What the packet port accepts.
+const SMALLEST: usize = 16 << 10;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,5 +39,9 @@ mod tests {
         assert_eq!(ring_bytes(64 << 20, 3), (64 << 20) / 3);
         assert_eq!(ring_bytes(1, 3), 512 << 10);
         assert_eq!(ring_bytes(usize::MAX, 0), 4 << 30);
+        assert_eq!(
+            (share(1 << 20, 2), share(1, 9), share(1 << 20, 0)),
+            (512 << 10, 16 << 10, 1 << 20)
+        );
     }
 }
