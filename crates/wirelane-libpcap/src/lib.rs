@@ -12,6 +12,7 @@
 //! * `handle`: what a `pcap_t *` points to: created, live, or a handle of the real library.
 //! * `live`: a capture: a port of ours, opened as the options say.
 //! * `real`: the system's libpcap.
+//! * `status`: what `wirelane stats` reads of a live handle.
 
 // The names and the contracts are those of pcap.h, which documents them.
 #![allow(clippy::missing_safety_doc)]
@@ -25,4 +26,5 @@ mod handle;
 mod live;
 mod lock;
 mod real;
+mod status;
 mod text;
