@@ -1,5 +1,0 @@
-//! The system's libpcap.
-
-mod pcap;
-
-pub(crate) use pcap::{Pcap, Real};
