@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 use std::sync::OnceLock;
 
 use crate::abi::status;
@@ -78,13 +78,15 @@ impl Handle {
 
     /// From now on everything is forwarded to `real`. The first one stays.
     pub(crate) fn become_real(&self, real: Real) {
-        let _ = self.real.set(real);
+        if let Err(second) = self.real.set(real) {
+            drop(second);
+        }
     }
 
     /// What everything is to be forwarded to.
     #[inline]
-    pub(crate) fn real(&self) -> Option<Real> {
-        self.real.get().copied()
+    pub(crate) fn real(&self) -> Option<&Real> {
+        self.real.get()
     }
 
     /// Runs `body` with what one thread at a time uses. `None` if this thread is in the middle of
@@ -107,6 +109,16 @@ impl Handle {
             Some(None) => Err(self.refuse(NOT_ACTIVATED, status::ERROR_NOT_ACTIVATED)),
             None => Err(self.fail(IN_USE)),
         }
+    }
+
+    /// What `body` says of the capture, or the status of a handle that is not activated, without a
+    /// text.
+    pub(crate) fn activated(&self, body: impl FnOnce(&mut Live) -> c_int) -> c_int {
+        let number = self.with(|inner| match &mut inner.state {
+            State::Live(live) => body(live),
+            State::Created(..) | State::Forwarded => status::ERROR_NOT_ACTIVATED,
+        });
+        number.unwrap_or_else(|| self.fail(IN_USE))
     }
 
     /// Runs `body` with the options, if it is not activated.
@@ -146,21 +158,20 @@ impl Handle {
         unsafe { (*self.error.get()).set(text) }
     }
 
-    /// The bytes of the text for `pcap_geterr`.
-    pub(crate) fn said(&self) -> Vec<u8> {
-        // SAFETY: as in `say`.
-        unsafe { (*self.error.get()).bytes() }
-    }
-
-    /// The text for C, which stays where it is.
+    /// The text for `pcap_geterr`, which stays where it is.
     pub(crate) fn error(&self) -> *mut c_char {
+        if let Some(real) = self.real() {
+            // SAFETY: the handle is open.
+            return unsafe { (real.library.pcap_geterr)(real.as_ptr()) };
+        }
         // SAFETY: as in `say`; the pointer is made from the cell and stays valid.
         unsafe { (*self.error.get()).as_mut_ptr() }
     }
 
-    /// What it was, of which nobody else knows any more.
-    pub(crate) fn into_state(self: Box<Self>) -> State {
-        self.inner.into_inner().state
+    /// The bytes of that text.
+    pub(crate) fn said(&self) -> Vec<u8> {
+        // SAFETY: a string, of ours or of the library.
+        unsafe { CStr::from_ptr(self.error()) }.to_bytes().to_vec()
     }
 }
 

@@ -44,11 +44,6 @@ impl ErrorText {
     pub(crate) fn as_mut_ptr(&mut self) -> *mut c_char {
         self.0.as_mut_ptr()
     }
-
-    /// The bytes of the text.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
-        self.0.iter().take_while(|c| **c != 0).map(|c| *c as u8).collect()
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,17 @@ use crate::abi::status;
 use crate::handle::Handle;
 use crate::text::ErrorText;
 
+/// Returns what the real library does, if the handle is one of its.
+macro_rules! forward {
+    ($handle:expr, $function:ident($($argument:expr),*)) => {
+        if let Some(real) = $handle.real() {
+            // SAFETY: the handle is open, and the other arguments are the program's, by the same contract.
+            return unsafe { (real.library.$function)(real.as_ptr(), $($argument),*) };
+        }
+    };
+}
+pub(super) use forward;
+
 /// Runs `body` with the handle. A null handle, for which libpcap would crash, and a panic give
 /// `failed`.
 ///

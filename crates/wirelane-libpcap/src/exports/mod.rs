@@ -5,4 +5,5 @@
 mod create;
 mod guard;
 mod info;
+mod lists;
 mod options;

@@ -4,11 +4,13 @@
 //! * `activate`: from the options to an open port, with libpcap's statuses and texts.
 //! * `links`: the types of link headers that a device offers.
 //! * `memory`: how large the rings are.
+//! * `timestamps`: who can take the time of packets.
 
 mod activate;
 mod links;
 mod memory;
 mod options;
+mod timestamps;
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -31,6 +33,8 @@ pub(crate) struct Live {
     pub(crate) control: Arc<dyn Control>,
     /// The types of link headers.
     pub(crate) links: Links,
+    /// The network interface, if it is one.
+    pub(crate) interface: Option<String>,
     /// The port, which ends with it.
     pub(crate) port: Port,
 }
@@ -50,7 +54,8 @@ impl Live {
         let control = port.control();
         port.start()?;
         let options = Options { snaplen, ..options.clone() };
-        Ok((Box::new(Self { options, rx, control, links, port }), warning))
+        let interface = opening.interface().map(str::to_owned);
+        Ok((Box::new(Self { options, rx, control, links, interface, port }), warning))
     }
 
     /// The type of the link headers, as `DLT_…`.

@@ -2,7 +2,9 @@
 
 use std::ffi::{CStr, CString, c_int};
 
+use super::timestamps;
 use crate::abi::timestamp;
+use crate::device::Opening;
 
 /// The options of a handle, as the program gave them.
 #[derive(Clone, Debug)]
@@ -51,8 +53,9 @@ impl Precision {
 }
 
 impl Options {
-    /// The defaults.
-    pub(crate) fn new(device: &CStr) -> Self {
+    /// The defaults for a device.
+    pub(crate) fn new(device: &CStr, opening: &Opening) -> Self {
+        let interface = opening.interface().filter(|_| opening.is_packet());
         Self {
             device: device.to_owned(),
             snaplen: 0,
@@ -62,7 +65,7 @@ impl Options {
             immediate: false,
             buffer_size: 0,
             timestamp_type: None,
-            timestamp_types: Vec::new(),
+            timestamp_types: interface.map(timestamps::types).unwrap_or_default(),
             precision: Precision::Micro,
             nonblock: false,
             protocol: 0,
