@@ -8,12 +8,16 @@
 //!
 //! * [`abi`]: the types of `pcap/pcap.h`.
 //! * `exports`: one file per group of functions; each checks its arguments and calls what does the work.
+//! * `device`: from a device name to what is opened.
 //! * `handle`: what a `pcap_t *` points to: created, live, or a handle of the real library.
+//! * `status`: what `wirelane stats` reads of a live handle.
 
 // The names and the contracts are those of pcap.h, which documents them.
 #![allow(clippy::missing_safety_doc)]
 
 pub mod abi;
+mod device;
 mod exports;
 mod handle;
+mod status;
 mod text;
