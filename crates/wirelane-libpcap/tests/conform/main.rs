@@ -34,7 +34,7 @@ macro_rules! groups {
     };
 }
 
-groups! { filter info options rights }
+groups! { filter info options read rights }
 
 #[test]
 fn every_exported_function_is_tested() {
