@@ -42,6 +42,7 @@ pub mod signal;
 pub mod sysfs;
 pub mod text;
 pub mod tun;
+pub mod watch;
 pub mod xdp;
 
 mod netlink;
