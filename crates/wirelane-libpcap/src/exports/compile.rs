@@ -95,7 +95,11 @@ impl Request {
     ///
     /// # Safety
     /// The contract of pcap_compile(3).
-    unsafe fn compile_for(&self, library: &'static Library, target: &Target) -> Result<c_int, Vec<u8>> {
+    unsafe fn compile_for(
+        &self,
+        library: &'static Library,
+        target: &Target,
+    ) -> Result<c_int, Vec<u8>> {
         let pcap = real::compiler(library, target).map_err(|reason| reason.as_bytes().to_vec())?;
         // SAFETY: the handle is nobody else's; its text is copied before it is closed.
         unsafe {

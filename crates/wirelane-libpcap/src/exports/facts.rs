@@ -3,6 +3,8 @@
 
 use std::ffi::c_int;
 
+use wirelane::port::Backend;
+
 use crate::handle::{Handle, State};
 
 /// An activated handle, as far as others need to know it.
@@ -42,9 +44,19 @@ impl Facts {
                 link_extension: 0,
                 snaplen: live.options.snaplen,
                 precision: live.options.precision.number(),
-                in_kernel: live.interface.is_some(),
+                in_kernel: live.port.info().backend == Backend::Packet,
             }),
             State::Created(..) | State::Forwarded => None,
         })?
+    }
+
+    /// What libpcap takes of a handle that is not activated, where it does not ask for that.
+    pub(super) fn not_activated(handle: &Handle) -> Self {
+        let options = handle.with(|inner| match &inner.state {
+            State::Created(options, _) => Some((options.snaplen, options.precision.number())),
+            State::Live(_) | State::Forwarded => None,
+        });
+        let (snaplen, precision) = options.flatten().unwrap_or_default();
+        Self { link: 0, link_extension: 0, snaplen, precision, in_kernel: false }
     }
 }

@@ -88,7 +88,9 @@ unsafe fn is_same(own: &CStr, name: *const c_char) -> bool {
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pcap_datalink_val_to_description_or_dlt(link: c_int) -> *const c_char {
+pub(crate) unsafe extern "C" fn pcap_datalink_val_to_description_or_dlt(
+    link: c_int,
+) -> *const c_char {
     // SAFETY: takes a number.
     let known = unsafe { pcap_datalink_val_to_description(link) };
     if known.is_null() { with_number("DLT ", link) } else { known }
@@ -214,6 +216,10 @@ fn give(address: [u8; 6]) -> *mut u8 {
 
 #[cfg(test)]
 mod tests {
+    use std::mem::transmute;
+
+    use wirelane_os::pcap::system::system;
+
     use super::*;
 
     fn text(pointer: *const c_char) -> Option<&'static str> {
@@ -265,12 +271,14 @@ mod tests {
 
     #[test]
     fn ethernet_addresses_are_read_as_libpcap_does() {
-        let library = real::library().unwrap();
+        let stock = system().unwrap().symbol(c"pcap_ether_aton").unwrap();
+        // SAFETY: its declaration.
+        let stock: unsafe extern "C" fn(*const c_char) -> *mut u8 = unsafe { transmute(stock) };
         for address in ["02:00:5e:10:00:ff", "2-0-5E-10-0-F", "02.00.5e.10.00.ff", "02005e1000ff"] {
             let text = std::ffi::CString::new(address).unwrap();
             // SAFETY: a string of six numbers; both results are six bytes of malloc(3).
             unsafe {
-                let results = [(library.pcap_ether_aton)(text.as_ptr()), pcap_ether_aton(text.as_ptr())];
+                let results = [stock(text.as_ptr()), pcap_ether_aton(text.as_ptr())];
                 let [stock, ours] = results.map(|result| {
                     let address: [u8; 6] = *result.cast();
                     libc::free(result.cast());

@@ -52,7 +52,8 @@ pub(crate) static eproto_db: [EthernetProtocol; 13] = [
 ];
 
 /// Begins as libpcap's: some programs read the number out of it.
-const VERSION: &str = concat!("libpcap version 1.10.3 (with Wirelane ", env!("CARGO_PKG_VERSION"), ")\0");
+const VERSION: &str =
+    concat!("libpcap version 1.10.3 (with Wirelane ", env!("CARGO_PKG_VERSION"), ")\0");
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn pcap_lib_version() -> *const c_char {

@@ -172,8 +172,7 @@ unsafe fn asks_the_kernel(functions: &Functions, pcap: *mut Pcap) -> bool {
         if (functions.pcap_compile)(pcap, &mut program, vlan.as_ptr(), 1, 0) != 0 {
             return false;
         }
-        let instructions =
-            std::slice::from_raw_parts(program.instructions, program.len as usize);
+        let instructions = std::slice::from_raw_parts(program.instructions, program.len as usize);
         let asks = instructions.iter().any(|instruction| instruction.k == VLAN_TAG_PRESENT);
         (functions.pcap_freecode)(&mut program);
         asks
