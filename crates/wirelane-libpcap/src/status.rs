@@ -28,7 +28,8 @@ pub(crate) struct Status {
     /// The position of each end's first number, and behind them the end of all.
     firsts: Vec<usize>,
     tx: Vec<Arc<TxCounters>>,
-    totals: Totals,
+    /// `None` until `pcap_stats` has counted.
+    totals: Option<Totals>,
 }
 
 /// What `pcap_stats` counts, without its limit.
@@ -62,7 +63,7 @@ impl Status {
             rx,
             firsts,
             tx: Vec::new(),
-            totals: Totals::default(),
+            totals: None,
         };
         status.show();
         status
@@ -93,7 +94,7 @@ impl Status {
 
     /// `pcap_stats` has counted.
     pub(crate) fn counted(&mut self, totals: Totals) {
-        self.totals = totals;
+        self.totals = Some(totals);
         if self.is_shown() {
             self.set_totals();
         }
@@ -147,7 +148,8 @@ impl Status {
     fn set_totals(&mut self) {
         let first = self.firsts.last().unwrap_or(&0) + self.tx.len() * SENT.len();
         let Some(board) = &mut self.board else { return };
-        board.set(first, HANDLE.iter().map(|(_, number)| number(&self.totals)));
+        let number = |number: fn(&Totals) -> u64| self.totals.as_ref().map_or(u64::MAX, number);
+        board.set(first, HANDLE.iter().map(|(_, of)| number(*of)));
     }
 
     /// What there is, and for each number its place there (a JSON pointer), in the order of the board.
@@ -165,7 +167,8 @@ impl Status {
         add("queues", queues.len(), &mut QUEUE.iter().map(|(name, _)| *name));
         add("tx", tx.len(), &mut SENT.iter().map(|(name, _)| *name));
         add("handles", 1, &mut HANDLE.iter().map(|(name, _)| *name));
-        let handle = json!({ "port": 0, "device": self.device, "received": 0, "dropped": 0, "interface_dropped": 0 });
+        let device = &self.device;
+        let handle = json!({ "port": 0, "device": device, "ps_recv": null, "ps_drop": null, "ps_ifdrop": null });
         let document = json!({
             "ports": [self.info],
             "queues": queues,
@@ -205,9 +208,9 @@ const SENT: [Number<TxStats, u64>; 9] = [
 ];
 
 const HANDLE: [Number<Totals, u64>; 3] = [
-    ("received", |totals| totals.received),
-    ("dropped", |totals| totals.dropped),
-    ("interface_dropped", |totals| totals.interface_dropped),
+    ("ps_recv", |totals| totals.received),
+    ("ps_drop", |totals| totals.dropped),
+    ("ps_ifdrop", |totals| totals.interface_dropped),
 ];
 
 #[cfg(test)]
@@ -261,7 +264,7 @@ mod tests {
         assert_eq!(total, 1000);
         status.counted(Totals { received: 1 << 33, dropped: 2, interface_dropped: 3 });
         let seen = shown("counters");
-        let handle = json!({ "port": 0, "device": "counters", "received": 1_u64 << 33, "dropped": 2, "interface_dropped": 3 });
+        let handle = json!({ "port": 0, "device": "counters", "ps_recv": 1_u64 << 33, "ps_drop": 2, "ps_ifdrop": 3 });
         assert_eq!((seen.len(), &seen[0]["handles"][0]), (1, &handle));
         assert_eq!(seen[0]["ports"][0]["spec"], "sim:3?count=1000&flows=64");
         drop(status);
@@ -274,6 +277,7 @@ mod tests {
         let mut port = port::open(&spec, &OpenOptions::default()).unwrap();
         let inputs = port.rx();
         let mut status = Status::new("sending", port.info(), &inputs);
+        assert_eq!(shown("sending")[0]["handles"][0]["ps_recv"], Value::Null);
         status.counted(Totals { received: 5, ..Totals::default() });
         let counters = Arc::new(TxCounters::new(4));
         status.sends(&counters);
@@ -283,7 +287,7 @@ mod tests {
         let seen = shown("sending");
         assert_eq!((seen.len(), &seen[0]["tx"]), (1, &json!([counters.snapshot(0)])));
         assert_eq!(
-            (&seen[0]["tx"][0]["packets"], &seen[0]["handles"][0]["received"]),
+            (&seen[0]["tx"][0]["packets"], &seen[0]["handles"][0]["ps_recv"]),
             (&json!(3), &json!(5))
         );
         // No position means nothing.
