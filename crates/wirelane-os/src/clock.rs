@@ -125,6 +125,20 @@ pub fn process_cpu() -> CpuTime {
     usage(libc::RUSAGE_SELF)
 }
 
+/// CPU time of all threads of another process, those that ended included, to a hundredth of a second; `None` if there is no
+/// such process.
+pub fn process_cpu_of(pid: u32) -> Option<CpuTime> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // SAFETY: sysconf reads a constant of the process.
+    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    let ticks = u32::try_from(ticks).ok().filter(|ticks| *ticks > 0)?;
+    // proc_pid_stat(5): the name in parentheses, which may be in it as well, then the third field and the others.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut times = fields.split_whitespace().skip(14 - 3);
+    let mut time = || Some(Duration::from_secs(times.next()?.parse().ok()?) / ticks);
+    Some(CpuTime { user: time()?, system: time()? })
+}
+
 /// CPU time of all children that have ended and were waited for, with that of their own such children.
 pub fn children_cpu() -> CpuTime {
     usage(libc::RUSAGE_CHILDREN)
@@ -187,6 +201,16 @@ mod tests {
         assert_eq!(first.is_none(), own.is_zero(), "{first:?}, {own:?}");
         assert!(first.unwrap_or_default() <= threads_cpu(std::process::id()));
         assert_eq!(task_cpu(Path::new("/proc/no such")), None);
+    }
+
+    #[test]
+    fn cpu_time_of_another_process_is_as_it_says() {
+        let own = process_cpu().total();
+        let seen = process_cpu_of(std::process::id()).unwrap();
+        // It counts in ticks of 10 ms.
+        assert!(seen.total() + Duration::from_millis(40) >= own, "{seen:?}, {own:?}");
+        assert!(seen.total() <= process_cpu().total() + Duration::from_millis(40), "{seen:?}");
+        assert_eq!(process_cpu_of(u32::MAX), None);
     }
 
     #[test]

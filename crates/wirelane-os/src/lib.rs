@@ -12,6 +12,7 @@
 #![allow(unsafe_code)]
 
 pub mod affinity;
+pub mod board;
 pub mod bpf;
 pub mod cgroup;
 pub mod child;
@@ -23,6 +24,7 @@ pub mod ethtool;
 pub mod event;
 pub mod executable;
 pub mod file;
+pub mod fork;
 pub mod halt;
 pub mod iface;
 pub mod link;
@@ -40,6 +42,7 @@ pub mod signal;
 pub mod sysfs;
 pub mod text;
 pub mod tun;
+pub mod watch;
 pub mod xdp;
 
 mod netlink;

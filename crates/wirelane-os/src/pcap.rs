@@ -3,6 +3,9 @@
 //! Nothing is needed to build. Functions and structures are those of `pcap/pcap.h` and `pcap/bpf.h`,
 //! unchanged since libpcap 0.8.
 
+mod cache;
+pub mod system;
+
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::transmute;
 use std::ptr::{self, NonNull};
@@ -76,34 +79,20 @@ pub fn library() -> Result<&'static Libpcap, String> {
 
 impl Libpcap {
     fn load() -> Result<Self, String> {
-        // Debian and its descendants kept the name of 0.8.
-        let names = [c"libpcap.so.1", c"libpcap.so.0.8", c"libpcap.so"];
-        let mut reason = None;
-        for name in names {
-            // SAFETY: the name is a string. libpcap's initialisers touch nothing of ours.
-            let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-            match NonNull::new(handle) {
-                Some(handle) => return Self::from_handle(handle),
-                None => reason = reason.or_else(linker_error),
-            }
-        }
-        Err(reason.unwrap_or_else(|| "not found".to_owned()))
-    }
-
-    fn from_handle(handle: NonNull<c_void>) -> Result<Self, String> {
+        let system = system::system()?;
         // SAFETY: the types are those of the declarations in pcap/pcap.h and pcap/bpf.h for these
         // names. The library is never closed, so the functions stay.
         unsafe {
             Ok(Self {
-                open_dead: transmute::<Symbol, OpenDead>(symbol(handle, c"pcap_open_dead")?),
-                open_file: transmute::<Symbol, OpenFile>(symbol(handle, c"pcap_fopen_offline")?),
-                close: transmute::<Symbol, Close>(symbol(handle, c"pcap_close")?),
-                compile: transmute::<Symbol, Compile>(symbol(handle, c"pcap_compile")?),
-                free_code: transmute::<Symbol, FreeCode>(symbol(handle, c"pcap_freecode")?),
-                last_error: transmute::<Symbol, LastError>(symbol(handle, c"pcap_geterr")?),
-                filter: transmute::<Symbol, Filter>(symbol(handle, c"bpf_filter")?),
-                validate: transmute::<Symbol, Validate>(symbol(handle, c"bpf_validate")?),
-                version: transmute::<Symbol, Version>(symbol(handle, c"pcap_lib_version")?),
+                open_dead: transmute::<Symbol, OpenDead>(system.symbol(c"pcap_open_dead")?),
+                open_file: transmute::<Symbol, OpenFile>(system.symbol(c"pcap_fopen_offline")?),
+                close: transmute::<Symbol, Close>(system.symbol(c"pcap_close")?),
+                compile: transmute::<Symbol, Compile>(system.symbol(c"pcap_compile")?),
+                free_code: transmute::<Symbol, FreeCode>(system.symbol(c"pcap_freecode")?),
+                last_error: transmute::<Symbol, LastError>(system.symbol(c"pcap_geterr")?),
+                filter: transmute::<Symbol, Filter>(system.symbol(c"bpf_filter")?),
+                validate: transmute::<Symbol, Validate>(system.symbol(c"bpf_validate")?),
+                version: transmute::<Symbol, Version>(system.symbol(c"pcap_lib_version")?),
                 compiling: Mutex::new(()),
             })
         }
@@ -208,21 +197,6 @@ impl Interpreter<'_> {
         // way ends in a return; loads are checked against the length, of bytes that are there. A cell
         // that was not stored holds some number.
         unsafe { (self.library.filter)(self.program.as_ptr(), data.as_ptr(), wire_len, len) }
-    }
-}
-
-fn symbol(handle: NonNull<c_void>, name: &CStr) -> Result<NonNull<c_void>, String> {
-    // SAFETY: the handle is open and the name a string.
-    let address = unsafe { libc::dlsym(handle.as_ptr(), name.as_ptr()) };
-    NonNull::new(address)
-        .ok_or_else(|| linker_error().unwrap_or_else(|| format!("{name:?} is missing")))
-}
-
-fn linker_error() -> Option<String> {
-    // SAFETY: a string of this thread, valid until its next call of the linker; or null.
-    unsafe {
-        let text = libc::dlerror();
-        (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
     }
 }
 

@@ -5,8 +5,11 @@
 //! output, where a library would return an error: a test has nothing better to do with it.
 //!
 //! Reading order: [`privileged`] and [`tools`] (may this test run?), [`netns`] and [`veth`] and
-//! [`tap`] and [`memory`] (where it runs), [`packets`] (what it sends), [`oracle`] and [`tshark`] (what is right).
+//! [`tap`] and [`memory`] (where it runs), [`packets`] (what it sends), [`oracle`] and [`tshark`] (what is right),
+//! [`c`] and [`libpcap`] (programs in C, and over which libpcap they run).
 
+pub mod c;
+pub mod libpcap;
 pub mod memory;
 pub mod netns;
 pub mod oracle;

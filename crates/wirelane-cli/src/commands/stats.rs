@@ -15,11 +15,14 @@ use crate::output::statistics::Statistics;
 use crate::output::table::Table;
 use crate::session::Signals;
 
-/// Show the counters of a running capture, recording or forward.
+/// Show the counters of a running capture, recording or forward, or of a program over Wirelane's libpcap.
 ///
 /// Prints, per port and queue, the packets received, filtered, dropped (with the reason), sent, queued,
 /// segmented and merged, where the frames are, and how far the disk of a recording is. Reading does not slow the process down. Without PID, shows
 /// the only running command, or lists all of them.
+///
+/// Of a program over Wirelane's libpcap (`wirelane exec`) it shows each handle, with counters of 64 bits. Packets lost in
+/// the kernel are counted when the program waits for packets, or asks for its statistics.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StatsArgs {
     /// Process id of the running command
@@ -50,8 +53,7 @@ pub(crate) fn run(args: &StatsArgs) -> Result<()> {
             let sessions = control::sessions();
             match (sessions.known.as_slice(), sessions.silent.as_slice()) {
                 ([], []) => {
-                    let cause =
-                        "no `wirelane capture`, `record` or `forward` of this user is running";
+                    let cause = "no `wirelane capture`, `record` or `forward`, and no program over Wirelane's libpcap, of this user is running";
                     return Err(
                         Error::failed("stats", cause).help("root sees the commands of all users")
                     );
@@ -139,7 +141,10 @@ fn list(sessions: &Sessions, json: bool) -> Result<()> {
         let text = |text: &str| error::brief(text).into_owned();
         table.row([
             pid.to_string(),
-            text(&identity.command),
+            match &identity.library {
+                Some(library) => format!("{} ({})", text(&identity.command), text(library)),
+                None => text(&identity.command),
+            },
             since,
             text(&identity.ports.join(" ")),
         ]);

@@ -11,6 +11,7 @@ use wirelane::{Error, Result};
 
 use super::line::{Lines, PATIENCE, REPLY, REQUEST};
 use super::place::{self, Process, Socket};
+use super::programs;
 use super::request::{Identity, Reply, Request};
 use crate::privilege;
 
@@ -27,7 +28,11 @@ const MOMENT: Duration = Duration::from_secs(3);
 /// There is none, it belongs to somebody else, or it refuses.
 pub(crate) fn ask<T: DeserializeOwned>(pid: u32, request: &Request) -> Result<T> {
     let object = format!("process {pid}");
-    let reply = exchange(&reach(pid)?, request).map_err(|error| match error.kind() {
+    let stream = match reach(pid) {
+        Ok(stream) => stream,
+        Err(refusal) => return look_at(pid, request, refusal),
+    };
+    let reply = exchange(&stream, request).map_err(|error| match error.kind() {
         // It has not finished its answer.
         ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
             Error::failed(&object, "it ended before it answered")
@@ -35,19 +40,35 @@ pub(crate) fn ask<T: DeserializeOwned>(pid: u32, request: &Request) -> Result<T>
         ErrorKind::TimedOut => Error::failed(&object, "it does not answer").help("try again"),
         _ => Error::io(&object, "ask", error),
     })?;
-    let not_understood = |error: serde_json::Error| {
-        Error::failed(&object, format!("cannot parse its answer: {error}"))
-            .help("use the same version of wirelane as the running command")
-    };
+    let not_understood = |error| not_understood(pid, &error);
     match serde_json::from_slice(&reply).map_err(not_understood)? {
         Reply::Done(value) => serde_json::from_value(value).map_err(not_understood),
         Reply::Refused(refusal) => Err(refusal.into_error(object)),
     }
 }
 
-/// Whether there is such a command, and it is not at its end.
+/// What a program shows that does not listen; otherwise the refusal.
+fn look_at<T: DeserializeOwned>(pid: u32, request: &Request, refusal: Error) -> Result<T> {
+    match (programs::statistics(pid), request) {
+        (Ok(Some(document)), Request::Statistics) => {
+            serde_json::from_value(document).map_err(|error| not_understood(pid, &error))
+        }
+        (Ok(Some(_)), _) => {
+            let cause = "it captures by Wirelane's libpcap: its counters can be read, nothing can be changed";
+            Err(Error::failed(format!("process {pid}"), cause).help("see `wirelane stats`"))
+        }
+        _ => Err(refusal),
+    }
+}
+
+fn not_understood(pid: u32, error: &serde_json::Error) -> Error {
+    Error::failed(format!("process {pid}"), format!("cannot parse its answer: {error}"))
+        .help("use the same version of wirelane as the running command")
+}
+
+/// Whether there is such a command or program, and it is not at its end.
 pub(crate) fn listens(pid: u32) -> bool {
-    reach(pid).is_ok()
+    reach(pid).is_ok() || programs::shows(pid)
 }
 
 /// Connects to the command with this process id, and to nobody else.
@@ -154,6 +175,10 @@ pub(crate) fn sessions() -> Sessions {
             None => sessions.silent.push(pid),
         }
     }
+    let (programs, are_more) = programs::all(user, MOST);
+    sessions.are_more |= are_more;
+    sessions.known.extend(programs.into_iter().map(|(pid, identity)| Session { pid, identity }));
+    sessions.known.sort_by_key(|session| session.pid);
     sessions
 }
 

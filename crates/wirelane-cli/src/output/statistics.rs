@@ -36,7 +36,7 @@ struct Section {
     columns: &'static [Column],
 }
 
-const SECTIONS: [Section; 9] = [
+const SECTIONS: [Section; 10] = [
     Section {
         title: "received",
         list: "queues",
@@ -70,6 +70,17 @@ const SECTIONS: [Section; 9] = [
             Column("unsent", "/unsent", Kind::Rare),
             Column("copied", "/copied", Kind::Rare),
             Column("stalls", "/stalls", Kind::Rare),
+        ],
+    },
+    Section {
+        title: "pcap_stats",
+        list: "handles",
+        within: None,
+        direction: None,
+        columns: &[
+            Column("ps_recv", "/ps_recv", Kind::Count),
+            Column("ps_drop", "/ps_drop", Kind::Count),
+            Column("ps_ifdrop", "/ps_ifdrop", Kind::Count),
         ],
     },
     Section {
@@ -151,7 +162,7 @@ const SECTIONS: [Section; 9] = [
 ];
 
 /// What a row is about. Parts that it does not have are left out.
-const KEYS: [&str; 4] = ["port", "queue", "class", "reason"];
+const KEYS: [&str; 5] = ["port", "queue", "class", "reason", "device"];
 
 /// A reading, and the one before it if there is one.
 pub(crate) struct Statistics<'a> {
@@ -169,7 +180,8 @@ impl Statistics<'_> {
                 let _ = write!(text, "\n{table}");
             }
         }
-        if self.before.is_none() {
+        let has_frames = |port: &Value| port["frames"].is_object();
+        if self.before.is_none() && list(self.now, "ports").iter().any(has_frames) {
             let _ = write!(text, "\n{}", self.frames());
         }
         text
@@ -197,8 +209,12 @@ impl Statistics<'_> {
         let now = self.now;
         let (command, version) = (text(&now["command"]), text(&now["version"]));
         let (user, system) = (seconds(&now["cpu"]["user_s"]), seconds(&now["cpu"]["system_s"]));
+        let program = match now["library"].as_str() {
+            Some(library) => format!("{command} over Wirelane's {} {version}", printable(library)),
+            None => format!("wirelane {command} {version}"),
+        };
         let mut head = format!(
-            "process {}: wirelane {command} {version}, {:.3} s, CPU {user:.2} s user, {system:.2} s system\n",
+            "process {}: {program}, {:.3} s, CPU {user:.2} s user, {system:.2} s system\n",
             now["pid"],
             seconds(&now["elapsed_s"]),
         );
@@ -250,8 +266,13 @@ impl Statistics<'_> {
 
     fn table(&self, section: &Section) -> Table {
         let rows = section.rows(self.now);
+        let value = |row: &Value, column: &Column| match section.list {
+            // What the program has not asked for is nothing to show.
+            "handles" => Some(column.value(row).unwrap_or(0)),
+            _ => column.value(row),
+        };
         let is_used =
-            |row: &Value| section.columns.iter().any(|column| column.value(row) != Some(0));
+            |row: &Value| section.columns.iter().any(|column| value(row, column) != Some(0));
         let used: Vec<_> = rows.iter().filter(|row| is_used(row)).collect();
         let is_shown = |column: &&Column| {
             column.2 != Kind::Rare || used.iter().any(|row| column.value(row) != Some(0))
@@ -285,6 +306,9 @@ impl Statistics<'_> {
         let port = row["port"].as_u64().and_then(|port| ports.get(usize::try_from(port).ok()?));
         let port = port.filter(|_| ports.len() > 1);
         let port = port.and_then(|port| port["interface"].as_str().or(port["spec"].as_str()));
+        if let Some(device) = row["device"].as_str() {
+            return device.to_owned();
+        }
         let queue = row["queue"].as_u64().map(|queue| queue.to_string());
         let class = row["class"].as_str();
         let (direction, class) = match section.direction {
@@ -401,7 +425,7 @@ fn list<'a>(document: &'a Value, key: &str) -> &'a [Value] {
     document[key].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-fn key(row: &Value) -> [&Value; 4] {
+fn key(row: &Value) -> [&Value; 5] {
     KEYS.map(|name| &row[name])
 }
 

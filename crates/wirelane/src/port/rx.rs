@@ -46,6 +46,11 @@ pub trait Receive: Send {
 
     /// No frame older than this (nanoseconds since the Unix epoch) will be received any more.
     fn watermark(&self) -> u64;
+
+    /// See [`Rx::empty_at`].
+    fn empty_at(&self) -> u64 {
+        self.watermark()
+    }
 }
 
 /// The receiving end of one queue and class, or, of a capture file, of several of them.
@@ -95,6 +100,13 @@ impl Rx {
     /// No frame older than this (nanoseconds since the Unix epoch) will come any more.
     pub fn watermark(&self) -> u64 {
         self.inner.watermark()
+    }
+
+    /// At this time (nanoseconds since the Unix epoch) no frame was on its way here: those to come
+    /// were queued after it. Their timestamps may be a little older, because a CPU takes the time of
+    /// a packet before it queues it, for which [`Rx::watermark`] allows.
+    pub fn empty_at(&self) -> u64 {
+        self.inner.empty_at()
     }
 
     /// The queue's number; `None` for packets that are tied to no queue ([`Class::Other`]).

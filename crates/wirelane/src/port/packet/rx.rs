@@ -72,6 +72,8 @@ pub(super) struct Receiver {
     /// Where the next of them starts in the block.
     offset: u32,
     watermark: u64,
+    /// When the ring was last seen empty, with no packet in the block that the kernel fills.
+    empty_at: u64,
     ledger: Ledger,
     idle: IdlePolicy,
     failure: Option<Error>,
@@ -104,6 +106,7 @@ impl Receiver {
             left: 0,
             offset: 0,
             watermark: 0,
+            empty_at: 0,
             ledger: Ledger::default(),
             idle: IdlePolicy::new(),
             failure: None,
@@ -330,6 +333,7 @@ impl Receive for Receiver {
         }
         // What a block holds comes with its own time, however late the kernel's timer hands it over.
         if !full && !self.setup.ring.is_begun(self.block) {
+            self.empty_at = time;
             self.watermark = self.watermark.max(time.saturating_sub(self.setup.times.lateness));
         }
         let now = clock::monotonic_ns();
@@ -370,6 +374,10 @@ impl Receive for Receiver {
 
     fn watermark(&self) -> u64 {
         self.watermark
+    }
+
+    fn empty_at(&self) -> u64 {
+        self.empty_at
     }
 }
 

@@ -1,0 +1,121 @@
+//! From the name of a device to what is opened.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use wirelane::port::{Backend, Spec};
+use wirelane_os::iface;
+
+use super::opening::Opening;
+use super::settings::Settings;
+
+/// What stands in front of a spec.
+pub(crate) const PREFIX: &str = "wirelane:";
+
+/// What a device name means.
+#[derive(Debug)]
+pub(crate) enum Device {
+    /// A device of the system's libpcap, or none at all.
+    Real,
+    /// A port of ours.
+    Port(Box<Opening>),
+}
+
+/// What the device `name` is, in the network namespace of the calling thread.
+///
+/// # Errors
+/// `wirelane:` is followed by something that is no spec, or `WIRELANE_PCAP` has something that is no option.
+pub(crate) fn find(name: impl AsRef<OsStr>) -> Result<Device, String> {
+    find_with(name.as_ref(), Settings::of_environment()?)
+}
+
+fn find_with(name: &OsStr, settings: Settings) -> Result<Device, String> {
+    if settings.is_off {
+        return Ok(Device::Real);
+    }
+    if let Some(spec) = name.as_bytes().strip_prefix(PREFIX.as_bytes()) {
+        let mut spec = Spec::try_from(OsStr::from_bytes(spec)).map_err(|e| in_full(&e))?;
+        // Who looks takes nothing: a bare name never is AF_XDP.
+        spec.backend.get_or_insert(Backend::Packet);
+        return Ok(Device::Port(Box::new(Opening::new(spec, settings))));
+    }
+    // `eth0:1` is another address of eth0, and to the kernel the same interface (dev_ioctl).
+    let interface = name.to_str().and_then(|name| name.split(':').next()).unwrap_or_default();
+    if !iface::exists(interface).unwrap_or(false) {
+        return Ok(Device::Real);
+    }
+    let spec = Spec {
+        backend: Some(Backend::Packet),
+        name: interface.into(),
+        queues: None,
+        options: Vec::new(),
+        offloads: Default::default(),
+    };
+    Ok(Device::Port(Box::new(Opening::new(spec, settings))))
+}
+
+/// The error and what to do about it, in one line.
+fn in_full(error: &wirelane::Error) -> String {
+    match error.next_step() {
+        Some(help) => format!("{error}: {help}"),
+        None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wirelane::QueueMask;
+
+    fn port(name: &str, settings: Settings) -> Opening {
+        match find_with(OsStr::new(name), settings).unwrap() {
+            Device::Port(opening) => *opening,
+            Device::Real => panic!("{name} is not ours"),
+        }
+    }
+
+    #[test]
+    fn interfaces_are_packet_ports() {
+        for name in ["lo", "lo:1", "wirelane:lo", "wirelane:packet:lo"] {
+            let opening = port(name, Settings::default());
+            assert_eq!(opening.spec.to_string(), "packet:lo", "{name}");
+            assert_eq!(opening.interface(), Some("lo"));
+        }
+    }
+
+    #[test]
+    fn any_port_has_a_name() {
+        for spec in ["sim:4?rate=1k", "xdp:eth9@2", "file:/tmp/a b@c.pcap", "packet:eth9?ring=1M"] {
+            let opening = port(&format!("wirelane:{spec}"), Settings::default());
+            assert_eq!(opening.spec.to_string(), spec);
+        }
+    }
+
+    #[test]
+    fn other_names_go_to_the_real_library() {
+        for name in ["any", "nflog:5", "usbmon1", "no-such-if", "", ":1", "wirelane"] {
+            let device = find_with(OsStr::new(name), Settings::default());
+            assert!(matches!(device, Ok(Device::Real)), "{name:?}");
+        }
+        let off = Settings { is_off: true, ..Settings::default() };
+        for name in ["lo", "wirelane:sim:1"] {
+            let device = find_with(OsStr::new(name), off.clone());
+            assert!(matches!(device, Ok(Device::Real)), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn wrong_specs_say_what_to_write() {
+        let error = find_with(OsStr::new("wirelane:foo:eth0"), Settings::default()).unwrap_err();
+        assert!(error.contains("no backend 'foo'") && error.contains("write "), "{error}");
+    }
+
+    #[test]
+    fn loopback_shows_each_packet_once() {
+        let opening = port("lo", Settings::default());
+        assert!(!opening.options().outgoing);
+        let mask = opening.mask(true, true);
+        assert!(mask.tx.is_empty() && mask.other);
+        assert_eq!(opening.mask(false, true), QueueMask::NONE);
+    }
+}

@@ -1,0 +1,109 @@
+//! The system's libpcap, for what it does as well: savefiles, expressions, names, and devices that are no
+//! network interfaces.
+#![allow(unsafe_code)]
+
+mod functions;
+
+use std::ops::Deref;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+use wirelane_os::pcap::{INSTALL, system};
+
+pub(crate) use functions::{Functions, Pcap};
+
+/// The real library.
+#[derive(Debug)]
+pub(crate) struct Library {
+    functions: Functions,
+    path: &'static Path,
+}
+
+/// The library of this system, loaded when first asked for. A program may change its user or its root
+/// directory later, so whoever makes a handle asks for it first.
+///
+/// # Errors
+/// There is none, or it is too old: what, and what to install.
+pub(crate) fn library() -> Result<&'static Library, String> {
+    static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
+    let load = || {
+        let system = system::system()?;
+        let functions = Functions::of(system)?;
+        Ok(Library { functions, path: system.path() })
+    };
+    let library = LIBRARY.get_or_init(load).as_ref();
+    library.map_err(|reason: &String| format!("no libpcap of the system: {reason}; {INSTALL}"))
+}
+
+impl Library {
+    /// The file that it was loaded from.
+    pub(crate) fn path(&self) -> &'static Path {
+        self.path
+    }
+}
+
+impl Deref for Library {
+    type Target = Functions;
+
+    fn deref(&self) -> &Functions {
+        &self.functions
+    }
+}
+
+/// An open handle of the real library, closed when dropped.
+#[derive(Debug)]
+pub(crate) struct Real {
+    pub(crate) library: &'static Library,
+    pub(crate) pcap: NonNull<Pcap>,
+}
+
+impl Real {
+    /// Takes a handle that the library has given, or null.
+    ///
+    /// # Safety
+    /// `pcap` is of that library, open, and nobody else's.
+    pub(crate) unsafe fn from_raw(library: &'static Library, pcap: *mut Pcap) -> Option<Self> {
+        Some(Self { library, pcap: NonNull::new(pcap)? })
+    }
+
+    /// For its functions.
+    pub(crate) fn as_ptr(&self) -> *mut Pcap {
+        self.pcap.as_ptr()
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        // SAFETY: it is open, and not used any more.
+        unsafe { (self.library.pcap_close)(self.as_ptr()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CStr;
+
+    use super::*;
+
+    #[test]
+    fn every_function_is_there() {
+        let library = library().unwrap();
+        // SAFETY: a string that stays.
+        let version = unsafe { CStr::from_ptr((library.pcap_lib_version)()) };
+        assert!(version.to_str().unwrap().starts_with("libpcap version 1."));
+        assert!(library.path().is_absolute());
+    }
+
+    #[test]
+    fn handles_are_closed() {
+        let library = library().unwrap();
+        // SAFETY: takes numbers, and the handle is ours.
+        let dead = unsafe {
+            let pcap = (library.pcap_open_dead_with_tstamp_precision)(1, 96, 0);
+            Real::from_raw(library, pcap).unwrap()
+        };
+        // SAFETY: it is open.
+        assert_eq!(unsafe { (library.pcap_snapshot)(dead.as_ptr()) }, 96);
+    }
+}

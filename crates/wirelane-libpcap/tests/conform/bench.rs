@@ -1,0 +1,131 @@
+//! Where the suite runs: compiled, in a network of its own.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use wirelane_testkit::c;
+use wirelane_testkit::libpcap::Library;
+use wirelane_testkit::netns::Namespace;
+use wirelane_testkit::process::{ChildGuard, Output, output, run};
+use wirelane_testkit::veth::VethPair;
+
+/// Longer than any test of the suite gives itself.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// Valgrind is slow, and the machine may be busy.
+const LONG_PATIENCE: Duration = Duration::from_secs(270);
+
+/// The compiled suite.
+pub(crate) struct Suite {
+    directory: TempDir,
+}
+
+/// A test of the suite.
+pub(crate) struct Test {
+    pub(crate) group: String,
+    pub(crate) name: String,
+    pub(crate) functions: Vec<String>,
+}
+
+/// What a test did.
+pub(crate) struct Run {
+    pub(crate) answers: Vec<String>,
+    pub(crate) kept_the_rules: bool,
+    pub(crate) status: ExitStatus,
+    pub(crate) stderr: String,
+}
+
+/// The suite and the interfaces that it uses: a cable with both ends in one namespace.
+pub(crate) struct Bench {
+    pub(crate) suite: Suite,
+    ns: Namespace,
+    cable: VethPair,
+}
+
+impl Suite {
+    pub(crate) fn compile() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conform/suite");
+        let mut args: Vec<PathBuf> = fs::read_dir(sources)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|it| it == "c"))
+            .collect();
+        args.sort();
+        args.push("-lpcap".into());
+        let suite = Self { directory };
+        c::compile("gcc", &suite.program(), args);
+        suite
+    }
+
+    pub(crate) fn tests(&self) -> Vec<Test> {
+        let list = run(Command::new(self.program()).arg("list"));
+        let test = |line: &str| {
+            let mut words = line.split_whitespace().map(str::to_owned);
+            let [group, name] = [words.next(), words.next()].map(Option::unwrap);
+            Test { group, name, functions: words.collect() }
+        };
+        list.lines().map(test).collect()
+    }
+
+    fn program(&self) -> PathBuf {
+        self.directory.path().join("suite")
+    }
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let ns = Namespace::new();
+        let cable = VethPair::new(&ns, &ns, 4, 1500);
+        ns.run("ip", ["link", "add", DOWN, "type", "veth", "peer", "name", "wldown1"]);
+        Self { suite: Suite::compile(), ns, cable }
+    }
+
+    pub(crate) fn run(&self, library: Library, test: &Test) -> Run {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = self.ns.command(self.suite.program());
+        command.args([&test.group, &test.name]);
+        let output = self.finish(library.of(&mut command), &directory, PATIENCE);
+        let path = directory.path().to_string_lossy().into_owned();
+        Run {
+            answers: output.stdout.lines().map(|line| line.replace(&path, "DIRECTORY")).collect(),
+            kept_the_rules: output.status.success(),
+            status: output.status,
+            stderr: output.stderr,
+        }
+    }
+
+    /// Runs a group over the drop-in under valgrind, in one process.
+    pub(crate) fn examine(&self, group: &str) -> Output {
+        const FLAGS: [&str; 6] = [
+            "--quiet",
+            "--leak-check=full",
+            "--errors-for-leak-kinds=definite,indirect,possible",
+            "--show-leak-kinds=definite,indirect,possible",
+            "--num-callers=30",
+            "--error-exitcode=99",
+        ];
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = self.ns.command("valgrind");
+        command.args(FLAGS).arg(self.suite.program()).args([group, "all"]);
+        self.finish(Library::Ours.of(&mut command), &directory, LONG_PATIENCE)
+    }
+
+    fn finish(&self, command: &mut Command, directory: &TempDir, patience: Duration) -> Output {
+        // The last test may have removed it.
+        let _ = output(self.ns.command("ip").args(["link", "del", DOOMED]));
+        self.ns.run("ip", ["link", "add", DOOMED, "type", "veth", "peer", "name", "wldoom1"]);
+        for end in [DOOMED, "wldoom1"] {
+            self.ns.run("ip", ["link", "set", end, "up"]);
+        }
+        command.args([&self.cable.a.interface, &self.cable.b.interface]);
+        command.arg(directory.path()).args([DOWN, DOOMED]);
+        ChildGuard::spawn(command).wait(patience)
+    }
+}
+
+/// The interface that is down, and the one that a test may remove.
+const DOWN: &str = "wldown0";
+const DOOMED: &str = "wldoom0";

@@ -1,0 +1,113 @@
+//! The conformance suite: small programs in C (`suite/`), each run over the system's libpcap and over the drop-in. Both
+//! must keep the rules of libpcap's documentation, and they give the same answers but for `differences.rs`.
+//!
+//! Then the suite runs over the drop-in under valgrind: no leak, no access that is not allowed.
+
+mod bench;
+mod differences;
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use wirelane_testkit::libpcap::{Library, stock};
+use wirelane_testkit::process::run;
+use wirelane_testkit::{privileged, tools};
+
+use crate::bench::{Bench, Suite, Test};
+use crate::differences::DIFFERENCES;
+
+/// The tests of a group: their answers, and what valgrind finds.
+macro_rules! groups {
+    ($($group:ident)*) => {
+        const GROUPS: &[&str] = &[$(stringify!($group)),*];
+        $(mod $group {
+            #[test]
+            fn privileged_the_answers_are_those_of_the_systems_library() {
+                super::compare(stringify!($group));
+            }
+
+            #[test]
+            fn privileged_valgrind_finds_nothing() {
+                super::examine(stringify!($group));
+            }
+        })*
+    };
+}
+
+groups! { bad breaks dead devices filter info names options read rights savefile send threads }
+
+#[test]
+fn every_exported_function_is_tested() {
+    if !tools::require("gcc") {
+        return;
+    }
+    let tests = Suite::compile().tests();
+    let tested: BTreeSet<&str> =
+        tests.iter().flat_map(|test| test.functions.iter().map(String::as_str)).collect();
+    let symbols = run(Command::new("nm").args(["-D", "--defined-only"]).arg(stock()));
+    // Address, type, name.
+    let exported = symbols.lines().filter_map(|line| line.split_once(" T ")).map(|(_, name)| name);
+    let missing: Vec<&str> = exported.filter(|name| !tested.contains(name)).collect();
+    assert!(missing.is_empty(), "no test of the suite is about {missing:?}");
+}
+
+#[test]
+fn every_group_and_every_difference_belongs_to_a_test() {
+    if !tools::require("gcc") {
+        return;
+    }
+    let tests = Suite::compile().tests();
+    let groups: BTreeSet<&str> = tests.iter().map(|test| test.group.as_str()).collect();
+    assert_eq!(groups, GROUPS.iter().copied().collect());
+    for difference in DIFFERENCES {
+        assert!(tests.iter().any(|test| test.name == difference.test), "{difference:?}");
+        assert!(!difference.why.is_empty(), "{difference:?}");
+    }
+}
+
+fn bench() -> Option<Bench> {
+    (privileged::require() && tools::require("gcc")).then(Bench::new)
+}
+
+fn compare(group: &str) {
+    let Some(bench) = bench() else { return };
+    let tests = bench.suite.tests().into_iter().filter(|test| test.group == group);
+    let wrong: Vec<String> = tests.flat_map(|test| compare_one(&bench, &test)).collect();
+    assert!(wrong.is_empty(), "{} in {group}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// What is wrong with a test, if anything.
+fn compare_one(bench: &Bench, test: &Test) -> Vec<String> {
+    let [stock, ours] = Library::BOTH.map(|library| bench.run(library, test));
+    let name = &test.name;
+    let mut wrong = Vec::new();
+    for (library, run) in [("stock", &stock), ("ours", &ours)] {
+        if !run.kept_the_rules {
+            wrong.push(format!("{name}, {library}: {}\n{}", run.status, run.stderr));
+        }
+    }
+    let mut unseen: Vec<_> = DIFFERENCES.iter().filter(|it| it.test == name).collect();
+    for at in 0..stock.answers.len().max(ours.answers.len()) {
+        let [stock, ours] = [&stock, &ours].map(|it| it.answers.get(at).map_or("", String::as_str));
+        // What kills a program over the one may kill it over the other, or not.
+        if stock == ours || stock.ends_with(": dies") {
+            continue;
+        }
+        let listed = DIFFERENCES.iter().any(|it| it.test == name && it.allows(stock, ours));
+        if !listed {
+            wrong.push(format!("{name}\n  stock: {stock}\n  ours:  {ours}"));
+        }
+        unseen.retain(|it| !it.allows(stock, ours));
+    }
+    wrong.extend(unseen.iter().map(|it| format!("{name}: this difference is gone: {it:?}")));
+    wrong
+}
+
+fn examine(group: &str) {
+    if !tools::require("valgrind") {
+        return;
+    }
+    let Some(bench) = bench() else { return };
+    let report = bench.examine(group);
+    assert!(report.status.success(), "{}\n{}{}", report.status, report.stderr, report.stdout);
+}
