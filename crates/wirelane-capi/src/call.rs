@@ -52,7 +52,9 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char, what: &'static str) -> Res
         return Err(Failure::Argument(what));
     }
     // SAFETY: by contract.
-    unsafe { CStr::from_ptr(pointer) }.to_str().map_err(|_| Failure::Argument("a text is not UTF-8"))
+    unsafe { CStr::from_ptr(pointer) }
+        .to_str()
+        .map_err(|_| Failure::Argument("a text is not UTF-8"))
 }
 
 /// The `len` values at `pointer`, which may be NULL if there are none.
@@ -67,7 +69,9 @@ pub(crate) unsafe fn slice<'a, T>(
     if len == 0 {
         return Ok(&[]);
     }
-    if pointer.is_null() || !pointer.is_aligned() || len > isize::MAX as usize / size_of::<T>().max(1)
+    if pointer.is_null()
+        || !pointer.is_aligned()
+        || len > isize::MAX as usize / size_of::<T>().max(1)
     {
         return Err(Failure::Argument(what));
     }

@@ -45,7 +45,15 @@ impl MaskValue {
     /// Every queue or none, and what is tied to none likewise.
     pub(crate) const fn every(selected: bool) -> Self {
         let all = selected as u8;
-        Self { enabled: 1, other: all, all_rx: all, all_tx: all, reserved: 0, rx: [0; 64], tx: [0; 64] }
+        Self {
+            enabled: 1,
+            other: all,
+            all_rx: all,
+            all_tx: all,
+            reserved: 0,
+            rx: [0; 64],
+            tx: [0; 64],
+        }
     }
 
     pub(crate) fn to_mask(&self) -> QueueMask {

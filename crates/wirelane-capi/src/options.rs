@@ -99,7 +99,9 @@ impl OptionsValue {
         // SAFETY: by contract; the size comes first in every version.
         let size = unsafe { from.cast::<usize>().read() };
         if !(FIRST..=call::MOST).contains(&size) {
-            return Err(Failure::Argument("options: wirelane_options_init() has to set them first"));
+            return Err(Failure::Argument(
+                "options: wirelane_options_init() has to set them first",
+            ));
         }
         let known = size.min(size_of::<Self>());
         // SAFETY: by contract there are `size` bytes.
@@ -112,7 +114,8 @@ impl OptionsValue {
     /// # Safety
     /// What it points to is there.
     pub(crate) unsafe fn to_options(self) -> Result<OpenOptions> {
-        let base = if self.forward != 0 { OpenOptions::forwarder() } else { OpenOptions::default() };
+        let base =
+            if self.forward != 0 { OpenOptions::forwarder() } else { OpenOptions::default() };
         let take = match self.take {
             WIRELANE_TAKE_NOTHING => Take::Nothing,
             WIRELANE_TAKE_MATCHING => Take::Matching,

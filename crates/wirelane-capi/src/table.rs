@@ -104,7 +104,12 @@ impl<T: Send> Table<T> {
         let (slot, generation) = self.find(id)?;
         let idle = generation << 32;
         slot.key
-            .compare_exchange(idle, idle | u64::from(EXCLUSIVE), Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(
+                idle,
+                idle | u64::from(EXCLUSIVE),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            )
             .map_err(|key| refusal(key, generation))?;
         Ok(Exclusive { slot, idle, alone: PhantomData })
     }
@@ -152,7 +157,9 @@ impl<T: Send + Sync> Table<T> {
 
 fn new_chunk<T>() -> Box<[Slot<T>]> {
     let vacant = || AtomicU64::new(1 << 32 | u64::from(VACANT));
-    (0..CHUNK).map(|_| Slot { key: vacant(), value: UnsafeCell::new(MaybeUninit::uninit()) }).collect()
+    (0..CHUNK)
+        .map(|_| Slot { key: vacant(), value: UnsafeCell::new(MaybeUninit::uninit()) })
+        .collect()
 }
 
 /// Why `key` does not let a thread in.

@@ -68,5 +68,7 @@ pub unsafe extern "C" fn wirelane_mask_selects(
     queue: u32,
 ) -> c_int {
     // SAFETY: by contract of this function.
-    count(|| unsafe { mask.as_ref() }.ok_or(Failure::Argument(NO_MASK))?.selects(queue_class, queue))
+    count(|| {
+        unsafe { mask.as_ref() }.ok_or(Failure::Argument(NO_MASK))?.selects(queue_class, queue)
+    })
 }
