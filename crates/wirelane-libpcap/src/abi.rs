@@ -7,6 +7,8 @@ pub const ERRBUF_SIZE: usize = 256;
 
 /// The status codes that functions return.
 pub mod status {
+    use std::ffi::CStr;
+
     use super::c_int;
 
     /// It failed; `pcap_geterr` says why.
@@ -39,6 +41,64 @@ pub mod status {
     pub const WARNING_PROMISC_NOTSUP: c_int = 2;
     /// The type of time stamps was not set.
     pub const WARNING_TSTAMP_TYPE_NOTSUP: c_int = 3;
+
+    /// What `pcap_statustostr` says of a status; `None` if there is no such status.
+    pub fn text(status: c_int) -> Option<&'static CStr> {
+        Some(match status {
+            WARNING => c"Generic warning",
+            WARNING_TSTAMP_TYPE_NOTSUP => {
+                c"That type of time stamp is not supported by that device"
+            }
+            WARNING_PROMISC_NOTSUP => c"That device doesn't support promiscuous mode",
+            ERROR => c"Generic error",
+            ERROR_BREAK => c"Loop terminated by pcap_breakloop",
+            ERROR_NOT_ACTIVATED => c"The pcap_t has not been activated",
+            ERROR_ACTIVATED => c"The setting can't be changed after the pcap_t is activated",
+            ERROR_NO_SUCH_DEVICE => c"No such device exists",
+            ERROR_RFMON_NOTSUP => c"That device doesn't support monitor mode",
+            ERROR_NOT_RFMON => c"That operation is supported only in monitor mode",
+            ERROR_PERM_DENIED => {
+                c"You don't have permission to perform this capture on that device"
+            }
+            ERROR_IFACE_NOT_UP => c"That device is not up",
+            ERROR_CANTSET_TSTAMP_TYPE => c"That device doesn't support setting the time stamp type",
+            ERROR_PROMISC_PERM_DENIED => {
+                c"You don't have permission to capture in promiscuous mode on that device"
+            }
+            ERROR_TSTAMP_PRECISION_NOTSUP => {
+                c"That device doesn't support that time stamp precision"
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// `PCAP_TSTAMP_…`: who takes the time of a packet.
+pub mod timestamp {
+    use super::c_int;
+
+    /// The host.
+    pub const HOST: c_int = 0;
+    /// The adapter, in step with the host's clock.
+    pub const ADAPTER: c_int = 3;
+    /// The adapter, by a clock of its own.
+    pub const ADAPTER_UNSYNCED: c_int = 4;
+    /// `PCAP_TSTAMP_PRECISION_MICRO`.
+    pub const PRECISION_MICRO: c_int = 0;
+    /// `PCAP_TSTAMP_PRECISION_NANO`.
+    pub const PRECISION_NANO: c_int = 1;
+}
+
+/// `PCAP_D_…`: which packets to capture.
+pub mod direction {
+    use super::c_int;
+
+    /// Both.
+    pub const INOUT: c_int = 0;
+    /// Those that the host receives.
+    pub const IN: c_int = 1;
+    /// Those that the host sends.
+    pub const OUT: c_int = 2;
 }
 
 /// `struct pcap_pkthdr`. The part below a second is in nanoseconds if the handle's precision is.

@@ -1,4 +1,5 @@
 //! Error texts in buffers of C.
+#![allow(unsafe_code)]
 
 use std::ffi::c_char;
 
@@ -17,10 +18,26 @@ impl ErrorText {
     pub(crate) fn set(&mut self, text: &str) {
         let text = text.split('\0').next().unwrap_or_default();
         let end = text.floor_char_boundary(ERRBUF_SIZE - 1);
+        self.set_bytes(text.as_bytes().get(..end).unwrap_or_default());
+    }
+
+    /// Replaces it by bytes, up to a NUL or the end of the room.
+    pub(crate) fn set_bytes(&mut self, bytes: &[u8]) {
         self.0 = [0; ERRBUF_SIZE];
-        for (to, from) in self.0.iter_mut().zip(text.as_bytes().iter().take(end)) {
+        let bytes = bytes.iter().take(ERRBUF_SIZE - 1).take_while(|byte| **byte != 0);
+        for (to, from) in self.0.iter_mut().zip(bytes) {
             *to = *from as c_char;
         }
+    }
+
+    /// Copies it with its NUL to a buffer of C.
+    ///
+    /// # Safety
+    /// The buffer has `PCAP_ERRBUF_SIZE` bytes.
+    pub(crate) unsafe fn copy_to(&self, buffer: *mut c_char) {
+        let len = self.0.iter().take_while(|c| **c != 0).count() + 1;
+        // SAFETY: by contract; the last of our bytes is 0, so `len` is within both.
+        unsafe { std::ptr::copy_nonoverlapping(self.0.as_ptr(), buffer, len) }
     }
 
     /// For C, which may write to it as well.

@@ -201,12 +201,30 @@ impl Ethtool {
     /// # Errors
     /// What the kernel says, except that the driver does not implement the request.
     pub fn clock(&self) -> Result<Option<u32>> {
-        // struct ethtool_ts_info: cmd, so_timestamping, phc_index, and eight words of modes.
-        let mut request = Request::new(ETHTOOL_GET_TS_INFO, 11 * 4);
-        let known = self.ask("ioctl ETHTOOL_GET_TS_INFO", &mut request)?;
-        let number = word(&request.bytes(), 2 * 4).filter(|_| known);
+        let number = self.timestamping()?.and_then(|answer| word(&answer, 2 * 4));
         // -1 stands for none.
         Ok(number.filter(|number| number.cast_signed() >= 0))
+    }
+
+    /// Who can take the time of every received packet, as bits `SOF_TIMESTAMPING_…` of `linux/net_tstamp.h`: none if the
+    /// device takes that of some packets only. `None` if the driver cannot say.
+    ///
+    /// # Errors
+    /// What the kernel says, except that the driver does not implement the request.
+    pub fn timestamps(&self) -> Result<Option<u32>> {
+        /// `HWTSTAMP_FILTER_ALL`
+        const ALL: u32 = 1 << 1;
+        let Some(answer) = self.timestamping()? else { return Ok(None) };
+        let all = word(&answer, 7 * 4).is_some_and(|filters| filters & ALL != 0);
+        Ok(Some(word(&answer, 4).filter(|_| all).unwrap_or(0)))
+    }
+
+    /// `struct ethtool_ts_info`: cmd, so_timestamping, phc_index, tx_types, three reserved words, rx_filters, three
+    /// reserved words.
+    fn timestamping(&self) -> Result<Option<Vec<u8>>> {
+        let mut request = Request::new(ETHTOOL_GET_TS_INFO, 11 * 4);
+        let known = self.ask("ioctl ETHTOOL_GET_TS_INFO", &mut request)?;
+        Ok(known.then(|| request.bytes()))
     }
 
     /// The indirection table alone, for drivers that predate `ETHTOOL_GRSSH`.

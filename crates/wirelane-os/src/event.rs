@@ -1,4 +1,4 @@
-//! An event that happens once, for who waits in `poll`.
+//! An event that happens, for who waits in `poll`.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -9,7 +9,7 @@ use rustix::time::Timespec;
 
 use crate::error::{OsError, Result};
 
-/// A descriptor (eventfd) that becomes readable once, and stays so.
+/// A descriptor (eventfd) that becomes readable when the event happens, and stays so until it is cleared.
 #[derive(Debug)]
 pub struct Event(OwnedFd);
 
@@ -43,6 +43,12 @@ impl Event {
     pub fn happen(&self) {
         // It fails only if it has happened 2^64 - 2 times.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+
+    /// As if it had not happened.
+    pub fn clear(&self) {
+        // It fails if it has not.
+        let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
 }
 

@@ -79,7 +79,8 @@ impl Opening {
 
     /// How many receive rings the memory is for.
     pub(crate) fn rings(&self) -> usize {
-        let is_shared = self.spec.options.iter().any(|(key, _)| key == "share");
+        let shares = |(key, value): &(String, String)| key == "share" && value != "off";
+        let is_shared = self.spec.options.iter().any(shares);
         if !self.is_packet() || is_shared {
             return 1;
         }

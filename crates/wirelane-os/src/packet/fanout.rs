@@ -11,6 +11,8 @@ use crate::error::Result;
 use crate::socket;
 use std::os::fd::AsFd;
 
+/// `PACKET_FANOUT_HASH`: a hash of the flow chooses.
+const HASH: u32 = 0;
 /// `PACKET_FANOUT_CBPF`: a classic BPF program chooses; Linux 4.3.
 const CBPF: u32 = 6;
 /// `PACKET_FANOUT_FLAG_UNIQUEID`: the kernel chooses a number for a new group; Linux 4.12.
@@ -32,6 +34,15 @@ const _: () = assert!(size_of::<FanoutArgs>() == 8);
 // SAFETY: integers that fill the structure.
 unsafe impl Plain for FanoutArgs {}
 
+/// What chooses the member of a group that several programs know by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fanout {
+    /// The addresses and ports of the packet, the same for both directions (since Linux 4.13).
+    Flow,
+    /// The group's program: see [`PacketSocket::set_fanout_program`].
+    Program,
+}
+
 impl PacketSocket {
     /// Makes a new group of up to `max_members` sockets with this one as its first member, and gives its number. The socket must
     /// be bound, and cannot be bound again. Without `outgoing` the group is not offered what the host sends, which otherwise costs
@@ -40,7 +51,7 @@ impl PacketSocket {
     /// # Errors
     /// `EINVAL` on kernels before 4.12 (before 5.13 for this form of the request).
     pub fn new_fanout(&self, max_members: u32, outgoing: bool) -> Result<u16> {
-        self.fanout((kind(outgoing) | UNIQUE_ID) << 16, max_members)?;
+        self.fanout((kind(CBPF, outgoing) | UNIQUE_ID) << 16, max_members)?;
         let level = (libc::SOL_PACKET, option::FANOUT);
         let value: i32 = socket::get(self.as_fd(), level, "getsockopt PACKET_FANOUT")?;
         Ok(value as u16)
@@ -52,7 +63,22 @@ impl PacketSocket {
     /// # Errors
     /// `ENOSPC` when the group is full, `EINVAL` when there is none that fits.
     pub fn join_fanout(&self, group: u16, max_members: u32, outgoing: bool) -> Result<()> {
-        self.fanout(u32::from(group) | kind(outgoing) << 16, max_members)
+        self.fanout(u32::from(group) | kind(CBPF, outgoing) << 16, max_members)
+    }
+
+    /// Makes this socket a member of the group with this number, in its network namespace, and makes the group if there is none.
+    /// Its members may be of several processes, 256 in all. Whoever leaves by closing the socket leaves its packets to the
+    /// others. The socket must be bound; then as [`PacketSocket::new_fanout`].
+    ///
+    /// # Errors
+    /// `ENOSPC` when the group is full, `EINVAL` when it is of another interface, kind or `outgoing`.
+    pub fn share_fanout(&self, group: u16, by: Fanout, outgoing: bool) -> Result<()> {
+        let by = match by {
+            Fanout::Flow => HASH,
+            Fanout::Program => CBPF,
+        };
+        let word = u32::from(group) | kind(by, outgoing) << 16;
+        self.set(option::FANOUT, &(word as i32), "setsockopt PACKET_FANOUT")
     }
 
     /// Gives the group of this socket its program, in place of the one before. Its result is the number of a member.
@@ -72,6 +98,6 @@ impl PacketSocket {
     }
 }
 
-fn kind(outgoing: bool) -> u32 {
-    if outgoing { CBPF } else { CBPF | IGNORE_OUTGOING }
+fn kind(by: u32, outgoing: bool) -> u32 {
+    if outgoing { by } else { by | IGNORE_OUTGOING }
 }

@@ -11,6 +11,7 @@ mod rings;
 mod send;
 mod uapi;
 
+pub use fanout::Fanout;
 pub use options::attach_filter;
 pub use ring::{RingRequest, Statistics, TxRingRequest, Version};
 pub use uapi::*;

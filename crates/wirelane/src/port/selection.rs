@@ -67,6 +67,99 @@ impl Selection {
     }
 }
 
+/// The packets of an interface for one ring that takes several queues and classes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lot {
+    pub(super) mapping: QueueMapping,
+    pub(super) rx_queues: u16,
+    pub(super) tx_queues: u16,
+}
+
+impl Lot {
+    /// A program as [`Selection::program`], for all packets of which `takes` approves. Packets sent through a queue that the
+    /// interface did not have at first are those of its last one.
+    pub(super) fn program(
+        &self,
+        takes: impl Fn(Class, u16) -> bool,
+        snaplen: u32,
+        filter: Option<&[SockFilter]>,
+    ) -> Vec<SockFilter> {
+        let received = |value: u16| match (self.mapping, value.checked_sub(1)) {
+            (QueueMapping::Shifted, Some(queue)) if queue < self.rx_queues => {
+                takes(Class::Rx, queue)
+            }
+            (QueueMapping::Unshifted, _) if value < self.rx_queues => takes(Class::Rx, value),
+            _ => takes(Class::Other, 0),
+        };
+        let sent = |value: u16| takes(Class::Tx, value.min(self.tx_queues.saturating_sub(1)));
+        let mut received = pick(received, self.rx_queues.saturating_add(1));
+        let mut sent = pick(sent, self.tx_queues);
+        // What is picked jumps to the end of its part, and from that of the received over that of the sent.
+        let over = sent.len() as u32;
+        let ends = |part: &[SockFilter], end: u32| {
+            let len = part.len() as u32;
+            let place = |(place, one): (u32, &SockFilter)| match one.code {
+                opcode::JUMP => SockFilter { k: end + len - place - 1, ..*one },
+                _ => *one,
+            };
+            (0..).zip(part).map(place).collect::<Vec<_>>()
+        };
+        (received, sent) = (ends(&received, over), ends(&sent, 0));
+        let mut program = vec![load(libc_ad::PKTTYPE), equal(u32::from(PACKET_OUTGOING), 0, 1)];
+        program.push(SockFilter { code: opcode::JUMP, jt: 0, jf: 0, k: received.len() as u32 });
+        program.extend(received);
+        program.extend(sent);
+        match filter {
+            None => program.push(accept(snaplen.max(1))),
+            Some(filter) => program.extend_from_slice(filter),
+        }
+        program
+    }
+}
+
+/// Jumps to the end for each queue number that `takes` approves of, and rejects the others. All numbers from `last` on are
+/// alike.
+fn pick(takes: impl Fn(u16) -> bool, last: u16) -> Vec<SockFilter> {
+    let end = SockFilter { code: opcode::JUMP, jt: 0, jf: 0, k: 0 };
+    let mut part = vec![load(libc_ad::QUEUE)];
+    let mut number = 0;
+    while number <= last {
+        let first = number;
+        let is_taken = takes(first);
+        while number <= last && takes(number) == is_taken {
+            number += 1;
+        }
+        match (is_taken, number > last) {
+            (true, true) => {
+                // Numbers before the first were rejected, or taken, by what stands before.
+                part.extend([end]);
+                return part;
+            }
+            (false, true) => break,
+            (true, false) => part.extend([greater(u32::from(number) - 1, 1, 0), end]),
+            (false, false) => part.extend([greater(u32::from(number) - 1, 1, 0), REJECT]),
+        }
+    }
+    part.push(REJECT);
+    part
+}
+
+/// A program for sharing by queue: gives each packet to the member whose number is its queue's, modulo the number of
+/// members. Packets of no queue go with queue 0.
+pub(super) fn by_queue(mapping: QueueMapping) -> Vec<SockFilter> {
+    let give = SockFilter { code: opcode::RET_A, jt: 0, jf: 0, k: 0 };
+    let queue = load(libc_ad::QUEUE);
+    if mapping == QueueMapping::Unshifted {
+        return vec![queue, give];
+    }
+    let outgoing = u32::from(PACKET_OUTGOING);
+    let less = SockFilter { code: opcode::ADD, jt: 0, jf: 0, k: 1_u32.wrapping_neg() };
+    let received = [queue, equal(0, 1, 0), less, give];
+    let mut program = vec![load(libc_ad::PKTTYPE), equal(outgoing, 0, 2), queue, give];
+    program.extend(received);
+    program
+}
+
 /// A program that gives each packet to the one ring that may take it, by its place in `rings`: all
 /// rings are then offered a packet once, instead of each of them. The ring's own program still
 /// decides, so packets that no ring takes may go to any. `None` if there are too many for a program.
@@ -269,6 +362,62 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    /// One ring that takes several queues takes what the rings of these queues take, each packet once.
+    #[test]
+    fn a_lot_is_the_sum_of_its_rings() {
+        const COUNT: u16 = 4;
+        for (mapping, rx, tx, other) in [QueueMapping::Shifted, QueueMapping::Unshifted]
+            .into_iter()
+            .flat_map(|mapping| (0..16).map(move |set| (mapping, set, 15 - set, set % 3 == 0)))
+        {
+            let lot = Lot { mapping, rx_queues: COUNT, tx_queues: COUNT };
+            let takes = |class, queue: u16| match class {
+                Class::Rx => rx >> queue & 1 == 1,
+                Class::Tx => tx >> queue & 1 == 1,
+                Class::Other => other,
+            };
+            let all = [Class::Rx, Class::Tx, Class::Other]
+                .into_iter()
+                .flat_map(|class| (0..COUNT).map(move |queue| (class, queue)));
+            let rings: Vec<_> = all
+                .filter(|(class, queue)| {
+                    takes(*class, *queue) && (*class != Class::Other || *queue == 0)
+                })
+                .map(|(class, queue)| Selection { class, queue, mapping, rx_queues: COUNT })
+                .collect();
+            let filter = [accept(7)];
+            for filter in [None, Some(&filter[..])] {
+                let program = lot.program(takes, 1, filter);
+                for packet_type in [0, 3, PACKET_OUTGOING] {
+                    for value in 0..COUNT {
+                        let expected = rings
+                            .iter()
+                            .map(|ring| run(&ring.program(1, filter), packet_type, value))
+                            .sum::<u32>();
+                        assert_eq!(run(&program, packet_type, value), expected, "{lot:?} {value}");
+                    }
+                }
+                let taken = if filter.is_some() { 7 } else { 1 };
+                for value in [COUNT + 1, u16::MAX] {
+                    assert_eq!(run(&program, 0, value) == taken, other);
+                    assert_eq!(run(&program, PACKET_OUTGOING, value) == taken, tx >> 3 & 1 == 1);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sharing_by_queue_gives_both_directions_of_a_queue_to_one_member() {
+        for (mapping, shift) in [(QueueMapping::Shifted, 1), (QueueMapping::Unshifted, 0)] {
+            let program = by_queue(mapping);
+            for queue in [0, 1, 7] {
+                assert_eq!(run(&program, 0, queue + shift), u32::from(queue));
+                assert_eq!(run(&program, PACKET_OUTGOING, queue), u32::from(queue));
+            }
+            assert_eq!(run(&program, 0, 0), 0);
         }
     }
 

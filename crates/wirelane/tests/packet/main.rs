@@ -6,6 +6,7 @@ mod mtu;
 mod order;
 mod receive;
 mod selection;
+mod sharing;
 mod traffic;
 mod transmit;
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use wirelane_os::mmap::page_size;
 
+use super::sharing::Sharing;
 use crate::error::{Error, Result};
 use crate::port::number::{parse_number, parse_time};
 use crate::port::options::OpenOptions;
@@ -42,6 +43,8 @@ pub(super) struct Config {
     pub(super) bypass: bool,
     /// Hand frames that are to be cut to the kernel.
     pub(super) vnet: Vnet,
+    /// Leave some packets to other handles.
+    pub(super) share: Option<Sharing>,
 }
 
 /// Which frames that are to be cut go to the kernel as they are.
@@ -56,7 +59,7 @@ pub(super) enum Vnet {
 }
 
 impl Config {
-    /// Reads the options `ring`, `block`, `retire`, `bypass` and `vnet`.
+    /// Reads the options `ring`, `block`, `retire`, `bypass`, `vnet` and `share`.
     ///
     /// # Errors
     /// An unknown option, or a value that is not of its shape.
@@ -84,6 +87,11 @@ impl Config {
             "auto" => Some(Vnet::Auto),
             _ => switch(text).map(|on| if on { Vnet::On } else { Vnet::Off }),
         })?;
+        let shape = "off, queue or flow, with a number up to 65535 as in flow:7";
+        let share = options.value("share", None, shape, |text| match text {
+            "off" => Some(None),
+            _ => Sharing::parse(text).map(Some),
+        })?;
         options.finish()?;
         if let (Some(ring), Some(block)) = (ring, block)
             && block > ring / FEWEST_BLOCKS
@@ -91,7 +99,7 @@ impl Config {
             let cause = format!("a block of {block} bytes exceeds a quarter of the ring of {ring}");
             return Err(Error::usage(format!("port '{spec}'"), cause));
         }
-        Ok(Self { ring, block, retire, bypass, vnet })
+        Ok(Self { ring, block, retire, bypass, vnet, share })
     }
 
     /// The shape of a ring that the masks exclude, beside rings of `selected` shape: it is there in
@@ -141,13 +149,16 @@ mod tests {
 
     #[test]
     fn every_option() {
-        let config = parse("packet:a?ring=64M&block=256Ki&retire=5ms&bypass=on&vnet=on").unwrap();
+        let config =
+            parse("packet:a?ring=64M&block=256Ki&retire=5ms&bypass=on&vnet=on&share=flow:7")
+                .unwrap();
         let expected = Config {
             ring: Some(64_000_000),
             block: Some(256 << 10),
             retire: Duration::from_millis(5),
             bypass: true,
             vnet: Vnet::On,
+            share: Sharing::parse("flow:7"),
         };
         assert_eq!(config, expected);
         assert_eq!(config.shape(9), (256 << 10, 244));
@@ -172,6 +183,8 @@ mod tests {
             "retire=-1s",
             "bypass=1",
             "vnet=1",
+            "share=on",
+            "share=flow:65536",
             "rings=1M",
             "ring=64Ki&block=32Ki",
         ] {

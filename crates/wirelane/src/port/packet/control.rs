@@ -8,6 +8,7 @@ use wirelane_os::clock;
 use wirelane_os::packet::{PacketSocket, SockFilter};
 
 use super::ring::Ring;
+use super::sharing::Shared;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::inspect;
@@ -92,6 +93,8 @@ pub(super) struct Handle {
     pub(super) spec: Spec,
     pub(super) device: Device,
     pub(super) snaplen: u32,
+    /// What is shared with other ports; there is one ring then.
+    shared: Option<Shared>,
     state: Mutex<State>,
 }
 
@@ -118,7 +121,7 @@ impl Handle {
     pub(super) fn new(
         rings: Vec<Ring>,
         counters: Vec<Arc<RxCounters>>,
-        (spec, device): (Spec, Device),
+        (spec, device, shared): (Spec, Device, Option<Shared>),
         mask: QueueMask,
         snaplen: u32,
         spare: PacketSocket,
@@ -126,7 +129,7 @@ impl Handle {
         let open = vec![false; rings.len()];
         let state = State { mask, filter: None, phase: Phase::Opened, open, spare: Some(spare) };
         let (progress, state) = (Arc::default(), Mutex::new(state));
-        Self { rings, counters, progress, spec, device, snaplen, state }
+        Self { rings, counters, progress, spec, device, snaplen, shared, state }
     }
 
     /// What each socket is bound to and takes.
@@ -161,8 +164,11 @@ impl Handle {
         counts
     }
 
-    /// By ring, whether the mask selects it.
+    /// By ring, whether the mask selects it, or some of what it takes.
     fn wanted(&self, mask: &QueueMask) -> Vec<bool> {
+        if self.shared.is_some() {
+            return self.rings.iter().map(|_| true).collect();
+        }
         let selects = |ring: &Ring| {
             let selection = &ring.selection;
             mask.selects(selection.class, usize::from(selection.queue))
@@ -170,28 +176,40 @@ impl Handle {
         self.rings.iter().map(selects).collect()
     }
 
-    /// Swaps the programs of those rings that differ from `wanted`. If one fails, those already
+    /// Swaps the programs of those rings that `mask` changes. If one fails, those already
     /// swapped are swapped back.
-    fn switch(&self, state: &mut State, wanted: &[bool]) -> Result<()> {
-        for (i, (ring, want)) in self.rings.iter().zip(wanted).enumerate() {
-            if state.open[i] == *want {
+    fn switch(&self, state: &mut State, mask: &QueueMask) -> Result<()> {
+        let wanted = self.wanted(mask);
+        for (i, (ring, want)) in self.rings.iter().zip(&wanted).enumerate() {
+            if state.open[i] == *want && self.shared.is_none() {
                 continue;
             }
-            if let Err(error) = self.attach(ring, *want, state.filter.as_deref()) {
+            let wanted = want.then_some(mask);
+            if let Err(error) = self.attach(ring, wanted, state.filter.as_deref()) {
                 for (ring, open) in self.rings.iter().zip(&state.open).take(i) {
                     // Best effort: the first error is the one to report.
-                    let _ = self.attach(ring, *open, state.filter.as_deref());
+                    let before = open.then_some(&state.mask);
+                    let _ = self.attach(ring, before, state.filter.as_deref());
                 }
                 return Err(error);
             }
         }
-        state.open = wanted.to_vec();
+        state.open = wanted;
         Ok(())
     }
 
-    fn attach(&self, ring: &Ring, open: bool, filter: Option<&[SockFilter]>) -> Result<()> {
-        let attached = if open {
-            let program = ring.selection.program(self.snaplen, filter);
+    /// Lets in what `mask` selects of the packets of `ring`, or nothing.
+    fn attach(
+        &self,
+        ring: &Ring,
+        mask: Option<&QueueMask>,
+        filter: Option<&[SockFilter]>,
+    ) -> Result<()> {
+        let attached = if let Some(mask) = mask {
+            let program = match &self.shared {
+                Some(shared) => shared.program(mask, self.snaplen, filter),
+                None => ring.selection.program(self.snaplen, filter),
+            };
             if program.len() > MAX_INSTRUCTIONS {
                 let cause = format!(
                     "with the selection of queues it has {} instructions; the kernel accepts \
@@ -232,7 +250,8 @@ impl Handle {
     fn hidden_queues(&self) -> Option<String> {
         let device = &self.device;
         let mask = self.mask();
-        if device.rx_queues < 2 || mask.enabled && mask.rx != QueueSet::All {
+        if device.rx_queues < 2 || self.shared.is_some() || mask.enabled && mask.rx != QueueSet::All
+        {
             return None;
         }
         let seen = |class| {
@@ -260,8 +279,7 @@ impl Control for Handle {
         self.device.check_mask(&self.spec, &mask)?;
         let mut state = lock(&self.state);
         if state.phase == Phase::Started {
-            let wanted = self.wanted(&mask);
-            self.switch(&mut state, &wanted)?;
+            self.switch(&mut state, &mask)?;
         }
         state.mask = mask;
         Ok(())
@@ -278,10 +296,10 @@ impl Control for Handle {
         let mut state = lock(&self.state);
         let rings = || self.rings.iter().zip(&state.open).filter(|(_, open)| **open);
         for (done, (ring, _)) in rings().enumerate() {
-            if let Err(error) = self.attach(ring, true, program.as_deref()) {
+            if let Err(error) = self.attach(ring, Some(&state.mask), program.as_deref()) {
                 for (ring, _) in rings().take(done) {
                     // Best effort: the first error is the one to report.
-                    let _ = self.attach(ring, true, state.filter.as_deref());
+                    let _ = self.attach(ring, Some(&state.mask), state.filter.as_deref());
                 }
                 return Err(error);
             }
@@ -324,8 +342,11 @@ impl Driver for Handle {
         if state.phase != Phase::Opened {
             return Ok(());
         }
-        let wanted = self.wanted(&state.mask);
-        self.switch(&mut state, &wanted)?;
+        for ring in &self.rings {
+            self.shared.as_ref().map_or(Ok(()), |shared| shared.join(ring.socket()))?;
+        }
+        let mask = state.mask.clone();
+        self.switch(&mut state, &mask)?;
         state.phase = Phase::Started;
         Ok(())
     }

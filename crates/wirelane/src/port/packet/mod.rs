@@ -19,6 +19,10 @@
 //!
 #![doc = include_str!("options.md")]
 //!
+//! With `share` a port is a member of a fanout group that other ports know by its number, and has one ring for all
+//! queues and classes, since a socket is in one group only. The kernel does not tell the queue of each packet in a ring,
+//! so all packets count as OTHER; masks still select by queue and class. See `sharing`.
+//!
 //! When the interface goes down the kernel detaches the sockets, and attaches them again when it is
 //! up. When it is removed every [`Rx`](super::Rx) fails once. With
 //! [`OpenOptions::wait`](super::OpenOptions::wait) their sockets are bound to the next interface of
@@ -39,7 +43,7 @@
 //! one CPU, and on most devices even if it does not: see `tx`.
 //!
 //! Reading order: `plan` (what is decided before a socket is opened), `port/selection` (who gets which packet), `ring` (the
-//! memory), `rings` (opening them), `slot` and `rx` (the walk), `link` (the interface comes and goes), `idle` (when to wake), `control` (masks and stop), `tx_ring` and `tx`, `open`.
+//! memory), `rings` (opening them), `sharing` (with other ports), `slot` and `rx` (the walk), `link` (the interface comes and goes), `idle` (when to wake), `control` (masks and stop), `tx_ring` and `tx`, `open`.
 
 mod config;
 mod control;
@@ -50,6 +54,7 @@ mod plan;
 mod ring;
 mod rings;
 mod rx;
+mod sharing;
 mod side_by_side;
 mod slot;
 mod tx;

@@ -10,6 +10,7 @@ use super::plan::PacketPlan;
 use super::ring::Ring;
 use super::rings::open_rings;
 use super::rx::{Receiver, Setup, Times};
+use super::sharing::Shared;
 use super::side_by_side::side_by_side;
 use super::tx::{LONGEST, Transmitter, TxGauge};
 use crate::error::{Error, Result};
@@ -129,7 +130,9 @@ impl PacketPlan {
             .iter()
             .map(|ring| Arc::new(RxCounters::new(ring.selection.queue, ring.selection.class)))
             .collect();
-        let identity = (self.spec, self.device);
+        let shared =
+            self.config.share.map(|sharing| Shared::new(sharing, &self.spec, &self.device));
+        let identity = (self.spec, self.device, shared);
         let handle = Handle::new(rings, counters.clone(), identity, self.mask, snaplen, spare);
         handle.set_filter(self.filter.as_ref())?;
         let receiver = |(ring, counters): (&Ring, &Arc<RxCounters>)| {

@@ -47,6 +47,10 @@ impl PacketPlan {
     /// down.
     pub(super) fn new(spec: &Spec, options: &OpenOptions) -> Result<Self> {
         let config = Config::parse(spec, options)?;
+        if config.share.is_some() && options.wait {
+            let cause = "a port that shares its interface cannot wait for another one";
+            return Err(Error::usage(format!("port '{spec}'"), cause));
+        }
         let device = Device { outgoing: options.outgoing, ..Device::find(spec)? };
         device.check_spec(spec)?;
         device.check_mask(spec, &options.mask)?;
@@ -67,7 +71,11 @@ impl PacketPlan {
             tx_queues = device.queues(spec, Class::Tx);
         }
         Ok(Self {
-            selections: if options.receive { selections(spec, &device) } else { Vec::new() },
+            selections: match config.share {
+                _ if !options.receive => Vec::new(),
+                Some(_) => vec![select(&device, Class::Other, 0)],
+                None => selections(spec, &device),
+            },
             tx_queues,
             mask: options.mask.clone(),
             filter: options.filter.clone().filter(|_| options.receive),
@@ -120,16 +128,15 @@ fn handing_on(name: &str, SinkGso { tcp4, tcp6, udp, .. }: SinkGso) -> String {
 
 /// One per ring: all queues of the spec in both directions, and OTHER.
 fn selections(spec: &Spec, device: &Device) -> Vec<Selection> {
-    let select = |class, queue| Selection {
-        class,
-        queue,
-        mapping: device.mapping,
-        rx_queues: device.rx_queues,
-    };
+    let select = |class, queue| select(device, class, queue);
     let mut selections = Vec::new();
     for class in [Class::Rx, Class::Tx] {
         selections.extend(device.queues(spec, class).into_iter().map(|q| select(class, q)));
     }
     selections.push(select(Class::Other, 0));
     selections
+}
+
+fn select(device: &Device, class: Class, queue: u16) -> Selection {
+    Selection { class, queue, mapping: device.mapping, rx_queues: device.rx_queues }
 }

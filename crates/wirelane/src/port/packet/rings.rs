@@ -29,7 +29,9 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<V
     if selections.is_empty() {
         return Ok(Vec::new());
     }
-    let is_selected = |ring: &&Selection| plan.mask.selects(ring.class, usize::from(ring.queue));
+    let is_selected = |ring: &&Selection| {
+        config.share.is_some() || plan.mask.selects(ring.class, usize::from(ring.queue))
+    };
     let asked = config.shape(selections.iter().filter(is_selected).count());
     let budget = Allotment::of_rest();
     let bytes = |shape| {
@@ -77,7 +79,10 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<V
             opened => break opened?,
         }
     };
-    if plan.wait {
+    if config.share.is_some() {
+        // It joins its group when it starts, so that no packet goes to a ring that takes none yet.
+        ignore_outgoing(&rings, device.outgoing);
+    } else if plan.wait {
         // A socket of a group can never be bound again (packet_do_bind). Each program rejects what is not its own.
         ignore_outgoing(&rings, device.outgoing);
     } else if let Err(error) = distribute(&rings, selections, device.outgoing) {

@@ -1,0 +1,205 @@
+//! From a device to an activated handle, and its end.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::ptr;
+
+use super::guard::{self, forward};
+use super::options::{pcap_set_promisc, pcap_set_snaplen, pcap_set_timeout};
+use crate::abi::{ERRBUF_SIZE, status};
+use crate::device::{self, Device};
+use crate::failure::Failure;
+use crate::handle::{Handle, Inner, State};
+use crate::live::{self, Activation, Live, Options};
+use crate::real::{self, Library, Real};
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_create(
+    device: *const c_char,
+    error: *mut c_char,
+) -> *mut Handle {
+    // SAFETY: the contract of pcap_create(3).
+    unsafe {
+        match create(device) {
+            Ok(handle) => Box::into_raw(handle),
+            Err(text) => {
+                guard::report(error, text.as_bytes());
+                ptr::null_mut()
+            }
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_activate(handle: *mut Handle) -> c_int {
+    // SAFETY: the contract of pcap_activate(3).
+    unsafe { guard::status(handle, activate) }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_open_live(
+    device: *const c_char,
+    snaplen: c_int,
+    promiscuous: c_int,
+    timeout_ms: c_int,
+    error: *mut c_char,
+) -> *mut Handle {
+    // SAFETY: the contract of pcap_open_live(3).
+    unsafe {
+        let handle = pcap_create(device, error);
+        let Some(opened) = handle.as_ref() else { return handle };
+        pcap_set_snaplen(handle, snaplen);
+        pcap_set_promisc(handle, promiscuous);
+        pcap_set_timeout(handle, timeout_ms);
+        let status = pcap_activate(handle);
+        if status >= 0 {
+            return handle;
+        }
+        guard::report(error, &why_not(name(device), status, &opened.said()));
+        pcap_close(handle);
+        ptr::null_mut()
+    }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_close(handle: *mut Handle) {
+    if handle.is_null() {
+        return;
+    }
+    // SAFETY: made by `Box::into_raw`, and by the contract of pcap_close(3) nobody uses it any more.
+    let handle = unsafe { Box::from_raw(handle) };
+    guard::alone((), || drop(handle));
+}
+
+/// The name of a device; a null name means every interface.
+///
+/// # Safety
+/// It is null or a string.
+unsafe fn name<'a>(device: *const c_char) -> &'a CStr {
+    if device.is_null() {
+        return c"any";
+    }
+    // SAFETY: by contract.
+    unsafe { CStr::from_ptr(device) }
+}
+
+/// # Safety
+/// As [`name`].
+unsafe fn create(device: *const c_char) -> Result<Box<Handle>, String> {
+    // SAFETY: by contract.
+    let name = unsafe { name(device) };
+    let find = || {
+        // Now, while the program still has its root directory.
+        let library = real::library();
+        match device::find(OsStr::from_bytes(name.to_bytes()))? {
+            Device::Port(opening) => Ok(Handle::new(Options::new(name, &opening), opening)),
+            Device::Real => Ok(Handle::of_real(create_real(library?, name)?)),
+        }
+    };
+    guard::alone(Err("a fault of Wirelane's libpcap".to_owned()), find)
+}
+
+/// A handle of the real library that is not activated.
+fn create_real(library: &'static Library, name: &CStr) -> Result<Real, String> {
+    let mut error = [0; ERRBUF_SIZE];
+    // SAFETY: a string, and room for a text; the handle is nobody else's.
+    unsafe {
+        let pcap = (library.pcap_create)(name.as_ptr(), error.as_mut_ptr());
+        Real::from_raw(library, pcap)
+            .ok_or_else(|| CStr::from_ptr(error.as_ptr()).to_string_lossy().into_owned())
+    }
+}
+
+/// What `pcap_activate` does.
+fn activate(handle: &Handle) -> c_int {
+    forward!(handle, pcap_activate());
+    match handle.with(|inner| open(inner)) {
+        Some(Ok(Activated::Ours(None))) => 0,
+        Some(Ok(Activated::Ours(Some(warning)))) => handle.fail_with(&warning),
+        Some(Ok(Activated::Real(real))) => {
+            handle.become_real(real);
+            activate(handle)
+        }
+        Some(Err(failure)) if failure.text.is_empty() => {
+            let text = status::text(failure.status).unwrap_or_default();
+            handle.refuse(&text.to_string_lossy(), failure.status)
+        }
+        Some(Err(failure)) => handle.fail_with(&failure),
+        None => handle.fail("the handle is in use by what this signal has interrupted"),
+    }
+}
+
+/// What became of what was configured.
+enum Activated {
+    /// A capture of ours, and perhaps a warning.
+    Ours(Option<Failure>),
+    /// A handle of the real library, which is still to be activated.
+    Real(Real),
+}
+
+/// Makes a capture of what was configured.
+fn open(inner: &mut Inner) -> Result<Activated, Failure> {
+    let State::Created(options, opening) = &inner.state else {
+        let failure = Failure::new("can't perform  operation on activated capture");
+        return Err(failure.with_status(status::ERROR_ACTIVATED));
+    };
+    match live::examine(options, opening)? {
+        Activation::Ours => {
+            let (live, warning) = Live::open(options, opening)?;
+            inner.state = State::Live(live);
+            Ok(Activated::Ours(warning))
+        }
+        Activation::Real => {
+            let library = real::library().map_err(Failure::new)?;
+            let real = create_real(library, &options.device).map_err(Failure::new)?;
+            configure(&real, options);
+            inner.state = State::Forwarded;
+            Ok(Activated::Real(real))
+        }
+    }
+}
+
+/// Sets everything that the program has set.
+fn configure(real: &Real, options: &Options) {
+    let (library, pcap) = (real.library, real.as_ptr());
+    // SAFETY: the handle is open and not activated. What it does not take it refuses at activation.
+    unsafe {
+        (library.pcap_set_snaplen)(pcap, options.snaplen);
+        (library.pcap_set_promisc)(pcap, options.promiscuous.into());
+        (library.pcap_set_rfmon)(pcap, options.monitor.into());
+        (library.pcap_set_timeout)(pcap, options.timeout_ms);
+        (library.pcap_set_immediate_mode)(pcap, options.immediate.into());
+        (library.pcap_set_buffer_size)(pcap, options.buffer_size);
+        (library.pcap_set_protocol_linux)(pcap, options.protocol);
+        (library.pcap_set_tstamp_precision)(pcap, options.precision.number());
+        if let Some(kind) = options.timestamp_type {
+            (library.pcap_set_tstamp_type)(pcap, kind);
+        }
+        if options.nonblock {
+            (library.pcap_setnonblock)(pcap, 1, [0; ERRBUF_SIZE].as_mut_ptr());
+        }
+    }
+}
+
+/// What `pcap_open_live` says when it fails: the device, the status, and what more there is to say.
+fn why_not(device: &CStr, status: c_int, said: &[u8]) -> Vec<u8> {
+    let with_text = [
+        status::ERROR_NO_SUCH_DEVICE,
+        status::ERROR_PERM_DENIED,
+        status::ERROR_PROMISC_PERM_DENIED,
+    ];
+    let text = status::text(status).unwrap_or_default().to_bytes();
+    let mut why = [device.to_bytes(), b": "].concat();
+    if status == status::ERROR {
+        why.extend_from_slice(said);
+    } else {
+        why.extend_from_slice(text);
+        if with_text.contains(&status) && !said.is_empty() {
+            why.extend_from_slice(b" (");
+            why.extend_from_slice(said);
+            why.push(b')');
+        }
+    }
+    why
+}

@@ -1,0 +1,138 @@
+//! What may be chosen: link types, time stamps, monitor mode.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::fs;
+
+use super::guard::{self, forward};
+use crate::abi::{status, timestamp};
+use crate::handle::{Handle, State};
+use crate::real;
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_list_datalinks(
+    handle: *mut Handle,
+    list: *mut *mut c_int,
+) -> c_int {
+    let write = |handle: &Handle| {
+        forward!(handle, pcap_list_datalinks(list));
+        let mut links = Vec::new();
+        match handle.activated(|live| {
+            links = live.links.list();
+            0
+        }) {
+            // SAFETY: by the contract of pcap_list_datalinks(3).
+            0 => unsafe { give(handle, &links, list) },
+            status => status,
+        }
+    };
+    // SAFETY: the contract of pcap_list_datalinks(3).
+    unsafe { guard::status(handle, write) }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_free_datalinks(list: *mut c_int) {
+    // SAFETY: of malloc(3), as the lists of the real library are; or null.
+    unsafe { libc::free(list.cast()) }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_set_datalink(handle: *mut Handle, link: c_int) -> c_int {
+    let set = |handle: &Handle| {
+        forward!(handle, pcap_set_datalink(link));
+        let chosen = handle.with(|inner| match &mut inner.state {
+            State::Live(live) => live.links.choose(link),
+            // libpcap compares with the 0 that is there before activation.
+            State::Created(..) | State::Forwarded => link == 0,
+        });
+        match chosen {
+            Some(true) => 0,
+            _ => handle
+                .fail(&format!("{} is not one of the DLTs supported by this device", name(link))),
+        }
+    };
+    // SAFETY: the contract of pcap_set_datalink(3).
+    unsafe { guard::status(handle, set) }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_list_tstamp_types(
+    handle: *mut Handle,
+    list: *mut *mut c_int,
+) -> c_int {
+    let write = |handle: &Handle| {
+        forward!(handle, pcap_list_tstamp_types(list));
+        let mut types = handle
+            .with(|inner| match &inner.state {
+                State::Created(options, _) => options.timestamp_types.clone(),
+                State::Live(live) => live.options.timestamp_types.clone(),
+                State::Forwarded => Vec::new(),
+            })
+            .unwrap_or_default();
+        if types.is_empty() {
+            types.push(timestamp::HOST);
+        }
+        // SAFETY: by the contract of pcap_list_tstamp_types(3).
+        unsafe { give(handle, &types, list) }
+    };
+    // SAFETY: the contract of pcap_list_tstamp_types(3).
+    unsafe { guard::status(handle, write) }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_free_tstamp_types(list: *mut c_int) {
+    // SAFETY: of malloc(3), as the lists of the real library are; or null.
+    unsafe { libc::free(list.cast()) }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_can_set_rfmon(handle: *mut Handle) -> c_int {
+    let ask = |handle: &Handle| {
+        forward!(handle, pcap_can_set_rfmon());
+        let can = handle.with(|inner| match &inner.state {
+            State::Created(_, opening) => opening.interface().is_some_and(has_monitor_mode),
+            State::Live(live) => live.interface.as_deref().is_some_and(has_monitor_mode),
+            State::Forwarded => false,
+        });
+        c_int::from(can == Some(true))
+    };
+    // SAFETY: the contract of pcap_can_set_rfmon(3).
+    unsafe { guard::status(handle, ask) }
+}
+
+/// Whether it belongs to mac80211: then libpcap tries to add an interface in monitor mode.
+fn has_monitor_mode(interface: &str) -> bool {
+    fs::read_link(format!("/sys/class/net/{interface}/phy80211")).is_ok()
+}
+
+/// What libpcap calls a link type.
+fn name(link: c_int) -> String {
+    let known = real::library().ok().and_then(|library| {
+        // SAFETY: takes a number, and gives a string that stays, or null.
+        unsafe {
+            let name = (library.pcap_datalink_val_to_name)(link);
+            (!name.is_null()).then(|| std::ffi::CStr::from_ptr(name).to_string_lossy().into_owned())
+        }
+    });
+    known.unwrap_or_else(|| format!("DLT {link}"))
+}
+
+/// Puts a copy that the program frees into `list`, and returns its length.
+///
+/// # Safety
+/// `list` is null or may be written.
+unsafe fn give(handle: &Handle, numbers: &[c_int], list: *mut *mut c_int) -> c_int {
+    if list.is_null() {
+        return handle.fail("there is no place for the list");
+    }
+    // SAFETY: the copy has the room of all numbers; `list` may be written, by contract.
+    unsafe {
+        let copy: *mut c_int = libc::malloc(size_of_val(numbers)).cast();
+        if copy.is_null() {
+            return handle.refuse("malloc: Cannot allocate memory", status::ERROR);
+        }
+        copy.copy_from_nonoverlapping(numbers.as_ptr(), numbers.len());
+        list.write(copy);
+    }
+    c_int::try_from(numbers.len()).unwrap_or(c_int::MAX)
+}

@@ -1,0 +1,55 @@
+//! Why a call failed: a status and a text, as C gets them.
+
+use std::ffi::c_int;
+use std::fmt;
+
+use crate::abi::status;
+
+/// A status below 0 and the text for `pcap_geterr`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) status: c_int,
+    pub(crate) text: String,
+}
+
+impl Failure {
+    /// `PCAP_ERROR` with a text.
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self { status: status::ERROR, text: text.into() }
+    }
+
+    /// A status that says it all.
+    pub(crate) fn status(status: c_int) -> Self {
+        Self { status, text: String::new() }
+    }
+
+    /// What libpcap says of a failed system call: `what: Operation not permitted`.
+    pub(crate) fn errno(what: &str, errno: i32) -> Self {
+        Self::new(format!("{what}: {}", strerror(errno)))
+    }
+
+    /// With another status.
+    #[must_use]
+    pub(crate) fn with_status(self, status: c_int) -> Self {
+        Self { status, ..self }
+    }
+}
+
+impl From<wirelane::Error> for Failure {
+    fn from(error: wirelane::Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// The C library's text for an errno.
+pub(crate) fn strerror(errno: i32) -> String {
+    let text = std::io::Error::from_raw_os_error(errno).to_string();
+    let end = text.rfind(" (os error").unwrap_or(text.len());
+    text.get(..end).unwrap_or_default().to_owned()
+}

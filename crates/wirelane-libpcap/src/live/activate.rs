@@ -1,0 +1,137 @@
+//! From the options to an open port, with the statuses and texts of libpcap.
+
+use std::ffi::c_int;
+use std::time::Duration;
+
+use wirelane::port::{Backend, Port, open as open_port};
+use wirelane_os::iface;
+use wirelane_os::packet::PacketSocket;
+
+use super::links::Links;
+use super::memory;
+use super::options::Options;
+use crate::abi::{status, timestamp};
+use crate::device::Opening;
+use crate::failure::Failure;
+
+/// Who activates a handle.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Activation {
+    /// A port of ours.
+    Ours,
+    /// The real library: in monitor mode, for one protocol only, with the adapter's time, or
+    /// without link headers.
+    Real,
+}
+
+/// An open port that has not started.
+pub(super) struct Opened {
+    pub(super) port: Port,
+    pub(super) links: Links,
+    /// The snap length in force.
+    pub(super) snaplen: c_int,
+    pub(super) warning: Option<Failure>,
+}
+
+/// Finds out who can activate an interface, in the order in which libpcap looks.
+///
+/// # Errors
+/// There is no such interface, or the user may not capture.
+pub(crate) fn examine(options: &Options, opening: &Opening) -> Result<Activation, Failure> {
+    if !opening.is_packet() {
+        return Ok(Activation::Ours);
+    }
+    let name = opening.spec.name_text();
+    if name.len() > iface::NAME_MAX {
+        return Err(Failure::status(status::ERROR_NO_SUCH_DEVICE));
+    }
+    if let Err(error) = PacketSocket::open() {
+        let errno = error.errno().unwrap_or(0);
+        let failure = Failure::errno("socket", errno);
+        let denied = errno == libc::EPERM || errno == libc::EACCES;
+        return Err(if denied { failure.with_status(status::ERROR_PERM_DENIED) } else { failure });
+    }
+    let adapter = [timestamp::ADAPTER, timestamp::ADAPTER_UNSYNCED];
+    let by_adapter = options.timestamp_type.is_some_and(|kind| adapter.contains(&kind));
+    let all = [0, libc::ETH_P_ALL];
+    if options.monitor || by_adapter || !all.contains(&options.protocol) {
+        return Ok(Activation::Real);
+    }
+    let links = Links::of_interface(name, hardware_type(name)?);
+    Ok(if links.is_some() { Activation::Ours } else { Activation::Real })
+}
+
+/// Opens the port.
+///
+/// # Errors
+/// As libpcap: no such device, no permission, not up; or what opening the port says.
+pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failure> {
+    let snaplen = match options.snaplen {
+        1..=MAX_SNAPLEN => options.snaplen,
+        _ => MAX_SNAPLEN,
+    };
+    let mut open = opening
+        .options()
+        .snaplen(snaplen.unsigned_abs())
+        .promiscuous(options.promiscuous)
+        .latency(latency(options))
+        // AF_PACKET sends through the sockets of its rings, which then do not see it again.
+        .transmit(!opening.is_packet() && opening.spec.backend != Some(Backend::File));
+    if opening.is_packet() {
+        let flags = iface::flags(opening.spec.name_text());
+        if !flags.map_err(|error| no_device("SIOCGIFFLAGS", &error))?.is_up() {
+            return Err(Failure::status(status::ERROR_IFACE_NOT_UP));
+        }
+        let asked = usize::try_from(options.buffer_size).unwrap_or(0);
+        let rings = opening.rings();
+        open = open.ring_bytes(match opening.ring {
+            Some(all) => memory::share(all, rings),
+            None => memory::ring_bytes(asked, rings),
+        });
+    }
+    let port = open_port(&opening.spec, &open).map_err(|error| match error.errno() {
+        Some(libc::ENETDOWN) => Failure::status(status::ERROR_IFACE_NOT_UP),
+        Some(libc::ENODEV) => Failure::status(status::ERROR_NO_SUCH_DEVICE),
+        _ => Failure::from(error),
+    })?;
+    let links = match opening.is_packet() {
+        true => {
+            let name = opening.spec.name_text();
+            Links::of_interface(name, hardware_type(name)?)
+        }
+        false => None,
+    };
+    let links = links.unwrap_or_else(|| Links::of_link_type(port.info().link_type));
+    Ok(Opened { port, links, snaplen, warning: None })
+}
+
+/// `MAXIMUM_SNAPLEN` of libpcap.
+const MAX_SNAPLEN: c_int = 262_144;
+
+/// How long a packet may wait for others in its block. Two rings are in step after twice that time
+/// at the latest, so it is a part of what the program allows.
+fn latency(options: &Options) -> Duration {
+    /// What the kernel takes itself, for 1 Gbit/s and more, if the program sets no timeout.
+    const DEFAULT: Duration = Duration::from_millis(8);
+    const SHORTEST: Duration = Duration::from_millis(1);
+    const LONGEST: Duration = Duration::from_millis(50);
+    if options.immediate {
+        return SHORTEST;
+    }
+    match u64::try_from(options.timeout_ms) {
+        Ok(0) | Err(_) => DEFAULT,
+        Ok(timeout) => (Duration::from_millis(timeout) / 4).clamp(SHORTEST, LONGEST),
+    }
+}
+
+fn hardware_type(name: &str) -> Result<u16, Failure> {
+    iface::link_type(name).map_err(|error| no_device("SIOCGIFHWADDR", &error))
+}
+
+/// No such device, or what else the call gives.
+fn no_device(call: &str, error: &wirelane_os::OsError) -> Failure {
+    match error.errno() {
+        Some(libc::ENODEV | libc::EINVAL) => Failure::status(status::ERROR_NO_SUCH_DEVICE),
+        errno => Failure::errno(call, errno.unwrap_or(0)),
+    }
+}

@@ -1,0 +1,154 @@
+//! Several ports, of one process or many, that share the packets of an interface: each packet goes to one of them.
+//!
+//! They are members of one fanout group of the kernel, which has a number. A member joins when it starts. Its own program still
+//! decides whether the packet that it was given is taken: another member does not get it. When a member ends, the others
+//! share its packets.
+
+use rustix::io::Errno;
+use wirelane_os::packet::{Fanout, PacketSocket, SockFilter};
+
+use crate::error::{Error, Result};
+use crate::mask::{Class, QueueMask, QueueSet};
+use crate::port::device::Device;
+use crate::port::selection::{Lot, by_queue};
+use crate::port::spec::Spec;
+
+/// How an interface is shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sharing {
+    by: By,
+    /// The user's number for those who share.
+    number: u16,
+}
+
+/// What packets go together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Queue,
+    Flow,
+}
+
+impl Sharing {
+    /// Reads `queue`, `flow`, `queue:7` or `flow:7`.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (word, number) = text.split_once(':').unwrap_or((text, "0"));
+        let by = match word {
+            "queue" => By::Queue,
+            "flow" => By::Flow,
+            _ => return None,
+        };
+        let digits = number.bytes().all(|byte| byte.is_ascii_digit());
+        Some(Self { by, number: digits.then(|| number.parse().ok())?? })
+    }
+}
+
+/// The part of a port in what is shared.
+pub(super) struct Shared {
+    sharing: Sharing,
+    /// The kernel's number for the group.
+    group: u16,
+    interface: String,
+    outgoing: bool,
+    /// The queues that the spec names.
+    queues: Option<QueueSet>,
+    lot: Lot,
+    distribution: Vec<SockFilter>,
+}
+
+impl Shared {
+    /// The part of the port that `spec` names.
+    pub(super) fn new(sharing: Sharing, spec: &Spec, device: &Device) -> Self {
+        Self {
+            sharing,
+            group: group(sharing, spec, device),
+            interface: device.name.clone(),
+            outgoing: device.outgoing,
+            queues: spec.queues.clone(),
+            lot: Lot {
+                mapping: device.mapping,
+                rx_queues: device.rx_queues,
+                tx_queues: device.tx_queues,
+            },
+            distribution: by_queue(device.mapping),
+        }
+    }
+
+    /// Takes part: from now on `socket` is offered its share, and the others theirs.
+    ///
+    /// # Errors
+    /// The group is full, or one of another program has its number.
+    pub(super) fn join(&self, socket: &PacketSocket) -> Result<()> {
+        let by = match self.sharing.by {
+            By::Queue => Fanout::Program,
+            By::Flow => Fanout::Flow,
+        };
+        let joined = socket.share_fanout(self.group, by, self.outgoing).and_then(|()| match by {
+            // The same as that of the other members.
+            Fanout::Program => socket.set_fanout_program(&self.distribution),
+            Fanout::Flow => Ok(()),
+        });
+        joined.map_err(|error| {
+            let help = match error.errno() {
+                Some(errno) if errno == Errno::NOSPC.raw_os_error() => {
+                    "at most 256 ports share an interface".to_owned()
+                }
+                _ => format!(
+                    "if another program has fanout group {}, another number helps, as in \
+                     share=flow:{}",
+                    self.group,
+                    self.sharing.number.wrapping_add(1)
+                ),
+            };
+            Error::os(self.interface.as_str(), error).help(help)
+        })
+    }
+
+    /// A program that takes what `mask` selects, as `Selection::program` does for one queue and class.
+    pub(super) fn program(
+        &self,
+        mask: &QueueMask,
+        snaplen: u32,
+        filter: Option<&[SockFilter]>,
+    ) -> Vec<SockFilter> {
+        let takes = |class, queue| {
+            let is_open = class == Class::Other
+                || self.queues.as_ref().is_none_or(|queues| queues.contains(usize::from(queue)));
+            is_open && mask.selects(class, usize::from(queue))
+        };
+        self.lot.program(takes, snaplen, filter)
+    }
+}
+
+/// The kernel's number for those who share the same packets in the same way. A group is of one interface, of one kind, and
+/// all of its members have to be after the same packets; so all of that is in the number. The upper half of the numbers is
+/// not used by groups for which the kernel chooses one, unless there are very many (`fanout_find_new_id`).
+fn group(sharing: Sharing, spec: &Spec, device: &Device) -> u16 {
+    let queues = spec.queues.as_ref().map(QueueSet::to_string).unwrap_or_default();
+    let kind = [u8::from(sharing.by == By::Flow), u8::from(device.outgoing)];
+    let parts: [&[u8]; 4] =
+        [&device.index.to_le_bytes(), &sharing.number.to_le_bytes(), &kind, queues.as_bytes()];
+    // FNV-1a: the same in every process and version.
+    let hash = parts
+        .concat()
+        .iter()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    0x8000 | (hash ^ hash >> 15) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_users_write() {
+        let sharing = |by, number| Some(Sharing { by, number });
+        assert_eq!(Sharing::parse("queue"), sharing(By::Queue, 0));
+        assert_eq!(Sharing::parse("flow"), sharing(By::Flow, 0));
+        assert_eq!(Sharing::parse("flow:65535"), sharing(By::Flow, 65535));
+        for text in
+            ["", "flows", "flow:", "flow:-1", "flow:+1", "flow:65536", "queue:x", "flow:1:2"]
+        {
+            assert_eq!(Sharing::parse(text), None, "{text}");
+        }
+    }
+}
