@@ -23,7 +23,9 @@ fn privileged_ngrep_finds_the_same_text() {
     {
         let what = format!("{args:?}");
         assert_same(&what, &runs[0].output.stdout, &runs[1].output.stdout);
-        assert!(runs[0].output.stdout.contains("page") || runs[0].output.stdout.contains("example"));
+        assert!(
+            runs[0].output.stdout.contains("page") || runs[0].output.stdout.contains("example")
+        );
         if args.contains(&"-O") {
             let [stock, ours] = runs.map(|run| run.bytes("found.pcap"));
             assert!(!assert_same_packets(&what, [&stock, &ours]).records.is_empty());

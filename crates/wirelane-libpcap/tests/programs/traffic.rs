@@ -174,8 +174,7 @@ impl Way {
 
     fn tcp(self, flags: TcpFlags, [sequence, acknowledgment]: [u32; 2], payload: &[u8]) -> Vec<u8> {
         // As Linux: maximum segment size, selective acknowledgements, time stamps, window scale.
-        const OPTIONS: [u8; 20] =
-            [2, 4, 5, 180, 4, 2, 8, 10, 0, 0, 0, 9, 0, 0, 0, 0, 1, 3, 3, 7];
+        const OPTIONS: [u8; 20] = [2, 4, 5, 180, 4, 2, 8, 10, 0, 0, 0, 9, 0, 0, 0, 0, 1, 3, 3, 7];
         let options = if flags.contains(TcpFlags::SYN) { &OPTIONS[..] } else { &[] };
         let mut segment = vec![0; 20 + options.len()];
         segment.extend(payload);
@@ -201,7 +200,8 @@ impl Way {
 fn addresses() -> Vec<Vec<u8>> {
     let announce = |host: Host, mac: MacAddr| {
         let mut frame = vec![0; 60];
-        let ethernet = Ethernet { destination: MacAddr::BROADCAST, source: mac, ethertype: EtherType::ARP };
+        let ethernet =
+            Ethernet { destination: MacAddr::BROADCAST, source: mac, ethertype: EtherType::ARP };
         ethernet.emit(&mut frame).unwrap();
         Arp::request(mac, host.v4(), Host::SERVER.v4()).emit(&mut frame[14..]).unwrap();
         frame
@@ -271,7 +271,8 @@ fn lookups() -> Vec<Vec<u8>> {
                 [&bytes[..], &question, answer].concat()
             };
             let address = [192, 0, 2, 100 + number as u8];
-            let record = [&b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x0e\x10\x00\x04"[..], &address].concat();
+            let record =
+                [&b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x0e\x10\x00\x04"[..], &address].concat();
             [out.udp(&message(0x0100, 0, &[])), out.back().udp(&message(0x8180, 1, &record))]
         })
         .collect()

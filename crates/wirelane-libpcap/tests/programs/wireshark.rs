@@ -55,9 +55,7 @@ fn privileged_dumpcap_writes_the_same_packets() {
         let what = format!("{args:?}");
         assert_same(&what, &packets(&stock, "out"), &packets(&ours, "out"));
         // "Packets received/dropped on interface 'wla0': 402/0 (pcap:0/dumpcap:0/flushed:0/ps_ifdrop:0) (100.0%)"
-        let counted = |run: &Run| {
-            run.output.stderr.lines().last().unwrap_or_default().to_owned()
-        };
+        let counted = |run: &Run| run.output.stderr.lines().last().unwrap_or_default().to_owned();
         assert_same(&what, &counted(&stock), &counted(&ours));
         let counts = format!(": {all}/0 (pcap:0/dumpcap:0/flushed:0/ps_ifdrop:0) (100.0%)");
         assert!(expected == 0 || counted(&ours).ends_with(&counts), "{}", ours.output.stderr);
@@ -72,7 +70,19 @@ fn privileged_dumpcap_stops_after_a_count_and_changes_files() {
     let bed = Bed::new();
     let cases: [&[&str]; 2] = [
         &["-q", "-i", "@", "-w", "out", "-c", "123"],
-        &["-q", "-i", "@", "-w", "out", "-b", "packets:60", "-a", "files:3", "-b", "printname:names"],
+        &[
+            "-q",
+            "-i",
+            "@",
+            "-w",
+            "out",
+            "-b",
+            "packets:60",
+            "-a",
+            "files:3",
+            "-b",
+            "printname:names",
+        ],
     ];
     let programs = cases.map(|args| ("dumpcap", args));
     let runs = bed.watch(&programs, Ending::Itself, || bed.replay());
