@@ -3,6 +3,7 @@
 //! Each checks its pointers and calls what does the work; no panic leaves them (`guard`).
 
 mod create;
+mod devices;
 mod guard;
 mod info;
 mod lists;
