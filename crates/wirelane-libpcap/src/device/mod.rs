@@ -22,7 +22,7 @@ mod queues;
 mod settings;
 
 pub(crate) use list::list;
-pub(crate) use name::{Device, find};
+pub(crate) use name::{Device, find, savefile};
 pub(crate) use network::network;
 pub(crate) use nodes::{free, to_list};
 pub(crate) use opening::Opening;

@@ -6,6 +6,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 
 use super::guard;
+use super::version::is_initialized;
 use crate::abi::{Interface, status};
 use crate::device;
 use crate::failure::Failure;
@@ -45,6 +46,10 @@ pub(crate) unsafe extern "C" fn pcap_freealldevs(devices: *mut Interface) {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_lookupdev(error: *mut c_char) -> *mut c_char {
     let look = || {
+        if is_initialized() {
+            let text = "pcap_lookupdev() is deprecated and is not supported in programs calling pcap_init()";
+            return Err(Failure::new(text));
+        }
         let devices = device::list()?;
         let first = devices.into_iter().next().filter(|device| !device.is_loopback());
         first.ok_or_else(|| Failure::new("no suitable device found"))

@@ -53,6 +53,11 @@ void check(bool holds, const char *rule, const char *file, int line)
 	fprintf(stderr, "%s:%d: broken rule: %s\n", file, line, rule);
 }
 
+bool is_broken(void)
+{
+	return broken;
+}
+
 static void give_up(const char *what)
 {
 	fprintf(stderr, "%s: %s\n", what, strerror(errno));
