@@ -5,6 +5,7 @@
 mod bpf;
 mod compile;
 mod create;
+mod devices;
 mod dump;
 mod facts;
 mod guard;
