@@ -99,8 +99,11 @@ impl Bench {
 
     /// Runs a group over the drop-in under valgrind, in one process.
     pub(crate) fn examine(&self, group: &str) -> Output {
-        const FLAGS: [&str; 6] = [
+        const FLAGS: [&str; 8] = [
             "--quiet",
+            "--vgdb=no",
+            // Children of tests leave without giving anything back.
+            "--child-silent-after-fork=yes",
             "--leak-check=full",
             "--errors-for-leak-kinds=definite,indirect,possible",
             "--show-leak-kinds=definite,indirect,possible",
