@@ -1,7 +1,7 @@
 //! Where the suite runs: compiled, in a network of its own.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
@@ -17,9 +17,19 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// Valgrind is slow, and the machine may be busy.
 const LONG_PATIENCE: Duration = Duration::from_secs(270);
 
+/// The suite under ThreadSanitizer, which gives itself more time.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(1500);
+
 /// The compiled suite.
 pub(crate) struct Suite {
     directory: TempDir,
+}
+
+/// The drop-in as it is built for ThreadSanitizer.
+pub(crate) struct Sanitized {
+    pub(crate) library: PathBuf,
+    /// The sanitizer's own library, of the compiler that built the other one.
+    pub(crate) runtime: PathBuf,
 }
 
 /// A test of the suite.
@@ -46,17 +56,24 @@ pub(crate) struct Bench {
 
 impl Suite {
     pub(crate) fn compile() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conform/suite");
-        let mut args: Vec<PathBuf> = fs::read_dir(sources)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .filter(|path| path.extension().is_some_and(|it| it == "c"))
-            .collect();
-        args.sort();
+        let suite = Self { directory: tempfile::tempdir().unwrap() };
+        let mut args = sources();
         args.push("-lpcap".into());
-        let suite = Self { directory };
         c::compile("gcc", &suite.program(), args);
+        suite
+    }
+
+    /// Instrumented by the C compiler, and linked with the runtime of the one that built the drop-in: a process has one.
+    pub(crate) fn compile_sanitized(runtime: &Path) -> Self {
+        let suite = Self { directory: tempfile::tempdir().unwrap() };
+        let mut compile = Command::new("gcc");
+        compile.args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-pthread", "-fsanitize=thread", "-c"]);
+        run(compile.args(sources()).current_dir(suite.directory.path()));
+        let objects = files(suite.directory.path(), "o");
+        let mut link = Command::new("gcc");
+        link.arg("-o").arg(suite.program()).args(objects).arg("-Wl,--whole-archive").arg(runtime);
+        let libraries = ["-lpthread", "-ldl", "-lm", "-lrt", "-lpcap"];
+        run(link.args(["-Wl,--no-whole-archive", "-rdynamic"]).args(libraries));
         suite
     }
 
@@ -75,12 +92,21 @@ impl Suite {
     }
 }
 
+fn sources() -> Vec<PathBuf> {
+    files(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conform/suite")), "c")
+}
+
+fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.extension().is_some_and(|it| it == extension)).collect()
+}
+
 impl Bench {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(suite: Suite) -> Self {
         let ns = Namespace::new();
         let cable = VethPair::new(&ns, &ns, 4, 1500);
         ns.run("ip", ["link", "add", DOWN, "type", "veth", "peer", "name", "wldown1"]);
-        Self { suite: Suite::compile(), ns, cable }
+        Self { suite, ns, cable }
     }
 
     pub(crate) fn run(&self, library: Library, test: &Test) -> Run {
@@ -114,6 +140,15 @@ impl Bench {
         let mut command = self.ns.command("valgrind");
         command.args(FLAGS).arg(self.suite.program()).args([group, "all"]);
         self.finish(Library::Ours.of(&mut command), &directory, LONG_PATIENCE)
+    }
+
+    /// Runs a group over the drop-in under ThreadSanitizer, in one process.
+    pub(crate) fn sanitize(&self, sanitized: &Sanitized, group: &str) -> Output {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = self.ns.command(self.suite.program());
+        Library::Stock.of(&mut command).env("LD_PRELOAD", &sanitized.library);
+        command.env("SUITE_LIMIT_S", "300").args([group, "all"]);
+        self.finish(&mut command, &directory, LONGEST_PATIENCE)
     }
 
     fn finish(&self, command: &mut Command, directory: &TempDir, patience: Duration) -> Output {

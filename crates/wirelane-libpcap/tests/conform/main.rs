@@ -1,19 +1,22 @@
 //! The conformance suite: small programs in C (`suite/`), each run over the system's libpcap and over the drop-in. Both
 //! must keep the rules of libpcap's documentation, and they give the same answers but for `differences.rs`.
 //!
-//! Then the suite runs over the drop-in under valgrind: no leak, no access that is not allowed.
+//! Then the suite runs over the drop-in under valgrind: no leak, no access that is not allowed. `cargo xtask test tsan`
+//! runs what threads may do under ThreadSanitizer.
 
 mod bench;
 mod differences;
 
 use std::collections::BTreeSet;
+use std::env;
+use std::path::PathBuf;
 use std::process::Command;
 
 use wirelane_testkit::libpcap::{Library, stock};
 use wirelane_testkit::process::run;
 use wirelane_testkit::{privileged, tools};
 
-use crate::bench::{Bench, Suite, Test};
+use crate::bench::{Bench, Sanitized, Suite, Test};
 use crate::differences::DIFFERENCES;
 
 /// A test for each group.
@@ -76,8 +79,30 @@ fn every_group_and_every_difference_belongs_to_a_test() {
     }
 }
 
+/// `cargo xtask test tsan` builds the drop-in and says where. It may run while all else does: rules about time may be
+/// broken then, and are no concern of this test.
+#[test]
+#[ignore = "needs the drop-in as `cargo xtask test tsan` builds it"]
+fn privileged_thread_sanitizer_finds_no_race() {
+    if !privileged::require() {
+        return;
+    }
+    let path = |name| PathBuf::from(env::var_os(name).unwrap_or_else(|| panic!("{name} is not set")));
+    let sanitized = Sanitized {
+        library: path("WIRELANE_TSAN_LIBRARY"),
+        runtime: path("WIRELANE_TSAN_RUNTIME"),
+    };
+    let bench = Bench::new(Suite::compile_sanitized(&sanitized.runtime));
+    for group in ["threads", "breaks", "read"] {
+        let report = bench.sanitize(&sanitized, group);
+        // Exit status 1: a broken rule.
+        assert!(matches!(report.status.code(), Some(0 | 1)), "{group}: {}", report.stderr);
+        assert!(!report.stderr.contains("ThreadSanitizer"), "{group}: {}", report.stderr);
+    }
+}
+
 fn bench() -> Option<Bench> {
-    (privileged::require() && tools::require("gcc")).then(Bench::new)
+    (privileged::require() && tools::require("gcc")).then(|| Bench::new(Suite::compile()))
 }
 
 fn compare(group: &str) {
