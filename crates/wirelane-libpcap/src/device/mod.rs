@@ -13,5 +13,5 @@ mod name;
 mod opening;
 mod settings;
 
-pub(crate) use name::{Device, find};
+pub(crate) use name::{Device, find, savefile};
 pub(crate) use opening::Opening;

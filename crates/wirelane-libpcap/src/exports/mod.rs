@@ -2,8 +2,15 @@
 //!
 //! Each checks its pointers and calls what does the work; no panic leaves them (`guard`).
 
+mod bpf;
+mod compile;
 mod create;
+mod dump;
+mod facts;
 mod guard;
 mod info;
 mod lists;
+mod names;
+mod offline;
 mod options;
+pub(crate) mod version;
