@@ -1,8 +1,9 @@
 //! Where the suite runs: compiled, in a network of its own.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{self, Command, ExitStatus};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -22,7 +23,7 @@ const LONGEST_PATIENCE: Duration = Duration::from_secs(1500);
 
 /// The compiled suite.
 pub(crate) struct Suite {
-    directory: TempDir,
+    program: PathBuf,
 }
 
 /// The drop-in as it is built for ThreadSanitizer.
@@ -55,30 +56,39 @@ pub(crate) struct Bench {
 }
 
 impl Suite {
+    /// Once for all tests: named after what it was made of.
     pub(crate) fn compile() -> Self {
-        let suite = Self { directory: tempfile::tempdir().unwrap() };
-        let mut args = sources();
-        args.push("-lpcap".into());
-        c::compile("gcc", &suite.program(), args);
-        suite
+        let mut hasher = DefaultHasher::new();
+        for path in files(&sources(), "") {
+            hasher.write(&fs::read(path).unwrap());
+        }
+        let name = format!("suite-{:016x}", hasher.finish());
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(&name);
+        if !program.exists() {
+            let own = program.with_file_name(format!("{name}-{}", process::id()));
+            let mut args = files(&sources(), ".c");
+            args.push("-lpcap".into());
+            c::compile("gcc", &own, args);
+            fs::rename(own, &program).unwrap();
+        }
+        Self { program }
     }
 
     /// Instrumented by the C compiler, and linked with the runtime of the one that built the drop-in: a process has one.
-    pub(crate) fn compile_sanitized(runtime: &Path) -> Self {
-        let suite = Self { directory: tempfile::tempdir().unwrap() };
+    pub(crate) fn compile_sanitized(runtime: &Path, directory: &Path) -> Self {
         let mut compile = Command::new("gcc");
         compile.args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-pthread", "-fsanitize=thread", "-c"]);
-        run(compile.args(sources()).current_dir(suite.directory.path()));
-        let objects = files(suite.directory.path(), "o");
+        run(compile.args(files(&sources(), ".c")).current_dir(directory));
+        let program = directory.join("suite");
         let mut link = Command::new("gcc");
-        link.arg("-o").arg(suite.program()).args(objects).arg("-Wl,--whole-archive").arg(runtime);
-        let libraries = ["-lpthread", "-ldl", "-lm", "-lrt", "-lpcap"];
-        run(link.args(["-Wl,--no-whole-archive", "-rdynamic"]).args(libraries));
-        suite
+        link.arg("-o").arg(&program).args(files(directory, ".o"));
+        link.arg("-Wl,--whole-archive").arg(runtime).args(["-Wl,--no-whole-archive", "-rdynamic"]);
+        run(link.args(["-lpthread", "-ldl", "-lm", "-lrt", "-lpcap"]));
+        Self { program }
     }
 
     pub(crate) fn tests(&self) -> Vec<Test> {
-        let list = run(Command::new(self.program()).arg("list"));
+        let list = run(Command::new(&self.program).arg("list"));
         let test = |line: &str| {
             let mut words = line.split_whitespace().map(str::to_owned);
             let [group, name] = [words.next(), words.next()].map(Option::unwrap);
@@ -86,19 +96,19 @@ impl Suite {
         };
         list.lines().map(test).collect()
     }
-
-    fn program(&self) -> PathBuf {
-        self.directory.path().join("suite")
-    }
 }
 
-fn sources() -> Vec<PathBuf> {
-    files(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conform/suite")), "c")
+fn sources() -> PathBuf {
+    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conform/suite").into()
 }
 
-fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
+/// The files of a directory whose names end like that.
+fn files(directory: &Path, end: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    entries.filter(|path| path.extension().is_some_and(|it| it == extension)).collect()
+    let mut files: Vec<_> =
+        entries.filter(|path| path.to_string_lossy().ends_with(end)).collect();
+    files.sort();
+    files
 }
 
 impl Bench {
@@ -111,7 +121,7 @@ impl Bench {
 
     pub(crate) fn run(&self, library: Library, test: &Test) -> Run {
         let directory = tempfile::tempdir().unwrap();
-        let mut command = self.ns.command(self.suite.program());
+        let mut command = self.ns.command(&self.suite.program);
         command.args([&test.group, &test.name]);
         let output = self.finish(library.of(&mut command), &directory, PATIENCE);
         let path = directory.path().to_string_lossy().into_owned();
@@ -138,14 +148,14 @@ impl Bench {
         ];
         let directory = tempfile::tempdir().unwrap();
         let mut command = self.ns.command("valgrind");
-        command.args(FLAGS).arg(self.suite.program()).args([group, "all"]);
+        command.args(FLAGS).arg(&self.suite.program).args([group, "all"]);
         self.finish(Library::Ours.of(&mut command), &directory, LONG_PATIENCE)
     }
 
     /// Runs a group over the drop-in under ThreadSanitizer, in one process.
     pub(crate) fn sanitize(&self, sanitized: &Sanitized, group: &str) -> Output {
         let directory = tempfile::tempdir().unwrap();
-        let mut command = self.ns.command(self.suite.program());
+        let mut command = self.ns.command(&self.suite.program);
         Library::Stock.of(&mut command).env("LD_PRELOAD", &sanitized.library);
         command.env("SUITE_LIMIT_S", "300").args([group, "all"]);
         self.finish(&mut command, &directory, LONGEST_PATIENCE)

@@ -92,7 +92,8 @@ fn privileged_thread_sanitizer_finds_no_race() {
         library: path("WIRELANE_TSAN_LIBRARY"),
         runtime: path("WIRELANE_TSAN_RUNTIME"),
     };
-    let bench = Bench::new(Suite::compile_sanitized(&sanitized.runtime));
+    let directory = tempfile::tempdir().unwrap();
+    let bench = Bench::new(Suite::compile_sanitized(&sanitized.runtime, directory.path()));
     for group in ["threads", "breaks", "read"] {
         let report = bench.sanitize(&sanitized, group);
         // Exit status 1: a broken rule.
@@ -123,8 +124,7 @@ fn compare_one(bench: &Bench, test: &Test) -> Vec<String> {
         }
     }
     let mut unseen: Vec<_> = DIFFERENCES.iter().filter(|it| it.test == name).collect();
-    for at in 0..stock.answers.len().max(ours.answers.len()) {
-        let [stock, ours] = [&stock, &ours].map(|it| it.answers.get(at).map_or("", String::as_str));
+    for (stock, ours) in stock.answers.iter().zip(&ours.answers) {
         // What kills a program over the one may kill it over the other, or not.
         if stock == ours || stock.ends_with(": dies") {
             continue;
@@ -134,6 +134,10 @@ fn compare_one(bench: &Bench, test: &Test) -> Vec<String> {
             wrong.push(format!("{name}\n  stock: {stock}\n  ours:  {ours}"));
         }
         unseen.retain(|it| !it.allows(stock, ours));
+    }
+    let counts = [&stock, &ours].map(|it| it.answers.len());
+    if counts[0] != counts[1] {
+        wrong.push(format!("{name}: {} answers of stock, {} of ours", counts[0], counts[1]));
     }
     wrong.extend(unseen.iter().map(|it| format!("{name}: this difference is gone: {it:?}")));
     wrong
