@@ -77,7 +77,15 @@ impl Suite {
     /// Instrumented by the C compiler, and linked with the runtime of the one that built the drop-in: a process has one.
     pub(crate) fn compile_sanitized(runtime: &Path, directory: &Path) -> Self {
         let mut compile = Command::new("gcc");
-        compile.args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-pthread", "-fsanitize=thread", "-c"]);
+        compile.args([
+            "-std=c11",
+            "-D_GNU_SOURCE",
+            "-O1",
+            "-g",
+            "-pthread",
+            "-fsanitize=thread",
+            "-c",
+        ]);
         run(compile.args(files(&sources(), ".c")).current_dir(directory));
         let program = directory.join("suite");
         let mut link = Command::new("gcc");
@@ -105,8 +113,7 @@ fn sources() -> PathBuf {
 /// The files of a directory whose names end like that.
 fn files(directory: &Path, end: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<_> =
-        entries.filter(|path| path.to_string_lossy().ends_with(end)).collect();
+    let mut files: Vec<_> = entries.filter(|path| path.to_string_lossy().ends_with(end)).collect();
     files.sort();
     files
 }

@@ -87,7 +87,8 @@ fn privileged_thread_sanitizer_finds_no_race() {
     if !privileged::require() {
         return;
     }
-    let path = |name| PathBuf::from(env::var_os(name).unwrap_or_else(|| panic!("{name} is not set")));
+    let path =
+        |name| PathBuf::from(env::var_os(name).unwrap_or_else(|| panic!("{name} is not set")));
     let sanitized = Sanitized {
         library: path("WIRELANE_TSAN_LIBRARY"),
         runtime: path("WIRELANE_TSAN_RUNTIME"),
