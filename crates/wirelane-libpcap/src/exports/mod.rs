@@ -14,4 +14,5 @@ mod lists;
 mod names;
 mod offline;
 mod options;
+mod traffic;
 pub(crate) mod version;
