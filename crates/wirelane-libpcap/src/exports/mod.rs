@@ -5,6 +5,7 @@
 mod bpf;
 mod compile;
 mod create;
+mod devices;
 mod dump;
 mod facts;
 mod guard;
@@ -13,4 +14,5 @@ mod lists;
 mod names;
 mod offline;
 mod options;
+mod traffic;
 pub(crate) mod version;
