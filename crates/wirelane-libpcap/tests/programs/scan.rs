@@ -19,7 +19,8 @@ fn privileged_nmap_finds_the_same_hosts_and_ports() {
     }
     let bed = Bed::new();
     // It says which ports are closed only so many times a second.
-    bed.far.run("sysctl", ["-qw", "net.ipv4.icmp_ratelimit=0", "net.ipv4.icmp_msgs_per_sec=100000"]);
+    bed.far
+        .run("sysctl", ["-qw", "net.ipv4.icmp_ratelimit=0", "net.ipv4.icmp_msgs_per_sec=100000"]);
     let address = bed.pair.b.address;
     let listen = |port| bed.far.inside(|| TcpListener::bind((address, port))).unwrap();
     let _listeners = [22, 80, 443].map(listen);

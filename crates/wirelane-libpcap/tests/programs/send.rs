@@ -65,7 +65,8 @@ fn privileged_tcpbridge_passes_the_same_packets_on() {
         let bed = Bed::new();
         let second = VethPair::new(&bed.far, &bed.near, 1, 1500);
         second.set_offloads(false);
-        let mut watcher = bed.spawn_far("tcpdump", &["-i", &second.a.interface, "-w", "seen", "-U"]);
+        let mut watcher =
+            bed.spawn_far("tcpdump", &["-i", &second.a.interface, "-w", "seen", "-U"]);
         watcher.wait_until_listening();
         let out = format!("--intf2={}", second.b.interface);
         let all = format!("--limit={}", traffic::frames().len());
