@@ -10,7 +10,7 @@ use crate::nextest;
 use crate::step::Outcome;
 
 /// Programs that tests run, and the Debian packages of each.
-const PROGRAMS: [(&str, &str); 22] = [
+const PROGRAMS: [(&str, &str); 24] = [
     ("chrt", "util-linux"),
     ("ip", "iproute2"),
     ("ethtool", "ethtool"),
@@ -29,12 +29,14 @@ const PROGRAMS: [(&str, &str); 22] = [
     ("pzstd", "zstd"),
     ("chromium", "chromium"),
     ("jq", "jq"),
+    ("nm", "binutils"),
+    ("python3", "python3"),
+    ("setcap", "libcap2-bin"),
     // The fuzzing runtime is C++. Only tests need it.
     ("c++", "g++"),
     // Tests in C are compiled by both, with sanitizers.
     ("gcc", "gcc"),
     ("clang", "clang libclang-rt-dev"),
-    ("nm", "binutils"),
 ];
 
 /// Checks what is installed, and installs the rest where possible.
