@@ -27,6 +27,15 @@ pub(super) fn targets(book: &mut Book<'_>) {
         book.add(SUITE, what, "×", Limit::AtMost(1.0), values, &needs);
         book.unclear_if(is_lossy, "one of them lost packets in every round");
     }
+    for example in ["count", "rxdrop"] {
+        let of = |language| {
+            let at = [("example", example), ("language", language)];
+            book.samples(SUITE, "batch", None, &at, "cpu_ns_per_packet")
+        };
+        let values = ratios(of("C"), of("Rust"));
+        let what = format!("CPU time of a packet in the example {example} in C beside Rust");
+        book.add(SUITE, what, "×", Limit::AtMost(1.1), values, &["batch"]);
+    }
     for (port, words) in
         [("packet", "from rings that are full"), ("sim", "from the simulated interface")]
     {

@@ -8,7 +8,6 @@
 //! A sender would need a CPU of its own; so the packets are sent before the program begins to read. The simulated interface
 //! makes its packets while they are read.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +21,8 @@ use wirelane_lab::{Lab, LabConfig};
 use wirelane_os::affinity;
 use wirelane_send::kernel::{LiveSender, Pace};
 
+use super::compiler::compile;
 use crate::leftovers::Folder;
-use crate::peers;
 use crate::peers::process::{Running, line};
 use crate::report::Report;
 use crate::row::{Param, Params, Row};
@@ -150,8 +149,9 @@ impl Bed {
         let frames = (0..FLOWS).map(|k| stream.packet(k).bytes).collect();
         let folder = Folder::new(&std::env::temp_dir())?;
         folder.make()?;
-        let (source, program) = (folder.file("handles.c"), folder.file("handles"));
-        compile(&source, &program)?;
+        let program = folder.file("handles");
+        // A header that is missing is libpcap-dev's.
+        compile(CASE, SOURCE, &program, &["-lpcap".as_ref()])?;
         let lab = || -> Result<Lab> {
             let lab = Lab::new(LabConfig { queues: QUEUES, ..LabConfig::default() })?;
             // What the sender redirects arrives at packet sockets, too.
@@ -213,27 +213,6 @@ impl Bed {
 impl Drop for Bed {
     fn drop(&mut self) {
         self.folder.remove();
-    }
-}
-
-/// # Errors
-/// There is no compiler, or no header of libpcap.
-fn compile(source: &Path, program: &Path) -> Result<()> {
-    fs::write(source, SOURCE)
-        .map_err(|error| Error::io(source.display().to_string(), "write", error))?;
-    let compiler = peers::find("cc")
-        .ok_or_else(|| Error::failed(CASE, "there is no C compiler (Debian package gcc)"))?;
-    let mut command = Command::new(compiler);
-    command.args(["-O2", "-o"]).arg(program).arg(source).args(["-lpcap", "-pthread"]);
-    let output = command.output().map_err(|error| Error::io("cc", "start", error))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let first = said.lines().find(|line| line.contains("error")).unwrap_or("it fails");
-            let help = "install libpcap's headers (Debian package libpcap-dev)";
-            Err(Error::failed(CASE, format!("cannot compile: {first}")).help(help))
-        }
     }
 }
 

@@ -2,7 +2,10 @@
 //!
 //! * `tcpdump`: CPU time of a packet, over either library ([`tcpdump`]).
 //! * `handles`: two handles on two queues beside one, in a program of 67 lines ([`handles`]).
+//! * `batch`: the examples of the C interface beside the same in Rust ([`batch`]).
 
+pub mod batch;
+mod compiler;
 pub mod handles;
 pub mod tcpdump;
 
@@ -17,11 +20,11 @@ use crate::report::Report;
 use crate::suite::{Effort, Progress, Suite};
 use crate::suites::turns::{self, ProcessPlan};
 
-/// Measure programs over Wirelane's libpcap beside the system's: the CPU time of a packet in tcpdump, and what two
-/// handles on two queues bring.
+/// Measure programs over Wirelane's libpcap beside the system's: the CPU time of a packet in tcpdump, what two
+/// handles on two queues bring, and what batches cost by the C interface.
 ///
-/// The library is found as `wirelane exec` finds it. The case tcpdump needs root; handles needs a C compiler and
-/// libpcap-dev.
+/// The library is found as `wirelane exec` finds it. The case tcpdump needs root, handles a C compiler and
+/// libpcap-dev, batch a C compiler and the examples of the source tree.
 #[derive(Args, Clone, Debug)]
 pub struct LibpcapSuite {
     /// Measure this case only; may be given several times [default: all]
@@ -36,6 +39,8 @@ pub struct LibpcapSuite {
 pub enum LibpcapCase {
     /// Run tcpdump over either library: count, write to memory, print
     Tcpdump,
+    /// Run the examples count and rxdrop in C and in Rust, on the simulated interface
+    Batch,
     /// Read with one handle and with two, from rings that are full and from the simulated interface
     Handles,
 }
@@ -78,10 +83,14 @@ impl Suite for LibpcapSuite {
             limit,
             disk: None,
         };
+        // The rounds of the first two are short.
+        let share = limit.map(|limit| limit.mul_f64(0.25));
+        let brief = ProcessPlan { limit: share, ..plan };
         if is_wanted(LibpcapCase::Handles) {
-            // Its rounds are short.
-            let limit = limit.map(|limit| limit.mul_f64(0.4));
-            handles::handles(&ProcessPlan { limit, ..plan }, report, stop, progress)?;
+            handles::handles(&brief, report, stop, progress)?;
+        }
+        if is_wanted(LibpcapCase::Batch) {
+            batch::batch(&brief, report, stop, progress)?;
         }
         if is_wanted(LibpcapCase::Tcpdump) {
             let limit = limit.map(|limit| limit.saturating_sub(begin.elapsed()));

@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,6 +235,53 @@ static void without_descriptors(void)
 	pcap_close(p);
 }
 
+static jmp_buf back;
+
+static void jump(u_char *user, const struct pcap_pkthdr *header, const u_char *bytes)
+{
+	(void)user;
+	(void)header;
+	(void)bytes;
+	longjmp(back, 1);
+}
+
+static void jump_out_of_a_callback(void)
+{
+	struct seen seen = {0};
+	pcap_t *p = live();
+	send_from(peer, 0, 5);
+	if (setjmp(back) == 0)
+		pcap_loop(p, -1, jump, NULL);
+	/* The packet comes again, or is over. */
+	say("loop: %d", pcap_loop(p, 4, see, (u_char *)&seen));
+	must(seen.count == 4);
+	pcap_close(p);
+}
+
+static void on_alarm(int number)
+{
+	(void)number;
+	siglongjmp(back, 1);
+}
+
+static void jump_out_of_a_loop_that_waits(void)
+{
+	struct seen seen = {0};
+	pcap_t *p = live();
+	signal(SIGUSR1, on_alarm);
+	if (sigsetjmp(back, 1) == 0) {
+		if (fork() == 0) {
+			usleep(50000);
+			kill(getppid(), SIGUSR1);
+			_exit(0);
+		}
+		pcap_loop(p, -1, see, (u_char *)&seen);
+	}
+	send_from(peer, 0, 5);
+	say("loop: %d", pcap_loop(p, 5, see, (u_char *)&seen));
+	pcap_close(p);
+}
+
 static void breaks_without_end(void)
 {
 	pcap_t *p = live();
@@ -303,6 +352,12 @@ TEST(descriptors_that_are_closed, "pcap_fileno pcap_get_selectable_fd pcap_dispa
 	ATTEMPT(closed_descriptor_then_closed);
 	ATTEMPT(replaced_descriptor);
 	ATTEMPT(nothing_to_wait_for);
+}
+
+TEST(jumps_out_of_loops, "pcap_loop")
+{
+	ATTEMPT(jump_out_of_a_callback);
+	ATTEMPT(jump_out_of_a_loop_that_waits);
 }
 
 TEST(resources_that_are_not_there, "pcap_activate pcap_breakloop")

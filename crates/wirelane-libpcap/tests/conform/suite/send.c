@@ -85,7 +85,6 @@ TEST(sizes_that_cannot_be_sent, "pcap_inject pcap_sendpacket")
 	SAY(p, pcap_inject(p, large, 9000));
 	SAY(p, pcap_sendpacket(p, large, 65536));
 	SAY(p, pcap_sendpacket(p, large, 70000));
-	SAY(p, pcap_sendpacket(p, NULL, 100));
 	/* And it goes on. */
 	SAY(p, pcap_sendpacket(p, large, 100));
 	pcap_close(p);
@@ -93,7 +92,7 @@ TEST(sizes_that_cannot_be_sent, "pcap_inject pcap_sendpacket")
 
 TEST(a_tagged_frame_may_be_longer, "pcap_inject")
 {
-	uint8_t frame[1600];
+	uint8_t frame[1600] = {0};
 	pcap_t *p = live();
 	build(frame, 1514, 1);
 	memcpy(frame + 12, "\x81\x00\x00\x05", 4);

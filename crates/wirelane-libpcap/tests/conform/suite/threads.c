@@ -186,3 +186,59 @@ TEST(savefiles_of_several_threads, "pcap_dump_open pcap_dump pcap_open_offline")
 {
 	together(dump_own);
 }
+
+static void *loop_for_ever(void *number)
+{
+	(void)number;
+	struct seen seen = {0};
+	pcap_loop(shared, -1, see, (u_char *)&seen);
+	return NULL;
+}
+
+TEST(a_thread_that_waits_can_be_cancelled, "pcap_loop pcap_close")
+{
+	for (int packets = 0; packets < 2; packets++) {
+		pthread_t thread;
+		void *result = NULL;
+		shared = live();
+		pthread_create(&thread, NULL, loop_for_ever, NULL);
+		if (packets)
+			send_from(peer, 0, 20);
+		usleep(50000);
+		must(pthread_cancel(thread) == 0);
+		must(pthread_join(thread, &result) == 0);
+		must(result == PTHREAD_CANCELED);
+		pcap_close(shared);
+	}
+}
+
+static void leave(u_char *user, const struct pcap_pkthdr *header, const u_char *bytes)
+{
+	(void)user;
+	(void)header;
+	(void)bytes;
+	pthread_exit("left");
+}
+
+static void *leave_in_a_callback(void *number)
+{
+	(void)number;
+	pcap_loop(shared, -1, leave, NULL);
+	return NULL;
+}
+
+TEST(a_thread_may_end_in_a_callback, "pcap_loop pcap_close")
+{
+	pthread_t thread;
+	void *result = NULL;
+	struct seen seen = {0};
+	shared = live();
+	pthread_create(&thread, NULL, leave_in_a_callback, NULL);
+	send_from(peer, 0, 5);
+	must(pthread_join(thread, &result) == 0);
+	must(result && strcmp(result, "left") == 0);
+	/* Others go on with the handle: with the same packet or the next one. */
+	must(pcap_loop(shared, 4, see, (u_char *)&seen) == 0);
+	must(seen.count == 4);
+	pcap_close(shared);
+}
