@@ -10,7 +10,7 @@ use crate::nextest;
 use crate::step::Outcome;
 
 /// Programs that tests run, and the Debian package of each.
-const PROGRAMS: [(&str, &str); 19] = [
+const PROGRAMS: &[(&str, &str)] = &[
     ("chrt", "util-linux"),
     ("ip", "iproute2"),
     ("ethtool", "ethtool"),
@@ -31,6 +31,11 @@ const PROGRAMS: [(&str, &str); 19] = [
     ("jq", "jq"),
     // The fuzzing runtime is C++. Only tests need it.
     ("c++", "g++"),
+    // Programs in C over libpcap, compiled and examined.
+    ("gcc", "gcc"),
+    ("nm", "binutils"),
+    ("pcap-config", "libpcap-dev"),
+    ("valgrind", "valgrind"),
 ];
 
 /// Checks what is installed, and installs the rest where possible.
@@ -86,7 +91,7 @@ pub(crate) fn install(context: &Context, packages: &[&str]) {
 
 fn programs(context: &Context) -> Outcome {
     let missing = || -> Vec<(&str, &str)> {
-        PROGRAMS.into_iter().filter(|(program, _)| find(program).is_none()).collect()
+        PROGRAMS.iter().copied().filter(|(program, _)| find(program).is_none()).collect()
     };
     let packages = |missing: &[(&'static str, &'static str)]| -> Vec<&str> {
         missing.iter().map(|(_, package)| *package).collect()

@@ -52,7 +52,7 @@ groups! {
 
 #[test]
 fn every_exported_function_is_tested() {
-    if !tools::require("gcc") {
+    if !can_compile() || !tools::require("nm") {
         return;
     }
     let tests = Suite::compile().tests();
@@ -67,7 +67,7 @@ fn every_exported_function_is_tested() {
 
 #[test]
 fn every_group_and_every_difference_belongs_to_a_test() {
-    if !tools::require("gcc") {
+    if !can_compile() {
         return;
     }
     let tests = Suite::compile().tests();
@@ -84,7 +84,7 @@ fn every_group_and_every_difference_belongs_to_a_test() {
 #[test]
 #[ignore = "needs the drop-in as `cargo xtask test tsan` builds it"]
 fn privileged_thread_sanitizer_finds_no_race() {
-    if !privileged::require() {
+    if !privileged::require() || !can_compile() {
         return;
     }
     let path =
@@ -103,8 +103,13 @@ fn privileged_thread_sanitizer_finds_no_race() {
     }
 }
 
+/// A compiler, and the headers of libpcap.
+fn can_compile() -> bool {
+    tools::require("gcc") && tools::require("pcap-config")
+}
+
 fn bench() -> Option<Bench> {
-    (privileged::require() && tools::require("gcc")).then(|| Bench::new(Suite::compile()))
+    (privileged::require() && can_compile()).then(|| Bench::new(Suite::compile()))
 }
 
 fn compare(group: &str) {
