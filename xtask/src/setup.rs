@@ -29,11 +29,13 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("pzstd", "zstd"),
     ("chromium", "chromium"),
     ("jq", "jq"),
+    ("nm", "binutils"),
+    ("python3", "python3"),
+    ("setcap", "libcap2-bin"),
     // The fuzzing runtime is C++. Only tests need it.
     ("c++", "g++"),
     // Programs in C over libpcap, compiled and examined.
     ("gcc", "gcc"),
-    ("nm", "binutils"),
     ("pcap-config", "libpcap-dev"),
     ("valgrind", "valgrind"),
 ];

@@ -104,7 +104,7 @@ pub fn attach_filter(socket: impl AsFd, program: &[SockFilter]) -> Result<()> {
     let object = || format!("{} instructions", program.len());
     let len = u16::try_from(program.len())
         .map_err(|_| OsError::from_errno(CALL, object(), libc::EINVAL))?;
-    let raw = SockFprog { len, filter: program.as_ptr() };
+    let raw = SockFprog::new(len, program.as_ptr());
     socket::set(socket.as_fd(), (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER), &raw, CALL, object)
 }
 
