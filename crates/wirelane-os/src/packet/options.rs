@@ -112,5 +112,5 @@ pub fn attach_filter(socket: impl AsFd, program: &[SockFilter]) -> Result<()> {
 unsafe impl Plain for TpacketStatsV3 {}
 // SAFETY: integers that fill the structure (see its layout assertions).
 unsafe impl Plain for PacketMreq {}
-// SAFETY: sk_attach_filter() reads `len` and `filter` and never the padding between them. It is never read from the kernel.
+// SAFETY: integers and a pointer that fill the structure; the kernel reads it, and never writes it.
 unsafe impl Plain for SockFprog {}
