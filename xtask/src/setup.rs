@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::nextest;
 use crate::step::Outcome;
 
-/// Programs that tests run, and the Debian package of each.
+/// Programs that tests run, and the Debian packages of each.
 const PROGRAMS: &[(&str, &str)] = &[
     ("chrt", "util-linux"),
     ("ip", "iproute2"),
@@ -34,8 +34,10 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("setcap", "libcap2-bin"),
     // The fuzzing runtime is C++. Only tests need it.
     ("c++", "g++"),
-    // Programs in C over libpcap, compiled and examined.
+    // Tests in C are compiled by both, with sanitizers.
     ("gcc", "gcc"),
+    ("clang", "clang libclang-rt-dev"),
+    // Programs in C over libpcap.
     ("pcap-config", "libpcap-dev"),
     ("valgrind", "valgrind"),
 ];
@@ -96,7 +98,7 @@ fn programs(context: &Context) -> Outcome {
         PROGRAMS.iter().copied().filter(|(program, _)| find(program).is_none()).collect()
     };
     let packages = |missing: &[(&'static str, &'static str)]| -> Vec<&str> {
-        missing.iter().map(|(_, package)| *package).collect()
+        missing.iter().flat_map(|(_, packages)| packages.split(' ')).collect()
     };
 
     let mut absent = missing();
