@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::handle::{Handle, Inner, State};
 use crate::live::{self, Activation, Live, Options};
 use crate::real::{self, Library, Real};
+use wirelane_os::signal;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_create(
@@ -69,6 +70,8 @@ pub(crate) unsafe extern "C" fn pcap_close(handle: *mut Handle) {
     }
     // SAFETY: made by `Box::into_raw`, and by the contract of pcap_close(3) nobody uses it any more.
     let handle = unsafe { Box::from_raw(handle) };
+    // Rings are closed by several threads, too.
+    let _quiet = signal::block();
     guard::alone((), || drop(handle));
 }
 
@@ -114,7 +117,11 @@ fn create_real(library: &'static Library, name: &CStr) -> Result<Real, String> {
 /// What `pcap_activate` does.
 fn activate(handle: &Handle) -> c_int {
     forward!(handle, pcap_activate());
-    match handle.with(|inner| open(inner)) {
+    // Rings are opened by several threads, which no handler of the program must interrupt.
+    let quiet = signal::block();
+    let opened = handle.with(open);
+    drop(quiet);
+    match opened {
         Some(Ok(Activated::Ours(None))) => 0,
         Some(Ok(Activated::Ours(Some(warning)))) => handle.fail_with(&warning),
         Some(Ok(Activated::Real(real))) => {

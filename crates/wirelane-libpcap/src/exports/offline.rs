@@ -78,7 +78,9 @@ pub(crate) unsafe extern "C" fn pcap_fopen_offline_with_tstamp_precision(
         unsafe {
             let path = format!("/proc/self/fd/{}\0", libc::fileno(file));
             let path = CStr::from_bytes_with_nul(path.as_bytes()).unwrap_or(c"-");
-            open_port(path, precision).inspect(|_| drop(libc::fclose(file)))
+            let handle = open_port(path, precision)?;
+            libc::fclose(file);
+            Ok(handle)
         }
     };
     // SAFETY: a buffer, by contract.
