@@ -7,3 +7,4 @@ mod guard;
 mod info;
 mod lists;
 mod options;
+mod read;

@@ -18,10 +18,11 @@ pub(crate) struct Pcap {
 
 macro_rules! functions {
     ($(fn $name:ident($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// The functions, which stay for as long as the process.
+        /// The functions, which stay for as long as the process. Those that call back, or wait, may be
+        /// unwound: by an exception of the program, or because the thread is cancelled.
         #[derive(Debug)]
         pub(crate) struct Functions {
-            $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            $(pub(crate) $name: unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?,)*
         }
 
         impl Functions {
@@ -38,7 +39,7 @@ macro_rules! functions {
                         // SAFETY: the type is that of the declaration in pcap/pcap.h, pcap/bpf.h or
                         // pcap/namedb.h. The library is never unloaded, so the function stays.
                         unsafe {
-                            transmute::<NonNull<c_void>, unsafe extern "C" fn($($argument),*) $(-> $result)?>(symbol)
+                            transmute::<NonNull<c_void>, unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?>(symbol)
                         }
                     },)*
                 })
