@@ -10,7 +10,7 @@ use crate::nextest;
 use crate::step::Outcome;
 
 /// Programs that tests run, and the Debian package of each.
-const PROGRAMS: [(&str, &str); 19] = [
+const PROGRAMS: [(&str, &str); 22] = [
     ("chrt", "util-linux"),
     ("ip", "iproute2"),
     ("ethtool", "ethtool"),
@@ -29,6 +29,9 @@ const PROGRAMS: [(&str, &str); 19] = [
     ("pzstd", "zstd"),
     ("chromium", "chromium"),
     ("jq", "jq"),
+    ("nm", "binutils"),
+    ("python3", "python3"),
+    ("setcap", "libcap2-bin"),
     // The fuzzing runtime is C++. Only tests need it.
     ("c++", "g++"),
 ];

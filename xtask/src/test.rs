@@ -246,6 +246,35 @@ fn thread_sanitizer(context: &Context) -> Outcome {
         .env("RUSTFLAGS", "-Zsanitizer=thread")
         .env("CARGO_TARGET_DIR", context.target("tsan"));
     let (succeeded, report) = cargo::tests(&mut command);
+    let mut outcome = report.outcome(succeeded);
+    outcome += sanitized_drop_in(context, &host);
+    outcome
+}
+
+/// What threads may do with the libpcap drop-in: programs in C, for which it is built here.
+fn sanitized_drop_in(context: &Context, host: &str) -> Outcome {
+    let target = context.target("tsan");
+    let mut build = cargo::nightly(&["build", "-Zbuild-std", "--target", host]);
+    build
+        .args(["-p", "wirelane-libpcap", "--lib"])
+        .env("RUSTFLAGS", "-Zsanitizer=thread")
+        .env("CARGO_TARGET_DIR", &target);
+    let mut sysroot = Command::new("rustc");
+    sysroot.args(["+nightly", "--print", "sysroot"]);
+    let Some(sysroot) = cargo::output(&mut sysroot) else {
+        return Outcome::failure("rustc +nightly does not say where it is");
+    };
+    if !cargo::succeeds(&mut build) {
+        return Outcome::failure("the libpcap drop-in cannot be built for ThreadSanitizer");
+    }
+    let library = target.join(host).join("debug/libwirelane_libpcap.so");
+    let libraries = Path::new(sysroot.trim()).join("lib/rustlib").join(host).join("lib");
+    let mut command = cargo::stable(&["test", "-p", "wirelane-libpcap", "--test", "conform"]);
+    command
+        .args(["--", "--ignored", "thread_sanitizer"])
+        .env("WIRELANE_TSAN_LIBRARY", library)
+        .env("WIRELANE_TSAN_RUNTIME", libraries.join("librustc-nightly_rt.tsan.a"));
+    let (succeeded, report) = cargo::tests(&mut command);
     report.outcome(succeeded)
 }
 

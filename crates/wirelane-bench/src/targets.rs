@@ -4,6 +4,7 @@
 //! round, before the median: a slow moment of the machine hits both sides.
 
 mod book;
+mod libpcap;
 mod record;
 
 use self::book::{Book, highest, lowest, ratios};
@@ -20,6 +21,7 @@ pub fn targets(rows: &[Row], skipped: &[Skipped]) -> Vec<Target> {
     let mut book = Book { rows, skipped, targets: Vec::new() };
     book.capture();
     record::targets(&mut book);
+    libpcap::targets(&mut book);
     book.sockets();
     book.noloss();
     book.send();

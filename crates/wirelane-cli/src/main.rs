@@ -42,6 +42,7 @@ enum Command {
     #[command(subcommand)]
     Bench(commands::bench::Bench),
     Capture(Box<commands::capture::CaptureArgs>),
+    Exec(commands::exec::ExecArgs),
     Extract(Box<commands::extract::ExtractArgs>),
     Filter(commands::filter::FilterArgs),
     Forward(Box<commands::forward::ForwardArgs>),
@@ -72,6 +73,11 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Bench(bench) => commands::bench::run(&bench),
         Command::Capture(args) => commands::capture::run(&args),
+        Command::Exec(args) => {
+            let (error, status) = commands::exec::run(&args);
+            report(&error);
+            return ExitCode::from(status);
+        }
         Command::Extract(args) => commands::extract::run(&args),
         Command::Filter(args) => commands::filter::run(&args),
         Command::Forward(args) => commands::forward::run(&args),

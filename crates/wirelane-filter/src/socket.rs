@@ -47,6 +47,19 @@ impl Program {
         writer.push(Op::Return(0));
         writer.finish()
     }
+
+    /// The instructions as they stand, for packets as the kernel has them, which accept at most
+    /// `snaplen` bytes where the program names a number. They do not rely on what is in A at first.
+    pub fn verbatim(&self, snaplen: u32) -> Vec<SockFilter> {
+        let clears =
+            matches!(self.ops().first(), Some(Op::LoadAbsolute(..) | Op::LoadImmediate(_)));
+        let clear = (!clears).then(|| Op::LoadImmediate(0).encode());
+        let cut = |op: &Op| match *op {
+            Op::Return(k) => Op::Return(k.min(snaplen)).encode(),
+            op => op.encode(),
+        };
+        clear.into_iter().chain(self.ops().iter().map(cut)).collect()
+    }
 }
 
 /// `LINKTYPE_ETHERNET`.

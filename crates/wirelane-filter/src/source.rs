@@ -30,9 +30,22 @@ enum Source {
     Expression(String),
     Decimal(String),
     Program(Arc<Program>),
+    Verbatim(Arc<Program>),
 }
 
 impl Filter {
+    /// A program that the kernel gets as it stands, on a port whose packets it filters: it sees them
+    /// as a socket filter does, without the outer VLAN tag, which is in ancillary fields. On other
+    /// ports it sees the bytes of the packet.
+    pub fn verbatim(program: Program) -> Self {
+        Self(Source::Verbatim(Arc::new(program)))
+    }
+
+    /// Whether it was made by [`Filter::verbatim`].
+    pub fn is_verbatim(&self) -> bool {
+        matches!(self.0, Source::Verbatim(_))
+    }
+
     /// The program for packets of `link_type`; one made of an expression accepts `snaplen` bytes.
     ///
     /// # Errors
@@ -44,8 +57,12 @@ impl Filter {
                 Ok(Arc::new(expression::compile(text, link_type, snaplen)?))
             }
             Source::Decimal(text) => Ok(Arc::new(Program::parse(link_type, text)?)),
-            Source::Program(program) if program.link_type() == link_type => Ok(Arc::clone(program)),
-            Source::Program(program) => {
+            Source::Program(program) | Source::Verbatim(program)
+                if program.link_type() == link_type =>
+            {
+                Ok(Arc::clone(program))
+            }
+            Source::Program(program) | Source::Verbatim(program) => {
                 let (of, link) = (program.link_type(), link_type);
                 let cause = format!("it is for link type {of}, but the packets have {link}");
                 Err(Error::invalid("filter", cause))
@@ -60,7 +77,7 @@ impl Filter {
     pub fn check(&self, link_type: u16) -> Result<(), ExpressionError> {
         match &self.0 {
             Source::Expression(text) => expression::compile(text, link_type, 0xffff).map(drop),
-            Source::Decimal(_) | Source::Program(_) => Ok(()),
+            Source::Decimal(_) | Source::Program(_) | Source::Verbatim(_) => Ok(()),
         }
     }
 }
@@ -88,7 +105,7 @@ impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Source::Expression(text) | Source::Decimal(text) => f.write_str(text.trim()),
-            Source::Program(program) => program.decimal().fmt(f),
+            Source::Program(program) | Source::Verbatim(program) => program.decimal().fmt(f),
         }
     }
 }
@@ -107,6 +124,16 @@ mod tests {
         for text in ["", "1 = 1", "tcp", "10.0.0.1", "4"] {
             assert!(matches!(text.parse::<Filter>().unwrap().0, Source::Expression(_)), "{text}");
         }
+    }
+
+    #[test]
+    fn a_verbatim_program_is_one_and_says_so() {
+        let program = Program::parse(1, "2,40 0 0 12,6 0 0 200").unwrap();
+        let filter = Filter::verbatim(program.clone());
+        assert!(filter.is_verbatim() && !Filter::from(program.clone()).is_verbatim());
+        assert_eq!(*filter.program(1, 96).unwrap(), program);
+        assert_eq!(filter.to_string(), program.decimal().to_string());
+        assert!(filter.program(101, 96).is_err());
     }
 
     #[test]

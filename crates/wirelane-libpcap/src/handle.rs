@@ -152,6 +152,14 @@ impl Handle {
         self.refuse(&failure.text, failure.status)
     }
 
+    /// Sets the text for `pcap_geterr`, which may be in any encoding, as names of files are.
+    pub(crate) fn say_bytes(&self, text: &[u8]) {
+        let mut error = ErrorText::new();
+        error.set_bytes(text);
+        // SAFETY: the buffer that programs read, of us or of the library, has `PCAP_ERRBUF_SIZE` bytes.
+        unsafe { error.copy_to(self.error()) }
+    }
+
     /// Sets the text for `pcap_geterr`.
     pub(crate) fn say(&self, text: &str) {
         // SAFETY: the thread that uses the handle has no other reference, as none leaves this file.

@@ -27,6 +27,7 @@ pub mod file;
 pub mod fork;
 pub mod halt;
 pub mod iface;
+pub mod ifaddrs;
 pub mod link;
 pub mod local_time;
 pub mod memory;

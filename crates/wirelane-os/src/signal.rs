@@ -83,6 +83,35 @@ pub fn is_ignored(signal: i32) -> bool {
     now.sa_sigaction == libc::SIG_IGN
 }
 
+/// Signals wait until it is dropped; see [`block`].
+#[derive(Debug)]
+pub struct Blocked(libc::sigset_t);
+
+/// No signal interrupts this thread for now, nor the threads that it starts: for a library that starts some in a program
+/// whose handlers expect the program's own threads. Those that tell of a fault of the program still come.
+#[must_use]
+pub fn block() -> Blocked {
+    const FAULTS: [i32; 6] =
+        [libc::SIGABRT, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGSEGV, libc::SIGTRAP];
+    // SAFETY: the sets are plain data that sigfillset() and pthread_sigmask() fill in.
+    unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        for fault in FAULTS {
+            libc::sigdelset(&mut all, fault);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        Blocked(before)
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        // SAFETY: the set is the one that was in force.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
+    }
+}
+
 /// How many requests to end have come, and the monotonic clock at the first one.
 #[must_use]
 pub fn requests() -> (u32, Option<u64>) {
@@ -209,6 +238,18 @@ mod tests {
         assert_eq!(count, 2);
         assert!(first.unwrap() <= crate::clock::monotonic_ns());
         assert!(is_readable() && is_readable());
+    }
+
+    #[test]
+    fn blocked_signals_come_afterwards() {
+        count_triggers(libc::SIGURG).unwrap();
+        let before = triggers();
+        let blocked = block();
+        // SAFETY: the signal has a handler of this module.
+        assert_eq!(unsafe { libc::raise(libc::SIGURG) }, 0);
+        assert_eq!(triggers(), before);
+        drop(blocked);
+        assert_eq!(triggers(), before + 1);
     }
 
     #[test]

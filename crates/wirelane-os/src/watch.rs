@@ -1,6 +1,6 @@
 //! Waiting for several descriptors: in one call, or by one descriptor for an event loop.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::error::{OsError, Result};
 /// `pthread_cancel` ends the thread here, as it does in the poll(2) of other libraries.
 ///
 /// # Errors
-/// What ppoll(2) gives.
+/// What ppoll(2) gives; EBADF if one of them is not open.
 pub fn wait(descriptors: &[BorrowedFd<'_>], timeout: Option<Duration>) -> Result<bool> {
     let events = libc::POLLIN | libc::POLLERR;
     let entry = |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
@@ -32,6 +32,10 @@ pub fn wait(descriptors: &[BorrowedFd<'_>], timeout: Option<Duration>) -> Result
     let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
     // SAFETY: the set and the time live until the call returns, and the length is that of the set.
     let found = unsafe { ppoll(set.as_mut_ptr(), set.len() as libc::nfds_t, time, ptr::null()) };
+    if set.iter().any(|entry| entry.revents & libc::POLLNVAL != 0) {
+        let error = std::io::Error::from_raw_os_error(libc::EBADF);
+        return Err(OsError::new("ppoll", "", error));
+    }
     if found >= 0 {
         return Ok(set.first().is_some_and(|first| first.revents != 0));
     }
@@ -53,7 +57,8 @@ unsafe extern "C-unwind" {
 /// with a timerfd).
 #[derive(Debug)]
 pub struct Watch {
-    epoll: OwnedFd,
+    /// Foreign code that was given it may have closed it.
+    epoll: RawFd,
     timer: OwnedFd,
     is_armed: bool,
 }
@@ -69,7 +74,7 @@ impl Watch {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)
             .map_err(|errno| OsError::new("timerfd_create", "", errno))?;
-        let watch = Self { epoll, timer, is_armed: false };
+        let watch = Self { epoll: epoll.into_raw_fd(), timer, is_armed: false };
         watch.add(watch.timer.as_fd())?;
         Ok(watch)
     }
@@ -80,7 +85,7 @@ impl Watch {
     /// What epoll_ctl(2) gives.
     pub fn add(&self, fd: BorrowedFd<'_>) -> Result<()> {
         let data = epoll::EventData::new_u64(0);
-        match epoll::add(&self.epoll, fd, data, epoll::EventFlags::IN) {
+        match epoll::add(self.as_fd(), fd, data, epoll::EventFlags::IN) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(errno) => Err(OsError::new("epoll_ctl", "EPOLL_CTL_ADD", errno)),
         }
@@ -92,10 +97,8 @@ impl Watch {
     /// What epoll_ctl(2) gives.
     pub fn remove(&self, fd: RawFd) -> Result<()> {
         // SAFETY: takes numbers and reads no event; the kernel finds out whether the descriptor is open.
-        let removed = unsafe {
-            let epoll = self.epoll.as_raw_fd();
-            libc::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, fd, ptr::null_mut())
-        };
+        let removed =
+            unsafe { libc::epoll_ctl(self.epoll, libc::EPOLL_CTL_DEL, fd, ptr::null_mut()) };
         if removed == 0 {
             return Ok(());
         }
@@ -128,7 +131,15 @@ impl Watch {
 
 impl AsFd for Watch {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.epoll.as_fd()
+        // SAFETY: not -1. Who has closed it gets errors, as with any number of a descriptor.
+        unsafe { BorrowedFd::borrow_raw(self.epoll) }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // SAFETY: it is ours. If it was closed already, this fails.
+        unsafe { libc::close(self.epoll) };
     }
 }
 
@@ -186,5 +197,8 @@ mod tests {
         assert!(!wait(&both, None).unwrap());
         event.happen();
         assert!(wait(&both, None).unwrap());
+        // SAFETY: a number that no process has as a descriptor.
+        let closed = unsafe { BorrowedFd::borrow_raw(i32::MAX) };
+        assert_eq!(wait(&[both[0], closed], None).unwrap_err().errno(), Some(libc::EBADF));
     }
 }

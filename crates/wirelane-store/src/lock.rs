@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
+use wirelane_os::disk::DirectWriter;
 
 use crate::directory::{Access, Directory};
 use crate::error::{Error, Result};
@@ -17,9 +18,17 @@ use crate::names::{RECORDER_LOCK, STORE_FILE};
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Held by the one process that records into a store, or mends it. The kernel ends it with the process.
+/// Held by the one process that records into a store, or mends it. The kernel ends it with the process and the writes
+/// that the process had begun, if these [keep it](DirectWriter::keep_open).
 #[derive(Debug)]
-pub struct RecorderLock(#[allow(dead_code, reason = "closing it ends the lock")] File);
+pub struct RecorderLock(File);
+
+impl RecorderLock {
+    /// Has the lock end after the last write of this writer, too.
+    pub(crate) fn outlast(&self, writer: &DirectWriter) -> Result<()> {
+        writer.keep_open(&self.0).map_err(Error::os)
+    }
+}
 
 /// Held by a process that changes which segments there are, or which are pinned.
 #[derive(Debug)]

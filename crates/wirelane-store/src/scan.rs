@@ -294,7 +294,7 @@ impl<F: ReadAt + ?Sized> Scanner<'_, F> {
         Some(end)
     }
 
-    /// Looks for the next header, from a place where there is none; tells where.
+    /// Looks for the next extent, from a place where there was none; tells where it ends.
     fn search(&mut self, from: u64) -> u64 {
         let size = self.scan.size;
         let (mut at, mut is_zero) = (from, true);
@@ -316,9 +316,10 @@ impl<F: ReadAt + ?Sized> Scanner<'_, F> {
                 }
             };
             for page in chunk.get(..len).unwrap_or_default().chunks(EXTENT_ALIGNMENT) {
-                if at > from && self.header(page).is_some() {
+                if let Some(header) = self.header(page) {
                     self.between(from, at, is_zero);
-                    return at;
+                    // Also where there was none before: a recorder may just have written it.
+                    return self.extent(at, header);
                 }
                 is_zero &= page.iter().all(|byte| *byte == 0);
                 at += page.len() as u64;

@@ -1,3 +1,5 @@
+use std::cell::Cell;
+
 use crc32fast::hash;
 use proptest::prelude::*;
 
@@ -124,6 +126,38 @@ fn extents_that_never_came_are_told_from_damage() {
     sparse.set_len(1 << 30).unwrap();
     let of_file = scan(&sparse, false).unwrap();
     assert_eq!((of_file.extents, of_file.gaps), (scanned.extents, scanned.gaps));
+}
+
+/// A recorder writes while the scan reads.
+#[test]
+fn an_extent_that_comes_meanwhile_is_found() {
+    struct Growing<'a>(&'a [u8], u64, Cell<bool>);
+
+    impl ReadAt for Growing<'_> {
+        fn size(&self) -> io::Result<u64> {
+            self.0.size()
+        }
+
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+            let len = self.0.read_at(buffer, offset)?;
+            if offset == self.1 && !self.2.replace(true) {
+                buffer[..len].fill(0);
+            }
+            Ok(len)
+        }
+
+        fn next_data(&self, offset: u64) -> Option<u64> {
+            self.0.next_data(offset)
+        }
+    }
+
+    let (file, extents) = segment(&payloads(), true);
+    for extent in &extents {
+        let growing = Growing(&file, extent.offset, Cell::new(false));
+        let scanned = scan(&growing, true).unwrap();
+        assert!(growing.2.get());
+        assert_eq!((&scanned.extents, kinds(&scanned)), (&extents, vec![]));
+    }
 }
 
 #[test]

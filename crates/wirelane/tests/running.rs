@@ -337,10 +337,10 @@ fn privileged_counts_stay_when_the_interface_goes() {
 fn what_cannot_be_waited_for_is_told() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let many = vec![socket.as_fd(); 65];
-    assert!(pipeline::wait_any(&mut [], &many, None).is_err());
+    assert!(pipeline::wait_any::<Rx>(&mut [], &many, None).is_err());
     // More than are polled without allocating.
-    let wake = pipeline::wait_any(&mut [], &many[..64], Some(Instant::now())).unwrap();
+    let wake = pipeline::wait_any::<Rx>(&mut [], &many[..64], Some(Instant::now())).unwrap();
     assert!(wake.deadline && wake.ended && !wake.packets && !(0..70).any(|at| wake.is_ready(at)));
     // Nothing to wait for.
-    assert!(pipeline::wait_any(&mut [], &[], None).unwrap().ended);
+    assert!(pipeline::wait_any::<Rx>(&mut [], &[], None).unwrap().ended);
 }

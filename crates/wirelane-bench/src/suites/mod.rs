@@ -3,8 +3,10 @@
 pub mod capture;
 pub mod filter;
 pub mod gso;
+pub mod libpcap;
 mod loop_plan;
 pub mod noloss;
+mod paced;
 mod place;
 pub mod qdisc;
 pub mod record;
@@ -18,9 +20,10 @@ use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 use crate::suite::{Listed, Ready};
 
 /// All of them, in the order of a report. The longest round comes last: it may be the only one of its suite.
-pub const SUITES: [Listed; 9] = [
+pub const SUITES: [Listed; 10] = [
     Listed::of::<capture::CaptureSuite>(),
     Listed::of::<record::RecordSuite>(),
+    Listed::of::<libpcap::LibpcapSuite>(),
     Listed::of::<sockets::SocketsSuite>(),
     Listed::of::<noloss::NolossSuite>(),
     Listed::of::<send::SendSuite>(),

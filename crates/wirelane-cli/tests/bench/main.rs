@@ -27,6 +27,7 @@ fn help_and_wrong_usage() {
         ("send", &["--quick", "--json", "--samples", "--case", "--size", "--seconds", "--drift"]),
         ("scaling", &["--quick", "--json", "--samples", "--case", "--disk"]),
         ("record", &["--quick", "--json", "--samples", "--case", "--disk", "--store"]),
+        ("libpcap", &["--quick", "--json", "--samples", "--case"]),
         ("all", &["--quick", "--json", "--samples", "--suite", "--report"]),
         (
             "sockets",
@@ -57,6 +58,7 @@ fn help_and_wrong_usage() {
         &["sockets", "--seconds", "0s"],
         &["noloss", "--size", "63"],
         &["record", "--case", "none"],
+        &["libpcap", "--case", "rx"],
         &["record", "--store", "much"],
         &["send", "--size", "59"],
         &["send", "--case", "txpush"],

@@ -7,6 +7,7 @@ mod shared;
 mod background;
 mod bad_input;
 mod control;
+mod exec;
 mod file;
 mod filter;
 mod full_disk;

@@ -3,7 +3,6 @@
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::Signal;
 use wirelane_testkit::oracle::Random;
 use wirelane_testkit::tools;
 use wirelane_testkit::tshark::capinfos;
@@ -18,15 +17,22 @@ const SPEC: &str = "sim:2?rate=30kpps&size=1200&flows=100";
 fn a_killed_recorder_loses_nothing_that_was_on_the_disk() {
     let kills = std::env::var("WIRELANE_KILLS").ok().and_then(|text| text.parse().ok());
     let mut random = Random::new(u64::from(std::process::id()));
-    for kill in 0..kills.unwrap_or(6) {
-        let compress = ["none", "lz4", "zstd"][kill % 3];
+    let (mut done, mut in_vain) = (0, 0);
+    while done < kills.unwrap_or(6) {
+        let compress = ["none", "lz4", "zstd"][done % 3];
         let moment = Duration::from_micros(random.below(600_000));
-        eprintln!("kill {kill}: {compress}, after {moment:?}");
-        one(compress, moment);
+        eprintln!("kill {done}: {compress}, after {moment:?}");
+        if one(compress, moment) {
+            done += 1;
+        } else {
+            in_vain += 1;
+            assert!(in_vain < 20, "the machine is too busy to record {SPEC}");
+        }
     }
 }
 
-fn one(compress: &str, moment: Duration) {
+/// False if packets were dropped before, so that nobody can say which ones there should be.
+fn one(compress: &str, moment: Duration) -> bool {
     let directory = tempdir().unwrap();
     let store = directory.path().join("store");
     // Small segments: it is often about to finish one.
@@ -34,14 +40,20 @@ fn one(compress: &str, moment: Duration) {
     let recorder = Recorder::start(SPEC, &store, &options);
     thread::sleep(moment);
     let stats = recorder.stats();
-    recorder.child.signal(Signal::KILL);
-    recorder.child.wait(PATIENCE);
-    assert_eq!(number(&stats["totals"]["dropped"]), 0);
+    recorder.kill();
+    // What is being written is no damage.
+    let (at_once, _) = extract(&store, 0);
+    settle(&store);
+    if number(&stats["totals"]["dropped"]) > 0 {
+        return false;
+    }
     let written = number(&stats["store"]["packets"]);
 
     let (found, _) = extract(&store, 0);
     eprintln!("  {written} packets were written, {} are found", found.len());
-    assert!(found.len() as u64 >= written, "{} of {written}", found.len());
+    for found in [&at_once, &found] {
+        assert!(found.len() as u64 >= written, "{} of {written}", found.len());
+    }
     assert_first_ones(SPEC, &found);
 
     let report = check(&store, 0);
@@ -59,6 +71,7 @@ fn one(compress: &str, moment: Duration) {
     }
     assert_eq!(count, found.len());
     assert_eq!(check(&store, 0)["mended"], serde_json::json!([]));
+    true
 }
 
 /// The next recorder mends what the last one left, and goes on behind it.
@@ -71,8 +84,8 @@ fn the_next_recorder_goes_on() {
     while number(&recorder.stats()["store"]["packets"]) < 3000 {
         thread::sleep(Duration::from_millis(20));
     }
-    recorder.child.signal(Signal::KILL);
-    recorder.child.wait(PATIENCE);
+    recorder.kill();
+    settle(&store);
     let (first, _) = extract(&store, 0);
     let recorder = Recorder::start(SPEC, &store, &options);
     while number(&recorder.stats()["store"]["packets"]) < 3000 {

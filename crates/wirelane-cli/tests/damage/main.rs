@@ -11,9 +11,10 @@ mod kills;
 mod two;
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::tempdir;
 use wirelane::port::sim::Stream;
@@ -42,11 +43,23 @@ impl Recorder {
         serde_json::from_str(&answer.stdout).unwrap_or(Value::Null)
     }
 
+    /// Kills it. The kernel may still be writing afterwards.
+    fn kill(self) {
+        self.child.signal(Signal::KILL);
+        self.child.wait(PATIENCE);
+    }
+
     /// Ends it well.
     fn end(self) -> Output {
         self.child.interrupt();
         self.child.wait(PATIENCE)
     }
+}
+
+/// Waits until the kernel has finished what a killed recorder was writing.
+#[track_caller]
+fn settle(store: &Path) {
+    File::open(store.join("recorder.lock")).unwrap().lock_shared().unwrap();
 }
 
 /// The packets of a store in order of time; what `extract` said must be `status`.

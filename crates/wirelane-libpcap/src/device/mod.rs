@@ -8,10 +8,21 @@
 //!
 //! * [`settings`]: what the environment variable `WIRELANE_PCAP` says.
 //! * [`name`]: from a name to an [`Opening`].
+//! * [`list`]: all devices: [`interfaces`], those of the system's libpcap, and [`queues`]; [`nodes`] is the list in C.
+//! * [`network`]: the IPv4 network of a device.
 
+mod entry;
+mod interfaces;
+mod list;
 mod name;
+mod network;
+mod nodes;
 mod opening;
+mod queues;
 mod settings;
 
-pub(crate) use name::{Device, find};
+pub(crate) use list::list;
+pub(crate) use name::{Device, find, savefile};
+pub(crate) use network::network;
+pub(crate) use nodes::{free, to_list};
 pub(crate) use opening::Opening;

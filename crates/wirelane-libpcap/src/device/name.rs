@@ -54,6 +54,18 @@ fn find_with(name: &OsStr, settings: Settings) -> Result<Device, String> {
     Ok(Device::Port(Box::new(Opening::new(spec, settings))))
 }
 
+/// A savefile, for where nobody else reads it.
+pub(crate) fn savefile(path: &OsStr) -> Opening {
+    let spec = Spec {
+        backend: Some(Backend::File),
+        name: path.into(),
+        queues: None,
+        options: Vec::new(),
+        offloads: Default::default(),
+    };
+    Opening::new(spec, Settings::default())
+}
+
 /// The error and what to do about it, in one line.
 fn in_full(error: &wirelane::Error) -> String {
     match error.next_step() {

@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::handle::{Handle, Inner, State};
 use crate::live::{self, Activation, Live, Options};
 use crate::real::{self, Library, Real};
+use wirelane_os::signal;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_create(
@@ -77,6 +78,8 @@ pub(crate) unsafe extern "C" fn pcap_close(handle: *mut Handle) {
         // The child of a fork closes what its parent goes on with.
         return std::mem::forget(handle);
     }
+    // Rings are closed by several threads, too.
+    let _quiet = signal::block();
     guard::alone((), || drop(handle));
 }
 
@@ -122,7 +125,11 @@ fn create_real(library: &'static Library, name: &CStr) -> Result<Real, String> {
 /// What `pcap_activate` does.
 fn activate(handle: &Handle) -> c_int {
     forward!(handle, pcap_activate());
-    match handle.with(|inner| open(inner)) {
+    // Rings are opened by several threads, which no handler of the program must interrupt.
+    let quiet = signal::block();
+    let opened = handle.with(open);
+    drop(quiet);
+    match opened {
         Some(Ok(Activated::Ours(None))) => 0,
         Some(Ok(Activated::Ours(Some(warning)))) => handle.fail_with(&warning),
         Some(Ok(Activated::Real(real))) => {

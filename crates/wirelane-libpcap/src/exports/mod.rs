@@ -2,9 +2,18 @@
 //!
 //! Each checks its pointers and calls what does the work; no panic leaves them (`guard`).
 
+mod bpf;
+mod compile;
 mod create;
+mod devices;
+mod dump;
+mod facts;
 mod guard;
 mod info;
 mod lists;
+mod names;
+mod offline;
 mod options;
 mod read;
+mod traffic;
+pub(crate) mod version;

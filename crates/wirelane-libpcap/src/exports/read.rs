@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int};
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 use super::guard::{self, forward};
 use crate::abi::{Handler, PacketHeader, status};
@@ -49,13 +49,15 @@ pub(crate) unsafe extern "C-unwind" fn pcap_next(
     let Some(handle) = (unsafe { handle.as_ref() }) else { return ptr::null() };
     forward!(handle, pcap_next(header));
     let mut bytes = ptr::null();
-    next(handle, |found, place| {
+    let found = |found: &mut PacketHeader, place: &[u8]| {
         if !header.is_null() {
-            // SAFETY: the contract of pcap_next(3); both are headers.
+            // SAFETY: the contract of pcap_next(3).
             unsafe { header.write(*found) };
         }
-        bytes = place;
-    });
+        bytes = place.as_ptr();
+    };
+    // SAFETY: as above.
+    unsafe { next(handle, found) };
     bytes
 }
 
@@ -68,17 +70,19 @@ pub(crate) unsafe extern "C-unwind" fn pcap_next_ex(
     // SAFETY: the contract of pcap_next_ex(3).
     let Some(handle) = (unsafe { handle.as_ref() }) else { return status::ERROR };
     forward!(handle, pcap_next_ex(header, bytes));
-    next(handle, |found, place| {
+    let found = |found: &mut PacketHeader, place: &[u8]| {
         // SAFETY: the contract of pcap_next_ex(3).
         unsafe {
             if !header.is_null() {
                 header.write(found);
             }
             if !bytes.is_null() {
-                bytes.write(place);
+                bytes.write(place.as_ptr());
             }
         }
-    })
+    };
+    // SAFETY: as above.
+    unsafe { next(handle, found) }
 }
 
 #[unsafe(no_mangle)]
@@ -204,23 +208,23 @@ unsafe fn read(
 ) -> Result<Outcome, c_int> {
     let Some(callback) = callback else { return Err(handle.fail("no callback")) };
     let count = if count <= 0 { c_int::MAX } else { count };
-    with_reader(handle, count.unsigned_abs() as usize, |reader, request| {
-        reader.read(request, &handle.breaker, |header, bytes| {
-            // SAFETY: by contract; both live until it returns.
-            unsafe { callback(user, header, bytes.as_ptr()) }
-        })
-    })
+    let (reader, request) = reader(handle, count.unsigned_abs() as usize)?;
+    // SAFETY: it stays as long as the handle, which is not closed while somebody reads.
+    let reader = unsafe { reader.as_ref() };
+    Ok(reader.read(request, &handle.breaker, |header, bytes| {
+        // SAFETY: by contract; both live until it returns.
+        unsafe { callback(user, header, bytes.as_ptr()) }
+    }))
 }
 
 /// Reads one packet, and calls `found` with where it is until the next call.
-fn next(handle: &Handle, found: impl FnOnce(*mut PacketHeader, *const u8)) -> c_int {
-    let outcome = with_reader(handle, 1, |reader, request| {
-        let outcome = reader.read_one(request, &handle.breaker);
-        if let Outcome::Read(1) = outcome {
-            let (header, bytes) = reader.packet();
-            found(header, bytes.as_ptr());
-        }
-        outcome
+///
+/// # Safety
+/// The handle is not closed meanwhile.
+unsafe fn next(handle: &Handle, found: impl FnOnce(&mut PacketHeader, &[u8])) -> c_int {
+    let outcome = reader(handle, 1).map(|(reader, request)| {
+        // SAFETY: it stays as long as the handle.
+        unsafe { reader.as_ref() }.read_one(request, &handle.breaker, found)
     });
     match outcome {
         Ok(Outcome::Read(n)) => c_int::try_from(n).unwrap_or(1),
@@ -230,38 +234,13 @@ fn next(handle: &Handle, found: impl FnOnce(*mut PacketHeader, *const u8)) -> c_
     }
 }
 
-/// Runs `body` with the reader, which nobody else can have meanwhile: the handle itself is free for
-/// callbacks and other threads.
-fn with_reader(
-    handle: &Handle,
-    count: usize,
-    body: impl FnOnce(&mut Reader, Request) -> Outcome,
-) -> Result<Outcome, c_int> {
-    let taken = handle.with_live(|live| {
+/// The reader, which stays as long as the handle, and what to ask of it. The handle itself is free
+/// for callbacks and other threads.
+fn reader(handle: &Handle, count: usize) -> Result<(NonNull<Reader>, Request), c_int> {
+    handle.with_live(|live| {
         let (nonblock, timeout) = (live.options.nonblock, live.options.timeout_ms);
-        (live.take_reader(), Request { count, nonblock, insists: timeout == 0 })
-    });
-    let (reader, request) = taken?;
-    let Some(reader) = reader else {
-        return Err(handle.fail("packets of the handle are being read already"));
-    };
-    let mut returned = Returned { handle, reader: Some(reader) };
-    let Some(reader) = &mut returned.reader else { return Err(status::ERROR) };
-    Ok(body(reader, request))
-}
-
-/// Gives the reader back, also when something panics.
-struct Returned<'a> {
-    handle: &'a Handle,
-    reader: Option<Box<Reader>>,
-}
-
-impl Drop for Returned<'_> {
-    fn drop(&mut self) {
-        if let Some(reader) = self.reader.take() {
-            let _ = self.handle.with_live(|live| live.give_reader(reader));
-        }
-    }
+        (NonNull::from(live.reader()), Request { count, nonblock, insists: timeout == 0 })
+    })
 }
 
 /// The descriptor of a capture. A handle that is not activated has none.

@@ -44,15 +44,7 @@ impl Input {
     pub(super) fn new(rx: Rx) -> Self {
         let mut batch = Batch::new(MOST);
         batch.set_limit(Batch::DEFAULT);
-        Self {
-            rx,
-            batch,
-            next: 0,
-            wish: Wish::Now,
-            gathers: false,
-            bytes: 0,
-            is_touched: false,
-        }
+        Self { rx, batch, next: 0, wish: Wish::Now, gathers: false, bytes: 0, is_touched: false }
     }
 
     /// The frames that have not left.
@@ -75,8 +67,8 @@ impl Input {
     /// The descriptor to wait for, if it wants to be asked again when that is readable.
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match self.wish {
-            // SAFETY: the end keeps it open until it is asked again, which takes it mutably.
             Wish::Readable(fd, _) if self.head().is_none() => {
+                // SAFETY: the end keeps it open until it is asked again, which takes it mutably.
                 Some(unsafe { BorrowedFd::borrow_raw(fd) })
             }
             _ => None,

@@ -11,8 +11,8 @@
 //! comes later was queued later ([`Rx::empty_at`]).
 //!
 //! Waiting is limited. A ring whose frames wait must not overflow, so at half of it they leave; and
-//! an end that promises nothing for long is not waited for. What it brings then leaves late, and is
-//! counted. Within an end frames leave as they came.
+//! an end that promises nothing for long is not waited for. What it brings then leaves late. Within
+//! an end frames leave as they came.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -51,7 +51,9 @@ pub(crate) struct Merge {
     /// Frames up to this time do not wait for anything.
     floor: u64,
     /// The time of the newest frame that has left.
+    #[cfg(test)]
     newest: u64,
+    #[cfg(test)]
     late: u64,
     /// How long to sleep next while frames wait.
     nap: Duration,
@@ -84,6 +86,8 @@ struct Place {
 
 /// The key of an input that has ended.
 const ENDED: u64 = u64::MAX;
+/// In no look yet, until very many.
+const NEVER: u32 = u32::MAX;
 /// The latest time that a key can have.
 const LAST: u64 = u64::MAX / 2 - 1;
 
@@ -92,11 +96,13 @@ impl Merge {
         let count = u32::try_from(ends.len()).unwrap_or(u32::MAX);
         Self {
             inputs: ends.into_iter().map(Input::new).collect(),
-            order: (0..count).map(|input| Place { key: 1, input, asked: 0 }).collect(),
+            order: (0..count).map(|input| Place { key: 1, input, asked: NEVER }).collect(),
             bounds,
             look: 1,
             floor: 0,
+            #[cfg(test)]
             newest: 0,
+            #[cfg(test)]
             late: 0,
             nap: DISORDER,
             failure: None,
@@ -129,11 +135,10 @@ impl Merge {
     pub(crate) fn left(&mut self, n: usize) {
         let Some(first) = self.order.first().copied() else { return };
         let Some(input) = self.inputs.get_mut(first.input as usize) else { return };
-        let frames = input.frames();
-        let n = n.min(frames.len());
-        if let Some(last) = n.checked_sub(1).and_then(|last| frames.get(last)) {
-            let oldest = first.key >> 1;
-            self.late += u64::from(oldest < self.newest);
+        let n = n.min(input.frames().len());
+        #[cfg(test)]
+        if let Some(last) = n.checked_sub(1).and_then(|last| input.frames().get(last)) {
+            self.late += u64::from(first.key >> 1 < self.newest);
             self.newest = self.newest.max(last.timestamp());
         }
         input.left(n);
@@ -142,7 +147,8 @@ impl Merge {
     }
 
     /// How many times frames left that were older than one that had left.
-    pub(crate) fn late(&self) -> u64 {
+    #[cfg(test)]
+    fn late(&self) -> u64 {
         self.late
     }
 

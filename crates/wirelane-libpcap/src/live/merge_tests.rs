@@ -7,12 +7,8 @@ use wirelane::port::{self, OpenOptions};
 use super::*;
 use crate::live::script::{Script, Scripted};
 
-const BOUNDS: Bounds = Bounds {
-    ring: 1 << 30,
-    wait: Duration::MAX,
-    nap: Duration::from_millis(8),
-    sleeps: true,
-};
+const BOUNDS: Bounds =
+    Bounds { ring: 1 << 30, wait: Duration::MAX, nap: Duration::from_millis(8), sleeps: true };
 
 /// How far a merge got.
 #[derive(Debug, PartialEq, Eq)]
@@ -170,7 +166,10 @@ fn more_frames_than_a_batch_wait_and_leave() {
     let mut merge = Merge::new(ends, BOUNDS);
     assert_eq!(take(&mut merge), (vec![], Got::Nothing));
     merge.pause();
-    assert!(scripts.iter().all(|script| script.set().ready.is_empty()), "they are out of the rings");
+    assert!(
+        scripts.iter().all(|script| script.set().ready.is_empty()),
+        "they are out of the rings"
+    );
     scripts.iter().chain([&silent]).for_each(|script| script.set().ends = true);
     let (times, _) = take(&mut merge);
     assert!(times.iter().copied().eq(1..=10_000), "{} frames", times.len());

@@ -5,12 +5,15 @@
 //! * `links`: the types of link headers that a device offers.
 //! * `memory`: how large the rings are.
 //! * `timestamps`: who can take the time of packets.
+//! * `filter`: which packets the program is to see; `foreign` runs what only libpcap can.
+//! * `send`, `stats`: sending and counting.
 //! * `reader`: packets for the program: how many, when to wait, what ends it.
 //! * `merge`, of `input`s: the frames of all rings in one order of time.
 //! * `selectable`: the descriptor for event loops.
-//! * `sift`: a filter of ours for packets that were let in before a change.
 
 mod activate;
+mod filter;
+mod foreign;
 mod input;
 mod links;
 mod memory;
@@ -20,7 +23,9 @@ mod reader;
 #[cfg(test)]
 mod script;
 mod selectable;
+mod send;
 mod sift;
+mod stats;
 mod timestamps;
 
 use std::ffi::c_int;
@@ -28,39 +33,45 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex};
 
 use wirelane::port::{Control, Port};
-use wirelane::stats::RxCounters;
-use wirelane_os::fork;
+use wirelane_filter::Instruction;
+use wirelane_os::{fork, iface};
 
+use crate::abi::direction;
 use crate::device::Opening;
 use crate::failure::Failure;
-use crate::status::Status;
+use crate::status::{Status, Totals};
 pub(crate) use activate::{Activation, examine};
+use filter::Choice;
 use links::Links;
 use merge::Merge;
 pub(crate) use options::{Options, Precision};
 pub(crate) use reader::{Outcome, Reader, Request};
-pub(crate) use sift::{Sift, Sifts};
+use send::Sender;
+use sift::Sifts;
+use stats::Counts;
 
 /// An activated handle.
 pub(crate) struct Live {
     /// What was set before activation; the snap length is the one in force.
     pub(crate) options: Options,
-    /// Where packets come from; `None` while somebody reads.
-    reader: Option<Box<Reader>>,
+    /// Where packets come from. It stays where it is.
+    reader: Box<Reader>,
     /// The descriptor for event loops, once the program has asked for it.
     selectable: Option<RawFd>,
-    /// Where to put a filter for packets that were let in before.
-    pub(crate) sifts: Arc<Sifts>,
-    /// The counters of each receiving end.
-    pub(crate) counters: Vec<Arc<RxCounters>>,
-    /// What others see. Never wait for it: a signal handler may have interrupted who has it.
-    pub(crate) status: Arc<Mutex<Status>>,
     /// Masks, filter and stop of the port.
     pub(crate) control: Arc<dyn Control>,
     /// The types of link headers.
     pub(crate) links: Links,
     /// The network interface, if it is one.
     pub(crate) interface: Option<String>,
+    /// Where to put a filter for packets that were let in before.
+    pub(crate) sifts: Arc<Sifts>,
+    choice: Choice,
+    sender: Sender,
+    counts: Counts,
+    /// What others see. Nobody waits for it: a signal handler may have interrupted who has it.
+    status: Arc<Mutex<Status>>,
+    opening: Opening,
     /// Of the process that opened it or has read from it.
     generation: u64,
     /// The port, which ends with it.
@@ -78,41 +89,100 @@ impl Live {
     ) -> Result<(Box<Self>, Option<Failure>), Failure> {
         let activate::Opened { mut port, links, snaplen, bounds, warning } =
             activate::open(options, opening)?;
+        let interface = opening.interface().map(str::to_owned);
         let rx = port.rx();
         let control = port.control();
-        port.start()?;
-        let options = Options { snaplen, ..options.clone() };
+        let sender = match opening.is_packet() {
+            true => Sender::of_rings(Arc::clone(&control)),
+            false => Sender::of_ends(port.tx()),
+        };
+        let promiscuous = interface.as_deref().filter(|_| options.promiscuous);
         let counters = rx.iter().map(|rx| Arc::clone(rx.counters())).collect();
-        let name = options.device.to_string_lossy();
-        let status = Arc::new(Mutex::new(Status::new(&name, port.info(), &rx)));
-        let merge = Merge::new(rx, bounds);
-        let reader = Reader::new(merge, options.precision, Arc::clone(&status));
+        let counts = Counts::new(Arc::clone(&control), counters, promiscuous);
+        let mut status = Status::new(&options.device.to_string_lossy(), port.info(), &rx);
+        sender.counters().into_iter().for_each(|counters| status.sends(counters));
+        let index = interface.as_deref().and_then(|name| iface::index(name).ok()).unwrap_or(0);
+        let info = port.info();
+        let choice = Choice::new(info.backend, info.link_type, index);
+        port.start()?;
+        let status = Arc::new(Mutex::new(status));
+        let sifts = Arc::default();
+        let reader = Reader::new(
+            Merge::new(rx, bounds),
+            options.precision,
+            Arc::clone(&status),
+            Arc::clone(&sifts),
+        );
         let live = Self {
-            sifts: Arc::clone(reader.sifts()),
-            reader: Some(Box::new(reader)),
+            options: Options { snaplen, ..options.clone() },
+            reader: Box::new(reader),
             selectable: None,
-            counters,
-            status,
-            options,
             control,
             links,
-            interface: opening.interface().map(str::to_owned),
+            interface,
+            sifts,
+            choice,
+            sender,
+            counts,
+            status,
+            opening: opening.clone(),
             generation: fork::generation(),
             port,
         };
         Ok((Box::new(live), warning))
     }
 
-    /// Takes the reader out, for as long as packets are read; `None` if somebody has it.
-    pub(crate) fn take_reader(&mut self) -> Option<Box<Reader>> {
-        // Who reads owns the capture: see `is_copy`.
-        self.generation = fork::generation();
-        self.reader.take()
+    /// Only what the program accepts is captured from now on.
+    ///
+    /// # Errors
+    /// It is no program, or the system refuses.
+    pub(crate) fn set_filter(&mut self, program: &[Instruction]) -> Result<(), Failure> {
+        self.choice.set_filter(program, self.control.as_ref(), &self.sifts)
     }
 
-    /// Puts it back.
-    pub(crate) fn give_reader(&mut self, reader: Box<Reader>) {
-        self.reader = Some(reader);
+    /// Only packets of a direction (`PCAP_D_…`) are captured from now on.
+    ///
+    /// # Errors
+    /// The port cannot tell them apart, or the system refuses.
+    pub(crate) fn set_direction(&mut self, direction: c_int) -> Result<(), Failure> {
+        let (received, sent) = (direction != direction::OUT, direction != direction::IN);
+        self.control.set_mask(self.opening.mask(received, sent))?;
+        self.choice.set_direction(direction, &self.sifts);
+        Ok(())
+    }
+
+    /// Sends a packet and returns its length.
+    ///
+    /// # Errors
+    /// What libpcap says when it cannot.
+    pub(crate) fn send(&mut self, packet: &[u8]) -> Result<usize, Failure> {
+        let sent = self.sender.send(packet, !self.options.nonblock);
+        self.show(Status::sent);
+        sent
+    }
+
+    /// What was counted until now, for others to see as well.
+    ///
+    /// # Errors
+    /// The system refuses to say.
+    pub(crate) fn totals(&mut self) -> Result<Totals, Failure> {
+        let totals = self.counts.read(self.choice.rejected())?;
+        self.show(|status| status.counted(totals));
+        Ok(totals)
+    }
+
+    /// Shows others something, unless somebody else does so just now.
+    fn show(&self, what: impl FnOnce(&mut Status)) {
+        if let Ok(mut status) = self.status.try_lock() {
+            what(&mut status);
+        }
+    }
+
+    /// For reading packets. Who reads needs no lock of the handle.
+    pub(crate) fn reader(&mut self) -> &Reader {
+        // Who reads owns the capture: see `is_copy`.
+        self.generation = fork::generation();
+        &self.reader
     }
 
     /// Whether this is the copy of a capture in a child process that has never read from it. The
@@ -124,15 +194,12 @@ impl Live {
     /// A descriptor that is readable while packets may be read.
     ///
     /// # Errors
-    /// The process has no descriptor left, or packets are being read.
+    /// The process has no descriptor left, or another thread reads packets.
     pub(crate) fn selectable(&mut self) -> Result<RawFd, Failure> {
         if let Some(fd) = self.selectable {
             return Ok(fd);
         }
-        let Some(reader) = &mut self.reader else {
-            return Err(Failure::new("packets of the handle are being read"));
-        };
-        let fd = reader.selectable().map_err(|error| Failure::new(error.to_string()))?;
+        let fd = self.reader.selectable().map_err(Failure::new)?;
         Ok(*self.selectable.insert(fd))
     }
 

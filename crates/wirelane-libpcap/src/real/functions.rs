@@ -1,13 +1,13 @@
 //! The functions of the real library, each under its own name.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::transmute;
 use std::ptr::NonNull;
 
 use wirelane_os::pcap::system::System;
 
-use crate::abi::{Dumper, Handler, Interface, PacketHeader, Program, Statistics};
+use crate::abi::{Handler, Interface, PacketHeader, Program, Statistics};
 
 /// A `pcap_t` of the real library.
 #[repr(C)]
@@ -18,8 +18,8 @@ pub(crate) struct Pcap {
 
 macro_rules! functions {
     ($(fn $name:ident($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// The functions, which stay for as long as the process. Those that call back, or wait, may be
-        /// unwound: by an exception of the program, or because the thread is cancelled.
+        /// The functions, which stay for as long as the process. Those that call back may end in the
+        /// middle: by an exception of C++, or by pthread_exit(3).
         #[derive(Debug)]
         pub(crate) struct Functions {
             $(pub(crate) $name: unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?,)*
@@ -105,22 +105,10 @@ functions! {
     // Expressions and programs.
     fn pcap_compile(*mut Pcap, *mut Program, *const c_char, c_int, u32) -> c_int;
     fn pcap_freecode(*mut Program);
-    fn pcap_offline_filter(*const Program, *const PacketHeader, *const u8) -> c_int;
     fn bpf_filter(*const libc::sock_filter, *const u8, c_uint, c_uint) -> c_uint;
     fn bpf_validate(*const libc::sock_filter, c_int) -> c_int;
     fn bpf_image(*const libc::sock_filter, c_int) -> *mut c_char;
     fn bpf_dump(*const Program, c_int);
-
-    // Writing savefiles.
-    fn pcap_dump_open(*mut Pcap, *const c_char) -> *mut Dumper;
-    fn pcap_dump_fopen(*mut Pcap, *mut libc::FILE) -> *mut Dumper;
-    fn pcap_dump_open_append(*mut Pcap, *const c_char) -> *mut Dumper;
-    fn pcap_dump_file(*mut Dumper) -> *mut libc::FILE;
-    fn pcap_dump_ftell(*mut Dumper) -> c_long;
-    fn pcap_dump_ftell64(*mut Dumper) -> i64;
-    fn pcap_dump_flush(*mut Dumper) -> c_int;
-    fn pcap_dump_close(*mut Dumper);
-    fn pcap_dump(*mut u8, *const PacketHeader, *const u8);
 
     // Devices that are no network interfaces are among these.
     fn pcap_findalldevs(*mut *mut Interface, *mut c_char) -> c_int;
@@ -138,8 +126,6 @@ functions! {
     fn pcap_nametoproto(*const c_char) -> c_int;
     fn pcap_nametoeproto(*const c_char) -> c_int;
     fn pcap_nametollc(*const c_char) -> c_int;
-    fn pcap_ether_aton(*const c_char) -> *mut u8;
-    fn pcap_ether_hostton(*const c_char) -> *mut u8;
     fn pcap_next_etherent(*mut libc::FILE) -> *mut c_void;
     fn pcap_lib_version() -> *const c_char;
 }

@@ -2,6 +2,7 @@
 //! network interfaces.
 #![allow(unsafe_code)]
 
+mod compiler;
 mod functions;
 
 use std::ops::Deref;
@@ -11,6 +12,7 @@ use std::sync::OnceLock;
 
 use wirelane_os::pcap::{INSTALL, system};
 
+pub(crate) use compiler::{Target, open as compiler};
 pub(crate) use functions::{Functions, Pcap};
 
 /// The real library.

@@ -1,8 +1,9 @@
 //! Where the suite runs: compiled, in a network of its own.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, ExitStatus};
+use std::hash::{DefaultHasher, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, ExitStatus};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -17,9 +18,19 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// Valgrind is slow, and the machine may be busy.
 const LONG_PATIENCE: Duration = Duration::from_secs(270);
 
+/// The suite under ThreadSanitizer, which gives itself more time.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(1500);
+
 /// The compiled suite.
 pub(crate) struct Suite {
-    directory: TempDir,
+    program: PathBuf,
+}
+
+/// The drop-in as it is built for ThreadSanitizer.
+pub(crate) struct Sanitized {
+    pub(crate) library: PathBuf,
+    /// The sanitizer's own library, of the compiler that built the other one.
+    pub(crate) runtime: PathBuf,
 }
 
 /// A test of the suite.
@@ -45,23 +56,47 @@ pub(crate) struct Bench {
 }
 
 impl Suite {
+    /// Once for all tests: named after what it was made of.
     pub(crate) fn compile() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conform/suite");
-        let mut args: Vec<PathBuf> = fs::read_dir(sources)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .filter(|path| path.extension().is_some_and(|it| it == "c"))
-            .collect();
-        args.sort();
-        args.push("-lpcap".into());
-        let suite = Self { directory };
-        c::compile("gcc", &suite.program(), args);
-        suite
+        let mut hasher = DefaultHasher::new();
+        for path in files(&sources(), "") {
+            hasher.write(&fs::read(path).unwrap());
+        }
+        let name = format!("suite-{:016x}", hasher.finish());
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(&name);
+        if !program.exists() {
+            let own = program.with_file_name(format!("{name}-{}", process::id()));
+            let mut args = files(&sources(), ".c");
+            args.push("-lpcap".into());
+            c::compile("gcc", &own, args);
+            fs::rename(own, &program).unwrap();
+        }
+        Self { program }
+    }
+
+    /// Instrumented by the C compiler, and linked with the runtime of the one that built the drop-in: a process has one.
+    pub(crate) fn compile_sanitized(runtime: &Path, directory: &Path) -> Self {
+        let mut compile = Command::new("gcc");
+        compile.args([
+            "-std=c11",
+            "-D_GNU_SOURCE",
+            "-O1",
+            "-g",
+            "-pthread",
+            "-fsanitize=thread",
+            "-c",
+        ]);
+        run(compile.args(files(&sources(), ".c")).current_dir(directory));
+        let program = directory.join("suite");
+        let mut link = Command::new("gcc");
+        link.arg("-o").arg(&program).args(files(directory, ".o"));
+        link.arg("-Wl,--whole-archive").arg(runtime).args(["-Wl,--no-whole-archive", "-rdynamic"]);
+        run(link.args(["-lpthread", "-ldl", "-lm", "-lrt", "-lpcap"]));
+        Self { program }
     }
 
     pub(crate) fn tests(&self) -> Vec<Test> {
-        let list = run(Command::new(self.program()).arg("list"));
+        let list = run(Command::new(&self.program).arg("list"));
         let test = |line: &str| {
             let mut words = line.split_whitespace().map(str::to_owned);
             let [group, name] = [words.next(), words.next()].map(Option::unwrap);
@@ -69,23 +104,31 @@ impl Suite {
         };
         list.lines().map(test).collect()
     }
+}
 
-    fn program(&self) -> PathBuf {
-        self.directory.path().join("suite")
-    }
+fn sources() -> PathBuf {
+    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conform/suite").into()
+}
+
+/// The files of a directory whose names end like that.
+fn files(directory: &Path, end: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = entries.filter(|path| path.to_string_lossy().ends_with(end)).collect();
+    files.sort();
+    files
 }
 
 impl Bench {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(suite: Suite) -> Self {
         let ns = Namespace::new();
         let cable = VethPair::new(&ns, &ns, 4, 1500);
         ns.run("ip", ["link", "add", DOWN, "type", "veth", "peer", "name", "wldown1"]);
-        Self { suite: Suite::compile(), ns, cable }
+        Self { suite, ns, cable }
     }
 
     pub(crate) fn run(&self, library: Library, test: &Test) -> Run {
         let directory = tempfile::tempdir().unwrap();
-        let mut command = self.ns.command(self.suite.program());
+        let mut command = self.ns.command(&self.suite.program);
         command.args([&test.group, &test.name]);
         let output = self.finish(library.of(&mut command), &directory, PATIENCE);
         let path = directory.path().to_string_lossy().into_owned();
@@ -99,8 +142,11 @@ impl Bench {
 
     /// Runs a group over the drop-in under valgrind, in one process.
     pub(crate) fn examine(&self, group: &str) -> Output {
-        const FLAGS: [&str; 6] = [
+        const FLAGS: [&str; 8] = [
             "--quiet",
+            "--vgdb=no",
+            // Children of tests leave without giving anything back.
+            "--child-silent-after-fork=yes",
             "--leak-check=full",
             "--errors-for-leak-kinds=definite,indirect,possible",
             "--show-leak-kinds=definite,indirect,possible",
@@ -109,8 +155,17 @@ impl Bench {
         ];
         let directory = tempfile::tempdir().unwrap();
         let mut command = self.ns.command("valgrind");
-        command.args(FLAGS).arg(self.suite.program()).args([group, "all"]);
+        command.args(FLAGS).arg(&self.suite.program).args([group, "all"]);
         self.finish(Library::Ours.of(&mut command), &directory, LONG_PATIENCE)
+    }
+
+    /// Runs a group over the drop-in under ThreadSanitizer, in one process.
+    pub(crate) fn sanitize(&self, sanitized: &Sanitized, group: &str) -> Output {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = self.ns.command(&self.suite.program);
+        Library::Stock.of(&mut command).env("LD_PRELOAD", &sanitized.library);
+        command.env("SUITE_LIMIT_S", "300").args([group, "all"]);
+        self.finish(&mut command, &directory, LONGEST_PATIENCE)
     }
 
     fn finish(&self, command: &mut Command, directory: &TempDir, patience: Duration) -> Output {

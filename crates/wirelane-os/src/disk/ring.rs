@@ -68,6 +68,18 @@ impl Ring {
         Ok(())
     }
 
+    /// Keeps this file open until the last write is finished, even after the process has ended.
+    pub(super) fn keep_open(&self, file: &impl AsRawFd) -> Result<()> {
+        let registered = self.ring.submitter().register_files(&[file.as_raw_fd()]);
+        registered.map_err(|source| OsError::new("io_uring_register", "a file", source))
+    }
+
+    /// Lets go of the file that [`Ring::keep_open`] was given. The kernel frees a ring some time after it is closed.
+    pub(super) fn let_go(&self) {
+        // There may be none.
+        let _ = self.ring.submitter().unregister_files();
+    }
+
     /// Queues a write of `buffer[from..to]`. False if there is no room for it.
     ///
     /// # Safety

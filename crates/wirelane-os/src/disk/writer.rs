@@ -99,6 +99,17 @@ impl DirectWriter {
         Self { ring, mode, flights, in_flight: 0, done: VecDeque::with_capacity(depth) }
     }
 
+    /// Keeps this file open, and a lock on it in force, until nothing is being written any more.
+    ///
+    /// When a process dies, the kernel closes its files at once, but finishes what a ring was writing some time later
+    /// (io_ring_exit_work() in io_uring/io_uring.c). What relies on a lock ending with its holder's writes needs this.
+    ///
+    /// # Errors
+    /// The system refuses. A writer that waits for each write ends with its process, and need not keep anything.
+    pub fn keep_open(&self, file: &File) -> Result<()> {
+        self.ring.as_ref().map_or(Ok(()), |ring| ring.keep_open(file))
+    }
+
     /// How it writes, and why not better.
     #[must_use]
     pub fn mode(&self) -> &Mode {
@@ -235,6 +246,8 @@ impl Drop for DirectWriter {
         if self.in_flight > 0 {
             // The kernel may still read this memory: it is never given back.
             mem::forget(mem::take(&mut self.flights));
+        } else if let Some(ring) = &self.ring {
+            ring.let_go();
         }
     }
 }

@@ -283,3 +283,21 @@ fn a_ring_that_was_prepared_is_taken_once() {
     assert_eq!(format!("{rings:?}"), "Rings(0)");
     assert_eq!((writer.pending(), too_deep.pending()), (0, 0));
 }
+
+/// The lock of a recorder that was killed ends with what its ring was writing.
+#[test]
+fn a_file_is_kept_open_as_long_as_the_writer() {
+    let buffers = Buffers::new(1, SIZE).unwrap();
+    for writer in writers(&buffers) {
+        let scratch = Scratch::in_memory();
+        let path = scratch.path().join("lock");
+        let (held, other) = (File::create(&path).unwrap(), File::create(&path).unwrap());
+        held.lock().unwrap();
+        writer.keep_open(&held).unwrap();
+        drop(held);
+        let has_ring = matches!(writer.mode(), Mode::Registered);
+        assert_eq!(other.try_lock().is_err(), has_ring);
+        drop(writer);
+        other.try_lock().unwrap();
+    }
+}

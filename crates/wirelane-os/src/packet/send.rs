@@ -45,6 +45,14 @@ impl PacketSocket {
         Ok(rustix::net::send(&self.fd, frame, SendFlags::NOSIGNAL)?)
     }
 
+    /// The same, without waiting for room in the send buffer.
+    ///
+    /// # Errors
+    /// The same, and `EAGAIN` when there is no room.
+    pub fn try_send_frame(&self, frame: &[u8]) -> io::Result<usize> {
+        Ok(rustix::net::send(&self.fd, frame, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?)
+    }
+
     /// Bytes of sent frames that are still in use, including the kernel's overhead: in a device
     /// queue, or at a receiver on the same kernel. 0 means that all have been received or dropped.
     ///

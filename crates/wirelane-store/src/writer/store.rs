@@ -111,6 +111,9 @@ impl StoreWriter {
         let packer = Packer::start(compression, DEPTH, &store_thread)?;
         let disk =
             DirectWriter::with_rings(DEPTH, packer.room().unwrap_or(&buffers), &self.options.rings);
+        if let Some(lock) = &self.lock {
+            lock.outlast(&disk)?;
+        }
         if let Mode::Blocking(Some(why)) | Mode::Unregistered(why) = disk.mode() {
             let _ = self.status.no_ring.set(why.to_string());
         }

@@ -209,7 +209,7 @@ impl<C: Send + 'static> Running<C> {
         descriptors.extend(self.halt.descriptors().unwrap_or_default());
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
-            match wait_any(&mut [], &descriptors, deadline) {
+            match wait_any::<Rx>(&mut [], &descriptors, deadline) {
                 Ok(wake) if wake.is_ready(0) => return true,
                 Ok(wake) if !wake.deadline && !self.halt.is_asked() => {}
                 _ => return false,

@@ -1,5 +1,6 @@
 //! Sleeps until a receiving end or a descriptor of the program is ready, or a deadline passes.
 
+use std::borrow::BorrowMut;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -76,8 +77,8 @@ impl Wake {
 ///
 /// # Errors
 /// A port failed, or there are more than 64 descriptors.
-pub fn wait_any(
-    inputs: &mut [Rx],
+pub fn wait_any<R: BorrowMut<Rx>>(
+    inputs: &mut [R],
     descriptors: &[BorrowedFd<'_>],
     deadline: Option<Instant>,
 ) -> Result<Wake> {
@@ -93,8 +94,8 @@ pub fn wait_any(
 
 /// As [`wait_any`], but does not report the deadline. `looks`: check the descriptors even if an end
 /// busy-polls, which costs a system call.
-pub(super) fn wait(
-    inputs: &mut [Rx],
+pub(super) fn wait<R: BorrowMut<Rx>>(
+    inputs: &mut [R],
     descriptors: &[BorrowedFd<'_>],
     timeout: Option<Duration>,
     looks: bool,
@@ -105,7 +106,7 @@ pub(super) fn wait(
     // The time after which the ends want to be asked again.
     let mut patience = Duration::MAX;
     for rx in inputs.iter_mut() {
-        match rx.readiness()? {
+        match rx.borrow_mut().readiness()? {
             // This thread has nothing else to do.
             Readiness::Now | Readiness::Soon(..) if !looks || descriptors.is_empty() => {
                 return Ok(Wake { packets: true, ..Wake::default() });
@@ -128,7 +129,7 @@ pub(super) fn wait(
     let polled = set.poll(time, descriptors.len());
     // One call for all of them, counted once.
     if let Some(rx) = inputs.first() {
-        rx.counters().system_calls.add(1);
+        rx.borrow().counters().system_calls.add(1);
     }
     let (ready, others) = polled?;
     // What poll found there, readiness() will find again and explain better.

@@ -1,5 +1,7 @@
 //! Control of an open port, from any thread.
 
+use std::io;
+
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::frame::SinkGso;
@@ -41,9 +43,34 @@ pub trait Control: Send + Sync {
         Ok(())
     }
 
+    /// What passed the filter until now, whether it was received yet or not, as far as the system
+    /// counts that itself. `None` if only the receiving ends count.
+    ///
+    /// # Errors
+    /// The system refuses to say.
+    fn passed(&self) -> Result<Option<Passed>> {
+        Ok(None)
+    }
+
+    /// Sends one frame by copy, past the transmitting ends, such that the receiving ends do not see
+    /// it. Waits for room if `wait`. `None` if the backend cannot.
+    fn inject(&self, frame: &[u8], wait: bool) -> Option<io::Result<usize>> {
+        let _ = (frame, wait);
+        None
+    }
+
     /// Lets no more packets in. What is in the rings can still be received, then
     /// [`Readiness::End`](super::Readiness::End) follows.
     fn stop(&self);
+}
+
+/// Packets that passed the filter of a port: see [`Control::passed`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// All of them, dropped ones included.
+    pub packets: u64,
+    /// Those for which there was no room.
+    pub dropped: u64,
 }
 
 /// What a backend shares between a port and its ends.

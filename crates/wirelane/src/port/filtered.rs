@@ -7,11 +7,12 @@
 //!
 //! The engine is read once per batch, so each packet meets the old or the new filter.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::bundle::{Bundle, Tally};
-use super::control::{Control, Driver};
+use super::control::{Control, Driver, Passed};
 use super::options::OpenOptions;
 use super::port::Port;
 use super::rx::{Readiness, Receive};
@@ -96,6 +97,14 @@ impl Control for Shared {
 
     fn set_offload(&self, offload: SinkGso) -> Result<()> {
         self.driver.set_offload(offload)
+    }
+
+    fn passed(&self) -> Result<Option<Passed>> {
+        self.driver.passed()
+    }
+
+    fn inject(&self, frame: &[u8], wait: bool) -> Option<io::Result<usize>> {
+        self.driver.inject(frame, wait)
     }
 
     fn stop(&self) {

@@ -43,7 +43,7 @@ pub mod xdp;
 
 pub use self::accounting::{Accounting, FrameCounts};
 pub(crate) use self::bundle::{Bundle, Strand};
-pub use self::control::Control;
+pub use self::control::{Control, Passed};
 pub use self::info::{Attempt, Outcome, PortInfo, PortMode};
 pub use self::lanes::{Lane, lanes};
 pub use self::manual::{Manual, SpecOption};

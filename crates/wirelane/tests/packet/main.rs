@@ -4,6 +4,7 @@
 
 mod mtu;
 mod order;
+mod passing;
 mod receive;
 mod selection;
 mod sharing;

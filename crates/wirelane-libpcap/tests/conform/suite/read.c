@@ -481,4 +481,6 @@ TEST(an_interface_that_disappears, "pcap_dispatch pcap_geterr")
 	struct pcap_stat stats;
 	SAY(p, pcap_stats(p, &stats));
 	pcap_close(p);
+	shell("ip link add %s type veth peer name wldoom1", doomed);
+	shell("ip link set %s up && ip link set wldoom1 up", doomed);
 }

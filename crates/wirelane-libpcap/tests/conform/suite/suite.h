@@ -49,6 +49,8 @@ void say_status(const char *key, int status, pcap_t *p);
 /* A rule of the documentation. */
 #define must(condition) check(condition, #condition, __FILE__, __LINE__)
 void check(bool holds, const char *rule, const char *file, int line);
+/* Whether a rule has been broken in this process. */
+bool is_broken(void);
 
 /* A handle with a snapshot length of 2048 and a timeout of 10 ms, created, or live. */
 pcap_t *created(void);

@@ -1,5 +1,6 @@
 //! Masks, start and stop of a packet port, from any thread.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +15,7 @@ use crate::filter::Filter;
 use crate::inspect;
 use crate::mask::{Class, QueueMask, QueueSet};
 use crate::port::accounting::FrameCounts;
-use crate::port::control::{Control, Driver};
+use crate::port::control::{Control, Driver, Passed};
 use crate::port::device::Device;
 use crate::port::selection::REJECT_ALL;
 use crate::port::spec::Spec;
@@ -289,7 +290,10 @@ impl Control for Handle {
         let program = match filter {
             Some(filter) => {
                 let program = filter.program(self.device.link_type, self.snaplen)?;
-                Some(program.for_socket(self.snaplen)?)
+                Some(match filter.is_verbatim() {
+                    true => program.verbatim(self.snaplen),
+                    false => program.for_socket(self.snaplen)?,
+                })
             }
             None => None,
         };
@@ -309,6 +313,23 @@ impl Control for Handle {
         }
         state.filter = program;
         Ok(())
+    }
+
+    fn passed(&self) -> Result<Option<Passed>> {
+        let mut passed = Passed::default();
+        for ring in &self.rings {
+            ring.count().map_err(|error| Error::os(self.device.name.as_str(), error))?;
+            passed.packets += ring.counted();
+            passed.dropped += ring.dropped();
+        }
+        Ok(Some(passed))
+    }
+
+    /// A packet that was sent through a socket of a fanout group is shown to no socket of that group
+    /// (`skb_loop_sk`, `match_fanout_group`).
+    fn inject(&self, frame: &[u8], wait: bool) -> Option<io::Result<usize>> {
+        let socket = self.rings.first()?.socket();
+        Some(if wait { socket.send_frame(frame) } else { socket.try_send_frame(frame) })
     }
 
     fn stop(&self) {

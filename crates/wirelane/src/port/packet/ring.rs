@@ -17,7 +17,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use wirelane_os::mmap::Mapping;
 use wirelane_os::packet::{
@@ -53,6 +53,9 @@ pub(super) struct Shared {
     blocks: Blocks,
     memory: Mapping,
     socket: PacketSocket,
+    /// Packets that passed the program, dropped ones included, and those dropped: see [`Shared::count`].
+    counted: AtomicU64,
+    dropped: AtomicU64,
     block_size: u32,
     block_count: u32,
     /// Bytes of the `virtio_net_hdr` in front of each packet; 0 without one.
@@ -89,6 +92,8 @@ impl Ring {
             blocks: Blocks::new(request.block_count),
             memory,
             socket,
+            counted: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
             block_size: request.block_size,
             block_count: request.block_count,
             vnet_header: if vnet { size_of::<VirtioNetHdr>() } else { 0 },
@@ -164,6 +169,30 @@ impl Shared {
 
     pub(super) fn socket(&self) -> &PacketSocket {
         &self.socket
+    }
+
+    /// Adds what the kernel has counted since it was last asked, which it then forgets. From any
+    /// thread: each gets what no other got.
+    pub(super) fn count(&self) -> wirelane_os::Result<()> {
+        let since = self.socket.statistics()?;
+        self.counted.fetch_add(since.packets.into(), Ordering::Relaxed);
+        self.dropped.fetch_add(since.drops.into(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Packets that passed the program, dropped ones included, until [`Shared::count`].
+    pub(super) fn counted(&self) -> u64 {
+        self.counted.load(Ordering::Relaxed)
+    }
+
+    /// Of those, the dropped ones.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// So many more were dropped than the kernel has counted.
+    pub(super) fn lose(&self, packets: u64) {
+        self.dropped.fetch_add(packets, Ordering::Relaxed);
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {

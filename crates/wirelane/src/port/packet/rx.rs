@@ -85,12 +85,9 @@ pub(super) struct Receiver {
     next_error_check: u64,
 }
 
-/// The kernel's count of packets, and ours.
+/// Our count of packets, beside the kernel's in the ring, and when to ask for that.
 #[derive(Default)]
 struct Ledger {
-    /// Packets that passed the program, dropped ones included.
-    counted: u64,
-    dropped: u64,
     delivered: u64,
     blocks_since: u32,
     next_reading: u64,
@@ -235,13 +232,10 @@ impl Receiver {
 
     fn read_statistics(&mut self) -> Result<()> {
         self.setup.counters.system_calls.add(1);
-        let statistics = self.setup.ring.socket().statistics();
-        let statistics =
-            statistics.map_err(|error| Error::os(self.setup.interface.as_ref(), error))?;
-        self.ledger.counted += u64::from(statistics.packets);
-        self.ledger.dropped += u64::from(statistics.drops);
+        let counted = self.setup.ring.count();
+        counted.map_err(|error| Error::os(self.setup.interface.as_ref(), error))?;
         self.ledger.blocks_since = 0;
-        self.setup.counters.kernel.set(self.ledger.dropped);
+        self.setup.counters.kernel.set(self.setup.ring.dropped());
         Ok(())
     }
 
@@ -256,15 +250,15 @@ impl Receiver {
         let grace = 2 * self.setup.times.retire + END_GRACE;
         let deadline = *self.deadline.get_or_insert(since.max(now).saturating_add(grace));
         self.read_statistics()?;
-        let missing =
-            self.ledger.counted.saturating_sub(self.ledger.delivered + self.ledger.dropped);
+        let ring = &self.setup.ring;
+        let missing = ring.counted().saturating_sub(self.ledger.delivered + ring.dropped());
         // A block may have been handed over since the caller looked.
         if missing > 0 && (now < deadline || self.setup.ring.is_filled(self.block)) {
             return Ok(false);
         }
         if missing > 0 {
-            self.ledger.dropped += missing;
-            self.setup.counters.kernel.set(self.ledger.dropped);
+            self.setup.ring.lose(missing);
+            self.setup.counters.kernel.set(self.setup.ring.dropped());
             self.setup.progress.note(format!(
                 "the kernel did not hand over {missing} packets of {} in time; they are counted \
                  as dropped by the kernel",

@@ -1,0 +1,187 @@
+//! CPU time of a packet, of programs that capture: each in turn meets the same load.
+//!
+//! ```text
+//!   first CPU: paced frames from the kernel ─▶ wl-a ═══ wl-b ─▶ ring of the capture     second CPU: capture
+//! ```
+//!
+//! The sender pays for what the kernel does until a packet lies in the ring, for every program alike; what is
+//! compared is the CPU time of the capturing process. There are two figures: of the whole process, and of the time
+//! under load, because starting and ending cost the same for any number of packets. That time begins with the first
+//! packet and ends when the program must have received the last one.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wirelane::error::{Error, Result};
+use wirelane::port::sim::Stream;
+use wirelane_lab::{Lab, LabConfig};
+use wirelane_os::{affinity, clock};
+use wirelane_send::kernel::{LiveSender, Pace};
+
+use crate::leftovers::{self, Folder};
+use crate::peers::capture::Program;
+use crate::peers::process::{Running, line};
+use crate::report::Report;
+use crate::row::{Param, Params, Row};
+
+/// Bytes of a packet.
+pub(super) const SIZE: u64 = 64;
+const FLOWS: u64 = 64;
+/// Receive queues of the interface.
+const QUEUES: u16 = 2;
+/// No sample is shorter: otherwise what a program does without packets (waking up to look, the first pass through its
+/// ring), and what else the machine does, would be a large part of the figure.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// How long a program may take to get ready, and to end.
+const LIMIT: Duration = Duration::from_secs(20);
+/// From the moment that a program says it is ready until it is.
+const SETTLE: Duration = Duration::from_millis(300);
+
+/// One run of one program.
+pub(super) struct PacedSample {
+    /// CPU time of the whole process.
+    total: Duration,
+    /// The part of it from the first packet to the last one.
+    loaded: Duration,
+    captured: u64,
+    sent: u64,
+    /// CPU time of the sender.
+    sender: Duration,
+}
+
+/// What a row is about.
+pub(super) struct Subject {
+    pub(super) suite: &'static str,
+    pub(super) case: &'static str,
+    pub(super) peer: Option<&'static str>,
+    /// What becomes of packets.
+    pub(super) target: &'static str,
+    /// Packets per second.
+    pub(super) rate: u64,
+}
+
+/// The figures of these runs.
+pub(super) fn rows(subject: &Subject, samples: &[PacedSample]) -> [Row; 5] {
+    let row = |metric, unit, of: &dyn Fn(&PacedSample) -> f64| Row {
+        suite: subject.suite,
+        case: subject.case,
+        peer: subject.peer,
+        params: Params(vec![
+            ("port", Param::Text("packet")),
+            ("target", Param::Text(subject.target)),
+            ("size", Param::Number(SIZE)),
+            ("offered", Param::Number(subject.rate)),
+        ]),
+        metric,
+        unit,
+        samples: samples.iter().map(of).collect(),
+        source: None,
+    };
+    let per = |time: Duration, sample: &PacedSample| {
+        time.as_nanos() as f64 / sample.captured.max(1) as f64
+    };
+    let lost = |sample: &PacedSample| {
+        let lost = sample.sent.saturating_sub(sample.captured);
+        lost as f64 / sample.sent.max(1) as f64
+    };
+    [
+        row("cpu_ns_per_packet_under_load", "ns", &|sample| per(sample.loaded, sample)),
+        row("cpu_ns_per_packet", "ns", &|sample| per(sample.total, sample)),
+        row("packets_received", "1", &|sample| sample.captured as f64),
+        row("sender_cpu_ns_per_packet", "ns", &|sample| {
+            sample.sender.as_nanos() as f64 / sample.sent.max(1) as f64
+        }),
+        row("lost_share", "1", &lost),
+    ]
+}
+
+/// A cable, and a CPU for either end.
+pub(super) struct PacedBed {
+    window: Duration,
+    lab: Lab,
+    frames: Vec<Vec<u8>>,
+    sender: u32,
+    capturer: u32,
+    memory: Folder,
+}
+
+impl PacedBed {
+    /// # Errors
+    /// There are no privileges for a cable, or no two CPUs.
+    pub(super) fn new(window: Duration) -> Result<Self> {
+        let lab = Lab::new(LabConfig { queues: QUEUES, ..LabConfig::default() })?;
+        // What the sender redirects arrives at packet sockets, too.
+        lab.far.set_gro(true)?;
+        let cpus = affinity::allowed_cpus().unwrap_or_default();
+        let Some([sender, capturer]) = cpus.first_chunk().copied() else {
+            return Err(Error::failed("CPU time of captures", "it takes two CPUs to measure"));
+        };
+        let stream = Stream::new(&format!("sim:1?flows={FLOWS}&size={SIZE}").parse()?)?;
+        let frames = (0..FLOWS).map(|k| stream.packet(k).bytes).collect();
+        let memory = Folder::new(Path::new(leftovers::MEMORY))?;
+        Ok(Self { window: window.max(SHORTEST), lab, frames, sender, capturer, memory })
+    }
+
+    /// Where to capture.
+    pub(super) fn interface(&self) -> &str {
+        self.lab.far.interface()
+    }
+
+    /// A file in memory to write to, for one run.
+    pub(super) fn file(&self) -> PathBuf {
+        self.memory.file("capture")
+    }
+
+    /// Runs `command`, which is `program` or what it becomes, while so many packets per second come. `None` if it was
+    /// stopped.
+    ///
+    /// # Errors
+    /// It fails, or does not say what it has captured.
+    pub(super) fn sample(
+        &self,
+        program: &Program,
+        mut command: Command,
+        rate: u64,
+        stop: &AtomicBool,
+        report: &mut Report,
+    ) -> Result<Option<PacedSample>> {
+        self.memory.remove();
+        self.memory.make()?;
+        report.environment.add_command(line(&command));
+        // Nothing else is started until it has ended: the difference is its own.
+        let before = clock::children_cpu();
+        let mut running = Running::start(&mut command, &[self.capturer], Some(&self.lab.far))?;
+        running.wait_for(program.ready, LIMIT, stop)?;
+        thread::sleep(SETTLE);
+        let start = running.cpu();
+        let count = (rate as f64 * self.window.as_secs_f64()) as u64;
+        let pace = Pace { count: Some(count), rate: Some(rate), cpu: Some(self.sender) };
+        let send = || {
+            LiveSender::new(self.lab.near.interface(), &self.frames)
+                .and_then(|sender| sender.start(pace))
+        };
+        let sending = self.lab.near.inside(send)??;
+        let deadline = Instant::now() + 4 * self.window + LIMIT;
+        while !sending.is_finished() && !stop.load(Ordering::Relaxed) && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let sent = sending.stop()?;
+        if stop.load(Ordering::Relaxed) {
+            self.memory.remove();
+            return Ok(None);
+        }
+        thread::sleep(program.drain);
+        let loaded = running.cpu().saturating_sub(start);
+        let output = running.interrupt(LIMIT)?;
+        let total = clock::children_cpu().since(before).total();
+        self.memory.remove();
+        let counts = program.counts(&output.stdout, &output.stderr).ok_or_else(|| {
+            Error::failed(program.name, "does not tell how many packets it captured")
+        })?;
+        let (captured, sent, sender) = (counts.captured, sent.frames, sent.cpu.total());
+        Ok(Some(PacedSample { total, loaded, captured, sent, sender }))
+    }
+}

@@ -1,0 +1,50 @@
+//! The targets of programs that speak libpcap.
+
+use super::book::{Book, Limit, ratios};
+use crate::suites::libpcap::tcpdump::STOCK;
+
+const SUITE: &str = "libpcap";
+
+pub(super) fn targets(book: &mut Book<'_>) {
+    for (target, words) in
+        [("none", "counting"), ("memory", "writing to memory"), ("text", "printing")]
+    {
+        let at = [("target", target)];
+        let metric = "cpu_ns_per_packet_under_load";
+        let of = |peer, metric| book.samples(SUITE, "tcpdump", peer, &at, metric);
+        let [ours, theirs] = [None, Some(STOCK)].map(|peer| of(peer, metric));
+        // Who loses packets has less to do: such a round says nothing.
+        let lost = |peer| of(peer, "lost_share").iter();
+        let is_lossless = |(ours, theirs): (&f64, &f64)| *ours == 0.0 && *theirs == 0.0;
+        let is_lossless: Vec<_> = lost(None).zip(lost(Some(STOCK))).map(is_lossless).collect();
+        let values: Vec<_> = ratios(ours, theirs).into_iter().zip(is_lossless).collect();
+        let is_measured = !values.is_empty();
+        let values: Vec<f64> =
+            values.into_iter().filter(|pair| pair.1).map(|pair| pair.0).collect();
+        let is_lossy = is_measured && values.is_empty();
+        let what = format!("CPU time of a packet in tcpdump, {words}, beside the system's libpcap");
+        let needs = ["tcpdump", "wirelane", STOCK];
+        book.add(SUITE, what, "×", Limit::AtMost(1.0), values, &needs);
+        book.unclear_if(is_lossy, "one of them lost packets in every round");
+    }
+    for example in ["count", "rxdrop"] {
+        let of = |language| {
+            let at = [("example", example), ("language", language)];
+            book.samples(SUITE, "batch", None, &at, "cpu_ns_per_packet")
+        };
+        let values = ratios(of("C"), of("Rust"));
+        let what = format!("CPU time of a packet in the example {example} in C beside Rust");
+        book.add(SUITE, what, "×", Limit::AtMost(1.1), values, &["batch"]);
+    }
+    for (port, words) in
+        [("packet", "from rings that are full"), ("sim", "from the simulated interface")]
+    {
+        let of = |handles| {
+            let at = [("port", port), ("handles", handles)];
+            book.samples(SUITE, "handles", None, &at, "packets_per_s")
+        };
+        let values = ratios(of("2"), of("1"));
+        let what = format!("Two handles on two queues beside one, {words}");
+        book.add(SUITE, what, "×", Limit::AtLeast(1.8), values, &["handles", port]);
+    }
+}

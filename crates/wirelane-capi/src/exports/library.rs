@@ -1,0 +1,60 @@
+//! The library itself: versions, texts, defaults.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int};
+
+use crate::call::{call, put_sized};
+use crate::error::{ErrorValue, c_text};
+use crate::options::OptionsValue;
+
+/// The interface that this header describes. It goes up when programs have to be compiled anew; functions, and
+/// fields at the end of structures that have a size, are added without that.
+pub const WIRELANE_ABI_VERSION: u32 = 1;
+
+/// The interface of the library that is loaded: a program may compare it with WIRELANE_ABI_VERSION.
+#[unsafe(no_mangle)]
+pub extern "C" fn wirelane_abi_version() -> u32 {
+    WIRELANE_ABI_VERSION
+}
+
+/// The version of the library that is loaded, such as "0.1.0".
+#[unsafe(no_mangle)]
+pub extern "C" fn wirelane_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+
+/// What a status means, in a few words. The text is there for ever.
+#[unsafe(no_mangle)]
+pub extern "C" fn wirelane_status_text(status: c_int) -> *const c_char {
+    c_text(status).as_ptr()
+}
+
+/// Sets the options to the defaults: to receive copies of everything. `size` is sizeof(wirelane_options).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wirelane_options_init(options: *mut OptionsValue, size: usize) -> c_int {
+    // SAFETY: by contract of this function.
+    unsafe { init("wirelane_options_init", options, size, false) }
+}
+
+/// Sets the options to those of a program that forwards: promiscuous, open for both directions, packets as they were
+/// on the wire within about a millisecond, none that the host itself sends.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wirelane_options_forwarder(
+    options: *mut OptionsValue,
+    size: usize,
+) -> c_int {
+    // SAFETY: by contract of this function.
+    unsafe { init("wirelane_options_forwarder", options, size, true) }
+}
+
+unsafe fn init(function: &str, options: *mut OptionsValue, size: usize, forward: bool) -> c_int {
+    let no_error: *mut ErrorValue = std::ptr::null_mut();
+    // SAFETY: by contract of the functions above.
+    unsafe {
+        call(function, no_error, || {
+            let value = OptionsValue { size, ..OptionsValue::new(forward) };
+            put_sized(options, size, value, "options is NULL, or their size is wrong")?;
+            Ok(0)
+        })
+    }
+}

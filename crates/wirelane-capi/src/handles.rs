@@ -1,0 +1,62 @@
+//! What C holds, and what it names: one table per kind.
+
+use wirelane::Batch;
+use wirelane::port::{Rx, Tx};
+
+use crate::batch::OpenBatch;
+use crate::port::OpenPort;
+use crate::table::Table;
+
+/// Ports, which any thread may use.
+pub(crate) static PORTS: Table<OpenPort> = Table::new(1);
+/// Receiving ends, each used by one thread at a time.
+pub(crate) static RX: Table<Rx> = Table::new(2);
+/// Transmitting ends, each used by one thread at a time.
+pub(crate) static TX: Table<OpenTx> = Table::new(3);
+/// Batches, each used by one thread at a time.
+pub(crate) static BATCHES: Table<OpenBatch> = Table::new(4);
+
+/// A transmitting end, and room for one packet.
+pub(crate) struct OpenTx {
+    pub(crate) end: Tx,
+    pub(crate) one: Batch,
+}
+
+impl OpenTx {
+    pub(crate) fn new(end: Tx) -> Self {
+        Self { end, one: Batch::new(1) }
+    }
+}
+
+/// A port: an interface, a file or a simulation, opened by wirelane_open(). Any thread may use it, also several at
+/// a time. Zero-initialised it is none.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct PortHandle {
+    /// Its number; never that of another one.
+    pub id: u64,
+}
+
+/// A receiving end. One thread at a time may use it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RxHandle {
+    /// Its number; never that of another one.
+    pub id: u64,
+}
+
+/// A transmitting end. One thread at a time may use it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct TxHandle {
+    /// Its number; never that of another one.
+    pub id: u64,
+}
+
+/// Packets that travel together. One thread at a time may use it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct BatchHandle {
+    /// Its number; never that of another one.
+    pub id: u64,
+}

@@ -1,0 +1,306 @@
+//! The handles that C holds: numbers, each the name of one object for ever.
+//!
+//! ```text
+//!   id = generation ‖ kind ‖ index        slot: key = generation ‖ users, value
+//!                              └────────▶ a generation that differs: the object was closed
+//! ```
+//!
+//! A slot is used again under the next generation, so a closed handle never names another object, and every
+//! use of one is an error instead of undefined behaviour. The same word counts who is inside: an object that
+//! belongs to one thread at a time is refused to a second one.
+#![allow(unsafe_code)]
+
+use std::borrow::{Borrow, BorrowMut};
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// Slots per chunk; chunks are made as they are needed and stay.
+const CHUNK: usize = 64;
+const CHUNKS: usize = 1024;
+
+const _: () = assert!(CHUNK * CHUNKS <= 1 << 16, "an index has 16 bits");
+
+/// In place of the number of users: one thread has the object for itself.
+const EXCLUSIVE: u32 = u32::MAX;
+/// In place of the number of users: there is no object.
+const VACANT: u32 = u32::MAX - 1;
+const MOST_USERS: u32 = VACANT - 2;
+
+/// Why a handle cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It was closed, or never was a handle.
+    Closed,
+    /// Another thread is using it.
+    Busy,
+    /// There are too many handles.
+    Full,
+}
+
+/// One object. On cache lines of its own, so that threads with different objects do not meet.
+#[repr(align(128))]
+struct Slot<T> {
+    key: AtomicU64,
+    /// Initialised unless the key says [`VACANT`].
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+// SAFETY: `key` admits one thread at a time, or several if `T` is `Sync` (`Table::shared`).
+unsafe impl<T: Send> Sync for Slot<T> {}
+
+/// All objects of one kind.
+pub(crate) struct Table<T: 'static> {
+    kind: u16,
+    chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
+    free: Mutex<Free>,
+}
+
+struct Free {
+    /// Slots of closed objects.
+    indices: Vec<u16>,
+    /// The first slot that was never used.
+    next: usize,
+}
+
+impl<T: Send> Table<T> {
+    /// A table whose handles carry `kind`, so that those of other tables are none here.
+    pub(crate) const fn new(kind: u16) -> Self {
+        Self {
+            kind,
+            chunks: [const { OnceLock::new() }; CHUNKS],
+            free: Mutex::new(Free { indices: Vec::new(), next: 0 }),
+        }
+    }
+
+    /// A handle for `value`.
+    pub(crate) fn insert(&self, value: T) -> Result<u64, Refusal> {
+        let index = self.take_vacant().ok_or(Refusal::Full)?;
+        let at = usize::from(index);
+        let chunk = self.chunks.get(at / CHUNK).ok_or(Refusal::Full)?;
+        let slot = chunk.get_or_init(new_chunk).get(at % CHUNK).ok_or(Refusal::Full)?;
+        let generation = slot.key.load(Ordering::Acquire) >> 32;
+        // SAFETY: the slot is vacant, and the list of free slots gave it to this thread alone.
+        unsafe { (*slot.value.get()).write(value) };
+        slot.key.store(generation << 32, Ordering::Release);
+        Ok(generation << 32 | u64::from(self.kind) << 16 | u64::from(index))
+    }
+
+    fn take_vacant(&self) -> Option<u16> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        free.indices.pop().or_else(|| {
+            let index = u16::try_from(free.next).ok().filter(|_| free.next < CHUNK * CHUNKS)?;
+            free.next += 1;
+            Some(index)
+        })
+    }
+
+    /// The object, for this thread alone.
+    #[inline]
+    pub(crate) fn exclusive(&self, id: u64) -> Result<Exclusive<'_, T>, Refusal> {
+        let (slot, generation) = self.find(id)?;
+        let idle = generation << 32;
+        slot.key
+            .compare_exchange(
+                idle,
+                idle | u64::from(EXCLUSIVE),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            )
+            .map_err(|key| refusal(key, generation))?;
+        Ok(Exclusive { slot, idle, alone: PhantomData })
+    }
+
+    /// Takes the object out: its handle is none from now on.
+    pub(crate) fn remove(&self, id: u64) -> Result<T, Refusal> {
+        let object = self.exclusive(id)?;
+        let slot = object.slot;
+        // The key stays as it is: nobody else gets in.
+        std::mem::forget(object);
+        // SAFETY: it is initialised, and will be vacant.
+        let value = unsafe { (*slot.value.get()).assume_init_read() };
+        let next = (id >> 32) + 1 & u64::from(u32::MAX);
+        slot.key.store(next << 32 | u64::from(VACANT), Ordering::Release);
+        // After all generations the slot stays vacant: no handle is made twice.
+        if next != 0 {
+            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+            free.indices.push(id as u16);
+        }
+        Ok(value)
+    }
+
+    #[inline]
+    fn find(&self, id: u64) -> Result<(&Slot<T>, u64), Refusal> {
+        let index = usize::from(id as u16);
+        let chunk = self.chunks.get(index / CHUNK).and_then(OnceLock::get);
+        let slot = chunk.and_then(|slots| slots.get(index % CHUNK));
+        let slot = slot.filter(|_| (id >> 16) as u16 == self.kind).ok_or(Refusal::Closed)?;
+        Ok((slot, id >> 32))
+    }
+}
+
+impl<T: Send + Sync> Table<T> {
+    /// The object, beside other threads.
+    pub(crate) fn shared(&self, id: u64) -> Result<Shared<'_, T>, Refusal> {
+        let (slot, generation) = self.find(id)?;
+        slot.key
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, |key| {
+                (key >> 32 == generation && key as u32 <= MOST_USERS).then_some(key + 1)
+            })
+            .map_err(|key| refusal(key, generation))?;
+        Ok(Shared { slot })
+    }
+}
+
+fn new_chunk<T>() -> Box<[Slot<T>]> {
+    let vacant = || AtomicU64::new(1 << 32 | u64::from(VACANT));
+    (0..CHUNK)
+        .map(|_| Slot { key: vacant(), value: UnsafeCell::new(MaybeUninit::uninit()) })
+        .collect()
+}
+
+/// Why `key` does not let a thread in.
+fn refusal(key: u64, generation: u64) -> Refusal {
+    if key >> 32 != generation || key as u32 == VACANT { Refusal::Closed } else { Refusal::Busy }
+}
+
+/// An object that no other thread can use meanwhile.
+pub(crate) struct Exclusive<'a, T> {
+    slot: &'a Slot<T>,
+    /// The key without users.
+    idle: u64,
+    alone: PhantomData<&'a mut T>,
+}
+
+impl<T> Deref for Exclusive<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: it is initialised, and the key says that this thread is alone inside.
+        unsafe { (*self.slot.value.get()).assume_init_ref() }
+    }
+}
+
+impl<T> DerefMut for Exclusive<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: it is initialised, and the key says that this thread is alone inside.
+        unsafe { (*self.slot.value.get()).assume_init_mut() }
+    }
+}
+
+impl<T> Borrow<T> for Exclusive<'_, T> {
+    fn borrow(&self) -> &T {
+        self
+    }
+}
+
+impl<T> BorrowMut<T> for Exclusive<'_, T> {
+    fn borrow_mut(&mut self) -> &mut T {
+        self
+    }
+}
+
+impl<T> Drop for Exclusive<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.slot.key.store(self.idle, Ordering::Release);
+    }
+}
+
+/// An object that other threads may use, too.
+pub(crate) struct Shared<'a, T> {
+    slot: &'a Slot<T>,
+}
+
+impl<T: Sync> Deref for Shared<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: it is initialised, and the key says that nobody is inside alone.
+        unsafe { (*self.slot.value.get()).assume_init_ref() }
+    }
+}
+
+impl<T> Drop for Shared<'_, T> {
+    fn drop(&mut self) {
+        self.slot.key.fetch_sub(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_handle_never_names_another_object() {
+        let table = Table::<u8>::new(1);
+        let first = table.insert(1).unwrap();
+        assert_eq!(table.remove(first), Ok(1));
+        let second = table.insert(2).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(first as u32, second as u32, "the slot is used again");
+        for id in [first, 0, u64::MAX, second + (1 << 32), second + (1 << 16), 5 << 32 | 3] {
+            assert_eq!(table.exclusive(id).err(), Some(Refusal::Closed), "{id:x}");
+            assert_eq!(table.shared(id).err(), Some(Refusal::Closed), "{id:x}");
+            assert_eq!(table.remove(id), Err(Refusal::Closed), "{id:x}");
+        }
+        assert_eq!(*table.exclusive(second).unwrap(), 2);
+    }
+
+    #[test]
+    fn one_alone_or_several_together() {
+        let table = Table::<u8>::new(1);
+        let id = table.insert(1).unwrap();
+        let alone = table.exclusive(id).unwrap();
+        assert_eq!(table.exclusive(id).err(), Some(Refusal::Busy));
+        assert_eq!(table.shared(id).err(), Some(Refusal::Busy));
+        assert_eq!(table.remove(id), Err(Refusal::Busy));
+        drop(alone);
+        let together = (table.shared(id).unwrap(), table.shared(id).unwrap());
+        assert_eq!(table.exclusive(id).err(), Some(Refusal::Busy));
+        drop(together);
+        assert_eq!(table.remove(id), Ok(1));
+    }
+
+    #[test]
+    fn threads_never_meet_inside() {
+        let table = Table::<u64>::new(1);
+        let id = table.insert(0).unwrap();
+        let entered: u64 = std::thread::scope(|scope| {
+            let add = || {
+                let tries = (0..20_000).filter_map(|_| table.exclusive(id).ok());
+                tries.map(|mut value| *value += 1).count() as u64
+            };
+            let threads = [scope.spawn(add), scope.spawn(add)];
+            threads.map(|thread| thread.join().unwrap()).iter().sum()
+        });
+        assert_eq!(table.remove(id), Ok(entered));
+    }
+
+    #[test]
+    fn there_are_only_so_many() {
+        let table = Table::<()>::new(1);
+        let ids: Vec<u64> = (0..CHUNK * CHUNKS).map(|_| table.insert(()).unwrap()).collect();
+        assert_eq!(table.insert(()), Err(Refusal::Full));
+        assert_eq!(table.remove(ids[77]), Ok(()));
+        assert!(table.insert(()).is_ok());
+    }
+
+    #[test]
+    fn after_all_generations_a_slot_stays_vacant() {
+        let table = Table::<u8>::new(1);
+        let first = table.insert(1).unwrap();
+        table.remove(first).unwrap();
+        let slot = &table.chunks[0].get().unwrap()[0];
+        slot.key.store(u64::from(u32::MAX) << 32 | u64::from(VACANT), Ordering::Release);
+        let last = table.insert(2).unwrap();
+        assert_eq!((last >> 32, last as u32), (u64::from(u32::MAX), 1 << 16));
+        table.remove(last).unwrap();
+        assert_eq!(table.insert(3).unwrap() as u16, 1);
+    }
+}

@@ -1,0 +1,62 @@
+//! What compiling and writing have to know of a handle.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+
+use wirelane::port::Backend;
+
+use crate::handle::{Handle, State};
+
+/// An activated handle, as far as others need to know it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts {
+    /// `DLT_…`.
+    pub(super) link: c_int,
+    /// What a savefile has beside it.
+    pub(super) link_extension: c_int,
+    pub(super) snaplen: c_int,
+    /// `PCAP_TSTAMP_PRECISION_…`.
+    pub(super) precision: c_int,
+    /// Whether the kernel runs its filter.
+    pub(super) in_kernel: bool,
+}
+
+impl Facts {
+    /// `None` if it is not activated.
+    pub(super) fn of(handle: &Handle) -> Option<Self> {
+        if let Some(real) = handle.real() {
+            let (library, pcap) = (real.library, real.as_ptr());
+            // SAFETY: the handle is open.
+            let facts = unsafe {
+                Self {
+                    link: (library.pcap_datalink)(pcap),
+                    link_extension: (library.pcap_datalink_ext)(pcap),
+                    snaplen: (library.pcap_snapshot)(pcap),
+                    precision: (library.pcap_get_tstamp_precision)(pcap),
+                    in_kernel: false,
+                }
+            };
+            return (facts.link >= 0).then_some(facts);
+        }
+        handle.with(|inner| match &inner.state {
+            State::Live(live) => Some(Self {
+                link: live.datalink(),
+                link_extension: 0,
+                snaplen: live.options.snaplen,
+                precision: live.options.precision.number(),
+                in_kernel: live.port.info().backend == Backend::Packet,
+            }),
+            State::Created(..) | State::Forwarded => None,
+        })?
+    }
+
+    /// What libpcap takes of a handle that is not activated, where it does not ask for that.
+    pub(super) fn not_activated(handle: &Handle) -> Self {
+        let options = handle.with(|inner| match &inner.state {
+            State::Created(options, _) => Some((options.snaplen, options.precision.number())),
+            State::Live(_) | State::Forwarded => None,
+        });
+        let (snaplen, precision) = options.flatten().unwrap_or_default();
+        Self { link: 0, link_extension: 0, snaplen, precision, in_kernel: false }
+    }
+}

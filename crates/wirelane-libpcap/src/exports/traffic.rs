@@ -1,0 +1,158 @@
+//! Which packets to capture, sending some, and counting them.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use wirelane_filter::Instruction;
+
+use super::guard::{self, forward};
+use crate::abi::{Program, Statistics, direction};
+use crate::failure::Failure;
+use crate::handle::Handle;
+use crate::live::Live;
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_setfilter(
+    handle: *mut Handle,
+    program: *mut Program,
+) -> c_int {
+    let set = |handle: &Handle| {
+        forward!(handle, pcap_setfilter(program));
+        // SAFETY: null or a program, by the contract of pcap_setfilter(3).
+        let Some(program) = (unsafe { program.as_ref() }) else {
+            return done(handle, |_| Err(Failure::new("setfilter: No filter specified")));
+        };
+        let copy = |insn: &libc::sock_filter| {
+            let libc::sock_filter { code, jt, jf, k } = *insn;
+            Instruction { code, jt, jf, k }
+        };
+        let instructions: Vec<_> = match program.instructions.is_null() {
+            true => Vec::new(),
+            // SAFETY: a program has so many instructions.
+            false => unsafe {
+                let len = program.len as usize;
+                std::slice::from_raw_parts(program.instructions, len).iter().map(copy).collect()
+            },
+        };
+        done(handle, |live| live.set_filter(&instructions).map(|()| 0))
+    };
+    // SAFETY: the contract of pcap_setfilter(3).
+    unsafe { guard::status(handle, set) }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_setdirection(handle: *mut Handle, wanted: c_uint) -> c_int {
+    let set = |handle: &Handle| {
+        forward!(handle, pcap_setdirection(wanted));
+        match c_int::try_from(wanted) {
+            Ok(wanted @ (direction::IN | direction::OUT | direction::INOUT)) => {
+                done(handle, |live| live.set_direction(wanted).map(|()| 0))
+            }
+            _ => handle.fail("Invalid direction"),
+        }
+    };
+    // SAFETY: the contract of pcap_setdirection(3).
+    unsafe { guard::status(handle, set) }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_inject(
+    handle: *mut Handle,
+    packet: *const c_void,
+    len: usize,
+) -> c_int {
+    let send = |handle: &Handle| {
+        forward!(handle, pcap_inject(packet, len));
+        let bytes = match c_int::try_from(len) {
+            Err(_) => {
+                let text = format!("More than {} bytes cannot be injected", c_int::MAX);
+                return handle.fail(&refusal(&text));
+            }
+            Ok(0) => {
+                return handle
+                    .fail(&refusal("The number of bytes to be injected must not be zero"));
+            }
+            // SAFETY: so many bytes, by the contract of pcap_inject(3).
+            Ok(_) => unsafe { bytes(packet.cast(), len) },
+        };
+        let sent = |sent| c_int::try_from(sent).unwrap_or(c_int::MAX);
+        done(handle, |live| live.send(bytes).map(sent))
+    };
+    // SAFETY: the contract of pcap_inject(3).
+    unsafe { guard::status(handle, send) }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_sendpacket(
+    handle: *mut Handle,
+    packet: *const u8,
+    len: c_int,
+) -> c_int {
+    let send = |handle: &Handle| {
+        forward!(handle, pcap_sendpacket(packet, len));
+        let bytes = match usize::try_from(len) {
+            Ok(0) | Err(_) => {
+                return handle.fail(&refusal("The number of bytes to be sent must be positive"));
+            }
+            // SAFETY: so many bytes, by the contract of pcap_sendpacket(3).
+            Ok(len) => unsafe { bytes(packet, len) },
+        };
+        // Here, not activated counts as sent: libpcap looks for -1 only.
+        match done(handle, |live| live.send(bytes).map(|_| 0)) {
+            -1 => -1,
+            _ => 0,
+        }
+    };
+    // SAFETY: the contract of pcap_sendpacket(3).
+    unsafe { guard::status(handle, send) }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_stats(
+    handle: *mut Handle,
+    statistics: *mut Statistics,
+) -> c_int {
+    let read = |handle: &Handle| {
+        forward!(handle, pcap_stats(statistics));
+        done(handle, |live| {
+            let totals = live.totals()?;
+            // SAFETY: null or a place for them, by the contract of pcap_stats(3).
+            if let Some(statistics) = unsafe { statistics.as_mut() } {
+                // They wrap, as the type does.
+                *statistics = Statistics {
+                    received: totals.received as c_uint,
+                    dropped: totals.dropped as c_uint,
+                    interface_dropped: totals.interface_dropped as c_uint,
+                };
+            }
+            Ok(0)
+        })
+    };
+    // SAFETY: the contract of pcap_stats(3).
+    unsafe { guard::status(handle, read) }
+}
+
+/// # Safety
+/// There are so many bytes, or it is null.
+unsafe fn bytes<'a>(start: *const u8, len: usize) -> &'a [u8] {
+    if start.is_null() {
+        return &[];
+    }
+    // SAFETY: by contract.
+    unsafe { std::slice::from_raw_parts(start, len) }
+}
+
+/// What libpcap says of wrong lengths: with the errno that happens to be there.
+fn refusal(text: &str) -> String {
+    let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+    Failure::errno(text, errno).text
+}
+
+/// The result or the status of an activated handle.
+fn done(handle: &Handle, work: impl FnOnce(&mut Live) -> Result<c_int, Failure>) -> c_int {
+    match handle.with_live(work) {
+        Ok(Ok(result)) => result,
+        Ok(Err(failure)) => handle.fail_with(&failure),
+        Err(status) => status,
+    }
+}

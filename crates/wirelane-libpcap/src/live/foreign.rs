@@ -1,0 +1,40 @@
+//! Programs that only libpcap runs: those with loops.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_uint};
+
+use wirelane_filter::Instruction;
+
+use crate::real::{self, Library};
+
+/// A program that libpcap has found valid.
+pub(super) struct Foreign {
+    library: &'static Library,
+    instructions: Vec<libc::sock_filter>,
+}
+
+impl Foreign {
+    /// `None` if there is no libpcap, or it finds that this is no program.
+    pub(super) fn new(instructions: &[Instruction]) -> Option<Self> {
+        let library = real::library().ok()?;
+        let plain = |insn: &Instruction| {
+            let Instruction { code, jt, jf, k } = *insn;
+            libc::sock_filter { code, jt, jf, k }
+        };
+        let instructions: Vec<_> = instructions.iter().map(plain).collect();
+        let len = c_int::try_from(instructions.len()).ok()?;
+        // SAFETY: so many instructions live through the call.
+        let valid = unsafe { (library.bpf_validate)(instructions.as_ptr(), len) } != 0;
+        valid.then_some(Self { library, instructions })
+    }
+
+    /// How many bytes of a packet it accepts; 0 rejects it.
+    pub(super) fn run(&self, data: &[u8], wire_len: u32) -> u32 {
+        let len = c_uint::try_from(data.len()).unwrap_or(c_uint::MAX);
+        // SAFETY: libpcap has found that it ends in a return and stays inside; loads are checked against the length,
+        // of bytes that are there.
+        unsafe {
+            (self.library.bpf_filter)(self.instructions.as_ptr(), data.as_ptr(), wire_len, len)
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Sending packets through a capture.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use wirelane::Batch;
+use wirelane::port::{Control, Tx};
+use wirelane::stats::TxCounters;
+
+use crate::failure::Failure;
+
+/// Where packets leave.
+pub(crate) struct Sender {
+    end: End,
+    counters: Arc<TxCounters>,
+}
+
+enum End {
+    /// The sockets of the rings, which then do not see what they sent.
+    Rings(Arc<dyn Control>),
+    /// A transmitting end.
+    Tx(Box<Tx>, Batch),
+    /// The port only receives.
+    Nowhere,
+}
+
+/// How long to wait for room at a time.
+const PAUSE: Duration = Duration::from_millis(100);
+
+impl Sender {
+    /// Through the rings of a packet port.
+    pub(super) fn of_rings(control: Arc<dyn Control>) -> Self {
+        Self { end: End::Rings(control), counters: Arc::new(TxCounters::new(0)) }
+    }
+
+    /// Through the first of these ends.
+    pub(super) fn of_ends(ends: Vec<Tx>) -> Self {
+        match ends.into_iter().next() {
+            Some(tx) => {
+                let counters = Arc::clone(tx.counters());
+                Self { end: End::Tx(Box::new(tx), Batch::new(1)), counters }
+            }
+            None => Self { end: End::Nowhere, counters: Arc::new(TxCounters::new(0)) },
+        }
+    }
+
+    /// What was sent; `None` if nothing ever is.
+    pub(super) fn counters(&self) -> Option<&Arc<TxCounters>> {
+        (!matches!(self.end, End::Nowhere)).then_some(&self.counters)
+    }
+
+    /// Sends one packet and returns its length. Waits for room if `wait`.
+    ///
+    /// # Errors
+    /// What the system says, as libpcap does.
+    pub(super) fn send(&mut self, packet: &[u8], wait: bool) -> Result<usize, Failure> {
+        let failed = |error: &io::Error| match error.raw_os_error() {
+            Some(errno) => Failure::errno("send", errno),
+            None => Failure::new(format!("send: {error}")),
+        };
+        match &mut self.end {
+            End::Rings(control) => match control.inject(packet, wait) {
+                Some(Ok(sent)) => {
+                    self.counters.count(1, sent as u64);
+                    Ok(sent)
+                }
+                Some(Err(error)) => {
+                    self.counters.count_refused(1);
+                    Err(failed(&error))
+                }
+                None => Err(Failure::new(NOWHERE)),
+            },
+            End::Tx(tx, batch) => through(tx, batch, packet, wait),
+            End::Nowhere => Err(Failure::new(NOWHERE)),
+        }
+    }
+}
+
+const NOWHERE: &str = "Sending packets isn't supported on this device";
+
+fn through(tx: &mut Tx, batch: &mut Batch, packet: &[u8], wait: bool) -> Result<usize, Failure> {
+    let errors = tx.counters().errors.value();
+    loop {
+        batch.clear();
+        if tx.allocate(batch, 1) == 1 {
+            if !batch.iter_mut().all(|frame| frame.fill(packet)) {
+                return Err(Failure::errno("send", libc::EMSGSIZE));
+            }
+            if tx.transmit(batch) == 1 {
+                break;
+            }
+        }
+        if !wait {
+            return Err(Failure::errno("send", libc::EAGAIN));
+        }
+        tx.flush()?;
+        tx.wait(PAUSE)?;
+    }
+    tx.flush()?;
+    match tx.counters().errors.value() > errors {
+        true => Err(Failure::errno("send", libc::EMSGSIZE)),
+        false => Ok(packet.len()),
+    }
+}

@@ -1,0 +1,68 @@
+//! What `pcap_stats` counts.
+
+use std::fs;
+use std::sync::Arc;
+
+use wirelane::port::Control;
+use wirelane::stats::RxCounters;
+
+use crate::failure::Failure;
+use crate::status::Totals;
+
+/// The counters of a capture, in 64 bits.
+pub(crate) struct Counts {
+    control: Arc<dyn Control>,
+    /// Of each receiving end.
+    rx: Vec<Arc<RxCounters>>,
+    /// An interface in promiscuous mode, whose drops count, too, and how many there were at first.
+    interface: Option<(String, u64)>,
+}
+
+impl Counts {
+    /// From now on. libpcap counts what an interface drops only if it is promiscuous.
+    pub(super) fn new(
+        control: Arc<dyn Control>,
+        rx: Vec<Arc<RxCounters>>,
+        promiscuous: Option<&str>,
+    ) -> Self {
+        let interface = promiscuous.map(|name| (name.to_owned(), interface_drops(name)));
+        Self { control, rx, interface }
+    }
+
+    /// The counts until now, of which `rejected` packets were not for the program.
+    ///
+    /// # Errors
+    /// The system refuses to say.
+    pub(super) fn read(&self, rejected: u64) -> Result<Totals, Failure> {
+        let (received, dropped) = match self.control.passed()? {
+            Some(passed) => (passed.packets, passed.dropped),
+            None => self.of_ends(rejected),
+        };
+        let interface_dropped = self
+            .interface
+            .as_ref()
+            .map_or(0, |(name, first)| interface_drops(name).saturating_sub(*first));
+        Ok(Totals { received, dropped, interface_dropped })
+    }
+
+    /// Where only the receiving ends count.
+    fn of_ends(&self, rejected: u64) -> (u64, u64) {
+        let (mut received, mut dropped) = (0, 0);
+        for counters in &self.rx {
+            let stats = counters.snapshot(0);
+            let lost = stats.dropped.kernel.unwrap_or(0) + stats.dropped.ring_full.unwrap_or(0);
+            received += stats.packets + lost;
+            dropped += lost;
+        }
+        (received.saturating_sub(rejected), dropped)
+    }
+}
+
+/// What the device had no room for.
+fn interface_drops(name: &str) -> u64 {
+    let read = |counter: &str| {
+        let text = fs::read_to_string(format!("/sys/class/net/{name}/statistics/{counter}"));
+        text.ok().and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or(0)
+    };
+    read("rx_missed_errors").saturating_add(read("rx_fifo_errors"))
+}

@@ -1,0 +1,68 @@
+//! Where a program is: installed, or in packages that the setup of the tests unpacked.
+//!
+//! Packages with services are not installed, because that would start them. Programs of a newer Debian come with all of
+//! their libraries, the C library and its loader included.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use wirelane_testkit::libpcap::Library;
+use wirelane_testkit::netns::Namespace;
+use wirelane_testkit::tools;
+
+/// A program that can be started.
+pub(crate) struct Program {
+    path: PathBuf,
+    /// Where it was unpacked.
+    root: Option<PathBuf>,
+}
+
+impl Program {
+    pub(crate) fn find(name: &str) -> Option<Self> {
+        let installed = || Some(Self { path: tools::find(name)?, root: None });
+        installed().or_else(|| trees().find_map(|root| Self::find_in(root, name)))
+    }
+
+    /// A command that runs it over `library`, inside `namespace` if there is one.
+    pub(crate) fn command(&self, library: Library, namespace: Option<&Namespace>) -> Command {
+        let loader = self.root.as_ref().map(|root| root.join(LOADER)).filter(|it| it.is_file());
+        let first = loader.as_ref().unwrap_or(&self.path);
+        let mut command = match namespace {
+            Some(namespace) => namespace.command(first),
+            None => Command::new(first),
+        };
+        library.of(&mut command).env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
+        let Some(root) = &self.root else { return command };
+        let libraries = LIBRARIES.map(|path| root.join(path).display().to_string()).join(":");
+        if loader.is_some() {
+            command.args(["--library-path", &libraries]).arg(&self.path);
+            command.env("WIRELANE_LIBPCAP_REAL", root.join(LIBRARIES[0]).join("libpcap.so.0.8"));
+        } else {
+            command.env("LD_LIBRARY_PATH", libraries);
+        }
+        command
+    }
+
+    /// A file that came with it, or with the system.
+    pub(crate) fn file(&self, path: &str) -> PathBuf {
+        self.root.as_deref().unwrap_or(Path::new("/")).join(path)
+    }
+
+    fn find_in(root: PathBuf, name: &str) -> Option<Self> {
+        let candidates = ["usr/bin", "usr/sbin"].map(|it| root.join(it).join(name));
+        let path = candidates.into_iter().find(|it| it.is_file())?;
+        Some(Self { path, root: Some(root) })
+    }
+}
+
+const LIBRARIES: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
+const LOADER: &str = "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2";
+
+/// Where `cargo xtask test setup` unpacks packages: in the target directory, and test programs are in
+/// `target/debug/deps` or one like it.
+fn trees() -> impl Iterator<Item = PathBuf> {
+    let test = env::current_exe().unwrap();
+    let above: Vec<PathBuf> = test.ancestors().skip(1).map(Path::to_path_buf).collect();
+    above.into_iter().flat_map(|it| ["debian", "trixie"].map(|name| it.join("unpacked").join(name)))
+}

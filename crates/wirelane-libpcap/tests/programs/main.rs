@@ -1,0 +1,18 @@
+//! Unchanged programs of Debian over ours and over the stock libpcap, on the same packets: they must say and
+//! write the same, times aside.
+//!
+//! `traffic.rs` makes the packets. `bed.rs` starts a program twice on one interface, once over each
+//! library, replays the packets to it, and returns what both left. The other files each hold the programs of
+//! one kind.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+mod bed;
+mod capture;
+mod flows;
+mod installed;
+mod processes;
+mod readers;
+mod tcpdump;
+mod traffic;
+mod wireshark;

@@ -1,0 +1,48 @@
+//! The library exports what Debian's libpcap 1.10.3 does: 94 functions and 2 variables, `symbols.txt`.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use wirelane_testkit::libpcap::Library;
+use wirelane_testkit::process::run;
+use wirelane_testkit::tools;
+
+/// Told by it, a libpcap is the drop-in (`wirelane_os::pcap::system`).
+const OURS_ALONE: &str = "wirelane_libpcap";
+
+fn exported(library: &Path) -> BTreeSet<String> {
+    let output = run(Command::new("nm").args(["-D", "--defined-only"]).arg(library));
+    let name = |line: &str| line.split_whitespace().nth(2).map(str::to_owned);
+    output.lines().filter_map(name).collect()
+}
+
+/// From nm -D --defined-only of Debian's libpcap.so.1.10.3.
+fn listed() -> BTreeSet<String> {
+    include_str!("symbols.txt").lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn exported_symbols_are_those_of_libpcap() {
+    if !tools::require("nm") {
+        return;
+    }
+    let mut expected = listed();
+    assert_eq!(expected.len(), 96);
+    assert!(expected.insert(OURS_ALONE.to_owned()));
+    let ours = exported(&Library::Ours.file());
+    let missing: Vec<_> = expected.difference(&ours).collect();
+    let more: Vec<_> = ours.difference(&expected).collect();
+    assert!(missing.is_empty() && more.is_empty(), "missing: {missing:?}, too much: {more:?}");
+}
+
+/// On a system with a later version this names what that one has more.
+#[test]
+fn the_list_is_not_behind_the_system() {
+    if !tools::require("nm") {
+        return;
+    }
+    let system = exported(&Library::Stock.file());
+    let missing: Vec<_> = listed().difference(&system).cloned().collect();
+    assert!(missing.is_empty(), "the system's libpcap has no {missing:?}");
+}
