@@ -9,8 +9,8 @@ use crate::context::Context;
 use crate::nextest;
 use crate::step::Outcome;
 
-/// Programs that tests run, and the Debian package of each.
-const PROGRAMS: [(&str, &str); 22] = [
+/// Programs that tests run, and the Debian packages of each.
+const PROGRAMS: [(&str, &str); 24] = [
     ("chrt", "util-linux"),
     ("ip", "iproute2"),
     ("ethtool", "ethtool"),
@@ -34,6 +34,9 @@ const PROGRAMS: [(&str, &str); 22] = [
     ("setcap", "libcap2-bin"),
     // The fuzzing runtime is C++. Only tests need it.
     ("c++", "g++"),
+    // Tests in C are compiled by both, with sanitizers.
+    ("gcc", "gcc"),
+    ("clang", "clang libclang-rt-dev"),
 ];
 
 /// Checks what is installed, and installs the rest where possible.
@@ -92,7 +95,7 @@ fn programs(context: &Context) -> Outcome {
         PROGRAMS.into_iter().filter(|(program, _)| find(program).is_none()).collect()
     };
     let packages = |missing: &[(&'static str, &'static str)]| -> Vec<&str> {
-        missing.iter().map(|(_, package)| *package).collect()
+        missing.iter().flat_map(|(_, packages)| packages.split(' ')).collect()
     };
 
     let mut absent = missing();

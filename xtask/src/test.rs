@@ -209,11 +209,13 @@ fn miri(context: &Context) -> Outcome {
     let files = ["miri", "test", "-p", "wirelane-pcap", "--lib", "--"];
     let system = ["miri", "test", "-p", "wirelane-os", "--lib", "--"];
     let library = ["miri", "test", "-p", "wirelane", "--lib", "--"];
+    let handles = ["miri", "test", "-p", "wirelane-capi", "--lib", "--"];
     let runs = [
         (&wire[..], &[][..]),
         (&files[..], &["pcapng::"][..]),
         (&system[..], &["disk::buffers"][..]),
         (&library[..], &MODULES[..]),
+        (&handles[..], &["table::"][..]),
     ];
     for (arguments, filter) in runs {
         let mut command = cargo::nightly(arguments);
@@ -242,7 +244,8 @@ fn thread_sanitizer(context: &Context) -> Outcome {
     // The standard library is built again: an uninstrumented one would hide its synchronisation.
     let mut command = cargo::nightly(&["test", "-Zbuild-std", "--target", &host]);
     command
-        .args(["-p", "wirelane", "--lib", "--", "ring::", "pool::", "qdisc::"])
+        .args(["-p", "wirelane", "-p", "wirelane-capi", "--lib", "--"])
+        .args(["ring::", "pool::", "qdisc::", "table::"])
         .env("RUSTFLAGS", "-Zsanitizer=thread")
         .env("CARGO_TARGET_DIR", context.target("tsan"));
     let (succeeded, report) = cargo::tests(&mut command);

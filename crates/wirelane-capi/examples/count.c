@@ -18,11 +18,10 @@ static void interrupt(int number) { interrupted = number; }
 
 /* Ends the program if a call failed. */
 static int check(int status, const wirelane_error *error) {
-    if (status < 0) {
-        fprintf(stderr, "count: %s\n", error->text);
-        exit(1);
-    }
-    return status;
+    if (status >= 0)
+        return status;
+    fprintf(stderr, "count: %s\n", error->text);
+    exit(1);
 }
 
 int main(int argc, char **argv) {
@@ -44,9 +43,12 @@ int main(int argc, char **argv) {
 
     signal(SIGINT, interrupt);
     check(wirelane_port_start(port, &error), &error);
+    fprintf(stderr, "counting on %s (%s)\n", info.spec, info.mode);
     uint32_t longest = 0;
     int wake = 0;
-    while (!(wake & WIRELANE_WAKE_ENDED) && !interrupted) {
+    while (!(wake & WIRELANE_WAKE_ENDED)) {
+        if (interrupted)
+            wirelane_port_stop(port); /* what is in the rings still comes, then the end */
         int received = 0;
         for (unsigned i = 0; i < count; i++) {
             received += wirelane_rx_receive(ends[i], batch);

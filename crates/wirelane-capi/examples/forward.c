@@ -21,15 +21,15 @@ struct lane { /* the work of one thread */
     pthread_t thread;
 };
 
+static wirelane_port ports[2];
 static volatile sig_atomic_t interrupted;
 static void interrupt(int number) { interrupted = number; }
 
 static int check(int status, const wirelane_error *error) {
-    if (status < 0) {
-        fprintf(stderr, "forward: %s\n", error->text);
-        exit(1);
-    }
-    return status;
+    if (status >= 0)
+        return status;
+    fprintf(stderr, "forward: %s\n", error->text);
+    exit(1);
 }
 
 static void *forward(void *argument) {
@@ -37,7 +37,9 @@ static void *forward(void *argument) {
     wirelane_error error;
     wirelane_batch batch;
     check(wirelane_batch_new(WIRELANE_BATCH_DEFAULT, &batch, &error), &error);
-    for (int wake = 0; !(wake & WIRELANE_WAKE_ENDED) && !interrupted;) {
+    for (int wake = 0; !(wake & WIRELANE_WAKE_ENDED);) {
+        for (int p = 0; interrupted && p < 2; p++)
+            wirelane_port_stop(ports[p]); /* what is in the rings still comes, then the end */
         unsigned long before = lane->forwarded;
         for (unsigned i = 0; i < lane->count; i++) {
             int received = wirelane_rx_receive(lane->rx[i], batch);
@@ -59,7 +61,6 @@ static void *forward(void *argument) {
 
 int main(int argc, char **argv) {
     wirelane_error error;
-    wirelane_port ports[2];
     wirelane_info infos[2];
     wirelane_options options;
     wirelane_options_forwarder(&options, sizeof options);
@@ -90,10 +91,8 @@ int main(int argc, char **argv) {
     for (int p = 0; p < 2; p++)
         check(wirelane_port_start(ports[p], &error), &error);
     unsigned long forwarded = 0;
-    for (unsigned i = 0; i < used; i++) {
+    for (unsigned i = 0; i < used; forwarded += lanes[i++].forwarded)
         pthread_join(lanes[i].thread, NULL);
-        forwarded += lanes[i].forwarded;
-    }
     printf("%lu packets\n", forwarded);
     return wirelane_close(ports[0]) + wirelane_close(ports[1]);
 }

@@ -20,11 +20,10 @@ static volatile sig_atomic_t interrupted;
 static void interrupt(int number) { interrupted = number; }
 
 static int check(int status, const wirelane_error *error) {
-    if (status < 0) {
-        fprintf(stderr, "rxdrop: %s\n", error->text);
-        exit(1);
-    }
-    return status;
+    if (status >= 0)
+        return status;
+    fprintf(stderr, "rxdrop: %s\n", error->text);
+    exit(1);
 }
 
 /* The thread of one queue: receives until the end, which the main thread may order by wirelane_port_stop(). */

@@ -56,7 +56,7 @@ impl MaskValue {
         }
     }
 
-    pub(crate) fn to_mask(&self) -> QueueMask {
+    pub(crate) fn to_mask(self) -> QueueMask {
         QueueMask {
             enabled: self.enabled != 0,
             rx: set(self.all_rx, &self.rx),

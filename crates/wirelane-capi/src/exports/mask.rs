@@ -67,8 +67,9 @@ pub unsafe extern "C" fn wirelane_mask_selects(
     queue_class: u32,
     queue: u32,
 ) -> c_int {
-    // SAFETY: by contract of this function.
     count(|| {
-        unsafe { mask.as_ref() }.ok_or(Failure::Argument(NO_MASK))?.selects(queue_class, queue)
+        // SAFETY: by contract of this function.
+        let mask = unsafe { mask.as_ref() }.ok_or(Failure::Argument(NO_MASK))?;
+        mask.selects(queue_class, queue)
     })
 }

@@ -104,7 +104,7 @@ impl Bed {
     }
 
     fn send(&self, frames: &[Vec<u8>]) {
-        let file = self.directory.path().join("traffic.pcap");
+        let file = self.directory.path().join("sent.pcap");
         traffic::write(frames, &file);
         let peer = format!("--intf1={}", self.pair.b.interface);
         let file = file.display().to_string();
@@ -142,17 +142,55 @@ impl Bed {
     /// Runs `program ARGS` to its end over one library after the other.
     #[track_caller]
     pub(crate) fn each(&self, program: &str, args: &[&str]) -> [Run; 2] {
-        Library::BOTH.map(|library| {
-            let (mut command, directory) = self.command(library, program, args);
-            Run { output: output(&mut command), directory }
-        })
+        Library::BOTH.map(|library| self.once(library, program, args))
+    }
+
+    /// Runs `program ARGS` to its end.
+    #[track_caller]
+    pub(crate) fn once(&self, library: Library, program: &str, args: &[&str]) -> Run {
+        let (mut command, directory) = self.command(library, program, args);
+        Run { output: output(&mut command), directory }
     }
 
     /// Starts `program ARGS` in a directory of its own.
     #[track_caller]
     pub(crate) fn spawn(&self, library: Library, program: &str, args: &[&str]) -> Running {
+        self.spawn_with(library, program, args, &[])
+    }
+
+    /// As [`Self::spawn`], with these variables in its environment.
+    #[track_caller]
+    pub(crate) fn spawn_with(
+        &self,
+        library: Library,
+        program: &str,
+        args: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Running {
         let (mut command, directory) = self.command(library, program, args);
+        command.envs(variables.iter().copied());
         Running { library, child: ChildGuard::spawn(&mut command), directory }
+    }
+
+    /// Starts `program ARGS` at the other end, over the stock library.
+    #[track_caller]
+    pub(crate) fn spawn_far(&self, program: &str, args: &[&str]) -> Running {
+        let library = Library::Stock;
+        let directory = self.scratch(library);
+        let mut command = found(program).command(library, Some(&self.far));
+        command.args(args.iter().map(|arg| arg.replace('@', &self.pair.b.interface)));
+        command.current_dir(&directory);
+        Running { library, child: ChildGuard::spawn(&mut command), directory }
+    }
+
+    /// Writes a file beside the directories of all programs.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::write(self.directory.path().join(name), text).unwrap();
+    }
+
+    /// Writes [`traffic::frames`] there.
+    pub(crate) fn write_traffic(&self, name: &str) {
+        traffic::write(&traffic::frames(), &self.directory.path().join(name));
     }
 
     #[track_caller]
