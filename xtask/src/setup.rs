@@ -10,7 +10,7 @@ use crate::nextest;
 use crate::step::Outcome;
 
 /// Programs that tests run, and the Debian packages of each.
-const PROGRAMS: [(&str, &str); 24] = [
+const PROGRAMS: &[(&str, &str)] = &[
     ("chrt", "util-linux"),
     ("ip", "iproute2"),
     ("ethtool", "ethtool"),
@@ -37,6 +37,9 @@ const PROGRAMS: [(&str, &str); 24] = [
     // Tests in C are compiled by both, with sanitizers.
     ("gcc", "gcc"),
     ("clang", "clang libclang-rt-dev"),
+    // Programs in C over libpcap.
+    ("pcap-config", "libpcap-dev"),
+    ("valgrind", "valgrind"),
 ];
 
 /// Checks what is installed, and installs the rest where possible.
@@ -92,7 +95,7 @@ pub(crate) fn install(context: &Context, packages: &[&str]) {
 
 fn programs(context: &Context) -> Outcome {
     let missing = || -> Vec<(&str, &str)> {
-        PROGRAMS.into_iter().filter(|(program, _)| find(program).is_none()).collect()
+        PROGRAMS.iter().copied().filter(|(program, _)| find(program).is_none()).collect()
     };
     let packages = |missing: &[(&'static str, &'static str)]| -> Vec<&str> {
         missing.iter().flat_map(|(_, packages)| packages.split(' ')).collect()
