@@ -16,7 +16,7 @@ use wirelane_testkit::veth::VethPair;
 /// Longer than any test of the suite gives itself.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Valgrind is slow, and the machine may be busy.
-const LONG_PATIENCE: Duration = Duration::from_secs(270);
+const LONG_PATIENCE: Duration = Duration::from_secs(280);
 
 /// The suite under ThreadSanitizer, which gives itself more time.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(1500);
@@ -155,7 +155,10 @@ impl Bench {
         ];
         let directory = tempfile::tempdir().unwrap();
         let mut command = self.ns.command("valgrind");
-        command.args(FLAGS).arg(&self.suite.program).args([group, "all"]);
+        command
+            .args(FLAGS)
+            .arg(format!("--suppressions={}", sources().with_file_name("valgrind.supp").display()));
+        command.arg(&self.suite.program).args([group, "all"]);
         self.finish(Library::Ours.of(&mut command), &directory, LONG_PATIENCE)
     }
 

@@ -484,3 +484,20 @@ TEST(an_interface_that_disappears, "pcap_dispatch pcap_geterr")
 	shell("ip link add %s type veth peer name wldoom1", doomed);
 	shell("ip link set %s up && ip link set wldoom1 up", doomed);
 }
+
+TEST(packets_that_come_slowly_wait_to_be_read, "pcap_set_immediate_mode pcap_dispatch pcap_stats")
+{
+	/* A program that looks after something else for a while, in which a packet comes now and then. */
+	struct seen seen = {0};
+	struct pcap_stat stats;
+	pcap_t *p = live_at_once();
+	for (int i = 0; i < 200; i++) {
+		send_from(peer, i * 16, 1);
+		usleep(2000);
+	}
+	read_until(p, &seen, 200);
+	must(pcap_stats(p, &stats) == 0);
+	must(stats.ps_recv == 200 && stats.ps_drop == 0);
+	must(seen.count == 200);
+	pcap_close(p);
+}

@@ -210,7 +210,8 @@ void see(u_char *user, const struct pcap_pkthdr *header, const u_char *bytes)
 
 void read_until(pcap_t *p, struct seen *seen, int count)
 {
-	int64_t end = now_ms() + 5000;
+	/* Under valgrind and on a busy machine all takes long. */
+	int64_t end = now_ms() + 30000;
 	while (seen->count < count && now_ms() < end) {
 		struct pollfd poll_fd = {.fd = pcap_get_selectable_fd(p), .events = POLLIN};
 		poll(&poll_fd, 1, 20);
