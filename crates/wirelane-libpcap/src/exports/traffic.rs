@@ -76,7 +76,7 @@ pub(crate) unsafe extern "C" fn pcap_inject(
             Ok(_) => unsafe { bytes(packet.cast(), len) },
         };
         let sent = |sent| c_int::try_from(sent).unwrap_or(c_int::MAX);
-        done(handle, |live| live.send(bytes).map(sent))
+        done(handle, |live| live.send(bytes?).map(sent))
     };
     // SAFETY: the contract of pcap_inject(3).
     unsafe { guard::status(handle, send) }
@@ -98,7 +98,7 @@ pub(crate) unsafe extern "C" fn pcap_sendpacket(
             Ok(len) => unsafe { bytes(packet, len) },
         };
         // Here, not activated counts as sent: libpcap looks for -1 only.
-        match done(handle, |live| live.send(bytes).map(|_| 0)) {
+        match done(handle, |live| live.send(bytes?).map(|_| 0)) {
             -1 => -1,
             _ => 0,
         }
@@ -134,12 +134,12 @@ pub(crate) unsafe extern "C" fn pcap_stats(
 
 /// # Safety
 /// There are so many bytes, or it is null.
-unsafe fn bytes<'a>(start: *const u8, len: usize) -> &'a [u8] {
+unsafe fn bytes<'a>(start: *const u8, len: usize) -> Result<&'a [u8], Failure> {
     if start.is_null() {
-        return &[];
+        return Err(Failure::errno("send", libc::EFAULT));
     }
     // SAFETY: by contract.
-    unsafe { std::slice::from_raw_parts(start, len) }
+    Ok(unsafe { std::slice::from_raw_parts(start, len) })
 }
 
 /// What libpcap says of wrong lengths: with the errno that happens to be there.

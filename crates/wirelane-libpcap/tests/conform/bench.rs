@@ -4,6 +4,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, ExitStatus};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -58,6 +59,9 @@ pub(crate) struct Bench {
 impl Suite {
     /// Once for all tests: named after what it was made of.
     pub(crate) fn compile() -> Self {
+        // Two threads of one process would write the same file.
+        static COMPILING: Mutex<()> = Mutex::new(());
+        let _alone = COMPILING.lock();
         let mut hasher = DefaultHasher::new();
         for path in files(&sources(), "") {
             hasher.write(&fs::read(path).unwrap());
@@ -165,9 +169,11 @@ impl Bench {
     /// Runs a group over the drop-in under ThreadSanitizer, in one process.
     pub(crate) fn sanitize(&self, sanitized: &Sanitized, group: &str) -> Output {
         let directory = tempfile::tempdir().unwrap();
-        let mut command = self.ns.command(&self.suite.program);
-        Library::Stock.of(&mut command).env("LD_PRELOAD", &sanitized.library);
-        command.env("SUITE_LIMIT_S", "300").args([group, "all"]);
+        // Not for `ip`, which has no such runtime.
+        let mut command = self.ns.command("env");
+        let preload = format!("LD_PRELOAD={}", sanitized.library.display());
+        command.args([&preload, "SUITE_LIMIT_S=300"]).arg(&self.suite.program);
+        Library::Stock.of(&mut command).args([group, "all"]);
         self.finish(&mut command, &directory, LONGEST_PATIENCE)
     }
 

@@ -269,10 +269,7 @@ void shell(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(command, sizeof(command), format, args);
 	va_end(args);
-	/* The commands do not run over the library that is tested. */
-	char full[1200];
-	snprintf(full, sizeof(full), "unset LD_PRELOAD; %s", command);
-	if (system(full) != 0) {
+	if (system(command) != 0) {
 		fprintf(stderr, "%s failed\n", command);
 		exit(2);
 	}
@@ -299,6 +296,8 @@ int main(int argc, char **argv)
 		return list();
 	if (argc < 6)
 		return 2;
+	/* Commands of the shell do not run over the library that is tested. */
+	unsetenv("LD_PRELOAD");
 	const char *group = argv[1], *name = argv[2];
 	device = argv[3];
 	peer = argv[4];
