@@ -8,9 +8,10 @@ use crate::cargo;
 use crate::context::Context;
 use crate::nextest;
 use crate::step::Outcome;
+use crate::unpacked;
 
 /// Programs that tests run, and the Debian packages of each.
-const PROGRAMS: [(&str, &str); 24] = [
+const PROGRAMS: [(&str, &str); 29] = [
     ("chrt", "util-linux"),
     ("ip", "iproute2"),
     ("ethtool", "ethtool"),
@@ -29,6 +30,11 @@ const PROGRAMS: [(&str, &str); 24] = [
     ("pzstd", "zstd"),
     ("chromium", "chromium"),
     ("jq", "jq"),
+    ("nmap", "nmap"),
+    ("ngrep", "ngrep"),
+    ("p0f", "p0f"),
+    ("tcpflow", "tcpflow"),
+    ("scapy3", "python3-scapy"),
     ("nm", "binutils"),
     ("python3", "python3"),
     ("setcap", "libcap2-bin"),
@@ -42,6 +48,7 @@ const PROGRAMS: [(&str, &str); 24] = [
 /// Checks what is installed, and installs the rest where possible.
 pub(crate) fn run(context: &Context) -> Outcome {
     let mut outcome = programs(context);
+    outcome += unpacked::run_setup(context, |program| find(program).is_some());
     outcome += test_runner(context);
     outcome += snappi(context);
     outcome += nightly(context);
