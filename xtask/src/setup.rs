@@ -11,7 +11,7 @@ use crate::step::Outcome;
 use crate::unpacked;
 
 /// Programs that tests run, and the Debian packages of each.
-const PROGRAMS: [(&str, &str); 29] = [
+const PROGRAMS: &[(&str, &str)] = &[
     ("chrt", "util-linux"),
     ("ip", "iproute2"),
     ("ethtool", "ethtool"),
@@ -43,6 +43,9 @@ const PROGRAMS: [(&str, &str); 29] = [
     // Tests in C are compiled by both, with sanitizers.
     ("gcc", "gcc"),
     ("clang", "clang libclang-rt-dev"),
+    // Programs in C over libpcap.
+    ("pcap-config", "libpcap-dev"),
+    ("valgrind", "valgrind"),
 ];
 
 /// Checks what is installed, and installs the rest where possible.
@@ -99,7 +102,7 @@ pub(crate) fn install(context: &Context, packages: &[&str]) {
 
 fn programs(context: &Context) -> Outcome {
     let missing = || -> Vec<(&str, &str)> {
-        PROGRAMS.into_iter().filter(|(program, _)| find(program).is_none()).collect()
+        PROGRAMS.iter().copied().filter(|(program, _)| find(program).is_none()).collect()
     };
     let packages = |missing: &[(&'static str, &'static str)]| -> Vec<&str> {
         missing.iter().flat_map(|(_, packages)| packages.split(' ')).collect()

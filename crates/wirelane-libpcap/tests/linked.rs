@@ -9,7 +9,7 @@ use wirelane_testkit::{c, tools};
 
 #[test]
 fn the_name_by_which_programs_ask_for_libpcap_is_found_already() {
-    if !tools::require("gcc") {
+    if !tools::require("gcc") || !tools::require("pcap-config") {
         return;
     }
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));

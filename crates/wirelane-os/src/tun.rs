@@ -187,7 +187,7 @@ impl Tap {
         let Ok(len) = u16::try_from(program.len()) else {
             return Err(OsError::from_errno(CALL, &*self.name, libc::EINVAL));
         };
-        let raw = SockFprog { len, filter: program.as_ptr() };
+        let raw = SockFprog::new(len, program.as_ptr());
         // SAFETY: the kernel reads `len` instructions at the pointer, which is a slice of as many.
         let status = unsafe { libc::ioctl(fd.as_raw_fd(), TUNATTACHFILTER, &raw) };
         if status < 0 { Err(OsError::last(CALL, &*self.name)) } else { Ok(()) }

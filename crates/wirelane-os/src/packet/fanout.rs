@@ -88,7 +88,7 @@ impl PacketSocket {
     pub fn set_fanout_program(&self, program: &[SockFilter]) -> Result<()> {
         const CALL: &str = "setsockopt PACKET_FANOUT_DATA";
         let len = u16::try_from(program.len()).map_err(|_| self.error(CALL, libc::EINVAL))?;
-        let raw = SockFprog { len, filter: program.as_ptr() };
+        let raw = SockFprog::new(len, program.as_ptr());
         self.set(option::FANOUT_DATA, &raw, CALL)
     }
 

@@ -104,7 +104,7 @@ pub fn attach_filter(socket: impl AsFd, program: &[SockFilter]) -> Result<()> {
     let object = || format!("{} instructions", program.len());
     let len = u16::try_from(program.len())
         .map_err(|_| OsError::from_errno(CALL, object(), libc::EINVAL))?;
-    let raw = SockFprog { len, filter: program.as_ptr() };
+    let raw = SockFprog::new(len, program.as_ptr());
     socket::set(socket.as_fd(), (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER), &raw, CALL, object)
 }
 
@@ -112,5 +112,5 @@ pub fn attach_filter(socket: impl AsFd, program: &[SockFilter]) -> Result<()> {
 unsafe impl Plain for TpacketStatsV3 {}
 // SAFETY: integers that fill the structure (see its layout assertions).
 unsafe impl Plain for PacketMreq {}
-// SAFETY: sk_attach_filter() reads `len` and `filter` and never the padding between them. It is never read from the kernel.
+// SAFETY: integers and a pointer that fill the structure; the kernel reads it, and never writes it.
 unsafe impl Plain for SockFprog {}

@@ -237,14 +237,23 @@ pub struct SockFilter {
 }
 layout!(SockFilter, 8, { code: 0, jt: 2, jf: 3, k: 4 });
 
-/// `struct sock_fprog`. The kernel reads the two fields one by one, never the padding between them.
+/// `struct sock_fprog`. Its padding is a field: valgrind reports bytes that nobody wrote, though the kernel does not read
+/// them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SockFprog {
-    pub(crate) len: u16,
-    pub(crate) filter: *const SockFilter,
+    len: u16,
+    padding: [u8; size_of::<usize>() - 2],
+    filter: *const SockFilter,
 }
 layout!(SockFprog, 2 * size_of::<usize>(), { len: 0, filter: size_of::<usize>() });
+
+impl SockFprog {
+    /// Points to `len` instructions at `filter`.
+    pub(crate) fn new(len: u16, filter: *const SockFilter) -> Self {
+        Self { len, padding: [0; size_of::<usize>() - 2], filter }
+    }
+}
 
 /// `struct virtio_net_hdr` (the legacy layout of 10 bytes), before each packet with `PACKET_VNET_HDR` or `IFF_VNET_HDR`; in
 /// host byte order.
