@@ -271,6 +271,14 @@ impl Handle {
     }
 }
 
+/// Whether there are packets that the program does not accept. One that returns at once, and not 0, takes all.
+fn may_reject(program: &[SockFilter]) -> bool {
+    !program.first().is_some_and(|first| first.code == RETURN && first.k > 0)
+}
+
+/// `BPF_RET | BPF_K` of `linux/bpf_common.h`.
+const RETURN: u16 = 0x06;
+
 impl Control for Handle {
     fn mask(&self) -> QueueMask {
         lock(&self.state).mask.clone()
@@ -308,7 +316,7 @@ impl Control for Handle {
                 return Err(error);
             }
         }
-        if program.is_some() {
+        if program.as_deref().is_some_and(may_reject) {
             self.counters.iter().for_each(|counters| counters.filtered_unseen.set(1));
         }
         state.filter = program;
