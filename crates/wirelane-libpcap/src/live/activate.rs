@@ -9,6 +9,7 @@ use wirelane_os::packet::PacketSocket;
 
 use super::links::Links;
 use super::memory;
+use super::merge::Bounds;
 use super::options::Options;
 use crate::abi::{status, timestamp};
 use crate::device::Opening;
@@ -30,13 +31,15 @@ pub(super) struct Opened {
     pub(super) links: Links,
     /// The snap length in force.
     pub(super) snaplen: c_int,
+    /// How far to go for the order of time.
+    pub(super) bounds: Bounds,
     pub(super) warning: Option<Failure>,
 }
 
-/// Finds out who can activate an interface, in the order in which libpcap looks.
+/// Finds out who can activate an interface.
 ///
 /// # Errors
-/// There is no such interface, or the user may not capture.
+/// There is no such interface.
 pub(crate) fn examine(options: &Options, opening: &Opening) -> Result<Activation, Failure> {
     if !opening.is_packet() {
         return Ok(Activation::Ours);
@@ -44,12 +47,6 @@ pub(crate) fn examine(options: &Options, opening: &Opening) -> Result<Activation
     let name = opening.spec.name_text();
     if name.len() > iface::NAME_MAX {
         return Err(Failure::status(status::ERROR_NO_SUCH_DEVICE));
-    }
-    if let Err(error) = PacketSocket::open() {
-        let errno = error.errno().unwrap_or(0);
-        let failure = Failure::errno("socket", errno);
-        let denied = errno == libc::EPERM || errno == libc::EACCES;
-        return Err(if denied { failure.with_status(status::ERROR_PERM_DENIED) } else { failure });
     }
     let adapter = [timestamp::ADAPTER, timestamp::ADAPTER_UNSYNCED];
     let by_adapter = options.timestamp_type.is_some_and(|kind| adapter.contains(&kind));
@@ -80,6 +77,8 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
     if opening.is_packet() {
         let flags = iface::flags(opening.spec.name_text());
         if !flags.map_err(|error| no_device("SIOCGIFFLAGS", &error))?.is_up() {
+            // libpcap finds out later than what the user may do.
+            drop(PacketSocket::open().map_err(|error| socket_failure(error.errno()))?);
             return Err(Failure::status(status::ERROR_IFACE_NOT_UP));
         }
         let asked = usize::try_from(options.buffer_size).unwrap_or(0);
@@ -92,6 +91,7 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
     let port = open_port(&opening.spec, &open).map_err(|error| match error.errno() {
         Some(libc::ENETDOWN) => Failure::status(status::ERROR_IFACE_NOT_UP),
         Some(libc::ENODEV) => Failure::status(status::ERROR_NO_SUCH_DEVICE),
+        errno @ Some(libc::EPERM | libc::EACCES) if opening.is_packet() => socket_failure(errno),
         _ => Failure::from(error),
     })?;
     let links = match opening.is_packet() {
@@ -102,8 +102,19 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
         false => None,
     };
     let links = links.unwrap_or_else(|| Links::of_link_type(port.info().link_type));
-    Ok(Opened { port, links, snaplen, warning: None })
+    let bounds = Bounds {
+        ring: open.ring_bytes.unwrap_or(usize::MAX),
+        wait: Duration::from_nanos(port.info().lateness) + GRACE,
+        nap: (latency(options) / 4).min(LONGEST_NAP),
+        sleeps: opening.is_packet(),
+    };
+    Ok(Opened { port, links, snaplen, bounds, warning: None })
 }
+
+/// How long a ring may say nothing beyond the port's own lateness before others go on.
+const GRACE: Duration = Duration::from_millis(100);
+/// While packets wait for other rings.
+const LONGEST_NAP: Duration = Duration::from_millis(10);
 
 /// `MAXIMUM_SNAPLEN` of libpcap.
 const MAX_SNAPLEN: c_int = 262_144;
@@ -121,6 +132,15 @@ fn latency(options: &Options) -> Duration {
     match u64::try_from(options.timeout_ms) {
         Ok(0) | Err(_) => DEFAULT,
         Ok(timeout) => (Duration::from_millis(timeout) / 4).clamp(SHORTEST, LONGEST),
+    }
+}
+
+/// The user may not open a socket, or there can be none.
+fn socket_failure(errno: Option<i32>) -> Failure {
+    let failure = Failure::errno("socket", errno.unwrap_or(0));
+    match errno {
+        Some(libc::EPERM | libc::EACCES) => failure.with_status(status::ERROR_PERM_DENIED),
+        _ => failure,
     }
 }
 
