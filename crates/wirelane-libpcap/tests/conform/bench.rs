@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use wirelane_testkit::c;
-use wirelane_testkit::libpcap::Library;
+use wirelane_testkit::libpcap::{self, Library};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::process::{ChildGuard, Output, output, run};
 use wirelane_testkit::veth::VethPair;
@@ -164,6 +164,19 @@ impl Bench {
             .arg(format!("--suppressions={}", sources().with_file_name("valgrind.supp").display()));
         command.arg(&self.suite.program).args([group, "all"]);
         self.finish(Library::Ours.of(&mut command), &directory, LONG_PATIENCE)
+    }
+
+    /// Runs a group over the drop-in, in one process with an allocator of its own.
+    pub(crate) fn run_with_allocator(&self, group: &str) -> Output {
+        let directory = tempfile::tempdir().unwrap();
+        let allocator = directory.path().join("allocator.so");
+        let source = sources().with_file_name("allocator.c");
+        let flags = ["-shared", "-fPIC", "-fno-builtin"].map(PathBuf::from);
+        c::compile("gcc", &allocator, flags.into_iter().chain([source]));
+        let mut command = self.ns.command(&self.suite.program);
+        let preload = [allocator, libpcap::ours()].map(|it| it.display().to_string()).join(":");
+        Library::Stock.of(&mut command).env("LD_PRELOAD", preload).args([group, "all"]);
+        self.finish(&mut command, &directory, PATIENCE)
     }
 
     /// Runs a group over the drop-in under ThreadSanitizer, in one process.
