@@ -113,8 +113,9 @@ pub struct PacketHeader {
     pub original: u32,
 }
 
-/// `pcap_handler`: takes the program's own pointer, the header and the bytes.
-pub type Handler = Option<unsafe extern "C" fn(*mut u8, *const PacketHeader, *const u8)>;
+/// `pcap_handler`: takes the program's own pointer, the header and the bytes. It may throw an
+/// exception, or end the thread.
+pub type Handler = Option<unsafe extern "C-unwind" fn(*mut u8, *const PacketHeader, *const u8)>;
 
 /// `struct bpf_program`.
 #[repr(C)]

@@ -46,3 +46,11 @@ fn the_list_is_not_behind_the_system() {
     let missing: Vec<_> = listed().difference(&system).cloned().collect();
     assert!(missing.is_empty(), "the system's libpcap has no {missing:?}");
 }
+
+#[test]
+fn the_documents_have_a_row_for_each() {
+    let table = include_str!("../../../docs/libpcap.md");
+    let missing: Vec<_> =
+        listed().into_iter().filter(|it| !table.contains(&format!("`{it}`"))).collect();
+    assert!(missing.is_empty(), "docs/libpcap.md has no row for {missing:?}");
+}

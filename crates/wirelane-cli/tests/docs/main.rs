@@ -14,6 +14,7 @@ use std::thread;
 use std::time::Instant;
 
 use tempfile::tempdir_in;
+use wirelane_testkit::libpcap::Library;
 use wirelane_testkit::process::{copy_program, output};
 use wirelane_testkit::{privileged, tools};
 
@@ -66,6 +67,7 @@ fn privileged_every_command_line_runs() {
     let programs = directory.path().join("bin");
     fs::create_dir(&programs).unwrap();
     copy_program(Path::new(env!("CARGO_BIN_EXE_wirelane")), &programs.join("wirelane"));
+    copy_program(&Library::Ours.file(), &programs.join("libwirelane_libpcap.so"));
     for (name, script) in SCRIPTS {
         write_script(&programs.join(name), script);
     }

@@ -70,6 +70,14 @@ pub(crate) unsafe extern "C" fn pcap_close(handle: *mut Handle) {
     }
     // SAFETY: made by `Box::into_raw`, and by the contract of pcap_close(3) nobody uses it any more.
     let handle = unsafe { Box::from_raw(handle) };
+    let is_copy = handle.with(|inner| match &inner.state {
+        State::Live(live) => live.is_copy(),
+        State::Created(..) | State::Forwarded => false,
+    });
+    if is_copy == Some(true) {
+        // The child of a fork closes what its parent goes on with.
+        return std::mem::forget(handle);
+    }
     // Rings are closed by several threads, too.
     let _quiet = signal::block();
     guard::alone((), || drop(handle));

@@ -5,6 +5,7 @@ use std::ffi::c_int;
 
 use wirelane::port::Backend;
 
+use crate::abi::status;
 use crate::handle::{Handle, State};
 
 /// An activated handle, as far as others need to know it.
@@ -26,17 +27,17 @@ impl Facts {
     pub(super) fn of(handle: &Handle) -> Option<Self> {
         if let Some(real) = handle.real() {
             let (library, pcap) = (real.library, real.as_ptr());
-            // SAFETY: the handle is open.
-            let facts = unsafe {
-                Self {
+            // SAFETY: the handle is open. All of these give any number, but that one.
+            return unsafe {
+                let is_activated = (library.pcap_is_swapped)(pcap) != status::ERROR_NOT_ACTIVATED;
+                is_activated.then(|| Self {
                     link: (library.pcap_datalink)(pcap),
                     link_extension: (library.pcap_datalink_ext)(pcap),
                     snaplen: (library.pcap_snapshot)(pcap),
                     precision: (library.pcap_get_tstamp_precision)(pcap),
                     in_kernel: false,
-                }
+                })
             };
-            return (facts.link >= 0).then_some(facts);
         }
         handle.with(|inner| match &inner.state {
             State::Live(live) => Some(Self {

@@ -14,5 +14,6 @@ mod lists;
 mod names;
 mod offline;
 mod options;
+mod read;
 mod traffic;
 pub(crate) mod version;

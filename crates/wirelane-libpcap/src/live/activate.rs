@@ -9,6 +9,7 @@ use wirelane_os::packet::PacketSocket;
 
 use super::links::Links;
 use super::memory;
+use super::merge::Bounds;
 use super::options::Options;
 use crate::abi::{status, timestamp};
 use crate::device::Opening;
@@ -30,6 +31,8 @@ pub(super) struct Opened {
     pub(super) links: Links,
     /// The snap length in force.
     pub(super) snaplen: c_int,
+    /// How far to go for the order of time.
+    pub(super) bounds: Bounds,
     pub(super) warning: Option<Failure>,
 }
 
@@ -102,8 +105,19 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
         false => None,
     };
     let links = links.unwrap_or_else(|| Links::of_link_type(port.info().link_type));
-    Ok(Opened { port, links, snaplen, warning: None })
+    let bounds = Bounds {
+        ring: open.ring_bytes.unwrap_or(usize::MAX),
+        wait: Duration::from_nanos(port.info().lateness) + GRACE,
+        nap: (latency(options) / 4).min(LONGEST_NAP),
+        sleeps: opening.is_packet(),
+    };
+    Ok(Opened { port, links, snaplen, bounds, warning: None })
 }
+
+/// How long a ring may say nothing beyond the port's own lateness before others go on.
+const GRACE: Duration = Duration::from_millis(100);
+/// While packets wait for other rings.
+const LONGEST_NAP: Duration = Duration::from_millis(10);
 
 /// `MAXIMUM_SNAPLEN` of libpcap.
 const MAX_SNAPLEN: c_int = 262_144;

@@ -7,24 +7,34 @@
 //! * `timestamps`: who can take the time of packets.
 //! * `filter`: which packets the program is to see; `foreign` runs what only libpcap can.
 //! * `send`, `stats`: sending and counting.
+//! * `reader`: packets for the program: how many, when to wait, what ends it.
+//! * `merge`, of `input`s: the frames of all rings in one order of time.
+//! * `selectable`: the descriptor for event loops.
 
 mod activate;
 mod filter;
 mod foreign;
+mod input;
 mod links;
 mod memory;
+mod merge;
 mod options;
+mod reader;
+#[cfg(test)]
+mod script;
+mod selectable;
 mod send;
 mod sift;
 mod stats;
 mod timestamps;
 
 use std::ffi::c_int;
-use std::sync::Arc;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex};
 
-use wirelane::port::{Control, Port, Rx};
+use wirelane::port::{Control, Port};
 use wirelane_filter::Instruction;
-use wirelane_os::iface;
+use wirelane_os::{fork, iface};
 
 use crate::abi::direction;
 use crate::device::Opening;
@@ -33,7 +43,9 @@ use crate::status::{Status, Totals};
 pub(crate) use activate::{Activation, examine};
 use filter::Choice;
 use links::Links;
+use merge::Merge;
 pub(crate) use options::{Options, Precision};
+pub(crate) use reader::{Outcome, Reader, Request};
 use send::Sender;
 use sift::Sifts;
 use stats::Counts;
@@ -42,8 +54,10 @@ use stats::Counts;
 pub(crate) struct Live {
     /// What was set before activation; the snap length is the one in force.
     pub(crate) options: Options,
-    /// Where packets come from.
-    pub(crate) rx: Vec<Rx>,
+    /// Where packets come from. It stays where it is.
+    reader: Box<Reader>,
+    /// The descriptor for event loops, once the program has asked for it.
+    selectable: Option<RawFd>,
     /// Masks, filter and stop of the port.
     pub(crate) control: Arc<dyn Control>,
     /// The types of link headers.
@@ -55,8 +69,11 @@ pub(crate) struct Live {
     choice: Choice,
     sender: Sender,
     counts: Counts,
-    pub(crate) status: Status,
+    /// What others see. Nobody waits for it: a signal handler may have interrupted who has it.
+    status: Arc<Mutex<Status>>,
     opening: Opening,
+    /// Of the process that opened it or has read from it.
+    generation: u64,
     /// The port, which ends with it.
     pub(crate) port: Port,
 }
@@ -70,7 +87,7 @@ impl Live {
         options: &Options,
         opening: &Opening,
     ) -> Result<(Box<Self>, Option<Failure>), Failure> {
-        let activate::Opened { mut port, links, snaplen, warning } =
+        let activate::Opened { mut port, links, snaplen, bounds, warning } =
             activate::open(options, opening)?;
         let interface = opening.interface().map(str::to_owned);
         let rx = port.rx();
@@ -88,18 +105,28 @@ impl Live {
         let info = port.info();
         let choice = Choice::new(info.backend, info.link_type, index);
         port.start()?;
+        let status = Arc::new(Mutex::new(status));
+        let sifts = Arc::default();
+        let reader = Reader::new(
+            Merge::new(rx, bounds),
+            options.precision,
+            Arc::clone(&status),
+            Arc::clone(&sifts),
+        );
         let live = Self {
             options: Options { snaplen, ..options.clone() },
-            rx,
+            reader: Box::new(reader),
+            selectable: None,
             control,
             links,
             interface,
-            sifts: Arc::default(),
+            sifts,
             choice,
             sender,
             counts,
             status,
             opening: opening.clone(),
+            generation: fork::generation(),
             port,
         };
         Ok((Box::new(live), warning))
@@ -130,7 +157,7 @@ impl Live {
     /// What libpcap says when it cannot.
     pub(crate) fn send(&mut self, packet: &[u8]) -> Result<usize, Failure> {
         let sent = self.sender.send(packet, !self.options.nonblock);
-        self.status.sent();
+        self.show(Status::sent);
         sent
     }
 
@@ -140,8 +167,40 @@ impl Live {
     /// The system refuses to say.
     pub(crate) fn totals(&mut self) -> Result<Totals, Failure> {
         let totals = self.counts.read(self.choice.rejected())?;
-        self.status.counted(totals);
+        self.show(|status| status.counted(totals));
         Ok(totals)
+    }
+
+    /// Shows others something, unless somebody else does so just now.
+    fn show(&self, what: impl FnOnce(&mut Status)) {
+        if let Ok(mut status) = self.status.try_lock() {
+            what(&mut status);
+        }
+    }
+
+    /// For reading packets. Who reads needs no lock of the handle.
+    pub(crate) fn reader(&mut self) -> &Reader {
+        // Who reads owns the capture: see `is_copy`.
+        self.generation = fork::generation();
+        &self.reader
+    }
+
+    /// Whether this is the copy of a capture in a child process that has never read from it. The
+    /// rings and sockets are shared: to end it here would end it for the parent.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.generation != fork::generation()
+    }
+
+    /// A descriptor that is readable while packets may be read.
+    ///
+    /// # Errors
+    /// The process has no descriptor left, or another thread reads packets.
+    pub(crate) fn selectable(&mut self) -> Result<RawFd, Failure> {
+        if let Some(fd) = self.selectable {
+            return Ok(fd);
+        }
+        let fd = self.reader.selectable().map_err(Failure::new)?;
+        Ok(*self.selectable.insert(fd))
     }
 
     /// The type of the link headers, as `DLT_…`.

@@ -1,0 +1,257 @@
+//! Reading packets, and what ends it.
+//!
+//! What calls back or waits may be unwound through: by an exception of a C++ callback, or because
+//! the thread is cancelled. So it is not run under `guard`, which knows panics of Rust only.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int};
+use std::ptr::{self, NonNull};
+
+use super::guard::{self, forward};
+use crate::abi::{Handler, PacketHeader, status};
+use crate::handle::{Handle, State};
+use crate::live::{Outcome, Reader, Request};
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C-unwind" fn pcap_dispatch(
+    handle: *mut Handle,
+    count: c_int,
+    callback: Handler,
+    user: *mut u8,
+) -> c_int {
+    // SAFETY: the contract of pcap_dispatch(3).
+    let Some(handle) = (unsafe { handle.as_ref() }) else { return status::ERROR };
+    forward!(handle, pcap_dispatch(count, callback, user));
+    // SAFETY: as above.
+    unsafe { dispatch(handle, count, callback, user) }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C-unwind" fn pcap_loop(
+    handle: *mut Handle,
+    count: c_int,
+    callback: Handler,
+    user: *mut u8,
+) -> c_int {
+    // SAFETY: the contract of pcap_loop(3).
+    let Some(handle) = (unsafe { handle.as_ref() }) else { return status::ERROR };
+    forward!(handle, pcap_loop(count, callback, user));
+    // SAFETY: as above.
+    unsafe { run(handle, count, callback, user) }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C-unwind" fn pcap_next(
+    handle: *mut Handle,
+    header: *mut PacketHeader,
+) -> *const u8 {
+    // SAFETY: the contract of pcap_next(3).
+    let Some(handle) = (unsafe { handle.as_ref() }) else { return ptr::null() };
+    forward!(handle, pcap_next(header));
+    let mut bytes = ptr::null();
+    let found = |found: &mut PacketHeader, place: &[u8]| {
+        if !header.is_null() {
+            // SAFETY: the contract of pcap_next(3).
+            unsafe { header.write(*found) };
+        }
+        bytes = place.as_ptr();
+    };
+    // SAFETY: as above.
+    unsafe { next(handle, found) };
+    bytes
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C-unwind" fn pcap_next_ex(
+    handle: *mut Handle,
+    header: *mut *mut PacketHeader,
+    bytes: *mut *const u8,
+) -> c_int {
+    // SAFETY: the contract of pcap_next_ex(3).
+    let Some(handle) = (unsafe { handle.as_ref() }) else { return status::ERROR };
+    forward!(handle, pcap_next_ex(header, bytes));
+    let found = |found: &mut PacketHeader, place: &[u8]| {
+        // SAFETY: the contract of pcap_next_ex(3).
+        unsafe {
+            if !header.is_null() {
+                header.write(found);
+            }
+            if !bytes.is_null() {
+                bytes.write(place.as_ptr());
+            }
+        }
+    };
+    // SAFETY: as above.
+    unsafe { next(handle, found) }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_breakloop(handle: *mut Handle) {
+    // No lock, and nothing that may panic: a signal handler calls it.
+    // SAFETY: the contract of pcap_breakloop(3).
+    let Some(handle) = (unsafe { handle.as_ref() }) else { return };
+    forward!(handle, pcap_breakloop());
+    handle.breaker.raise();
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_getnonblock(handle: *mut Handle, error: *mut c_char) -> c_int {
+    let nonblock = |handle: &Handle| {
+        forward!(handle, pcap_getnonblock(error));
+        let nonblock = handle.with_live(|live| live.options.nonblock);
+        nonblock.map_or_else(|status| status, c_int::from)
+    };
+    // SAFETY: the contract of pcap_getnonblock(3).
+    unsafe { guard::status(handle, nonblock) }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_setnonblock(
+    handle: *mut Handle,
+    nonblock: c_int,
+    error: *mut c_char,
+) -> c_int {
+    let set = |handle: &Handle| {
+        forward!(handle, pcap_setnonblock(nonblock, error));
+        let set = handle.with(|inner| match &mut inner.state {
+            State::Created(options, _) => options.nonblock = nonblock != 0,
+            State::Live(live) => live.options.nonblock = nonblock != 0,
+            State::Forwarded => {}
+        });
+        if set.is_some() { 0 } else { status::ERROR }
+    };
+    // SAFETY: the contract of pcap_setnonblock(3).
+    unsafe { guard::status(handle, set) }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_fileno(handle: *mut Handle) -> c_int {
+    let fileno = |handle: &Handle| {
+        forward!(handle, pcap_fileno());
+        descriptor(handle)
+    };
+    // SAFETY: the contract of pcap_fileno(3).
+    unsafe { guard::status(handle, fileno) }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_get_selectable_fd(handle: *mut Handle) -> c_int {
+    let selectable = |handle: &Handle| {
+        forward!(handle, pcap_get_selectable_fd());
+        descriptor(handle)
+    };
+    // SAFETY: the contract of pcap_get_selectable_fd(3).
+    unsafe { guard::status(handle, selectable) }
+}
+
+/// Ours is always null: the descriptor is readable when it is time.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pcap_get_required_select_timeout(
+    handle: *mut Handle,
+) -> *const libc::timeval {
+    let timeout = |handle: &Handle| {
+        forward!(handle, pcap_get_required_select_timeout());
+        ptr::null()
+    };
+    // SAFETY: the contract of pcap_get_required_select_timeout(3).
+    unsafe { guard::with(handle, ptr::null(), timeout) }
+}
+
+/// What `pcap_dispatch` does.
+///
+/// # Safety
+/// The callback may be called with `user`, a header and its bytes.
+unsafe fn dispatch(handle: &Handle, count: c_int, callback: Handler, user: *mut u8) -> c_int {
+    // SAFETY: by contract.
+    match unsafe { read(handle, count, callback, user) } {
+        Ok(Outcome::Read(n)) => c_int::try_from(n).unwrap_or(c_int::MAX),
+        // A loop of a program that takes 0 for a pause would go on for ever.
+        Ok(Outcome::Broken | Outcome::End) => status::ERROR_BREAK,
+        Ok(Outcome::Failed(why)) => handle.fail(&why),
+        Err(status) => status,
+    }
+}
+
+/// What `pcap_loop` does.
+///
+/// # Safety
+/// As [`dispatch`].
+unsafe fn run(handle: &Handle, count: c_int, callback: Handler, user: *mut u8) -> c_int {
+    let mut left = count;
+    loop {
+        // SAFETY: by contract.
+        match unsafe { read(handle, left, callback, user) } {
+            Ok(Outcome::Read(n)) if count > 0 => {
+                left = left.saturating_sub(c_int::try_from(n).unwrap_or(c_int::MAX));
+                if left <= 0 {
+                    return 0;
+                }
+            }
+            Ok(Outcome::Read(_)) => {}
+            Ok(Outcome::End) => return 0,
+            Ok(Outcome::Broken) => return status::ERROR_BREAK,
+            Ok(Outcome::Failed(why)) => return handle.fail(&why),
+            Err(status) => return status,
+        }
+    }
+}
+
+/// Reads up to `count` packets, or all there are if it is not above 0.
+///
+/// # Safety
+/// As [`dispatch`].
+unsafe fn read(
+    handle: &Handle,
+    count: c_int,
+    callback: Handler,
+    user: *mut u8,
+) -> Result<Outcome, c_int> {
+    let Some(callback) = callback else { return Err(handle.fail("no callback")) };
+    let count = if count <= 0 { c_int::MAX } else { count };
+    let (reader, request) = reader(handle, count.unsigned_abs() as usize)?;
+    // SAFETY: it stays as long as the handle, which is not closed while somebody reads.
+    let reader = unsafe { reader.as_ref() };
+    Ok(reader.read(request, &handle.breaker, |header, bytes| {
+        // SAFETY: by contract; both live until it returns.
+        unsafe { callback(user, header, bytes.as_ptr()) }
+    }))
+}
+
+/// Reads one packet, and calls `found` with where it is until the next call.
+///
+/// # Safety
+/// The handle is not closed meanwhile.
+unsafe fn next(handle: &Handle, found: impl FnOnce(&mut PacketHeader, &[u8])) -> c_int {
+    let outcome = reader(handle, 1).map(|(reader, request)| {
+        // SAFETY: it stays as long as the handle.
+        unsafe { reader.as_ref() }.read_one(request, &handle.breaker, found)
+    });
+    match outcome {
+        Ok(Outcome::Read(n)) => c_int::try_from(n).unwrap_or(1),
+        Ok(Outcome::Broken | Outcome::End) => status::ERROR_BREAK,
+        Ok(Outcome::Failed(why)) => handle.fail(&why),
+        Err(status) => status,
+    }
+}
+
+/// The reader, which stays as long as the handle, and what to ask of it. The handle itself is free
+/// for callbacks and other threads.
+fn reader(handle: &Handle, count: usize) -> Result<(NonNull<Reader>, Request), c_int> {
+    handle.with_live(|live| {
+        let (nonblock, timeout) = (live.options.nonblock, live.options.timeout_ms);
+        (NonNull::from(live.reader()), Request { count, nonblock, insists: timeout == 0 })
+    })
+}
+
+/// The descriptor of a capture. A handle that is not activated has none.
+fn descriptor(handle: &Handle) -> c_int {
+    let found = handle.with(|inner| match &mut inner.state {
+        State::Live(live) => live.selectable(),
+        State::Created(..) | State::Forwarded => Ok(status::ERROR),
+    });
+    match found {
+        Some(Ok(fd)) => fd,
+        Some(Err(failure)) => handle.fail_with(&failure),
+        None => status::ERROR,
+    }
+}

@@ -1,0 +1,333 @@
+//! The frames of several receiving ends in one order of time.
+//!
+//! ```text
+//!   RX queue 0   3 5 8 ┐
+//!   RX queue 1   4     ├─▶ 3 4 5 …    8 waits: queue 1 is empty, and may still bring a 7
+//!   TX queue 0   9     ┘
+//! ```
+//!
+//! A frame leaves when no end can bring an older one: each has an older frame itself, or promises
+//! that none is to come. An end promises by its watermark and, sooner, by having been empty: what
+//! comes later was queued later ([`Rx::empty_at`]).
+//!
+//! Waiting is limited. A ring whose frames wait must not overflow, so at half of it they leave; and
+//! an end that promises nothing for long is not waited for. What it brings then leaves late. Within
+//! an end frames leave as they came.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use wirelane::port::Rx;
+use wirelane::{Error, Frame, clock};
+
+use super::input::{Input, Wish};
+
+/// How far to go for the order of time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Bytes of each ring, half of which may wait for other rings.
+    pub(crate) ring: usize,
+    /// The longest wait for an end that does not say whether it will bring something.
+    pub(crate) wait: Duration,
+    /// The longest sleep while frames wait for others.
+    pub(crate) nap: Duration,
+    /// An end that waits for a descriptor need not be asked before that is readable.
+    pub(crate) sleeps: bool,
+}
+
+/// How much older than the moment of its queueing a packet may be: a CPU takes the time first, and
+/// the kernel may keep it from queueing.
+const DISORDER: Duration = Duration::from_millis(1);
+const DISORDER_NS: u64 = DISORDER.as_nanos() as u64;
+
+/// Merges receiving ends. See the [module documentation](self).
+pub(crate) struct Merge {
+    inputs: Vec<Input>,
+    /// A heap of all inputs: the smallest key first.
+    order: Vec<Place>,
+    bounds: Bounds,
+    /// Counts looks: within one, an end that had nothing is not asked again.
+    look: u32,
+    /// Frames up to this time do not wait for anything.
+    floor: u64,
+    /// The time of the newest frame that has left.
+    #[cfg(test)]
+    newest: u64,
+    #[cfg(test)]
+    late: u64,
+    /// How long to sleep next while frames wait.
+    nap: Duration,
+    failure: Option<Error>,
+}
+
+/// What can be had now.
+pub(crate) enum Step<'a> {
+    /// Frames of one end, not empty: the first one, and those after it that are not younger than
+    /// the time. Then call [`Merge::left`].
+    Frames(&'a [Frame], u64),
+    /// No frame may leave now.
+    Nothing,
+    /// Nothing will come any more.
+    End,
+    /// An end has failed, and all others have nothing.
+    Failed(&'a Error),
+}
+
+/// An input in the order of time.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Twice the time of its first frame, or twice what it promises and one if it has none: so a
+    /// frame goes before a promise of the same time.
+    key: u64,
+    input: u32,
+    /// The look in which it had nothing.
+    asked: u32,
+}
+
+/// The key of an input that has ended.
+const ENDED: u64 = u64::MAX;
+/// In no look yet, until very many.
+const NEVER: u32 = u32::MAX;
+/// The latest time that a key can have.
+const LAST: u64 = u64::MAX / 2 - 1;
+
+impl Merge {
+    pub(crate) fn new(ends: Vec<Rx>, bounds: Bounds) -> Self {
+        let count = u32::try_from(ends.len()).unwrap_or(u32::MAX);
+        Self {
+            inputs: ends.into_iter().map(Input::new).collect(),
+            order: (0..count).map(|input| Place { key: 1, input, asked: NEVER }).collect(),
+            bounds,
+            look: 1,
+            floor: 0,
+            #[cfg(test)]
+            newest: 0,
+            #[cfg(test)]
+            late: 0,
+            nap: DISORDER,
+            failure: None,
+        }
+    }
+
+    /// What can be had now. Asks the ends that have no frames, once until it returns
+    /// [`Step::Nothing`].
+    #[inline]
+    pub(crate) fn next(&mut self) -> Step<'_> {
+        loop {
+            let Some(first) = self.order.first().copied() else { return Step::End };
+            if first.key & 1 == 0 {
+                let limit = self.limit();
+                let until = if limit == ENDED { u64::MAX } else { limit >> 1 };
+                return match self.inputs.get(first.input as usize) {
+                    Some(input) => Step::Frames(input.frames(), until),
+                    None => Step::End,
+                };
+            }
+            if first.key == ENDED || first.asked == self.look {
+                return self.nothing(first.key == ENDED);
+            }
+            self.refill_first();
+        }
+    }
+
+    /// The first `n` frames of the last [`Step::Frames`] have left.
+    #[inline]
+    pub(crate) fn left(&mut self, n: usize) {
+        let Some(first) = self.order.first().copied() else { return };
+        let Some(input) = self.inputs.get_mut(first.input as usize) else { return };
+        let n = n.min(input.frames().len());
+        #[cfg(test)]
+        if let Some(last) = n.checked_sub(1).and_then(|last| input.frames().get(last)) {
+            self.late += u64::from(first.key >> 1 < self.newest);
+            self.newest = self.newest.max(last.timestamp());
+        }
+        input.left(n);
+        let key = key(input, self.floor);
+        self.set_first(Place { key, ..first });
+    }
+
+    /// How many times frames left that were older than one that had left.
+    #[cfg(test)]
+    fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// Calls `show` with the position of each end that has received since the last call.
+    pub(crate) fn each_touched(&mut self, mut show: impl FnMut(usize)) {
+        for (position, input) in self.inputs.iter_mut().enumerate() {
+            if input.take_touched() {
+                show(position);
+            }
+        }
+    }
+
+    /// How long to wait for one of [`Merge::descriptors`], after [`Step::Nothing`]; zero if there is
+    /// something to be had, `None` if there is no limit.
+    pub(crate) fn pause(&mut self) -> Option<Duration> {
+        self.ask_all();
+        let mut time = match self.inputs.iter().any(|input| input.head().is_some()) {
+            true => self.hold(),
+            false => {
+                self.nap = DISORDER;
+                Duration::MAX
+            }
+        };
+        for input in self.inputs.iter().filter(|input| input.head().is_none()) {
+            match input.wish() {
+                Wish::Now => time = Duration::ZERO,
+                Wish::After(after) => time = time.min(after),
+                Wish::Readable(_, after) if !self.bounds.sleeps => time = time.min(after),
+                Wish::Readable(..) | Wish::End => {}
+            }
+        }
+        let is_frame = |place: &Place| place.key & 1 == 0;
+        let is_ready = self.order.first().is_none_or(is_frame)
+            || self.order.iter().all(|place| place.key == ENDED)
+            || self.failure.is_some();
+        match is_ready {
+            true => Some(Duration::ZERO),
+            false => Some(time).filter(|time| *time < Duration::MAX),
+        }
+    }
+
+    /// The descriptors to wait for, with the positions of the ends that they are of.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
+        let inputs = self.inputs.iter().enumerate();
+        inputs.filter_map(|(position, input)| Some((position, input.descriptor()?)))
+    }
+
+    /// Whether a frame may leave now.
+    pub(crate) fn has_frames(&self) -> bool {
+        self.order.first().is_some_and(|first| first.key & 1 == 0)
+    }
+
+    /// Frames wait for others: takes more out of their rings; returns how long to sleep.
+    fn hold(&mut self) -> Duration {
+        let mut came = 0;
+        for input in self.inputs.iter_mut().filter(|input| input.head().is_some()) {
+            came += input.gather();
+        }
+        let overdue = self.inputs.iter().filter_map(|input| input.overdue(self.bounds.ring)).max();
+        let wait = u64::try_from(self.bounds.wait.as_nanos()).unwrap_or(u64::MAX);
+        let floor = overdue.unwrap_or(0).max(clock::realtime_ns().saturating_sub(wait));
+        if floor > self.floor {
+            self.floor = floor;
+            self.rekey();
+        }
+        let ring = self.bounds.ring;
+        if came > ring / 4 {
+            self.nap /= 2;
+        } else if came < ring / 8 {
+            self.nap *= 2;
+        }
+        self.nap = self.nap.min(self.bounds.nap).max(DISORDER);
+        self.nap
+    }
+
+    /// The smallest key of the inputs other than the first.
+    #[inline]
+    fn limit(&self) -> u64 {
+        let key = |place: Option<&Place>| place.map_or(ENDED, |place| place.key);
+        key(self.order.get(1)).min(key(self.order.get(2)))
+    }
+
+    #[cold]
+    fn nothing(&mut self, all_ended: bool) -> Step<'_> {
+        self.look = self.look.wrapping_add(1);
+        match &self.failure {
+            Some(failure) => Step::Failed(failure),
+            None if all_ended => Step::End,
+            None => Step::Nothing,
+        }
+    }
+
+    /// Asks the first input, which has no frames, for some.
+    #[inline]
+    fn refill_first(&mut self) {
+        let Some(mut place) = self.order.first().copied() else { return };
+        let floor = self.floor;
+        self.refill(&mut place, self.look);
+        self.set_first(place);
+        if self.floor != floor {
+            self.rekey();
+        }
+    }
+
+    #[inline]
+    fn refill(&mut self, place: &mut Place, look: u32) {
+        let Some(input) = self.inputs.get_mut(place.input as usize) else { return };
+        if let Err(failure) = input.refill() {
+            self.failure.get_or_insert(failure);
+            // What has come before it leaves.
+            self.floor = LAST;
+        }
+        place.key = key(input, self.floor);
+        if place.key & 1 == 1 {
+            place.asked = look;
+        }
+    }
+
+    /// Asks all inputs that have no frames and were not asked in the last look.
+    fn ask_all(&mut self) {
+        let last = self.look.wrapping_sub(1);
+        let mut order = std::mem::take(&mut self.order);
+        for place in &mut order {
+            if place.key & 1 == 1 && place.key != ENDED && place.asked != last {
+                self.refill(place, last);
+            }
+        }
+        self.order = order;
+        self.rekey();
+    }
+
+    /// Makes a heap of keys that have changed.
+    fn rekey(&mut self) {
+        for place in &mut self.order {
+            if let Some(input) = self.inputs.get(place.input as usize) {
+                place.key = key(input, self.floor);
+            }
+        }
+        // What is sorted is a heap.
+        self.order.sort_unstable_by_key(|place| (place.key, place.input));
+    }
+
+    /// Puts `place` where it belongs, instead of the first.
+    #[inline]
+    fn set_first(&mut self, place: Place) {
+        let order = self.order.as_mut_slice();
+        let mut at = 0;
+        loop {
+            let (left, right) = (2 * at + 1, 2 * at + 2);
+            let (Some(l), r) = (order.get(left), order.get(right)) else { break };
+            let (child, smaller) = match r {
+                Some(r) if r.key < l.key => (right, *r),
+                _ => (left, *l),
+            };
+            // Of equal ones the others come first: it was asked already, or had its turn.
+            if place.key < smaller.key {
+                break;
+            }
+            if let Some(here) = order.get_mut(at) {
+                *here = smaller;
+            }
+            at = child;
+        }
+        if let Some(here) = order.get_mut(at) {
+            *here = place;
+        }
+    }
+}
+
+/// Where an input stands in the order of time.
+#[inline]
+fn key(input: &Input, floor: u64) -> u64 {
+    match input.head() {
+        Some(time) => time.min(LAST) << 1,
+        None if input.wish() == Wish::End => ENDED,
+        None => input.promise(DISORDER_NS).max(floor).min(LAST) << 1 | 1,
+    }
+}
+
+#[cfg(test)]
+#[path = "merge_tests.rs"]
+mod tests;

@@ -1,0 +1,411 @@
+//! Reads packets of a capture for a program: how many, when to wait, and what ends it.
+//!
+//! A callback may do anything: call functions with the same handle, read from it, and leave by
+//! `longjmp`, by an exception of C++ or by ending the thread. So nothing of this file is borrowed
+//! while it runs, and what was delivered is noted before.
+#![allow(unsafe_code)]
+
+use std::cell::{Cell, UnsafeCell};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use wirelane::{Error, Frame};
+use wirelane_os::watch;
+
+use super::merge::{Merge, Step};
+use super::options::Precision;
+use super::selectable::Selectable;
+use super::sift::{Sift, Sifts};
+use crate::abi::PacketHeader;
+use crate::breaker::Breaker;
+use crate::status::Status;
+
+/// The packets of a capture, in order of time, for one thread at a time.
+pub(crate) struct Reader {
+    /// `pthread_self()` of the thread that reads; 0 if none does.
+    owner: AtomicUsize,
+    /// Changes with every call that reads, so that one notices another within its callback.
+    turn: Cell<u64>,
+    desk: UnsafeCell<Desk>,
+    sifts: Arc<Sifts>,
+}
+
+// SAFETY: the thread that `owner` names uses the rest.
+unsafe impl Sync for Reader {}
+
+/// What the thread that reads has to itself.
+struct Desk {
+    merge: Merge,
+    status: Arc<Mutex<Status>>,
+    /// Made when the program asks for it.
+    selectable: Option<Selectable>,
+    sifts: Arc<Sifts>,
+    sift: Option<Arc<Sift>>,
+    /// Of `sift`.
+    version: u64,
+    clock: Clock,
+    /// How many frames of the last step were delivered.
+    delivered: usize,
+    /// The packet of `pcap_next`, until the next call: copied, so that its memory is the kernel's
+    /// again, as in libpcap.
+    header: PacketHeader,
+    bytes: Vec<u8>,
+}
+
+/// What a program asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    /// At most so many packets.
+    pub(crate) count: usize,
+    /// Never wait.
+    pub(crate) nonblock: bool,
+    /// Wait until there is a packet that the program is to see.
+    pub(crate) insists: bool,
+}
+
+/// Why reading has ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// So many packets were read, and no more may be now.
+    Read(usize),
+    /// `pcap_breakloop` was called.
+    Broken,
+    /// Nothing will come any more.
+    End,
+    /// Nothing will come any more, for this reason.
+    Failed(String),
+}
+
+/// What to do next.
+enum Next {
+    /// Deliver these: the first, and those after it that are not younger than the time; those not
+    /// younger than the time of the sift only if it accepts them.
+    Frames(NonNull<[Frame]>, u64, Option<NonNull<Sift>>),
+    /// There is nothing: wait, or return.
+    Nothing,
+    Return(Outcome),
+}
+
+/// Without a descriptor of the breaker: how late it may be noticed.
+const UNWOKEN: Duration = Duration::from_millis(20);
+/// What libpcap says of a closed descriptor.
+const CLOSED: &str = "Invalid polling request on packet socket";
+/// Only one thread can read.
+const ELSEWHERE: &str = "another thread reads packets of this handle";
+
+impl Reader {
+    /// Reads from `merge`, with times of this precision; `status` shows others what was received.
+    pub(crate) fn new(
+        merge: Merge,
+        precision: Precision,
+        status: Arc<Mutex<Status>>,
+        sifts: Arc<Sifts>,
+    ) -> Self {
+        let time = libc::timeval { tv_sec: 0, tv_usec: 0 };
+        let desk = Desk {
+            merge,
+            status,
+            selectable: None,
+            sifts: Arc::clone(&sifts),
+            sift: None,
+            version: 0,
+            clock: Clock { precision, second: 0, start: 0 },
+            delivered: 0,
+            header: PacketHeader { time, captured: 0, original: 0 },
+            bytes: Vec::new(),
+        };
+        Self { owner: AtomicUsize::new(0), turn: Cell::new(0), desk: UnsafeCell::new(desk), sifts }
+    }
+
+    /// A descriptor that is readable while packets may be read. The program has it as long as the
+    /// capture.
+    ///
+    /// # Errors
+    /// The process has no descriptor left, the system refuses, or another thread reads.
+    pub(crate) fn selectable(&self) -> Result<RawFd, String> {
+        let Some(_turn) = self.begin() else { return Err(ELSEWHERE.into()) };
+        // SAFETY: this thread owns it, and the reference ends here.
+        let desk = unsafe { &mut *self.desk.get() };
+        desk.make_selectable().map_err(|error| error.to_string())
+    }
+
+    /// Reads packets and passes each to `deliver`.
+    #[inline]
+    pub(crate) fn read(
+        &self,
+        request: Request,
+        breaker: &Breaker,
+        deliver: impl FnMut(&PacketHeader, &[u8]),
+    ) -> Outcome {
+        let Some(turn) = self.begin() else { return Outcome::Failed(ELSEWHERE.into()) };
+        let outcome = self.read_all(&turn, request, breaker, deliver);
+        // SAFETY: this thread owns it, and the reference ends here.
+        unsafe { &mut *self.desk.get() }.finish(outcome)
+    }
+
+    /// Reads one packet, and calls `found` with where it is until the next call.
+    pub(crate) fn read_one(
+        &self,
+        request: Request,
+        breaker: &Breaker,
+        found: impl FnOnce(&mut PacketHeader, &[u8]),
+    ) -> Outcome {
+        let request = Request { count: 1, ..request };
+        let outcome = self.read(request, breaker, |header, bytes| {
+            // SAFETY: `read` borrows nothing of it while it delivers.
+            let desk = unsafe { &mut *self.desk.get() };
+            desk.header = *header;
+            desk.bytes.clear();
+            desk.bytes.extend_from_slice(bytes);
+        });
+        if let Outcome::Read(1) = outcome {
+            // SAFETY: what is kept changes in this function only, for one thread at a time.
+            let desk = unsafe { &mut *self.desk.get() };
+            found(&mut desk.header, &desk.bytes);
+        }
+        outcome
+    }
+
+    #[inline]
+    fn read_all(
+        &self,
+        turn: &Turn<'_>,
+        request: Request,
+        breaker: &Breaker,
+        mut deliver: impl FnMut(&PacketHeader, &[u8]),
+    ) -> Outcome {
+        let (mut done, mut passed) = (0, 0);
+        loop {
+            // SAFETY: this thread owns it, and the reference ends here.
+            let next = unsafe { &mut *self.desk.get() }.next(breaker, done);
+            let (frames, until, sift) = match next {
+                Next::Frames(frames, until, sift) => (frames, until, sift),
+                Next::Return(outcome) => return outcome,
+                Next::Nothing => {
+                    if done > 0 || passed > 0 && !request.insists || request.nonblock {
+                        return Outcome::Read(done);
+                    }
+                    if breaker.take() {
+                        return Outcome::Broken;
+                    }
+                    // SAFETY: this thread owns it. If it is ended here, the reference ends, too.
+                    match unsafe { &mut *self.desk.get() }.sleep(breaker) {
+                        Ok(()) => continue,
+                        Err(why) => return Outcome::Failed(why),
+                    }
+                }
+            };
+            for at in 0..frames.len() {
+                // SAFETY: the frames stay until the next step, which only who reads takes; if that
+                // was somebody within the callback, the turn has changed.
+                let frame = unsafe { frames.cast::<Frame>().add(at).as_ref() };
+                if at > 0 && frame.timestamp() > until {
+                    break;
+                }
+                passed += 1;
+                // SAFETY: this thread owns it, and the reference ends here.
+                let header = unsafe {
+                    let desk = &mut *self.desk.get();
+                    desk.delivered = at + 1;
+                    desk.clock.header(frame)
+                };
+                // SAFETY: it stays until the next step, as the frames.
+                let accepted = sift
+                    .map(|sift| unsafe { sift.as_ref() })
+                    .is_none_or(|sift| frame.timestamp() > sift.until || (sift.accepts)(frame));
+                if !accepted {
+                    continue;
+                }
+                done += 1;
+                deliver(&header, frame.data());
+                // As libpcap: it says that it was broken, whatever it has read.
+                if breaker.is_raised() && breaker.take() {
+                    return Outcome::Broken;
+                }
+                if done == request.count {
+                    return Outcome::Read(done);
+                }
+                if self.turn.get() != turn.number || self.sifts.version() != turn.version.get() {
+                    turn.version.set(self.sifts.version());
+                    break;
+                }
+            }
+        }
+    }
+
+    /// This thread reads from now on, also if it does so already: within a callback, or after it
+    /// has left one by `longjmp`. `None` if another one does.
+    fn begin(&self) -> Option<Turn<'_>> {
+        // SAFETY: takes nothing and cannot fail. The C library's threads are pointers.
+        let me = unsafe { libc::pthread_self() as usize };
+        let before = self.owner.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).err();
+        if before.is_some_and(|owner| owner != me) {
+            return None;
+        }
+        let number = self.turn.get().wrapping_add(1);
+        self.turn.set(number);
+        let version = Cell::new(self.sifts.version());
+        Some(Turn { reader: self, number, version, owner: before.unwrap_or(0) })
+    }
+}
+
+/// A call that reads.
+struct Turn<'a> {
+    reader: &'a Reader,
+    number: u64,
+    /// Of the sift that it goes by.
+    version: Cell<u64>,
+    /// The owner before it.
+    owner: usize,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.reader.owner.store(self.owner, Ordering::Release);
+    }
+}
+
+impl Desk {
+    /// What to do after the last frames were delivered, as far as they were.
+    #[inline]
+    fn next(&mut self, breaker: &Breaker, done: usize) -> Next {
+        self.leave();
+        if self.sifts.version() != self.version {
+            self.version = self.sifts.version();
+            self.sift = self.sifts.current();
+        }
+        match self.merge.next() {
+            Step::Frames(frames, until) => {
+                if breaker.is_raised() && breaker.take() {
+                    return Next::Return(Outcome::Broken);
+                }
+                let sift = self.sift.as_deref().map(NonNull::from);
+                Next::Frames(NonNull::from(frames), until, sift)
+            }
+            Step::Nothing => {
+                self.show();
+                Next::Nothing
+            }
+            Step::End | Step::Failed(_) if done > 0 => Next::Return(Outcome::Read(done)),
+            Step::End => {
+                self.show();
+                Next::Return(Outcome::End)
+            }
+            Step::Failed(failure) => Next::Return(Outcome::Failed(explain(failure))),
+        }
+    }
+
+    /// What was delivered has left.
+    #[inline]
+    fn leave(&mut self) {
+        let delivered = std::mem::take(&mut self.delivered);
+        if delivered > 0 {
+            self.merge.left(delivered);
+        }
+    }
+
+    /// Nothing more is read in this call.
+    #[inline]
+    fn finish(&mut self, outcome: Outcome) -> Outcome {
+        self.leave();
+        if let Some(selectable) = &mut self.selectable
+            && let Err(error) = selectable.follow(&mut self.merge)
+        {
+            return Outcome::Failed(error.to_string());
+        }
+        outcome
+    }
+
+    /// Shows others what was received.
+    fn show(&mut self) {
+        // Whoever has it shows what there is at the next look.
+        if let Ok(mut status) = self.status.try_lock() {
+            self.merge.each_touched(|end| status.received(end));
+        }
+    }
+
+    fn make_selectable(&mut self) -> wirelane_os::Result<RawFd> {
+        let selectable = match &mut self.selectable {
+            Some(selectable) => selectable,
+            None => self.selectable.insert(Selectable::new()?),
+        };
+        selectable.follow(&mut self.merge)?;
+        Ok(selectable.as_fd().as_raw_fd())
+    }
+
+    /// Waits for packets or the breaker.
+    fn sleep(&mut self, breaker: &Breaker) -> Result<(), String> {
+        let wakes = breaker.descriptor();
+        let mut descriptors: Vec<BorrowedFd<'_>> = wakes.into_iter().collect();
+        let mut time = self.merge.pause();
+        if time == Some(Duration::ZERO) {
+            return Ok(());
+        }
+        if let Some(selectable) = &mut self.selectable {
+            selectable.follow(&mut self.merge).map_err(|error| error.to_string())?;
+            descriptors.push(Selectable::as_fd(selectable));
+            time = None;
+        } else {
+            descriptors.extend(self.merge.descriptors().map(|(_, fd)| fd));
+        }
+        if wakes.is_none() {
+            time = Some(time.map_or(UNWOKEN, |time| time.min(UNWOKEN)));
+        }
+        let is_first = watch::wait(&descriptors, time).map_err(|error| match error.errno() {
+            Some(libc::EBADF) => CLOSED.to_owned(),
+            _ => error.to_string(),
+        })?;
+        if is_first && wakes.is_some() && !breaker.is_raised() {
+            breaker.quiet();
+        }
+        Ok(())
+    }
+}
+
+/// What libpcap says.
+#[cold]
+fn explain(failure: &Error) -> String {
+    match failure.cause().starts_with("the interface was removed") {
+        true => "The interface disappeared".to_owned(),
+        false => failure.to_string(),
+    }
+}
+
+/// Divides times into seconds and the rest.
+struct Clock {
+    precision: Precision,
+    /// The second of the last packet, and its start in nanoseconds.
+    second: i64,
+    start: u64,
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+impl Clock {
+    #[inline]
+    fn header(&mut self, frame: &Frame) -> PacketHeader {
+        let mut rest = frame.timestamp().wrapping_sub(self.start);
+        if rest >= SECOND {
+            let seconds = frame.timestamp() / SECOND;
+            self.start = seconds * SECOND;
+            self.second = seconds.cast_signed();
+            rest = frame.timestamp() - self.start;
+        }
+        let fraction = match self.precision {
+            Precision::Micro => rest as u32 / 1000,
+            Precision::Nano => rest as u32,
+        };
+        PacketHeader {
+            time: libc::timeval { tv_sec: self.second, tv_usec: fraction.into() },
+            captured: u32::try_from(frame.len()).unwrap_or(u32::MAX),
+            original: frame.original_len(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;
