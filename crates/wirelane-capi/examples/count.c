@@ -52,10 +52,10 @@ int main(int argc, char **argv) {
         int received = 0;
         for (unsigned i = 0; i < count; i++) {
             received += wirelane_rx_receive(ends[i], batch);
-            const wirelane_packet *packets;
+            const wirelane_packet *const *packets;
             int present = wirelane_batch_packets(batch, &packets);
             for (int k = 0; k < present; k++)
-                longest = packets[k].original_len > longest ? packets[k].original_len : longest;
+                longest = packets[k]->original_len > longest ? packets[k]->original_len : longest;
             wirelane_batch_clear(batch); /* the memory goes back to the queue */
         }
         if (received == 0)

@@ -73,13 +73,6 @@
 // What a counter says that cannot be known.
 #define WIRELANE_UNKNOWN UINT64_MAX
 
-// In wirelane_packet.flags: rx_hash is known.
-#define WIRELANE_PACKET_HAS_HASH 1
-
-// In wirelane_packet.flags: something is left to do before it is as on the wire, such as completing a checksum
-// or cutting it into packets. Transmitting ends do it.
-#define WIRELANE_PACKET_UNFINISHED 2
-
 // The interface that this header describes. It goes up when programs have to be compiled anew; functions, and
 // fields at the end of structures that have a size, are added without that.
 #define WIRELANE_ABI_VERSION 1
@@ -360,24 +353,27 @@ typedef struct {
     uint32_t kind;
 } wirelane_readiness;
 
-// One packet of a batch.
+// One packet of a batch: the library's own record, to be read. It changes with the packet, and is there until the
+// packet leaves the batch.
 typedef struct {
+    // Of the library.
+    const void *owner;
     // Its bytes, from the Ethernet header on, without the frame check sequence. They may be changed.
     uint8_t *data;
+    // When the port saw it: nanoseconds since 1970, 0 if the port keeps no time.
+    uint64_t timestamp;
     // Bytes at `data`.
     uint32_t len;
     // Bytes on the wire; more than `len` if the snap length cut it.
     uint32_t original_len;
-    // When the port saw it: nanoseconds since 1970, 0 if the port keeps no time.
-    uint64_t timestamp;
-    // The hash of its flow, if `flags` say so.
-    uint32_t rx_hash;
-    // Its queue, or WIRELANE_NO_QUEUE.
+    // Of the library.
+    uint32_t reserved[3];
+    // Its queue, unless `queue_class` is WIRELANE_OTHER.
     uint16_t queue;
     // WIRELANE_RX, WIRELANE_TX or WIRELANE_OTHER.
     uint8_t queue_class;
-    // WIRELANE_PACKET_...
-    uint8_t flags;
+    // Of the library.
+    uint8_t marks;
 } wirelane_packet;
 
 #ifdef __cplusplus
@@ -606,11 +602,11 @@ int wirelane_batch_new(size_t capacity,
 // Frees the batch. Its packets go back to where their memory came from.
 int wirelane_batch_free(wirelane_batch batch);
 
-// Sets `packets` to an array with one element for each packet of the batch, and returns how many these are. The array
-// belongs to the batch; it is valid until the next function that changes the batch, and so are the bytes of packets
-// that leave it then. NULL only counts them.
+// Sets `packets` to an array of pointers, one for each packet of the batch, and returns how many these are. The array
+// belongs to the batch and is valid until the next function that adds packets or takes some away. NULL only counts
+// them.
 int wirelane_batch_packets(wirelane_batch batch,
-                           const wirelane_packet **packets);
+                           const wirelane_packet *const **packets);
 
 // How many more packets fit.
 int wirelane_batch_room(wirelane_batch batch);
@@ -654,6 +650,17 @@ int wirelane_batch_set_timestamp(wirelane_batch batch, size_t index, uint64_t na
 int wirelane_batch_hardware_timestamp(wirelane_batch batch,
                                       size_t index,
                                       uint64_t *nanoseconds);
+
+// Sets `hash` to the hash by which the interface told flows apart. Returns 1, or 0 if it is not known
+// (`xdp:eth0?rx_hash=on` asks for it).
+int wirelane_batch_rx_hash(wirelane_batch batch,
+                           size_t index,
+                           uint32_t *hash);
+
+// 1 if something is left to do before a packet is as on the wire, such as completing a checksum or cutting it into
+// packets: transmitting ends do it. Otherwise 0.
+int wirelane_batch_is_unfinished(wirelane_batch batch,
+                                 size_t index);
 
 // Changes a field of a packet, WIRELANE_FIELD_..., to the `len` bytes at `value`, in network order. Every checksum that
 // covers it follows, also one that a device will complete.

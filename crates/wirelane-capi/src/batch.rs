@@ -1,82 +1,48 @@
-//! Frames that travel together, and how C sees each.
-#![allow(unsafe_code)]
+//! How C sees the packets of a batch.
 
+use std::ffi::c_void;
+use std::mem::offset_of;
+
+use wirelane::frame::RecordLayout;
 use wirelane::{Batch, Frame};
 
 use crate::error::{Failure, Result};
-use crate::mask::{WIRELANE_NO_QUEUE, number_of};
 
-/// In wirelane_packet.flags: rx_hash is known.
-pub const WIRELANE_PACKET_HAS_HASH: u8 = 1;
-/// In wirelane_packet.flags: something is left to do before it is as on the wire, such as completing a checksum
-/// or cutting it into packets. Transmitting ends do it.
-pub const WIRELANE_PACKET_UNFINISHED: u8 = 2;
-
-/// One packet of a batch.
+/// One packet of a batch: the library's own record, to be read. It changes with the packet, and is there until the
+/// packet leaves the batch.
 #[repr(C)]
-#[derive(Clone, Copy)]
 pub struct Packet {
+    /// Of the library.
+    pub owner: *const c_void,
     /// Its bytes, from the Ethernet header on, without the frame check sequence. They may be changed.
     pub data: *mut u8,
+    /// When the port saw it: nanoseconds since 1970, 0 if the port keeps no time.
+    pub timestamp: u64,
     /// Bytes at `data`.
     pub len: u32,
     /// Bytes on the wire; more than `len` if the snap length cut it.
     pub original_len: u32,
-    /// When the port saw it: nanoseconds since 1970, 0 if the port keeps no time.
-    pub timestamp: u64,
-    /// The hash of its flow, if `flags` say so.
-    pub rx_hash: u32,
-    /// Its queue, or WIRELANE_NO_QUEUE.
+    /// Of the library.
+    pub reserved: [u32; 3],
+    /// Its queue, unless `queue_class` is WIRELANE_OTHER.
     pub queue: u16,
     /// WIRELANE_RX, WIRELANE_TX or WIRELANE_OTHER.
     pub queue_class: u8,
-    /// WIRELANE_PACKET_...
-    pub flags: u8,
+    /// Of the library.
+    pub marks: u8,
 }
 
-const _: () = assert!(size_of::<Packet>() == 32);
+const _: () = {
+    let record = RecordLayout::THIS;
+    assert!(record.data == offset_of!(Packet, data));
+    assert!(record.timestamp == offset_of!(Packet, timestamp));
+    assert!(record.len == offset_of!(Packet, len));
+    assert!(record.original_len == offset_of!(Packet, original_len));
+    assert!(record.queue == offset_of!(Packet, queue));
+    assert!(record.class == offset_of!(Packet, queue_class));
+};
 
-/// A batch, and room for what C sees of it.
-pub(crate) struct OpenBatch {
-    pub(crate) frames: Batch,
-    packets: Vec<Packet>,
-}
-
-// SAFETY: the pointers are into the frames of this batch, which go where it goes.
-unsafe impl Send for OpenBatch {}
-
-impl OpenBatch {
-    pub(crate) fn new(capacity: usize) -> Self {
-        Self { frames: Batch::new(capacity), packets: Vec::with_capacity(capacity) }
-    }
-
-    /// Every frame as C sees it.
-    #[inline]
-    pub(crate) fn packets(&mut self) -> &[Packet] {
-        self.packets.clear();
-        self.packets.extend(self.frames.iter_mut().map(packet));
-        &self.packets
-    }
-
-    /// One frame.
-    pub(crate) fn frame(&mut self, index: usize) -> Result<&mut Frame> {
-        self.frames.get_mut(index).ok_or(Failure::Argument("the batch has no such packet"))
-    }
-}
-
-#[inline]
-fn packet(frame: &mut Frame) -> Packet {
-    let hash = frame.rx_hash();
-    let unfinished = frame.offload().is_some();
-    Packet {
-        len: u32::try_from(frame.len()).unwrap_or(u32::MAX),
-        original_len: frame.original_len(),
-        timestamp: frame.timestamp(),
-        rx_hash: hash.map_or(0, |hash| hash.value),
-        queue: frame.queue().unwrap_or(WIRELANE_NO_QUEUE as u16),
-        queue_class: number_of(frame.class()) as u8,
-        flags: if hash.is_some() { WIRELANE_PACKET_HAS_HASH } else { 0 }
-            | if unfinished { WIRELANE_PACKET_UNFINISHED } else { 0 },
-        data: frame.data_mut().as_mut_ptr(),
-    }
+/// One frame of a batch.
+pub(crate) fn frame(batch: &mut Batch, index: usize) -> Result<&mut Frame> {
+    batch.get_mut(index).ok_or(Failure::Argument("the batch has no such packet"))
 }

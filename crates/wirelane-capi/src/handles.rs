@@ -3,7 +3,6 @@
 use wirelane::Batch;
 use wirelane::port::{Rx, Tx};
 
-use crate::batch::OpenBatch;
 use crate::port::OpenPort;
 use crate::table::Table;
 
@@ -14,7 +13,7 @@ pub(crate) static RX: Table<Rx> = Table::new(2);
 /// Transmitting ends, each used by one thread at a time.
 pub(crate) static TX: Table<OpenTx> = Table::new(3);
 /// Batches, each used by one thread at a time.
-pub(crate) static BATCHES: Table<OpenBatch> = Table::new(4);
+pub(crate) static BATCHES: Table<Batch> = Table::new(4);
 
 /// A transmitting end, and room for one packet.
 pub(crate) struct OpenTx {

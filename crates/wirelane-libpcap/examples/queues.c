@@ -1,7 +1,6 @@
-/* Counts packets, a thread and a handle per device: queues DEVICE... (Ctrl-C ends).
+/* Counts packets until Ctrl-C, with a handle and a thread for each device:
  *
- * wirelane exec -- ./queues wirelane:packet:eth0@0 wirelane:packet:eth0@1
- */
+ *     wirelane exec -- ./queues wirelane:packet:eth0@0 wirelane:packet:eth0@1 */
 #include <pcap/pcap.h>
 #include <pthread.h>
 #include <signal.h>
@@ -26,8 +25,7 @@ static void count(unsigned char *user, const struct pcap_pkthdr *header, const u
 
 static void *run(void *argument)
 {
-	struct counter *counter = argument;
-	pcap_loop(counter->handle, -1, count, argument);
+	pcap_loop(((struct counter *)argument)->handle, -1, count, argument);
 	return NULL;
 }
 

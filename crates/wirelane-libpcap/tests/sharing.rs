@@ -1,12 +1,14 @@
 //! Programs that share an interface: each packet goes to one of them.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use wirelane_testkit::libpcap::Library;
 use wirelane_testkit::netns::Namespace;
-use wirelane_testkit::process::ChildGuard;
+use wirelane_testkit::process::{ChildGuard, run};
 use wirelane_testkit::tap::MultiQueueTap;
 use wirelane_testkit::{c, packets, privileged, tools};
 
@@ -80,9 +82,14 @@ fn all(got: &[Vec<u64>]) -> Vec<u64> {
     all
 }
 
-fn program(name: &str) -> std::path::PathBuf {
+/// Under a name of its own for each test: they run beside each other.
+fn program(name: &str) -> PathBuf {
+    compiled("tests/sharing.c", name)
+}
+
+fn compiled(source: &str, name: &str) -> PathBuf {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sharing.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     c::compile("gcc", &program, [source.as_os_str(), "-lpcap".as_ref()]);
     program
 }
@@ -174,4 +181,25 @@ fn privileged_filters_are_each_programs_own() {
     // Two of the four queues.
     assert_eq!(got[0].len(), 20);
     assert_eq!(got[2], (0..40).collect::<Vec<_>>());
+}
+
+/// The example: a handle and a thread for each queue.
+#[test]
+fn one_process_has_a_thread_for_each_queue() {
+    if !tools::require("gcc") {
+        return;
+    }
+    let program = compiled("examples/queues.c", "queues");
+    let devices = [0, 1, 2, 3].map(|queue| format!("wirelane:sim:4@{queue}?count=4000&flows=64"));
+    let counted = run(Library::Ours.of(&mut Command::new(program)).args(&devices));
+    let counts = counted.lines().zip(&devices).map(|(line, device)| {
+        let counts = line.strip_prefix(device.as_str()).unwrap();
+        let (packets, dropped) = counts.split_once(" packets, ").unwrap();
+        assert_eq!(dropped, "0 dropped");
+        packets.trim_start_matches(": ").parse::<u64>().unwrap()
+    });
+    let counts: Vec<_> = counts.collect();
+    assert_eq!(counts.len(), 4, "{counted}");
+    assert_eq!(counts.iter().sum::<u64>(), 4000, "{counted}");
+    assert!(counts.iter().all(|count| *count > 0), "{counted}");
 }

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 
 use wirelane::Batch;
 
-use crate::batch::{OpenBatch, Packet};
+use crate::batch::{Packet, frame};
 use crate::call::{call, count, number, put, slice};
 use crate::error::{ErrorValue, Failure};
 use crate::handles::{BATCHES, BatchHandle};
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn wirelane_batch_new(
             if !(1..=WIRELANE_BATCH_MOST).contains(&capacity) {
                 return Err(Failure::Argument("capacity is not from 1 to WIRELANE_BATCH_MOST"));
             }
-            let id = BATCHES.insert(OpenBatch::new(capacity))?;
+            let id = BATCHES.insert(Batch::new(capacity))?;
             put(batch, BatchHandle { id }, nowhere).map(|()| 0)
         })
     }
@@ -48,37 +48,36 @@ pub extern "C" fn wirelane_batch_free(batch: BatchHandle) -> c_int {
     count(|| BATCHES.remove(batch.id).map(drop).map(|()| 0).map_err(Failure::from))
 }
 
-/// Sets `packets` to an array with one element for each packet of the batch, and returns how many these are. The array
-/// belongs to the batch; it is valid until the next function that changes the batch, and so are the bytes of packets
-/// that leave it then. NULL only counts them.
+/// Sets `packets` to an array of pointers, one for each packet of the batch, and returns how many these are. The array
+/// belongs to the batch and is valid until the next function that adds packets or takes some away. NULL only counts
+/// them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wirelane_batch_packets(
     batch: BatchHandle,
-    packets: *mut *const Packet,
+    packets: *mut *const *const Packet,
 ) -> c_int {
     count(|| {
-        let mut batch = BATCHES.exclusive(batch.id)?;
-        if packets.is_null() {
-            return Ok(number(batch.frames.len()));
+        let batch = BATCHES.exclusive(batch.id)?;
+        let records = batch.records();
+        if !packets.is_null() {
+            // SAFETY: by contract of this function.
+            unsafe { packets.write(records.as_ptr().cast()) };
         }
-        let all = batch.packets();
-        // SAFETY: by contract of this function.
-        unsafe { packets.write(all.as_ptr()) };
-        Ok(number(all.len()))
+        Ok(number(records.len()))
     })
 }
 
 /// How many more packets fit.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_batch_room(batch: BatchHandle) -> c_int {
-    count(|| Ok(number(BATCHES.exclusive(batch.id)?.frames.room())))
+    count(|| Ok(number(BATCHES.exclusive(batch.id)?.room())))
 }
 
 /// Gives every packet back to where its memory came from.
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_batch_clear(batch: BatchHandle) -> c_int {
     count(|| {
-        BATCHES.exclusive(batch.id)?.frames.clear();
+        BATCHES.exclusive(batch.id)?.clear();
         Ok(0)
     })
 }
@@ -87,7 +86,7 @@ pub extern "C" fn wirelane_batch_clear(batch: BatchHandle) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_batch_release_first(batch: BatchHandle, packets: usize) -> c_int {
     count(|| {
-        BATCHES.exclusive(batch.id)?.frames.release_first(packets);
+        BATCHES.exclusive(batch.id)?.release_first(packets);
         Ok(0)
     })
 }
@@ -96,7 +95,7 @@ pub extern "C" fn wirelane_batch_release_first(batch: BatchHandle, packets: usiz
 #[unsafe(no_mangle)]
 pub extern "C" fn wirelane_batch_truncate(batch: BatchHandle, packets: usize) -> c_int {
     count(|| {
-        BATCHES.exclusive(batch.id)?.frames.truncate(packets);
+        BATCHES.exclusive(batch.id)?.truncate(packets);
         Ok(0)
     })
 }
@@ -108,10 +107,10 @@ pub unsafe extern "C" fn wirelane_batch_retain(batch: BatchHandle, keep: *const 
     count(|| {
         let mut batch = BATCHES.exclusive(batch.id)?;
         // SAFETY: by contract of this function.
-        let keep = unsafe { slice(keep, batch.frames.len(), "keep is NULL") }?;
+        let keep = unsafe { slice(keep, batch.len(), "keep is NULL") }?;
         let mut verdicts = keep.iter();
-        batch.frames.retain(|_| verdicts.next().is_some_and(|keep| *keep != 0));
-        Ok(number(batch.frames.len()))
+        batch.retain(|_| verdicts.next().is_some_and(|keep| *keep != 0));
+        Ok(number(batch.len()))
     })
 }
 
@@ -121,9 +120,9 @@ pub extern "C" fn wirelane_batch_append(to: BatchHandle, from: BatchHandle) -> c
     count(|| {
         let mut to = BATCHES.exclusive(to.id)?;
         let mut from = BATCHES.exclusive(from.id)?;
-        let before = to.frames.len();
-        to.frames.append(&mut from.frames);
-        Ok(number(to.frames.len() - before))
+        let before = to.len();
+        to.append(&mut from);
+        Ok(number(to.len() - before))
     })
 }
 
@@ -139,7 +138,7 @@ pub unsafe extern "C" fn wirelane_batch_fill(
         let mut batch = BATCHES.exclusive(batch.id)?;
         // SAFETY: by contract of this function.
         let data = unsafe { slice(data, len, "data is NULL") }?;
-        batch.frame(index)?.fill(data).then_some(0).ok_or(NO_ROOM)
+        frame(&mut batch, index)?.fill(data).then_some(0).ok_or(NO_ROOM)
     })
 }
 
@@ -148,7 +147,7 @@ pub unsafe extern "C" fn wirelane_batch_fill(
 pub extern "C" fn wirelane_batch_set_len(batch: BatchHandle, index: usize, len: usize) -> c_int {
     count(|| {
         let mut batch = BATCHES.exclusive(batch.id)?;
-        batch.frame(index)?.set_len(len).then_some(0).ok_or(NO_ROOM)
+        frame(&mut batch, index)?.set_len(len).then_some(0).ok_or(NO_ROOM)
     })
 }
 
@@ -157,7 +156,7 @@ pub extern "C" fn wirelane_batch_set_len(batch: BatchHandle, index: usize, len: 
 pub extern "C" fn wirelane_batch_prepend(batch: BatchHandle, index: usize, bytes: usize) -> c_int {
     count(|| {
         let mut batch = BATCHES.exclusive(batch.id)?;
-        batch.frame(index)?.prepend(bytes).then_some(0).ok_or(NO_ROOM)
+        frame(&mut batch, index)?.prepend(bytes).then_some(0).ok_or(NO_ROOM)
     })
 }
 
@@ -166,7 +165,7 @@ pub extern "C" fn wirelane_batch_prepend(batch: BatchHandle, index: usize, bytes
 pub extern "C" fn wirelane_batch_strip(batch: BatchHandle, index: usize, bytes: usize) -> c_int {
     count(|| {
         let mut batch = BATCHES.exclusive(batch.id)?;
-        let is_stripped = batch.frame(index)?.strip(bytes);
+        let is_stripped = frame(&mut batch, index)?.strip(bytes);
         is_stripped.then_some(0).ok_or(Failure::Argument("the packet is shorter"))
     })
 }
@@ -179,7 +178,8 @@ pub extern "C" fn wirelane_batch_set_timestamp(
     nanoseconds: u64,
 ) -> c_int {
     count(|| {
-        BATCHES.exclusive(batch.id)?.frame(index)?.set_timestamp(nanoseconds);
+        let mut batch = BATCHES.exclusive(batch.id)?;
+        frame(&mut batch, index)?.set_timestamp(nanoseconds);
         Ok(0)
     })
 }
@@ -194,9 +194,35 @@ pub unsafe extern "C" fn wirelane_batch_hardware_timestamp(
 ) -> c_int {
     count(|| {
         let mut batch = BATCHES.exclusive(batch.id)?;
-        let Some(time) = batch.frame(index)?.hardware_timestamp() else { return Ok(0) };
+        let Some(time) = frame(&mut batch, index)?.hardware_timestamp() else { return Ok(0) };
         // SAFETY: by contract of this function.
         unsafe { put(nanoseconds, time, "nanoseconds is NULL") }.map(|()| 1)
+    })
+}
+
+/// Sets `hash` to the hash by which the interface told flows apart. Returns 1, or 0 if it is not known
+/// (`xdp:eth0?rx_hash=on` asks for it).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wirelane_batch_rx_hash(
+    batch: BatchHandle,
+    index: usize,
+    hash: *mut u32,
+) -> c_int {
+    count(|| {
+        let mut batch = BATCHES.exclusive(batch.id)?;
+        let Some(found) = frame(&mut batch, index)?.rx_hash() else { return Ok(0) };
+        // SAFETY: by contract of this function.
+        unsafe { put(hash, found.value, "hash is NULL") }.map(|()| 1)
+    })
+}
+
+/// 1 if something is left to do before a packet is as on the wire, such as completing a checksum or cutting it into
+/// packets: transmitting ends do it. Otherwise 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn wirelane_batch_is_unfinished(batch: BatchHandle, index: usize) -> c_int {
+    count(|| {
+        let mut batch = BATCHES.exclusive(batch.id)?;
+        Ok(c_int::from(frame(&mut batch, index)?.offload().is_some()))
     })
 }
 
@@ -216,7 +242,7 @@ pub unsafe extern "C" fn wirelane_batch_rewrite(
         call("wirelane_batch_rewrite", error, || {
             let mut batch = BATCHES.exclusive(batch.id)?;
             let value = slice(value, len, "value is NULL")?;
-            rewrite(batch.frame(index)?, field, value).map(|()| 0)
+            rewrite(frame(&mut batch, index)?, field, value).map(|()| 0)
         })
     }
 }

@@ -52,7 +52,7 @@ pub extern "C" fn wirelane_rx_receive(rx: RxHandle, batch: BatchHandle) -> c_int
     count(|| {
         let mut rx = RX.exclusive(rx.id)?;
         let mut batch = BATCHES.exclusive(batch.id)?;
-        Ok(number(rx.receive(&mut batch.frames)))
+        Ok(number(rx.receive(&mut batch)))
     })
 }
 

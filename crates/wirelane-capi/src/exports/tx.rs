@@ -18,7 +18,7 @@ pub extern "C" fn wirelane_tx_allocate(tx: TxHandle, batch: BatchHandle, packets
     count(|| {
         let mut tx = TX.exclusive(tx.id)?;
         let mut batch = BATCHES.exclusive(batch.id)?;
-        Ok(number(tx.end.allocate(&mut batch.frames, packets)))
+        Ok(number(tx.end.allocate(&mut batch, packets)))
     })
 }
 
@@ -29,7 +29,7 @@ pub extern "C" fn wirelane_tx_transmit(tx: TxHandle, batch: BatchHandle) -> c_in
     count(|| {
         let mut tx = TX.exclusive(tx.id)?;
         let mut batch = BATCHES.exclusive(batch.id)?;
-        Ok(number(tx.end.transmit(&mut batch.frames)))
+        Ok(number(tx.end.transmit(&mut batch)))
     })
 }
 
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn wirelane_tx_transmit_all(
         call("wirelane_tx_transmit_all", error, || {
             let mut tx = TX.exclusive(tx.id)?;
             let mut batch = BATCHES.exclusive(batch.id)?;
-            let (end, frames) = (&mut tx.end, &mut batch.frames);
+            let (end, frames) = (&mut tx.end, &mut batch);
             end.transmit(frames);
             end.flush()?;
             let timeout = Duration::from_nanos(timeout);
@@ -98,7 +98,7 @@ pub extern "C" fn wirelane_tx_sent(tx: TxHandle, batch: BatchHandle) -> c_int {
     count(|| {
         let mut tx = TX.exclusive(tx.id)?;
         let mut batch = BATCHES.exclusive(batch.id)?;
-        Ok(number(tx.end.sent(&mut batch.frames)))
+        Ok(number(tx.end.sent(&mut batch)))
     })
 }
 

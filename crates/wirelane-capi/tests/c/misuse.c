@@ -17,7 +17,8 @@ static void no_handle(uint64_t id) {
     wirelane_tx_stats tx_stats;
     wirelane_frames frames;
     wirelane_readiness readiness;
-    const wirelane_packet *packets;
+    const wirelane_packet *const *packets;
+    uint32_t hash;
     uint64_t number;
     uint8_t byte = 0;
 
@@ -72,6 +73,8 @@ static void no_handle(uint64_t id) {
     EXPECT(wirelane_batch_strip(batch, 0, 1) == HANDLE);
     EXPECT(wirelane_batch_set_timestamp(batch, 0, 1) == HANDLE);
     EXPECT(wirelane_batch_hardware_timestamp(batch, 0, &number) == HANDLE);
+    EXPECT(wirelane_batch_rx_hash(batch, 0, &hash) == HANDLE);
+    EXPECT(wirelane_batch_is_unfinished(batch, 0) == HANDLE);
     FAILS(HANDLE, wirelane_batch_rewrite(batch, 0, WIRELANE_FIELD_TTL, &byte, 1, &error));
 }
 
@@ -170,6 +173,8 @@ static void ends(void) {
     EXPECT(wirelane_batch_fill(batch, 0, &byte, 1) == ARGUMENT);
     EXPECT(wirelane_batch_set_len(batch, 0, 1) == ARGUMENT);
     EXPECT(wirelane_batch_hardware_timestamp(batch, 0, NULL) == ARGUMENT);
+    EXPECT(wirelane_batch_rx_hash(batch, 0, NULL) == ARGUMENT);
+    EXPECT(wirelane_batch_is_unfinished(batch, 0) == ARGUMENT);
     EXPECT(wirelane_batch_append(batch, batch) == WIRELANE_ERROR_BUSY);
     EXPECT(wirelane_batch_packets(batch, NULL) == 0);
     EXPECT(wirelane_batch_release_first(batch, 5) == WIRELANE_OK);

@@ -48,7 +48,7 @@ static void write_packets(const char *path) {
     EXPECT(strcmp(info.spec, spec) == 0 && strcmp(info.backend, "file") == 0 && !info.has_mac);
     wirelane_tx tx;
     wirelane_batch batch, other;
-    const wirelane_packet *packets;
+    const wirelane_packet *const *packets;
     WORKS(wirelane_port_tx(port, 0, &tx, &error));
     WORKS(wirelane_port_start(port, &error));
     WORKS(wirelane_batch_new(8, &batch, &error));
@@ -65,9 +65,9 @@ static void write_packets(const char *path) {
     WORKS(wirelane_batch_rewrite(batch, 2, WIRELANE_FIELD_DESTINATION_PORT, port_number, 2, &error));
     EXPECT(wirelane_batch_set_len(batch, 2, 46) == WIRELANE_OK);
     EXPECT(wirelane_batch_prepend(batch, 3, 4) == WIRELANE_OK);
-    EXPECT(wirelane_batch_packets(batch, &packets) == 6 && packets[3].len == sizeof udp + 4);
-    memmove(packets[3].data, packets[3].data + 4, 12);
-    memcpy(packets[3].data + 12, (uint8_t[]){0x81, 0, 0, 5}, 4);
+    EXPECT(wirelane_batch_packets(batch, &packets) == 6 && packets[3]->len == sizeof udp + 4);
+    memmove(packets[3]->data, packets[3]->data + 4, 12);
+    memcpy(packets[3]->data + 12, (uint8_t[]){0x81, 0, 0, 5}, 4);
     EXPECT(wirelane_batch_retain(batch, (uint8_t[]){1, 1, 1, 1, 0, 1}) == 5);
     EXPECT(wirelane_batch_append(other, batch) == 2 && wirelane_batch_append(other, batch) == 0);
     EXPECT(wirelane_batch_packets(batch, NULL) == 3 && wirelane_batch_packets(other, NULL) == 2);
@@ -103,25 +103,27 @@ static int read_packets(const char *path, const char *filter, wirelane_batch bat
 
 static void read_back(const char *path) {
     wirelane_batch batch;
-    const wirelane_packet *packets;
+    const wirelane_packet *const *packets;
     WORKS(wirelane_batch_new(64, &batch, &error));
     EXPECT(read_packets(path, NULL, batch) == 6);
     /* They outlive their port. */
     EXPECT(wirelane_batch_packets(batch, &packets) == 6);
     for (int i = 0; i < 4; i++)
-        EXPECT(packets[i].timestamp == (uint64_t)(i + 1) * WHOLE_SECOND);
-    EXPECT(packets[4].timestamp == 6ull * WHOLE_SECOND);
-    EXPECT(packets[0].len == sizeof udp && memcmp(packets[0].data, udp, sizeof udp) == 0);
-    EXPECT(is_right(packets[0].data) && is_right(packets[1].data) && is_right(packets[2].data));
-    EXPECT(packets[1].data[26] == 192 && packets[2].data[36] == 0x12 && packets[2].len == 46);
-    EXPECT(packets[3].len == sizeof udp + 4 && packets[3].data[15] == 5);
-    EXPECT(packets[0].original_len == sizeof udp && packets[0].flags == 0);
+        EXPECT(packets[i]->timestamp == (uint64_t)(i + 1) * WHOLE_SECOND);
+    EXPECT(packets[4]->timestamp == 6ull * WHOLE_SECOND);
+    EXPECT(packets[0]->len == sizeof udp && memcmp(packets[0]->data, udp, sizeof udp) == 0);
+    EXPECT(is_right(packets[0]->data) && is_right(packets[1]->data) && is_right(packets[2]->data));
+    EXPECT(packets[1]->data[26] == 192 && packets[2]->data[36] == 0x12 && packets[2]->len == 46);
+    EXPECT(packets[3]->len == sizeof udp + 4 && packets[3]->data[15] == 5);
+    EXPECT(packets[0]->original_len == sizeof udp && packets[0]->queue_class == WIRELANE_TX);
+    uint32_t hash;
+    EXPECT(wirelane_batch_rx_hash(batch, 0, &hash) == 0 && wirelane_batch_is_unfinished(batch, 0) == 0);
     EXPECT(wirelane_batch_strip(batch, 0, 14) == WIRELANE_OK);
-    EXPECT(wirelane_batch_packets(batch, &packets) == 6 && packets[0].data[0] == 0x45);
+    EXPECT(wirelane_batch_packets(batch, &packets) == 6 && packets[0]->data[0] == 0x45);
     uint64_t time;
     EXPECT(wirelane_batch_hardware_timestamp(batch, 0, &time) == 0);
     EXPECT(wirelane_batch_release_first(batch, 2) == WIRELANE_OK);
-    EXPECT(wirelane_batch_packets(batch, &packets) == 4 && packets[0].len == 46);
+    EXPECT(wirelane_batch_packets(batch, &packets) == 4 && packets[0]->len == 46);
     EXPECT(wirelane_batch_truncate(batch, 1) == WIRELANE_OK && wirelane_batch_packets(batch, NULL) == 1);
     EXPECT(wirelane_batch_clear(batch) == WIRELANE_OK && wirelane_batch_packets(batch, NULL) == 0);
     /* One sender alone: as a program, since compiling an expression needs libpcap. */

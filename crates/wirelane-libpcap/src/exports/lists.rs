@@ -3,11 +3,12 @@
 
 use std::ffi::c_int;
 use std::fs;
+use std::ptr;
 
 use super::guard::{self, forward};
 use crate::abi::{status, timestamp};
 use crate::handle::{Handle, State};
-use crate::real;
+use crate::real::{self, Functions, Pcap, Real};
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_list_datalinks(
@@ -15,7 +16,12 @@ pub(crate) unsafe extern "C" fn pcap_list_datalinks(
     list: *mut *mut c_int,
 ) -> c_int {
     let write = |handle: &Handle| {
-        forward!(handle, pcap_list_datalinks(list));
+        if let Some(real) = handle.real() {
+            let Functions { pcap_list_datalinks: read, pcap_free_datalinks: free, .. } =
+                **real.library;
+            // SAFETY: by the contract of pcap_list_datalinks(3).
+            return unsafe { give_copy(handle, real, read, free, list) };
+        }
         let mut links = Vec::new();
         match handle.activated(|live| {
             links = live.links.list();
@@ -32,7 +38,7 @@ pub(crate) unsafe extern "C" fn pcap_list_datalinks(
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_free_datalinks(list: *mut c_int) {
-    // SAFETY: of malloc(3), as the lists of the real library are; or null.
+    // SAFETY: a copy of `give`, or null.
     unsafe { libc::free(list.cast()) }
 }
 
@@ -61,7 +67,12 @@ pub(crate) unsafe extern "C" fn pcap_list_tstamp_types(
     list: *mut *mut c_int,
 ) -> c_int {
     let write = |handle: &Handle| {
-        forward!(handle, pcap_list_tstamp_types(list));
+        if let Some(real) = handle.real() {
+            let Functions { pcap_list_tstamp_types: read, pcap_free_tstamp_types: free, .. } =
+                **real.library;
+            // SAFETY: by the contract of pcap_list_tstamp_types(3).
+            return unsafe { give_copy(handle, real, read, free, list) };
+        }
         let mut types = handle
             .with(|inner| match &inner.state {
                 State::Created(options, _) => options.timestamp_types.clone(),
@@ -81,7 +92,7 @@ pub(crate) unsafe extern "C" fn pcap_list_tstamp_types(
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_free_tstamp_types(list: *mut c_int) {
-    // SAFETY: of malloc(3), as the lists of the real library are; or null.
+    // SAFETY: a copy of `give`, or null.
     unsafe { libc::free(list.cast()) }
 }
 
@@ -115,6 +126,30 @@ fn name(link: c_int) -> String {
         }
     });
     known.unwrap_or_else(|| format!("DLT {link}"))
+}
+
+/// Gives the program a copy of a list of the real library: that may use another allocator than the program
+/// does, and so than what frees the copy.
+///
+/// # Safety
+/// `list` is null or may be written. The functions are of that library: one gives a list and its length, the other
+/// frees it.
+unsafe fn give_copy(
+    handle: &Handle,
+    real: &Real,
+    read: unsafe extern "C-unwind" fn(*mut Pcap, *mut *mut c_int) -> c_int,
+    free: unsafe extern "C-unwind" fn(*mut c_int),
+    list: *mut *mut c_int,
+) -> c_int {
+    let mut theirs = ptr::null_mut();
+    // SAFETY: by contract; the list has as many numbers as the library says.
+    unsafe {
+        let count = read(real.as_ptr(), &mut theirs);
+        let (Ok(len), false) = (usize::try_from(count), theirs.is_null()) else { return count };
+        let given = give(handle, std::slice::from_raw_parts(theirs, len), list);
+        free(theirs);
+        given
+    }
 }
 
 /// Puts a copy that the program frees into `list`, and returns its length.

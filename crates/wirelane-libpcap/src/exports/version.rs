@@ -89,6 +89,10 @@ pub(crate) unsafe extern "C" fn pcap_init(options: c_uint, error: *mut c_char) -
 
 #[cfg(test)]
 mod tests {
+    use std::mem::transmute;
+
+    use wirelane_os::pcap::system::system;
+
     use super::*;
     use crate::real;
 
@@ -96,8 +100,9 @@ mod tests {
     fn we_begin_as_libpcap_does() {
         // SAFETY: strings that stay.
         let versions = unsafe {
-            [pcap_lib_version(), (real::library().unwrap().pcap_lib_version)()]
-                .map(|text| CStr::from_ptr(text).to_str().unwrap())
+            let stock = system().unwrap().symbol(c"pcap_lib_version").unwrap();
+            let stock: unsafe extern "C" fn() -> *const c_char = transmute(stock);
+            [pcap_lib_version(), stock()].map(|text| CStr::from_ptr(text).to_str().unwrap())
         };
         let numbers = versions.map(|text| text.split('.').next().unwrap());
         assert_eq!(numbers, ["libpcap version 1"; 2]);

@@ -36,10 +36,10 @@ pub(super) struct Opened {
     pub(super) warning: Option<Failure>,
 }
 
-/// Finds out who can activate an interface, in the order in which libpcap looks.
+/// Finds out who can activate an interface.
 ///
 /// # Errors
-/// There is no such interface, or the user may not capture.
+/// There is no such interface.
 pub(crate) fn examine(options: &Options, opening: &Opening) -> Result<Activation, Failure> {
     if !opening.is_packet() {
         return Ok(Activation::Ours);
@@ -47,12 +47,6 @@ pub(crate) fn examine(options: &Options, opening: &Opening) -> Result<Activation
     let name = opening.spec.name_text();
     if name.len() > iface::NAME_MAX {
         return Err(Failure::status(status::ERROR_NO_SUCH_DEVICE));
-    }
-    if let Err(error) = PacketSocket::open() {
-        let errno = error.errno().unwrap_or(0);
-        let failure = Failure::errno("socket", errno);
-        let denied = errno == libc::EPERM || errno == libc::EACCES;
-        return Err(if denied { failure.with_status(status::ERROR_PERM_DENIED) } else { failure });
     }
     let adapter = [timestamp::ADAPTER, timestamp::ADAPTER_UNSYNCED];
     let by_adapter = options.timestamp_type.is_some_and(|kind| adapter.contains(&kind));
@@ -83,6 +77,8 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
     if opening.is_packet() {
         let flags = iface::flags(opening.spec.name_text());
         if !flags.map_err(|error| no_device("SIOCGIFFLAGS", &error))?.is_up() {
+            // libpcap finds out later than what the user may do.
+            drop(PacketSocket::open().map_err(|error| socket_failure(error.errno()))?);
             return Err(Failure::status(status::ERROR_IFACE_NOT_UP));
         }
         let asked = usize::try_from(options.buffer_size).unwrap_or(0);
@@ -95,6 +91,7 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
     let port = open_port(&opening.spec, &open).map_err(|error| match error.errno() {
         Some(libc::ENETDOWN) => Failure::status(status::ERROR_IFACE_NOT_UP),
         Some(libc::ENODEV) => Failure::status(status::ERROR_NO_SUCH_DEVICE),
+        errno @ Some(libc::EPERM | libc::EACCES) if opening.is_packet() => socket_failure(errno),
         _ => Failure::from(error),
     })?;
     let links = match opening.is_packet() {
@@ -135,6 +132,15 @@ fn latency(options: &Options) -> Duration {
     match u64::try_from(options.timeout_ms) {
         Ok(0) | Err(_) => DEFAULT,
         Ok(timeout) => (Duration::from_millis(timeout) / 4).clamp(SHORTEST, LONGEST),
+    }
+}
+
+/// The user may not open a socket, or there can be none.
+fn socket_failure(errno: Option<i32>) -> Failure {
+    let failure = Failure::errno("socket", errno.unwrap_or(0));
+    match errno {
+        Some(libc::EPERM | libc::EACCES) => failure.with_status(status::ERROR_PERM_DENIED),
+        _ => failure,
     }
 }
 

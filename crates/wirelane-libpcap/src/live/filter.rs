@@ -71,7 +71,6 @@ impl Choice {
         control: &dyn Control,
         sifts: &Sifts,
     ) -> Result<(), Failure> {
-        const INVALID: &str = "BPF program is not valid";
         let program = Program::new(self.link_type, instructions.to_vec());
         let attached = match &program {
             Ok(program) if self.is_packet || self.takes => {
@@ -84,10 +83,14 @@ impl Choice {
             // The kernel takes no loops, which libpcap makes of `protochain` and runs itself.
             Err(_) => Judge::foreign(instructions, self.is_packet),
         };
+        // What asks for something that only the kernel knows is not asked of packets that are there already.
+        if judge.is_none() && !attached {
+            return Err(Failure::new("BPF program is not valid"));
+        }
         if !attached && self.is_packet {
             control.set_filter(None)?;
         }
-        self.judge = Some(Arc::new(judge.ok_or_else(|| Failure::new(INVALID))?));
+        self.judge = judge.map(Arc::new);
         self.is_ours_alone = !attached;
         self.sift(sifts);
         Ok(())

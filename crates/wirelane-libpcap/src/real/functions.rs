@@ -86,7 +86,6 @@ functions! {
     fn pcap_get_selectable_fd(*mut Pcap) -> c_int;
     fn pcap_get_required_select_timeout(*mut Pcap) -> *const libc::timeval;
     fn pcap_geterr(*mut Pcap) -> *mut c_char;
-    fn pcap_perror(*mut Pcap, *const c_char);
 
     // Packets.
     fn pcap_loop(*mut Pcap, c_int, Handler, *mut u8) -> c_int;
@@ -127,5 +126,4 @@ functions! {
     fn pcap_nametoeproto(*const c_char) -> c_int;
     fn pcap_nametollc(*const c_char) -> c_int;
     fn pcap_next_etherent(*mut libc::FILE) -> *mut c_void;
-    fn pcap_lib_version() -> *const c_char;
 }
