@@ -3,6 +3,7 @@
 
 mod aarch64;
 mod api;
+mod apt;
 mod background;
 mod bench;
 mod cargo;
@@ -13,6 +14,7 @@ mod nextest;
 mod setup;
 mod step;
 mod test;
+mod unpacked;
 mod vm;
 
 use std::process::ExitCode;

@@ -8,6 +8,7 @@ use crate::cargo;
 use crate::context::Context;
 use crate::nextest;
 use crate::step::Outcome;
+use crate::unpacked;
 
 /// Programs that tests run, and the Debian packages of each.
 const PROGRAMS: &[(&str, &str)] = &[
@@ -29,6 +30,11 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("pzstd", "zstd"),
     ("chromium", "chromium"),
     ("jq", "jq"),
+    ("nmap", "nmap"),
+    ("ngrep", "ngrep"),
+    ("p0f", "p0f"),
+    ("tcpflow", "tcpflow"),
+    ("scapy3", "python3-scapy"),
     ("nm", "binutils"),
     ("python3", "python3"),
     ("setcap", "libcap2-bin"),
@@ -45,6 +51,7 @@ const PROGRAMS: &[(&str, &str)] = &[
 /// Checks what is installed, and installs the rest where possible.
 pub(crate) fn run(context: &Context) -> Outcome {
     let mut outcome = programs(context);
+    outcome += unpacked::run_setup(context, |program| find(program).is_some());
     outcome += test_runner(context);
     outcome += snappi(context);
     outcome += nightly(context);

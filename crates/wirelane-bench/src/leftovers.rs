@@ -73,12 +73,13 @@ pub struct Swept {
     pub left: Vec<PathBuf>,
 }
 
-/// Removes what killed benchmarks left in memory and among cgroups.
+/// Removes what killed benchmarks left in memory, among temporary files and among cgroups.
 ///
 /// Leftovers on a disk are removed by the next benchmark that is given the same folder.
 pub fn sweep() -> Swept {
     let mut swept = Swept::default();
     sweep_in(Path::new(MEMORY), &mut swept);
+    sweep_in(&std::env::temp_dir(), &mut swept);
     // It may have been in another one, such as that of a session that has ended.
     if let Some((own, _)) = cgroup::own("cpu") {
         let is_cgroup = |path: &&Path| path.join("cgroup.procs").exists();

@@ -222,6 +222,8 @@ const SEND: &[&str] =
     &["send", "--quick", "--size", "64", "--case", "generate", "--case", "timing"];
 /// Ours and all others are started one after the other, and a store is there for a while.
 const RECORD: &[&str] = &["record", "--quick", "--disk", "disk"];
+/// Programs are compiled, and ours and the system's libpcap are used in turns.
+const LIBPCAP: &[&str] = &["libpcap", "--quick"];
 const QDISC: &[&str] = &["qdisc", "--quick"];
 const FILTER: &[&str] = &["filter", "--quick"];
 /// Several of them, those that end soon.
@@ -322,6 +324,7 @@ fn privileged_a_benchmark_that_is_interrupted_leaves_nothing() {
         (NOLOSS, &[After(700)]),
         (SEND, &[After(700), Beside("trafgen")]),
         (RECORD, &[After(2500), Beside("tcpdump"), Beside("dumpcap")]),
+        (LIBPCAP, &[After(300), Beside("tcpdump")]),
         (QDISC, &[After(300)]),
         (FILTER, &[After(200)]),
         (SOCKETS_WITH_PEER, &[Beside("dpdk-testpmd")]),
@@ -359,6 +362,7 @@ fn privileged_a_benchmark_that_is_killed_leaves_what_lab_down_removes() {
         (NOLOSS, &[After(400), After(1500)]),
         (SEND, &[After(700), Beside("tcpreplay")]),
         (RECORD, &[After(2500), Beside("tcpdump"), Beside("dumpcap")]),
+        (LIBPCAP, &[After(300), Beside("tcpdump")]),
         (QDISC, &[After(300)]),
         (FILTER, &[After(200)]),
         (SOCKETS_WITH_PEER, &[Beside("dpdk-testpmd")]),

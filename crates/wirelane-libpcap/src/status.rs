@@ -96,6 +96,8 @@ impl Status {
     pub(crate) fn counted(&mut self, totals: Totals) {
         self.totals = Some(totals);
         if self.is_shown() {
+            // The kernel's counters were read for it.
+            (0..self.rx.len()).for_each(|rx| self.set_received(rx));
             self.set_totals();
         }
     }

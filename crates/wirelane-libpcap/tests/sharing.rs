@@ -1,4 +1,5 @@
 //! Programs that share an interface: each packet goes to one of them.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

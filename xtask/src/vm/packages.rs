@@ -1,20 +1,18 @@
 //! Debian packages, unpacked into a cache: a QEMU that emulates igb, and a recent kernel.
 //!
-//! apt downloads and verifies, with an own configuration and own lists in the cache: nothing is
-//! installed, no source is added to the machine, and no privilege is needed.
+//! Nothing is installed.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::apt::{Apt, Scratch, create, list, run, unpack, write};
 use crate::cargo;
 use crate::setup;
 
 /// Where Debian's recent kernels are, whatever the machine runs.
 const KERNEL_SUITE: &str = "trixie-backports";
-const DEBIAN: &str = "http://deb.debian.org/debian";
 /// The first version with `-device igb`.
 const QEMU_MAJOR: u32 = 8;
 /// The drivers that the guest loads; modules that they need come along.
@@ -111,16 +109,14 @@ fn numbers(path: &Path) -> Vec<u32> {
 
 /// Unpacks QEMU and the libraries that this machine does not have.
 fn unpack_qemu(cache: &Path) -> Result<(), String> {
-    let apt = Apt::new(cache)?;
+    let apt = Apt::new(cache, KERNEL_SUITE)?;
     let backports = apt.release.as_ref().map(|release| format!("{release}-backports"));
     let scratch = Scratch::new(cache, "qemu")?;
-    let mut install = apt.command("apt-get");
-    install.args(["install", "-y", "-qq", "--download-only", "--no-install-recommends"]);
-    install.arg("-o").arg(format!("Dir::Cache::archives={}", scratch.0.display()));
+    let mut install = apt.download(&scratch.0, &["qemu-system-x86"]);
     if let (Some(backports), false) = (&backports, candidate_is_enough()) {
         install.args(["-t", backports]);
     }
-    run(install.arg("qemu-system-x86"))?;
+    run(&mut install)?;
     let root = scratch.0.join("root");
     unpack(&scratch.0, &root)?;
     scratch.keep("root", &cache.join("qemu"))
@@ -144,11 +140,11 @@ fn major(version: &str) -> Option<u32> {
 
 /// Unpacks a kernel; returns the directory.
 fn unpack_kernel(cache: &Path, version: Option<&str>) -> Result<PathBuf, String> {
-    let apt = Apt::new(cache)?;
+    let apt = Apt::new(cache, KERNEL_SUITE)?;
     let version = match version {
         Some(version) => version.to_owned(),
         None => apt
-            .depends("linux-image-amd64")?
+            .depends(KERNEL_SUITE, "linux-image-amd64")?
             .iter()
             .filter_map(|package| package.strip_prefix("linux-image-"))
             .find(|version| version.starts_with(|c: char| c.is_ascii_digit()))
@@ -158,7 +154,7 @@ fn unpack_kernel(cache: &Path, version: Option<&str>) -> Result<PathBuf, String>
     // The image is in one package with the modules, or in a package beside theirs.
     let image = format!("linux-image-{version}");
     let mut packages = vec![image.clone()];
-    packages.extend(apt.depends(&image)?.into_iter().filter(|package| {
+    packages.extend(apt.depends(KERNEL_SUITE, &image)?.into_iter().filter(|package| {
         ["linux-binary-", "linux-modules-"].iter().any(|prefix| package.starts_with(prefix))
     }));
 
@@ -252,210 +248,15 @@ fn modules_below(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// apt with lists and sources of its own.
-struct Apt {
-    options: Vec<String>,
-    /// The code name of the machine's Debian release, if it is one.
-    release: Option<String>,
-}
-
-impl Apt {
-    /// With fresh lists.
-    fn new(cache: &Path) -> Result<Self, String> {
-        if setup::find("apt-get").is_none() {
-            return Err("needs apt (Debian or Ubuntu) to download QEMU and a kernel".into());
-        }
-        let directory = cache.join("apt");
-        create(&directory.join("lists/partial"))?;
-        create(&directory.join("archives/partial"))?;
-        let (sources, release) = sources();
-        write(&directory.join("sources.list"), sources.as_bytes())?;
-        let path = directory.display();
-        let apt = Self {
-            options: vec![
-                format!("Dir::Etc::sourcelist={path}/sources.list"),
-                "Dir::Etc::sourceparts=/dev/null".into(),
-                format!("Dir::State::lists={path}/lists"),
-                format!("Dir::Cache={path}"),
-                "Acquire::Languages=none".into(),
-                // All it writes is ours: root neither has to lock out others nor to become _apt.
-                "Debug::NoLocking=true".into(),
-                "APT::Sandbox::User=".into(),
-            ],
-            release,
-        };
-        run(apt.command("apt-get").args(["update", "-qq"]))?;
-        Ok(apt)
-    }
-
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command.env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C");
-        for option in &self.options {
-            command.args(["-o", option]);
-        }
-        command
-    }
-
-    /// The packages that `package` depends on.
-    fn depends(&self, package: &str) -> Result<Vec<String>, String> {
-        let list =
-            cargo::output(self.command("apt-cache").args(["depends", "-t", KERNEL_SUITE, package]))
-                .ok_or_else(|| format!("{KERNEL_SUITE} has no package {package}"))?;
-        let depends = |line: &str| line.trim().strip_prefix("Depends: ").map(str::to_owned);
-        Ok(list.lines().filter_map(depends).collect())
-    }
-}
-
-/// The machine's own Debian or Ubuntu sources, its backports, and those of [`KERNEL_SUITE`], and
-/// the code name of the machine's release if it is Debian.
-fn sources() -> (String, Option<String>) {
-    let format = "$(ORIGIN) $(RELEASE) $(COMPONENT) $(REPO_URI)";
-    let targets = cargo::output(Command::new("apt-get").args([
-        "indextargets",
-        "--format",
-        format,
-        "Created-By: Packages",
-    ]));
-    let release = fs::read_to_string("/etc/os-release").ok().and_then(|file| debian_release(&file));
-    (source_list(&targets.unwrap_or_default(), release.as_deref()), release)
-}
-
-fn debian_release(os_release: &str) -> Option<String> {
-    let field = |name| os_release.lines().find_map(|line| line.strip_prefix(name));
-    (field("ID=") == Some("debian")).then(|| field("VERSION_CODENAME=").map(str::to_owned))?
-}
-
-fn source_list(targets: &str, release: Option<&str>) -> String {
-    let mut lines = BTreeSet::new();
-    let mut add = |origin: &str, uri: &str, suite: &str, component: &str| {
-        let keyring = format!("/usr/share/keyrings/{}-archive-keyring.gpg", origin.to_lowercase());
-        lines.insert(format!("deb [arch=amd64 signed-by={keyring}] {uri} {suite} {component}\n"));
-    };
-    let mut mirror = DEBIAN;
-    for target in targets.lines() {
-        let mut words = target.split_whitespace();
-        let (Some(origin @ ("Debian" | "Ubuntu")), Some(suite), Some(component), Some(uri)) =
-            (words.next(), words.next(), words.next(), words.next())
-        else {
-            continue;
-        };
-        let uri = uri.trim_end_matches('/');
-        add(origin, uri, suite, component);
-        if origin == "Debian" && Some(suite) == release {
-            mirror = uri;
-        }
-    }
-    if let Some(release) = release {
-        add("Debian", mirror, release, "main");
-        add("Debian", mirror, &format!("{release}-backports"), "main");
-    }
-    add("Debian", mirror, KERNEL_SUITE, "main");
-    lines.into_iter().collect()
-}
-
-/// Unpacks all packages in `directory`.
-fn unpack(directory: &Path, root: &Path) -> Result<(), String> {
-    for path in list(directory) {
-        if path.extension().is_some_and(|extension| extension == "deb") {
-            run(Command::new("dpkg-deb").arg("-x").arg(path).arg(root))?;
-        }
-    }
-    Ok(())
-}
-
-/// A directory in the cache that is removed when it is dropped.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(cache: &Path, name: &str) -> Result<Self, String> {
-        let scratch = Self(cache.join(format!("{name}-{}", std::process::id())));
-        create(&scratch.0.join("partial"))?;
-        Ok(scratch)
-    }
-
-    /// Moves what is `name` in here to `target`, at once: what is in the cache is complete.
-    fn keep(self, name: &str, target: &Path) -> Result<(), String> {
-        let _ = fs::remove_dir_all(target);
-        fs::rename(self.0.join(name), target)
-            .map_err(|error| format!("cannot create {}: {error}", target.display()))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// What is in `directory`, sorted by name.
-fn list(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).map(|entries| entries.flatten().collect::<Vec<_>>());
-    let mut paths: Vec<_> =
-        entries.unwrap_or_default().into_iter().map(|entry| entry.path()).collect();
-    paths.sort();
-    paths
-}
-
-fn run(command: &mut Command) -> Result<(), String> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    if cargo::succeeds(command) { Ok(()) } else { Err(format!("{program} failed, see above")) }
-}
-
-fn create(directory: &Path) -> Result<(), String> {
-    fs::create_dir_all(directory)
-        .map_err(|error| format!("cannot create {}: {error}", directory.display()))
-}
-
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
     fs::copy(from, to)
         .map(drop)
         .map_err(|error| format!("cannot copy {} to {}: {error}", from.display(), to.display()))
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    fs::write(path, bytes).map_err(|error| format!("cannot write {}: {error}", path.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sources_follow_the_machine() {
-        let targets = "\
-Debian bookworm main http://mirror.example/debian/
-Debian bookworm-security main http://mirror.example/debian-security/
-Other nodistro main https://other.example/
-";
-        let list = source_list(targets, Some("bookworm"));
-        for (uri, suite) in [
-            ("http://mirror.example/debian", "bookworm"),
-            ("http://mirror.example/debian", "bookworm-backports"),
-            ("http://mirror.example/debian", KERNEL_SUITE),
-            ("http://mirror.example/debian-security", "bookworm-security"),
-        ] {
-            assert!(list.contains(&format!(".gpg] {uri} {suite} main\n")), "{suite} in {list}");
-        }
-        assert_eq!(list.lines().count(), 4);
-    }
-
-    #[test]
-    fn sources_without_debian_are_its_public_ones() {
-        let list = source_list("Ubuntu noble main http://mirror.example/ubuntu/\n", None);
-        assert!(
-            list.contains("ubuntu-archive-keyring.gpg] http://mirror.example/ubuntu noble main")
-        );
-        assert!(list.contains(&format!("{DEBIAN} {KERNEL_SUITE} main")));
-        assert_eq!(list.lines().count(), 2);
-    }
-
-    #[test]
-    fn release_is_that_of_debian() {
-        let file = "NAME=x\nVERSION_CODENAME=bookworm\nID=debian\n";
-        assert_eq!(debian_release(file).as_deref(), Some("bookworm"));
-        assert_eq!(debian_release("ID=ubuntu\nVERSION_CODENAME=noble\n"), None);
-    }
 
     #[test]
     fn major_version_is_after_the_epoch() {

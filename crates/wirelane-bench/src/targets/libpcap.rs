@@ -1,9 +1,10 @@
 //! The targets of programs that speak libpcap.
 
 use super::book::{Book, Limit, ratios};
-use crate::suites::libpcap::tcpdump::STOCK;
 
 const SUITE: &str = "libpcap";
+/// The system's library, as a peer.
+const STOCK: &str = "libpcap";
 
 pub(super) fn targets(book: &mut Book<'_>) {
     for (target, words) in

@@ -104,7 +104,7 @@ fn privileged_every_packet_of_tcpdump_is_counted_once() {
     let text = output(&mut wirelane(["stats", &pid.to_string()])).stdout;
     let head = format!("process {pid}: tcpdump over Wirelane's libpcap ");
     assert!(text.starts_with(&head), "{text}");
-    assert!(text.contains("2,370 received, 2,370 delivered, 0 dropped\n"), "{text}");
+    assert!(text.contains("2,370 received, 2,370 delivered, 0 dropped, 0 sent\n"), "{text}");
     assert!(
         text.contains("\npcap_stats  ps_recv  ps_drop  ps_ifdrop\ntap0          2,370 "),
         "{text}"

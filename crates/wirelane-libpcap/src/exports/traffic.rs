@@ -76,7 +76,7 @@ pub(crate) unsafe extern "C" fn pcap_inject(
             Ok(_) => unsafe { bytes(packet.cast(), len) },
         };
         let sent = |sent| c_int::try_from(sent).unwrap_or(c_int::MAX);
-        done(handle, |live| live.send(bytes).map(sent))
+        done(handle, |live| transmit(live, bytes).map(sent))
     };
     // SAFETY: the contract of pcap_inject(3).
     unsafe { guard::status(handle, send) }
@@ -98,7 +98,7 @@ pub(crate) unsafe extern "C" fn pcap_sendpacket(
             Ok(len) => unsafe { bytes(packet, len) },
         };
         // Here, not activated counts as sent: libpcap looks for -1 only.
-        match done(handle, |live| live.send(bytes).map(|_| 0)) {
+        match done(handle, |live| transmit(live, bytes).map(|_| 0)) {
             -1 => -1,
             _ => 0,
         }
@@ -134,12 +134,14 @@ pub(crate) unsafe extern "C" fn pcap_stats(
 
 /// # Safety
 /// There are so many bytes, or it is null.
-unsafe fn bytes<'a>(start: *const u8, len: usize) -> &'a [u8] {
-    if start.is_null() {
-        return &[];
-    }
+unsafe fn bytes<'a>(start: *const u8, len: usize) -> Option<&'a [u8]> {
     // SAFETY: by contract.
-    unsafe { std::slice::from_raw_parts(start, len) }
+    (!start.is_null()).then(|| unsafe { std::slice::from_raw_parts(start, len) })
+}
+
+/// Sends what is there; the system would find that nothing is.
+fn transmit(live: &mut Live, packet: Option<&[u8]>) -> Result<usize, Failure> {
+    live.send(packet.ok_or_else(|| Failure::errno("send", libc::EFAULT))?)
 }
 
 /// What libpcap says of wrong lengths: with the errno that happens to be there.

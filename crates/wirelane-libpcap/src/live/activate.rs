@@ -3,12 +3,12 @@
 use std::ffi::c_int;
 use std::time::Duration;
 
-use wirelane::port::{Backend, Port, open as open_port};
+use wirelane::port::{Backend, Port, open as open_port, parse_number};
 use wirelane_os::iface;
 use wirelane_os::packet::PacketSocket;
 
 use super::links::Links;
-use super::memory;
+use super::memory::Need;
 use super::merge::Bounds;
 use super::options::Options;
 use crate::abi::{status, timestamp};
@@ -74,6 +74,7 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
         .latency(latency(options))
         // AF_PACKET sends through the sockets of its rings, which then do not see it again.
         .transmit(!opening.is_packet() && opening.spec.backend != Some(Backend::File));
+    let mut spec = opening.spec.clone();
     if opening.is_packet() {
         let flags = iface::flags(opening.spec.name_text());
         if !flags.map_err(|error| no_device("SIOCGIFFLAGS", &error))?.is_up() {
@@ -81,14 +82,29 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
             drop(PacketSocket::open().map_err(|error| socket_failure(error.errno()))?);
             return Err(Failure::status(status::ERROR_IFACE_NOT_UP));
         }
-        let asked = usize::try_from(options.buffer_size).unwrap_or(0);
-        let rings = opening.rings();
-        open = open.ring_bytes(match opening.ring {
-            Some(all) => memory::share(all, rings),
-            None => memory::ring_bytes(asked, rings),
-        });
+        let need = Need {
+            program: usize::try_from(options.buffer_size).unwrap_or(0),
+            user: opening.ring,
+            rings: opening.rings(),
+            snaplen: snaplen.unsigned_abs() as usize,
+            is_immediate: options.immediate,
+        };
+        let shape = need.shape();
+        let said = |key: &str| spec.options.iter().find(|(said, _)| said == key);
+        let block = said("block").and_then(|(_, bytes)| parse_number(bytes)).unwrap_or(0);
+        let least = usize::try_from(block).unwrap_or(0).saturating_mul(FEWEST_BLOCKS);
+        open = open.ring_bytes(shape.ring.max(least));
+        // What the user says counts.
+        let (has_retire, has_ring) = (said("retire").is_some(), said("ring").is_some());
+        if !has_retire {
+            let retire = format!("{}ms", latency(options).as_millis());
+            spec.options.push(("retire".to_owned(), retire));
+        }
+        if let Some(block) = shape.block.filter(|_| block == 0 && !has_ring) {
+            spec.options.push(("block".to_owned(), block.to_string()));
+        }
     }
-    let port = open_port(&opening.spec, &open).map_err(|error| match error.errno() {
+    let port = open_port(&spec, &open).map_err(|error| match error.errno() {
         Some(libc::ENETDOWN) => Failure::status(status::ERROR_IFACE_NOT_UP),
         Some(libc::ENODEV) => Failure::status(status::ERROR_NO_SUCH_DEVICE),
         errno @ Some(libc::EPERM | libc::EACCES) if opening.is_packet() => socket_failure(errno),
@@ -111,6 +127,8 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
     Ok(Opened { port, links, snaplen, bounds, warning: None })
 }
 
+/// Of a ring of a packet port.
+const FEWEST_BLOCKS: usize = 4;
 /// How long a ring may say nothing beyond the port's own lateness before others go on.
 const GRACE: Duration = Duration::from_millis(100);
 /// While packets wait for other rings.
@@ -123,16 +141,17 @@ const MAX_SNAPLEN: c_int = 262_144;
 /// at the latest, so it is a part of what the program allows.
 fn latency(options: &Options) -> Duration {
     /// What the kernel takes itself, for 1 Gbit/s and more, if the program sets no timeout.
-    const DEFAULT: Duration = Duration::from_millis(8);
-    const SHORTEST: Duration = Duration::from_millis(1);
-    const LONGEST: Duration = Duration::from_millis(50);
-    if options.immediate {
-        return SHORTEST;
-    }
-    match u64::try_from(options.timeout_ms) {
+    const DEFAULT: u64 = 8;
+    const SHORTEST: u64 = 1;
+    /// Half of a shorter timeout, a quarter of a longer one.
+    const SHORT: u64 = 50;
+    const LONGEST: u64 = 500;
+    let timeout = match u64::try_from(options.timeout_ms) {
+        _ if options.immediate => SHORTEST,
         Ok(0) | Err(_) => DEFAULT,
-        Ok(timeout) => (Duration::from_millis(timeout) / 4).clamp(SHORTEST, LONGEST),
-    }
+        Ok(timeout) => (timeout / 2).min(SHORT.max(timeout / 4)).clamp(SHORTEST, LONGEST),
+    };
+    Duration::from_millis(timeout)
 }
 
 /// The user may not open a socket, or there can be none.

@@ -156,6 +156,12 @@ impl Input {
         is_full.then(|| frames.get(frames.len() / 2).map(Frame::timestamp)).flatten()
     }
 
+    /// Whether it has received since the last call of [`Input::take_touched`].
+    #[inline]
+    pub(super) fn is_touched(&self) -> bool {
+        self.is_touched
+    }
+
     /// Whether it has received since the last call.
     pub(super) fn take_touched(&mut self) -> bool {
         std::mem::take(&mut self.is_touched)

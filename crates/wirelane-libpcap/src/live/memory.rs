@@ -1,47 +1,121 @@
-//! How large the rings are.
+//! How large the rings and their blocks are.
+//!
+//! The kernel hands a block over when it is full, or after the time `retire`, however little is in it. So a
+//! program that stalls loses nothing for as long as a ring has blocks for: their number times `retire`.
 
 /// What libpcap takes for one ring, if the program does not say.
 const DEFAULT: usize = 2 << 20;
 /// Up to this much, each ring gets what libpcap's only ring has, so that a burst on one queue fits.
 const EACH: usize = 32 << 20;
-/// Four blocks of 128 KiB, the least for uncut packets of segmentation offload.
-const LEAST: usize = 512 << 10;
-/// The most that a ring can have.
-const MOST: usize = 4 << 30;
-
-/// Bytes of each of `rings` rings, where the program asked for `buffer_size` bytes in all; 0 is the default.
-pub(super) fn ring_bytes(buffer_size: usize, rings: usize) -> usize {
-    let rings = rings.max(1);
-    let asked = if buffer_size == 0 { DEFAULT } else { buffer_size };
-    let burst = asked.min(DEFAULT);
-    let all = asked.max(rings.saturating_mul(burst).min(EACH));
-    (all / rings).clamp(LEAST, MOST)
-}
-
-/// The part of each of `rings` rings of `all` bytes, which the user asked for.
-pub(super) fn share(all: usize, rings: usize) -> usize {
-    (all / rings.max(1)).clamp(SMALLEST, MOST)
-}
-
-/// What the packet port accepts.
+/// The least and the most that a ring has; what a user may ask for.
+const LEAST: usize = 1 << 20;
 const SMALLEST: usize = 16 << 10;
+const MOST: usize = 4 << 30;
+/// A block for an uncut packet of segmentation offload.
+const BLOCK: usize = 128 << 10;
+const LARGEST_BLOCK: usize = 1 << 20;
+const SMALLEST_BLOCK: usize = 4 << 10;
+/// Blocks of a ring that has a block for nearly every packet, as long as all rings fit into this much.
+const IMMEDIATE_BLOCKS: usize = 64;
+const IMMEDIATE: usize = 64 << 20;
+/// What the kernel puts around a packet that is alone in its block.
+const AROUND: usize = 256;
+
+/// What is known before the rings are made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Need {
+    /// Bytes of all rings together that the program asked for; 0 for the default.
+    pub(super) program: usize,
+    /// Those that the user asked for, which count instead.
+    pub(super) user: Option<usize>,
+    pub(super) rings: usize,
+    pub(super) snaplen: usize,
+    /// Packets are handed over one by one.
+    pub(super) is_immediate: bool,
+}
+
+/// Bytes of a ring and of its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) ring: usize,
+    /// A power of two. `None` leaves it to the port.
+    pub(super) block: Option<usize>,
+}
+
+impl Need {
+    /// The shape of each ring.
+    pub(super) fn shape(self) -> Shape {
+        let rings = self.rings.max(1);
+        if let Some(all) = self.user {
+            let ring = (all / rings).clamp(SMALLEST, MOST);
+            let block = self.is_immediate.then(|| self.single().min(power(ring / 16)));
+            return Shape { ring, block: block.map(|block| block.max(SMALLEST_BLOCK)) };
+        }
+        let asked = if self.program == 0 { DEFAULT } else { self.program };
+        let all = asked.max(rings.saturating_mul(asked.min(DEFAULT)).min(EACH));
+        let ring = (all / rings).clamp(LEAST, MOST);
+        if !self.is_immediate {
+            return Shape { ring, block: Some(power(ring / 32).clamp(BLOCK, LARGEST_BLOCK)) };
+        }
+        let block = self.single();
+        let count = (IMMEDIATE / rings / block).min(IMMEDIATE_BLOCKS);
+        Shape { ring: ring.max(count * block), block: Some(block) }
+    }
+
+    /// A block with room for one packet.
+    fn single(self) -> usize {
+        (self.snaplen.min(BLOCK) + AROUND).next_power_of_two().clamp(SMALLEST_BLOCK, BLOCK)
+    }
+}
+
+/// The largest power of two that is not above it.
+fn power(bytes: usize) -> usize {
+    1 << bytes.max(1).ilog2()
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const NEED: Need =
+        Need { program: 0, user: None, rings: 3, snaplen: 262_144, is_immediate: false };
+
+    fn shape(need: Need) -> (usize, usize) {
+        let Shape { ring, block } = need.shape();
+        (ring, block.unwrap_or(0))
+    }
+
     #[test]
     fn few_rings_have_the_default_each_and_many_share() {
-        assert_eq!(ring_bytes(0, 1), 2 << 20);
-        assert_eq!(ring_bytes(0, 9), 2 << 20);
-        assert_eq!(ring_bytes(0, 33), (32 << 20) / 33);
-        assert_eq!(ring_bytes(0, 129), 512 << 10);
-        assert_eq!(ring_bytes(64 << 20, 3), (64 << 20) / 3);
-        assert_eq!(ring_bytes(1, 3), 512 << 10);
-        assert_eq!(ring_bytes(usize::MAX, 0), 4 << 30);
-        assert_eq!(
-            (share(1 << 20, 2), share(1, 9), share(1 << 20, 0)),
-            (512 << 10, 16 << 10, 1 << 20)
-        );
+        for (rings, ring) in
+            [(0, 2 << 20), (1, 2 << 20), (9, 2 << 20), (31, (32 << 20) / 31), (129, 1 << 20)]
+        {
+            assert_eq!(shape(Need { rings, ..NEED }), (ring, BLOCK), "{rings}");
+        }
+    }
+
+    #[test]
+    fn programs_ask_for_all_rings_together() {
+        let ask = |program| shape(Need { program, ..NEED });
+        assert_eq!(ask(1), (1 << 20, BLOCK));
+        assert_eq!(ask(64 << 20), ((64 << 20) / 3, 512 << 10));
+        assert_eq!(ask(usize::MAX), (4 << 30, 1 << 20));
+    }
+
+    #[test]
+    fn users_get_what_they_ask_for() {
+        let ask = |user, is_immediate| shape(Need { user: Some(user), is_immediate, ..NEED });
+        assert_eq!(ask(3 << 20, false), (1 << 20, 0));
+        assert_eq!(ask(3 << 20, true), (1 << 20, 64 << 10));
+        assert_eq!(ask(1, true), (16 << 10, 4 << 10));
+    }
+
+    #[test]
+    fn packets_one_by_one_have_many_blocks() {
+        let immediate = Need { is_immediate: true, ..NEED };
+        assert_eq!(shape(immediate), (8 << 20, BLOCK));
+        assert_eq!(shape(Need { snaplen: 2048, ..immediate }), (2 << 20, 4 << 10));
+        assert_eq!(shape(Need { snaplen: 65_535, ..immediate }), (8 << 20, BLOCK));
+        assert_eq!(shape(Need { rings: 129, ..immediate }), (1 << 20, BLOCK));
     }
 }

@@ -154,6 +154,12 @@ impl Merge {
         self.late
     }
 
+    /// Whether an end has received since the last call of [`Merge::each_touched`].
+    #[inline]
+    pub(crate) fn is_touched(&self) -> bool {
+        self.inputs.iter().any(Input::is_touched)
+    }
+
     /// Calls `show` with the position of each end that has received since the last call.
     pub(crate) fn each_touched(&mut self, mut show: impl FnMut(usize)) {
         for (position, input) in self.inputs.iter_mut().enumerate() {

@@ -207,9 +207,4 @@ impl Live {
     pub(crate) fn datalink(&self) -> c_int {
         self.links.current
     }
-
-    /// Bytes kept of a packet.
-    pub(crate) fn snaplen(&self) -> u32 {
-        u32::try_from(self.options.snaplen).unwrap_or(0)
-    }
 }

@@ -49,11 +49,16 @@ struct Desk {
     clock: Clock,
     /// How many frames of the last step were delivered.
     delivered: usize,
+    /// How many steps were made.
+    steps: u32,
     /// The packet of `pcap_next`, until the next call: copied, so that its memory is the kernel's
     /// again, as in libpcap.
     header: PacketHeader,
     bytes: Vec<u8>,
 }
+
+/// Steps after which others are shown what was received.
+const STEPS: u32 = 64;
 
 /// What a program asks for.
 #[derive(Clone, Copy, Debug)]
@@ -114,6 +119,7 @@ impl Reader {
             version: 0,
             clock: Clock { precision, second: 0, start: 0 },
             delivered: 0,
+            steps: 0,
             header: PacketHeader { time, captured: 0, original: 0 },
             bytes: Vec::new(),
         };
@@ -276,6 +282,11 @@ impl Desk {
     #[inline]
     fn next(&mut self, breaker: &Breaker, done: usize) -> Next {
         self.leave();
+        // Packets that never end are shown now and then.
+        self.steps = self.steps.wrapping_add(1);
+        if self.steps.is_multiple_of(STEPS) && self.merge.is_touched() {
+            self.show();
+        }
         if self.sifts.version() != self.version {
             self.version = self.sifts.version();
             self.sift = self.sifts.current();
@@ -314,6 +325,9 @@ impl Desk {
     #[inline]
     fn finish(&mut self, outcome: Outcome) -> Outcome {
         self.leave();
+        if self.merge.is_touched() {
+            self.show();
+        }
         if let Some(selectable) = &mut self.selectable
             && let Err(error) = selectable.follow(&mut self.merge)
         {

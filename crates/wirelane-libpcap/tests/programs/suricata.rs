@@ -87,7 +87,7 @@ fn events(run: &Run) -> String {
 fn counts(run: &Run) -> [u64; 3] {
     let text = run.text("eve.json");
     let parsed = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let last = parsed.filter(|event| event["event_type"] == "stats").last().unwrap();
+    let last = parsed.rev().find(|event| event["event_type"] == "stats").unwrap();
     let decoded = last["stats"].pointer("/decoder/pkts").and_then(Value::as_u64).unwrap();
     // "Info: pcap: wla0: pcap total:332 recv:332 drop:0 (0.0%)"
     let sum = |name: &str| -> u64 {

@@ -9,6 +9,8 @@ use crate::traffic;
 
 /// All that it prints of a packet but the time.
 const ALL: [&str; 8] = ["-i", "@", "-n", "-t", "-e", "-vv", "-XX", "-l"];
+/// Stock counts packets of the other direction, too, which it then drops by itself.
+const COUNTED: &str = "packets received by filter";
 const PROGRAMS: [&str; 2] = ["tcpdump", "tcpreplay"];
 
 #[test]
@@ -117,7 +119,7 @@ fn privileged_tcpdump_tells_directions_apart() {
     let programs: Vec<_> = args.iter().map(|args| ("tcpdump", &args[..])).collect();
     let runs = bed.watch(&programs, Ending::Interrupt, ping);
     for (runs, expected) in runs.into_iter().zip([5, 5, 10]) {
-        let runs = succeeded(runs);
+        let runs = succeeded(runs).map(|run| run.without(COUNTED));
         assert_alike("-Q", &runs);
         assert_eq!(runs[0].output.stdout.matches("ICMP echo").count(), expected);
     }
@@ -142,7 +144,7 @@ fn privileged_tcpdump_listens_where_there_is_no_card() {
     let programs = [("tcpdump", &args[0][..]), ("tcpdump", &args[1][..])];
     let ping = || drop(bed.near.run("ping", ["-n", "-c", "5", "-i", "0.05", "127.0.0.1"]));
     for runs in bed.watch(&programs, Ending::Interrupt, ping) {
-        let runs = succeeded(runs);
+        let runs = succeeded(runs).map(|run| run.without(COUNTED));
         assert_alike("tcpdump", &runs);
         assert!(runs[0].output.stdout.contains("ICMP echo reply"));
     }
@@ -175,7 +177,8 @@ fn privileged_tcpdump_lists_and_refuses_the_same() {
         &["-i", "idle0", "-c", "1"],
     ];
     for args in cases {
-        assert_alike(&format!("{args:?}"), &bed.each("tcpdump", args));
+        let runs = bed.each("tcpdump", args).map(|run| run.without("wirelane:"));
+        assert_alike(&format!("{args:?}"), &runs);
     }
 }
 

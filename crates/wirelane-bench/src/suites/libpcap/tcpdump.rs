@@ -18,7 +18,7 @@ use wirelane::error::{Error, Result};
 const SUITE: &str = "libpcap";
 const CASE: &str = "tcpdump";
 /// The system's library, as a peer.
-pub const STOCK: &str = "libpcap";
+const STOCK: &str = "libpcap";
 
 /// Measures, and adds the rows to `report`; `progress` and `stop` as everywhere.
 ///

@@ -271,10 +271,15 @@ impl Handle {
     }
 }
 
-/// Whether there are packets that the program does not accept. One that returns at once, and not 0, takes all.
+/// Whether there are packets that the program does not accept. One that returns at once, and not 0, takes all; it may set
+/// A before, for who looks at it.
 fn may_reject(program: &[SockFilter]) -> bool {
-    !program.first().is_some_and(|first| first.code == RETURN && first.k > 0)
+    let first = program.iter().find(|instruction| instruction.code != LOAD);
+    !first.is_some_and(|first| first.code == RETURN && first.k > 0)
 }
+
+/// `BPF_LD | BPF_IMM` of `linux/bpf_common.h`.
+const LOAD: u16 = 0x00;
 
 /// `BPF_RET | BPF_K` of `linux/bpf_common.h`.
 const RETURN: u16 = 0x06;

@@ -1,0 +1,82 @@
+//! Programs that tests run and that are not installed: their packages are unpacked in the target directory.
+//!
+//! Installing a package that has a service starts it, and what is of another release cannot be installed. A program of
+//! another release comes with all that it needs, the C library included.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::apt::{Apt, Scratch, create, run, unpack};
+use crate::context::Context;
+use crate::step::Outcome;
+
+/// Packages that belong together.
+struct Tree {
+    /// The name of the directory.
+    name: &'static str,
+    /// A release of Debian, if not the machine's own.
+    suite: Option<&'static str>,
+    packages: &'static [&'static str],
+    programs: &'static [&'static str],
+}
+
+/// `crates/wirelane-libpcap/tests/programs/installed.rs` looks for them.
+const TREES: [Tree; 2] = [
+    Tree {
+        name: "debian",
+        suite: None,
+        packages: &["argus-server", "argus-client", "nfdump", "softflowd", "arpwatch"],
+        programs: &["argus", "ra", "nfpcapd", "nfdump", "softflowd", "softflowctl", "arpwatch"],
+    },
+    Tree {
+        name: "trixie",
+        suite: Some("trixie"),
+        packages: &["suricata"],
+        programs: &["suricata"],
+    },
+];
+
+/// Unpacks what is not there; `find` says where an installed program is.
+pub(crate) fn run_setup(context: &Context, find: impl Fn(&str) -> bool) -> Outcome {
+    let cache = context.target("unpacked");
+    let mut outcome = Outcome::default();
+    for tree in &TREES {
+        let root = cache.join(tree.name);
+        let missing = || tree.programs.iter().find(|name| !find(name) && !is_in(&root, name));
+        let failure = match missing() {
+            Some(_) => tree.unpack(&cache).err(),
+            None => None,
+        };
+        outcome += match missing() {
+            None => Outcome::single(true),
+            Some(program) => {
+                let reason = failure.unwrap_or_else(|| "its package does not hold it".to_owned());
+                context.unavailable(1, format!("missing: {program}: {reason}"))
+            }
+        };
+    }
+    outcome
+}
+
+impl Tree {
+    fn unpack(&self, cache: &Path) -> Result<(), String> {
+        create(cache)?;
+        let scratch = Scratch::new(cache, self.name)?;
+        let apt = match self.suite {
+            Some(suite) => Apt::of_suite(&scratch.0, suite)?,
+            None => Apt::of_the_machine(&scratch.0)?,
+        };
+        let packages = scratch.0.join("packages");
+        create(&packages.join("partial"))?;
+        run(&mut apt.download(&packages, self.packages))?;
+        let root = scratch.0.join("root");
+        unpack(&packages, &root)?;
+        // Services take some rights away from their directories.
+        run(Command::new("chmod").args(["-R", "a+rX"]).arg(&root))?;
+        scratch.keep("root", &cache.join(self.name))
+    }
+}
+
+fn is_in(root: &Path, program: &str) -> bool {
+    ["usr/bin", "usr/sbin"].iter().any(|directory| root.join(directory).join(program).is_file())
+}
