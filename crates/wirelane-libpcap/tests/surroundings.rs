@@ -12,16 +12,18 @@ use wirelane_testkit::{c, tools};
 
 /// What the program says with these variables.
 fn answers(name: &str, variables: &[(&str, &str)]) -> Option<Vec<String>> {
-    if !tools::require("gcc") {
-        return None;
-    }
+    tools::require("gcc").then(|| compiled(name, &[], variables))
+}
+
+fn compiled(name: &str, options: &[&str], variables: &[(&str, &str)]) -> Vec<String> {
     let directory = tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let [program, savefile] = [name, "t.pcap"].map(|name| directory.path().join(name));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/surroundings.c");
-    c::compile("gcc", &program, [source, PathBuf::from("-lpcap")]);
+    let arguments = options.iter().chain(&["-lpcap"]).map(PathBuf::from);
+    c::compile("gcc", &program, [source].into_iter().chain(arguments));
     let mut command = Command::new(&program);
     Library::Ours.of(&mut command).arg(&savefile).envs(variables.iter().copied());
-    Some(run(&mut command).lines().map(str::to_owned).collect())
+    run(&mut command).lines().map(str::to_owned).collect()
 }
 
 const READ: [&str; 3] = [
@@ -47,12 +49,26 @@ fn without_the_systems_library_all_but_expressions_works() {
 /// As on a system whose libpcap has another name than ours: the program then loads both, and all calls
 /// come to us, also those that its library makes to itself.
 #[test]
-fn the_systems_library_is_loaded_a_second_time() {
+fn the_systems_library_calls_itself() {
     let both = [Library::Ours, Library::Stock].map(|it| it.file().display().to_string()).join(":");
     let Some(answers) = answers("twice", &[("LD_PRELOAD", &both)]) else { return };
     assert_eq!(answers[..2], ["capture: 0", "compile: works"]);
     assert_eq!(answers[2..5], READ);
     assert_eq!(answers[5..], ["dead: a handle", "any: a handle"]);
+}
+
+/// Memory that one library gets and another one frees is of one allocator: AddressSanitizer ends the program otherwise,
+/// and for a leak.
+#[test]
+fn the_allocator_of_the_program_is_everybodys() {
+    if !tools::require("gcc") {
+        return;
+    }
+    let sanitizer = run(Command::new("gcc").arg("-print-file-name=libasan.so"));
+    let preload = format!("{}:{}", sanitizer.trim(), Library::Ours.file().display());
+    let answers = compiled("allocator", &["-fsanitize=address"], &[("LD_PRELOAD", &preload)]);
+    assert_eq!(answers[..2], ["capture: 0", "compile: works"]);
+    assert_eq!(answers[2..5], READ);
 }
 
 /// The variable names the file, and the drop-in itself is not taken for it.

@@ -3,6 +3,7 @@
 //! Nothing is needed to build. Functions and structures are those of `pcap/pcap.h` and `pcap/bpf.h`,
 //! unchanged since libpcap 0.8.
 
+mod binding;
 mod cache;
 pub mod system;
 

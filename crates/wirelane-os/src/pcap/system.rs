@@ -4,17 +4,15 @@
 //! is its own. It is told by the symbol [`DROP_IN`].
 
 use std::env;
-use std::ffi::{CStr, CString, OsStr, OsString, c_int, c_void};
-use std::fs::{self, File};
-use std::io;
-use std::os::fd::AsRawFd;
+use std::ffi::{CStr, CString, OsStr, OsString, c_void};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-use super::cache;
+use super::{binding, cache};
 
 /// A symbol that the drop-in has, and no libpcap.
 pub const DROP_IN: &CStr = c"wirelane_libpcap";
@@ -118,68 +116,21 @@ fn open(path: &Path) -> Result<Option<System>, String> {
         return Ok(None);
     }
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
-    // Its own calls, such as those of pcap_open_live() to pcap_create(), would come to the drop-in if that
-    // stands before it among the symbols of the program.
-    // SAFETY: the name is a string.
-    let shadowed = !unsafe { libc::dlsym(libc::RTLD_DEFAULT, DROP_IN.as_ptr()) }.is_null();
-    let mut kept = None;
-    let name = if shadowed && is_loaded(&name) {
-        // And they do, if the program brought it along: so it is loaded a second time.
-        let copy =
-            copy(path).map_err(|error| format!("cannot be loaded a second time: {error}"))?;
-        let name = format!("/proc/self/fd/{}", copy.as_raw_fd());
-        kept = Some(copy);
-        CString::new(name).map_err(|error| error.to_string())?
-    } else {
-        name
-    };
-    let handle = link(&name, shadowed);
-    drop(kept);
+    // SAFETY: the name is a string. libpcap's initialisers touch nothing of ours.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     let handle = NonNull::new(handle).ok_or_else(linker_error)?;
     if look_up(handle.as_ptr(), DROP_IN).is_some() {
         // SAFETY: the handle is not used any more.
         unsafe { libc::dlclose(handle.as_ptr()) };
         return Ok(None);
     }
+    // SAFETY: the name is a string.
+    let is_shadowed = !unsafe { libc::dlsym(libc::RTLD_DEFAULT, DROP_IN.as_ptr()) }.is_null();
+    if is_shadowed {
+        // SAFETY: the handle is open. Nobody has called the library: whoever asks for its names gets the drop-in.
+        unsafe { binding::bind_to_itself(handle)? };
+    }
     Ok(Some(System { handle, path: path.to_owned() }))
-}
-
-/// Loads a file, whose calls find its own symbols first if `shadowed`.
-#[cfg(target_env = "gnu")]
-fn link(name: &CStr, shadowed: bool) -> *mut c_void {
-    let mut flags = libc::RTLD_NOW | libc::RTLD_LOCAL;
-    if shadowed {
-        flags |= libc::RTLD_DEEPBIND;
-    }
-    // As dlopen(3), but the sanitizers' dlopen() ends the process for RTLD_DEEPBIND: memory that crosses the
-    // boundary could be of two allocators. Here none does.
-    // SAFETY: the name is a string. libpcap's initialisers touch nothing of ours.
-    unsafe { libc::dlmopen(libc::LM_ID_BASE, name.as_ptr(), flags) }
-}
-
-/// Other C libraries do not know that order.
-#[cfg(not(target_env = "gnu"))]
-fn link(name: &CStr, _shadowed: bool) -> *mut c_void {
-    // SAFETY: the name is a string. libpcap's initialisers touch nothing of ours.
-    unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) }
-}
-
-/// Whether the program has loaded that file.
-fn is_loaded(name: &CStr) -> bool {
-    const FLAGS: c_int = libc::RTLD_LAZY | libc::RTLD_LOCAL | libc::RTLD_NOLOAD;
-    // SAFETY: the name is a string, and the handle is not used after it is closed.
-    unsafe {
-        let handle = libc::dlopen(name.as_ptr(), FLAGS);
-        !handle.is_null() && libc::dlclose(handle) == 0
-    }
-}
-
-/// A copy in memory: to the dynamic linker it is another library.
-fn copy(path: &Path) -> io::Result<File> {
-    let flags = rustix::fs::MemfdFlags::CLOEXEC;
-    let mut copy = File::from(rustix::fs::memfd_create("libpcap", flags)?);
-    io::copy(&mut File::open(path)?, &mut copy)?;
-    Ok(copy)
 }
 
 /// Device and inode of the file that holds this code.
@@ -242,13 +193,12 @@ mod tests {
         assert!(error.contains("/etc/passwd"), "{error}");
     }
 
+    /// Without the drop-in each slot has that address already.
     #[test]
-    fn a_copy_can_be_loaded_beside_the_first() {
+    fn a_library_bound_to_itself_works() {
         let system = system().unwrap();
-        let copy = copy(system.path()).unwrap();
-        let name = CString::new(format!("/proc/self/fd/{}", copy.as_raw_fd())).unwrap();
-        let second = link(&name, true);
-        let own = look_up(second, c"pcap_compile").unwrap();
-        assert_ne!(own, system.symbol(c"pcap_compile").unwrap());
+        // SAFETY: the handle is open, and the slots are not changed.
+        unsafe { binding::bind_to_itself(system.handle) }.unwrap();
+        assert!(crate::pcap::library().unwrap().compile(c"tcp port 80", 1, 96, true).is_ok());
     }
 }
