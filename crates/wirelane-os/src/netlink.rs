@@ -17,6 +17,8 @@ use crate::error::{OsError, Result};
 pub(crate) struct Netlink {
     socket: OwnedFd,
     sequence: u32,
+    /// For answers: cleared once, not for each of them.
+    buffer: Vec<u8>,
 }
 
 impl Netlink {
@@ -25,7 +27,7 @@ impl Netlink {
         let socket =
             socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)
                 .map_err(|errno| OsError::new("socket AF_NETLINK", "", errno))?;
-        Ok(Netlink { socket, sequence: 0 })
+        Ok(Netlink { socket, sequence: 0, buffer: vec![0; DATAGRAM] })
     }
 
     /// Sends one request for a single answer and returns the payload of every message that came back.
@@ -83,13 +85,13 @@ impl Netlink {
         let request = message(kind, flags | NLM_F_REQUEST, self.sequence, payload)?;
         send(&self.socket, &request, SendFlags::empty())?;
         let mut answer = Answer::default();
-        let mut buffer = vec![0_u8; DATAGRAM];
         loop {
-            let (_, length) = match recv(&self.socket, buffer.as_mut_slice(), RecvFlags::TRUNC) {
+            let (_, length) = match recv(&self.socket, self.buffer.as_mut_slice(), RecvFlags::TRUNC)
+            {
                 Err(Errno::INTR) => continue,
                 received => received?,
             };
-            let datagram = buffer.get(..length).ok_or(Errno::MSGSIZE)?;
+            let datagram = self.buffer.get(..length).ok_or(Errno::MSGSIZE)?;
             if answer.take(datagram, self.sequence)? {
                 return Ok(answer);
             }

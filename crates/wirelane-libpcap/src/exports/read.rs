@@ -206,9 +206,9 @@ unsafe fn read(
     callback: Handler,
     user: *mut u8,
 ) -> Result<Outcome, c_int> {
-    let Some(callback) = callback else { return Err(handle.fail("no callback")) };
     let count = if count <= 0 { c_int::MAX } else { count };
     let (reader, request) = reader(handle, count.unsigned_abs() as usize)?;
+    let Some(callback) = callback else { return Err(handle.fail("no callback")) };
     // SAFETY: it stays as long as the handle, which is not closed while somebody reads.
     let reader = unsafe { reader.as_ref() };
     Ok(reader.read(request, &handle.breaker, |header, bytes| {

@@ -4,11 +4,12 @@ use std::fs;
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, ExitStatus};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tempfile::TempDir;
 use wirelane_testkit::c;
-use wirelane_testkit::libpcap::Library;
+use wirelane_testkit::libpcap::{self, Library};
 use wirelane_testkit::netns::Namespace;
 use wirelane_testkit::process::{ChildGuard, Output, output, run};
 use wirelane_testkit::veth::VethPair;
@@ -16,7 +17,7 @@ use wirelane_testkit::veth::VethPair;
 /// Longer than any test of the suite gives itself.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Valgrind is slow, and the machine may be busy.
-const LONG_PATIENCE: Duration = Duration::from_secs(270);
+const LONG_PATIENCE: Duration = Duration::from_secs(280);
 
 /// The suite under ThreadSanitizer, which gives itself more time.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(1500);
@@ -58,6 +59,9 @@ pub(crate) struct Bench {
 impl Suite {
     /// Once for all tests: named after what it was made of.
     pub(crate) fn compile() -> Self {
+        // Two threads of one process would write the same file.
+        static COMPILING: Mutex<()> = Mutex::new(());
+        let _alone = COMPILING.lock();
         let mut hasher = DefaultHasher::new();
         for path in files(&sources(), "") {
             hasher.write(&fs::read(path).unwrap());
@@ -155,16 +159,34 @@ impl Bench {
         ];
         let directory = tempfile::tempdir().unwrap();
         let mut command = self.ns.command("valgrind");
-        command.args(FLAGS).arg(&self.suite.program).args([group, "all"]);
+        command
+            .args(FLAGS)
+            .arg(format!("--suppressions={}", sources().with_file_name("valgrind.supp").display()));
+        command.arg(&self.suite.program).args([group, "all"]);
         self.finish(Library::Ours.of(&mut command), &directory, LONG_PATIENCE)
+    }
+
+    /// Runs a group over the drop-in, in one process with an allocator of its own.
+    pub(crate) fn run_with_allocator(&self, group: &str) -> Output {
+        let directory = tempfile::tempdir().unwrap();
+        let allocator = directory.path().join("allocator.so");
+        let source = sources().with_file_name("allocator.c");
+        let flags = ["-shared", "-fPIC", "-fno-builtin"].map(PathBuf::from);
+        c::compile("gcc", &allocator, flags.into_iter().chain([source]));
+        let mut command = self.ns.command(&self.suite.program);
+        let preload = [allocator, libpcap::ours()].map(|it| it.display().to_string()).join(":");
+        Library::Stock.of(&mut command).env("LD_PRELOAD", preload).args([group, "all"]);
+        self.finish(&mut command, &directory, PATIENCE)
     }
 
     /// Runs a group over the drop-in under ThreadSanitizer, in one process.
     pub(crate) fn sanitize(&self, sanitized: &Sanitized, group: &str) -> Output {
         let directory = tempfile::tempdir().unwrap();
-        let mut command = self.ns.command(&self.suite.program);
-        Library::Stock.of(&mut command).env("LD_PRELOAD", &sanitized.library);
-        command.env("SUITE_LIMIT_S", "300").args([group, "all"]);
+        // Not for `ip`, which has no such runtime.
+        let mut command = self.ns.command("env");
+        let preload = format!("LD_PRELOAD={}", sanitized.library.display());
+        command.args([&preload, "SUITE_LIMIT_S=300"]).arg(&self.suite.program);
+        Library::Stock.of(&mut command).args([group, "all"]);
         self.finish(&mut command, &directory, LONGEST_PATIENCE)
     }
 

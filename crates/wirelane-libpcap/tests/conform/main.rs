@@ -45,9 +45,9 @@ macro_rules! groups {
 }
 
 groups! {
-    answers: bad breaks dead devices filter info names options read rights savefile send threads;
+    answers: bad breaks dead devices filter info interfaces names options read rights savefile send threads;
     // Not the bad calls: each is made in a child, which may die of it.
-    valgrind: breaks dead devices filter info names options read rights savefile send threads
+    valgrind: breaks dead devices filter info interfaces names options read rights savefile send threads
 }
 
 #[test]
@@ -76,6 +76,17 @@ fn every_group_and_every_difference_belongs_to_a_test() {
     for difference in DIFFERENCES {
         assert!(tests.iter().any(|test| test.name == difference.test), "{difference:?}");
         assert!(!difference.why.is_empty(), "{difference:?}");
+    }
+}
+
+/// Programs that are linked with jemalloc or tcmalloc. Memory goes back to where it came from, also that of the system's
+/// library behind the drop-in.
+#[test]
+fn privileged_programs_may_have_an_allocator_of_their_own() {
+    let Some(bench) = bench() else { return };
+    for group in ["names", "savefile", "options", "filter", "devices", "threads"] {
+        let report = bench.run_with_allocator(group);
+        assert!(report.status.success(), "{group}: {}\n{}", report.status, report.stderr);
     }
 }
 

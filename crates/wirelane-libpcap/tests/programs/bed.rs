@@ -52,6 +52,8 @@ pub(crate) struct Run {
     pub(crate) output: Output,
     /// Where it ran; its files are here.
     pub(crate) directory: PathBuf,
+    /// What removes the directory, if the bed does not.
+    _guard: Option<TempDir>,
 }
 
 impl Run {
@@ -150,7 +152,7 @@ impl Bed {
     #[track_caller]
     pub(crate) fn once(&self, library: Library, program: &str, args: &[&str]) -> Run {
         let (mut command, directory) = self.command(library, program, args);
-        Run { output: output(&mut command), directory }
+        Run { output: output(&mut command), directory, _guard: None }
     }
 
     /// Starts `program ARGS` in a directory of its own.
@@ -265,7 +267,7 @@ impl Running {
             Ending::Interrupt => self.child.interrupt(),
             Ending::Terminate => self.child.signal(Signal::TERM),
         }
-        Run { output: self.child.wait(PATIENCE), directory: self.directory }
+        Run { output: self.child.wait(PATIENCE), directory: self.directory, _guard: None }
     }
 }
 
@@ -276,13 +278,14 @@ const SETTLED: Duration = Duration::from_millis(400);
 #[track_caller]
 pub(crate) fn offline(program: &str, args: &[&str]) -> [Run; 2] {
     Library::BOTH.map(|library| {
-        let directory = directory().keep();
+        let guard = directory();
+        let directory = guard.path().to_path_buf();
         let file = directory.join("traffic.pcap");
         traffic::write(&traffic::frames(), &file);
         fs::write(directory.join("empty"), "").unwrap();
         let mut command = found(program).command(library, None);
         let output = output(command.args(args).current_dir(&directory));
-        Run { output, directory }
+        Run { output, directory, _guard: Some(guard) }
     })
 }
 

@@ -44,6 +44,10 @@ impl Program {
         command
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// A file that came with it, or with the system.
     pub(crate) fn file(&self, path: &str) -> PathBuf {
         self.root.as_deref().unwrap_or(Path::new("/")).join(path)

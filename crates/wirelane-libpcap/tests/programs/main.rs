@@ -11,6 +11,7 @@ mod bed;
 mod capture;
 mod flows;
 mod installed;
+mod linked;
 mod processes;
 mod readers;
 mod scan;

@@ -1,0 +1,37 @@
+//! What the other tests rest on: each program loads libpcap, by the name that the drop-in has.
+
+use std::fs;
+
+use crate::bed::ready;
+use crate::installed::Program;
+
+/// tshark captures through dumpcap; Scapy loads libpcap at run time.
+const LINKED: [&str; 13] = [
+    "tcpdump",
+    "dumpcap",
+    "nmap",
+    "ngrep",
+    "p0f",
+    "arpwatch",
+    "tcpflow",
+    "nfpcapd",
+    "softflowd",
+    "argus",
+    "tcpreplay",
+    "tcpbridge",
+    "suricata",
+];
+
+#[test]
+fn programs_ask_for_libpcap_by_the_name_of_the_drop_in() {
+    if !ready(&LINKED) {
+        return;
+    }
+    for name in LINKED {
+        let program = fs::read(Program::find(name).unwrap().path()).unwrap();
+        let asks = program.windows(NAME.len()).any(|bytes| bytes == NAME);
+        assert!(asks, "{name} has a libpcap of its own");
+    }
+}
+
+const NAME: &[u8] = b"libpcap.so.0.8\0";
