@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_long};
 use std::io;
+use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
 use libc::FILE;
@@ -90,16 +91,31 @@ pub(crate) unsafe extern "C" fn pcap_dump(
             original: header.original,
         };
         let record: *const RecordHeader = &record;
+        let captured = header.captured as usize;
+        if captured <= SMALL {
+            // In one piece: a call and a lock cost as much as the copy.
+            let mut whole = [MaybeUninit::<u8>::uninit(); size_of::<RecordHeader>() + SMALL];
+            let start = whole.as_mut_ptr().cast::<u8>();
+            start.copy_from_nonoverlapping(record.cast(), size_of::<RecordHeader>());
+            start.add(size_of::<RecordHeader>()).copy_from_nonoverlapping(packet, captured);
+            if ferror_unlocked(file) == 0 {
+                libc::fwrite(start.cast(), size_of::<RecordHeader>() + captured, 1, file);
+            }
+            return;
+        }
         flockfile(file);
         // After an error the file may end in half a record, so nothing follows it.
         if ferror_unlocked(file) == 0
             && fwrite_unlocked(record.cast(), size_of::<RecordHeader>(), 1, file) == 1
         {
-            fwrite_unlocked(packet, header.captured as usize, 1, file);
+            fwrite_unlocked(packet, captured, 1, file);
         }
         funlockfile(file);
     }
 }
+
+/// Up to this size a packet is copied once more, which costs less than another call.
+const SMALL: usize = 512;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pcap_dump_file(dumper: *mut Dumper) -> *mut FILE {

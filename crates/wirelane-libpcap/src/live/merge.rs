@@ -31,7 +31,7 @@ pub(crate) struct Bounds {
     pub(crate) wait: Duration,
     /// The longest sleep while frames wait for others.
     pub(crate) nap: Duration,
-    /// An end that waits for a descriptor need not be asked before that is readable.
+    /// An end that waits for a descriptor need not be asked much before that is readable.
     pub(crate) sleeps: bool,
 }
 
@@ -84,6 +84,8 @@ struct Place {
     asked: u32,
 }
 
+/// The longest sleep: that an interface was removed shows by asking only, once it is down.
+const LONGEST: Duration = Duration::from_secs(1);
 /// The key of an input that has ended.
 const ENDED: u64 = u64::MAX;
 /// In no look yet, until very many.
@@ -182,8 +184,9 @@ impl Merge {
             match input.wish() {
                 Wish::Now => time = Duration::ZERO,
                 Wish::After(after) => time = time.min(after),
-                Wish::Readable(_, after) if !self.bounds.sleeps => time = time.min(after),
-                Wish::Readable(..) | Wish::End => {}
+                Wish::Readable(..) if self.bounds.sleeps => time = time.min(LONGEST),
+                Wish::Readable(_, after) => time = time.min(after),
+                Wish::End => {}
             }
         }
         let is_frame = |place: &Place| place.key & 1 == 0;

@@ -99,7 +99,7 @@ fn a_pause_waits_for_the_silent_and_grows_while_frames_wait() {
     assert_eq!(pauses, [2, 4, 8, 8, 8]);
     scripts[1].set().watermark = 1;
     assert_eq!(take(&mut merge), (vec![1], Got::Nothing));
-    assert_eq!(merge.pause(), None);
+    assert_eq!(merge.pause(), Some(LONGEST));
     assert_eq!(merge.descriptors().count(), 2);
 }
 

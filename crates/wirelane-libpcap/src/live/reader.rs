@@ -7,7 +7,7 @@
 
 use std::cell::{Cell, UnsafeCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -204,7 +204,10 @@ impl Reader {
                     }
                 }
             };
+            // SAFETY: the frames stay until the next step.
+            let ahead = Ahead::of(unsafe { frames.as_ref() });
             for at in 0..frames.len() {
+                ahead.prefetch(at);
                 // SAFETY: the frames stay until the next step, which only who reads takes; if that
                 // was somebody within the callback, the turn has changed.
                 let frame = unsafe { frames.cast::<Frame>().add(at).as_ref() };
@@ -378,6 +381,53 @@ impl Desk {
         Ok(())
     }
 }
+
+/// Where the packets after those of a batch are, if they lie as its last ones do: one behind the other.
+/// They are brought into the cache while the program has these, which otherwise costs as much as all
+/// else of a small packet, as its CPU is not the one that has written it.
+struct Ahead {
+    next: *const u8,
+    stride: usize,
+}
+
+/// With fewer frames the place is not worth computing.
+const FEW: usize = 8;
+/// Farther apart, packets are not in one ring, or long enough for the hardware to notice.
+const FARTHEST: usize = 2048;
+
+impl Ahead {
+    #[inline]
+    fn of(frames: &[Frame]) -> Self {
+        let [_, .., before, last] = frames else { return Self { next: ptr::null(), stride: 0 } };
+        let start = |frame: &Frame| frame.data().as_ptr();
+        let stride = start(last).addr().wrapping_sub(start(before).addr());
+        if frames.len() < FEW || stride > FARTHEST {
+            return Self { next: ptr::null(), stride: 0 };
+        }
+        Self { next: start(last).wrapping_add(stride).wrapping_sub(HEADER), stride }
+    }
+
+    /// Prefetches for the frame at this position of the next batch.
+    #[inline]
+    fn prefetch(&self, at: usize) {
+        #[cfg(target_arch = "x86_64")]
+        if self.stride > 0 {
+            let place = self.next.wrapping_add(at * self.stride);
+            for line in 0..3 {
+                // SAFETY: a prefetch reads nothing, whatever the address.
+                unsafe {
+                    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+                    _mm_prefetch::<_MM_HINT_T0>(place.wrapping_add(64 * line).cast());
+                }
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = at;
+    }
+}
+
+/// Bytes that the kernel has before a packet, about.
+const HEADER: usize = 82;
 
 /// What libpcap says.
 #[cold]
