@@ -26,7 +26,7 @@ static void *read_packets(void *argument) {
     unsigned sum = 0;
     int n = 0;
     while (n >= 0 && atomic_load(&total) < wanted)
-        if ((n = pcap_dispatch(handle, -1, look, (u_char *)&sum)) > 0)
+        if ((n = pcap_dispatch(handle, 1024, look, (u_char *)&sum)) > 0)
             atomic_fetch_add(&total, (unsigned long)n);
     return sum == 1 ? argument : NULL;
 }
