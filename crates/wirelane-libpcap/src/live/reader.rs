@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use wirelane::{Error, Frame};
+use wirelane::{Batch, Error, Frame};
 use wirelane_os::watch;
 
 use super::merge::{Merge, Step};
@@ -386,12 +386,11 @@ impl Desk {
 /// They are brought into the cache while the program has these, which otherwise costs as much as all
 /// else of a small packet, as its CPU is not the one that has written it.
 struct Ahead {
+    /// Where the packet is that is as far behind the batch as the first frame from its start.
     next: *const u8,
     stride: usize,
 }
 
-/// With fewer frames the place is not worth computing.
-const FEW: usize = 8;
 /// Farther apart, packets are not in one ring, or long enough for the hardware to notice.
 const FARTHEST: usize = 2048;
 
@@ -401,13 +400,16 @@ impl Ahead {
         let [_, .., before, last] = frames else { return Self { next: ptr::null(), stride: 0 } };
         let start = |frame: &Frame| frame.data().as_ptr();
         let stride = start(last).addr().wrapping_sub(start(before).addr());
-        if frames.len() < FEW || stride > FARTHEST {
+        if stride > FARTHEST {
             return Self { next: ptr::null(), stride: 0 };
         }
-        Self { next: start(last).wrapping_add(stride).wrapping_sub(HEADER), stride }
+        // So many of the batch have left.
+        let left = Batch::DEFAULT.saturating_sub(frames.len());
+        let next = start(last).wrapping_add((left + 1) * stride).wrapping_sub(HEADER);
+        Self { next, stride }
     }
 
-    /// Prefetches for the frame at this position of the next batch.
+    /// Prefetches as much further as the frame at this position is.
     #[inline]
     fn prefetch(&self, at: usize) {
         #[cfg(target_arch = "x86_64")]

@@ -4,6 +4,8 @@
 //! Then the suite runs over the drop-in under valgrind: no leak, no access that is not allowed. `cargo xtask test tsan`
 //! runs what threads may do under ThreadSanitizer.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
 mod bench;
 mod differences;
 

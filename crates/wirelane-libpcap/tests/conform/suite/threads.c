@@ -99,6 +99,7 @@ TEST(many_threads_break_one_loop, "pcap_breakloop pcap_loop")
 {
 	pthread_t threads[THREADS];
 	struct seen seen = {0};
+	atomic_store(&done, false);
 	shared = live();
 	for (int i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, break_again_and_again, NULL);
@@ -241,4 +242,32 @@ TEST(a_thread_may_end_in_a_callback, "pcap_loop pcap_close")
 	must(pcap_loop(shared, 4, see, (u_char *)&seen) == 0);
 	must(seen.count == 4);
 	pcap_close(shared);
+}
+
+static void *send_without_end(void *number)
+{
+	(void)number;
+	/* Twenty seconds, if nobody says when. */
+	int64_t end = now_ms() + 20000;
+	while (!atomic_load(&done) && now_ms() < end)
+		send_from(peer, 0, 1000);
+	atomic_store(&done, true);
+	return NULL;
+}
+
+TEST(a_dispatch_ends_while_packets_come_without_end, "pcap_dispatch")
+{
+	pthread_t thread;
+	atomic_store(&done, false);
+	pcap_t *p = live();
+	pthread_create(&thread, NULL, send_without_end, NULL);
+	for (int i = 0; i < 5; i++) {
+		struct seen seen = {0};
+		/* One buffer at most (pcap_dispatch(3)). */
+		must(pcap_dispatch(p, -1, see, (u_char *)&seen) >= 0);
+		must(!atomic_load(&done));
+	}
+	atomic_store(&done, true);
+	pthread_join(thread, NULL);
+	pcap_close(p);
 }
