@@ -37,15 +37,9 @@ pub(super) fn targets(book: &mut Book<'_>) {
         let what = format!("CPU time of a packet in the example {example} in C beside Rust");
         book.add(SUITE, what, "×", Limit::AtMost(1.1), values, &["batch"]);
     }
-    for (port, words) in
-        [("packet", "from rings that are full"), ("sim", "from the simulated interface")]
-    {
-        let of = |handles| {
-            let at = [("port", port), ("handles", handles)];
-            book.samples(SUITE, "handles", None, &at, "packets_per_s")
-        };
-        let values = ratios(of("2"), of("1"));
-        let what = format!("Two handles on two queues beside one, {words}");
-        book.add(SUITE, what, "×", Limit::AtLeast(1.8), values, &["handles", port]);
-    }
+    let of =
+        |handles| book.samples(SUITE, "handles", None, &[("handles", handles)], "packets_per_s");
+    let values = ratios(of("2"), of("1"));
+    let what = "Two handles on two queues beside one".to_owned();
+    book.add(SUITE, what, "×", Limit::AtLeast(1.8), values, &["handles"]);
 }

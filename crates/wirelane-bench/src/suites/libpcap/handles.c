@@ -1,5 +1,5 @@
 /* Reads COUNT packets from devices, each with a handle and a thread of its own, and prints how long it took.
- * It begins at SIGUSR1, so that packets can lie in the rings before.
+ * It begins at SIGUSR1.
  *
  *     cc handles.c -lpcap -pthread -o handles && ./handles COUNT DEVICE...
  */

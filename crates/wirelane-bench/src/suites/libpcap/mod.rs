@@ -41,7 +41,7 @@ pub enum LibpcapCase {
     Tcpdump,
     /// Run the examples count and rxdrop in C and in Rust, on the simulated interface
     Batch,
-    /// Read with one handle and with two, from rings that are full and from the simulated interface
+    /// Read with one handle and with two, from the simulated interface
     Handles,
 }
 
