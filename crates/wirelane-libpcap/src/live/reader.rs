@@ -57,6 +57,8 @@ struct Desk {
     bytes: Vec<u8>,
 }
 
+/// For how long a program that waits by itself waits in here.
+const WAITED: Duration = Duration::from_millis(10);
 /// Steps after which others are shown what was received.
 const STEPS: u32 = 64;
 
@@ -184,6 +186,7 @@ impl Reader {
         mut deliver: impl FnMut(&PacketHeader, &[u8]),
     ) -> Outcome {
         let (mut done, mut passed) = (0, 0);
+        let mut has_slept = false;
         loop {
             // SAFETY: this thread owns it, and the reference ends here.
             let next = unsafe { &mut *self.desk.get() }.next(breaker, done);
@@ -197,8 +200,17 @@ impl Reader {
                     if breaker.take() {
                         return Outcome::Broken;
                     }
-                    // SAFETY: this thread owns it. If it is ended here, the reference ends, too.
-                    match unsafe { &mut *self.desk.get() }.sleep(breaker) {
+                    // SAFETY: this thread owns it, and the reference ends with the function.
+                    let desk = unsafe { &mut *self.desk.get() };
+                    // The program has waited itself, and was woken where there turned out to be no
+                    // packet: it must not be kept from what else it waits for.
+                    let has_waited = desk.selectable.is_some() && !request.insists;
+                    if has_waited && has_slept {
+                        return Outcome::Read(0);
+                    }
+                    has_slept = true;
+                    // If the thread is ended here, the reference ends, too.
+                    match desk.sleep(breaker, has_waited.then_some(WAITED)) {
                         Ok(()) => continue,
                         Err(why) => return Outcome::Failed(why),
                     }
@@ -353,8 +365,8 @@ impl Desk {
         Ok(selectable.as_fd().as_raw_fd())
     }
 
-    /// Waits for packets or the breaker.
-    fn sleep(&mut self, breaker: &Breaker) -> Result<(), String> {
+    /// Waits for packets or the breaker, at most `longest`.
+    fn sleep(&mut self, breaker: &Breaker, longest: Option<Duration>) -> Result<(), String> {
         let wakes = breaker.descriptor();
         let mut descriptors: Vec<BorrowedFd<'_>> = wakes.into_iter().collect();
         let mut time = self.merge.pause();
@@ -364,7 +376,7 @@ impl Desk {
         if let Some(selectable) = &mut self.selectable {
             selectable.follow(&mut self.merge).map_err(|error| error.to_string())?;
             descriptors.push(Selectable::as_fd(selectable));
-            time = None;
+            time = longest;
         } else {
             descriptors.extend(self.merge.descriptors().map(|(_, fd)| fd));
         }
