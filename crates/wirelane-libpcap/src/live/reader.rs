@@ -204,7 +204,7 @@ impl Reader {
                     let desk = unsafe { &mut *self.desk.get() };
                     // The program has waited itself, and was woken where there turned out to be no
                     // packet: it must not be kept from what else it waits for.
-                    let has_waited = desk.selectable.is_some() && !request.insists;
+                    let has_waited = desk.selectable.is_some();
                     if has_waited && has_slept {
                         return Outcome::Read(0);
                     }
