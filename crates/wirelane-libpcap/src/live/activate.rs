@@ -121,7 +121,7 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
     let bounds = Bounds {
         ring: open.ring_bytes.unwrap_or(usize::MAX),
         wait: Duration::from_nanos(port.info().lateness) + GRACE,
-        nap: (latency(options) / 4).min(LONGEST_NAP),
+        nap: (latency(options) / 4).min(longest_nap(open.ring_bytes)),
         sleeps: opening.is_packet(),
     };
     Ok(Opened { port, links, snaplen, bounds, warning: None })
@@ -131,8 +131,14 @@ pub(super) fn open(options: &Options, opening: &Opening) -> Result<Opened, Failu
 const FEWEST_BLOCKS: usize = 4;
 /// How long a ring may say nothing beyond the port's own lateness before others go on.
 const GRACE: Duration = Duration::from_millis(100);
-/// While packets wait for other rings.
-const LONGEST_NAP: Duration = Duration::from_millis(10);
+
+/// How long to look away from rings of so many bytes: until 1 Gbit/s, should it set in meanwhile, has
+/// filled most of one.
+fn longest_nap(ring: Option<usize>) -> Duration {
+    const BYTES_PER_MS: usize = 125_000;
+    let millis = ring.map_or(usize::MAX, |bytes| bytes / 8 * 7 / BYTES_PER_MS);
+    Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+}
 
 /// `MAXIMUM_SNAPLEN` of libpcap.
 const MAX_SNAPLEN: c_int = 262_144;
