@@ -25,8 +25,8 @@ use wirelane_testkit::tap::MultiQueueTap;
 /// Bytes that compiled expressions accept.
 const SNAPLEN: u32 = 262_144;
 
-/// Stops the port and takes what it has received.
-fn finish(port: &mut Port) -> Vec<Vec<u8>> {
+/// Stops the port and takes what it has received. What a filter rejected nobody knows, unless it `takes_all`.
+fn finish(port: &mut Port, takes_all: bool) -> Vec<Vec<u8>> {
     port.control().stop();
     let mut got = Vec::new();
     let mut batch = Batch::default();
@@ -44,7 +44,8 @@ fn finish(port: &mut Port) -> Vec<Vec<u8>> {
             assert!(Instant::now() < patience, "no end");
         }
         let stats = rx.counters().snapshot(0);
-        assert_eq!((stats.filtered, stats.received), (None, None), "the kernel counts neither");
+        let known = takes_all.then_some((Some(0), Some(stats.packets)));
+        assert_eq!((stats.filtered, stats.received), known.unwrap_or_default());
     }
     got
 }
@@ -65,7 +66,8 @@ fn privileged_a_live_port_takes_what_the_bytes_say() {
     let (mut tagged, mut tried) = (0, 0);
     for expression in expressions.filter(|expression| !expression.text.contains("ifindex")) {
         let text = expression.text.as_str();
-        let interpreter = Interpreter::new(&compile(text, 1, SNAPLEN).unwrap()).unwrap();
+        let program = compile(text, 1, SNAPLEN).unwrap();
+        let interpreter = Interpreter::new(&program).unwrap();
         let accepts = |frame: &&&Vec<u8>| {
             let wire_len = frame.len() as u32;
             interpreter.run(&Packet { data: frame, wire_len, ..Packet::default() }) > 0
@@ -79,7 +81,8 @@ fn privileged_a_live_port_takes_what_the_bytes_say() {
         let mut port = ns.inside(|| port::open(&spec, &options)).unwrap();
         port.start().unwrap();
         frames.iter().for_each(|frame| tap.write(0, frame));
-        let got = finish(&mut port);
+        let takes_all = program.instructions().len() == 1 && !expected.is_empty();
+        let got = finish(&mut port, takes_all);
         assert_eq!(got.len(), expected.len(), "{text}");
         assert!(got == expected, "{text}");
         tagged += got.iter().filter(|frame| frame[12..14] == [0x81, 0]).count();
@@ -117,6 +120,6 @@ fn privileged_a_live_filter_can_change() {
     control.set_filter(None).unwrap();
     both();
     let got: Vec<_> =
-        finish(&mut port).into_iter().filter(|frame| *frame == ip || *frame == arp).collect();
+        finish(&mut port, false).into_iter().filter(|frame| *frame == ip || *frame == arp).collect();
     assert!(got == [&ip, &arp, &arp, &ip, &arp].map(Clone::clone), "{} frames", got.len());
 }
