@@ -119,7 +119,9 @@ fn privileged_a_live_filter_can_change() {
     both();
     control.set_filter(None).unwrap();
     both();
-    let got: Vec<_> =
-        finish(&mut port, false).into_iter().filter(|frame| *frame == ip || *frame == arp).collect();
+    let got: Vec<_> = finish(&mut port, false)
+        .into_iter()
+        .filter(|frame| *frame == ip || *frame == arp)
+        .collect();
     assert!(got == [&ip, &arp, &arp, &ip, &arp].map(Clone::clone), "{} frames", got.len());
 }
