@@ -29,7 +29,7 @@ pub fn compile(expression: &str, link_type: u16, snaplen: u32) -> Result<Program
         let at = error.nul_position();
         fail("it holds a NUL byte".to_owned()).at(at..at + 1)
     })?;
-    let compiler = Compiler { library, link_type: dlt(link_type), snaplen };
+    let compiler = Compiler { library, link_type: pcap::links::dlt(link_type), snaplen };
     let compile = || {
         let plain = compiler.compile(&text, false)?;
         if plain.len() > MAX_PLAIN {
@@ -253,19 +253,6 @@ fn tokens(expression: &str) -> Vec<Range<usize>> {
         last = this;
     }
     tokens
-}
-
-/// libpcap's number of a link type, which differs from that in files for a few old ones
-/// (`pcap-common.c`).
-fn dlt(link_type: u16) -> i32 {
-    match link_type {
-        100 => 11,
-        101 => 12,
-        102 => 15,
-        103 => 16,
-        106 => 19,
-        same => same.into(),
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod binding;
 mod cache;
+pub mod links;
 pub mod system;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -62,7 +63,8 @@ const FAMILY_LINK_TYPES: [i32; 3] = [0, 108, 109];
 const ERROR_SIZE: usize = 256;
 
 /// A pcap file without packets, in the byte order of this machine.
-fn file_header(link_type: i32, snaplen: i32) -> Vec<u8> {
+#[must_use]
+pub fn file_header(link_type: i32, snaplen: i32) -> Vec<u8> {
     let magic = 0xa1b2_c3d4_u32.to_ne_bytes();
     let version = [2_u16, 4].map(u16::to_ne_bytes).concat();
     let limits = [snaplen, link_type].map(i32::to_ne_bytes).concat();

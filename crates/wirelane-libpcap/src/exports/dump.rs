@@ -9,6 +9,7 @@ use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
 use libc::FILE;
+use wirelane_os::pcap::links::link_type;
 
 use super::facts::Facts;
 use super::guard;
@@ -268,7 +269,7 @@ impl FileHeader {
     /// What a file with the packets of `handle` begins with. One that is not activated has the link type 0.
     fn of(handle: &Handle, name: &[u8]) -> Result<Self, Vec<u8>> {
         let facts = Facts::of(handle).unwrap_or_else(|| Facts::not_activated(handle));
-        let link = link_of_files(facts.link).ok_or_else(|| {
+        let link = link_type(facts.link).ok_or_else(|| {
             let link = facts.link;
             text(name, &format!("link-layer type {link} isn't supported in savefiles"))
         })?;
@@ -357,20 +358,6 @@ impl FileHeader {
 
 const _: () = assert!(size_of::<FileHeader>() == 24 && size_of::<RecordHeader>() == 16);
 
-/// The number that files have for a link type: another one for a few old types (`dlt_to_linktype` in
-/// `pcap-common.c`).
-fn link_of_files(link: c_int) -> Option<c_int> {
-    match link {
-        0..=10 | 50 | 51 | 99 | 104..=289 => Some(link),
-        11 => Some(100),
-        12 => Some(101),
-        15 => Some(102),
-        16 => Some(103),
-        19 => Some(106),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::mem::transmute;
@@ -400,7 +387,7 @@ mod tests {
     #[test]
     fn link_types_have_the_numbers_of_files() {
         for link in -1..400 {
-            assert_eq!(link_of_files(link), link_of_libpcap(link), "{link}");
+            assert_eq!(link_type(link), link_of_libpcap(link), "{link}");
         }
     }
 }

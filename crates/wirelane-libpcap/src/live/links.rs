@@ -3,6 +3,8 @@
 use std::ffi::c_int;
 use std::fs;
 
+use wirelane_os::pcap::links::dlt;
+
 /// `DLT_…`, as far as our ports have such frames.
 const EN10MB: c_int = 1;
 const RAW: c_int = 12;
@@ -40,16 +42,7 @@ impl Links {
 
     /// Of frames with a link type of capture files.
     pub(crate) fn of_link_type(link_type: u16) -> Self {
-        // Those whose number in files is another one (`pcap-common.c` of libpcap).
-        let current = match link_type {
-            100 => 11,
-            101 => RAW,
-            102 => 15,
-            103 => 16,
-            106 => 19,
-            same => c_int::from(same),
-        };
-        Self { current, choice: Vec::new() }
+        Self { current: dlt(link_type), choice: Vec::new() }
     }
 
     /// Makes `link` the current one, if it may be chosen; false if not.

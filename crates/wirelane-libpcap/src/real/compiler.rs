@@ -7,6 +7,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::sync::OnceLock;
 
+use wirelane_os::pcap::file_header;
+
 use super::functions::{Functions, Pcap};
 use crate::abi::{ERRBUF_SIZE, Program};
 
@@ -98,9 +100,8 @@ fn find_flags(functions: &Functions) -> Option<usize> {
 /// Calls `body` with a stream of a savefile that has a descriptor; it says whether the stream is closed.
 fn savefile<R>(body: impl FnOnce(*mut libc::FILE) -> (Option<R>, bool)) -> Option<R> {
     let file = rustix::fs::memfd_create("savefile", rustix::fs::MemfdFlags::CLOEXEC).ok()?;
-    let header = [0xa1b2_c3d4, u32::from_ne_bytes(VERSION), 0, 0, 96, 1].map(u32::to_ne_bytes);
     let mut file = std::fs::File::from(file);
-    file.write_all(&header.concat()).ok()?;
+    file.write_all(&file_header(1, 96)).ok()?;
     // SAFETY: the descriptor is open, and the copy nobody else's: it is the stream's, once that is open.
     unsafe {
         let copy = libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, UNCOMMON);
@@ -118,12 +119,6 @@ fn savefile<R>(body: impl FnOnce(*mut libc::FILE) -> (Option<R>, bool)) -> Optio
         result
     }
 }
-
-/// 2.4, as two numbers of 16 bits.
-const VERSION: [u8; 4] = {
-    let (major, minor) = (2_u16.to_ne_bytes(), 4_u16.to_ne_bytes());
-    [major[0], major[1], minor[0], minor[1]]
-};
 
 /// A descriptor above it is a number that `pcap_t` has nowhere else, and below the limit of 1024.
 const UNCOMMON: c_int = 677;
