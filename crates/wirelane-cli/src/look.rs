@@ -43,6 +43,15 @@ impl LookArgs {
         self.take.filter()
     }
 
+    /// As these, with a filter that was written elsewhere.
+    ///
+    /// # Errors
+    /// There is one already.
+    pub(crate) fn with_filter(mut self, filter: Option<&str>) -> Result<Self> {
+        self.take = self.take.with_filter(filter)?;
+        Ok(self)
+    }
+
     /// The CPUs of the queues.
     ///
     /// # Errors
@@ -58,11 +67,11 @@ impl LookArgs {
     /// It cannot be opened, or would take the user's own connection.
     pub(crate) fn open(
         &self,
-        port: &OsStr,
+        port: impl AsRef<OsStr>,
         session: &SessionArgs,
         halt: &Halt,
     ) -> Result<(Port, Option<Toll>)> {
-        let spec = Spec::try_from(port)?;
+        let spec = Spec::try_from(port.as_ref())?;
         let mut options = OpenOptions::default()
             .mask(QueueMask {
                 enabled: true,

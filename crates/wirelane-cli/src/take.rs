@@ -48,6 +48,21 @@ impl TakeArgs {
         self.filter.as_deref()
     }
 
+    /// As these, with a filter that was written elsewhere.
+    ///
+    /// # Errors
+    /// There is one already.
+    pub(crate) fn with_filter(self, filter: Option<&str>) -> Result<Self> {
+        match (filter, &self.filter) {
+            (None, _) => Ok(self),
+            (Some(filter), None) => Ok(Self { filter: Some(filter.to_owned()), ..self }),
+            (Some(words), Some(option)) => {
+                let cause = format!("there are two, -f '{option}' and '{words}'");
+                Err(Error::usage("filter", cause).help("write one of them"))
+            }
+        }
+    }
+
     /// Puts them into the options of the port that `spec` names.
     ///
     /// # Errors

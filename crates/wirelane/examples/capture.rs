@@ -25,7 +25,7 @@ fn main() -> Result<()> {
     let config = CaptureConfig { output: Some(output), ..CaptureConfig::default() };
 
     // One receiving thread per queue and one that writes; they run until `join`.
-    let capture = Capture::start(port, &config)?;
+    let capture = Capture::start(vec![port], &config)?;
     capture.wait(Duration::from_secs(10));
     let outcome = capture.join();
 

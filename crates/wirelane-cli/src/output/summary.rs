@@ -267,7 +267,7 @@ impl Summary {
     ) -> Self {
         let reading = Reading { queues: outcome.queues.clone(), ..Reading::default() };
         let mut summary = Self::new("capture", elapsed, cpu, reading, outcome.frames);
-        summary.ports.push(outcome.port.clone());
+        summary.ports.clone_from(&outcome.ports);
         summary.path = path.map(Path::to_owned);
         summary.errors = failures(&outcome.errors);
         if let Some(written) = outcome.written {

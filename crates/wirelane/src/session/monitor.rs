@@ -11,7 +11,7 @@
 //!
 //! # fn main() -> wirelane::Result<()> {
 //! let port = port::open(&"sim:2?count=1000".parse()?, &OpenOptions::default())?;
-//! let capture = Capture::start(port, &CaptureConfig::default())?;
+//! let capture = Capture::start(vec![port], &CaptureConfig::default())?;
 //! let monitor = capture.monitor();
 //! let reader = std::thread::spawn(move || monitor.read().queues.len());
 //! while !capture.wait(Duration::from_secs(1)) {}
@@ -75,6 +75,18 @@ impl Monitor {
             rx: inputs.into_iter().flat_map(counters).map(|counters| (0, counters)).collect(),
             ..Self::default()
         }
+    }
+
+    /// Reads a session that only receives, from these ports by these ends.
+    pub fn of_receivers<'a>(ports: impl IntoIterator<Item = (&'a Port, &'a Vec<Rx>)>) -> Self {
+        let mut all = Self::default();
+        for (position, (port, inputs)) in ports.into_iter().enumerate() {
+            all.ports.push(port.info().clone());
+            all.accounting.push(port.accounting());
+            let counters = inputs.iter().flat_map(counters);
+            all.rx.extend(counters.map(|counters| (position, counters)));
+        }
+        all
     }
 
     /// As this one; `packets` says how many are safely in files.

@@ -333,7 +333,7 @@ impl CaptureBed {
         timed::time(&mut port, &held);
         // Those of an interface come first: while they are made nothing is to be captured.
         let ready = lab.map(|lab| senders(&lab.near, case.size)).transpose()?;
-        let capture = case.on_its_cpus(|| Capture::start(port, &config));
+        let capture = case.on_its_cpus(|| Capture::start(vec![port], &config));
         // All files are open, or never will be.
         folder.inspect(|folder| folder.remove());
         let capture = capture?;

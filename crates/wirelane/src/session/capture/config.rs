@@ -54,8 +54,8 @@ pub struct OutputConfig {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CaptureOutcome {
-    /// The port, with notes added while it ran.
-    pub port: PortInfo,
+    /// The ports, with notes added while they ran.
+    pub ports: Vec<PortInfo>,
     /// The counters of every queue.
     pub queues: Vec<QueueStats>,
     /// Where the frames were when everything had ended.

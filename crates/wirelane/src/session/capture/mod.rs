@@ -79,32 +79,36 @@ impl Capture {
     /// Opens the outputs, starts the threads, and lets packets in when all of them are ready.
     ///
     /// # Errors
-    /// An output cannot be created or is what the port reads, a CPU cannot be used, or the port refuses to start.
-    pub fn start(mut port: Port, config: &CaptureConfig) -> Result<Self> {
-        let inputs = port.rx();
-        let monitor = Monitor::of_receiver(&port, &inputs);
+    /// An output cannot be created or is what a port reads, a CPU cannot be used, or a port refuses to start.
+    pub fn start(mut ports: Vec<Port>, config: &CaptureConfig) -> Result<Self> {
+        let inputs: Vec<Vec<Rx>> = ports.iter_mut().map(Port::rx).collect();
+        let monitor = Monitor::of_receivers(ports.iter().zip(&inputs));
+        let lateness = ports.iter().map(|port| port.info().lateness).max().unwrap_or(0);
         let mut writers = Writers {
             threads: Vec::new(),
             written: Vec::new(),
             failed: Arc::default(),
-            lateness: port.info().lateness + SLACK,
+            lateness: lateness + SLACK,
             notes: Vec::new(),
             halt: config.output.as_ref().map(|to| to.options.halt.below()).unwrap_or_default(),
         };
         let routes = match &config.output {
-            Some(output) => writers.start(&port, &inputs, output, config)?,
-            None => inputs.iter().map(|_| Route::default()).collect(),
+            Some(output) => writers.start(&ports, &inputs, output, config)?,
+            None => {
+                let none = |inputs: &Vec<Rx>| inputs.iter().map(|_| Route::default()).collect();
+                inputs.iter().map(none).collect()
+            }
         };
         let budget = Arc::new(Budget::new(config.packets));
-        let lossless = port.info().lossless;
-        let job = |(rx, routes): (Vec<Rx>, Vec<Route>)| {
+        let job = |(port, ends): (usize, Vec<End>)| {
+            let (rx, routes): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
             let allowance = Allowance::new(&budget);
-            let make = move |_: &[Rx]| Worker { routes, allowance, lossless };
-            Job { name: rx.first().map_or("wl-rx".into(), thread_name), port: 0, rx, make }
+            let make = move |_: &[Rx]| Worker { routes, allowance };
+            Job { name: rx.first().map_or("wl-rx".into(), thread_name), port, rx, make }
         };
         let jobs = group(inputs, routes, config.single).into_iter().map(job);
         let threads = Threads::default().placed(config.placement.clone());
-        let running = threads.launch(vec![port], jobs)?;
+        let running = threads.launch(ports, jobs)?;
         let monitor = match writers.written.clone() {
             written if written.is_empty() => monitor,
             written => monitor.writing(move || written.iter().map(|counter| counter.value()).sum()),
@@ -112,19 +116,14 @@ impl Capture {
         Ok(Self { running, writers, monitor })
     }
 
-    /// The port.
-    pub fn info(&self) -> &PortInfo {
-        self.port().info()
+    /// The ports.
+    pub fn ports(&self) -> impl Iterator<Item = &PortInfo> {
+        self.running.ports()
     }
 
-    fn port(&self) -> &Port {
-        // A capture is of one port.
-        &self.running.open_ports()[0]
-    }
-
-    /// Masks and stop, for any thread.
-    pub fn control(&self) -> Arc<dyn Control> {
-        self.port().control()
+    /// Masks, filter and stop of each port, for any thread.
+    pub fn controls(&self) -> &[Arc<dyn Control>] {
+        self.running.controls()
     }
 
     /// Reads all counters, from any thread.
@@ -166,7 +165,7 @@ impl Capture {
         let (_, mut errors) = self.running.end();
         Error::each_once(&mut errors);
         let mut outcome = CaptureOutcome {
-            port: self.info().clone(),
+            ports: self.ports().cloned().collect(),
             queues: Vec::new(),
             frames: FrameCounts::default(),
             written: (!self.writers.threads.is_empty()).then(Written::default),
@@ -187,10 +186,13 @@ impl Capture {
                 written.bytes += finished.written.bytes;
             }
         }
-        outcome.port.notes.append(&mut self.writers.notes);
-        outcome.port.notes.extend(self.port().diagnostics());
+        for (info, port) in outcome.ports.iter_mut().zip(self.running.open_ports()) {
+            // Those of the way to the writer are of all ports.
+            info.notes.append(&mut self.writers.notes);
+            info.notes.extend(port.diagnostics());
+            outcome.frames += port.frames();
+        }
         outcome.queues = self.queues();
-        outcome.frames = self.port().frames();
         outcome
     }
 
@@ -205,12 +207,16 @@ impl Writers {
     /// Opens the files and starts their threads; returns the route of every receiving end to them.
     fn start(
         &mut self,
-        port: &Port,
-        inputs: &[Rx],
+        ports: &[Port],
+        inputs: &[Vec<Rx>],
         output: &OutputConfig,
         config: &CaptureConfig,
-    ) -> Result<Vec<Route>> {
-        let ends: Vec<Vec<_>> = inputs.iter().map(|rx| interfaces(port.info(), rx)).collect();
+    ) -> Result<Vec<Vec<Route>>> {
+        let of_port = |(port, inputs): (&Port, &Vec<Rx>)| {
+            let interfaces = |rx| interfaces(port.info(), rx);
+            inputs.iter().map(interfaces).collect::<Vec<_>>()
+        };
+        let ends: Vec<_> = ports.iter().zip(inputs).flat_map(of_port).collect();
         let now = clock::realtime_ns();
         // Per file: its path, and the lanes into it, each with its receiving end and interfaces.
         let files: Vec<(PathBuf, Vec<Member>)> = if output.split {
@@ -231,7 +237,7 @@ impl Writers {
         // A merge does: it holds the chunks of one queue until another has come as far.
         let lanes: usize = files.iter().map(|(_, lanes)| lanes.len()).sum();
         let merges = files.iter().any(|(_, lanes)| lanes.len() > 1);
-        let waits = port.info().lossless && !merges;
+        let waits = ports.iter().all(|port| port.info().lossless) && !merges;
         let wanted = config.buffer.min(if waits { CACHED * lanes } else { usize::MAX });
         let budget = Allotment::of_rest();
         let buffer = wanted.min(budget.bytes);
@@ -240,10 +246,15 @@ impl Writers {
         let chunks = credit.of_one();
         let all = (chunks + OWN * lanes.saturating_sub(1)) * CHUNK;
         memory::ask(|| format!("the ways of {lanes} queues to the writer"), all)?;
-        let route = |rx: &Rx| Route { lanes: Vec::new(), placing: Placing::of(rx) };
-        let mut routes: Vec<_> = inputs.iter().map(route).collect();
+        let of_port = |(port, inputs): (&Port, &Vec<Rx>)| {
+            let lossless = port.info().lossless;
+            let route = move |rx| Route { lanes: Vec::new(), placing: Placing::of(rx), lossless };
+            inputs.iter().map(route).collect::<Vec<_>>()
+        };
+        let mut routes: Vec<_> = ports.iter().zip(inputs).flat_map(of_port).collect();
+        let read = ports.iter().flat_map(Port::inputs);
         let options = WriterOptions {
-            inputs: [&output.options.inputs[..], &port.inputs()].concat(),
+            inputs: output.options.inputs.iter().cloned().chain(read).collect(),
             halt: self.halt.clone(),
             ..output.options.clone()
         };
@@ -305,7 +316,8 @@ impl Writers {
             // The thread waits for exactly this; it cannot be gone.
             let _ = send_thread.send(writer);
         }
-        Ok(routes)
+        let mut routes = routes.into_iter();
+        Ok(inputs.iter().map(|inputs| routes.by_ref().take(inputs.len()).collect()).collect())
     }
 }
 
@@ -325,13 +337,21 @@ impl Drop for Writers {
     }
 }
 
-/// The receiving ends of each thread with their routes: those of a queue together, as `test_mqbpf`
-/// of "Multiqueue support for bpf" (2011) does, or all in one.
-fn group(inputs: Vec<Rx>, routes: Vec<Route>, single: bool) -> Vec<(Vec<Rx>, Vec<Route>)> {
-    let ends: Vec<_> = inputs.into_iter().zip(routes).collect();
-    let groups = if single && !ends.is_empty() { vec![ends] } else { by_queue(ends, |(rx, _)| rx) };
-    groups.into_iter().map(|ends| ends.into_iter().unzip()).collect()
+/// The receiving ends of each thread with their routes, and the position of their port: those of a queue together, as
+/// `test_mqbpf` of "Multiqueue support for bpf" (2011) does, or all in one.
+fn group(inputs: Vec<Vec<Rx>>, routes: Vec<Vec<Route>>, single: bool) -> Vec<(usize, Vec<End>)> {
+    let zip = |(inputs, routes): (Vec<Rx>, Vec<Route>)| inputs.into_iter().zip(routes).collect();
+    let ends = inputs.into_iter().zip(routes).map(zip);
+    if single {
+        let all: Vec<End> = ends.flat_map(|ends: Vec<End>| ends).collect();
+        return if all.is_empty() { Vec::new() } else { vec![(0, all)] };
+    }
+    let of_port = |(port, ends)| by_queue(ends, |(rx, _)| rx).into_iter().map(move |of| (port, of));
+    ends.enumerate().flat_map(of_port).collect()
 }
+
+/// A receiving end, and its way to the files.
+type End = (Rx, Route);
 
 /// A lane into a file: the receiving end that it comes from, and its interfaces.
 type Member = (usize, Vec<Interface>);

@@ -47,7 +47,7 @@ fn capture(buffer: usize) -> (CaptureOutcome, Vec<u64>) {
     let options = WriterOptions::of_path(&path);
     let output = Some(OutputConfig { path: path.clone(), options, split: false });
     let config = CaptureConfig { output, buffer, ..CaptureConfig::default() };
-    let running = Capture::start(port, &config).unwrap();
+    let running = Capture::start(vec![port], &config).unwrap();
     assert!(running.wait(Duration::from_secs(120)));
     let outcome = running.join();
     assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);

@@ -27,6 +27,8 @@ pub(super) struct Route {
     /// One, or one for each strand; none if nothing is written.
     pub(super) lanes: Vec<Lane>,
     pub(super) placing: Placing,
+    /// The port waits for us and loses nothing.
+    pub(super) lossless: bool,
 }
 
 /// A way to one writer.
@@ -58,15 +60,13 @@ pub(super) struct Worker {
     /// One per receiving end.
     pub(super) routes: Vec<Route>,
     pub(super) allowance: Allowance,
-    /// The port waits for us and loses nothing.
-    pub(super) lossless: bool,
 }
 
 impl Consumer for Worker {
     fn consume(&mut self, input: usize, batch: &mut Batch) -> Result<()> {
         self.allowance.spend(batch.len());
         if let Some(route) = self.routes.get_mut(input) {
-            route.encode(batch, self.lossless);
+            route.encode(batch);
         }
         Ok(())
     }
@@ -102,8 +102,9 @@ impl Consumer for Worker {
 }
 
 impl Route {
-    fn encode(&mut self, batch: &Batch, lossless: bool) {
-        let placing = &self.placing;
+    fn encode(&mut self, batch: &Batch) {
+        let Self { placing, lossless, .. } = self;
+        let lossless = *lossless;
         match self.lanes.as_mut_slice() {
             [] => {}
             [lane] => lane.encode(batch, lossless, |frame| placing.place(frame)),

@@ -1,0 +1,104 @@
+//! The options of `wirelane capture`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use wirelane::halt::Halt;
+use wirelane::pcap::{Rotation, WriterOptions};
+use wirelane::session::capture::{CaptureConfig, OutputConfig};
+use wirelane::{Error, Result};
+
+use crate::args;
+use crate::look::LookArgs;
+use crate::session::SessionArgs;
+
+/// Capture packets from all selected queues in parallel.
+///
+/// Each queue has its own socket, ring and thread. Without -w, packets are only counted. With -w they go
+/// to one pcapng file in order of time, in which each queue is an interface; --split writes one file per
+/// queue. ^C ends the capture and prints a summary; SIGUSR1 prints the counters so far.
+///
+/// The host still receives every packet. The exception is an xdp: port, which takes packets away from the
+/// host and first prints which ones. xdp:eth0?rx_hash=on&rx_timestamps=on stores the hash and the time that
+/// the driver reports in a comment of each packet.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CaptureArgs {
+    /// The ports to capture from, such as eth0, packet:eth0@0-3 or sim:4?rate=1Mpps; then a filter, as in
+    /// `wirelane capture eth0 tcp port 443`
+    #[arg(value_name = "PORT", required = true)]
+    pub(super) words: Vec<OsString>,
+    /// Write packets to FILE; - is standard output. The suffix chooses the format: .pcap, .pcapng, and
+    /// .gz, .lz4 or .zst to compress
+    #[arg(short = 'w', long = "write", value_name = "FILE", help_heading = "Output")]
+    pub(super) write: Option<PathBuf>,
+    /// Compress with gzip, lz4 or zstd, as in zstd:3,threads=2: a level from the fastest (1, the default)
+    /// to the smallest (gzip 9, zstd 22), and how many threads compress. `none` does not compress
+    #[arg(long, value_name = "HOW", value_parser = args::compress, requires = "write", help_heading = "Output")]
+    pub(super) compress: Option<args::Compress>,
+    /// Write one file per queue (NAME.rx0.pcapng, …); `wirelane merge` joins them
+    #[arg(long, requires = "write", help_heading = "Output")]
+    pub(super) split: bool,
+    /// Start a new file before the current one exceeds SIZE bytes (k, M, G: units of 1024)
+    #[arg(short = 'C', long, value_name = "SIZE", value_parser = args::size, requires = "write", help_heading = "Output")]
+    pub(super) rotate_size: Option<u64>,
+    /// Start a new file every TIME (10s, 2m, 1h)
+    #[arg(short = 'G', long, value_name = "TIME", value_parser = args::duration, requires = "write", help_heading = "Output")]
+    pub(super) rotate_time: Option<Duration>,
+    /// Start a new file after N packets
+    #[arg(long, value_name = "N", value_parser = args::count, requires = "write", help_heading = "Output")]
+    pub(super) rotate_packets: Option<u64>,
+    /// When rotating, keep only the newest N files
+    #[arg(short = 'W', long, value_name = "N", requires = "write", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Output")]
+    pub(super) rotate_files: Option<u32>,
+    /// Write the counters into the file this often, and at the end
+    #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "10s", help_heading = "Output")]
+    pub(super) statistics_every: Duration,
+    /// Buffer at most SIZE bytes between the receiving threads and the writer
+    #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "256M", help_heading = "Machine")]
+    pub(super) buffer: u64,
+    #[command(flatten)]
+    pub(super) look: LookArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+impl CaptureArgs {
+    /// How to capture.
+    ///
+    /// # Errors
+    /// Options contradict each other.
+    pub(super) fn config(&self, halt: &Halt) -> Result<CaptureConfig> {
+        let rotation = Rotation {
+            max_bytes: self.rotate_size,
+            max_age: self.rotate_time.map(|time| time.as_nanos() as u64),
+            max_packets: self.rotate_packets,
+            max_files: self.rotate_files,
+        };
+        if rotation.max_files.is_some() && !rotation.is_active() {
+            return Err(
+                Error::usage("-W", "it needs a rotation").help("add -C, -G or --rotate-packets")
+            );
+        }
+        if rotation.is_active() && self.write.as_deref().is_some_and(|path| path.as_os_str() == "-")
+        {
+            return Err(Error::usage("-w -", "standard output cannot be rotated")
+                .help("give a file name, or leave -C, -G and --rotate-packets out"));
+        }
+        let output = |path: &PathBuf| -> Result<OutputConfig> {
+            let options = args::writer(path, self.compress)?;
+            let options = WriterOptions { rotation, halt: halt.clone(), ..options };
+            Ok(OutputConfig { path: path.clone(), options, split: self.split })
+        };
+        let output = self.write.as_ref().map(output).transpose()?;
+        Ok(CaptureConfig {
+            output,
+            single: self.look.single,
+            placement: self.look.placement(&self.session)?,
+            packets: self.session.count,
+            buffer: usize::try_from(self.buffer).unwrap_or(usize::MAX),
+            statistics_every: self.statistics_every,
+        })
+    }
+}

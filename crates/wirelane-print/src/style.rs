@@ -1,0 +1,67 @@
+//! What is printed, and how.
+
+/// How packets are printed. The letters are tcpdump's options.
+#[derive(Clone, Debug, Default)]
+pub struct Style {
+    /// How times are printed (`-t`).
+    pub time: Time,
+    /// To how many digits.
+    pub precision: Precision,
+    /// Print the link header, too (`-e`).
+    pub link: bool,
+    /// Print more of headers (`-v`, `-vv`).
+    pub verbose: u8,
+    /// Print the bytes, too.
+    pub dump: Dump,
+}
+
+/// How a packet's time is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Time {
+    /// As the time of day, in the local time zone.
+    #[default]
+    OfDay,
+    /// With the date (`-tttt`).
+    Date,
+    /// As seconds since the epoch (`-tt`).
+    Epoch,
+    /// Since the packet before (`-ttt`).
+    Delta,
+    /// Since the first packet (`-ttttt`, `--relative`).
+    Relative,
+    /// Not at all (`-t`).
+    None,
+}
+
+/// Digits of a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// Microseconds: six.
+    #[default]
+    Micro,
+    /// Nanoseconds: nine.
+    Nano,
+}
+
+/// Which bytes of a packet are printed below its line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dump {
+    /// None.
+    #[default]
+    None,
+    /// As text (`-A`).
+    Ascii {
+        /// With the link header (`-AA`).
+        link: bool,
+    },
+    /// As numbers (`-x`).
+    Hex {
+        /// With the link header (`-xx`).
+        link: bool,
+    },
+    /// As numbers and text (`-X`).
+    Both {
+        /// With the link header (`-XX`).
+        link: bool,
+    },
+}
