@@ -122,20 +122,17 @@ fn privileged_a_port_that_fails_leaves_the_others_alone() {
 
 #[test]
 fn privileged_any_is_every_interface_and_those_that_come() {
-    if !privileged::require() || !tools::require("tcpdump") || !tools::require("tshark") {
+    if !privileged::require() || !tools::require("tshark") {
         return;
     }
     let (near, far) = (Namespace::new(), Namespace::new());
     let first = VethPair::new(&near, &far, 2, 1500);
     let directory = tempdir().unwrap();
-    let (ours, theirs) = (directory.path().join("w.pcapng"), directory.path().join("t.pcap"));
+    let ours = directory.path().join("w.pcapng");
     // A new file every 30 packets: each describes the interfaces of its packets.
     let path = ours.to_str().unwrap();
     let args = ["any", "-f", "udp", "-w", path, "--rotate-packets", "30"];
     let mut running = capture(Some(&far), &args);
-    let args = ["-Z", "root", "--immediate-mode", "-i", "any", "-U", "-w"];
-    let args = [&args[..], &[theirs.to_str().unwrap(), "udp"]].concat();
-    let mut tcpdump = other(&far, "tcpdump", &args, "listening on");
     let mut expected = vec![(first.b.interface.clone(), 40), ("lo".to_owned(), 20)];
     send(&near, &far, first.b.address, 40, "first");
     // Once per packet, though it is sent and received.
@@ -144,19 +141,13 @@ fn privileged_any_is_every_interface_and_those_that_come() {
     for round in 0..2_u32 {
         let pair = VethPair::new(&near, &far, 1, 1500);
         send(&near, &far, pair.b.address, 15, &format!("round {round}"));
-        if round == 0 {
-            tcpdump.wait_until(PATIENCE, |_| packets_of(&theirs) >= 75);
-        }
-        // The second time it is gone before anybody looks, and nothing of it may be missing.
+        // It is gone before anybody looks, and nothing of it may be missing.
         far.run("ip", ["link", "del", &pair.b.interface]);
         expected.push((pair.b.interface.clone(), 15));
     }
     send(&near, &far, first.b.address, 5, "last");
     expected[0].1 += 5;
     running.wait_for(95);
-    tcpdump.wait_until(PATIENCE, |_| packets_of(&theirs) >= 80);
-    tcpdump.interrupt();
-    tcpdump.wait(PATIENCE);
     let (summary, _) = end(running, 0);
     assert_eq!(summary["totals"]["delivered"], 95, "{summary}");
     assert_eq!(summary["totals"]["dropped"], 0, "{summary}");
@@ -173,23 +164,16 @@ fn privileged_any_is_every_interface_and_those_that_come() {
     }
     assert_eq!(count("any"), 0, "what cannot be told for an interface");
     let files = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
-    let files: Vec<_> = files.filter(|path| *path != theirs).collect();
+    let files: Vec<_> = files.collect();
     assert_eq!(files.len(), 4, "{files:?}");
     let of_files = |fields: &[&str]| {
         let mut all: Vec<_> = files.iter().flat_map(|path| packets(path, fields)).collect();
         all.sort();
         all
     };
-    assert_eq!(of_files(&["udp.payload"]).len(), 95);
-    let payload = ["ip.src", "ip.dst", "udp.payload"];
-    // libpcap may not know an interface any more when it gets to its packets.
-    let lasting = |mut all: Vec<Vec<String>>| {
-        all.retain(|fields| !fields[2].starts_with("726f756e642031"));
-        all
-    };
-    let same = lasting(of_files(&payload));
-    assert_eq!(same.len(), 80);
-    assert_eq!(same, lasting(packets(&theirs, &payload)));
+    let mut payloads = of_files(&["udp.payload"]);
+    payloads.dedup();
+    assert_eq!(payloads.len(), 95, "each once");
     let named = of_files(&["frame.interface_name", "udp.payload"]);
     for (name, _) in &expected {
         let found = named.iter().filter(|fields| fields[0] == *name).count() as u64;
