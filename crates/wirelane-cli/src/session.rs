@@ -16,8 +16,10 @@ use wirelane::{Error, ErrorKind, QueueSet, Result};
 
 use crate::args;
 use crate::output;
+use crate::output::headline;
 use crate::output::progress::Progress;
-use crate::output::summary::{self, Summary};
+use crate::output::report::Report;
+use crate::output::summary::Summary;
 use crate::privilege::{self, User};
 
 /// Options of such a command.
@@ -60,6 +62,14 @@ impl SessionArgs {
             }
         }
     }
+}
+
+/// How much a command says at its end.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct VerboseArgs {
+    /// At the end, print all there is: every queue and counter, time, rates and CPU time
+    #[arg(short = 'v', long, help_heading = "Output")]
+    pub(crate) verbose: bool,
 }
 
 /// What is to be done with the privileges of the process.
@@ -162,7 +172,7 @@ pub(crate) fn watch(
     while !halt.is_asked() {
         let asked = Halt::reports();
         if std::mem::replace(&mut reports, asked) != asked {
-            summary::print_so_far(monitor.read(), started.elapsed());
+            headline::print_so_far(monitor.read(), started.elapsed().as_secs_f64());
         }
         let mut pause = Duration::from_millis(100);
         if let Some(duration) = args.duration {
@@ -184,7 +194,7 @@ pub(crate) fn watch(
     }
 }
 
-/// Reports how it ended, on the terminal and as JSON. Prints all errors but the first, which it returns. A reader that
+/// Reports how it ended, on the terminal (`verbose`: all of it) and as JSON. Prints all errors but the first, which it returns. A reader that
 /// went away is none.
 ///
 /// # Errors
@@ -194,9 +204,10 @@ pub(crate) fn conclude(
     args: &SessionArgs,
     errors: Vec<Error>,
     privileges: &Privileges,
+    verbose: bool,
 ) -> Result<()> {
     if !args.quiet {
-        summary.print();
+        Report { summary, verbose }.print();
     }
     if args.json {
         output::json(summary)?;

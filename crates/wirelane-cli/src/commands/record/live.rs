@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use wirelane::halt::Halt;
 use wirelane_record::Recording;
 
+use crate::output::headline;
 use crate::output::progress::Progress;
 use crate::output::store::{Store, StoreView};
-use crate::output::summary;
 use crate::output::{self, printable};
 use crate::session::SessionArgs;
 
@@ -32,7 +32,7 @@ pub(super) fn watch(
     let (mut reports, mut triggers) = (0, 0);
     while !halt.is_asked() {
         if changes(&mut reports, Halt::reports()) {
-            teller.say(|| summary::print_so_far(monitor.read(), started.elapsed()));
+            teller.say(|| headline::print_so_far(monitor.read(), started.elapsed().as_secs_f64()));
         }
         if changes(&mut triggers, Halt::triggers()) {
             let fired = view.trigger().map(wirelane_record::Trigger::fire);
@@ -111,7 +111,7 @@ impl<'a> Teller<'a> {
         let weight = if self.bytes_per_s == 0.0 { 1.0 } else { (seconds / MEMORY).min(1.0) };
         self.bytes_per_s += (now - self.bytes_per_s) * weight;
         let queues = recording.monitor().queues();
-        let lines = store.lines(self.bytes_per_s).into_iter().chain([summary::drops(&queues)]);
+        let lines = store.lines(self.bytes_per_s).into_iter().chain([headline::drops(&queues)]);
         progress.say(lines);
         progress.update(queues);
     }
