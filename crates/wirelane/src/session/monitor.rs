@@ -22,7 +22,7 @@
 
 use std::sync::Arc;
 
-use crate::port::{Accounting, FrameCounts, Port, PortInfo, Rx};
+use crate::port::{Accounting, FrameCounts, Growing, Port, PortInfo, Rx};
 use crate::qdisc::{EgressGauge, QdiscStats};
 use crate::segment::{CoalesceCounters, CoalesceStats, SegmentCounters, SegmentStats};
 use crate::session::interfaces::counters;
@@ -36,6 +36,8 @@ pub struct Monitor {
     pub(crate) accounting: Vec<Accounting>,
     /// With the position of their port.
     pub(crate) rx: Vec<(usize, Arc<RxCounters>)>,
+    /// Interfaces that are found while it runs, with the position of their port.
+    pub(crate) growing: Vec<(usize, Arc<Growing>)>,
     pub(crate) tx: Vec<(usize, Arc<TxCounters>)>,
     pub(crate) qdiscs: Vec<(usize, EgressGauge)>,
     /// With the position of their port and the number of their queue.
@@ -83,6 +85,9 @@ impl Monitor {
         for (position, (port, inputs)) in ports.into_iter().enumerate() {
             all.ports.push(port.info().clone());
             all.accounting.push(port.accounting());
+            all.growing.extend(
+                inputs.first().and_then(Rx::growing).map(|all| (position, Arc::clone(all))),
+            );
             let counters = inputs.iter().flat_map(counters);
             all.rx.extend(counters.map(|counters| (position, counters)));
         }
@@ -139,7 +144,11 @@ impl Monitor {
 
     /// The counters of every receiving end now.
     pub fn queues(&self) -> Vec<QueueStats> {
-        self.rx.iter().map(|(port, counters)| counters.snapshot(*port)).collect()
+        let fixed = self.rx.iter().map(|(port, counters)| counters.snapshot(*port));
+        let found = self.growing.iter().flat_map(|(port, all)| {
+            all.counters().into_iter().map(|counters| counters.snapshot(*port))
+        });
+        fixed.chain(found).collect()
     }
 
     /// Where the frames of each port are now.
