@@ -1,6 +1,7 @@
 //! What the commands share that open ports and run until something ends them: options, signals,
 //! privileges, the wait.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -157,17 +158,19 @@ pub(crate) fn begin(args: &SessionArgs) -> Result<Halt> {
 
 /// Waits for the end: a signal, the time, or the session itself. Tells how far it is whenever SIGUSR1 asks.
 ///
-/// `wait` waits for so long at most, and says whether the session has ended.
+/// `wait` waits for so long at most, and says whether the session has ended. `file` is what is written.
 pub(crate) fn watch(
     monitor: &Monitor,
     wait: impl Fn(Duration) -> bool,
     args: &SessionArgs,
     halt: &Halt,
     started: Instant,
+    file: Option<&Path>,
 ) {
     // It has begun: its own time counts.
     halt.limit(None);
-    let mut progress = if args.quiet { None } else { Progress::new(monitor.queues()) };
+    let mut progress = if args.quiet { None } else { progress(monitor, started) };
+    progress = progress.map(|progress| progress.into_file(file));
     let mut reports = 0;
     while !halt.is_asked() {
         let asked = Halt::reports();
@@ -186,12 +189,18 @@ pub(crate) fn watch(
             break;
         }
         if let Some(progress) = &mut progress {
-            progress.update(monitor.queues());
+            progress.update(monitor.read(), []);
         }
     }
     if let Some(progress) = progress {
         progress.finish();
     }
+}
+
+/// Lines for a terminal, if there is one.
+pub(crate) fn progress(monitor: &Monitor, started: Instant) -> Option<Progress> {
+    let name = |info: &PortInfo| info.interface.clone().unwrap_or_else(|| info.spec.clone());
+    Progress::new(started, monitor.ports().iter().map(name).collect(), monitor.read())
 }
 
 /// Reports how it ended, on the terminal (`verbose`: all of it) and as JSON. Prints all errors but the first, which it returns. A reader that

@@ -4,6 +4,7 @@ pub(crate) mod figures;
 pub(crate) mod headline;
 pub(crate) mod progress;
 pub(crate) mod report;
+pub(crate) mod screen;
 pub(crate) mod sent;
 pub(crate) mod statistics;
 pub(crate) mod store;
@@ -18,7 +19,9 @@ use wirelane::{Error, Result};
 
 /// One line for people. If nobody can read it, that is no reason to fail.
 pub(crate) fn line(text: Arguments<'_>) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    screen::above(|| {
+        let _ = writeln!(io::stderr().lock(), "{text}");
+    });
 }
 
 /// Exactly one JSON object on standard output.
@@ -28,10 +31,11 @@ pub(crate) fn json(document: &impl Serialize) -> Result<()> {
 
 /// What was asked for, on standard output.
 pub(crate) fn print(text: &str) -> Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| Error::io("standard output", "write", error))
+    let write = || {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush())
+    };
+    screen::above(write).map_err(|error| Error::io("standard output", "write", error))
 }
 
 /// A number of things.

@@ -168,9 +168,9 @@ impl Counts {
             merged: queues.iter().map(|queue| queue.merged).sum(),
             filtered: sum(|queue| queue.filtered),
             delivered: queues.iter().map(|queue| queue.packets).sum(),
-            written,
-            written_bytes: None,
-            files: None,
+            written: written.map(|written| written.packets),
+            written_bytes: written.map(|written| written.bytes),
+            files: written.map(|written| written.files),
             sent: tx.iter().map(|tx| tx.packets).sum(),
             dropped: sum(|queue| queue.dropped.total()),
         };

@@ -59,7 +59,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
         store: None,
     });
     let wait = |pause| capture.wait(pause);
-    session::watch(&capture.monitor(), wait, &args.session, &halt, started);
+    session::watch(&capture.monitor(), wait, &args.session, &halt, started, args.write.as_deref());
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let outcome = capture.join();
