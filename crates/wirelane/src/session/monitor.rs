@@ -22,6 +22,7 @@
 
 use std::sync::Arc;
 
+use crate::pcap::Written;
 use crate::port::{Accounting, FrameCounts, Growing, Port, PortInfo, Rx};
 use crate::qdisc::{EgressGauge, QdiscStats};
 use crate::segment::{CoalesceCounters, CoalesceStats, SegmentCounters, SegmentStats};
@@ -45,7 +46,7 @@ pub struct Monitor {
     /// As above; without a number for packets that are tied to no queue.
     pub(crate) coalescers: Vec<(usize, Option<u16>, Arc<CoalesceCounters>)>,
     /// Packets in files, if there are any.
-    pub(crate) written: Option<Arc<dyn Fn() -> u64 + Send + Sync>>,
+    pub(crate) written: Option<Arc<dyn Fn() -> Written + Send + Sync>>,
 }
 
 /// What all counters of a session say.
@@ -64,8 +65,8 @@ pub struct Reading {
     /// What was merged, with the position of the port and the number of the RX queue, or `None` for
     /// packets that are tied to no queue.
     pub gro: Vec<(usize, Option<u16>, CoalesceStats)>,
-    /// Packets safely in files; `None` without files.
-    pub written: Option<u64>,
+    /// What is safely in files; `None` without files.
+    pub written: Option<Written>,
 }
 
 impl Monitor {
@@ -94,10 +95,10 @@ impl Monitor {
         all
     }
 
-    /// As this one; `packets` says how many are safely in files.
+    /// As this one; `written` says what is safely in files.
     #[must_use]
-    pub fn writing(self, packets: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
-        Self { written: Some(Arc::new(packets)), ..self }
+    pub fn writing(self, written: impl Fn() -> Written + Send + Sync + 'static) -> Self {
+        Self { written: Some(Arc::new(written)), ..self }
     }
 
     /// Reads a session that only sends through `port`, with these counters of its transmitting ends.
@@ -138,7 +139,7 @@ impl Monitor {
             qdiscs: self.qdiscs.iter().filter_map(qdisc).collect(),
             gso: self.segmenters.iter().map(segmented).collect(),
             gro: self.coalescers.iter().map(coalesced).collect(),
-            written: self.packets_written(),
+            written: self.written(),
         }
     }
 
@@ -156,8 +157,8 @@ impl Monitor {
         self.accounting.iter().map(Accounting::frames).collect()
     }
 
-    /// Packets safely in files now; `None` without files.
-    pub(crate) fn packets_written(&self) -> Option<u64> {
+    /// What is safely in files now; `None` without files.
+    pub(crate) fn written(&self) -> Option<Written> {
         self.written.as_ref().map(|written| written())
     }
 }

@@ -59,11 +59,11 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
         store: None,
     });
     let wait = |pause| capture.wait(pause);
-    session::watch(&capture.monitor(), wait, &args.session, &halt, started);
+    session::watch(&capture.monitor(), wait, &args.session, &halt, started, args.write.as_deref());
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let outcome = capture.join();
-    let path = args.write.as_deref();
-    let summary = Summary::of_capture(&outcome, path, started.elapsed(), clock::process_cpu());
-    session::conclude(&summary, &args.session, outcome.errors, &privileges)
+    let output = config.output.as_ref();
+    let summary = Summary::of_capture(&outcome, output, started.elapsed(), clock::process_cpu());
+    session::conclude(&summary, &args.session, outcome.errors, &privileges, false)
 }

@@ -38,7 +38,7 @@ use self::credit::{CHUNK, Credit, OWN};
 use self::names::Names;
 use self::roster::{Numbers, Roster};
 use self::worker::{Lane, Route, Worker};
-use self::writer::{Finished, Input, Ledger, WriterThread};
+use self::writer::{Finished, Input, Ledger, Progress, WriterThread};
 use crate::error::{Error, Result};
 use crate::halt::Halt;
 use crate::memory::{self, Allotment};
@@ -49,7 +49,7 @@ use crate::ring::channel;
 use crate::session::interfaces::{Interface, Placing, interfaces};
 use crate::session::monitor::Monitor;
 use crate::stats::QueueStats;
-use crate::sync::{Counter, Doorbell, Watermark};
+use crate::sync::{Doorbell, Watermark};
 use crate::threads::spawn;
 
 /// Bytes between a receiving end whose port waits and the writer: they stay in the cache.
@@ -68,8 +68,8 @@ pub struct Capture {
 /// The writing threads. Dropping it waits for them.
 struct Writers {
     threads: Vec<JoinHandle<Finished>>,
-    /// Packets in files, by file.
-    written: Vec<Arc<Counter>>,
+    /// What is in files, by writing thread.
+    written: Vec<Arc<Progress>>,
     failed: Arc<AtomicBool>,
     lateness: u64,
     /// Notes for the user.
@@ -114,7 +114,7 @@ impl Capture {
         let running = threads.launch(ports, jobs)?;
         let monitor = match writers.written.clone() {
             written if written.is_empty() => monitor,
-            written => monitor.writing(move || written.iter().map(|counter| counter.value()).sum()),
+            written => monitor.writing(move || Progress::sum(&written)),
         };
         Ok(Self { running, writers, monitor })
     }
@@ -141,7 +141,7 @@ impl Capture {
 
     /// Packets safely in files now.
     pub fn written(&self) -> u64 {
-        self.monitor.packets_written().unwrap_or(0)
+        self.monitor.written().map_or(0, |written| written.packets)
     }
 
     /// Waits until the capture has ended by itself (enough packets, the end of the source, an
@@ -277,7 +277,7 @@ impl Writers {
                 thread.recv().map(WriterThread::run).unwrap_or_else(|_| Finished::nothing())
             })?;
             let bell = Arc::new(Doorbell::new(handle.thread().clone()));
-            let written = Arc::new(Counter::default());
+            let written = Arc::new(Progress::default());
             let first = all().cloned().collect();
             let roster = Arc::new(Roster::new(first));
             let (mut writer_inputs, mut interface) = (Vec::new(), 0);

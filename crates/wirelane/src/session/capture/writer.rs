@@ -48,13 +48,39 @@ pub(super) struct WriterThread {
     pub(super) credit: Arc<Credit>,
     /// How often the counters are written, in nanoseconds.
     pub(super) statistics_every: u64,
-    /// Packets written so far, for other threads.
-    pub(super) written: Arc<Counter>,
+    /// What is written so far, for other threads.
+    pub(super) written: Arc<Progress>,
     /// Set when nothing more can be written.
     pub(super) failed: Arc<AtomicBool>,
     pub(super) ledger: Ledger,
     pub(super) fresh: Vec<Chunk>,
     pub(super) scratch: Vec<u8>,
+}
+
+/// What one writer has written so far, for other threads.
+#[derive(Default)]
+pub(super) struct Progress {
+    files: Counter,
+    packets: Counter,
+    bytes: Counter,
+}
+
+impl Progress {
+    fn set(&self, written: Written) {
+        self.files.set(written.files);
+        self.packets.set(written.packets);
+        self.bytes.set(written.bytes);
+    }
+
+    /// What all of these have written.
+    pub(super) fn sum(all: &[Arc<Self>]) -> Written {
+        let sum = |of: fn(&Self) -> &Counter| all.iter().map(|one| of(one).value()).sum();
+        Written {
+            files: sum(|one| &one.files),
+            packets: sum(|one| &one.packets),
+            bytes: sum(|one| &one.bytes),
+        }
+    }
 }
 
 /// How a writer ended.
@@ -84,14 +110,14 @@ impl WriterThread {
         if error.is_some() {
             self.failed.store(true, Ordering::Release);
             let written = self.file.written();
-            self.written.set(written.packets);
+            self.written.set(written);
             self.count_unwritten(merge, written.packets);
             return Finished { written, violations, error, notes: self.notes() };
         }
         let statistics = self.statistics(started, Some(clock::realtime_ns()));
         let error = self.file.end(&statistics).err();
         let written = self.file.written();
-        self.written.set(written.packets);
+        self.written.set(written);
         self.ledger.lost_after(written.packets, &self.counters);
         Finished { written, violations, error, notes: self.notes() }
     }
@@ -118,7 +144,7 @@ impl WriterThread {
                 self.file.keep_statistics(&statistics);
             }
             self.write_ready(merge, now.saturating_sub(self.wait()))?;
-            self.written.set(self.file.written().packets);
+            self.written.set(self.file.written());
             if finished {
                 return Ok(());
             }
