@@ -160,7 +160,8 @@ impl Progress {
     }
 
     fn name(&self, queue: &QueueStats) -> String {
-        let port = self.ports.get(queue.port).map(|port| format!("{port} ")).unwrap_or_default();
+        let name = queue.interface.as_deref().or(self.ports.get(queue.port).map(|port| &**port));
+        let port = name.map(|name| format!("{name} ")).unwrap_or_default();
         let number = queue.queue.map(|number| format!(" {number}")).unwrap_or_default();
         format!("{port}{}{number}", queue.class)
     }

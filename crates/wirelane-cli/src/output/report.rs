@@ -168,7 +168,14 @@ impl Report<'_> {
         let titles = columns.iter().map(|column| column.title);
         let mut table = Table::figures(&["queue"].into_iter().chain(titles).collect::<Vec<_>>());
         for (_, queue) in &shown {
-            let name = self.name(queue.port, queue.class, queue.queue);
+            let name = match &queue.interface {
+                // Of those of `any`.
+                Some(interface) => {
+                    let number = queue.queue.map(|number| format!(" {number}")).unwrap_or_default();
+                    format!("{interface} {}{number}", queue.class)
+                }
+                None => self.name(queue.port, queue.class, queue.queue),
+            };
             let cells = columns.iter().map(|column| counter((column.of)(queue)));
             table.row([name].into_iter().chain(cells));
         }

@@ -162,7 +162,7 @@ const SECTIONS: [Section; 10] = [
 ];
 
 /// What a row is about. Parts that it does not have are left out.
-const KEYS: [&str; 5] = ["port", "queue", "class", "reason", "device"];
+const KEYS: [&str; 6] = ["port", "interface", "queue", "class", "reason", "device"];
 
 /// A reading, and the one before it if there is one.
 pub(crate) struct Statistics<'a> {
@@ -311,7 +311,11 @@ impl Statistics<'_> {
         if used.len() > 1 && ["queues", "tx"].contains(&section.list) {
             let total = |column: &&Column| {
                 let Some(seconds) = seconds else {
-                    let sum = used.iter().map(|row| column.value(row)).sum::<Option<u64>>();
+                    // What the rings of `any` lost is in a row of its own, which is unused while that is nothing.
+                    let elsewhere = ["kernel", "ring_full"].contains(&column.0);
+                    let is_part = |row: &Value| elsewhere && row.get("interface").is_some();
+                    let value = |row: &&Value| column.value(row).or(is_part(row).then_some(0));
+                    let sum = used.iter().map(value).sum::<Option<u64>>();
                     return figure(sum, rounded);
                 };
                 let of = |row: &&Value| {
@@ -330,6 +334,8 @@ impl Statistics<'_> {
         let port = row["port"].as_u64().and_then(|port| ports.get(usize::try_from(port).ok()?));
         let port = port.filter(|_| ports.len() > 1);
         let port = port.and_then(|port| port["interface"].as_str().or(port["spec"].as_str()));
+        // Of those of `any`.
+        let port = row["interface"].as_str().or(port);
         if let Some(device) = row["device"].as_str() {
             return device.to_owned();
         }
@@ -466,7 +472,7 @@ fn list<'a>(document: &'a Value, key: &str) -> &'a [Value] {
     document[key].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-fn key(row: &Value) -> [&Value; 5] {
+fn key(row: &Value) -> [&Value; KEYS.len()] {
     KEYS.map(|name| &row[name])
 }
 
