@@ -86,6 +86,7 @@ impl LookArgs {
             .wait(self.wait)
             .placement(self.placement(session)?)
             .latency(None)
+            .packets(session.count)
             .ring_bytes(args::address_space("--ring", self.ring)?);
         self.take.apply(&spec, Purpose::Look, &mut options)?;
         let options = options.halt(halt.clone());

@@ -16,7 +16,8 @@ use wirelane::{Error, Result};
 
 /// One line for people. If nobody can read it, that is no reason to fail.
 pub(crate) fn line(text: Arguments<'_>) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    // Standard error has no buffer: each part of the text would be a system call.
+    let _ = io::stderr().lock().write_all(format!("{text}\n").as_bytes());
 }
 
 /// Exactly one JSON object on standard output.
