@@ -168,6 +168,8 @@ const KEYS: [&str; 5] = ["port", "queue", "class", "reason", "device"];
 pub(crate) struct Statistics<'a> {
     pub(crate) now: &'a Value,
     pub(crate) before: Option<&'a Value>,
+    /// Columns of the terminal, if it is one.
+    pub(crate) width: Option<usize>,
 }
 
 impl Statistics<'_> {
@@ -175,9 +177,9 @@ impl Statistics<'_> {
     pub(crate) fn text(&self) -> String {
         let mut text = self.head();
         for section in &SECTIONS {
-            let table = self.table(section);
+            let table = self.fitting(section);
             if !table.is_empty() {
-                let _ = write!(text, "\n{table}");
+                let _ = write!(text, "\n{}:\n{table}", section.title);
             }
         }
         let has_frames = |port: &Value| port["frames"].is_object();
@@ -264,7 +266,16 @@ impl Statistics<'_> {
         head + &store(&now["store"])
     }
 
-    fn table(&self, section: &Section) -> Table {
+    /// With all figures, if they fit; else with three digits of each, and then without columns of zeros.
+    fn fitting(&self, section: &Section) -> Table {
+        let fits = |table: &Table| self.width.is_none_or(|width| table.width() <= width);
+        let brief = [(false, false), (true, false), (true, true)]
+            .map(|(rounded, short)| move || self.table(section, rounded, short));
+        let [exact, rounded, short] = brief;
+        Some(exact()).filter(fits).or_else(|| Some(rounded()).filter(fits)).unwrap_or_else(short)
+    }
+
+    fn table(&self, section: &Section, rounded: bool, short: bool) -> Table {
         let rows = section.rows(self.now);
         let value = |row: &Value, column: &Column| match section.list {
             // What the program has not asked for is nothing to show.
@@ -274,8 +285,11 @@ impl Statistics<'_> {
         let is_used =
             |row: &Value| section.columns.iter().any(|column| value(row, column) != Some(0));
         let used: Vec<_> = rows.iter().filter(|row| is_used(row)).collect();
+        // The last way to lose a packet is that of the command.
+        let writes = self.now["command"] == "capture" || self.now["command"] == "record";
         let is_shown = |column: &&Column| {
-            column.2 != Kind::Rare || used.iter().any(|row| column.value(row) != Some(0))
+            let is_rare = short || column.2 == Kind::Rare && !(writes && column.0 == "writer");
+            !is_rare || used.iter().any(|row| column.value(row) != Some(0))
         };
         let columns: Vec<_> = section.columns.iter().filter(is_shown).collect();
         let seconds = self.seconds();
@@ -284,18 +298,28 @@ impl Statistics<'_> {
             _ => column.0,
         });
         let mut table =
-            Table::figures(&[section.title].into_iter().chain(titles).collect::<Vec<_>>());
+            Table::figures(&[section.head()].into_iter().chain(titles).collect::<Vec<_>>());
         let before = self.before.map(|before| section.rows(before)).unwrap_or_default();
-        for row in used {
+        for row in used.iter().copied() {
             let before = before.iter().find(|other| key(other) == key(row));
             let cell = |column: &&Column| match (column.2, seconds) {
-                (Kind::Gauge, _) | (_, None) => counter(column.value(row)),
-                (_, Some(seconds)) => {
-                    let rate = column.rate(row, before, seconds);
-                    rate.map_or("unknown".into(), |rate| scaled(rate).trim_end().to_owned())
-                }
+                (Kind::Gauge, _) | (_, None) => figure(column.value(row), rounded),
+                (_, Some(seconds)) => rate(column.rate(row, before, seconds)),
             };
             table.row([self.name(section, row)].into_iter().chain(columns.iter().map(cell)));
+        }
+        if used.len() > 1 && ["queues", "tx"].contains(&section.list) {
+            let total = |column: &&Column| {
+                let Some(seconds) = seconds else {
+                    let sum = used.iter().map(|row| column.value(row)).sum::<Option<u64>>();
+                    return figure(sum, rounded);
+                };
+                let of = |row: &&Value| {
+                    column.rate(row, before.iter().find(|other| key(other) == key(row)), seconds)
+                };
+                rate(used.iter().map(|row| of(row)).sum())
+            };
+            table.row(["total".to_owned()].into_iter().chain(columns.iter().map(total)));
         }
         table
     }
@@ -388,7 +412,24 @@ fn store(store: &Value) -> String {
     line + "\n"
 }
 
+/// A number, or three digits of it.
+fn figure(value: Option<u64>, rounded: bool) -> String {
+    match value {
+        Some(value) if rounded => scaled(value as f64).trim_end().to_owned(),
+        value => counter(value),
+    }
+}
+
+fn rate(value: Option<f64>) -> String {
+    value.map_or_else(|| "unknown".to_owned(), |rate| scaled(rate).trim_end().to_owned())
+}
+
 impl Section {
+    /// What its rows are about.
+    fn head(&self) -> &'static str {
+        if self.list == "handles" { "handle" } else { "queue" }
+    }
+
     fn rows(&self, document: &Value) -> Vec<Value> {
         let entries = list(document, self.list);
         let Some(within) = self.within else { return entries.to_vec() };
@@ -468,29 +509,35 @@ mod tests {
 
     #[test]
     fn one_reading_in_words() {
-        let text = Statistics { now: &document(2.0, 1000, 1), before: None }.text();
+        let text = Statistics { now: &document(2.0, 1000, 1), before: None, width: None }.text();
         let expected = "\
 process 7: wirelane forward 0.1.0, 2.000 s, CPU 0.50 s user, 0.25 s system
 port 0: tap:t0, tap, rx all tx none other on filter a?b
 port 1: sim:1, sim, gso tcp gro off gso_max 9000
 unknown received (6 merged into others), 1,000 delivered, unknown dropped, 44 sent
 
-received  received  merged  delivered    bytes  filtered   kernel  ring_full  tx_full
-t0 rx 1    unknown       6      1,000  100,000         0  unknown          0        3
+received:
+queue    received  merged  delivered    bytes  filtered   kernel  ring_full  tx_full
+t0 rx 1   unknown       6      1,000  100,000         0  unknown          0        3
 
-sent        sent  bytes  errors
+sent:
+queue       sent  bytes  errors
 sim:1 tx 0    44      9       0
 
-cut              frames  segments  bytes  smallest  largest  smallest_mss  largest_mss
+cut:
+queue            frames  segments  bytes  smallest  largest  smallest_mss  largest_mss
 sim:1 tx 0 tcp4       1        44  1,000        60    1,514             6        1,460
 
-not sent              refused
+not sent:
+queue                 refused
 sim:1 tx 0 above_mtu        2
 
-merged         packets  frames  bytes  smallest  largest  smallest_mss  largest_mss
+merged:
+queue          packets  frames  bytes  smallest  largest  smallest_mss  largest_mss
 t0 other tcp4       44       1  1,000        60    1,514             6        1,460
 
-not merged               packets
+not merged:
+queue                    packets
 t0 other not_tcp_or_udp        5
 
 frames  pool  free  fill  rx  held  tx  completion
@@ -503,10 +550,10 @@ sim:1      8     5     0   0     3   0           0
     #[test]
     fn rates_between_two_readings() {
         let (before, now) = (document(2.0, 1000, 0), document(4.0, 5000, 10));
-        let statistics = Statistics { now: &now, before: Some(&before) };
+        let statistics = Statistics { now: &now, before: Some(&before), width: None };
         let text = statistics.text();
         assert!(text.contains("per second, of the last 2.000 s:\n"), "{text}");
-        assert!(text.contains("\nt0 rx 1    unknown       0     2.00 k  1.60 M "), "{text}");
+        assert!(text.contains("\nt0 rx 1   unknown       0     2.00 k  1.60 M "), "{text}");
         assert!(text.contains("\nsim:1 tx 0 tcp4       5       220  40.0 k "), "{text}");
         assert!(!text.contains("pool"), "{text}");
         let json = statistics.json();
@@ -516,7 +563,25 @@ sim:1      8     5     0   0     3   0           0
             "writer_per_s": 0.0, "tx_full_per_s": 0.0, "fault_per_s": 0.0 });
         assert_eq!(json["rates"]["received"][0], row);
         assert_eq!(json["rates"]["cut"][0]["segments_per_s"], 220.0);
-        assert!(Statistics { now: &now, before: None }.json().get("rates").is_none());
+        assert!(Statistics { now: &now, before: None, width: None }.json().get("rates").is_none());
+    }
+
+    #[test]
+    fn tables_fit_the_terminal() {
+        let mut now = document(2.0, 123_456_789, 0);
+        now["command"] = json!("capture");
+        now["queues"][0]["dropped"]["kernel"] = json!(0);
+        now["queues"][1]["packets"] = json!(1_000_000_000);
+        let text = |width| Statistics { now: &now, before: None, width }.text();
+        assert!(text(None).contains(" 123,456,789 "), "{}", text(None));
+        assert!(text(None).contains("\ntotal  ") && text(None).contains(" 1,123,456,789 "));
+        assert!(text(None).contains("  writer  "), "{}", text(None));
+        for width in [80, 60] {
+            let text = text(Some(width));
+            let table = text.split("received:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+            assert!(table.lines().all(|line| line.chars().count() <= width), "{table}");
+            assert!(table.contains(" 1.12 G "), "{table}");
+        }
     }
 
     /// Another version may leave out anything.
@@ -524,10 +589,10 @@ sim:1      8     5     0   0     3   0           0
     fn what_is_not_there_is_unknown() {
         for document in [json!({}), json!(null), json!([1]), json!({ "queues": [{}], "ports": {} })]
         {
-            let text = Statistics { now: &document, before: Some(&document) }.text();
+            let text = Statistics { now: &document, before: Some(&document), width: None }.text();
             assert!(text.starts_with("process null: wirelane unknown unknown"), "{text}");
-            Statistics { now: &document, before: Some(&document) }.json();
-            Statistics { now: &document, before: None }.text();
+            Statistics { now: &document, before: Some(&document), width: None }.json();
+            Statistics { now: &document, before: None, width: None }.text();
         }
     }
 }

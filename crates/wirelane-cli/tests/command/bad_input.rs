@@ -17,7 +17,7 @@ fn ports_that_cannot_be() {
         ("sim:", &["port 'sim:'"]),
         ("sim:x", &["sim:x", "not a number of queues"]),
         ("sim:0", &["sim:0", "1 to 64", "; "]),
-        ("sim:65", &["sim:65", "1 to 64", "; "]),
+        ("sim:1025", &["sim:1025", "1 to 1024", "; "]),
         ("foo:bar", &["no backend 'foo'", "known: sim, file, packet"]),
         ("sim:4?speed=1", &["'speed'", "known: rate"]),
         ("sim:4?gso=tcp", &["sim:4?gso=tcp", "neither segments nor merges", "wirelane forward"]),
