@@ -313,6 +313,7 @@ impl Control for Handle {
         let program = match filter {
             Some(filter) => {
                 let program = filter.program(self.device.link_type, self.snaplen)?;
+                program.note().into_iter().for_each(|note| self.progress.note(note.to_owned()));
                 Some(match filter.is_verbatim() {
                     true => program.verbatim(self.snaplen),
                     false => program.for_socket(self.snaplen)?,
