@@ -160,8 +160,9 @@ impl Progress {
     }
 
     fn name(&self, queue: &QueueStats) -> String {
-        let name = queue.interface.as_deref().or(self.ports.get(queue.port).map(|port| &**port));
-        let port = name.map(|name| format!("{name} ")).unwrap_or_default();
+        let interface = queue.interface.as_deref();
+        let port = interface.or(self.ports.get(queue.port).map(String::as_str));
+        let port = port.map(|port| format!("{port} ")).unwrap_or_default();
         let number = queue.queue.map(|number| format!(" {number}")).unwrap_or_default();
         format!("{port}{}{number}", queue.class)
     }
