@@ -71,7 +71,19 @@ impl LookArgs {
         session: &SessionArgs,
         halt: &Halt,
     ) -> Result<(Port, Option<Toll>)> {
-        let spec = Spec::try_from(port.as_ref())?;
+        self.open_spec(&Spec::try_from(port.as_ref())?, session, halt)
+    }
+
+    /// As [`LookArgs::open`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn open_spec(
+        &self,
+        spec: &Spec,
+        session: &SessionArgs,
+        halt: &Halt,
+    ) -> Result<(Port, Option<Toll>)> {
         let mut options = OpenOptions::default()
             .mask(QueueMask {
                 enabled: true,
@@ -87,10 +99,10 @@ impl LookArgs {
             .placement(self.placement(session)?)
             .latency(None)
             .ring_bytes(args::address_space("--ring", self.ring)?);
-        self.take.apply(&spec, Purpose::Look, &mut options)?;
+        self.take.apply(spec, Purpose::Look, &mut options)?;
         let options = options.halt(halt.clone());
-        let toll = self.take.toll(&spec, &options)?;
-        let port = take::open(&spec, &options, toll.as_ref(), session.quiet)?;
+        let toll = self.take.toll(spec, &options)?;
+        let port = take::open(spec, &options, toll.as_ref(), session.quiet)?;
         Ok((port, toll))
     }
 }

@@ -147,17 +147,19 @@ pub(crate) fn begin(args: &SessionArgs) -> Result<Halt> {
 
 /// Waits for the end: a signal, the time, or the session itself. Tells how far it is whenever SIGUSR1 asks.
 ///
-/// `wait` waits for so long at most, and says whether the session has ended.
+/// `wait` waits for so long at most, and says whether the session has ended. Live rates are shown if the terminal is
+/// free for them.
 pub(crate) fn watch(
     monitor: &Monitor,
     wait: impl Fn(Duration) -> bool,
     args: &SessionArgs,
     halt: &Halt,
     started: Instant,
+    is_free: bool,
 ) {
     // It has begun: its own time counts.
     halt.limit(None);
-    let mut progress = if args.quiet { None } else { Progress::new(monitor.queues()) };
+    let mut progress = if args.quiet || !is_free { None } else { Progress::new(monitor.queues()) };
     let mut reports = 0;
     while !halt.is_asked() {
         let asked = Halt::reports();

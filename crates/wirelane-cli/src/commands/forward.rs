@@ -136,7 +136,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<()> {
         store: None,
     });
     let wait = |pause| forward.wait(pause);
-    session::watch(&forward.monitor(), wait, &args.session, &halt, started);
+    session::watch(&forward.monitor(), wait, &args.session, &halt, started, true);
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let outcome = forward.join();

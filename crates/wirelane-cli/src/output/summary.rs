@@ -100,6 +100,11 @@ struct Totals {
     written: Option<u64>,
     written_bytes: Option<u64>,
     files: Option<u64>,
+    /// Of packets that were to be printed: those that were, and those for which there was no time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    printed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_printed: Option<u64>,
     sent: u64,
     dropped: Option<u64>,
 }
@@ -139,7 +144,7 @@ fn failures(errors: &[Error]) -> Vec<String> {
 impl Counts {
     /// Rows and totals of a reading.
     pub(crate) fn of(reading: Reading) -> Self {
-        let Reading { queues, tx, qdiscs, gso, gro, written } = reading;
+        let Reading { queues, tx, qdiscs, gso, gro, written, viewed } = reading;
         let sum = |of: fn(&QueueStats) -> Option<u64>| queues.iter().map(of).sum::<Option<u64>>();
         let totals = Totals {
             received: sum(|queue| queue.received),
@@ -149,6 +154,8 @@ impl Counts {
             written,
             written_bytes: None,
             files: None,
+            printed: viewed.map(|viewed| viewed.shown),
+            not_printed: viewed.map(|viewed| viewed.missed),
             sent: tx.iter().map(|tx| tx.packets).sum(),
             dropped: sum(|queue| queue.dropped.total()),
         };
@@ -181,6 +188,7 @@ impl Counts {
             (filtered.unwrap_or(0), "filtered out"),
             (*merged, "merged into others"),
             (errors, "not sent"),
+            (self.totals.not_printed.unwrap_or(0), "not printed"),
         ] {
             if count > 0 {
                 text += &format!(", {} {what}", grouped(count));
@@ -265,7 +273,11 @@ impl Summary {
         elapsed: Duration,
         cpu: CpuTime,
     ) -> Self {
-        let reading = Reading { queues: outcome.queues.clone(), ..Reading::default() };
+        let reading = Reading {
+            queues: outcome.queues.clone(),
+            viewed: outcome.viewed,
+            ..Reading::default()
+        };
         let mut summary = Self::new("capture", elapsed, cpu, reading, outcome.frames);
         summary.ports.clone_from(&outcome.ports);
         summary.path = path.map(Path::to_owned);
@@ -309,7 +321,7 @@ impl Summary {
             qdiscs: outcome.qdiscs.clone(),
             gso: outcome.gso.clone(),
             gro: outcome.gro.clone(),
-            written: None,
+            ..Reading::default()
         };
         let mut summary = Self::new("forward", elapsed, cpu, reading, outcome.frames);
         summary.ports.clone_from(&outcome.ports);

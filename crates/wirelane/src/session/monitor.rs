@@ -26,6 +26,7 @@ use crate::port::{Accounting, FrameCounts, Port, PortInfo, Rx};
 use crate::qdisc::{EgressGauge, QdiscStats};
 use crate::segment::{CoalesceCounters, CoalesceStats, SegmentCounters, SegmentStats};
 use crate::session::interfaces::counters;
+use crate::session::viewed::Viewed;
 use crate::stats::{QueueStats, RxCounters, TxCounters, TxStats};
 
 /// Reads one session. It keeps no frame, queue or port alive.
@@ -44,6 +45,8 @@ pub struct Monitor {
     pub(crate) coalescers: Vec<(usize, Option<u16>, Arc<CoalesceCounters>)>,
     /// Packets in files, if there are any.
     pub(crate) written: Option<Arc<dyn Fn() -> u64 + Send + Sync>>,
+    /// Packets that somebody looks at, if anybody does.
+    pub(crate) viewed: Option<Arc<dyn Fn() -> Viewed + Send + Sync>>,
 }
 
 /// What all counters of a session say.
@@ -64,6 +67,8 @@ pub struct Reading {
     pub gro: Vec<(usize, Option<u16>, CoalesceStats)>,
     /// Packets safely in files; `None` without files.
     pub written: Option<u64>,
+    /// What a view has seen; `None` without one.
+    pub viewed: Option<Viewed>,
 }
 
 impl Monitor {
@@ -93,6 +98,12 @@ impl Monitor {
     #[must_use]
     pub fn writing(self, packets: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         Self { written: Some(Arc::new(packets)), ..self }
+    }
+
+    /// As this one; `counts` says what a view has seen.
+    #[must_use]
+    pub(crate) fn showing(self, counts: impl Fn() -> Viewed + Send + Sync + 'static) -> Self {
+        Self { viewed: Some(Arc::new(counts)), ..self }
     }
 
     /// Reads a session that only sends through `port`, with these counters of its transmitting ends.
@@ -134,6 +145,7 @@ impl Monitor {
             gso: self.segmenters.iter().map(segmented).collect(),
             gro: self.coalescers.iter().map(coalesced).collect(),
             written: self.packets_written(),
+            viewed: self.viewed.as_ref().map(|viewed| viewed()),
         }
     }
 

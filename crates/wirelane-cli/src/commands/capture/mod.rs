@@ -14,6 +14,7 @@ pub(crate) use self::arguments::CaptureArgs;
 use self::words::Words;
 use crate::control::{ControlServer, Served, Subject};
 use crate::output::summary::Summary;
+use crate::print::Lines;
 use crate::session::{self, Privileges};
 use crate::take::Toll;
 
@@ -29,14 +30,22 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     }
     let halt = session::begin(&args.session)?;
     let config = args.config(&halt)?;
-    let Words { ports: names, filter } = Words::split(&args.words)?;
+    let style = args.style()?;
+    let Words { ports: specs, filter } = Words::split(&args.words, args.read.as_deref())?;
     let mut privileges = Privileges::new(&args.session)?;
     let look = args.look.clone().with_filter(filter.as_deref())?;
-    let open = |port| look.open(port, &args.session, &halt);
+    let open = |spec| look.open_spec(spec, &args.session, &halt);
     let (ports, tolls): (Vec<_>, Vec<_>) =
-        names.iter().map(open).collect::<Result<Vec<_>>>()?.into_iter().unzip();
+        specs.iter().map(open).collect::<Result<Vec<_>>>()?.into_iter().unzip();
     privileges.give_away()?;
-    let capture = Capture::start(ports, &config).map_err(|error| privileges.explain(error))?;
+    let prints = style.is_some();
+    let capture = match style {
+        None => Capture::start(ports, &config),
+        Some(style) => {
+            Capture::start_with_view(ports, &config, Box::new(Lines::new(style, &halt)?))
+        }
+    };
+    let capture = capture.map_err(|error| privileges.explain(error))?;
     let started = Instant::now();
     if !args.session.quiet {
         capture.ports().for_each(|port| session::announce("capturing on", port));
@@ -53,7 +62,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
         store: None,
     });
     let wait = |pause| capture.wait(pause);
-    session::watch(&capture.monitor(), wait, &args.session, &halt, started);
+    session::watch(&capture.monitor(), wait, &args.session, &halt, started, !prints);
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let outcome = capture.join();

@@ -10,6 +10,7 @@ use wirelane_os::clock;
 use super::chunk::Chunk;
 use super::credit::Credit;
 use super::merge::ChunkMerge;
+use super::view::ViewInput;
 use crate::pcap::{CaptureError, CaptureWriter, Record, Statistics, Written};
 use crate::ring::{Receiver, Sender};
 use crate::session::interfaces;
@@ -33,7 +34,10 @@ pub(super) struct Input {
 }
 
 pub(super) struct WriterThread {
-    pub(super) file: CaptureWriter,
+    /// `None` if packets are only looked at.
+    pub(super) file: Option<CaptureWriter>,
+    /// Who looks at the packets.
+    pub(super) view: Option<ViewInput>,
     pub(super) inputs: Vec<Input>,
     /// The counters of every interface of the file.
     pub(super) counters: Vec<Arc<RxCounters>>,
@@ -74,17 +78,22 @@ impl WriterThread {
         let started = clock::realtime_ns();
         let mut merge = ChunkMerge::new(self.inputs.len());
         let error = self.write_all(&mut merge, started).err();
+        // What was merged can be seen to its end.
+        self.view = None;
         let violations = merge.violations();
         if error.is_some() {
             self.failed.store(true, Ordering::Release);
-            let written = self.file.written();
+            let written = self.file.as_ref().map(CaptureWriter::written).unwrap_or_default();
             self.written.set(written.packets);
             self.count_unwritten(merge, written.packets);
             return Finished { written, violations, error };
         }
         let statistics = self.statistics(started, Some(clock::realtime_ns()));
-        let error = self.file.end(&statistics).err();
-        let written = self.file.written();
+        let Some(file) = &mut self.file else {
+            return Finished { violations, ..Finished::nothing() };
+        };
+        let error = file.end(&statistics).err();
+        let written = file.written();
         self.written.set(written.packets);
         self.ledger.lost_after(written.packets, &self.counters);
         Finished { written, violations, error }
@@ -95,23 +104,29 @@ impl WriterThread {
         loop {
             let finished = self.collect(merge);
             let now = clock::realtime_ns();
-            if self.file.is_rotating() {
+            if self.file.as_ref().is_some_and(CaptureWriter::is_rotating) {
                 // Any of the next packets may end a file.
                 let statistics = self.statistics(started, None);
-                self.file.keep_statistics(&statistics);
+                self.file.iter_mut().for_each(|file| file.keep_statistics(&statistics));
             }
             self.write_ready(merge, now.saturating_sub(self.wait()))?;
-            self.written.set(self.file.written().packets);
+            self.view.iter_mut().for_each(ViewInput::pause);
+            let due = now >= next_statistics;
+            let statistics = (due && !finished).then(|| self.statistics(started, None));
+            if let Some(file) = &mut self.file {
+                self.written.set(file.written().packets);
+                if !finished {
+                    statistics.iter().for_each(|statistics| file.write_statistics(statistics));
+                    file.flush_if_older(clock::monotonic_ns())?;
+                    file.advance(merge.horizon().min(now))?;
+                }
+            }
             if finished {
                 return Ok(());
             }
-            if now >= next_statistics {
+            if due {
                 next_statistics = now + self.statistics_every;
-                let statistics = self.statistics(started, None);
-                self.file.write_statistics(&statistics);
             }
-            self.file.flush_if_older(clock::monotonic_ns())?;
-            self.file.advance(merge.horizon().min(now))?;
             self.sleep();
         }
     }
@@ -146,10 +161,14 @@ impl WriterThread {
     /// Writes the packets that may leave: those older than all inputs' watermarks, and overdue
     /// ones.
     fn write_ready(&mut self, merge: &mut ChunkMerge, overdue: u64) -> Result<(), CaptureError> {
-        let Self { file, ledger, inputs, .. } = self;
+        let Self { file, view, ledger, inputs, .. } = self;
         let limit = merge.horizon().max(overdue);
-        let takes_blocks = file.takes_blocks();
+        let takes_blocks = file.as_ref().is_some_and(CaptureWriter::takes_blocks);
         while let Some(from) = merge.pop(limit, |run| {
+            if let Some(view) = view {
+                view.take(&run);
+            }
+            let Some(file) = file else { return Ok(()) };
             match inputs.get(run.input).and_then(|input| input.interface) {
                 Some(interface) => ledger.enter(interface, run.packets),
                 None => run.records().for_each(|record| ledger.enter(record.interface, 1)),
@@ -161,7 +180,7 @@ impl WriterThread {
         })? {
             if let Some(chunk) = merge.take_spent(from) {
                 give_back(&mut inputs[from].spent, chunk);
-                ledger.settle(file.written().packets);
+                file.iter().for_each(|file| ledger.settle(file.written().packets));
             }
         }
         Ok(())
