@@ -3,6 +3,7 @@
 //! Nothing is needed to build. Functions and structures are those of `pcap/pcap.h` and `pcap/bpf.h`,
 //! unchanged since libpcap 0.8.
 
+mod beside;
 mod binding;
 mod cache;
 pub mod links;
@@ -14,6 +15,8 @@ use std::ptr::{self, NonNull};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::packet::SockFilter;
+
+pub use self::beside::NO_FLAGS;
 
 /// What to say when there is no libpcap.
 pub const INSTALL: &str = "install libpcap: the package is libpcap0.8 on Debian and Ubuntu, libpcap on Fedora, Arch and \
@@ -71,6 +74,15 @@ pub fn file_header(link_type: i32, snaplen: i32) -> Vec<u8> {
     [&magic[..], &version, &[0; 8], &limits].concat()
 }
 
+/// Where a program finds the outer VLAN tag of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// In its bytes, as in a capture file.
+    Bytes,
+    /// Beside it, as the kernel has it where it filters a socket.
+    Kernel,
+}
+
 /// The library of this system, loaded when first asked for.
 ///
 /// # Errors
@@ -112,11 +124,11 @@ impl Libpcap {
     /// accepts `snaplen` bytes.
     ///
     /// # Errors
-    /// What libpcap says.
+    /// What libpcap says; [`NO_FLAGS`].
     pub fn compile(
         &self,
         expression: &CStr,
-        link_type: i32,
+        (link_type, view): (i32, View),
         snaplen: i32,
         optimize: bool,
     ) -> Result<Vec<SockFilter>, String> {
@@ -134,6 +146,12 @@ impl Libpcap {
         let Some(handle) = handle else {
             return Err("libpcap is out of memory".to_owned());
         };
+        // SAFETY: the handle is open and nobody else's.
+        if view == View::Kernel && !unsafe { beside::set(self, handle) } {
+            // SAFETY: it is open, and not used any more.
+            unsafe { (self.close)(handle.as_ptr()) };
+            return Err(NO_FLAGS.to_owned());
+        }
         let mut code = Code { len: 0, instructions: ptr::null_mut() };
         // SAFETY: the handle is open, and its file's bytes are there until the end; the expression is a string; the library fills `code` if it returns
         // 0, with memory of its own that it frees, and its error text stays until the handle is closed.
@@ -158,6 +176,17 @@ impl Libpcap {
             (self.close)(handle.as_ptr());
             result
         }
+    }
+
+    /// Makes a handle that only compiles do so for the kernel's view. Returns whether it does: not all
+    /// versions are known well enough.
+    ///
+    /// # Safety
+    /// The handle is open, of `pcap_open_dead` of this library, and nobody else's.
+    pub unsafe fn look_beside(&self, handle: NonNull<c_void>) -> bool {
+        let _one_at_a_time = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: by contract.
+        unsafe { beside::set(self, handle) }
     }
 
     /// Opens a capture file of these bytes, which have to stay until it is closed.
@@ -213,7 +242,7 @@ mod tests {
     fn compiles_and_runs() {
         let library = library().unwrap();
         assert!(library.version().contains("pcap"));
-        let program = library.compile(c"ip6", ETHERNET, 96, true).unwrap();
+        let program = library.compile(c"ip6", (ETHERNET, View::Bytes), 96, true).unwrap();
         assert_eq!(program.len(), 4);
         let interpreter = library.interpreter(&program).unwrap();
         let mut frame = [0; 60];
@@ -232,21 +261,35 @@ mod tests {
             (108, u32::to_be_bytes),
             (109, u32::to_ne_bytes),
         ] {
-            let program = library.compile(c"ip6", link_type, 96, true).unwrap();
+            let program = library.compile(c"ip6", (link_type, View::Bytes), 96, true).unwrap();
             let interpreter = library.interpreter(&program).unwrap();
             for (family, accepted) in [(2, 0), (24, 96), (28, 96), (30, 96), (7, 0)] {
                 let mut packet = [0; 60];
                 packet[..4].copy_from_slice(&order(family));
                 assert_eq!(interpreter.run(&packet, 60), accepted, "{link_type} {family}");
             }
-            assert!(library.compile(c"ip6 or", link_type, 96, true).is_err());
+            assert!(library.compile(c"ip6 or", (link_type, View::Bytes), 96, true).is_err());
         }
+    }
+
+    #[test]
+    fn vlan_asks_the_kernel_only_in_its_view() {
+        let library = library().unwrap();
+        let constants = |expression, view| -> Vec<u32> {
+            let program = library.compile(expression, (ETHERNET, view), 262_144, true).unwrap();
+            program.iter().map(|instruction| instruction.k).collect()
+        };
+        let vlan = c"vlan 5 and udp";
+        assert!(constants(vlan, View::Kernel).contains(&beside::VLAN_TAG_PRESENT));
+        assert!(!constants(vlan, View::Bytes).contains(&beside::VLAN_TAG_PRESENT));
+        let udp = c"udp port 53";
+        assert_eq!(constants(udp, View::Kernel), constants(udp, View::Bytes));
     }
 
     #[test]
     fn errors_are_what_the_library_says() {
         let library = library().unwrap();
-        let error = library.compile(c"tcp prot 80", ETHERNET, 96, true).unwrap_err();
+        let error = library.compile(c"tcp prot 80", (ETHERNET, View::Bytes), 96, true).unwrap_err();
         assert!(error.contains("syntax error"), "{error}");
         assert!(library.interpreter(&[]).is_none());
     }

@@ -17,6 +17,7 @@ mod links;
 mod masks;
 mod memory;
 mod places;
+mod ports;
 mod privileges;
 mod real_traffic;
 mod rotation;

@@ -43,6 +43,10 @@ pub struct OpenOptions {
     /// port ends with an error. `packet:` only. The kernel then offers each packet to every queue's
     /// ring.
     pub wait: bool,
+    /// `any` means all interfaces of the network namespace, those that come later included
+    /// ([`packet`](super::packet)). Their packets are told apart by a
+    /// [capture](crate::session::capture) only.
+    pub every_interface: bool,
     /// Bytes of receive memory per queue; the backend's choice when `None`.
     pub ring_bytes: Option<usize>,
     /// About how long a received packet may wait for others; the backend's choice when `None`. A
@@ -169,6 +173,7 @@ setters!(OpenOptions:
     snaplen: u32,
     promiscuous: bool,
     wait: bool,
+    every_interface: bool,
     ring_bytes: impl Into<Option<usize>>,
     latency: impl Into<Option<Duration>>,
     placement: Placement,
@@ -200,6 +205,7 @@ impl Default for OpenOptions {
             snaplen: Self::MAX_SNAPLEN,
             promiscuous: false,
             wait: false,
+            every_interface: false,
             ring_bytes: None,
             latency: None,
             placement: Placement::default(),

@@ -1,6 +1,7 @@
 //! `wirelane capture`: every selected queue of all ports in parallel, counted or written.
 
 mod arguments;
+mod netns;
 mod words;
 
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use self::words::Words;
 use crate::control::{ControlServer, Served, Subject};
 use crate::output::summary::Summary;
 use crate::print::Lines;
-use crate::session::{self, Privileges};
+use crate::session::{self, Privileges, Screen};
 use crate::take::Toll;
 
 /// Runs the command.
@@ -33,10 +34,15 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     let style = args.style()?;
     let Words { ports: specs, filter } = Words::split(&args.words, args.read.as_deref())?;
     let mut privileges = Privileges::new(&args.session)?;
-    let look = args.look.clone().with_filter(filter.as_deref())?;
+    let mut look = args.look.clone().with_filter(filter.as_deref())?;
+    look.every_interface = true;
     let open = |spec| look.open_spec(spec, &args.session, &halt);
-    let (ports, tolls): (Vec<_>, Vec<_>) =
-        specs.iter().map(open).collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    let open_all = || specs.iter().map(open).collect::<Result<Vec<_>>>();
+    let opened = match &args.netns {
+        Some(namespace) => netns::inside(namespace, open_all)?,
+        None => open_all()?,
+    };
+    let (ports, tolls): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
     privileges.give_away()?;
     let prints = style.is_some();
     let capture = match style {
@@ -62,11 +68,12 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
         store: None,
     });
     let wait = |pause| capture.wait(pause);
-    session::watch(&capture.monitor(), wait, &args.session, &halt, started, !prints);
+    let screen = if prints { Screen::Taken } else { Screen::Free(args.write.as_deref()) };
+    session::watch(&capture.monitor(), wait, &args.session, &halt, started, screen);
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let outcome = capture.join();
-    let path = args.write.as_deref();
-    let summary = Summary::of_capture(&outcome, path, started.elapsed(), clock::process_cpu());
-    session::conclude(&summary, &args.session, outcome.errors, &privileges)
+    let output = config.output.as_ref();
+    let summary = Summary::of_capture(&outcome, output, started.elapsed(), clock::process_cpu());
+    session::conclude(&summary, &args.session, outcome.errors, &privileges, args.print.verbose > 0)
 }

@@ -15,7 +15,7 @@ use crate::port::selection::{self, Selection};
 use crate::sync::lock;
 
 /// Nominal frame size: the kernel checks it and packs packets regardless.
-const FRAME_SIZE: usize = 2048;
+pub(super) const FRAME_SIZE: usize = 2048;
 
 /// A block of less than this cuts the largest packets of segmentation offload.
 const LARGE_PACKET: usize = 128 << 10;
