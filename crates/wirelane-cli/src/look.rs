@@ -102,6 +102,7 @@ impl LookArgs {
             .every_interface(self.every_interface)
             .placement(self.placement(session)?)
             .latency(None)
+            .packets(session.count)
             .ring_bytes(args::address_space("--ring", self.ring)?);
         self.take.apply(spec, Purpose::Look, &mut options)?;
         let options = options.halt(halt.clone());

@@ -299,7 +299,7 @@ impl Writers {
         let lossless = ports.iter().all(|port| port.info().lossless);
         let waits = lossless && !merges;
         let wanted = config.buffer.min(if waits { CACHED * lanes } else { usize::MAX });
-        let budget = Allotment::of_rest();
+        let budget = Allotment::of_rest_for(wanted);
         let buffer = wanted.min(budget.bytes);
         self.notes.extend(budget.note("bytes before the writer", wanted, buffer));
         let credit = Arc::new(Credit::new(buffer, lanes));
