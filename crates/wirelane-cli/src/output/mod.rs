@@ -19,8 +19,13 @@ use wirelane::{Error, Result};
 
 /// One line for people. If nobody can read it, that is no reason to fail.
 pub(crate) fn line(text: Arguments<'_>) {
+    // Standard error has no buffer: each part of the text would be a system call.
+    let text = format!(
+        "{text}
+"
+    );
     screen::above(|| {
-        let _ = writeln!(io::stderr().lock(), "{text}");
+        let _ = io::stderr().lock().write_all(text.as_bytes());
     });
 }
 

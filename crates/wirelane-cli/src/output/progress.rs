@@ -160,7 +160,9 @@ impl Progress {
     }
 
     fn name(&self, queue: &QueueStats) -> String {
-        let port = self.ports.get(queue.port).map(|port| format!("{port} ")).unwrap_or_default();
+        let interface = queue.interface.as_deref();
+        let port = interface.or(self.ports.get(queue.port).map(String::as_str));
+        let port = port.map(|port| format!("{port} ")).unwrap_or_default();
         let number = queue.queue.map(|number| format!(" {number}")).unwrap_or_default();
         format!("{port}{}{number}", queue.class)
     }

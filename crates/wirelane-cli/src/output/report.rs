@@ -169,7 +169,15 @@ impl Report<'_> {
         let mut table = Table::figures(&["queue"].into_iter().chain(titles).collect::<Vec<_>>());
         for (_, queue) in &shown {
             let name = self.name(queue.port, queue.class, queue.queue);
-            let cells = columns.iter().map(|column| counter((column.of)(queue)));
+            let name = match &queue.interface {
+                Some(interface) => format!("{interface} {}", name_of(queue.class, queue.queue)),
+                None => name,
+            };
+            let cells = columns.iter().map(|column| match (column.of)(queue) {
+                // The rings that several interfaces share have lost it; another row has the number.
+                None if queue.interface.is_some() => "-".to_owned(),
+                count => counter(count),
+            });
             table.row([name].into_iter().chain(cells));
         }
         print(&table);
@@ -318,9 +326,13 @@ impl Report<'_> {
             Some(info) => format!("{} ", info.interface.as_deref().unwrap_or(&info.spec)),
             None => String::new(),
         };
-        name.push_str(class);
-        queue.map_or(name.clone(), |number| format!("{name} {number}"))
+        name.push_str(&name_of(class, queue));
+        name
     }
+}
+
+fn name_of(class: &str, queue: Option<u16>) -> String {
+    queue.map_or_else(|| class.to_owned(), |number| format!("{class} {number}"))
 }
 
 /// Writes a table; nothing without rows.

@@ -16,7 +16,7 @@ fn ports_that_cannot_be() {
         ("", &["port ''"][..]),
         ("sim:", &["port 'sim:'"]),
         ("sim:x", &["sim:x", "not a number of queues"]),
-        ("sim:0", &["sim:0", "1 to 64", "; "]),
+        ("sim:0", &["sim:0", "1 to 1024", "; "]),
         ("sim:1025", &["sim:1025", "1 to 1024", "; "]),
         ("foo:bar", &["no backend 'foo'", "known: sim, file, packet"]),
         ("sim:4?speed=1", &["'speed'", "known: rate"]),

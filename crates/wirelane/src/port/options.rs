@@ -49,6 +49,9 @@ pub struct OpenOptions {
     pub every_interface: bool,
     /// Bytes of receive memory per queue; the backend's choice when `None`.
     pub ring_bytes: Option<usize>,
+    /// The program ends after receiving this many packets, so receive memory need not hold more;
+    /// `None` when it does not know. `packet:` heeds it, where `ring_bytes` says nothing else.
+    pub packets: Option<u64>,
     /// About how long a received packet may wait for others; the backend's choice when `None`. A
     /// shorter time costs more wake-ups.
     pub latency: Option<Duration>,
@@ -175,6 +178,7 @@ setters!(OpenOptions:
     wait: bool,
     every_interface: bool,
     ring_bytes: impl Into<Option<usize>>,
+    packets: impl Into<Option<u64>>,
     latency: impl Into<Option<Duration>>,
     placement: Placement,
     memory: impl Into<Option<Share>>,
@@ -207,6 +211,7 @@ impl Default for OpenOptions {
             wait: false,
             every_interface: false,
             ring_bytes: None,
+            packets: None,
             latency: None,
             placement: Placement::default(),
             memory: None,

@@ -224,14 +224,14 @@ impl Handle {
     fn compare_queues(&self) {
         let name = self.device.name.as_str();
         // Another namespace may have an interface of this name, and a thread may stop us from there.
-        let Ok(now) = inspect::interface(name) else { return };
-        if now.index != self.device.index {
+        let Ok((index, [rx, tx])) = inspect::queue_counts(name) else { return };
+        if index != self.device.index {
             return;
         }
         let before = (self.device.rx_queues, self.device.tx_queues);
         let count =
             |count: Option<u32>, or| count.and_then(|n| u16::try_from(n).ok()).unwrap_or(or);
-        let after = (count(now.rx.count, before.0), count(now.tx.count, before.1));
+        let after = (count(rx, before.0), count(tx, before.1));
         if before != after {
             self.progress.note(format!(
                 "the queues of {name} changed from {} RX and {} TX to {} and {} during the capture: \

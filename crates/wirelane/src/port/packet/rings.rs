@@ -33,12 +33,12 @@ pub(super) fn open_rings(plan: &PacketPlan, notes: &mut Vec<String>) -> Result<V
         config.share.is_some() || plan.mask.selects(ring.class, usize::from(ring.queue))
     };
     let asked = config.shape(selections.iter().filter(is_selected).count());
-    let budget = Allotment::of_rest();
     let bytes = |shape| {
         let of = |(block, count)| block * count;
         let ring = |ring| of(if is_selected(&ring) { shape } else { config.excluded(shape) });
         selections.iter().map(ring).sum::<usize>()
     };
+    let budget = Allotment::of_rest_for(bytes(asked));
     let next = |shape: &(usize, usize)| config::smaller(*shape);
     let mut shapes = std::iter::successors(Some(asked), next);
     // The smallest ones are tried in any case.
