@@ -24,6 +24,7 @@ mod rotation;
 mod signals;
 mod sim;
 mod surroundings;
+mod terminal;
 mod users;
 
 use std::fs;

@@ -122,17 +122,23 @@ fn privileged_a_port_that_fails_leaves_the_others_alone() {
 
 #[test]
 fn privileged_any_is_every_interface_and_those_that_come() {
-    if !privileged::require() || !tools::require("tshark") {
+    if !privileged::require() || !tools::require("tcpdump") || !tools::require("tshark") {
         return;
     }
     let (near, far) = (Namespace::new(), Namespace::new());
     let first = VethPair::new(&near, &far, 2, 1500);
     let directory = tempdir().unwrap();
+    let other_directory = tempdir().unwrap();
+    let theirs = other_directory.path().join("t.pcap");
     let ours = directory.path().join("w.pcapng");
     // A new file every 30 packets: each describes the interfaces of its packets.
     let path = ours.to_str().unwrap();
     let args = ["any", "-f", "udp", "-w", path, "--rotate-packets", "30"];
     let mut running = capture(Some(&far), &args);
+    // Without a filter, which it sets only after it has said that it is ready, and with more memory than it would have.
+    let args = ["-Z", "root", "-B", "65536", "-s", "2000", "-i", "any", "-U", "-w"];
+    let args = [&args[..], &[theirs.to_str().unwrap()]].concat();
+    let mut tcpdump = other(&far, "tcpdump", &args, "listening on");
     let mut expected = vec![(first.b.interface.clone(), 40), ("lo".to_owned(), 20)];
     send(&near, &far, first.b.address, 40, "first");
     // Once per packet, though it is sent and received.
@@ -148,6 +154,9 @@ fn privileged_any_is_every_interface_and_those_that_come() {
     send(&near, &far, first.b.address, 5, "last");
     expected[0].1 += 5;
     running.wait_for(95);
+    tcpdump.wait_until(PATIENCE, |_| packets_of(&theirs) >= 95);
+    tcpdump.interrupt();
+    tcpdump.wait(PATIENCE);
     let (summary, _) = end(running, 0);
     assert_eq!(summary["totals"]["delivered"], 95, "{summary}");
     assert_eq!(summary["totals"]["dropped"], 0, "{summary}");
@@ -174,6 +183,8 @@ fn privileged_any_is_every_interface_and_those_that_come() {
     let mut payloads = of_files(&["udp.payload"]);
     payloads.dedup();
     assert_eq!(payloads.len(), 95, "each once");
+    let fields = ["ip.src", "ip.dst", "udp.payload"];
+    assert_eq!(of_files(&fields), packets(&theirs, &fields));
     let named = of_files(&["frame.interface_name", "udp.payload"]);
     for (name, _) in &expected {
         let found = named.iter().filter(|fields| fields[0] == *name).count() as u64;

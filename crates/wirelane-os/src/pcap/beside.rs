@@ -11,7 +11,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
-use super::{Code, ERROR_SIZE, Libpcap, file_header};
+use super::functions::{Code, ERROR_SIZE, Functions};
+use super::header::file_header;
 
 /// Why a handle cannot be made to compile for the kernel's view.
 pub const NO_FLAGS: &str = "this version of the system's libpcap is not known well enough to compile \
@@ -27,7 +28,7 @@ const SPECIAL_VLAN_HANDLING: c_int = 1;
 ///
 /// # Safety
 /// The handle is open, of this library, and nobody else's.
-pub(super) unsafe fn set(library: &Libpcap, pcap: NonNull<c_void>) -> bool {
+pub(super) unsafe fn set(library: &Functions, pcap: NonNull<c_void>) -> bool {
     let flags = *FLAGS.get_or_init(|| find(library));
     if let Some(flags) = flags {
         // SAFETY: the handle is open, and the position one that `find` has looked at.
@@ -39,7 +40,7 @@ pub(super) unsafe fn set(library: &Libpcap, pcap: NonNull<c_void>) -> bool {
 /// Looks for `bpf_codegen_flags`, which `struct pcap` of `pcap-int.h` has just before `selectable_fd` from
 /// libpcap 1.9 to 1.10 and after. The latter is the descriptor of an open savefile, so it is found by
 /// its number. Then a handle with the flag has to compile `vlan` as the kernel needs it.
-fn find(library: &Libpcap) -> Option<usize> {
+fn find(library: &Functions) -> Option<usize> {
     let flags = savefile(|file| {
         let mut error: [c_char; ERROR_SIZE] = [0; ERROR_SIZE];
         // SAFETY: the stream is open, and the library's if it opens it. The handle is open until it is
@@ -101,7 +102,11 @@ const UNCOMMON: c_int = 677;
 ///
 /// # Safety
 /// The handle is open.
-unsafe fn only_position(library: &Libpcap, pcap: NonNull<c_void>, number: c_int) -> Option<usize> {
+unsafe fn only_position(
+    library: &Functions,
+    pcap: NonNull<c_void>,
+    number: c_int,
+) -> Option<usize> {
     // SAFETY: pcap_geterr() gives the address of a member, behind those looked at here.
     let end = unsafe { (library.last_error)(pcap.as_ptr()) }.addr();
     let end = end.checked_sub(pcap.addr().get())?;
@@ -134,7 +139,7 @@ unsafe fn write(pcap: NonNull<c_void>, flags: usize) {
 ///
 /// # Safety
 /// The handle is open.
-unsafe fn asks_the_kernel(library: &Libpcap, pcap: NonNull<c_void>) -> bool {
+unsafe fn asks_the_kernel(library: &Functions, pcap: NonNull<c_void>) -> bool {
     let mut code = Code { len: 0, instructions: ptr::null_mut() };
     let vlan: &CStr = c"vlan";
     // SAFETY: by contract; the instructions are there until they are freed.

@@ -7,8 +7,9 @@ use wirelane_os::packet::{PacketSocket, SockFilter};
 
 use super::super::control::{Progress, count_blocks, may_reject};
 use super::super::ring::Ring;
+use super::name::NAME;
+use super::program;
 use super::strands::Finder;
-use super::{NAME, program};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::mask::QueueMask;

@@ -9,6 +9,7 @@
 //! Each interface, class and queue is a strand of the port: see [`Growing`].
 
 mod handle;
+mod name;
 mod program;
 mod strands;
 
@@ -20,6 +21,7 @@ use wirelane_os::netdev::{Link, LinkTable};
 use wirelane_os::packet::{PacketSocket, RingRequest};
 
 use self::handle::Handle;
+pub(in crate::port) use self::name::NAME;
 use self::strands::Finder;
 pub(super) use self::strands::{Place, Strands};
 use super::config::{self, Config};
@@ -45,9 +47,6 @@ use crate::port::rx::Rx;
 use crate::port::selection::Selection;
 use crate::port::spec::{Backend, Spec};
 use crate::stats::RxCounters;
-
-/// What the port is called.
-pub(in crate::port) const NAME: &str = "any";
 
 /// Most queue numbers that get a ring of their own. Packets of higher ones share a ring.
 const MOST_QUEUES: u16 = 64;
