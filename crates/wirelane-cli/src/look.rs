@@ -74,7 +74,19 @@ impl LookArgs {
         session: &SessionArgs,
         halt: &Halt,
     ) -> Result<(Port, Option<Toll>)> {
-        let spec = Spec::try_from(port.as_ref())?;
+        self.open_spec(&Spec::try_from(port.as_ref())?, session, halt)
+    }
+
+    /// As [`LookArgs::open`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn open_spec(
+        &self,
+        spec: &Spec,
+        session: &SessionArgs,
+        halt: &Halt,
+    ) -> Result<(Port, Option<Toll>)> {
         let mut options = OpenOptions::default()
             .mask(QueueMask {
                 enabled: true,
@@ -92,10 +104,10 @@ impl LookArgs {
             .latency(None)
             .packets(session.count)
             .ring_bytes(args::address_space("--ring", self.ring)?);
-        self.take.apply(&spec, Purpose::Look, &mut options)?;
+        self.take.apply(spec, Purpose::Look, &mut options)?;
         let options = options.halt(halt.clone());
-        let toll = self.take.toll(&spec, &options)?;
-        let port = take::open(&spec, &options, toll.as_ref(), session.quiet)?;
+        let toll = self.take.toll(spec, &options)?;
+        let port = take::open(spec, &options, toll.as_ref(), session.quiet)?;
         Ok((port, toll))
     }
 }

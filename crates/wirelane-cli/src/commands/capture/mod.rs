@@ -15,7 +15,8 @@ pub(crate) use self::arguments::CaptureArgs;
 use self::words::Words;
 use crate::control::{ControlServer, Served, Subject};
 use crate::output::summary::Summary;
-use crate::session::{self, Privileges};
+use crate::print::Lines;
+use crate::session::{self, Privileges, Screen};
 use crate::take::Toll;
 
 /// Runs the command.
@@ -30,19 +31,27 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     }
     let halt = session::begin(&args.session)?;
     let config = args.config(&halt)?;
-    let Words { ports: names, filter } = Words::split(&args.words)?;
+    let style = args.style()?;
+    let Words { ports: specs, filter } = Words::split(&args.words, args.read.as_deref())?;
     let mut privileges = Privileges::new(&args.session)?;
     let mut look = args.look.clone().with_filter(filter.as_deref())?;
     look.every_interface = true;
-    let open = |port| look.open(port, &args.session, &halt);
-    let open_all = || names.iter().map(open).collect::<Result<Vec<_>>>();
+    let open = |spec| look.open_spec(spec, &args.session, &halt);
+    let open_all = || specs.iter().map(open).collect::<Result<Vec<_>>>();
     let opened = match &args.netns {
         Some(namespace) => netns::inside(namespace, open_all)?,
         None => open_all()?,
     };
     let (ports, tolls): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
     privileges.give_away()?;
-    let capture = Capture::start(ports, &config).map_err(|error| privileges.explain(error))?;
+    let prints = style.is_some();
+    let capture = match style {
+        None => Capture::start(ports, &config),
+        Some(style) => {
+            Capture::start_with_view(ports, &config, Box::new(Lines::new(style, &halt)?))
+        }
+    };
+    let capture = capture.map_err(|error| privileges.explain(error))?;
     let started = Instant::now();
     if !args.session.quiet {
         capture.ports().for_each(|port| session::announce("capturing on", port));
@@ -59,11 +68,12 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
         store: None,
     });
     let wait = |pause| capture.wait(pause);
-    session::watch(&capture.monitor(), wait, &args.session, &halt, started, args.write.as_deref());
+    let screen = if prints { Screen::Taken } else { Screen::Free(args.write.as_deref()) };
+    session::watch(&capture.monitor(), wait, &args.session, &halt, started, screen);
     // Nobody looks any more when the ends of the queues are taken down.
     drop(control);
     let outcome = capture.join();
     let output = config.output.as_ref();
     let summary = Summary::of_capture(&outcome, output, started.elapsed(), clock::process_cpu());
-    session::conclude(&summary, &args.session, outcome.errors, &privileges, false)
+    session::conclude(&summary, &args.session, outcome.errors, &privileges, args.print.verbose > 0)
 }
