@@ -10,6 +10,7 @@ use wirelane::pcap::{Rotation, WriterOptions};
 use wirelane::session::capture::{CaptureConfig, OutputConfig};
 use wirelane::{Error, Result};
 
+use super::habits::HabitArgs;
 use crate::args;
 use crate::look::LookArgs;
 use crate::session::SessionArgs;
@@ -27,8 +28,10 @@ use crate::session::SessionArgs;
 pub(crate) struct CaptureArgs {
     /// The ports to capture from, such as eth0, packet:eth0@0-3 or sim:4?rate=1Mpps; then a filter, as in
     /// `wirelane capture eth0 tcp port 443`
-    #[arg(value_name = "PORT", required = true)]
+    #[arg(value_name = "PORT", required_unless_present_any = ["interfaces", "list_interfaces"])]
     pub(super) words: Vec<OsString>,
+    #[command(flatten)]
+    pub(super) habits: HabitArgs,
     /// Write packets to FILE; - is standard output. The suffix chooses the format: .pcap, .pcapng, and
     /// .gz, .lz4 or .zst to compress
     #[arg(short = 'w', long = "write", value_name = "FILE", help_heading = "Output")]

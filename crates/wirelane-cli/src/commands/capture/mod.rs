@@ -1,6 +1,8 @@
 //! `wirelane capture`: every selected queue of all ports in parallel, counted or written.
 
 mod arguments;
+pub(crate) mod elsewhere;
+mod habits;
 mod words;
 
 use std::sync::Arc;
@@ -23,18 +25,22 @@ use crate::take::Toll;
 /// Everything that keeps the capture from starting, or the first thing that ended it early; what
 /// was captured before is in the file.
 pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
+    if args.habits.list_interfaces {
+        return habits::list();
+    }
     if args.session.json && args.write.as_deref().is_some_and(|path| path.as_os_str() == "-") {
         return Err(Error::usage("--json", "standard output already takes the packets of -w -")
             .help("write the packets to a file"));
     }
     let halt = session::begin(&args.session)?;
     let config = args.config(&halt)?;
-    let Words { ports: names, filter } = Words::split(&args.words)?;
+    let Words { ports: names, filter } = args.habits.split(&args.words, true)?;
     let mut privileges = Privileges::new(&args.session)?;
     let look = args.look.clone().with_filter(filter.as_deref())?;
     let open = |port| look.open(port, &args.session, &halt);
     let (ports, tolls): (Vec<_>, Vec<_>) =
         names.iter().map(open).collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    ports.iter().try_for_each(|port| args.habits.check(port.info()))?;
     privileges.give_away()?;
     let capture = Capture::start(ports, &config).map_err(|error| privileges.explain(error))?;
     let started = Instant::now();
