@@ -48,6 +48,9 @@ pub(crate) struct LookArgs {
     /// Hand packets over within a few milliseconds, at the price of more wake-ups
     #[arg(long, help_heading = "Machine")]
     immediate_mode: bool,
+    /// `any` is every interface.
+    #[arg(skip)]
+    pub(crate) every_interface: bool,
     #[command(flatten)]
     take: TakeArgs,
 }
@@ -87,15 +90,19 @@ impl LookArgs {
         halt: &Halt,
     ) -> Result<(Port, Option<Toll>)> {
         let spec = Spec::try_from(port.as_ref())?;
+        // As in tcpdump: that of all interfaces would be asked for with each that comes.
+        let is_every = self.every_interface && spec.name_text() == "any";
         let mut options = OpenOptions::default()
             .mask(self.mask())
             .receive(true)
             .transmit(false)
             .snaplen(if self.snaplen == 0 { OpenOptions::MAX_SNAPLEN } else { self.snaplen })
-            .promiscuous(!self.not_promiscuous)
+            .promiscuous(!self.not_promiscuous && !is_every)
             .wait(self.wait)
+            .every_interface(self.every_interface)
             .placement(self.placement(session)?)
             .latency(self.immediate_mode.then_some(IMMEDIATE))
+            .packets(session.count)
             .ring_bytes(args::address_space("--ring", self.ring.or(self.buffer_size))?);
         self.take.apply(&spec, Purpose::Look, &mut options)?;
         let options = options.halt(halt.clone());

@@ -54,14 +54,23 @@ impl FileFormat {
         Ok(())
     }
 
-    /// Appends an interface after the ones that the headers describe.
-    pub(crate) fn source(self, out: &mut Vec<u8>, source: &Source) -> Result<(), Refusal> {
+    /// Appends an interface after the ones that the headers describe. Classic pcap holds it with the `first` one, if
+    /// their packets begin alike.
+    pub(crate) fn source(
+        self,
+        out: &mut Vec<u8>,
+        source: &Source,
+        first: Option<&Source>,
+    ) -> Result<(), Refusal> {
         match self {
             Self::Pcapng => {
                 pcapng::interface(out, source);
                 Ok(())
             }
-            Self::Pcap(_) => Err(Refusal::new("a pcap file holds one interface", WRITE_PCAPNG)),
+            Self::Pcap(_) if first.is_some_and(|first| first.link_type == source.link_type) => {
+                Ok(())
+            }
+            Self::Pcap(_) => Err(Refusal::new("a pcap file holds one link type", WRITE_PCAPNG)),
         }
     }
 

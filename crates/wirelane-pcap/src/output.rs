@@ -179,8 +179,12 @@ impl Output {
     ///
     /// # Errors
     /// The format cannot hold it.
-    pub(crate) fn source(&mut self, source: &Source) -> Result<(), CaptureError> {
-        let added = self.format.source(&mut self.buffer, source);
+    pub(crate) fn source(
+        &mut self,
+        source: &Source,
+        first: Option<&Source>,
+    ) -> Result<(), CaptureError> {
+        let added = self.format.source(&mut self.buffer, source, first);
         added.map_err(|refusal| refusal.of(&self.name))
     }
 
