@@ -89,7 +89,19 @@ impl LookArgs {
         session: &SessionArgs,
         halt: &Halt,
     ) -> Result<(Port, Option<Toll>)> {
-        let spec = Spec::try_from(port.as_ref())?;
+        self.open_spec(&Spec::try_from(port.as_ref())?, session, halt)
+    }
+
+    /// As [`LookArgs::open`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn open_spec(
+        &self,
+        spec: &Spec,
+        session: &SessionArgs,
+        halt: &Halt,
+    ) -> Result<(Port, Option<Toll>)> {
         // As in tcpdump: that of all interfaces would be asked for with each that comes.
         let is_every = self.every_interface && spec.name_text() == "any";
         let mut options = OpenOptions::default()
@@ -104,10 +116,10 @@ impl LookArgs {
             .latency(self.immediate_mode.then_some(IMMEDIATE))
             .packets(session.count)
             .ring_bytes(args::address_space("--ring", self.ring.or(self.buffer_size))?);
-        self.take.apply(&spec, Purpose::Look, &mut options)?;
+        self.take.apply(spec, Purpose::Look, &mut options)?;
         let options = options.halt(halt.clone());
-        let toll = self.take.toll(&spec, &options)?;
-        let port = take::open(&spec, &options, toll.as_ref(), session.quiet)?;
+        let toll = self.take.toll(spec, &options)?;
+        let port = take::open(spec, &options, toll.as_ref(), session.quiet)?;
         Ok((port, toll))
     }
 

@@ -7,6 +7,7 @@ mod look;
 mod mending;
 mod moment;
 mod output;
+mod print;
 mod privilege;
 mod reachability;
 mod session;

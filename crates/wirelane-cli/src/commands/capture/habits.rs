@@ -6,11 +6,11 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use wirelane::port::PortInfo;
+use wirelane::port::{Backend, Offloads, PortInfo, Spec};
 use wirelane::{Error, Result};
 use wirelane_os::iface;
 
-use super::words::{Known, Words};
+use super::words::{Known, Words, join};
 use crate::output;
 
 /// As tcpdump writes them.
@@ -18,8 +18,8 @@ use crate::output;
 pub(crate) struct HabitArgs {
     /// Capture from PORT, which may also stand in front of the filter without -i; again for another one. A
     /// number is that of -D
-    #[arg(short = 'i', long = "interface", value_name = "PORT")]
-    pub(super) interfaces: Vec<OsString>,
+    #[arg(short = 'i', long = "interface", value_name = "PORT", conflicts_with = "read")]
+    interfaces: Vec<OsString>,
     /// List the interfaces, and end
     #[arg(short = 'D', long, exclusive = true)]
     pub(super) list_interfaces: bool,
@@ -37,28 +37,36 @@ pub(crate) struct HabitArgs {
 }
 
 impl HabitArgs {
-    /// The ports that -i and the words name, in this order, and the filter of the words or of -F. `needs_port` is
-    /// false if packets come from elsewhere.
+    /// The ports that -i and the words name, in this order, and the filter of the words or of -F. If a file is
+    /// `read`, it is the port, and all words are a filter.
     ///
     /// # Errors
     /// There is no port, or a word is none; the file of the filter cannot be read, or there are two filters.
-    pub(super) fn split(&self, words: &[OsString], needs_port: bool) -> Result<Words> {
+    pub(super) fn split(
+        &self,
+        words: &[OsString],
+        read: Option<&Path>,
+    ) -> Result<(Vec<Spec>, Option<String>)> {
         let known = Known {
             exists: &|name| iface::exists(name).unwrap_or(false),
             interfaces: &|| names().into_iter().map(|(_, name)| name).collect(),
         };
-        let needs_port = needs_port && self.interfaces.is_empty();
-        let Words { ports, filter } = Words::split(words, needs_port, &known)?;
+        let Words { ports, filter } = match read {
+            Some(_) => Words { ports: Vec::new(), filter: join(words)? },
+            None => Words::split(words, self.interfaces.is_empty(), &known)?,
+        };
         let filter = match (&self.filter_file, filter) {
             (None, filter) => filter,
-            (Some(path), None) => Some(read(path)?),
+            (Some(path), None) => Some(contents(path)?),
             (Some(path), Some(words)) => {
                 let cause = format!("there are two, -F {} and '{words}'", path.display());
                 return Err(Error::usage("filter", cause).help("give one of them"));
             }
         };
-        let numbered = self.interfaces.iter().map(numbered);
-        Ok(Words { ports: numbered.chain(ports).collect(), filter })
+        let named = self.interfaces.iter().map(numbered).chain(ports);
+        let named = named.map(|port| Spec::try_from(port.as_os_str()));
+        let specs = read.map(file).into_iter().map(Ok).chain(named).collect::<Result<_>>()?;
+        Ok((specs, filter))
     }
 
     /// Whether -y allows this port.
@@ -121,8 +129,19 @@ fn numbered(text: &OsString) -> OsString {
     }
 }
 
+/// The port of a file, whatever its name.
+fn file(path: &Path) -> Spec {
+    Spec {
+        backend: Some(Backend::File),
+        name: path.into(),
+        queues: None,
+        options: Vec::new(),
+        offloads: Offloads::default(),
+    }
+}
+
 /// The filter in a file. As in tcpdump, a `#` begins a comment.
-fn read(path: &Path) -> Result<String> {
+fn contents(path: &Path) -> Result<String> {
     let mut text = String::new();
     let (name, outcome) = if path.as_os_str() == "-" {
         ("standard input".to_owned(), io::stdin().read_to_string(&mut text).map(drop))
@@ -173,8 +192,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("filter");
         fs::write(&path, "# web\ntcp port 80 # or 443\nor udp\n").unwrap();
-        assert_eq!(read(&path).unwrap(), "\ntcp port 80\nor udp");
-        assert!(read(&directory.path().join("none")).is_err());
+        assert_eq!(contents(&path).unwrap(), "\ntcp port 80\nor udp");
+        assert!(contents(&directory.path().join("none")).is_err());
     }
 
     #[test]

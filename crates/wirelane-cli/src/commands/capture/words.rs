@@ -44,17 +44,29 @@ impl Words {
             }
         }
         let (ports, filter) = words.split_at(count);
-        let texts: Option<Vec<_>> = filter.iter().map(|word| word.to_str()).collect();
-        let filter = texts.ok_or_else(|| Error::usage("filter", "it is not UTF-8"))?.join(" ");
-        if ports.is_empty() && needs_port {
+        let filter = join(filter)?;
+        if let Some(filter) = &filter
+            && ports.is_empty()
+            && needs_port
+        {
             let cause = format!("the words begin with a filter, '{filter}', and name no port");
             return Err(Error::usage("port", cause).help(
                 "name it first, as in `capture eth0 tcp port 443`, or `any` for all interfaces; an \
                  interface whose name is a word of filters is packet:NAME",
             ));
         }
-        Ok(Self { ports: ports.to_vec(), filter: (!filter.is_empty()).then_some(filter) })
+        Ok(Self { ports: ports.to_vec(), filter })
     }
+}
+
+/// The filter that these words are, if there are any.
+///
+/// # Errors
+/// It is not UTF-8.
+pub(super) fn join(words: &[OsString]) -> Result<Option<String>> {
+    let texts: Option<Vec<_>> = words.iter().map(|word| word.to_str()).collect();
+    let filter = texts.ok_or_else(|| Error::usage("filter", "it is not UTF-8"))?.join(" ");
+    Ok((!filter.is_empty()).then_some(filter))
 }
 
 /// What a word can be.
