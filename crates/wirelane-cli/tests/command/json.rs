@@ -153,7 +153,10 @@ fn progress_appears_on_a_terminal_only() {
         return;
     }
     // Its standard error is a terminal there.
-    let command = format!("{WIRELANE} {}", args.join(" ").replace('?', "\\?"));
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("x.pcapng");
+    let command =
+        format!("{WIRELANE} {} -w {}", args.join(" ").replace('?', "\\?"), file.display());
     let terminal = process::run(Command::new("script").args(["-qec", &command, "/dev/null"]));
     assert!(terminal.contains('\x1b'), "{terminal:?}");
     for part in ["rx 0 ", "rx 1 ", "total", "packet/s", "bit/s", "0 dropped"] {
