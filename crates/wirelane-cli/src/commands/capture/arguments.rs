@@ -11,6 +11,7 @@ use wirelane::session::capture::{CaptureConfig, OutputConfig};
 use wirelane::{Error, Result};
 use wirelane_print::Style;
 
+use super::habits::HabitArgs;
 use crate::args;
 use crate::look::LookArgs;
 use crate::print::{Output, PrintArgs};
@@ -31,8 +32,10 @@ pub(crate) struct CaptureArgs {
     /// The ports to capture from, such as eth0, packet:eth0@0-3 or sim:4?rate=1Mpps, or `any` for every interface, those
     /// that come later included; then a filter, as in
     /// `wirelane capture eth0 tcp port 443`
-    #[arg(value_name = "PORT", required_unless_present = "read")]
+    #[arg(value_name = "PORT", required_unless_present_any = ["interfaces", "list_interfaces", "read"])]
     pub(super) words: Vec<OsString>,
+    #[command(flatten)]
+    pub(super) habits: HabitArgs,
     /// Read packets from FILE instead of a port; - is standard input. All words are a filter then
     #[arg(short = 'r', long, value_name = "FILE")]
     pub(super) read: Option<PathBuf>,

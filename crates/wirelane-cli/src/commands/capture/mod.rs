@@ -1,6 +1,8 @@
 //! `wirelane capture`: every selected queue of all ports in parallel, counted or written.
 
 mod arguments;
+pub(crate) mod elsewhere;
+mod habits;
 mod netns;
 mod words;
 
@@ -12,7 +14,6 @@ use wirelane::session::capture::Capture;
 use wirelane::{Error, Result, clock};
 
 pub(crate) use self::arguments::CaptureArgs;
-use self::words::Words;
 use crate::control::{ControlServer, Served, Subject};
 use crate::output::summary::Summary;
 use crate::print::Lines;
@@ -25,6 +26,9 @@ use crate::take::Toll;
 /// Everything that keeps the capture from starting, or the first thing that ended it early; what
 /// was captured before is in the file.
 pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
+    if args.habits.list_interfaces {
+        return habits::list();
+    }
     if args.session.json && args.write.as_deref().is_some_and(|path| path.as_os_str() == "-") {
         return Err(Error::usage("--json", "standard output already takes the packets of -w -")
             .help("write the packets to a file"));
@@ -32,17 +36,16 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<()> {
     let halt = session::begin(&args.session)?;
     let config = args.config(&halt)?;
     let style = args.style()?;
-    let Words { ports: specs, filter } = Words::split(&args.words, args.read.as_deref())?;
+    let split = || args.habits.split(&args.words, args.read.as_deref());
+    let (specs, filter) = netns::maybe_inside(args.netns.as_deref(), split)?;
     let mut privileges = Privileges::new(&args.session)?;
     let mut look = args.look.clone().with_filter(filter.as_deref())?;
     look.every_interface = true;
     let open = |spec| look.open_spec(spec, &args.session, &halt);
     let open_all = || specs.iter().map(open).collect::<Result<Vec<_>>>();
-    let opened = match &args.netns {
-        Some(namespace) => netns::inside(namespace, open_all)?,
-        None => open_all()?,
-    };
+    let opened = netns::maybe_inside(args.netns.as_deref(), open_all)?;
     let (ports, tolls): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
+    ports.iter().try_for_each(|port| args.habits.check(port.info()))?;
     privileges.give_away()?;
     let prints = style.is_some();
     let capture = match style {
